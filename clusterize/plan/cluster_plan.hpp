@@ -1,0 +1,115 @@
+// What clusterize decides: clusters, the stages of each, and the rings between clusters; and how it
+// is laid out on disk for the providers. See node_data/README.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/graph/initialize.hpp"
+#include "models/graph/stage.hpp"
+#include "models/kernels/kernel.hpp"
+#include "models/runtime/executable.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+// What is expected of one stage, per micro-batch of the full size.
+struct StagePrediction {
+  double forward_ms = 0;
+  double backward_ms = 0;
+  double send_ms = 0;  // its boundary, one direction
+  MemoryUse memory;
+  std::int64_t transport_bytes = 0;  // buffers of the link
+};
+
+struct PlannedStage {
+  std::string node;     // "node_0"
+  std::string address;  // "0.0.0.0:8080"
+  std::vector<OpId> ops;  // of the whole graph
+  std::int64_t parameters = 0;
+  StagePrediction prediction;
+};
+
+// A maximal run of parameters that live together on one node in every cluster.
+struct Ring {
+  int id = 0;
+  std::vector<std::string> parameters;  // in graph order; the first names the ring
+  std::vector<int> stages;              // by cluster: the stage that holds them
+};
+
+struct PlannedCluster {
+  int id = 0;
+  std::vector<PlannedStage> stages;
+  double predicted_step_ms = 0;
+};
+
+struct ClusterPlan {
+  std::string plan_id;  // 16 hex digits, a digest of everything that decides the run
+  std::string objective;
+  std::vector<PlannedCluster> clusters;
+  std::vector<Ring> rings;
+  std::vector<std::string> left_out;  // nodes not used
+  double predicted_samples_per_second = 0;
+  double bound_samples_per_second = 0;
+};
+
+// One cluster's copy of the model, as providers need it.
+struct PeerInfo {
+  std::string node;
+  std::string address;
+  int stage = 0;
+  bool operator==(const PeerInfo&) const = default;
+};
+
+// node_data/nodes/node_N.json.
+struct NodeMetadata {
+  std::string node;  // "node_0"
+  std::string address;
+  std::string plan_id;
+  int cluster = 0;
+  int clusters = 1;
+  int stage = 0;
+  int stages = 1;
+  std::vector<PeerInfo> members;  // of the cluster, by stage, itself included
+  std::map<int, std::string> rings;  // ring id -> first parameter, of the rings it is in
+  std::map<int, std::vector<PeerInfo>> ring_peers;  // one member per cluster, by cluster
+  StagePrediction prediction;
+  KernelChoice kernels;  // of its own ops
+  TrainingSettings settings;
+  DataSizes data;
+
+  std::string role() const;  // "root", "stem", "leaf", "root_leaf"
+};
+
+// node_data/nodes/<node>.json and node_data/cluster_<C>/<address>/.
+std::filesystem::path metadata_path(const std::filesystem::path& node_data, const std::string& node);
+std::filesystem::path stage_folder(const std::filesystem::path& node_data, const NodeMetadata& node);
+std::filesystem::path trained_path(const std::filesystem::path& node_data, const NodeMetadata& node);
+
+void write_metadata(const std::filesystem::path& node_data, const NodeMetadata& metadata);
+// ConfigError naming file and key; also when `node` has no file, listing those that are there.
+NodeMetadata read_metadata(const std::filesystem::path& node_data, const std::string& node);
+// Every node's, sorted by cluster and stage.
+std::vector<NodeMetadata> read_all_metadata(const std::filesystem::path& node_data);
+
+// submod.onnx, submod.safetensors, submod_<stage>_input.json, submod_<stage>_output.json and, on
+// the Root, model_inputs.json.
+void write_stage(const std::filesystem::path& folder, const Stage& stage, const StateDict& state);
+
+struct LoadedStage {
+  Stage stage;
+  StateDict state;
+};
+// Reads them again, appends the loss on the last stage, and checks routing against graph and
+// metadata.
+LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);
+
+// A trained submodel: safetensors with metadata plan_id, node, stage, stages, cluster, step, and
+// the run's model, data, seed and split.
+void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
+                   std::int64_t step);
+
+}  // namespace rookery

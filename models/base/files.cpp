@@ -1,0 +1,81 @@
+#include "models/base/files.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+
+AtomicFile::AtomicFile(std::filesystem::path path)
+    : path_(std::move(path)), temporary_(path_.string() + fmt::format(".tmp-{}", ::getpid())) {
+  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) fail("cannot create");
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ < 0) return;
+  ::close(descriptor_);
+  ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail(std::string_view doing) const {
+  const int code = errno;
+  throw DataError(fmt::format("{}: {}: {}", path_.string(), doing, std::strerror(code)));
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot write");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void AtomicFile::write(std::string_view text) {
+  write(std::as_bytes(std::span(text.data(), text.size())));
+}
+
+void AtomicFile::commit() {
+  if (::fsync(descriptor_) != 0) fail("cannot flush");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
+  ::close(descriptor_);
+  descriptor_ = -1;
+}
+
+void write_file(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes) {
+  std::error_code code;
+  const std::uintmax_t size = std::filesystem::file_size(path, code);
+  if (code) throw DataError(fmt::format("{}: cannot read: {}", path.string(), code.message()));
+  if (size > max_bytes) {
+    throw DataError(fmt::format("{}: {} bytes, more than the {} that such a file may have", path.string(), size,
+                                max_bytes));
+  }
+  std::ifstream stream(path, std::ios::binary);
+  std::string text(size, '\0');
+  if (!stream || !stream.read(text.data(), static_cast<std::streamsize>(size))) {
+    throw DataError(fmt::format("{}: cannot read", path.string()));
+  }
+  return text;
+}
+
+void make_directories(const std::filesystem::path& path) {
+  std::error_code code;
+  std::filesystem::create_directories(path, code);
+  if (code) throw DataError(fmt::format("{}: cannot make the folder: {}", path.string(), code.message()));
+}
+
+}  // namespace rookery

@@ -1,0 +1,60 @@
+#include "models/base/rng.hpp"
+
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "models/base/check.hpp"
+
+namespace rookery {
+
+RngKey rng_key(std::uint64_t seed, std::string_view name) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, 64 bits
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  const PhiloxBlock mixed = philox({static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32), 0, 0},
+                                   {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  return {mixed[0], mixed[1]};
+}
+
+std::uint32_t CounterRng::next() {
+  if (used_ == 4) {
+    block_ = philox({static_cast<std::uint32_t>(block_index_), static_cast<std::uint32_t>(block_index_ >> 32),
+                     static_cast<std::uint32_t>(stream_), static_cast<std::uint32_t>(stream_ >> 32)},
+                    key_);
+    ++block_index_;
+    used_ = 0;
+  }
+  return block_[static_cast<std::size_t>(used_++)];
+}
+
+std::uint32_t CounterRng::next_below(std::uint32_t bound) {
+  ROOKERY_CHECK(bound > 0, "an empty range has no random number");
+  const std::uint32_t threshold = (0U - bound) % bound;
+  for (;;) {
+    const std::uint64_t product = std::uint64_t{next()} * bound;
+    if (static_cast<std::uint32_t>(product) >= threshold) return static_cast<std::uint32_t>(product >> 32);
+  }
+}
+
+float CounterRng::next_float() {
+  return static_cast<float>(next() >> 8) * 0x1p-24F;
+}
+
+double CounterRng::next_double() {
+  const std::uint64_t high = next() >> 5;
+  const std::uint64_t low = next() >> 6;
+  return static_cast<double>((high << 26) | low) * 0x1p-53;
+}
+
+std::vector<std::int64_t> random_permutation(std::int64_t n, RngKey key, std::uint64_t stream) {
+  ROOKERY_CHECK(n >= 0 && n <= std::numeric_limits<std::uint32_t>::max(), "cannot permute {} things", n);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  CounterRng rng(key, stream);
+  for (std::size_t i = order.size(); i > 1; --i) {
+    std::swap(order[i - 1], order[rng.next_below(static_cast<std::uint32_t>(i))]);
+  }
+  return order;
+}
+
+}  // namespace rookery

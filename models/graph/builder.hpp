@@ -1,0 +1,52 @@
+// Builds a Graph layer by layer, with the parameter names and the initial distributions of the
+// PyTorch modules of the same name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+
+class GraphBuilder {
+ public:
+  // A model input f32[batch, dims…].
+  ValueId input(const std::string& name, const Shape& sample_shape);
+
+  // torch.nn.Conv2d(in, out, kernel, stride, padding, groups), weight "<name>.weight", bias
+  // "<name>.bias"; `padding` on all four sides. Default: the padding that keeps the size.
+  struct ConvOptions {
+    std::int64_t kernel = 3;
+    std::int64_t stride = 1;
+    std::int64_t padding = -1;  // -1: kernel / 2
+    std::int64_t groups = 1;
+    bool bias = true;
+  };
+  ValueId conv2d(const std::string& name, ValueId x, std::int64_t out_channels, const ConvOptions& options);
+  ValueId conv2d(const std::string& name, ValueId x, std::int64_t out_channels) {
+    return conv2d(name, x, out_channels, ConvOptions());
+  }
+  ValueId relu(const std::string& name, ValueId x);
+  ValueId max_pool2d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride);
+  ValueId dropout(const std::string& name, ValueId x, float probability);
+  // torch.nn.BatchNorm1d / BatchNorm2d over dimension 1.
+  ValueId batch_norm(const std::string& name, ValueId x);
+  ValueId flatten(const std::string& name, ValueId x);
+  // torch.nn.Linear(in, out).
+  ValueId linear(const std::string& name, ValueId x, std::int64_t out_features);
+  ValueId softmax(const std::string& name, ValueId x);
+  ValueId add(const std::string& name, ValueId a, ValueId b);
+
+  // Marks the model's output and hands the graph out.
+  Graph finish(ValueId output);
+
+ private:
+  ValueId append(Op op);
+  // Dimensions of a value at a batch of one.
+  Shape shape_of(ValueId value) const;
+
+  Graph graph_;
+};
+
+}  // namespace rookery

@@ -1,0 +1,63 @@
+// Reverse-mode differentiation of a stage's graph. Gradients of inputs and gradients of weights are
+// kept apart, so that the first can be sent upstream before the second are computed ("Zero Bubble
+// Pipeline Parallelism", arXiv 2401.10241).
+//
+// A value used by several ops gets the sum of their gradients, added one by one from the last user
+// to the first. Where users lie on several stages the partial sum travels along the same order, so
+// that every cut adds the same numbers in the same order.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+
+enum class Phase : std::uint8_t { kForward, kBackwardInputs, kBackwardWeights };
+
+struct TrainingGraph {
+  Graph graph;                // the forward ops in training form, then those of the two backward phases
+  std::vector<Phase> phases;  // by OpId
+  std::map<ValueId, ValueId> parameter_gradients;  // parameter -> its gradient
+  std::map<ValueId, ValueId> sent_gradients;       // stage input -> gradient to send upstream
+  std::map<ValueId, ValueId> received_gradients;   // value -> gradient that comes from downstream
+};
+
+struct GradientRequest {
+  std::set<ValueId> inputs;    // stage inputs whose gradient somebody upstream wants
+  std::set<ValueId> received;  // values (stage outputs or inputs) whose partial gradient arrives
+};
+
+// `forward` must end in a loss op or have its gradient arrive through request.received.
+TrainingGraph differentiate(const Graph& forward, const GradientRequest& request);
+
+// What an operator's rule may do.
+class GradientBuilder {
+ public:
+  GradientBuilder(TrainingGraph& training, std::set<ValueId> wanted);
+
+  // Gradient of an output, complete because all its users come later; kNoValue when nothing
+  // downstream depends on it.
+  ValueId gradient_of(ValueId value) const;
+  // Is the gradient of this input or parameter needed at all?
+  bool wants(ValueId value) const { return wanted_.contains(value); }
+  // Appends an op of `phase` named "<forward op>.<suffix>" with the forward op's attributes and
+  // one output per entry of `targets`: the contribution to that value's gradient. Entries that are
+  // not wanted become kNoValue outputs.
+  void add(Phase phase, const Op& forward, std::string type, std::vector<ValueId> inputs,
+           const std::vector<ValueId>& targets);
+  // Starts the sum for `value` with a gradient that is given.
+  void seed(ValueId value, ValueId gradient);
+
+ private:
+  void accumulate(Phase phase, ValueId value, ValueId contribution);
+
+  TrainingGraph& training_;  // outlives the builder: both live in differentiate()
+  std::set<ValueId> wanted_;
+  std::map<ValueId, ValueId> gradients_;
+};
+
+}  // namespace rookery

@@ -1,0 +1,105 @@
+// A graph of typed operations over named values, with the operators and semantics of ONNX
+// (https://onnx.ai/onnx/operators/, opset 15); operators of our own (losses, gradients) are listed
+// in ops.hpp.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "models/tensor/tensor.hpp"
+
+namespace rookery {
+
+using ValueId = int;
+using OpId = int;
+constexpr ValueId kNoValue = -1;  // an optional input or output that is not there
+constexpr OpId kNoOp = -1;
+
+enum class ValueKind : std::uint8_t {
+  kInput,       // handed in with every micro-batch
+  kParameter,   // trained
+  kBuffer,      // state that is not trained: running statistics, counters
+  kActivation,  // made by an op
+};
+
+// How a parameter or buffer is filled before training. Uniform is over [-bound, bound).
+struct Initializer {
+  enum class Kind : std::uint8_t { kZeros, kOnes, kUniform } kind = Kind::kZeros;
+  float bound = 0;
+};
+
+struct Value {
+  std::string name;
+  ValueKind kind = ValueKind::kActivation;
+  TensorType type;         // inputs (whose first dimension may be kBatch), parameters, buffers
+  Initializer initializer;  // parameters, buffers
+  OpId producer = kNoOp;   // activations
+  ValueId like = kNoValue;  // gradients: they have the type of this value
+};
+
+using Attribute = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
+
+struct Op {
+  std::string name;  // unique in the graph, the same in every cut
+  std::string type;  // "Conv"
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::map<std::string, Attribute> attributes;
+
+  // The attribute, or the default where it is absent; ConfigError naming the op when it is there
+  // with another type.
+  std::int64_t integer(const std::string& key, std::int64_t otherwise) const;
+  float number(const std::string& key, float otherwise) const;
+  std::string text(const std::string& key, std::string otherwise) const;
+  std::vector<std::int64_t> integers(const std::string& key, std::vector<std::int64_t> otherwise) const;
+};
+
+// A directed acyclic graph; ops() is in an order in which every op follows those it needs. Values
+// and ops are never removed. Names of values are unique, and so are names of ops.
+class Graph {
+ public:
+  ValueId add_input(std::string name, TensorType type);
+  ValueId add_parameter(std::string name, TensorType type, Initializer initializer = {});
+  ValueId add_buffer(std::string name, TensorType type, Initializer initializer = {});
+  // An input that has the type of another value.
+  ValueId add_input_like(std::string name, ValueId like);
+  // Appends an op that makes new values named `outputs`; they follow the op's inputs, which must
+  // exist. Throws ConfigError when the names are taken.
+  OpId add_op(Op op, const std::vector<std::string>& outputs);
+  // One more output of an op that is there already.
+  ValueId add_output_of(OpId op, std::string name);
+  ValueId add_output_like(OpId op, std::string name, ValueId like);
+  void mark_output(ValueId value);
+
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Op>& ops() const { return ops_; }
+  const Value& value(ValueId id) const { return values_.at(static_cast<std::size_t>(id)); }
+  const Op& op(OpId id) const { return ops_.at(static_cast<std::size_t>(id)); }
+  Op& op(OpId id) { return ops_.at(static_cast<std::size_t>(id)); }
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  const std::vector<ValueId>& outputs() const { return outputs_; }
+  const std::vector<ValueId>& parameters() const { return parameters_; }
+  const std::vector<ValueId>& buffers() const { return buffers_; }
+  std::optional<ValueId> find(std::string_view name) const;
+  // ConfigError when no value has this name.
+  ValueId at(std::string_view name) const;
+
+  // The type of every value when the micro-batch has `batch` samples, by ValueId. Throws
+  // ConfigError naming op, operator and shapes where they do not fit.
+  std::vector<TensorType> types(std::int64_t batch) const;
+
+ private:
+  ValueId add_value(Value value);
+
+  std::vector<Value> values_;
+  std::vector<Op> ops_;
+  std::vector<ValueId> inputs_, outputs_, parameters_, buffers_;
+  std::map<std::string, ValueId, std::less<>> by_name_;
+};
+
+}  // namespace rookery

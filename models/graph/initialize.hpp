@@ -1,0 +1,22 @@
+// Initial values of parameters and buffers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+
+// Tensors by the global name of the parameter or buffer: how every room hands state around.
+using StateDict = std::map<std::string, Tensor>;
+
+// The state of a graph before training: a function of (seed, name) alone.
+StateDict initial_state(const Graph& graph, std::uint64_t seed);
+
+// Throws DataError listing every tensor of `graph` that `state` lacks, has with another type, or
+// has too much.
+void check_state(const Graph& graph, const StateDict& state);
+
+}  // namespace rookery

@@ -1,0 +1,70 @@
+// What is known of every operator: the types it makes, what its training form looks like, its
+// gradient, what it costs. One definition an operator, in the file of its family (*_ops.cpp).
+//
+// Training forms (what to_training makes of an ONNX op):
+//   MaxPool             + output window u8, shape of Y: index of the maximum within the kernel window
+//                         (row-major; the first of equals)
+//   Dropout             + output mask u8, shape of Y: 1 where kept. Element i is kept when word i % 4
+//                         of philox({i / 4 low, i / 4 high, stream low, stream high},
+//                         rng_key(seed, op name)) >= ratio * 2^32; kept elements times 1 / (1 - ratio)
+//   BatchNormalization  attribute training_mode = 1; outputs Y, running mean and variance (the ids of
+//                       the buffers themselves, updated in place as PyTorch does: unbiased variance,
+//                       new = momentum * old + (1 - momentum) * batch), num_batches_tracked (the
+//                       buffer, or kNoValue), saved mean f32[C], saved inverse deviation f32[C].
+//                       Its inputs may end in a sixth, i64[] num_batches_tracked.
+//
+// Operators of our own:
+//   MseLoss(prediction f32[n, ...], labels i64[n]) -> loss f32[]
+//     mean of squared differences to the one-hot vectors of the labels.
+//   CrossEntropyLoss(logits f32[n, classes], labels i64[n]) -> loss f32[]
+//     mean of -log softmax(logits)[label].
+// Gradient operators carry the attributes of their forward op and its name as "forward":
+//   ConvGradInput(dY, W) -> dX                  ConvGradWeight(dY, X) -> dW, dB (may be absent)
+//   GemmGradInput(dY, B) -> dA                  GemmGradWeight(dY, A) -> dB, dC (may be absent)
+//   BatchNormalizationGrad(dY, X, scale, saved mean, saved inverse deviation)
+//                                               -> dX (may be absent), dscale, dbias
+//   MaxPoolGrad(dY, window) -> dX               DropoutGrad(dY, mask) -> dX
+//   ReluGrad(dY, Y) -> dX                       SoftmaxGrad(dY, Y) -> dX
+//   FlattenGrad(dY) -> dX, a view               Identity(dY) -> dX, a view
+//   MseLossGrad(prediction, labels), CrossEntropyLossGrad(logits, labels) -> dprediction,
+//     times StepContext::loss_weight
+//   Add(a, b) sums contributions to one gradient.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+
+class GradientBuilder;
+
+struct OpDefinition {
+  std::string type;
+  // Types of all outputs that the op has. `inputs` holds one entry per input, an empty f32[] where
+  // an optional one is absent. Throws ConfigError with the reason; the caller adds the op's name.
+  std::function<std::vector<TensorType>(const Op&, std::span<const TensorType> inputs)> infer;
+  // Turns the op into the form it has in training: sets attributes, adds outputs that the gradient
+  // needs. Absent where nothing changes.
+  std::function<void(Graph&, OpId)> to_training;
+  // Adds the gradient ops. Absent where the op has no gradient.
+  std::function<void(GradientBuilder&, const Op&)> differentiate;
+  // Floating-point operations of one run. Absent: one per output element.
+  std::function<double(const Op&, std::span<const TensorType> inputs, std::span<const TensorType> outputs)> flops;
+  // The output is the memory of input 0 and the op has no kernel. Absent: never.
+  std::function<bool(const Op&)> is_view;
+};
+
+bool is_view(const Op& op);
+
+// The definition; ConfigError naming the operator when there is none.
+const OpDefinition& op_definition(const std::string& type);
+bool is_operator(const std::string& type);
+
+// Called by the families' files; see ops.cpp.
+void define_op(OpDefinition definition);
+
+}  // namespace rookery

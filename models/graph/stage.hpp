@@ -1,0 +1,57 @@
+// Cutting a graph into the stages of a pipeline.
+//
+// Stage 0 owns the data: every input of the model enters there and travels on to the stages that
+// use it, labels included. A value that several stages use goes from its producer to each of them;
+// its gradient goes from the last user to the one before it and so on to the producer, each adding
+// its share, so that sums have the same order in every cut.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/graph/differentiate.hpp"
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+
+constexpr int kNoStage = -1;
+
+// A value that enters a stage.
+struct StageInput {
+  std::string value;
+  int from = kNoStage;           // producing stage; kNoStage: the data set (stage 0)
+  int gradient_to = kNoStage;    // who gets the (partial) gradient; kNoStage: nobody wants it
+  int gradient_from = kNoStage;  // whose partial gradient is added to first
+  bool operator==(const StageInput&) const = default;
+};
+
+// A value that leaves a stage.
+struct StageOutput {
+  std::string value;
+  std::vector<int> to;           // stages that use it; empty: an output of the model
+  int gradient_from = kNoStage;  // who sends its gradient
+  bool operator==(const StageOutput&) const = default;
+};
+
+struct Stage {
+  int index = 0;
+  int count = 1;
+  Graph graph;  // its inputs and outputs are those below, in the same order
+  std::vector<StageInput> inputs;
+  std::vector<StageOutput> outputs;
+
+  bool is_root() const { return index == 0; }
+  bool is_leaf() const { return index == count - 1; }
+  // "root", "stem", "leaf", "root_leaf"
+  const char* role() const;
+  // What differentiate() needs to know of the routing.
+  GradientRequest gradient_request() const;
+};
+
+// Cuts at op positions: stage k holds ops [begins[k], begins[k+1]). begins[0] is 0, the rest rise.
+// Value and op names are kept. Throws ConfigError when a parameter would lie on two stages or a
+// stage would be empty.
+std::vector<Stage> cut(const Graph& graph, std::span<const OpId> begins);
+
+}  // namespace rookery

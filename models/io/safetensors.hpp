@@ -1,0 +1,36 @@
+// The safetensors format (https://github.com/huggingface/safetensors): 8 bytes little-endian header
+// length, a JSON header of dtype, shape and data_offsets, then the tensors' bytes. See FORMAT.md.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "models/graph/initialize.hpp"
+
+namespace rookery {
+
+// The "__metadata__" of a file.
+using Metadata = std::map<std::string, std::string>;
+
+struct SafetensorsFile {
+  StateDict tensors;
+  Metadata metadata;
+};
+
+// DataError naming file, tensor and numbers for anything that is not a complete, valid file;
+// nothing is allocated before its size is checked against the file's. Dtypes we lack are refused by
+// name.
+SafetensorsFile read_safetensors(const std::filesystem::path& path);
+// Atomic. Every tensor's data begins at a multiple of kAlignment bytes in the file.
+void write_safetensors(const std::filesystem::path& path, const StateDict& tensors, const Metadata& metadata = {});
+
+// Where a tensor's bytes begin and how many they are, for files that point into this one.
+struct TensorExtent {
+  std::uint64_t offset = 0;  // from the start of the file
+  std::uint64_t bytes = 0;
+};
+std::map<std::string, TensorExtent> safetensors_extents(const std::filesystem::path& path);
+
+}  // namespace rookery

@@ -1,0 +1,66 @@
+// The arithmetic of one op on given types. Back ends:
+//   eigen   every op, plain and portable: the reference, and the fallback (kernels/eigen)
+//   onednn  matrix products and convolutions (kernels/onednn)
+//   simd    our loops for small shapes and element-wise work, compiled for several instruction sets
+//           and dispatched at run time (kernels/simd)
+//
+// Which back end serves an op is chosen on the whole graph, before it is cut, and kept with the
+// plan, so that every cut computes the same bits.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+
+// What changes from micro-batch to micro-batch.
+struct StepContext {
+  std::int64_t step = 0;       // update counter, from 0
+  int micro_batch = 0;         // within the step
+  float loss_weight = 1;       // share of this micro-batch in the batch's mean loss
+  std::uint64_t stream() const {
+    return (static_cast<std::uint64_t>(step) << 20) | static_cast<std::uint64_t>(micro_batch);
+  }
+};
+
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  // Memory that run() may scribble on, aligned to kAlignment.
+  virtual std::size_t scratch_bytes() const { return 0; }
+  // Inputs and outputs in the op's order; absent ones have data == nullptr. Does not allocate.
+  // The same kernel is never run by two threads at once.
+  virtual void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs,
+                   std::byte* scratch, const StepContext& context) = 0;
+};
+
+struct KernelRequest {
+  const Op& op;
+  std::span<const TensorType> inputs;   // f32[] where absent
+  std::span<const TensorType> outputs;  // f32[] where absent
+  std::uint64_t seed = 0;               // of the run, for random ops
+};
+
+// By name of the forward op: "eigen", "onednn" or "simd". Gradient ops follow their forward op.
+using KernelChoice = std::map<std::string, std::string>;
+
+// Chooses a back end for every op of the whole model at this micro-batch size, from what this
+// program was built with; the same on every machine that has the same instruction sets.
+KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch);
+
+// The kernel of the chosen back end, or of the first in {onednn, eigen} that has one where the
+// chosen one lacks this op. ConfigError naming op and types when none has.
+std::unique_ptr<Kernel> make_kernel(const std::string& backend, const KernelRequest& request);
+// Only this back end; nullptr where it does not serve the request.
+std::unique_ptr<Kernel> make_kernel_of(const std::string& backend, const KernelRequest& request);
+
+// Names of the back ends in this program, best first.
+const std::vector<std::string>& backends();
+
+}  // namespace rookery

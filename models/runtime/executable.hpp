@@ -1,0 +1,91 @@
+// A stage compiled for given micro-batch sizes on this machine: planned memory, chosen kernels,
+// nothing allocated after construction. The memory it takes is known before it is built.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/graph/initialize.hpp"
+#include "models/graph/stage.hpp"
+#include "models/kernels/kernel.hpp"
+#include "models/runtime/optimizer.hpp"
+
+namespace rookery {
+
+enum class Mode : std::uint8_t { kTraining, kInference };
+
+struct CompileOptions {
+  std::vector<std::int64_t> training_sizes;   // every micro-batch size that training will bring
+  std::vector<std::int64_t> inference_sizes;  // and validation
+  int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward has not
+  KernelChoice kernels;
+  std::uint64_t seed = 0;
+  OptimizerSettings optimizer;  // used when training_sizes is not empty
+};
+
+// Bytes, by what they are for.
+struct MemoryUse {
+  std::int64_t parameters = 0;  // and buffers
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t stash = 0;      // activations of the micro-batches in flight
+  std::int64_t workspace = 0;  // the rest of the working memory
+  std::int64_t total() const { return parameters + gradients + optimizer + stash + workspace; }
+};
+
+// What an Executable of these would take, without building it.
+MemoryUse memory_use(const Stage& stage, const CompileOptions& options);
+
+// One micro-batch on its way through a stage.
+struct MicroBatch {
+  Mode mode = Mode::kTraining;
+  std::int64_t step = 0;  // update counter, from 0
+  int index = 0;          // within the step
+  std::int64_t size = 0;  // samples: one of the compiled sizes
+  int slot = 0;           // < slots; 0 in inference
+  float loss_weight = 1;  // share in the mean loss of the batch
+};
+
+// Used by one thread at a time. Within a step: forward of a micro-batch, then backward_inputs, then
+// backward_weights, micro-batches in rising order in each; then update().
+class Executable {
+ public:
+  // ConfigError when the stage cannot be compiled; state is that of check_state().
+  Executable(const Stage& stage, const CompileOptions& options, const StateDict& state);
+  ~Executable();
+  Executable(Executable&&) noexcept;
+
+  // Memory of stage.inputs[i], to be filled before forward().
+  TensorView input(std::size_t i, const MicroBatch& micro_batch);
+  // Stage.outputs[i] after forward().
+  ConstTensorView output(std::size_t i, const MicroBatch& micro_batch) const;
+  // Where the gradient that comes from stage.outputs[i].gradient_from (or the partial one of
+  // stage.inputs[i].gradient_from) is put before backward_inputs().
+  TensorView output_gradient(std::size_t i, const MicroBatch& micro_batch);
+  TensorView partial_gradient(std::size_t i, const MicroBatch& micro_batch);
+  // The gradient for stage.inputs[i].gradient_to after backward_inputs().
+  ConstTensorView input_gradient(std::size_t i, const MicroBatch& micro_batch) const;
+
+  void forward(const MicroBatch& micro_batch);
+  void backward_inputs(const MicroBatch& micro_batch);
+  // Adds to the gradients of the step; the step's first micro-batch starts them.
+  void backward_weights(const MicroBatch& micro_batch);
+  void update(std::int64_t step);
+
+  // Parameters and buffers by global name.
+  StateDict state() const;
+  // Optimizer state as "<parameter>.<state name>".
+  StateDict optimizer_state() const;
+  // The gradient of one parameter after the step's last backward_weights(), before update().
+  ConstTensorView gradient(const std::string& parameter) const;
+  const MemoryUse& memory() const;
+  const Stage& stage() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rookery

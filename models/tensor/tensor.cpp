@@ -1,0 +1,97 @@
+#include "models/tensor/tensor.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+
+std::size_t bytes_of(DType type) {
+  constexpr std::array<std::size_t, kDTypes> kBytes{4, 8, 8, 4, 1, 1};
+  return kBytes.at(static_cast<std::size_t>(type));
+}
+
+const char* name_of(DType type) {
+  constexpr std::array<const char*, kDTypes> kNames{"f32", "f64", "i64", "i32", "u8", "bool"};
+  return kNames.at(static_cast<std::size_t>(type));
+}
+
+Shape::Shape(std::span<const std::int64_t> dims) : rank_(static_cast<int>(dims.size())) {
+  if (dims.size() > kMaxRank) {
+    throw DataError(fmt::format("a tensor of {} dimensions; at most {} are supported", dims.size(), kMaxRank));
+  }
+  std::copy(dims.begin(), dims.end(), dims_.begin());
+}
+
+std::size_t Shape::index(int axis) const {
+  const int from_start = axis < 0 ? axis + rank_ : axis;
+  ROOKERY_CHECK(from_start >= 0 && from_start < rank_, "axis {} of shape {}", axis, to_string());
+  return static_cast<std::size_t>(from_start);
+}
+
+std::int64_t Shape::elements() const {
+  std::int64_t product = 1;
+  for (const std::int64_t dim : dims()) {
+    // 2^56 elements of 8 bytes still count in 63 bits.
+    if (dim < 0 || __builtin_mul_overflow(product, dim, &product) || product > (std::int64_t{1} << 56)) {
+      throw DataError(fmt::format("shape {} has no usable number of elements", to_string()));
+    }
+  }
+  return product;
+}
+
+Shape Shape::with_batch(std::int64_t batch) const {
+  Shape result = *this;
+  for (int axis = 0; axis < rank_; ++axis) {
+    if (result[axis] == kBatch) result[axis] = batch;
+  }
+  return result;
+}
+
+bool Shape::operator==(const Shape& other) const {
+  return std::ranges::equal(dims(), other.dims());
+}
+
+std::string Shape::to_string() const {
+  std::string text = "[";
+  for (const std::int64_t dim : dims()) {
+    if (text.size() > 1) text += ", ";
+    text += dim == kBatch ? "batch" : std::to_string(dim);
+  }
+  return text + "]";
+}
+
+std::size_t TensorType::bytes() const {
+  return static_cast<std::size_t>(shape.elements()) * bytes_of(dtype);
+}
+
+std::string TensorType::to_string() const {
+  return name_of(dtype) + shape.to_string();
+}
+
+AlignedBuffer::AlignedBuffer(std::size_t bytes) : size_(align_up(bytes)) {
+  if (size_ == 0) return;
+  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, size_)));
+  if (!memory_) throw std::bad_alloc();
+  std::memset(memory_.get(), 0, size_);
+}
+
+void AlignedBuffer::Free::operator()(std::byte* memory) const {
+  std::free(memory);
+}
+
+Tensor Tensor::clone() const {
+  Tensor result(type_);
+  copy(view(), result.view());
+  return result;
+}
+
+void copy(ConstTensorView from, TensorView to) {
+  ROOKERY_CHECK(from.type == to.type, "copying {} into {}", from.type.to_string(), to.type.to_string());
+  if (!to.bytes().empty()) std::memcpy(to.data, from.data, to.bytes().size());
+}
+
+}  // namespace rookery

@@ -1,0 +1,25 @@
+// Models by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+
+struct ZooModel {
+  std::string name;
+  std::string summary;
+  Graph (*build)();
+};
+
+const std::vector<ZooModel>& zoo();
+// ConfigError listing the names when there is none like it.
+Graph zoo_model(const std::string& name);
+
+// One page each.
+Graph cnn_net();
+Graph mnist_mlp();
+
+}  // namespace rookery

@@ -1,0 +1,45 @@
+// Data sets in memory: samples with integer labels, read once by the Root.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/tensor/tensor.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  // Elements of one sample.
+  virtual std::int64_t sample_elements() const = 0;
+  virtual std::int64_t classes() const = 0;
+  // Copies the samples `ids` into f32 rows and their labels into i64.
+  virtual void gather(std::span<const std::int64_t> ids, std::span<float> samples,
+                      std::span<std::int64_t> labels) const = 0;
+};
+
+// "digits": NODE_DATA/datasets/digits.csv.gz, values / 16.
+// "csv:FILE": one sample a line, its label last; "csv:FILE?scale=S" divides the values by S.
+// "idx:FOLDER": the folder's *images-idx3-ubyte[.gz] and *labels-idx1-ubyte[.gz], values / 255.
+// Relative paths are below `node_data`. DataError naming file, line or offset.
+std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesystem::path& node_data);
+
+// Sample ids for training and validation: the first train_fraction of all (rounded down), in file
+// order or in an order drawn from the seed.
+struct Split {
+  std::vector<std::int64_t> train;
+  std::vector<std::int64_t> validation;
+};
+Split split_dataset(std::int64_t samples, const TrainingSettings& settings);
+
+// The order in which epoch `epoch` goes through the training ids.
+std::vector<std::int64_t> epoch_order(std::span<const std::int64_t> train_ids, std::uint64_t seed,
+                                      std::int64_t epoch);
+
+}  // namespace rookery

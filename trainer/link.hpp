@@ -1,0 +1,46 @@
+// How stages of a pipeline exchange tensors. MemoryLink (memory_link.hpp) joins threads of one
+// process; node/zmq_link.hpp joins machines. Both pass the same tests (tests/trainer/link_suite.hpp).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "models/tensor/tensor.hpp"
+
+namespace rookery {
+
+enum class MessageKind : std::uint8_t { kForwardActivation = 0, kBackwardGradient = 1 };
+
+// What a tensor is: the value `edge` of micro-batch `micro_batch` of step `step`. Training steps
+// count updates; validation passes have steps of their own (see StageWorker), so a key is used once
+// in a run between two given stages.
+struct MessageKey {
+  MessageKind kind = MessageKind::kForwardActivation;
+  bool validation = false;
+  std::int64_t step = 0;
+  std::int32_t micro_batch = 0;
+  std::string edge;  // name of the value
+  auto operator<=>(const MessageKey&) const = default;
+};
+
+// "activation relu_1_out of step 41, micro-batch 0"
+std::string to_string(const MessageKey& key);
+
+// One stage's end of its connections to all others. send() and receive() are called by the compute
+// thread; what lies beneath may use threads of its own.
+class Link {
+ public:
+  virtual ~Link() = default;
+  // Takes a copy and returns, or waits while more than the bounded amount is under way to that
+  // stage. TransportError naming peer, key and time waited when that lasts longer than the
+  // deadline, or when the peer is lost or the run was stopped.
+  virtual void send(int to_stage, const MessageKey& key, ConstTensorView tensor) = 0;
+  // Waits for the tensor with this key from this stage and copies it into `into`. TransportError as
+  // above; also when its type is not that of `into`.
+  virtual void receive(int from_stage, const MessageKey& key, TensorView into) = 0;
+  // Returns when everything sent has arrived. TransportError as above.
+  virtual void flush() = 0;
+};
+
+}  // namespace rookery

@@ -1,0 +1,52 @@
+// node_data/train.json: what is trained and how. See node_data/README.md for every key.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/base/json_file.hpp"
+#include "models/runtime/optimizer.hpp"
+
+namespace rookery {
+
+struct TrainingSettings {
+  std::string model = "cnn_net";   // zoo name
+  std::string data = "digits";     // "digits", "csv:FILE", "idx:FOLDER"
+  double train_fraction = 0.6;     // of the samples; the rest validates
+  std::string split = "shuffled";  // or "in_order"
+  std::string loss = "mse";
+  OptimizerSettings optimizer;
+  int epochs = 1;
+  std::int64_t batch_size = 64;
+  int micro_batches = 1;           // per full batch
+  std::string schedule = "1f1b";
+  int validate_every = 1;          // epochs; 0: never
+  std::uint64_t seed = 42;
+  bool save = true;                // write each submodel's trained weights at the end
+  double peer_timeout_seconds = 10;  // a peer silent for longer is lost
+  bool operator==(const TrainingSettings&) const = default;
+};
+
+// ConfigError "FILE: key: …" for unknown keys, wrong types, values out of range.
+TrainingSettings settings_from_json(const Json& document, std::string_view file);
+OrderedJson to_json(const TrainingSettings& settings);
+TrainingSettings read_settings(const std::filesystem::path& train_json);
+
+// Sizes that the data set gives to a run.
+struct DataSizes {
+  std::int64_t train_samples = 0;
+  std::int64_t validation_samples = 0;
+  bool operator==(const DataSizes&) const = default;
+};
+
+// The sizes of the micro-batches of a batch of `samples`: settings' micro-batch size
+// ceil(batch_size / micro_batches) until what is left is smaller.
+std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, std::int64_t samples);
+// Every size that training (validation) will bring: what a stage must be compiled for.
+std::vector<std::int64_t> training_sizes(const TrainingSettings& settings, const DataSizes& data);
+std::vector<std::int64_t> validation_sizes(const TrainingSettings& settings, const DataSizes& data);
+std::int64_t batches_per_epoch(const TrainingSettings& settings, std::int64_t samples);
+
+}  // namespace rookery
