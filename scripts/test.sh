@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs all tests.
+#
+#   scripts/test.sh [--sanitize address,undefined|thread] [arguments of ctest...]
+#
+#   --sanitize  build with these sanitizers into a build folder of its own and test there
+#
+# Examples:
+#   scripts/test.sh -R Trainer                      tests whose name contains Trainer
+#   scripts/test.sh --sanitize address,undefined
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+preset=release
+ctest_arguments=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --sanitize)
+      case ${2-} in
+        address,undefined) preset=asan-ubsan ;;
+        thread) preset=tsan ;;
+        *) wrong_usage "--sanitize takes 'address,undefined' or 'thread', not '${2-}'" ;;
+      esac
+      shift 2
+      ;;
+    -h | --help) show_help && exit 0 ;;
+    *) ctest_arguments+=("$1") && shift ;;
+  esac
+done
+
+"$repo/scripts/install_dependencies.sh" --tests
+say "building ($preset)"
+configure "$preset" -DROOKERY_TESTS=ON -DROOKERY_BENCH=ON
+build "$preset"
+say "testing ($preset)"
+cd "$repo"
+exec ctest --preset "$preset" "${ctest_arguments[@]}"
