@@ -16,7 +16,7 @@ class BugError : public std::logic_error {
 }  // namespace rookery
 
 // ROOKERY_CHECK(a == b, "{} is not {}", a, b) throws BugError with place, condition and message.
-#define ROOKERY_CHECK(condition, ...)                                                            \
-  do {                                                                                           \
+#define ROOKERY_CHECK(condition, ...)                                                                  \
+  do {                                                                                                 \
     if (!(condition)) ::rookery::fail_check(__FILE__, __LINE__, #condition, fmt::format(__VA_ARGS__)); \
   } while (false)

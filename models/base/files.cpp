@@ -61,8 +61,8 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
   const std::uintmax_t size = std::filesystem::file_size(path, code);
   if (code) throw DataError(fmt::format("{}: cannot read: {}", path.string(), code.message()));
   if (size > max_bytes) {
-    throw DataError(fmt::format("{}: {} bytes, more than the {} that such a file may have", path.string(), size,
-                                max_bytes));
+    throw DataError(fmt::format("{}: {} bytes, more than the {} that such a file may have", path.string(),
+                                size, max_bytes));
   }
   std::ifstream stream(path, std::ios::binary);
   std::string text(size, '\0');

@@ -97,8 +97,8 @@ void check_format(const Json& document, std::string_view name, std::int64_t newe
     throw ConfigError(fmt::format("{}: version: {} is not a format version", file, version.dump()));
   }
   if (version.get<std::int64_t>() > newest) {
-    throw ConfigError(fmt::format("{}: format version {}, this program knows up to {}: use a newer Rookery", file,
-                                  version.get<std::int64_t>(), newest));
+    throw ConfigError(fmt::format("{}: format version {}, this program knows up to {}: use a newer Rookery",
+                                  file, version.get<std::int64_t>(), newest));
   }
 }
 

@@ -11,10 +11,10 @@ namespace rookery {
 // Of one op and one micro-batch.
 struct OpCost {
   double forward_flops = 0;
-  double backward_flops = 0;            // both backward phases
-  std::int64_t parameter_bytes = 0;     // of the parameters first used here
-  std::int64_t parameters = 0;          // elements of the same
-  std::int64_t output_bytes = 0;        // activations it makes
+  double backward_flops = 0;         // both backward phases
+  std::int64_t parameter_bytes = 0;  // of the parameters first used here
+  std::int64_t parameters = 0;       // elements of the same
+  std::int64_t output_bytes = 0;     // activations it makes
 };
 
 std::vector<OpCost> op_costs(const Graph& graph, std::int64_t micro_batch);

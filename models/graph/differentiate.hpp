@@ -31,7 +31,8 @@ struct GradientRequest {
   std::set<ValueId> received;  // values (stage outputs or inputs) whose partial gradient arrives
 };
 
-// `forward` must end in a loss op or have its gradient arrive through request.received.
+// `forward` must end in a loss op or have its gradient arrive through request.received; ConfigError
+// when the gradient of a requested input does not exist.
 TrainingGraph differentiate(const Graph& forward, const GradientRequest& request);
 
 // What an operator's rule may do.
@@ -53,7 +54,7 @@ class GradientBuilder {
   void seed(ValueId value, ValueId gradient);
 
  private:
-  void accumulate(Phase phase, ValueId value, ValueId contribution);
+  void accumulate(Phase phase, const Op& forward, ValueId value, ValueId contribution);
 
   TrainingGraph& training_;  // outlives the builder: both live in differentiate()
   std::set<ValueId> wanted_;

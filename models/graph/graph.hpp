@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -36,13 +37,14 @@ struct Initializer {
 struct Value {
   std::string name;
   ValueKind kind = ValueKind::kActivation;
-  TensorType type;         // inputs (whose first dimension may be kBatch), parameters, buffers
+  TensorType type;          // inputs (whose first dimension may be kBatch), parameters, buffers
   Initializer initializer;  // parameters, buffers
-  OpId producer = kNoOp;   // activations
+  OpId producer = kNoOp;    // activations
   ValueId like = kNoValue;  // gradients: they have the type of this value
 };
 
-using Attribute = std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
+using Attribute =
+    std::variant<std::int64_t, float, std::string, std::vector<std::int64_t>, std::vector<float>>;
 
 struct Op {
   std::string name;  // unique in the graph, the same in every cut
@@ -85,6 +87,7 @@ class Graph {
   const std::vector<ValueId>& outputs() const { return outputs_; }
   const std::vector<ValueId>& parameters() const { return parameters_; }
   const std::vector<ValueId>& buffers() const { return buffers_; }
+  bool has_op(const std::string& name) const { return op_names_.contains(name); }
   std::optional<ValueId> find(std::string_view name) const;
   // ConfigError when no value has this name.
   ValueId at(std::string_view name) const;
@@ -100,6 +103,7 @@ class Graph {
   std::vector<Op> ops_;
   std::vector<ValueId> inputs_, outputs_, parameters_, buffers_;
   std::map<std::string, ValueId, std::less<>> by_name_;
+  std::set<std::string> op_names_;
 };
 
 }  // namespace rookery

@@ -8,9 +8,9 @@
 
 namespace rookery {
 
-constexpr const char* kLabels = "labels";          // i64[batch], input of the loss
-constexpr const char* kSampleIds = "sample_ids";   // i64[batch], travels with the labels
-constexpr const char* kLoss = "loss";              // f32[], mean over the micro-batch
+constexpr const char* kLabels = "labels";         // i64[batch], input of the loss
+constexpr const char* kSampleIds = "sample_ids";  // i64[batch], travels with the labels
+constexpr const char* kLoss = "loss";             // f32[], mean over the micro-batch
 
 // "mse", "cross_entropy"
 const std::vector<std::string>& loss_names();

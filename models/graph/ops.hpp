@@ -53,9 +53,12 @@ struct OpDefinition {
   // Adds the gradient ops. Absent where the op has no gradient.
   std::function<void(GradientBuilder&, const Op&)> differentiate;
   // Floating-point operations of one run. Absent: one per output element.
-  std::function<double(const Op&, std::span<const TensorType> inputs, std::span<const TensorType> outputs)> flops;
+  std::function<double(const Op&, std::span<const TensorType> inputs, std::span<const TensorType> outputs)>
+      flops;
   // The output is the memory of input 0 and the op has no kernel. Absent: never.
   std::function<bool(const Op&)> is_view;
+  // Its output is what training makes small.
+  bool is_loss = false;
 };
 
 bool is_view(const Op& op);
@@ -64,7 +67,11 @@ bool is_view(const Op& op);
 const OpDefinition& op_definition(const std::string& type);
 bool is_operator(const std::string& type);
 
-// Called by the families' files; see ops.cpp.
-void define_op(OpDefinition definition);
+// The families, each in the file of its name; put together in ops.cpp.
+std::vector<OpDefinition> convolution_ops();    // Conv, MaxPool
+std::vector<OpDefinition> product_ops();        // Gemm
+std::vector<OpDefinition> normalization_ops();  // BatchNormalization, Dropout
+std::vector<OpDefinition> elementwise_ops();    // Relu, Add, Softmax, Flatten, Identity
+std::vector<OpDefinition> loss_ops();           // MseLoss, CrossEntropyLoss
 
 }  // namespace rookery

@@ -49,9 +49,13 @@ struct Stage {
   GradientRequest gradient_request() const;
 };
 
-// Cuts at op positions: stage k holds ops [begins[k], begins[k+1]). begins[0] is 0, the rest rise.
-// Value and op names are kept. Throws ConfigError when a parameter would lie on two stages or a
-// stage would be empty.
+// The op positions where a stage may begin: no parameter is used on both sides, a loss stays with
+// the op whose output it measures, and the values that cross are batches of samples. 0 is not among
+// them. Any rising choice of these positions is a legal cut.
+std::vector<OpId> cut_positions(const Graph& graph);
+
+// Cuts at op positions: stage k holds ops [begins[k], begins[k+1]). begins[0] is 0, the rest are
+// rising cut_positions(); otherwise ConfigError. Value and op names are kept.
 std::vector<Stage> cut(const Graph& graph, std::span<const OpId> begins);
 
 }  // namespace rookery

@@ -21,7 +21,8 @@ const char* name_of(DType type) {
 
 Shape::Shape(std::span<const std::int64_t> dims) : rank_(static_cast<int>(dims.size())) {
   if (dims.size() > kMaxRank) {
-    throw DataError(fmt::format("a tensor of {} dimensions; at most {} are supported", dims.size(), kMaxRank));
+    throw DataError(
+        fmt::format("a tensor of {} dimensions; at most {} are supported", dims.size(), kMaxRank));
   }
   std::copy(dims.begin(), dims.end(), dims_.begin());
 }

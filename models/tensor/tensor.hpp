@@ -24,17 +24,29 @@ const char* name_of(DType type);
 template <typename T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() { return DType::kF32; }
+constexpr DType dtype_of<float>() {
+  return DType::kF32;
+}
 template <>
-constexpr DType dtype_of<double>() { return DType::kF64; }
+constexpr DType dtype_of<double>() {
+  return DType::kF64;
+}
 template <>
-constexpr DType dtype_of<std::int64_t>() { return DType::kI64; }
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::kI64;
+}
 template <>
-constexpr DType dtype_of<std::int32_t>() { return DType::kI32; }
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::kI32;
+}
 template <>
-constexpr DType dtype_of<std::uint8_t>() { return DType::kU8; }
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::kU8;
+}
 template <>
-constexpr DType dtype_of<bool>() { return DType::kBool; }
+constexpr DType dtype_of<bool>() {
+  return DType::kBool;
+}
 
 // Up to kMaxRank dimensions. In a Graph a dimension may be kBatch: the size of the micro-batch,
 // known when the graph is compiled.
@@ -79,7 +91,9 @@ struct TensorType {
 
 // Memory is aligned to this everywhere, and buffers are padded to a multiple of it.
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t align_up(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+constexpr std::size_t align_up(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 template <typename Byte>
 struct BasicTensorView {
@@ -131,9 +145,13 @@ class Tensor {
   TensorView view() { return {type_, buffer_.data()}; }
   ConstTensorView view() const { return {type_, buffer_.data()}; }
   template <typename T>
-  std::span<T> as() { return view().as<T>(); }
+  std::span<T> as() {
+    return view().as<T>();
+  }
   template <typename T>
-  std::span<const T> as() const { return view().as<T>(); }
+  std::span<const T> as() const {
+    return view().as<T>();
+  }
   Tensor clone() const;
 
  private:

@@ -1,0 +1,130 @@
+#include "models/graph/builder.hpp"
+
+#include <cmath>
+
+namespace rookery {
+namespace {
+
+// PyTorch's default for convolutions and linear layers: kaiming_uniform with a = sqrt(5) is uniform
+// in 1 / sqrt(fan_in), and the bias is too.
+Initializer fan_in_uniform(std::int64_t fan_in) {
+  return {.kind = Initializer::Kind::kUniform,
+          .bound = static_cast<float>(1.0 / std::sqrt(static_cast<double>(fan_in)))};
+}
+
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
+
+}  // namespace
+
+ValueId GraphBuilder::append(Op op) {
+  const std::string output = op.name + "_out";
+  const OpId id = graph_.add_op(std::move(op), {output});
+  return graph_.op(id).outputs[0];
+}
+
+Shape GraphBuilder::shape_of(ValueId value) const {
+  return graph_.types(1)[static_cast<std::size_t>(value)].shape;
+}
+
+ValueId GraphBuilder::input(const std::string& name, const Shape& sample_shape) {
+  std::vector<std::int64_t> dims{kBatch};
+  dims.insert(dims.end(), sample_shape.dims().begin(), sample_shape.dims().end());
+  return graph_.add_input(name, f32(Shape(dims)));
+}
+
+ValueId GraphBuilder::conv2d(const std::string& name, ValueId x, std::int64_t out_channels,
+                             const ConvOptions& options) {
+  const std::int64_t in = shape_of(x)[1] / options.groups;
+  const std::int64_t kernel = options.kernel;
+  const std::int64_t padding = options.padding < 0 ? kernel / 2 : options.padding;
+  const Initializer initializer = fan_in_uniform(in * kernel * kernel);
+  std::vector<ValueId> inputs{
+      x, graph_.add_parameter(name + ".weight", f32({out_channels, in, kernel, kernel}), initializer)};
+  if (options.bias) inputs.push_back(graph_.add_parameter(name + ".bias", f32({out_channels}), initializer));
+  return append({.name = name,
+                 .type = "Conv",
+                 .inputs = std::move(inputs),
+                 .outputs = {},
+                 .attributes = {{"kernel_shape", std::vector<std::int64_t>{kernel, kernel}},
+                                {"strides", std::vector<std::int64_t>{options.stride, options.stride}},
+                                {"pads", std::vector<std::int64_t>(4, padding)},
+                                {"group", options.groups}}});
+}
+
+ValueId GraphBuilder::relu(const std::string& name, ValueId x) {
+  return append({.name = name, .type = "Relu", .inputs = {x}, .outputs = {}, .attributes = {}});
+}
+
+ValueId GraphBuilder::max_pool2d(const std::string& name, ValueId x, std::int64_t kernel,
+                                 std::int64_t stride) {
+  return append({.name = name,
+                 .type = "MaxPool",
+                 .inputs = {x},
+                 .outputs = {},
+                 .attributes = {{"kernel_shape", std::vector<std::int64_t>{kernel, kernel}},
+                                {"strides", std::vector<std::int64_t>{stride, stride}}}});
+}
+
+ValueId GraphBuilder::dropout(const std::string& name, ValueId x, float probability) {
+  return append({.name = name,
+                 .type = "Dropout",
+                 .inputs = {x},
+                 .outputs = {},
+                 .attributes = {{"ratio", probability}}});
+}
+
+ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x) {
+  const TensorType per_channel = f32({shape_of(x)[1]});
+  const Initializer ones{.kind = Initializer::Kind::kOnes};
+  const ValueId scale = graph_.add_parameter(name + ".weight", per_channel, ones);
+  const ValueId bias = graph_.add_parameter(name + ".bias", per_channel);
+  const ValueId mean = graph_.add_buffer(name + ".running_mean", per_channel);
+  const ValueId variance = graph_.add_buffer(name + ".running_var", per_channel, ones);
+  const ValueId tracked = graph_.add_buffer(name + ".num_batches_tracked", {DType::kI64, Shape()});
+  return append({.name = name,
+                 .type = "BatchNormalization",
+                 .inputs = {x, scale, bias, mean, variance, tracked},
+                 .outputs = {},
+                 .attributes = {{"epsilon", 1e-5F}, {"momentum", 0.9F}}});
+}
+
+ValueId GraphBuilder::flatten(const std::string& name, ValueId x) {
+  return append({.name = name,
+                 .type = "Flatten",
+                 .inputs = {x},
+                 .outputs = {},
+                 .attributes = {{"axis", std::int64_t{1}}}});
+}
+
+ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t out_features) {
+  const std::int64_t in = shape_of(x)[1];
+  const Initializer initializer = fan_in_uniform(in);
+  const ValueId weight = graph_.add_parameter(name + ".weight", f32({out_features, in}), initializer);
+  const ValueId bias = graph_.add_parameter(name + ".bias", f32({out_features}), initializer);
+  return append({.name = name,
+                 .type = "Gemm",
+                 .inputs = {x, weight, bias},
+                 .outputs = {},
+                 .attributes = {{"transB", std::int64_t{1}}}});
+}
+
+ValueId GraphBuilder::softmax(const std::string& name, ValueId x) {
+  return append({.name = name,
+                 .type = "Softmax",
+                 .inputs = {x},
+                 .outputs = {},
+                 .attributes = {{"axis", std::int64_t{-1}}}});
+}
+
+ValueId GraphBuilder::add(const std::string& name, ValueId a, ValueId b) {
+  return append({.name = name, .type = "Add", .inputs = {a, b}, .outputs = {}, .attributes = {}});
+}
+
+Graph GraphBuilder::finish(ValueId output) {
+  graph_.mark_output(output);
+  return std::move(graph_);
+}
+
+}  // namespace rookery

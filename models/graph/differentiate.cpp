@@ -1,0 +1,133 @@
+#include "models/graph/differentiate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+#include "models/graph/ops.hpp"
+
+namespace rookery {
+namespace {
+
+// A name like `wanted` that `taken` does not know.
+template <typename Taken>
+std::string unique_name(const std::string& wanted, const Taken& taken) {
+  std::string name = wanted;
+  for (int i = 2; taken(name); ++i) name = fmt::format("{}.{}", wanted, i);
+  return name;
+}
+
+// Every value that a parameter or a wanted input flows into.
+std::set<ValueId> reached_from(const Graph& graph, std::set<ValueId> sources) {
+  for (const Op& op : graph.ops()) {
+    if (!op_definition(op.type).differentiate) continue;
+    if (std::ranges::any_of(op.inputs, [&](ValueId input) { return sources.contains(input); })) {
+      sources.insert(op.outputs.at(0));
+    }
+  }
+  return sources;
+}
+
+}  // namespace
+
+GradientBuilder::GradientBuilder(TrainingGraph& training, std::set<ValueId> wanted)
+    : training_(training), wanted_(std::move(wanted)) {}
+
+ValueId GradientBuilder::gradient_of(ValueId value) const {
+  const auto found = gradients_.find(value);
+  return found == gradients_.end() ? kNoValue : found->second;
+}
+
+void GradientBuilder::seed(ValueId value, ValueId gradient) {
+  gradients_[value] = gradient;
+}
+
+void GradientBuilder::add(Phase phase, const Op& forward, std::string type, std::vector<ValueId> inputs,
+                          const std::vector<ValueId>& targets) {
+  if (std::ranges::none_of(targets, [&](ValueId target) { return wants(target); })) return;
+  Graph& graph = training_.graph;
+  const auto op_taken = [&](const std::string& name) { return graph.has_op(name); };
+  Op op{.name = unique_name(forward.name + "." + type, op_taken),
+        .type = std::move(type),
+        .inputs = std::move(inputs),
+        .outputs = {},
+        .attributes = forward.attributes};
+  op.attributes["forward"] = forward.name;
+  const OpId id = graph.add_op(std::move(op), {});
+  training_.phases.push_back(phase);
+  for (const ValueId target : targets) {
+    if (!wants(target)) {
+      graph.op(id).outputs.push_back(kNoValue);
+      continue;
+    }
+    const std::string name =
+        unique_name(graph.value(target).name + ".gradient",
+                    [&](const std::string& taken) { return graph.find(taken).has_value(); });
+    graph.add_output_like(id, name, target);
+  }
+  const std::vector<ValueId> outputs = graph.op(id).outputs;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (outputs[i] != kNoValue) accumulate(phase, forward, targets[i], outputs[i]);
+  }
+}
+
+void GradientBuilder::accumulate(Phase phase, const Op& forward, ValueId value, ValueId contribution) {
+  const ValueId sum = gradient_of(value);
+  if (sum == kNoValue) {
+    gradients_[value] = contribution;
+    return;
+  }
+  Graph& graph = training_.graph;
+  const bool is_parameter = graph.value(value).kind == ValueKind::kParameter;
+  const auto op_taken = [&](const std::string& name) { return graph.has_op(name); };
+  Op op{.name = unique_name(graph.value(value).name + ".gradient.Add", op_taken),
+        .type = "Add",
+        .inputs = {sum, contribution},
+        .outputs = {},
+        .attributes = {{"forward", forward.name}}};
+  const OpId id = graph.add_op(std::move(op), {});
+  training_.phases.push_back(is_parameter ? Phase::kBackwardWeights : phase);
+  const std::string name = unique_name(graph.value(value).name + ".gradient", [&](const std::string& taken) {
+    return graph.find(taken).has_value();
+  });
+  gradients_[value] = graph.add_output_like(id, name, value);
+}
+
+TrainingGraph differentiate(const Graph& forward, const GradientRequest& request) {
+  TrainingGraph training{.graph = forward, .phases = {}};
+  Graph& graph = training.graph;
+  const auto forward_ops = static_cast<OpId>(graph.ops().size());
+  for (OpId id = 0; id < forward_ops; ++id) {
+    training.phases.push_back(Phase::kForward);
+    if (const auto& to_training = op_definition(graph.op(id).type).to_training) to_training(graph, id);
+  }
+  std::set<ValueId> sources(graph.parameters().begin(), graph.parameters().end());
+  sources.insert(request.inputs.begin(), request.inputs.end());
+  GradientBuilder builder(training, reached_from(forward, std::move(sources)));
+  for (const ValueId value : request.received) {
+    const ValueId gradient = graph.add_input_like(graph.value(value).name + ".received_gradient", value);
+    training.received_gradients.emplace(value, gradient);
+    builder.seed(value, gradient);
+  }
+  for (OpId id = forward_ops - 1; id >= 0; --id) {
+    const Op op = graph.op(id);  // a copy: the rule adds ops
+    if (const auto& differentiate_op = op_definition(op.type).differentiate) differentiate_op(builder, op);
+  }
+  for (const ValueId parameter : graph.parameters()) {
+    if (const ValueId gradient = builder.gradient_of(parameter); gradient != kNoValue) {
+      training.parameter_gradients.emplace(parameter, gradient);
+    }
+  }
+  for (const ValueId input : request.inputs) {
+    const ValueId gradient = builder.gradient_of(input);
+    if (gradient == kNoValue) {
+      throw ConfigError(fmt::format("'{}' has no influence on the loss, but its gradient is wanted",
+                                    graph.value(input).name));
+    }
+    training.sent_gradients.emplace(input, gradient);
+  }
+  return training;
+}
+
+}  // namespace rookery

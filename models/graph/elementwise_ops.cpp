@@ -1,0 +1,100 @@
+// Relu, Add, Softmax, Flatten and Identity (https://onnx.ai/onnx/operators/).
+#include <fmt/format.h>
+
+#include "models/base/error.hpp"
+#include "models/graph/differentiate.hpp"
+#include "models/graph/ops.hpp"
+
+namespace rookery {
+namespace {
+
+bool always(const Op&) {
+  return true;
+}
+
+std::vector<TensorType> infer_same(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.empty()) throw ConfigError("needs an input");
+  return {inputs[0]};
+}
+
+void differentiate_relu(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(Phase::kBackwardInputs, op, "ReluGrad", {dy, op.outputs[0]}, {op.inputs[0]});
+}
+
+std::vector<TensorType> infer_add(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.size() != 2 || inputs[0] != inputs[1]) throw ConfigError("needs two inputs of the same shape");
+  return {inputs[0]};
+}
+
+void differentiate_add(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  // The last input first, as everywhere where gradients are summed.
+  builder.add(Phase::kBackwardInputs, op, "Identity", {dy}, {op.inputs[1]});
+  builder.add(Phase::kBackwardInputs, op, "Identity", {dy}, {op.inputs[0]});
+}
+
+std::vector<TensorType> infer_softmax(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.empty()) throw ConfigError("needs an input");
+  const std::int64_t axis = op.integer("axis", -1);
+  const int rank = inputs[0].shape.rank();
+  if (axis < -rank || axis >= rank) throw ConfigError(fmt::format("axis {} of rank {}", axis, rank));
+  return {inputs[0]};
+}
+
+void differentiate_softmax(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(Phase::kBackwardInputs, op, "SoftmaxGrad", {dy, op.outputs[0]}, {op.inputs[0]});
+}
+
+double softmax_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {
+  return 10.0 * static_cast<double>(inputs[0].shape.elements());
+}
+
+std::vector<TensorType> infer_flatten(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.empty()) throw ConfigError("needs an input");
+  const Shape& shape = inputs[0].shape;
+  std::int64_t axis = op.integer("axis", 1);
+  if (axis < 0) axis += shape.rank();
+  if (axis < 0 || axis > shape.rank())
+    throw ConfigError(fmt::format("axis {} of rank {}", axis, shape.rank()));
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+  for (int i = 0; i < shape.rank(); ++i) (i < axis ? rows : columns) *= shape[i];
+  return {{inputs[0].dtype, {rows, columns}}};
+}
+
+void differentiate_flatten(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(Phase::kBackwardInputs, op, "FlattenGrad", {dy}, {op.inputs[0]});
+}
+
+void differentiate_identity(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(Phase::kBackwardInputs, op, "Identity", {dy}, {op.inputs[0]});
+}
+
+}  // namespace
+
+std::vector<OpDefinition> elementwise_ops() {
+  return {
+      {.type = "Relu", .infer = infer_same, .differentiate = differentiate_relu},
+      {.type = "ReluGrad"},
+      {.type = "Add", .infer = infer_add, .differentiate = differentiate_add},
+      {.type = "Softmax",
+       .infer = infer_softmax,
+       .differentiate = differentiate_softmax,
+       .flops = softmax_flops},
+      {.type = "SoftmaxGrad"},
+      {.type = "Flatten", .infer = infer_flatten, .differentiate = differentiate_flatten, .is_view = always},
+      {.type = "FlattenGrad", .is_view = always},
+      {.type = "Identity", .infer = infer_same, .differentiate = differentiate_identity, .is_view = always},
+  };
+}
+
+}  // namespace rookery

@@ -1,0 +1,43 @@
+#include "models/graph/ops.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+const std::map<std::string, OpDefinition>& definitions() {
+  static const std::map<std::string, OpDefinition> table = [] {
+    std::map<std::string, OpDefinition> all;
+    for (const auto family : {convolution_ops, product_ops, normalization_ops, elementwise_ops, loss_ops}) {
+      for (OpDefinition& definition : family()) {
+        std::string type = definition.type;
+        all.emplace(std::move(type), std::move(definition));
+      }
+    }
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace
+
+const OpDefinition& op_definition(const std::string& type) {
+  const auto found = definitions().find(type);
+  if (found == definitions().end()) throw ConfigError(fmt::format("operator '{}' is not supported", type));
+  return found->second;
+}
+
+bool is_operator(const std::string& type) {
+  return definitions().contains(type);
+}
+
+bool is_view(const Op& op) {
+  const OpDefinition& definition = op_definition(op.type);
+  return definition.is_view && definition.is_view(op);
+}
+
+}  // namespace rookery

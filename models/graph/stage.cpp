@@ -1,0 +1,271 @@
+#include "models/graph/stage.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "models/base/error.hpp"
+#include "models/graph/ops.hpp"
+
+namespace rookery {
+namespace {
+
+// The type with kBatch where it changes with the batch; nothing when that is not its first
+// dimension alone.
+std::optional<TensorType> batch_type(const TensorType& of_two, const TensorType& of_three) {
+  TensorType type = of_two;
+  for (int axis = 0; axis < type.shape.rank(); ++axis) {
+    if (of_two.shape[axis] == of_three.shape[axis]) continue;
+    if (axis != 0 || of_two.shape[axis] != 2 || of_three.shape[axis] != 3) return std::nullopt;
+    type.shape[axis] = kBatch;
+  }
+  return type;
+}
+
+// What the whole graph says about each of its values.
+class Routing {
+ public:
+  Routing(const Graph& graph, std::span<const OpId> begins)
+      : graph_(graph), of_two_(graph.types(2)), of_three_(graph.types(3)) {
+    stage_of_op_.resize(graph.ops().size());
+    for (std::size_t stage = 0; stage < begins.size(); ++stage) {
+      const std::size_t end =
+          stage + 1 < begins.size() ? static_cast<std::size_t>(begins[stage + 1]) : stage_of_op_.size();
+      for (auto op = static_cast<std::size_t>(begins[stage]); op < end; ++op)
+        stage_of_op_[op] = static_cast<int>(stage);
+    }
+    find_users();
+    find_gradients();
+  }
+
+  int stage_of(OpId op) const { return stage_of_op_[static_cast<std::size_t>(op)]; }
+  int producer_of(ValueId value) const {
+    const OpId op = graph_.value(value).producer;
+    return op == kNoOp ? 0 : stage_of(op);
+  }
+  // Stages after the producer's that use the value.
+  std::vector<int> users_of(ValueId value) const {
+    std::vector<int> later;
+    for (const int stage : all_users(value)) {
+      if (stage != producer_of(value)) later.push_back(stage);
+    }
+    return later;
+  }
+  const std::set<int>& all_users(ValueId value) const {
+    static const std::set<int> none;
+    const auto found = users_.find(value);
+    return found == users_.end() ? none : found->second;
+  }
+  TensorType type_of(ValueId value) const {
+    const auto id = static_cast<std::size_t>(value);
+    return batch_type(of_two_[id], of_three_[id]).value();
+  }
+
+  // The neighbours of `stage` on the way of the gradient of `value`: from the last user to the one
+  // before it, … to the producer.
+  int gradient_to(ValueId value, int stage) const {
+    const auto chain = gradient_chain(value);
+    const auto here = std::ranges::find(chain, stage);
+    return here == chain.end() || here == chain.begin() ? kNoStage : *std::prev(here);
+  }
+  int gradient_from(ValueId value, int stage) const {
+    const auto chain = gradient_chain(value);
+    const auto here = std::ranges::find(chain, stage);
+    return here == chain.end() || std::next(here) == chain.end() ? kNoStage : *std::next(here);
+  }
+
+ private:
+  void find_users() {
+    for (std::size_t op = 0; op < stage_of_op_.size(); ++op) {
+      for (const ValueId input : graph_.ops()[op].inputs) {
+        if (input != kNoValue) users_[input].insert(stage_of_op_[op]);
+      }
+    }
+  }
+
+  // A value has a gradient when a parameter flows into it and it flows into a loss.
+  void find_gradients() {
+    std::set<ValueId> trained(graph_.parameters().begin(), graph_.parameters().end());
+    for (const Op& op : graph_.ops()) {
+      if (!op_definition(op.type).differentiate) continue;
+      if (std::ranges::any_of(op.inputs, [&](ValueId input) { return trained.contains(input); })) {
+        trained.insert(op.outputs.at(0));
+      }
+    }
+    std::set<ValueId> to_loss;
+    for (std::size_t i = stage_of_op_.size(); i-- > 0;) {
+      const Op& op = graph_.ops()[i];
+      const OpDefinition& definition = op_definition(op.type);
+      if (!definition.differentiate || !(definition.is_loss || to_loss.contains(op.outputs.at(0)))) continue;
+      for (const ValueId input : op.inputs) {
+        if (input == kNoValue) continue;
+        to_loss.insert(input);
+        if (trained.contains(input) && graph_.value(input).kind == ValueKind::kActivation) {
+          gradient_users_[input].insert(stage_of_op_[i]);
+        }
+      }
+    }
+  }
+
+  // Producer first, then the stages that add to the gradient; empty when there is none.
+  std::vector<int> gradient_chain(ValueId value) const {
+    const auto found = gradient_users_.find(value);
+    if (found == gradient_users_.end()) return {};
+    std::vector<int> chain{producer_of(value)};
+    for (const int stage : found->second) {
+      if (stage != chain.front()) chain.push_back(stage);
+    }
+    return chain;
+  }
+
+  const Graph& graph_;  // outlives the Routing: both live in cut()
+  std::vector<TensorType> of_two_, of_three_;
+  std::vector<int> stage_of_op_;
+  std::map<ValueId, std::set<int>> users_;
+  std::map<ValueId, std::set<int>> gradient_users_;
+};
+
+// Copies the values and ops of one stage out of the whole graph.
+class StageMaker {
+ public:
+  StageMaker(const Graph& whole, const Routing& routing, int index, int count)
+      : whole_(whole), routing_(routing), stage_{.index = index, .count = count} {}
+
+  Stage make() {
+    if (stage_.is_root()) {
+      for (const ValueId input : whole_.inputs()) add_input(input);
+    }
+    for (std::size_t i = 0; i < whole_.ops().size(); ++i) {
+      if (routing_.stage_of(static_cast<OpId>(i)) == stage_.index) add_op(whole_.ops()[i]);
+    }
+    for (std::size_t id = 0; id < whole_.values().size(); ++id) add_output(static_cast<ValueId>(id));
+    return std::move(stage_);
+  }
+
+ private:
+  void add_input(ValueId id) {
+    const Value& value = whole_.value(id);
+    copied_[id] = stage_.graph.add_input(value.name, routing_.type_of(id));
+    const int from = stage_.is_root() ? kNoStage : routing_.producer_of(id);
+    stage_.inputs.push_back(
+        {.value = value.name,
+         .from = from,
+         .gradient_to = routing_.gradient_to(id, stage_.index),
+         .gradient_from = from == kNoStage ? kNoStage : routing_.gradient_from(id, stage_.index)});
+  }
+
+  ValueId copy_of(ValueId id) {
+    if (id == kNoValue) return kNoValue;
+    if (const auto found = copied_.find(id); found != copied_.end()) return found->second;
+    const Value& value = whole_.value(id);
+    if (value.kind == ValueKind::kParameter) {
+      copied_[id] = stage_.graph.add_parameter(value.name, value.type, value.initializer);
+    } else if (value.kind == ValueKind::kBuffer) {
+      copied_[id] = stage_.graph.add_buffer(value.name, value.type, value.initializer);
+    } else {
+      add_input(id);
+    }
+    return copied_[id];
+  }
+
+  void add_op(const Op& op) {
+    Op copy = op;
+    copy.outputs.clear();
+    for (ValueId& input : copy.inputs) input = copy_of(input);
+    std::vector<std::string> names;
+    for (const ValueId output : op.outputs) names.push_back(whole_.value(output).name);
+    const OpId id = stage_.graph.add_op(std::move(copy), names);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i)
+      copied_[op.outputs[i]] = stage_.graph.op(id).outputs[i];
+  }
+
+  void add_output(ValueId id) {
+    const ValueKind kind = whole_.value(id).kind;
+    if (kind != ValueKind::kInput && kind != ValueKind::kActivation) return;
+    if (routing_.producer_of(id) != stage_.index) return;
+    const std::vector<int> users = routing_.users_of(id);
+    const bool of_model = std::ranges::find(whole_.outputs(), id) != whole_.outputs().end();
+    if (users.empty() && !of_model) return;
+    stage_.graph.mark_output(copied_.at(id));
+    stage_.outputs.push_back({.value = whole_.value(id).name,
+                              .to = users,
+                              .gradient_from = routing_.gradient_from(id, stage_.index)});
+  }
+
+  const Graph& whole_;  // both outlive the maker: they live in cut()
+  const Routing& routing_;
+  Stage stage_;
+  std::map<ValueId, ValueId> copied_;
+};
+
+}  // namespace
+
+const char* Stage::role() const {
+  if (count == 1) return "root_leaf";
+  return is_root() ? "root" : is_leaf() ? "leaf" : "stem";
+}
+
+GradientRequest Stage::gradient_request() const {
+  GradientRequest request;
+  for (const StageInput& input : inputs) {
+    if (input.gradient_to != kNoStage) request.inputs.insert(graph.at(input.value));
+    if (input.gradient_from != kNoStage) request.received.insert(graph.at(input.value));
+  }
+  for (const StageOutput& output : outputs) {
+    if (output.gradient_from != kNoStage) request.received.insert(graph.at(output.value));
+  }
+  return request;
+}
+
+std::vector<OpId> cut_positions(const Graph& graph) {
+  const std::vector<TensorType> of_two = graph.types(2);
+  const std::vector<TensorType> of_three = graph.types(3);
+  const auto count = graph.ops().size();
+  // blocked[p]: some value needs ops p-1 and p on one stage.
+  std::vector<bool> blocked(count + 1, false);
+  std::map<ValueId, std::size_t> first_use;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Op& op = graph.ops()[i];
+    for (const ValueId input : op.inputs) {
+      if (input == kNoValue) continue;
+      const auto id = static_cast<std::size_t>(input);
+      const Value& value = graph.value(input);
+      const bool is_state = value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer;
+      const bool may_cross =
+          !is_state && !op_definition(op.type).is_loss && batch_type(of_two[id], of_three[id]);
+      const bool label = value.kind == ValueKind::kInput;
+      if (may_cross || label) continue;
+      const std::size_t from =
+          is_state ? first_use.emplace(input, i).first->second : static_cast<std::size_t>(value.producer);
+      for (std::size_t p = from + 1; p <= i; ++p) blocked[p] = true;
+    }
+  }
+  std::vector<OpId> positions;
+  for (std::size_t p = 1; p < count; ++p) {
+    if (!blocked[p]) positions.push_back(static_cast<OpId>(p));
+  }
+  return positions;
+}
+
+std::vector<Stage> cut(const Graph& graph, std::span<const OpId> begins) {
+  if (begins.empty() || begins[0] != 0) throw ConfigError("the first stage must begin with the first op");
+  const std::vector<OpId> legal = cut_positions(graph);
+  for (std::size_t stage = 1; stage < begins.size(); ++stage) {
+    if (begins[stage] <= begins[stage - 1] || !std::ranges::binary_search(legal, begins[stage])) {
+      throw ConfigError(
+          fmt::format("stage {} cannot begin at op {}: there is no legal cut", stage, begins[stage]));
+    }
+  }
+  const Routing routing(graph, begins);
+  std::vector<Stage> stages;
+  for (std::size_t stage = 0; stage < begins.size(); ++stage) {
+    stages.push_back(
+        StageMaker(graph, routing, static_cast<int>(stage), static_cast<int>(begins.size())).make());
+  }
+  return stages;
+}
+
+}  // namespace rookery
