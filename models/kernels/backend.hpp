@@ -1,0 +1,66 @@
+// What the back ends share: the one interface that kernel.cpp knows them by, and kernels written as
+// a lambda over raw pointers. Internal to this room.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "models/kernels/kernel.hpp"
+
+namespace rookery {
+
+struct Backend {
+  const char* name;
+  // nullptr where the back end does not serve the request.
+  std::unique_ptr<Kernel> (*make)(const KernelRequest& request);
+  // Is it the right one for this op of an inference graph? A rule on operator and shapes alone.
+  bool (*prefers)(const KernelRequest& request);
+};
+
+const Backend& eigen_backend();
+// nullptr in a program that was built without it.
+const Backend* onednn_backend();
+const Backend& simd_backend();
+
+// What Kernel::run() gets. Pointers are nullptr where an argument is absent.
+struct Arguments {
+  std::span<const ConstTensorView> inputs;
+  std::span<const TensorView> outputs;
+  std::byte* scratch;
+  const StepContext& context;
+
+  template <typename T = float>
+  const T* in(std::size_t i) const {
+    return i < inputs.size() ? reinterpret_cast<const T*>(inputs[i].data) : nullptr;
+  }
+  template <typename T = float>
+  T* out(std::size_t i) const {
+    return i < outputs.size() ? reinterpret_cast<T*>(outputs[i].data) : nullptr;
+  }
+  float* floats() const { return reinterpret_cast<float*>(scratch); }
+};
+
+template <typename Body>
+class LambdaKernel final : public Kernel {
+ public:
+  LambdaKernel(std::size_t scratch_bytes, Body body)
+      : scratch_bytes_(scratch_bytes), body_(std::move(body)) {}
+
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+  void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
+           const StepContext& context) override {
+    body_(Arguments{inputs, outputs, scratch, context});
+  }
+
+ private:
+  std::size_t scratch_bytes_;
+  Body body_;
+};
+
+// A kernel that runs body(const Arguments&).
+template <typename Body>
+std::unique_ptr<Kernel> lambda_kernel(Body body, std::size_t scratch_bytes = 0) {
+  return std::make_unique<LambdaKernel<Body>>(scratch_bytes, std::move(body));
+}
+
+}  // namespace rookery

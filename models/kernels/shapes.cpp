@@ -1,0 +1,113 @@
+#include "models/kernels/shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+
+namespace {
+
+std::int64_t elements_between(const Shape& shape, int first, int last) {
+  std::int64_t product = 1;
+  for (int axis = first; axis < last; ++axis) product *= shape[axis];
+  return product;
+}
+
+}  // namespace
+
+ConvShape conv_shape(const KernelRequest& request) {
+  const Op& op = request.op;
+  const bool forward = op.type == "Conv";
+  const bool input = op.type == "ConvGradInput";
+  const Shape& x = (forward ? request.inputs[0] : input ? request.outputs[0] : request.inputs[1]).shape;
+  const Shape& w = (forward || input ? request.inputs[1] : request.outputs[0]).shape;
+  const Shape& y = (forward ? request.outputs[0] : request.inputs[0]).shape;
+  return {.batch = x[0],
+          .in_channels = x[1],
+          .in_h = x[2],
+          .in_w = x[3],
+          .out_channels = y[1],
+          .out_h = y[2],
+          .out_w = y[3],
+          .groups = op.integer("group", 1),
+          .window = conv_window(op, x, w)};
+}
+
+PoolShape pool_shape(const KernelRequest& request) {
+  const bool forward = request.op.type == "MaxPool";
+  const Shape& x = (forward ? request.inputs[0] : request.outputs[0]).shape;
+  const Shape& y = (forward ? request.outputs[0] : request.inputs[0]).shape;
+  return {.planes = x[0] * x[1],
+          .in_h = x[2],
+          .in_w = x[3],
+          .out_h = y[2],
+          .out_w = y[3],
+          .window = pool_window(request.op, x)};
+}
+
+GemmShape gemm_shape(const KernelRequest& request) {
+  const Op& op = request.op;
+  const bool forward = op.type == "Gemm";
+  const bool trans_a = op.integer("transA", 0) != 0;
+  const bool trans_b = op.integer("transB", 0) != 0;
+  const Shape& y = (forward ? request.outputs[0] : request.inputs[0]).shape;
+  const std::int64_t k = op.type == "GemmGradInput" ? request.inputs[1].shape[trans_b ? 1 : 0]
+                                                    : request.inputs[forward ? 0 : 1].shape[trans_a ? 0 : 1];
+  const auto& arguments = forward ? op.inputs : op.outputs;
+  const std::size_t c = forward ? 2 : 1;
+  return {.m = y[0],
+          .n = y[1],
+          .k = k,
+          .trans_a = trans_a,
+          .trans_b = trans_b,
+          .alpha = op.number("alpha", 1),
+          .beta = op.number("beta", 1),
+          .has_c = op.type != "GemmGradInput" && c < arguments.size() && arguments[c] != kNoValue};
+}
+
+BatchNormShape batch_norm_shape(const KernelRequest& request) {
+  const Op& op = request.op;
+  const Shape& x = request.inputs[op.type == "BatchNormalization" ? 0 : 1].shape;
+  return {.batch = x[0],
+          .channels = x[1],
+          .plane = elements_between(x, 2, x.rank()),
+          .epsilon = op.number("epsilon", 1e-5F),
+          .momentum = op.number("momentum", 0.9F),
+          .training = op.integer("training_mode", 0) != 0};
+}
+
+AxisShape axis_shape(const KernelRequest& request) {
+  const Shape& shape = request.outputs[0].shape;
+  const auto given = static_cast<int>(request.op.integer("axis", -1));
+  const int axis = given < 0 ? given + shape.rank() : given;
+  return {.outer = elements_between(shape, 0, axis),
+          .size = shape[axis],
+          .inner = elements_between(shape, axis + 1, shape.rank())};
+}
+
+LossShape loss_shape(const KernelRequest& request) {
+  const Shape& prediction = request.inputs[0].shape;
+  return {.rows = prediction[0], .classes = elements_between(prediction, 1, prediction.rank())};
+}
+
+DropoutShape dropout_shape(const KernelRequest& request) {
+  const float ratio = request.op.number("ratio", 0.5F);
+  if (!(ratio >= 0 && ratio < 1)) {
+    throw ConfigError(fmt::format("{}: a dropout ratio of {} is not in [0, 1)", request.op.name, ratio));
+  }
+  // The largest float below 1 still gives a threshold below 2^32.
+  const double threshold = std::ceil(static_cast<double>(ratio) * 4294967296.0);
+  return {.elements = request.outputs[0].shape.elements(),
+          .threshold = static_cast<std::uint32_t>(threshold),
+          .scale = 1.0F / (1.0F - ratio)};
+}
+
+void fail_label(std::int64_t row, std::int64_t label, std::int64_t classes) {
+  throw DataError(fmt::format("sample {} of the micro-batch has label {}; the model knows classes 0 to {}",
+                              row, label, classes - 1));
+}
+
+}  // namespace rookery

@@ -1,0 +1,86 @@
+// The sizes that an op's loops run over, resolved from its attributes and types; the same for an op
+// and its gradient ops. Internal to this room.
+#pragma once
+
+#include <cstdint>
+
+#include "models/graph/window.hpp"
+#include "models/kernels/kernel.hpp"
+
+namespace rookery {
+
+// Conv, ConvGradInput, ConvGradWeight: X[batch, in_channels, in_h, in_w],
+// W[out_channels, in_channels / groups, kernel], Y[batch, out_channels, out_h, out_w].
+struct ConvShape {
+  std::int64_t batch, in_channels, in_h, in_w;
+  std::int64_t out_channels, out_h, out_w;
+  std::int64_t groups;
+  Window window;
+
+  std::int64_t taps() const { return window.kernel[0] * window.kernel[1]; }
+  std::int64_t in_plane() const { return in_h * in_w; }
+  std::int64_t out_plane() const { return out_h * out_w; }
+  std::int64_t group_in() const { return in_channels / groups; }
+  std::int64_t group_out() const { return out_channels / groups; }
+  // Products that make one output: the depth of the equivalent matrix product.
+  std::int64_t depth() const { return group_in() * taps(); }
+  std::int64_t weights() const { return out_channels * depth(); }
+};
+
+ConvShape conv_shape(const KernelRequest& request);
+
+// MaxPool, MaxPoolGrad: planes [in_h, in_w] to planes [out_h, out_w].
+struct PoolShape {
+  std::int64_t planes, in_h, in_w, out_h, out_w;
+  Window window;
+};
+
+PoolShape pool_shape(const KernelRequest& request);
+
+// Gemm, GemmGradInput, GemmGradWeight: Y[m, n] = alpha A'B' + beta C, with A'[m, k] and B'[k, n].
+struct GemmShape {
+  std::int64_t m, n, k;
+  bool trans_a, trans_b;
+  float alpha, beta;
+  bool has_c;  // C[n], or its gradient
+};
+
+GemmShape gemm_shape(const KernelRequest& request);
+
+// BatchNormalization, BatchNormalizationGrad: [batch, channels, plane].
+struct BatchNormShape {
+  std::int64_t batch, channels, plane;
+  float epsilon, momentum;
+  bool training;
+};
+
+BatchNormShape batch_norm_shape(const KernelRequest& request);
+
+// Softmax, SoftmaxGrad: [outer, size, inner], along the middle.
+struct AxisShape {
+  std::int64_t outer, size, inner;
+};
+
+AxisShape axis_shape(const KernelRequest& request);
+
+// MseLoss, CrossEntropyLoss and their gradients: [rows, classes].
+struct LossShape {
+  std::int64_t rows, classes;
+};
+
+LossShape loss_shape(const KernelRequest& request);
+
+// Dropout and its gradient: a word below `threshold` drops its element; the others are scaled.
+struct DropoutShape {
+  std::int64_t elements;
+  std::uint32_t threshold;
+  float scale;
+};
+
+// ConfigError when the ratio is not in [0, 1).
+DropoutShape dropout_shape(const KernelRequest& request);
+
+// Throws DataError naming the row, the label and the classes.
+[[noreturn]] void fail_label(std::int64_t row, std::int64_t label, std::int64_t classes);
+
+}  // namespace rookery
