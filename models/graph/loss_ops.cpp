@@ -12,7 +12,7 @@ namespace rookery {
 namespace {
 
 std::vector<TensorType> infer_loss(const Op&, std::span<const TensorType> inputs) {
-  if (inputs.size() != 2 || inputs[0].shape.rank() != 2)
+  if (inputs.size() < 2 || inputs[0].shape.rank() != 2)
     throw ConfigError("needs predictions f32[batch, classes]");
   if (inputs[1] != TensorType{DType::kI64, {inputs[0].shape[0]}}) {
     throw ConfigError(
@@ -70,9 +70,9 @@ void add_loss(Graph& graph, const std::string& name) {
         fmt::format("a loss needs a model with one output, this one has {}", graph.outputs().size()));
   }
   const ValueId labels = graph.add_input(kLabels, {DType::kI64, {kBatch}});
-  graph.add_input(kSampleIds, {DType::kI64, {kBatch}});
+  const ValueId sample_ids = graph.add_input(kSampleIds, {DType::kI64, {kBatch}});
   const OpId op =
-      graph.add_op({.name = "loss", .type = found->second, .inputs = {graph.outputs()[0], labels}}, {kLoss});
+      graph.add_op({.name = "loss", .type = found->second, .inputs = {graph.outputs()[0], labels, sample_ids}}, {kLoss});
   graph.mark_output(graph.op(op).outputs[0]);
 }
 

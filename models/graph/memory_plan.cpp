@@ -89,10 +89,12 @@ class Planner {
   const Timeline& timeline() const { return timeline_; }
   void cover(ValueId value, int time) { life_of(value).cover(time); }
 
-  // `accumulating` says where gradients of parameters have a transient place too.
+  // `accumulates`: gradients of parameters have a transient place too.
   MemoryPlan finish(const std::map<ValueId, ValueId>& parameter_gradients, bool accumulates) {
     for (const auto& [parameter, gradient] : parameter_gradients) {
-      plan_.places[index(memory_owner(graph_, gradient))].placement = Placement::kGradient;
+      ROOKERY_CHECK(memory_owner(graph_, gradient) == gradient, "the gradient of '{}' is a view",
+                    graph_.value(parameter).name);
+      plan_.places[index(gradient)].placement = Placement::kGradient;
     }
     std::size_t stash = 0;
     for (std::size_t id = 0; id < graph_.values().size(); ++id) {

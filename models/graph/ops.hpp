@@ -18,6 +18,8 @@
 //     mean of squared differences to the one-hot vectors of the labels.
 //   CrossEntropyLoss(logits f32[n, classes], labels i64[n]) -> loss f32[]
 //     mean of -log softmax(logits)[label].
+//   A third input, i64[n] sample ids, takes no part in the arithmetic: with it the ids travel to the
+//   stage that has the labels.
 // Gradient operators carry the attributes of their forward op and its name as "forward":
 //   ConvGradInput(dY, W) -> dX                  ConvGradWeight(dY, X) -> dW, dB (may be absent)
 //   GemmGradInput(dY, B) -> dA                  GemmGradWeight(dY, A) -> dB, dC (may be absent)

@@ -1,0 +1,191 @@
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "models/base/check.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "models/base/json_file.hpp"
+#include "models/base/rng.hpp"
+
+namespace rookery {
+namespace {
+
+class TemporaryFolder : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = std::filesystem::temp_directory_path() / ("rookery-base-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(path_);
+  }
+  void TearDown() override { std::filesystem::remove_all(path_); }
+
+  std::filesystem::path write(const std::string& name, const std::string& text) {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return path_ / name;
+  }
+  std::string error_of(const std::string& text) {
+    try {
+      read_json(write("a.json", text));
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  std::filesystem::path path_;
+};
+
+TEST(Error, ContextStandsOutermostFirst) {
+  try {
+    with_context("outer", [] { with_context("inner", [] { throw DataError("broken"); }); });
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_STREQ(error.what(), "outer: inner: broken");
+  }
+}
+
+TEST(Error, ContextKeepsTheValue) {
+  int value = 3;
+  int& same = with_context("unused", [&]() -> int& { return value; });
+  EXPECT_EQ(&same, &value);
+}
+
+TEST(Check, NamesConditionAndNumbers) {
+  try {
+    ROOKERY_CHECK(1 == 2, "{} apples", 7);
+    FAIL();
+  } catch (const BugError& error) {
+    EXPECT_NE(std::string(error.what()).find("1 == 2 does not hold: 7 apples"), std::string::npos);
+  }
+}
+
+// Known answers of Random123 (kat_vectors, philox4x32 10).
+TEST(Philox, KnownAnswers) {
+  EXPECT_EQ(philox({0, 0, 0, 0}, {0, 0}), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
+            (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(Rng, KeysDifferByNameAndSeed) {
+  EXPECT_NE(rng_key(1, "a"), rng_key(1, "b"));
+  EXPECT_NE(rng_key(1, "a"), rng_key(2, "a"));
+  EXPECT_EQ(rng_key(1, "a"), rng_key(1, "a"));
+}
+
+TEST(Rng, FloatsAreUniform) {
+  CounterRng rng(rng_key(42, "test"), 0);
+  double sum = 0;
+  constexpr int kDraws = 100000;
+  for (int i = 0; i < kDraws; ++i) {
+    const float x = rng.next_float();
+    ASSERT_GE(x, 0.0F);
+    ASSERT_LT(x, 1.0F);
+    sum += x;
+  }
+  EXPECT_NEAR(sum / kDraws, 0.5, 0.005);  // five standard deviations
+}
+
+RC_GTEST_PROP(Rng, PermutationsHoldEveryNumberOnce, (std::uint64_t seed)) {
+  const std::int64_t n = *rc::gen::inRange<std::int64_t>(0, 500);
+  std::vector<std::int64_t> order = random_permutation(n, rng_key(seed, "order"), 3);
+  RC_ASSERT(order == random_permutation(n, rng_key(seed, "order"), 3));
+  std::ranges::sort(order);
+  std::vector<std::int64_t> expected(static_cast<std::size_t>(n));
+  std::iota(expected.begin(), expected.end(), 0);
+  RC_ASSERT(order == expected);
+}
+
+TEST_F(TemporaryFolder, AnUncommittedFileLeavesTheOldOne) {
+  write("kept", "old");
+  {
+    AtomicFile file(path_ / "kept");
+    file.write("new and only half there");
+  }
+  EXPECT_EQ(read_file(path_ / "kept", 100), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1);
+  write_file(path_ / "kept", "new");
+  EXPECT_EQ(read_file(path_ / "kept", 100), "new");
+}
+
+TEST_F(TemporaryFolder, FilesThatCannotBeWrittenAreNamed) {
+  try {
+    write_file(path_ / "no" / "folder", "text");
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_NE(std::string(error.what()).find("no/folder: cannot create: No such file"), std::string::npos);
+  }
+}
+
+// /dev/full takes nothing: every write ends with "no space left".
+TEST(AtomicFile, AFullDiskIsAnErrorThatSaysSo) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("rookery-full-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path target = folder / "target";
+  // The temporary's name is known, so that it can be made to lead to the full device.
+  std::filesystem::create_symlink("/dev/full", target.string() + ".tmp-" + std::to_string(::getpid()));
+  std::string message;
+  try {
+    write_file(target, "text");
+  } catch (const DataError& error) {
+    message = error.what();
+  }
+  EXPECT_NE(message.find("No space left on device"), std::string::npos) << message;
+  EXPECT_FALSE(std::filesystem::exists(target));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(TemporaryFolder, TooLargeFilesAreNotRead) {
+  write("large", std::string(101, 'x'));
+  EXPECT_THROW(read_file(path_ / "large", 100), DataError);
+}
+
+TEST_F(TemporaryFolder, JsonErrorsHaveAPlace) {
+  EXPECT_NE(error_of("{\"a\": 1,\n \"b\": }").find("line 2"), std::string::npos);
+  EXPECT_NE(error_of("{\"a\": 1, \"a\": 2}").find("key \"a\" is there twice"), std::string::npos);
+  EXPECT_NE(error_of(std::string(100, '[') + std::string(100, ']')).find("levels deep"), std::string::npos);
+  EXPECT_NE(error_of("").find("a.json"), std::string::npos);
+}
+
+TEST(Json, SchemaErrorsNameThePath) {
+  const Json schema = Json::parse(R"({"type": "object", "properties": {"nodes": {"type": "array", "items":
+      {"type": "object", "properties": {"ram": {"type": "number", "exclusiveMinimum": 0}}}}}})");
+  const Json document = Json::parse(R"({"nodes": [{"ram": 1}, {"ram": -8}]})");
+  try {
+    validate_json(document, schema, "pool.json");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(std::string(error.what()).rfind("pool.json: nodes/1/ram: ", 0), 0U) << error.what();
+  }
+  EXPECT_NO_THROW(validate_json(Json::parse(R"({"nodes": [{"ram": 8}]})"), schema, "pool.json"));
+}
+
+TEST(Json, NewerFormatsAreRefusedNamingBothVersions) {
+  const auto error_of = [](const char* text) -> std::string {
+    try {
+      check_format(Json::parse(text), "rookery.node", 2, "n.json");
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error_of(R"({"format": "rookery.node", "version": 2})"), "");
+  EXPECT_NE(error_of(R"({"format": "rookery.node", "version": 3})")
+                .find("format version 3, this program knows up to 2"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"format": "other", "version": 1})").find("not a rookery.node file"),
+            std::string::npos);
+  EXPECT_NE(error_of(R"({"format": "rookery.node", "version": "1"})"), "");
+  EXPECT_NE(error_of("[]"), "");
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,234 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "models/base/error.hpp"
+#include "models/graph/builder.hpp"
+#include "models/graph/cost.hpp"
+#include "models/graph/differentiate.hpp"
+#include "models/graph/initialize.hpp"
+#include "models/graph/loss.hpp"
+#include "models/graph/ops.hpp"
+#include "models/graph/stage.hpp"
+
+namespace rookery {
+namespace {
+
+// conv - relu - pool - dropout - bn - flatten - dense - softmax - loss, with a branch around relu.
+Graph small_model() {
+  GraphBuilder b;
+  ValueId x = b.input("input", {3, 8, 8});
+  x = b.conv2d("conv", x, 4);
+  const ValueId branch = x;
+  x = b.relu("relu", x);
+  x = b.add("sum", x, branch);
+  x = b.max_pool2d("pool", x, 2, 2);
+  x = b.dropout("drop", x, 0.25F);
+  x = b.batch_norm("bn", x);
+  x = b.flatten("flat", x);
+  x = b.linear("dense", x, 10);
+  x = b.softmax("softmax", x);
+  Graph graph = b.finish(x);
+  add_loss(graph, "mse");
+  return graph;
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Graph, InfersShapesForAnyBatch) {
+  const Graph graph = small_model();
+  const auto types = graph.types(5);
+  const auto shape = [&](const char* name) { return types[static_cast<std::size_t>(graph.at(name))].shape; };
+  EXPECT_EQ(shape("conv_out"), (Shape{5, 4, 8, 8}));
+  EXPECT_EQ(shape("pool_out"), (Shape{5, 4, 4, 4}));
+  EXPECT_EQ(shape("flat_out"), (Shape{5, 64}));
+  EXPECT_EQ(shape("softmax_out"), (Shape{5, 10}));
+  EXPECT_EQ(shape(kLoss), Shape());
+}
+
+TEST(Graph, NamesAreUnique) {
+  Graph graph;
+  graph.add_input("x", {DType::kF32, {kBatch, 4}});
+  EXPECT_THROW(graph.add_input("x", {DType::kF32, {kBatch}}), ConfigError);
+  EXPECT_THROW(graph.add_input("", {DType::kF32, {kBatch}}), ConfigError);
+}
+
+TEST(Graph, ErrorsNameOpOperatorAndShapes) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 3, 8, 8}});
+  const ValueId w = graph.add_parameter("w", {DType::kF32, {4, 2, 3, 3}});
+  graph.add_op({.name = "conv", .type = "Conv", .inputs = {x, w}}, {"y"});
+  EXPECT_EQ(
+      error_of([&] { graph.types(2); }),
+      "op 'conv' (Conv of f32[2, 3, 8, 8], f32[4, 2, 3, 3]): 3 input channels, 1 groups and a weight of "
+      "[4, 2, 3, 3] do not fit");
+  EXPECT_THROW(graph.add_op({.name = "odd", .type = "Frobnicate", .inputs = {x}}, {"z"}), ConfigError);
+}
+
+TEST(Graph, HostileAttributesAreErrors) {
+  const auto conv_error = [](std::map<std::string, Attribute> attributes) {
+    Graph graph;
+    const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 3, 8, 8}});
+    const ValueId w = graph.add_parameter("w", {DType::kF32, {4, 3, 3, 3}});
+    graph.add_op({.name = "conv", .type = "Conv", .inputs = {x, w}, .attributes = std::move(attributes)},
+                 {"y"});
+    return error_of([&] { graph.types(2); });
+  };
+  using Ints = std::vector<std::int64_t>;
+  EXPECT_EQ(conv_error({{"pads", Ints{1, 1, 1, 1}}}), "");
+  EXPECT_NE(conv_error({{"strides", Ints{0, 1}}}), "");
+  EXPECT_NE(conv_error({{"strides", Ints{1}}}), "");
+  EXPECT_NE(conv_error({{"pads", Ints{-1, 0, 0, 0}}}), "");
+  EXPECT_NE(conv_error({{"dilations", Ints{std::int64_t{1} << 62, 1}}}), "");
+  EXPECT_NE(conv_error({{"dilations", Ints{9, 9}}}), "");
+  EXPECT_NE(conv_error({{"group", std::int64_t{0}}}), "");
+  EXPECT_NE(conv_error({{"group", 1.0F}}), "");
+  EXPECT_NE(conv_error({{"kernel_shape", Ints{5, 5}}}), "");
+  EXPECT_NE(conv_error({{"auto_pad", std::string("SOMEHOW")}}), "");
+}
+
+TEST(Differentiate, KeepsWeightGradientsApart) {
+  const TrainingGraph training = differentiate(small_model(), {});
+  const auto phase_of = [&](const std::string& name) {
+    const auto& ops = training.graph.ops();
+    const auto found = std::ranges::find(ops, name, &Op::name);
+    EXPECT_NE(found, ops.end()) << name;
+    return training.phases[static_cast<std::size_t>(found - ops.begin())];
+  };
+  EXPECT_EQ(phase_of("dense.GemmGradInput"), Phase::kBackwardInputs);
+  EXPECT_EQ(phase_of("dense.GemmGradWeight"), Phase::kBackwardWeights);
+  EXPECT_EQ(phase_of("conv.ConvGradWeight"), Phase::kBackwardWeights);
+  EXPECT_FALSE(training.graph.has_op("conv.ConvGradInput")) << "nobody wants the gradient of the data";
+  EXPECT_EQ(training.parameter_gradients.size(), training.graph.parameters().size());
+}
+
+TEST(Differentiate, SumsBranchesFromTheLastUserToTheFirst) {
+  const TrainingGraph training = differentiate(small_model(), {});
+  const auto& ops = training.graph.ops();
+  const auto sum = std::ranges::find(ops, "conv_out.gradient.Add", &Op::name);
+  ASSERT_NE(sum, ops.end());
+  // `sum` uses conv_out after `relu` does, so its share comes first.
+  EXPECT_EQ(ops[static_cast<std::size_t>(training.graph.value(sum->inputs[0]).producer)].type, "Identity");
+  EXPECT_EQ(ops[static_cast<std::size_t>(training.graph.value(sum->inputs[1]).producer)].type, "ReluGrad");
+}
+
+TEST(Differentiate, AGradientNobodyCanGiveIsAnError) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 4}});
+  const OpId relu = graph.add_op({.name = "relu", .type = "Relu", .inputs = {x}}, {"y"});
+  graph.mark_output(graph.op(relu).outputs[0]);
+  EXPECT_THROW(differentiate(graph, {.inputs = {x}}), ConfigError);
+}
+
+TEST(Cut, RoutesValuesLabelsAndGradients) {
+  const Graph graph = small_model();
+  // [conv] [relu sum pool drop] [bn …]: conv_out is used by relu and sum on stage 1.
+  const std::vector<OpId> begins{0, 1, 5};
+  const std::vector<Stage> stages = cut(graph, begins);
+  ASSERT_EQ(stages.size(), 3U);
+  EXPECT_STREQ(stages[0].role(), "root");
+  EXPECT_STREQ(stages[1].role(), "stem");
+  EXPECT_STREQ(stages[2].role(), "leaf");
+  const std::vector<StageInput> root_inputs{{.value = "input"}, {.value = kLabels}, {.value = kSampleIds}};
+  EXPECT_EQ(stages[0].inputs, root_inputs);
+  const std::vector<StageOutput> root_outputs{{.value = "conv_out", .to = {1}, .gradient_from = 1},
+                                              {.value = kLabels, .to = {2}},
+                                              {.value = kSampleIds, .to = {2}}};
+  EXPECT_EQ(stages[0].outputs, root_outputs);
+  EXPECT_EQ(stages[1].inputs, (std::vector<StageInput>{{.value = "conv_out", .from = 0, .gradient_to = 0}}));
+  EXPECT_EQ(stages[2].inputs, (std::vector<StageInput>{{.value = "drop_out", .from = 1, .gradient_to = 1},
+                                                       {.value = kLabels, .from = 0},
+                                                       {.value = kSampleIds, .from = 0}}));
+  EXPECT_EQ(stages[2].outputs, (std::vector<StageOutput>{{.value = "softmax_out"}, {.value = kLoss}}));
+}
+
+TEST(Cut, SkippingEdgesPassTheirGradientFromUserToUser) {
+  const Graph graph = small_model();
+  const std::vector<OpId> begins{0, 1, 2};  // conv | relu | sum …
+  const std::vector<Stage> stages = cut(graph, begins);
+  EXPECT_EQ(stages[0].outputs[0], (StageOutput{.value = "conv_out", .to = {1, 2}, .gradient_from = 1}));
+  EXPECT_EQ(stages[1].inputs[0],
+            (StageInput{.value = "conv_out", .from = 0, .gradient_to = 0, .gradient_from = 2}));
+  EXPECT_EQ(stages[2].inputs[0], (StageInput{.value = "relu_out", .from = 1, .gradient_to = 1}));
+  EXPECT_EQ(stages[2].inputs[1], (StageInput{.value = "conv_out", .from = 0, .gradient_to = 1}));
+}
+
+TEST(Cut, EveryOpAndParameterLiesOnOneStage) {
+  const Graph graph = small_model();
+  std::vector<OpId> begins{0};
+  for (const OpId position : cut_positions(graph)) begins.push_back(position);
+  const std::vector<Stage> stages = cut(graph, begins);
+  std::vector<std::string> ops;
+  std::vector<std::string> parameters;
+  for (const Stage& stage : stages) {
+    for (const Op& op : stage.graph.ops()) ops.push_back(op.name);
+    for (const ValueId id : stage.graph.parameters()) parameters.push_back(stage.graph.value(id).name);
+  }
+  std::vector<std::string> expected;
+  for (const Op& op : graph.ops()) expected.push_back(op.name);
+  EXPECT_EQ(ops, expected);
+  EXPECT_EQ(parameters.size(), graph.parameters().size());
+  EXPECT_EQ(stages.back().graph.ops().size(), 2U) << "the loss stays with the softmax it measures";
+}
+
+TEST(Cut, IllegalPositionsAreErrors) {
+  const Graph graph = small_model();
+  const auto error_at = [&](std::vector<OpId> begins) { return error_of([&] { cut(graph, begins); }); };
+  EXPECT_NE(error_at({1}), "");
+  EXPECT_NE(error_at({0, 0}), "");
+  EXPECT_NE(error_at({0, 3, 2}), "");
+  EXPECT_NE(error_at({0, static_cast<OpId>(graph.ops().size()) - 1}), "") << "loss without its softmax";
+  EXPECT_NE(error_at({0, 99}), "");
+}
+
+TEST(Cost, CountsFlopsAndParameters) {
+  const Graph graph = small_model();
+  const std::vector<OpCost> costs = op_costs(graph, 2);
+  // conv: 2 samples, 4 x 8 x 8 outputs of 3 x 3 x 3 products, each two operations.
+  EXPECT_EQ(costs[0].forward_flops, 2.0 * 2 * 4 * 64 * 27);
+  EXPECT_EQ(costs[0].backward_flops, 2.0 * 2 * 4 * 64 * 27) << "the data's gradient is not computed";
+  EXPECT_EQ(costs[0].parameters, 4 * 27 + 4);
+  EXPECT_EQ(costs[0].output_bytes, 2 * 4 * 64 * 4);
+}
+
+TEST(Initialize, DependsOnSeedAndNameAlone) {
+  const Graph graph = small_model();
+  const StateDict one = initial_state(graph, 1);
+  const StateDict again = initial_state(graph, 1);
+  const StateDict other = initial_state(graph, 2);
+  const auto bytes = [](const StateDict& state, const char* name) {
+    const auto view = state.at(name).view().bytes();
+    return std::vector<std::byte>(view.begin(), view.end());
+  };
+  EXPECT_EQ(bytes(one, "conv.weight"), bytes(again, "conv.weight"));
+  EXPECT_NE(bytes(one, "conv.weight"), bytes(other, "conv.weight"));
+  const float bound = 1.0F / std::sqrt(27.0F);
+  for (const float element : one.at("conv.weight").as<float>()) EXPECT_LE(std::abs(element), bound);
+  EXPECT_EQ(one.at("bn.running_var").as<float>()[0], 1.0F);
+  EXPECT_EQ(one.at("bn.num_batches_tracked").as<std::int64_t>()[0], 0);
+  EXPECT_NO_THROW(check_state(graph, one));
+}
+
+TEST(Initialize, CheckListsEveryProblem) {
+  const Graph graph = small_model();
+  StateDict state = initial_state(graph, 1);
+  state.erase("conv.bias");
+  state.insert_or_assign("dense.bias", Tensor(DType::kF32, {11}));
+  state.emplace("stranger", Tensor(DType::kF32, {1}));
+  const std::string error = error_of([&] { check_state(graph, state); });
+  EXPECT_NE(error.find("'conv.bias' is missing"), std::string::npos);
+  EXPECT_NE(error.find("'dense.bias' is f32[11], the model has f32[10]"), std::string::npos);
+  EXPECT_NE(error.find("'stranger' is not in the model"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace rookery
