@@ -1,0 +1,51 @@
+"""What all commands have in common: --help, --version, wrong usage."""
+
+import unittest
+
+from whole import WholeTest
+
+COMMANDS = ["clusterize", "provider", "launch", "model_fusion", "evaluate"]
+
+
+class Commands(WholeTest):
+    def each(self):
+        for command in COMMANDS:
+            with self.subTest(command):
+                yield command
+
+    def test_help_explains_and_shows_an_example(self):
+        for command in self.each():
+            output, _ = self.run_program(command, "--help")
+            self.assertTrue(output.startswith(command), output)
+            example = output.partition("Example")[2]
+            self.assertIn(command, example)
+
+    def test_version(self):
+        for command in self.each():
+            self.assertRegex(self.run_program(command, "--version")[0], r"^rookery \d+\.\d+\.\d+\n$")
+
+    def test_an_unknown_option_is_wrong_usage(self):
+        for command in self.each():
+            _, errors = self.run_program(command, "--no-such-option", code=2)
+            self.assertIn("no-such-option", errors)
+            self.assertIn("--help", errors)
+
+    def test_a_stray_argument_is_wrong_usage(self):
+        for command in self.each():
+            self.run_program(command, "stray", code=2)
+
+    def test_node_data_that_is_not_there_is_named(self):
+        arguments = {
+            "clusterize": [],
+            "provider": ["--name", "node_0"],
+            "launch": [],
+            "model_fusion": ["--cluster-id", "0"],
+        }
+        for command, needed in arguments.items():
+            with self.subTest(command):
+                _, errors = self.run_program(command, *needed, "--node-data", "nowhere", code=1)
+                self.assertIn("nowhere", errors)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,107 @@
+"""What clusterize plans, and what it leaves alone when it cannot."""
+
+import json
+import pathlib
+import unittest
+
+from whole import BIN, WholeTest
+
+
+class Plan(WholeTest):
+    def roles(self):
+        nodes = sorted((self.node_data / "nodes").glob("node_*.json"))
+        return {path.stem: json.loads(path.read_text())["role"] for path in nodes}
+
+    def files(self):
+        """Every file that clusterize made, with its bytes."""
+        made = [self.node_data / "nodes", *self.node_data.glob("cluster_*")]
+        return {path: path.read_bytes() for folder in made for path in folder.rglob("*") if path.is_file()}
+
+    def test_three_nodes_for_every_seed(self):
+        for seed in (1, 2, 3, 42, 1000):
+            with self.subTest(seed=seed):
+                self.write_settings(seed=seed)
+                self.run_program("clusterize")
+                self.assertEqual(self.roles(), {"node_0": "root", "node_1": "stem", "node_2": "leaf"})
+
+    def test_two_nodes_and_one(self):
+        self.write_pool(2)
+        self.run_program("clusterize")
+        self.assertEqual(self.roles(), {"node_0": "root", "node_1": "leaf"})
+        self.write_pool(1)
+        self.run_program("clusterize")
+        self.assertEqual(self.roles(), {"node_0": "root_leaf"})
+
+    def test_the_same_input_gives_the_same_plan(self):
+        self.run_program("clusterize")
+        first = self.files()
+        self.run_program("clusterize")
+        self.assertEqual(first, self.files())
+
+    def test_rings_are_printed(self):
+        output, _ = self.run_program("clusterize")
+        self.assertIn("Ring IDs({0: 'conv2d_1.weight'})", output)
+
+    def test_six_nodes_make_two_clusters_that_do_not_run_yet(self):
+        self.write_pool(6)
+        output, _ = self.run_program("clusterize")
+        clusters = [json.loads(path.read_text())["cluster"] for path in (self.node_data / "nodes").glob("*.json")]
+        self.assertEqual(sorted(clusters), [0, 0, 0, 1, 1, 1])
+        for program, arguments in (("provider", ["--name", "node_0"]), ("launch", [])):
+            with self.subTest(program):
+                output, errors = self.run_program(program, *arguments, code=1)
+                self.assertIn("clusters", output + errors)
+
+    def test_provider_links(self):
+        self.run_program("clusterize")
+        for i in range(3):
+            link = BIN / f"provider_{i}"
+            self.assertTrue(link.is_symlink() or link.is_file(), link)
+            self.assertEqual(link.resolve().name, "provider")
+
+    def assert_refused(self, name, text, *parts):
+        """This text as node_data/NAME is refused in words that hold these parts; the old plan stays."""
+        self.run_program("clusterize")
+        before = self.files()
+        path = self.node_data / name
+        good = path.read_text()
+        path.write_text(text)
+        _, errors = self.run_program("clusterize", code=1)
+        path.write_text(good)
+        for part in (name, *parts):
+            self.assertIn(part, errors)
+        self.assertEqual(before, self.files())
+
+    def test_bad_pools_leave_the_old_plan(self):
+        node = {"IP": "127.0.0.1:9000", "benchmarks": {"ram": 8, "bandwidth": 10}}
+        cases = {
+            "not JSON": ('{"0": ', []),
+            "negative memory": (
+                json.dumps({"1": {**node, "benchmarks": {"ram": -8, "bandwidth": 10}}}), ["ram", "-8"]),
+            "unknown key": (json.dumps({"0": {**node, "colour": "red"}}), ["colour"]),
+            "two nodes with one address": (json.dumps({"0": node, "1": node}), ["127.0.0.1:9000"]),
+            "no port": (json.dumps({"0": {**node, "IP": "127.0.0.1"}}), ["127.0.0.1"]),
+            "too little memory": (
+                json.dumps({"0": {**node, "benchmarks": {"ram": 0.0001, "bandwidth": 10}}}), []),
+            "empty": ("{}", []),
+        }
+        for case, (text, parts) in cases.items():
+            with self.subTest(case):
+                self.assert_refused("node_configs.json", text, *parts)
+
+    def test_bad_settings_leave_the_old_plan(self):
+        good = json.loads((self.node_data / "train.json").read_text())
+        cases = {
+            "unknown key": ({"epoch": 3}, ["epoch"]),
+            "wrong type": ({"epochs": "many"}, ["epochs"]),
+            "out of range": ({"batch_size": 0}, ["batch_size", "0"]),
+            "unknown model": ({"model": "cnn_nett"}, ["cnn_nett", "cnn_net"]),
+            "unknown schedule": ({"schedule": "2f2b"}, ["2f2b", "1f1b"]),
+        }
+        for case, (change, parts) in cases.items():
+            with self.subTest(case):
+                self.assert_refused("train.json", json.dumps(good | change), *parts)
+
+
+if __name__ == "__main__":
+    unittest.main()

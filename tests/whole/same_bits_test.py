@@ -1,0 +1,43 @@
+"""The cut does not change the training: losses and fused weights are the same bits on any number of
+nodes, in any order of starting."""
+
+import unittest
+
+from whole import WholeTest
+
+
+class SameBits(WholeTest):
+    def result(self, nodes, order=None, **settings):
+        """Losses, accuracies and fused weights of a run on this many nodes."""
+        self.write_settings(epochs=2, **settings)
+        self.write_pool(nodes)
+        self.train(nodes, order)
+        self.run_program("model_fusion", "--cluster-id", "0")
+        names = ["losses.txt", "val_accuracies.txt", "trained/trained_state_dict.pt"]
+        return {name: (self.folder / name).read_bytes() for name in names}
+
+    def assert_same(self, one, other):
+        for name in one:
+            self.assertTrue(one[name] == other[name], f"{name} differs")
+        self.assertEqual(len(one["losses.txt"].split()), 2 * 17)
+
+    def test_one_to_five_nodes(self):
+        alone = self.result(1)
+        for nodes in (2, 3, 4, 5):
+            with self.subTest(nodes=nodes):
+                self.assert_same(alone, self.result(nodes))
+
+    def test_micro_batches(self):
+        alone = self.result(1, micro_batches=4)
+        self.assert_same(alone, self.result(3, micro_batches=4))
+
+    def test_any_order_of_starting(self):
+        first = self.result(3, order=[0, 1, 2])
+        self.assert_same(first, self.result(3, order=[2, 0, 1]))
+
+    def test_another_seed_gives_other_losses(self):
+        self.assertNotEqual(self.result(1)["losses.txt"], self.result(1, seed=7)["losses.txt"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,141 @@
+"""What tests of the whole share: a working directory with a node_data of its own on free ports, and
+commands run in it."""
+
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("ROOKERY_BIN_DIR", ROOT / "build" / "bin"))
+# Programs built with sanitizers are several times slower.
+SLOWER = 10 if os.environ.get("ROOKERY_SANITIZED") else 1
+# Longest time that a command of these tests may take before it counts as hung.
+PATIENCE = 60 * SLOWER
+
+
+def free_ports(count):
+    """Ports that nobody listens on. They lie below those that the system hands out by itself, so that
+    no connection that another test opens takes one in between."""
+    ports = []
+    with contextlib.ExitStack() as held:
+        while len(ports) < count:
+            port = random.randint(10000, 30000)
+            sock = held.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                sock.bind(("0.0.0.0", port))
+                ports.append(port)
+    return ports
+
+
+class Process:
+    """A command in the background; its output goes to files, so that it never blocks on a pipe."""
+
+    def __init__(self, arguments, cwd):
+        self.name = pathlib.Path(arguments[0]).name
+        self.out, self.err = tempfile.TemporaryFile("w+"), tempfile.TemporaryFile("w+")
+        self.popen = subprocess.Popen(
+            [str(argument) for argument in arguments], cwd=cwd, stdin=subprocess.DEVNULL,
+            stdout=self.out, stderr=self.err,
+        )
+
+    def wait(self, seconds=PATIENCE):
+        """Exit code as a shell gives it; the test fails when it takes longer."""
+        try:
+            code = self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+            raise AssertionError(f"{self.name} still runs after {seconds} s\n{self.output()}") from None
+        return 128 - code if code < 0 else code
+
+    def output(self):
+        """Standard output so far."""
+        return self._read(self.out)
+
+    def errors(self):
+        """Standard error so far."""
+        return self._read(self.err)
+
+    def close(self):
+        if self.popen.poll() is None:
+            self.popen.kill()
+            self.popen.wait()
+        self.out.close()
+        self.err.close()
+
+    @staticmethod
+    def _read(file):
+        file.flush()
+        return pathlib.Path(f"/proc/self/fd/{file.fileno()}").read_text()
+
+
+class WholeTest(unittest.TestCase):
+    """A test with a working directory `self.folder` that holds a node_data of the digits job."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rookery-whole-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.node_data = self.folder / "node_data"
+        (self.node_data / "datasets").mkdir(parents=True)
+        shutil.copy(ROOT / "node_data" / "datasets" / "digits.csv.gz", self.node_data / "datasets")
+        self.write_settings(epochs=2)
+        self.write_pool(3)
+
+    def write_settings(self, **changes):
+        """train.json of the walkthrough with these changes."""
+        settings = json.loads((ROOT / "node_data" / "train.json").read_text())
+        (self.node_data / "train.json").write_text(json.dumps(settings | changes))
+
+    def write_pool(self, nodes, **benchmarks):
+        """node_configs.json: this many equal nodes on free ports of this machine."""
+        self.ports = free_ports(nodes)
+        benchmarks = {"ram": 8, "bandwidth": 10} | benchmarks
+        pool = {
+            str(i): {"IP": f"127.0.0.1:{port}", "benchmarks": benchmarks} for i, port in enumerate(self.ports)
+        }
+        (self.node_data / "node_configs.json").write_text(json.dumps(pool))
+
+    def start(self, program, *arguments):
+        process = Process([BIN / program, *arguments], self.folder)
+        self.addCleanup(process.close)
+        return process
+
+    def run_program(self, program, *arguments, code=0):
+        """Runs it to the end, expects this exit code, returns (standard output, standard error)."""
+        process = self.start(program, *arguments)
+        ended = process.wait()
+        output, errors = process.output(), process.errors()
+        self.assertEqual(ended, code, f"{program} {arguments}\n{output}\n{errors}")
+        return output, errors
+
+    def start_providers(self, nodes, order=None):
+        """{node index: process}, started in this order."""
+        return {i: self.start("provider", "--name", f"node_{i}") for i in order or range(nodes)}
+
+    def train(self, nodes, order=None):
+        """clusterize, all providers to the end."""
+        self.run_program("clusterize")
+        for process in self.start_providers(nodes, order).values():
+            self.assertEqual(process.wait(), 0, process.output() + process.errors())
+
+    def wait_for(self, condition, what, seconds=PATIENCE):
+        """Polls until the condition holds."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, f"waited {seconds} s for {what}")
+            time.sleep(0.01)
+
+    def losses(self):
+        path = self.folder / "losses.txt"
+        return path.read_text().split() if path.exists() else []
+
+    def wait_for_steps(self, steps):
+        self.wait_for(lambda: len(self.losses()) >= steps, f"step {steps}")
