@@ -1,0 +1,86 @@
+#include "models/zoo/zoo.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "models/base/error.hpp"
+#include "models/graph/loss.hpp"
+#include "models/graph/stage.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> op_names(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Op& op : graph.ops()) names.push_back(op.name);
+  return names;
+}
+
+std::int64_t count_parameters(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const ValueId id : graph.parameters()) count += graph.value(id).type.shape.elements();
+  return count;
+}
+
+TEST(CnnNet, HasTheOpsOfTheArchitecture) {
+  EXPECT_THAT(op_names(cnn_net()),
+              ElementsAre("conv2d_1", "relu_1", "max_pool_1", "dropout_1", "bn_1", "max_pool_2", "conv2d_2",
+                          "relu_2", "max_pool_3", "dropout_2", "bn_2", "flatten", "dense_1", "relu_3",
+                          "dropout_3", "bn_3", "dense_2", "softmax"));
+}
+
+TEST(CnnNet, HasItsParametersAndBuffers) {
+  const Graph graph = cnn_net();
+  std::vector<std::string> names;
+  for (const ValueId id : graph.parameters()) names.push_back(graph.value(id).name);
+  EXPECT_THAT(names,
+              ElementsAre("conv2d_1.weight", "conv2d_1.bias", "bn_1.weight", "bn_1.bias", "conv2d_2.weight",
+                          "conv2d_2.bias", "bn_2.weight", "bn_2.bias", "dense_1.weight", "dense_1.bias",
+                          "bn_3.weight", "bn_3.bias", "dense_2.weight", "dense_2.bias"));
+  EXPECT_EQ(count_parameters(graph), 16426);
+  EXPECT_EQ(graph.buffers().size(), 9U);
+}
+
+TEST(CnnNet, MapsImagesToClassProbabilities) {
+  const Graph graph = cnn_net();
+  const auto types = graph.types(5);
+  EXPECT_EQ(types[static_cast<std::size_t>(graph.at("input"))], (TensorType{DType::kF32, {5, 1, 8, 8}}));
+  const ValueId output = graph.outputs().at(0);
+  EXPECT_EQ(types[static_cast<std::size_t>(output)], (TensorType{DType::kF32, {5, 10}}));
+  EXPECT_EQ(graph.op(graph.value(output).producer).type, "Softmax");
+  EXPECT_EQ(types[static_cast<std::size_t>(graph.at("max_pool_3_out"))].shape, (Shape{5, 32, 1, 1}));
+}
+
+TEST(MnistMlp, MapsPixelsToLogits) {
+  const Graph graph = mnist_mlp();
+  EXPECT_THAT(op_names(graph), ElementsAre("dense_1", "relu_1", "dense_2", "relu_2", "dense_3"));
+  EXPECT_EQ(count_parameters(graph), 784 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10);
+  EXPECT_EQ(graph.types(3)[static_cast<std::size_t>(graph.outputs().at(0))].shape, (Shape{3, 10}));
+}
+
+TEST(Zoo, EveryModelHasANameOfItsOwnAndTakesALoss) {
+  std::set<std::string> names;
+  for (const ZooModel& model : zoo()) {
+    EXPECT_TRUE(names.insert(model.name).second) << model.name;
+    EXPECT_FALSE(model.summary.empty());
+    Graph graph = zoo_model(model.name);
+    add_loss(graph, "mse");
+    EXPECT_GE(cut_positions(graph).size(), 4U) << model.name << " cannot be cut for five nodes";
+  }
+}
+
+TEST(Zoo, AnUnknownNameListsTheKnownOnes) {
+  try {
+    zoo_model("cnn-net");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(error.what(), "there is no model 'cnn-net'; there are: cnn_net, mnist_mlp");
+  }
+}
+
+}  // namespace
+}  // namespace rookery
