@@ -1,0 +1,94 @@
+"""The README's walkthrough, exactly as it stands there, on free ports."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+from whole import BIN, PATIENCE, ROOT, SLOWER, Process, WholeTest
+
+README = (ROOT / "README.md").read_text()
+
+
+def code_blocks(language):
+    """The commands of all blocks of this language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+class Walkthrough(WholeTest):
+    def setUp(self):
+        super().setUp()
+        shutil.rmtree(self.node_data)
+        shutil.copytree(ROOT / "node_data", self.node_data, ignore=shutil.ignore_patterns("nodes", "cluster_*"))
+        (self.folder / "build").mkdir()
+        (self.folder / "build" / "bin").symlink_to(BIN)
+        self.use_free_ports()
+        if SLOWER > 1:
+            self.write_settings(epochs=5)
+
+    def use_free_ports(self):
+        """Their ports are rewritten; everything else is the pool that users get."""
+        from whole import free_ports
+
+        path = self.node_data / "node_configs.json"
+        text = path.read_text()
+        for old, new in zip(("8080", "8081", "8082"), free_ports(3)):
+            self.assertIn(f":{old}\"", text)
+            text = text.replace(f":{old}\"", f":{new}\"")
+        path.write_text(text)
+
+    def start_line(self, exports, line):
+        process = Process(["bash", "-c", f"{exports}\nexec {line}"], self.folder)
+        self.addCleanup(process.close)
+        return process
+
+    def run_lines(self, lines):
+        """A shell that runs each line, but for providers, whose terminals are all open at once.
+        Returns the output of the last command."""
+        exports, terminals, output = "", [], ""
+
+        def finish(process):
+            self.assertEqual(process.wait(), 0, process.output() + process.errors())
+
+        for line in lines:
+            if line.startswith("export "):
+                exports += line + "\n"
+                continue
+            if not line.startswith("provider"):
+                for terminal in terminals:
+                    finish(terminal)
+                terminals = []
+            process = self.start_line(exports, line)
+            if line.startswith("provider"):
+                terminals.append(process)
+            else:
+                finish(process)
+                output = process.output()
+        return output
+
+    def test_as_written(self):
+        lines = [line for block in code_blocks("sh") for line in block.splitlines()]
+        output = self.run_lines(lines)
+        accuracy = float(re.search(r"(\d+\.\d+)\s*%", output).group(1))
+        self.assertGreaterEqual(accuracy, 97.0 if SLOWER == 1 else 20.0, output)
+        epochs = 100 if SLOWER == 1 else 5
+        self.assertEqual(len(self.losses()), epochs * 17)
+
+        python = "\n".join(code_blocks("python"))
+        shown = subprocess.run(
+            [sys.executable, "-c", python], cwd=self.folder, capture_output=True, text=True, check=True,
+            timeout=PATIENCE, env=os.environ,
+        ).stdout
+        self.assertIn("'dense_2.weight': (10, 256)", shown)
+
+    def test_the_pool_of_the_readme_is_a_pool(self):
+        (pool,) = code_blocks("json")
+        (self.node_data / "node_configs.json").write_text(pool)
+        output, _ = self.run_program("clusterize")
+        self.assertIn("10.0.0.7:8080", output)
+
+
+if __name__ == "__main__":
+    unittest.main()
