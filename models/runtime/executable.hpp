@@ -19,7 +19,8 @@ enum class Mode : std::uint8_t { kTraining, kInference };
 struct CompileOptions {
   std::vector<std::int64_t> training_sizes;   // every micro-batch size that training will bring
   std::vector<std::int64_t> inference_sizes;  // and validation
-  int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward has not
+  int slots = 1;             // training micro-batches in flight: whose forward ran and whose backward has not
+  bool accumulates = false;  // a step may have several micro-batches
   KernelChoice kernels;
   std::uint64_t seed = 0;
   OptimizerSettings optimizer;  // used when training_sizes is not empty
@@ -48,8 +49,8 @@ struct MicroBatch {
   float loss_weight = 1;  // share in the mean loss of the batch
 };
 
-// Used by one thread at a time. Within a step: forward of a micro-batch, then backward_inputs, then
-// backward_weights, micro-batches in rising order in each; then update().
+// Used by one thread at a time. Within a step: forward of a micro-batch; later its backward_inputs,
+// directly followed by its backward_weights; micro-batches in rising order in each; then update().
 class Executable {
  public:
   // ConfigError when the stage cannot be compiled; state is that of check_state().

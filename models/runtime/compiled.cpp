@@ -1,0 +1,62 @@
+#include "models/runtime/compiled.hpp"
+
+#include <fmt/format.h>
+
+#include "models/base/error.hpp"
+#include "models/graph/ops.hpp"
+
+namespace rookery {
+namespace {
+
+std::unique_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& types,
+                                  const CompileOptions& options) {
+  if (is_view(op)) return nullptr;
+  const auto types_of = [&](const std::vector<ValueId>& ids) {
+    std::vector<TensorType> result;
+    for (const ValueId id : ids)
+      result.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
+    return result;
+  };
+  const std::vector<TensorType> inputs = types_of(op.inputs);
+  const std::vector<TensorType> outputs = types_of(op.outputs);
+  const std::string forward = op.text("forward", op.name);
+  const auto chosen = options.kernels.find(forward);
+  if (chosen == options.kernels.end()) {
+    throw ConfigError(fmt::format("no kernel was chosen for op '{}': the plan is incomplete", forward));
+  }
+  return make_kernel(chosen->second, {.op = op, .inputs = inputs, .outputs = outputs, .seed = options.seed});
+}
+
+}  // namespace
+
+CompiledForm compile_form(const Stage& stage, Mode mode, std::int64_t size, const CompileOptions& options,
+                          bool accumulates) {
+  CompiledForm form{.size = size};
+  if (mode == Mode::kTraining) {
+    form.training = differentiate(stage.graph, stage.gradient_request());
+  } else {
+    form.training.graph = stage.graph;
+    form.training.phases.assign(stage.graph.ops().size(), Phase::kForward);
+  }
+  const Graph& graph = form.training.graph;
+  form.types = graph.types(size);
+  std::vector<std::size_t> scratch;
+  for (const Op& op : graph.ops()) {
+    form.kernels.push_back(kernel_of(op, form.types, options));
+    scratch.push_back(form.kernels.back() ? form.kernels.back()->scratch_bytes() : 0);
+  }
+  form.plan = mode == Mode::kTraining ? plan_memory(form.training, form.types, scratch, accumulates)
+                                      : plan_memory(graph, form.types, scratch);
+  return form;
+}
+
+ArenaLayout lay_out(const Graph& graph, const std::vector<ValueId>& values) {
+  ArenaLayout layout;
+  for (const ValueId id : values) {
+    layout.offsets.emplace(id, layout.bytes);
+    layout.bytes += align_up(graph.value(id).type.bytes());
+  }
+  return layout;
+}
+
+}  // namespace rookery

@@ -1,0 +1,32 @@
+// One form of a stage, training or inference, for one micro-batch size: its graph, the type and
+// place of every value, the kernel of every op. What memory_use() and Executable share.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/graph/memory_plan.hpp"
+#include "models/runtime/executable.hpp"
+
+namespace rookery {
+
+struct CompiledForm {
+  std::int64_t size = 0;                         // samples in the micro-batch
+  TrainingGraph training;                        // in inference: the forward graph alone
+  std::vector<TensorType> types;                 // by ValueId
+  std::vector<std::unique_ptr<Kernel>> kernels;  // by OpId; null for views
+  MemoryPlan plan;
+};
+
+// `accumulates`: whether a step may have more than one micro-batch.
+CompiledForm compile_form(const Stage& stage, Mode mode, std::int64_t size, const CompileOptions& options,
+                          bool accumulates);
+
+// Where the tensors of a set of values lie in an arena, each aligned and padded to kAlignment.
+struct ArenaLayout {
+  std::map<ValueId, std::size_t> offsets;
+  std::size_t bytes = 0;
+};
+ArenaLayout lay_out(const Graph& graph, const std::vector<ValueId>& values);
+
+}  // namespace rookery

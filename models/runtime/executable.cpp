@@ -1,0 +1,332 @@
+#include "models/runtime/executable.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "models/base/error.hpp"
+#include "models/runtime/compiled.hpp"
+
+namespace rookery {
+namespace {
+
+// An op with its memory: everything run() needs, prepared once.
+struct BoundOp {
+  Kernel* kernel = nullptr;
+  std::vector<ConstTensorView> inputs;
+  std::vector<TensorView> outputs;
+  std::byte* scratch = nullptr;
+  // Gradients of parameters that this op made in transient memory, to be added to those of the
+  // micro-batches before.
+  struct Sum {
+    std::span<float> total;
+    std::span<const float> share;
+  };
+  std::vector<Sum> sums;
+
+  void run(const StepContext& context) const {
+    kernel->run(inputs, outputs, scratch, context);
+    for (const Sum& sum : sums) {
+      for (std::size_t i = 0; i < sum.total.size(); ++i) sum.total[i] += sum.share[i];
+    }
+  }
+};
+
+// The ops of one slot, by phase. The backward phases come twice: as the first micro-batch of a step
+// writes gradients of parameters, and as later ones add to them.
+struct BoundForm {
+  std::vector<BoundOp> forward;
+  std::vector<BoundOp> backward_inputs[2];
+  std::vector<BoundOp> backward_weights[2];
+};
+enum : std::size_t { kFirst, kLater };
+
+struct Form {
+  CompiledForm compiled;
+  std::vector<BoundForm> slots;
+  std::vector<std::byte*> slot_memory;  // where the stash of each slot begins
+};
+
+std::size_t form_bytes(const CompiledForm& form, int slots) {
+  return form.plan.stash_bytes * static_cast<std::size_t>(slots) + form.plan.transient_bytes;
+}
+
+// Forms of all sizes, training first.
+struct Forms {
+  std::vector<CompiledForm> training;
+  std::vector<CompiledForm> inference;
+
+  Forms(const Stage& stage, const CompileOptions& options) {
+    ROOKERY_CHECK(options.slots >= 1, "{} slots", options.slots);
+    for (const std::int64_t size : options.training_sizes) {
+      training.push_back(compile_form(stage, Mode::kTraining, size, options, options.accumulates));
+    }
+    for (const std::int64_t size : options.inference_sizes) {
+      inference.push_back(compile_form(stage, Mode::kInference, size, options, false));
+    }
+  }
+
+  MemoryUse memory(const Graph& graph, const CompileOptions& options) const {
+    MemoryUse use;
+    const ArenaLayout parameters = lay_out(graph, graph.parameters());
+    use.parameters = static_cast<std::int64_t>(parameters.bytes + lay_out(graph, graph.buffers()).bytes);
+    if (!training.empty()) {
+      use.gradients = static_cast<std::int64_t>(parameters.bytes);
+      use.optimizer = static_cast<std::int64_t>(parameters.bytes *
+                                                make_optimizer(options.optimizer)->state_names().size());
+    }
+    std::size_t working = 0;
+    for (const CompiledForm& form : training) {
+      use.stash = std::max(use.stash, static_cast<std::int64_t>(form.plan.stash_bytes) * options.slots);
+      working = std::max(working, form_bytes(form, options.slots));
+    }
+    for (const CompiledForm& form : inference) working = std::max(working, form_bytes(form, 1));
+    use.workspace = static_cast<std::int64_t>(working) - use.stash;
+    return use;
+  }
+};
+
+}  // namespace
+
+MemoryUse memory_use(const Stage& stage, const CompileOptions& options) {
+  return Forms(stage, options).memory(stage.graph, options);
+}
+
+struct Executable::Impl {
+  Impl(const Stage& the_stage, const CompileOptions& the_options, const StateDict& initial)
+      : stage(the_stage),
+        options(the_options),
+        optimizer(make_optimizer(options.optimizer)),
+        parameter_layout(lay_out(stage.graph, stage.graph.parameters())),
+        buffer_layout(lay_out(stage.graph, stage.graph.buffers())),
+        parameters(parameter_layout.bytes),
+        buffers(buffer_layout.bytes) {
+    with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
+    for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
+      for (const ValueId id : ids) copy(initial.at(stage.graph.value(id).name).view(), state_view(id));
+    }
+    Forms forms(stage, options);
+    memory = forms.memory(stage.graph, options);
+    if (!forms.training.empty()) {
+      gradients = AlignedBuffer(parameter_layout.bytes);
+      for (std::size_t i = 0; i < optimizer->state_names().size(); ++i) {
+        optimizer_state.emplace_back(parameter_layout.bytes);
+      }
+    }
+    working = AlignedBuffer(static_cast<std::size_t>(memory.stash + memory.workspace));
+    for (CompiledForm& form : forms.training) training.push_back(bind(std::move(form), options.slots));
+    for (CompiledForm& form : forms.inference) inference.push_back(bind(std::move(form), 1));
+  }
+
+  // Parameters and buffers.
+  TensorView state_view(ValueId id) {
+    const TensorType& type = stage.graph.value(id).type;
+    if (const auto found = parameter_layout.offsets.find(id); found != parameter_layout.offsets.end()) {
+      return {type, parameters.data() + found->second};
+    }
+    return {type, buffers.data() + buffer_layout.offsets.at(id)};
+  }
+
+  // Where a value lies; `accumulate`: gradients of parameters in their transient place.
+  TensorView view(const Form& form, std::size_t slot, ValueId id, bool accumulate = false) {
+    if (id == kNoValue) return {};
+    const Graph& graph = form.compiled.training.graph;
+    const TensorType& type = form.compiled.types[static_cast<std::size_t>(id)];
+    const ValuePlace& place = form.compiled.plan.places[static_cast<std::size_t>(id)];
+    std::byte* const transient =
+        working.data() + form.compiled.plan.stash_bytes * form.slot_memory.size() + place.offset;
+    switch (place.placement) {
+      case Placement::kState:
+        return {type, state_view(id).data};
+      case Placement::kGradient:
+        if (accumulate) return {type, transient};
+        return {type, gradients.data() + parameter_layout.offsets.at(graph.value(id).like)};
+      case Placement::kStash:
+        return {type, form.slot_memory[slot] + place.offset};
+      case Placement::kTransient:
+        return {type, transient};
+    }
+    ROOKERY_CHECK(false, "value '{}' has no place", graph.value(id).name);
+  }
+
+  BoundOp bind_op(const Form& form, std::size_t slot, OpId id, bool later) {
+    const TrainingGraph& training_graph = form.compiled.training;
+    const Op& op = training_graph.graph.op(id);
+    BoundOp bound{.kernel = form.compiled.kernels[static_cast<std::size_t>(id)].get()};
+    for (const ValueId input : op.inputs) bound.inputs.push_back(view(form, slot, input, later));
+    for (const ValueId output : op.outputs) {
+      bound.outputs.push_back(view(form, slot, output, later));
+      if (!later || output == kNoValue) continue;
+      const ValueId target = training_graph.graph.value(output).like;
+      const auto final_gradient = training_graph.parameter_gradients.find(target);
+      if (final_gradient == training_graph.parameter_gradients.end() || final_gradient->second != output)
+        continue;
+      bound.sums.push_back({view(form, slot, output).as<float>(), bound.outputs.back().as<float>()});
+    }
+    bound.scratch = working.data() + form.compiled.plan.stash_bytes * form.slot_memory.size() +
+                    form.compiled.plan.scratch[static_cast<std::size_t>(id)];
+    return bound;
+  }
+
+  Form bind(CompiledForm compiled, int slots) {
+    Form form{.compiled = std::move(compiled),
+              .slots = std::vector<BoundForm>(static_cast<std::size_t>(slots))};
+    for (std::size_t slot = 0; slot < form.slots.size(); ++slot) {
+      form.slot_memory.push_back(working.data() + slot * form.compiled.plan.stash_bytes);
+    }
+    for (std::size_t slot = 0; slot < form.slots.size(); ++slot) {
+      BoundForm& bound = form.slots[slot];
+      for (std::size_t op = 0; op < form.compiled.kernels.size(); ++op) {
+        if (!form.compiled.kernels[op]) continue;
+        const Phase phase = form.compiled.training.phases[op];
+        if (phase == Phase::kForward) {
+          bound.forward.push_back(bind_op(form, slot, static_cast<OpId>(op), false));
+          continue;
+        }
+        auto& ops = phase == Phase::kBackwardInputs ? bound.backward_inputs : bound.backward_weights;
+        for (const std::size_t turn : {kFirst, kLater}) {
+          if (turn == kLater && !options.accumulates) continue;
+          ops[turn].push_back(bind_op(form, slot, static_cast<OpId>(op), turn == kLater));
+        }
+      }
+    }
+    return form;
+  }
+
+  Form& form_of(const MicroBatch& micro_batch) {
+    auto& forms = micro_batch.mode == Mode::kTraining ? training : inference;
+    const auto found =
+        std::ranges::find(forms, micro_batch.size, [](const Form& form) { return form.compiled.size; });
+    ROOKERY_CHECK(found != forms.end(), "stage {} was not compiled for micro-batches of {}", stage.index,
+                  micro_batch.size);
+    ROOKERY_CHECK(micro_batch.slot >= 0 && micro_batch.slot < std::ssize(found->slots), "slot {} of {}",
+                  micro_batch.slot, found->slots.size());
+    return *found;
+  }
+
+  BoundForm& bound_form(const MicroBatch& micro_batch) {
+    return form_of(micro_batch).slots[static_cast<std::size_t>(micro_batch.slot)];
+  }
+
+  // The view of a value of the stage, or of the gradient that `gradients_of` gives it.
+  TensorView named_view(const std::string& name, const MicroBatch& micro_batch,
+                        std::map<ValueId, ValueId> TrainingGraph::*gradients_of = nullptr) {
+    const Form& form = form_of(micro_batch);
+    ValueId id = form.compiled.training.graph.at(name);
+    if (gradients_of != nullptr) {
+      const auto& table = form.compiled.training.*gradients_of;
+      const auto found = table.find(id);
+      ROOKERY_CHECK(found != table.end(), "'{}' has no such gradient on stage {}", name, stage.index);
+      id = found->second;
+    }
+    return view(form, static_cast<std::size_t>(micro_batch.slot), id);
+  }
+
+  static void run(const std::vector<BoundOp>& ops, const MicroBatch& micro_batch) {
+    const StepContext context{
+        .step = micro_batch.step, .micro_batch = micro_batch.index, .loss_weight = micro_batch.loss_weight};
+    for (const BoundOp& op : ops) op.run(context);
+  }
+
+  static std::span<float> floats(AlignedBuffer& buffer) {
+    return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
+  }
+
+  const Stage stage;
+  const CompileOptions options;
+  const std::unique_ptr<Optimizer> optimizer;
+  const ArenaLayout parameter_layout, buffer_layout;
+  AlignedBuffer parameters, buffers, gradients;
+  std::vector<AlignedBuffer> optimizer_state;  // as parameters, one for each of its state names
+  AlignedBuffer working;                       // stashes of all slots, then transient memory
+  std::vector<Form> training, inference;
+  MemoryUse memory;
+};
+
+Executable::Executable(const Stage& stage, const CompileOptions& options, const StateDict& state)
+    : impl_(std::make_unique<Impl>(stage, options, state)) {}
+Executable::~Executable() = default;
+Executable::Executable(Executable&&) noexcept = default;
+
+TensorView Executable::input(std::size_t i, const MicroBatch& micro_batch) {
+  return impl_->named_view(impl_->stage.inputs.at(i).value, micro_batch);
+}
+
+ConstTensorView Executable::output(std::size_t i, const MicroBatch& micro_batch) const {
+  return impl_->named_view(impl_->stage.outputs.at(i).value, micro_batch);
+}
+
+TensorView Executable::output_gradient(std::size_t i, const MicroBatch& micro_batch) {
+  return impl_->named_view(impl_->stage.outputs.at(i).value, micro_batch, &TrainingGraph::received_gradients);
+}
+
+TensorView Executable::partial_gradient(std::size_t i, const MicroBatch& micro_batch) {
+  return impl_->named_view(impl_->stage.inputs.at(i).value, micro_batch, &TrainingGraph::received_gradients);
+}
+
+ConstTensorView Executable::input_gradient(std::size_t i, const MicroBatch& micro_batch) const {
+  return impl_->named_view(impl_->stage.inputs.at(i).value, micro_batch, &TrainingGraph::sent_gradients);
+}
+
+void Executable::forward(const MicroBatch& micro_batch) {
+  Impl::run(impl_->bound_form(micro_batch).forward, micro_batch);
+}
+
+void Executable::backward_inputs(const MicroBatch& micro_batch) {
+  Impl::run(impl_->bound_form(micro_batch).backward_inputs[micro_batch.index == 0 ? kFirst : kLater],
+            micro_batch);
+}
+
+void Executable::backward_weights(const MicroBatch& micro_batch) {
+  Impl::run(impl_->bound_form(micro_batch).backward_weights[micro_batch.index == 0 ? kFirst : kLater],
+            micro_batch);
+}
+
+void Executable::update(std::int64_t step) {
+  std::vector<std::span<float>> state;
+  for (AlignedBuffer& arena : impl_->optimizer_state) state.push_back(Impl::floats(arena));
+  impl_->optimizer->update(step, Impl::floats(impl_->parameters), Impl::floats(impl_->gradients), state);
+}
+
+StateDict Executable::state() const {
+  StateDict state;
+  for (const auto& ids : {impl_->stage.graph.parameters(), impl_->stage.graph.buffers()}) {
+    for (const ValueId id : ids) {
+      Tensor tensor(impl_->stage.graph.value(id).type);
+      copy(impl_->state_view(id), tensor.view());
+      state.emplace(impl_->stage.graph.value(id).name, std::move(tensor));
+    }
+  }
+  return state;
+}
+
+StateDict Executable::optimizer_state() const {
+  StateDict state;
+  const std::vector<std::string> names = impl_->optimizer->state_names();
+  for (std::size_t i = 0; i < impl_->optimizer_state.size(); ++i) {
+    for (const auto& [id, offset] : impl_->parameter_layout.offsets) {
+      const Value& value = impl_->stage.graph.value(id);
+      Tensor tensor(value.type);
+      copy(ConstTensorView{value.type, impl_->optimizer_state[i].data() + offset}, tensor.view());
+      state.emplace(value.name + "." + names[i], std::move(tensor));
+    }
+  }
+  return state;
+}
+
+ConstTensorView Executable::gradient(const std::string& parameter) const {
+  const ValueId id = impl_->stage.graph.at(parameter);
+  return {impl_->stage.graph.value(id).type,
+          impl_->gradients.data() + impl_->parameter_layout.offsets.at(id)};
+}
+
+const MemoryUse& Executable::memory() const {
+  return impl_->memory;
+}
+
+const Stage& Executable::stage() const {
+  return impl_->stage;
+}
+
+}  // namespace rookery

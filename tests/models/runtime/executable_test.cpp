@@ -1,0 +1,283 @@
+#include "models/runtime/executable.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "models/base/check.hpp"
+#include "models/base/error.hpp"
+#include "models/base/rng.hpp"
+#include "models/graph/builder.hpp"
+#include "models/graph/loss.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr std::uint64_t kSeed = 7;
+
+// A branch around an op, every kind of layer with state, dropout; with `kinks` also what has no
+// derivative everywhere.
+Graph branching_model(bool kinks = true) {
+  GraphBuilder b;
+  ValueId x = b.input("input", {2, 6, 6});
+  x = b.conv2d("conv_1", x, 4);
+  const ValueId branch = x;
+  if (kinks) x = b.relu("relu_1", x);
+  x = b.conv2d("conv_2", x, 4);
+  x = b.add("sum", x, branch);
+  x = b.batch_norm("bn_1", x);
+  if (kinks) x = b.max_pool2d("pool", x, 2, 2);
+  x = b.dropout("drop", x, 0.25F);
+  x = b.flatten("flat", x);
+  x = b.linear("dense_1", x, 12);
+  x = kinks ? b.relu("relu_2", x) : b.softmax("softmax", x);
+  x = b.linear("dense_2", x, 5);
+  Graph graph = b.finish(x);
+  add_loss(graph, "cross_entropy");
+  return graph;
+}
+
+struct Batch {
+  Tensor data, labels, ids;
+};
+
+Batch random_batch(const Graph& graph, std::int64_t size, std::uint64_t stream) {
+  const std::vector<TensorType> types = graph.types(size);
+  const auto make = [&](const char* name) { return Tensor(types[static_cast<std::size_t>(graph.at(name))]); };
+  Batch batch{make("input"), make(kLabels), make(kSampleIds)};
+  CounterRng rng(rng_key(kSeed, "batch"), stream);
+  for (float& x : batch.data.as<float>()) x = 2 * rng.next_float() - 1;
+  for (std::int64_t& label : batch.labels.as<std::int64_t>()) label = rng.next_below(5);
+  return batch;
+}
+
+void fill(Executable& executable, const MicroBatch& micro_batch, const Batch& batch) {
+  copy(batch.data.view(), executable.input(0, micro_batch));
+  copy(batch.labels.view(), executable.input(1, micro_batch));
+  copy(batch.ids.view(), executable.input(2, micro_batch));
+}
+
+Stage whole(const Graph& graph) {
+  const std::vector<OpId> begins{0};
+  return std::move(cut(graph, begins).front());
+}
+
+CompileOptions options_for(const Graph& graph, std::int64_t size) {
+  return {.training_sizes = {size},
+          .inference_sizes = {size},
+          .kernels = choose_kernels(graph, size),
+          .seed = kSeed};
+}
+
+float loss_of(const Executable& executable, const MicroBatch& micro_batch) {
+  return executable.output(1, micro_batch).as<float>()[0];
+}
+
+TEST(Executable, GradientsAreThoseOfCentralDifferences) {
+  const Graph graph = branching_model(false);
+  const MicroBatch micro_batch{.size = 6};
+  const Batch batch = random_batch(graph, 6, 0);
+  const StateDict start = initial_state(graph, kSeed);
+  Executable executable(whole(graph), options_for(graph, 6), start);
+  fill(executable, micro_batch, batch);
+  executable.forward(micro_batch);
+  executable.backward_inputs(micro_batch);
+  executable.backward_weights(micro_batch);
+  const auto loss_at = [&](const std::string& name, std::size_t element, float shift) {
+    StateDict moved;
+    for (const auto& [key, tensor] : start) moved.emplace(key, tensor.clone());
+    moved.at(name).as<float>()[element] += shift;
+    Executable shifted(whole(graph), options_for(graph, 6), moved);
+    fill(shifted, micro_batch, batch);
+    shifted.forward(micro_batch);
+    return static_cast<double>(loss_of(shifted, micro_batch));
+  };
+  for (const ValueId id : graph.parameters()) {
+    const std::string& name = graph.value(id).name;
+    const auto gradient = executable.gradient(name).as<float>();
+    for (std::size_t element = 0; element < gradient.size(); element += 1 + gradient.size() / 3) {
+      constexpr float kShift = 4e-3F;
+      const double slope =
+          (loss_at(name, element, kShift) - loss_at(name, element, -kShift)) / (2.0 * kShift);
+      EXPECT_NEAR(gradient[element], slope, 2e-3 + 0.03 * std::abs(slope)) << name << " " << element;
+    }
+  }
+}
+
+// Trains `steps` steps of `micro_batches` each over the stages of one cut, passing tensors by hand,
+// all forwards of a step before its backwards.
+StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int steps, int micro_batches,
+                    std::vector<float>* losses) {
+  const std::int64_t size = 6;
+  const std::vector<Stage> stages = cut(graph, begins);
+  CompileOptions options = options_for(graph, size);
+  options.slots = micro_batches;
+  options.accumulates = micro_batches > 1;
+  const StateDict start = initial_state(graph, kSeed);
+  std::vector<Executable> executables;
+  for (const Stage& stage : stages) {
+    StateDict part;
+    for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
+      for (const ValueId id : ids)
+        part.emplace(stage.graph.value(id).name, start.at(stage.graph.value(id).name).clone());
+    }
+    executables.emplace_back(stage, options, part);
+  }
+  const auto input_index = [&](int stage, const std::string& value) {
+    const auto& inputs = stages[static_cast<std::size_t>(stage)].inputs;
+    return static_cast<std::size_t>(std::ranges::find(inputs, value, &StageInput::value) - inputs.begin());
+  };
+  const auto forward = [&](const MicroBatch& mb) {
+    fill(executables[0], mb, random_batch(graph, size, static_cast<std::uint64_t>(mb.step * 100 + mb.index)));
+    for (std::size_t k = 0; k < stages.size(); ++k) {
+      executables[k].forward(mb);
+      for (std::size_t i = 0; i < stages[k].outputs.size(); ++i) {
+        for (const int to : stages[k].outputs[i].to) {
+          copy(executables[k].output(i, mb), executables[static_cast<std::size_t>(to)].input(
+                                                 input_index(to, stages[k].outputs[i].value), mb));
+        }
+      }
+    }
+    losses->push_back(executables.back().output(stages.back().outputs.size() - 1, mb).as<float>()[0]);
+  };
+  const auto backward = [&](const MicroBatch& mb) {
+    for (std::size_t k = stages.size(); k-- > 0;) {
+      executables[k].backward_inputs(mb);
+      for (std::size_t i = 0; i < stages[k].inputs.size(); ++i) {
+        const StageInput& input = stages[k].inputs[i];
+        if (input.gradient_to == kNoStage) continue;
+        Executable& target = executables[static_cast<std::size_t>(input.gradient_to)];
+        const auto& outputs = target.stage().outputs;
+        const auto output = std::ranges::find(outputs, input.value, &StageOutput::value);
+        const TensorView into =
+            output != outputs.end()
+                ? target.output_gradient(static_cast<std::size_t>(output - outputs.begin()), mb)
+                : target.partial_gradient(input_index(input.gradient_to, input.value), mb);
+        copy(executables[k].input_gradient(i, mb), into);
+      }
+      executables[k].backward_weights(mb);
+    }
+  };
+  for (int step = 0; step < steps; ++step) {
+    const auto micro_batch = [&](int index) {
+      return MicroBatch{.step = step,
+                        .index = index,
+                        .size = size,
+                        .slot = index,
+                        .loss_weight = 1.0F / static_cast<float>(micro_batches)};
+    };
+    for (int index = 0; index < micro_batches; ++index) forward(micro_batch(index));
+    for (int index = 0; index < micro_batches; ++index) backward(micro_batch(index));
+    for (Executable& executable : executables) executable.update(step);
+  }
+  StateDict merged;
+  for (const Executable& executable : executables) merged.merge(executable.state());
+  return merged;
+}
+
+TEST(Executable, EveryCutComputesTheSameBits) {
+  const Graph graph = branching_model();
+  const std::vector<OpId> positions = cut_positions(graph);
+  for (const int micro_batches : {1, 3}) {
+    std::vector<float> losses;
+    const StateDict reference = train_cut(graph, {0}, 5, micro_batches, &losses);
+    EXPECT_LT(losses.back(), losses.front() + 1) << "it trains";
+    std::vector<std::vector<OpId>> cuts;
+    for (const OpId position : positions) cuts.push_back({0, position});
+    // sum adds what conv_1 sent past conv_2: an edge that skips a stage.
+    cuts.push_back({0, 1, 3});
+    cuts.push_back({0, 1, 2, 3, 4});
+    std::vector<OpId> finest{0};
+    finest.insert(finest.end(), positions.begin(), positions.end());
+    cuts.push_back(finest);
+    for (const std::vector<OpId>& begins : cuts) {
+      std::vector<float> cut_losses;
+      const StateDict state = train_cut(graph, begins, 5, micro_batches, &cut_losses);
+      EXPECT_EQ(cut_losses, losses);
+      ASSERT_EQ(state.size(), reference.size());
+      for (const auto& [name, tensor] : reference) {
+        const auto expected = tensor.view().bytes();
+        EXPECT_EQ(std::memcmp(state.at(name).view().bytes().data(), expected.data(), expected.size()), 0)
+            << name << " with " << begins.size() << " stages";
+      }
+    }
+  }
+}
+
+TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {
+  GraphBuilder b;
+  ValueId x = b.input("input", {2, 6, 6});
+  x = b.linear("dense", b.flatten("flat", x), 5);
+  Graph graph = b.finish(x);
+  add_loss(graph, "cross_entropy");
+  const Batch one = random_batch(graph, 4, 1);
+  const Batch two = random_batch(graph, 4, 2);
+  CompileOptions options = options_for(graph, 4);
+  options.accumulates = true;
+  const StateDict start = initial_state(graph, kSeed);
+  Executable executable(whole(graph), options, start);
+  const auto backward = [&](const Batch& batch, const MicroBatch& mb) {
+    fill(executable, mb, batch);
+    executable.forward(mb);
+    executable.backward_inputs(mb);
+    executable.backward_weights(mb);
+    const auto gradient = executable.gradient("dense.weight").as<float>();
+    return std::vector<float>(gradient.begin(), gradient.end());
+  };
+  const std::vector<float> first = backward(one, {.index = 0, .size = 4, .loss_weight = 0.5F});
+  const std::vector<float> both = backward(two, {.index = 1, .size = 4, .loss_weight = 0.5F});
+  const std::vector<float> second = backward(two, {.index = 0, .size = 4, .loss_weight = 0.5F});
+  for (std::size_t i = 0; i < both.size(); ++i) EXPECT_EQ(both[i], first[i] + second[i]);
+}
+
+TEST(Executable, InferenceUsesRunningStatisticsAndNoDropout) {
+  const Graph graph = branching_model();
+  Executable executable(whole(graph), options_for(graph, 6), initial_state(graph, kSeed));
+  const MicroBatch training{.size = 6};
+  const MicroBatch inference{.mode = Mode::kInference, .size = 6};
+  const Batch batch = random_batch(graph, 6, 3);
+  const auto predict = [&] {
+    fill(executable, inference, batch);
+    executable.forward(inference);
+    const auto out = executable.output(0, inference).as<float>();
+    return std::vector<float>(out.begin(), out.end());
+  };
+  const std::vector<float> before = predict();
+  EXPECT_EQ(predict(), before) << "inference changes nothing";
+  fill(executable, training, batch);
+  executable.forward(training);
+  EXPECT_NE(predict(), before) << "training moved the running statistics";
+  EXPECT_EQ(executable.state().at("bn_1.num_batches_tracked").as<std::int64_t>()[0], 1);
+}
+
+TEST(Executable, MemoryIsKnownBeforeItIsTaken) {
+  const Graph graph = branching_model();
+  CompileOptions options = options_for(graph, 6);
+  const MemoryUse planned = memory_use(whole(graph), options);
+  const Executable executable(whole(graph), options, initial_state(graph, kSeed));
+  EXPECT_EQ(executable.memory().total(), planned.total());
+  EXPECT_EQ(planned.gradients * 2, planned.optimizer) << "Adam keeps two numbers a parameter";
+  options.slots = 3;
+  const MemoryUse three = memory_use(whole(graph), options);
+  EXPECT_EQ(three.stash, 3 * planned.stash);
+  EXPECT_EQ(three.workspace, planned.workspace);
+}
+
+TEST(Executable, MissingOrForeignStateIsRefused) {
+  const Graph graph = branching_model();
+  StateDict state = initial_state(graph, kSeed);
+  state.erase("conv_2.bias");
+  EXPECT_THROW(Executable(whole(graph), options_for(graph, 6), state), DataError);
+}
+
+TEST(Executable, SizesThatWereNotCompiledAreBugs) {
+  const Graph graph = branching_model();
+  Executable executable(whole(graph), options_for(graph, 6), initial_state(graph, kSeed));
+  EXPECT_THROW(executable.forward({.size = 7}), BugError);
+  EXPECT_THROW(executable.forward({.size = 6, .slot = 1}), BugError);
+}
+
+}  // namespace
+}  // namespace rookery
