@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/base/json_file.hpp"
 #include "models/graph/initialize.hpp"
 #include "models/graph/stage.hpp"
 #include "models/kernels/kernel.hpp"
@@ -26,8 +27,8 @@ struct StagePrediction {
 };
 
 struct PlannedStage {
-  std::string node;     // "node_0"
-  std::string address;  // "0.0.0.0:8080"
+  std::string node;       // "node_0"
+  std::string address;    // "0.0.0.0:8080"
   std::vector<OpId> ops;  // of the whole graph
   std::int64_t parameters = 0;
   StagePrediction prediction;
@@ -53,10 +54,16 @@ struct ClusterPlan {
   std::vector<Ring> rings;
   std::vector<std::string> left_out;  // nodes not used
   double predicted_samples_per_second = 0;
-  double bound_samples_per_second = 0;
+  double bound_samples_per_second = 0;  // of all machines' arithmetic, without any waiting
 };
 
-// One cluster's copy of the model, as providers need it.
+// node_data/plan.json.
+OrderedJson to_json(const ClusterPlan& plan);
+
+// "root", "stem", "leaf"; "root_leaf" for the only stage of a cluster.
+std::string role_of(int stage, int stages);
+
+// One member of a cluster.
 struct PeerInfo {
   std::string node;
   std::string address;
@@ -73,15 +80,18 @@ struct NodeMetadata {
   int clusters = 1;
   int stage = 0;
   int stages = 1;
-  std::vector<PeerInfo> members;  // of the cluster, by stage, itself included
-  std::map<int, std::string> rings;  // ring id -> first parameter, of the rings it is in
+  std::vector<PeerInfo> members;                    // of the cluster, by stage, itself included
+  std::map<int, std::string> rings;                 // ring id -> first parameter, of the rings it is in
   std::map<int, std::vector<PeerInfo>> ring_peers;  // one member per cluster, by cluster
+  // Where each input of the stage comes from and each output goes; both empty when not recorded.
+  std::vector<StageInput> inputs;
+  std::vector<StageOutput> outputs;
   StagePrediction prediction;
   KernelChoice kernels;  // of its own ops
   TrainingSettings settings;
   DataSizes data;
 
-  std::string role() const;  // "root", "stem", "leaf", "root_leaf"
+  std::string role() const { return role_of(stage, stages); }
 };
 
 // node_data/nodes/<node>.json and node_data/cluster_<C>/<address>/.
@@ -104,12 +114,13 @@ struct LoadedStage {
   StateDict state;
 };
 // Reads them again, appends the loss on the last stage, and checks routing against graph and
-// metadata.
+// metadata. ConfigError or DataError naming file and value.
 LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);
 
-// A trained submodel: safetensors with metadata plan_id, node, stage, stages, cluster, step, and
-// the run's model, data, seed and split.
+// A trained submodel: safetensors with metadata format ("rookery.trained"), version, plan_id, node,
+// stage, stages, cluster, step, and the run's model, data, seed, train_fraction, split and loss;
+// sample_digest, of the samples trained on, where given.
 void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
-                   std::int64_t step);
+                   std::int64_t step, const std::string& sample_digest = {});
 
 }  // namespace rookery
