@@ -1,5 +1,6 @@
 // The safetensors format (https://github.com/huggingface/safetensors): 8 bytes little-endian header
-// length, a JSON header of dtype, shape and data_offsets, then the tensors' bytes. See FORMAT.md.
+// length, a JSON header of dtype, shape and data_offsets, then the tensors' bytes, one directly
+// after the other as the format demands. See FORMAT.md.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +22,14 @@ struct SafetensorsFile {
 
 // DataError naming file, tensor and numbers for anything that is not a complete, valid file;
 // nothing is allocated before its size is checked against the file's. Dtypes we lack are refused by
-// name.
+// name, and so is a file of a newer format version of ours than this program knows.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
-// Atomic. Every tensor's data begins at a multiple of kAlignment bytes in the file.
-void write_safetensors(const std::filesystem::path& path, const StateDict& tensors, const Metadata& metadata = {});
+// Atomic. The first tensor's data begins at a multiple of kAlignment bytes in the file, and every
+// other's at a multiple of its element size: wide elements come first, then by name. Our format
+// version is kept beside `metadata` and not handed out again. DataError when a name or a text of
+// the metadata is not UTF-8.
+void write_safetensors(const std::filesystem::path& path, const StateDict& tensors,
+                       const Metadata& metadata = {});
 
 // Where a tensor's bytes begin and how many they are, for files that point into this one.
 struct TensorExtent {

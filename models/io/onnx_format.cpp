@@ -1,0 +1,77 @@
+#include "models/io/onnx_format.hpp"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <array>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr std::array<int, kDTypes> kOnnxDTypes{onnx::TensorProto::FLOAT, onnx::TensorProto::DOUBLE,
+                                               onnx::TensorProto::INT64, onnx::TensorProto::INT32,
+                                               onnx::TensorProto::UINT8, onnx::TensorProto::BOOL};
+
+}  // namespace
+
+AttributeKind kind_of(const Attribute& attribute) {
+  return static_cast<AttributeKind>(attribute.index());
+}
+static_assert(
+    std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(AttributeKind::kFloats), Attribute>,
+                   std::vector<float>>);
+
+const OnnxOperator* find_onnx_operator(const std::string& type) {
+  using enum AttributeKind;
+  static const std::map<std::string, OnnxOperator> table{
+      {"Add", {2, 2, {}}},
+      {"BatchNormalization", {5, 5, {{"epsilon", kFloat}, {"momentum", kFloat}}}},
+      {"Conv",
+       {2,
+        3,
+        {{"auto_pad", kString},
+         {"dilations", kInts},
+         {"group", kInt},
+         {"kernel_shape", kInts},
+         {"pads", kInts},
+         {"strides", kInts}}}},
+      {"Dropout", {1, 2, {}}},
+      {"Flatten", {1, 1, {{"axis", kInt}}}},
+      {"Gemm", {2, 3, {{"alpha", kFloat}, {"beta", kFloat}, {"transA", kInt}, {"transB", kInt}}}},
+      {"Identity", {1, 1, {}}},
+      {"MaxPool",
+       {1,
+        1,
+        {{"auto_pad", kString},
+         {"ceil_mode", kInt},
+         {"dilations", kInts},
+         {"kernel_shape", kInts},
+         {"pads", kInts},
+         {"strides", kInts}}}},
+      {"Relu", {1, 1, {}}},
+      {"Softmax", {1, 1, {{"axis", kInt}}}},
+  };
+  const auto found = table.find(type);
+  return found == table.end() ? nullptr : &found->second;
+}
+
+int onnx_dtype(DType type) {
+  return kOnnxDTypes.at(static_cast<std::size_t>(type));
+}
+
+DType dtype_from_onnx(int type) {
+  for (std::size_t i = 0; i < kOnnxDTypes.size(); ++i) {
+    if (kOnnxDTypes.at(i) == type) return static_cast<DType>(i);
+  }
+  throw DataError(fmt::format("element type {} is not supported", type));
+}
+
+std::string tracked_name(const std::string& running_mean) {
+  const std::string_view suffix = kMeanSuffix;
+  if (!running_mean.ends_with(suffix)) return {};
+  return running_mean.substr(0, running_mean.size() - suffix.size()) + kTrackedSuffix;
+}
+
+}  // namespace rookery

@@ -1,0 +1,48 @@
+// What the reader and the writer of ONNX files share. Internal to this room.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+
+constexpr std::int64_t kOnnxIrVersion = 8;
+constexpr std::int64_t kOnnxOpset = 15;
+constexpr const char* kOnnxBatch = "batch";                // the dim_param that stands for kBatch
+constexpr const char* kOnnxVersionKey = "rookery_format";  // in metadata_props
+constexpr std::int64_t kOnnxNewestVersion = 1;
+constexpr const char* kTrackedSuffix = ".num_batches_tracked";
+constexpr const char* kMeanSuffix = ".running_mean";
+constexpr const char* kRatio = "ratio";  // of Dropout: an attribute here, the second input in a file
+
+// Positions among the inputs of BatchNormalization.
+constexpr std::size_t kBatchNormMean = 3;
+constexpr std::size_t kBatchNormVariance = 4;
+constexpr std::size_t kBatchNormTracked = 5;
+
+enum class AttributeKind : std::uint8_t { kInt, kFloat, kString, kInts, kFloats };
+
+AttributeKind kind_of(const Attribute& attribute);
+
+// What an operator may look like in a file.
+struct OnnxOperator {
+  std::size_t least_inputs = 1;
+  std::size_t most_inputs = 1;
+  std::map<std::string, AttributeKind> attributes;
+};
+
+// nullptr when files do not have it. Every operator there has one output.
+const OnnxOperator* find_onnx_operator(const std::string& type);
+
+// TensorProto.DataType of a dtype, and back; DataError naming a number that stands for none of ours.
+int onnx_dtype(DType type);
+DType dtype_from_onnx(int type);
+
+// "bn.num_batches_tracked" of "bn.running_mean"; empty when the name does not end so.
+std::string tracked_name(const std::string& running_mean);
+
+}  // namespace rookery

@@ -1,0 +1,351 @@
+// ONNX to Graph. Nothing in the file is trusted.
+#include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "models/io/onnx.hpp"
+#include "models/io/onnx_external.hpp"
+#include "models/io/onnx_format.hpp"
+
+namespace rookery {
+namespace {
+
+// A model without its weights; tens of thousands of nodes fit.
+constexpr std::uint64_t kMaxModelBytes = 4ULL << 20;
+constexpr int kMaxNesting = 16;
+// Of any value at a batch of one sample.
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
+
+// The name in quotes; DataError when it cannot be printed.
+std::string quoted(const std::string& name) {
+  try {
+    return nlohmann::json(name).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw DataError("a name in the model is not UTF-8");
+  }
+}
+
+std::uint64_t number_from(const std::string& text, const char* key) {
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw DataError(fmt::format("its external data has the {} {}", key, quoted(text)));
+  }
+  return number;
+}
+
+std::int64_t checked_dim(std::int64_t dim) {
+  if (dim < 1 || dim > kMaxElements) throw DataError(fmt::format("a dimension of {}", dim));
+  return dim;
+}
+
+std::string node_name(const onnx::NodeProto& node) {
+  return fmt::format("node {} ({})", quoted(node.name()), quoted(node.op_type()));
+}
+
+Attribute attribute_from(const onnx::AttributeProto& attribute) {
+  switch (attribute.type()) {
+    case onnx::AttributeProto::INT:
+      return attribute.i();
+    case onnx::AttributeProto::FLOAT:
+      return attribute.f();
+    case onnx::AttributeProto::STRING:
+      return attribute.s();
+    case onnx::AttributeProto::INTS:
+      return std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end());
+    case onnx::AttributeProto::FLOATS:
+      return std::vector<float>(attribute.floats().begin(), attribute.floats().end());
+    default:
+      throw DataError("has a kind of value that is not supported");
+  }
+}
+
+std::map<std::string, Attribute> attributes_from(const onnx::NodeProto& node, const OnnxOperator& known) {
+  std::map<std::string, Attribute> attributes;
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    with_context("attribute " + quoted(attribute.name()), [&] {
+      const auto found = known.attributes.find(attribute.name());
+      if (found == known.attributes.end()) throw DataError("the operator has none of this name");
+      Attribute value = attribute_from(attribute);
+      if (kind_of(value) != found->second) throw DataError("has the wrong type");
+      if (!attributes.emplace(attribute.name(), std::move(value)).second) throw DataError("is there twice");
+    });
+  }
+  return attributes;
+}
+
+// What the nodes make of the initializers they read.
+struct Uses {
+  std::set<std::string> trained;   // parameters
+  std::set<std::string> buffers;   // running statistics
+  std::set<std::string> counters;  // num_batches_tracked that go with them
+  std::set<std::string> ratios;    // constants of Dropout
+};
+
+Uses find_uses(const onnx::GraphProto& graph) {
+  Uses uses;
+  for (const onnx::NodeProto& node : graph.node()) {
+    for (int i = 0; i < node.input_size(); ++i) {
+      const std::string& input = node.input(i);
+      const auto position = static_cast<std::size_t>(i);
+      if (node.op_type() == "Dropout" && i == 1) {
+        uses.ratios.insert(input);
+      } else if (node.op_type() == "BatchNormalization" && position >= kBatchNormMean) {
+        uses.buffers.insert(input);
+        if (position == kBatchNormMean) uses.counters.insert(tracked_name(input));
+      } else {
+        uses.trained.insert(input);
+      }
+    }
+  }
+  return uses;
+}
+
+class Reader {
+ public:
+  Reader(const onnx::GraphProto& in, const std::filesystem::path& folder)
+      : in_(in), external_(folder), uses_(find_uses(in)) {}
+
+  OnnxModel read() {
+    if (in_.sparse_initializer_size() > 0) throw DataError("sparse initializers are not supported");
+    for (const onnx::ValueInfoProto& input : in_.input()) add_input(input);
+    for (const onnx::TensorProto& tensor : in_.initializer()) {
+      with_context("initializer " + quoted(tensor.name()), [&] { add_initializer(tensor); });
+    }
+    for (const onnx::NodeProto& node : in_.node()) {
+      with_context(node_name(node), [&] { add_node(node); });
+    }
+    for (const onnx::ValueInfoProto& output : in_.output()) {
+      with_context("output " + quoted(output.name()), [&] { mark_output(output); });
+    }
+    check_types();
+    return std::move(model_);
+  }
+
+ private:
+  void add_input(const onnx::ValueInfoProto& input) {
+    with_context("input " + quoted(input.name()), [&] {
+      const onnx::TypeProto::Tensor& tensor = input.type().tensor_type();
+      if (!input.type().has_tensor_type() || !tensor.has_shape())
+        throw DataError("is no tensor with a shape");
+      std::vector<std::int64_t> dims;
+      for (const onnx::TensorShapeProto::Dimension& dim : tensor.shape().dim()) {
+        if (dim.has_dim_value()) {
+          dims.push_back(checked_dim(dim.dim_value()));
+        } else if (dims.empty() && dim.dim_param() == kOnnxBatch) {
+          dims.push_back(kBatch);
+        } else {
+          throw DataError(fmt::format("dimension {} is {}; only the first may be open, and is called '{}'",
+                                      dims.size(), quoted(dim.dim_param()), kOnnxBatch));
+        }
+      }
+      model_.graph.add_input(input.name(), {dtype_from_onnx(tensor.elem_type()), Shape(dims)});
+    });
+  }
+
+  void add_initializer(const onnx::TensorProto& proto) {
+    std::vector<std::int64_t> dims;
+    for (const std::int64_t dim : proto.dims()) dims.push_back(checked_dim(dim));
+    const TensorType type{dtype_from_onnx(proto.data_type()), Shape(dims)};
+    const std::string& name = proto.name();
+    const bool trained = uses_.trained.contains(name);
+    const bool buffer = uses_.buffers.contains(name) || uses_.counters.contains(name);
+    if (static_cast<int>(trained) + static_cast<int>(buffer) +
+            static_cast<int>(uses_.ratios.contains(name)) !=
+        1) {
+      throw DataError(
+          "must be used as a parameter, as a running statistic or as a ratio, and as one of them only");
+    }
+    if (uses_.ratios.contains(name)) {
+      if (type != TensorType{})
+        throw DataError(fmt::format("the ratio of a Dropout is {}", type.to_string()));
+      if (!ratios_.emplace(name, tensor_from(proto, type).as<float>()[0]).second)
+        throw DataError("is there twice");
+      return;
+    }
+    if (uses_.counters.contains(name) && type != TensorType{DType::kI64, {}}) {
+      throw DataError(fmt::format("counts batches but is {}", type.to_string()));
+    }
+    trained ? model_.graph.add_parameter(name, type) : model_.graph.add_buffer(name, type);
+    model_.state.emplace(name, tensor_from(proto, type));
+  }
+
+  Tensor tensor_from(const onnx::TensorProto& proto, const TensorType& type) {
+    if (proto.data_location() != onnx::TensorProto::EXTERNAL) {
+      const std::string& raw = proto.raw_data();
+      if (raw.size() != type.bytes()) {
+        throw DataError(fmt::format("{} needs {} bytes of raw data, there are {}", type.to_string(),
+                                    type.bytes(), raw.size()));
+      }
+      Tensor tensor(type);
+      std::memcpy(tensor.view().data, raw.data(), raw.size());
+      return tensor;
+    }
+    std::map<std::string, std::string> entries;
+    for (const onnx::StringStringEntryProto& entry : proto.external_data()) {
+      if (!entries.emplace(entry.key(), entry.value()).second)
+        throw DataError("its external data is given twice");
+    }
+    for (const char* key : {"location", "offset", "length"}) {
+      if (!entries.contains(key)) throw DataError(fmt::format("its external data has no {}", key));
+    }
+    return external_.read(type, entries["location"], number_from(entries["offset"], "offset"),
+                          number_from(entries["length"], "length"));
+  }
+
+  void add_node(const onnx::NodeProto& node) {
+    const OnnxOperator* known = find_onnx_operator(node.op_type());
+    if (known == nullptr || !node.domain().empty()) throw DataError("this operator is not supported");
+    if (node.name().empty()) throw DataError("has no name");
+    if (node.output_size() != 1) throw DataError(fmt::format("has {} outputs, not 1", node.output_size()));
+    const auto inputs = static_cast<std::size_t>(node.input_size());
+    if (inputs < known->least_inputs || inputs > known->most_inputs) {
+      throw DataError(
+          fmt::format("has {} inputs, not {} to {}", inputs, known->least_inputs, known->most_inputs));
+    }
+    Op op{.name = node.name(), .type = node.op_type(), .inputs = {}, .outputs = {}};
+    op.attributes = attributes_from(node, *known);
+    for (std::size_t i = 0; i < inputs; ++i) add_op_input(op, node.input(static_cast<int>(i)), *known);
+    if (op.type == "BatchNormalization") attach_tracked(op);
+    quoted(node.output(0));
+    model_.graph.add_op(std::move(op), {node.output(0)});
+  }
+
+  void add_op_input(Op& op, const std::string& name, const OnnxOperator& known) {
+    const std::size_t position = op.inputs.size();
+    if (name.empty() && position >= known.least_inputs) {
+      op.inputs.push_back(kNoValue);
+    } else if (op.type == "Dropout" && position == 1) {
+      const auto ratio = ratios_.find(name);
+      if (ratio == ratios_.end())
+        throw DataError(fmt::format("its ratio {} is no initializer", quoted(name)));
+      op.attributes[kRatio] = ratio->second;
+    } else {
+      op.inputs.push_back(value_called(name));
+    }
+  }
+
+  ValueId value_called(const std::string& name) const {
+    if (const std::optional<ValueId> id = model_.graph.find(name)) return *id;
+    const bool made_later = std::ranges::any_of(in_.node(), [&](const onnx::NodeProto& node) {
+      return std::ranges::find(node.output(), name) != node.output().end();
+    });
+    throw DataError(fmt::format("reads {}, which {}", quoted(name),
+                                made_later
+                                    ? "this or a later node makes: the nodes form a cycle or are out of order"
+                                    : "is no input, no initializer and made by no node"));
+  }
+
+  void attach_tracked(Op& op) const {
+    const Graph& graph = model_.graph;
+    for (const std::size_t position : {kBatchNormMean, kBatchNormVariance}) {
+      const Value& value = graph.value(op.inputs[position]);
+      if (value.kind != ValueKind::kBuffer)
+        throw DataError(fmt::format("{} is no initializer", quoted(value.name)));
+    }
+    const std::string& mean = graph.value(op.inputs[kBatchNormMean]).name;
+    if (const auto tracked = graph.find(tracked_name(mean))) op.inputs.push_back(*tracked);
+  }
+
+  void mark_output(const onnx::ValueInfoProto& output) {
+    const ValueId id = value_called(output.name());
+    if (model_.graph.value(id).producer == kNoOp) throw DataError("is made by no node");
+    if (std::ranges::find(model_.graph.outputs(), id) != model_.graph.outputs().end()) {
+      throw DataError("is there twice");
+    }
+    model_.graph.mark_output(id);
+  }
+
+  // Shapes fit, arithmetic is on f32, and no value is of absurd size.
+  void check_types() const {
+    const Graph& graph = model_.graph;
+    const auto check_size = [&](const Value& value, const TensorType& type) {
+      if (type.shape.elements() > kMaxElements) {
+        throw DataError(
+            fmt::format("{} would have the shape {}", quoted(value.name), type.shape.to_string()));
+      }
+    };
+    for (const ValueId id : graph.inputs()) {
+      const TensorType& type = graph.value(id).type;
+      check_size(graph.value(id), {type.dtype, type.shape.with_batch(1)});
+    }
+    const std::vector<TensorType> types = graph.types(1);
+    for (std::size_t id = 0; id < types.size(); ++id) check_size(graph.values()[id], types[id]);
+    for (const Op& op : graph.ops()) {
+      for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+        const ValueId input = op.inputs[i];
+        if (input == kNoValue || (op.type == "BatchNormalization" && i == kBatchNormTracked)) continue;
+        const TensorType& type = types[static_cast<std::size_t>(input)];
+        if (type.dtype == DType::kF32) continue;
+        throw DataError(fmt::format("node {} ({}): its input {} is {}, not f32", quoted(op.name), op.type,
+                                    quoted(graph.value(input).name), type.to_string()));
+      }
+    }
+  }
+
+  const onnx::GraphProto& in_;  // outlives the reader: both live in read_onnx()
+  ExternalData external_;
+  Uses uses_;
+  std::map<std::string, float> ratios_;
+  OnnxModel model_;
+};
+
+onnx::ModelProto parse(const std::string& bytes) {
+  using google::protobuf::io::CodedInputStream;
+  const auto size = static_cast<int>(bytes.size());
+  CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()), size);
+  stream.SetTotalBytesLimit(size);
+  stream.SetRecursionLimit(kMaxNesting);
+  onnx::ModelProto model;
+  if (!model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+    throw DataError("is no ONNX model, or an incomplete copy of one");
+  }
+  return model;
+}
+
+void check_version(const onnx::ModelProto& model) {
+  if (model.ir_version() != kOnnxIrVersion || model.opset_import_size() != 1 ||
+      !model.opset_import(0).domain().empty() || model.opset_import(0).version() != kOnnxOpset) {
+    throw DataError(fmt::format("is of another version than IR {} with opset {} alone, or an incomplete copy",
+                                kOnnxIrVersion, kOnnxOpset));
+  }
+  if (model.functions_size() > 0 || model.training_info_size() > 0) {
+    throw DataError("functions and training graphs are not supported");
+  }
+  const auto found = std::ranges::find(model.metadata_props(), kOnnxVersionKey,
+                                       [](const auto& property) { return property.key(); });
+  if (found == model.metadata_props().end()) {
+    throw DataError(
+        fmt::format("has no '{}': not written by Rookery, or an incomplete copy", kOnnxVersionKey));
+  }
+  if (found->value() != std::to_string(kOnnxNewestVersion)) {
+    throw DataError(fmt::format("format version {}, this program knows up to {}: use a newer Rookery",
+                                quoted(found->value()), kOnnxNewestVersion));
+  }
+}
+
+}  // namespace
+
+OnnxModel read_onnx(const std::filesystem::path& path) {
+  const std::string bytes = read_file(path, kMaxModelBytes);
+  return with_context(path.string(), [&] {
+    try {
+      const onnx::ModelProto model = parse(bytes);
+      check_version(model);
+      return Reader(model.graph(), path.parent_path()).read();
+    } catch (const ConfigError& error) {  // what Graph finds wrong
+      throw DataError(error.what());
+    }
+  });
+}
+
+}  // namespace rookery

@@ -1,0 +1,213 @@
+// Graph to ONNX.
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <set>
+
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "models/io/onnx.hpp"
+#include "models/io/onnx_format.hpp"
+#include "models/io/safetensors.hpp"
+
+namespace rookery {
+namespace {
+
+class Writer {
+ public:
+  Writer(const Graph& graph, std::string weights, std::map<std::string, TensorExtent> extents)
+      : graph_(graph),
+        weights_(std::move(weights)),
+        extents_(std::move(extents)),
+        of_two_(graph.types(2)),
+        of_three_(graph.types(3)) {}
+
+  onnx::ModelProto model() {
+    onnx::ModelProto model;
+    model.set_ir_version(kOnnxIrVersion);
+    model.set_producer_name("rookery");
+    onnx::OperatorSetIdProto& opset = *model.add_opset_import();
+    opset.set_domain("");
+    opset.set_version(kOnnxOpset);
+    onnx::StringStringEntryProto& version = *model.add_metadata_props();
+    version.set_key(kOnnxVersionKey);
+    version.set_value(std::to_string(kOnnxNewestVersion));
+    out_ = model.mutable_graph();
+    out_->set_name("rookery");
+    for (const Op& op : graph_.ops()) add_node(op);
+    add_values();
+    return model;
+  }
+
+ private:
+  void add_node(const Op& op) {
+    const OnnxOperator* known = find_onnx_operator(op.type);
+    if (known == nullptr) {
+      left_out_.insert(op.outputs.begin(), op.outputs.end());
+      return;
+    }
+    if (op.outputs.size() != 1) {
+      throw ConfigError(fmt::format("op '{}' ({}) has {} outputs: only graphs for inference can be written",
+                                    op.name, op.type, op.outputs.size()));
+    }
+    onnx::NodeProto& node = *out_->add_node();
+    node.set_name(op.name);
+    node.set_op_type(op.type);
+    add_inputs(op, node);
+    node.add_output(graph_.value(op.outputs[0]).name);
+    for (const auto& [key, attribute] : op.attributes) {
+      if (op.type == "Dropout" && key == kRatio) continue;
+      const auto found = known->attributes.find(key);
+      if (found == known->attributes.end() || found->second != kind_of(attribute)) {
+        throw ConfigError(
+            fmt::format("op '{}' ({}): ONNX has no attribute '{}' of this kind", op.name, op.type, key));
+      }
+      add_attribute(node, key, attribute);
+    }
+  }
+
+  void add_inputs(const Op& op, onnx::NodeProto& node) {
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      const ValueId input = op.inputs[i];
+      if (input != kNoValue) used_.insert(input);
+      if (op.type == "BatchNormalization" && i == kBatchNormTracked) continue;
+      node.add_input(input == kNoValue ? "" : graph_.value(input).name);
+    }
+    if (op.type == "Dropout" && op.attributes.contains(kRatio)) {
+      node.add_input(add_ratio(op.name, op.number(kRatio, 0)));
+    }
+  }
+
+  // A constant of the file that is no value of the graph.
+  std::string add_ratio(const std::string& op, float ratio) {
+    std::string name = fmt::format("{}.{}", op, kRatio);
+    if (graph_.find(name)) throw ConfigError(fmt::format("the name '{}' is taken by a value", name));
+    onnx::TensorProto& tensor = *out_->add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    tensor.set_raw_data(&ratio, sizeof ratio);
+    return name;
+  }
+
+  static void add_attribute(onnx::NodeProto& node, const std::string& key, const Attribute& attribute) {
+    onnx::AttributeProto& out = *node.add_attribute();
+    out.set_name(key);
+    if (const auto* integer = std::get_if<std::int64_t>(&attribute)) {
+      out.set_type(onnx::AttributeProto::INT);
+      out.set_i(*integer);
+    } else if (const auto* number = std::get_if<float>(&attribute)) {
+      out.set_type(onnx::AttributeProto::FLOAT);
+      out.set_f(*number);
+    } else if (const auto* text = std::get_if<std::string>(&attribute)) {
+      out.set_type(onnx::AttributeProto::STRING);
+      out.set_s(*text);
+    } else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute)) {
+      out.set_type(onnx::AttributeProto::INTS);
+      out.mutable_ints()->Assign(integers->begin(), integers->end());
+    } else {
+      const auto& numbers = std::get<std::vector<float>>(attribute);
+      out.set_type(onnx::AttributeProto::FLOATS);
+      out.mutable_floats()->Assign(numbers.begin(), numbers.end());
+    }
+  }
+
+  // Inputs that a node uses, outputs that a node makes, and all state.
+  void add_values() {
+    for (const ValueId id : graph_.inputs()) {
+      if (used_.contains(id)) describe(id, *out_->add_input());
+    }
+    for (const ValueId id : graph_.outputs()) {
+      if (graph_.value(id).producer != kNoOp && !left_out_.contains(id)) describe(id, *out_->add_output());
+    }
+    for (std::size_t id = 0; id < graph_.values().size(); ++id) {
+      const Value& value = graph_.values()[id];
+      if (value.kind != ValueKind::kParameter && value.kind != ValueKind::kBuffer) continue;
+      if (!used_.contains(static_cast<ValueId>(id))) {
+        throw ConfigError(fmt::format("'{}' is used by no op of the graph", value.name));
+      }
+      add_initializer(value);
+    }
+  }
+
+  void describe(ValueId id, onnx::ValueInfoProto& info) const {
+    const TensorType& of_two = of_two_[static_cast<std::size_t>(id)];
+    const TensorType& of_three = of_three_[static_cast<std::size_t>(id)];
+    info.set_name(graph_.value(id).name);
+    onnx::TypeProto::Tensor& type = *info.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(onnx_dtype(of_two.dtype));
+    onnx::TensorShapeProto& shape = *type.mutable_shape();
+    for (int axis = 0; axis < of_two.shape.rank(); ++axis) {
+      onnx::TensorShapeProto::Dimension& dim = *shape.add_dim();
+      if (of_two.shape[axis] == of_three.shape[axis]) {
+        dim.set_dim_value(of_two.shape[axis]);
+      } else if (of_two.shape[axis] == 2 && of_three.shape[axis] == 3) {
+        dim.set_dim_param(kOnnxBatch);
+      }  // a multiple of the batch: left open
+    }
+  }
+
+  void add_initializer(const Value& value) {
+    onnx::TensorProto& tensor = *out_->add_initializer();
+    tensor.set_name(value.name);
+    tensor.set_data_type(onnx_dtype(value.type.dtype));
+    for (const std::int64_t dim : value.type.shape.dims()) tensor.add_dims(dim);
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    const TensorExtent& extent = extents_.at(value.name);
+    const auto add = [&](const char* key, std::string text) {
+      onnx::StringStringEntryProto& entry = *tensor.add_external_data();
+      entry.set_key(key);
+      entry.set_value(std::move(text));
+    };
+    add("location", weights_);
+    add("offset", std::to_string(extent.offset));
+    add("length", std::to_string(extent.bytes));
+  }
+
+  const Graph& graph_;  // outlives the writer: both live in write_onnx()
+  std::string weights_;
+  std::map<std::string, TensorExtent> extents_;
+  std::vector<TensorType> of_two_, of_three_;
+  onnx::GraphProto* out_ = nullptr;  // of the model under construction in model()
+  std::set<ValueId> used_;
+  std::set<ValueId> left_out_;
+};
+
+// What only ops of our own read has no place in a file; a value that they make must not be read by
+// an op that stays.
+void check_left_out(const Graph& graph) {
+  std::set<ValueId> made;
+  for (const Op& op : graph.ops()) {
+    if (find_onnx_operator(op.type) == nullptr) {
+      made.insert(op.outputs.begin(), op.outputs.end());
+      continue;
+    }
+    for (const ValueId input : op.inputs) {
+      if (input != kNoValue && made.contains(input)) {
+        throw ConfigError(fmt::format("op '{}' ({}) reads '{}', which an operator unknown to ONNX makes",
+                                      op.name, op.type, graph.value(input).name));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void write_onnx(const std::filesystem::path& path, const std::string& weights, const Graph& graph,
+                const StateDict& state) {
+  with_context(path.string(), [&] {
+    check_state(graph, state);
+    check_left_out(graph);
+    if (weights.empty() || std::filesystem::path(weights).filename() != weights) {
+      throw ConfigError(fmt::format("the weights' file '{}' must be a name in the same folder", weights));
+    }
+  });
+  const std::filesystem::path weights_path = path.parent_path() / weights;
+  write_safetensors(weights_path, state);
+  const std::string bytes = with_context(path.string(), [&] {
+    return Writer(graph, weights, safetensors_extents(weights_path)).model().SerializeAsString();
+  });
+  write_file(path, bytes);
+}
+
+}  // namespace rookery
