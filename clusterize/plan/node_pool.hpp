@@ -13,9 +13,9 @@
 namespace rookery {
 
 struct PoolNode {
-  std::string id;        // "0"; the node is called node_<id>
-  std::string address;   // "10.0.0.7:8080"
-  double ram_gb = 0;     // GB of 10^9 bytes
+  std::string id;       // "0"; the node is called node_<id>
+  std::string address;  // "10.0.0.7:8080"
+  double ram_gb = 0;    // GB of 10^9 bytes
   double bandwidth_mbps = 0;
   std::optional<double> gflops;  // sustained, single precision
   std::string region;            // empty: none given

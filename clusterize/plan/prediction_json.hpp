@@ -1,0 +1,26 @@
+// How predictions and routing look in files. Internal to this room.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "clusterize/plan/cluster_plan.hpp"
+#include "models/base/json_file.hpp"
+
+namespace rookery {
+
+OrderedJson to_json(const StagePrediction& prediction);
+// The document has passed prediction_schema().
+StagePrediction prediction_from_json(const Json& document);
+const Json& prediction_schema();
+
+// One edge of a stage. Stages are numbers; what is absent is left out.
+OrderedJson to_json(const StageInput& input);
+OrderedJson to_json(const StageOutput& output);
+// Documents have passed input_schema() and output_schema().
+StageInput input_from_json(const Json& document);
+StageOutput output_from_json(const Json& document);
+const Json& input_schema();
+const Json& output_schema();
+
+}  // namespace rookery

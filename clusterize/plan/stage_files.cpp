@@ -1,0 +1,302 @@
+// The folder of one stage: its graph and weights as ONNX, and where its values come from and go to.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "clusterize/plan/cluster_plan.hpp"
+#include "clusterize/plan/prediction_json.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "models/graph/loss.hpp"
+#include "models/graph/ops.hpp"
+#include "models/io/onnx.hpp"
+#include "models/io/safetensors.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr const char* kInputFormat = "rookery.stage_inputs";
+constexpr const char* kOutputFormat = "rookery.stage_outputs";
+constexpr const char* kModelInputFormat = "rookery.model_inputs";
+constexpr const char* kTrainedFormat = "rookery.trained";
+constexpr std::int64_t kVersion = 1;
+constexpr const char* kOnnxFile = "submod.onnx";
+constexpr const char* kWeightsFile = "submod.safetensors";
+
+// ---- Types of values, with "batch" where they follow the micro-batch -------------------------
+
+std::vector<TensorType> batch_types(const Graph& graph) {
+  std::vector<TensorType> of_two = graph.types(2);
+  const std::vector<TensorType> of_three = graph.types(3);
+  for (std::size_t id = 0; id < of_two.size(); ++id) {
+    Shape& shape = of_two[id].shape;
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      if (shape[axis] != of_three[id].shape[axis]) shape[axis] = kBatch;
+    }
+  }
+  return of_two;
+}
+
+void add_type(OrderedJson& document, const TensorType& type) {
+  OrderedJson shape = OrderedJson::array();
+  for (const std::int64_t dimension : type.shape.dims())
+    shape.push_back(dimension == kBatch ? OrderedJson("batch") : OrderedJson(dimension));
+  document["dtype"] = name_of(type.dtype);
+  document["shape"] = shape;
+}
+
+std::optional<DType> dtype_named(const std::string& name) {
+  for (int i = 0; i < kDTypes; ++i) {
+    if (name == name_of(static_cast<DType>(i))) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+// The document has passed the schema below.
+TensorType type_from_json(const Json& document) {
+  const std::optional<DType> dtype = dtype_named(document.at("dtype").get<std::string>());
+  if (!dtype) throw ConfigError(fmt::format("there is no dtype {}", document.at("dtype").dump()));
+  std::vector<std::int64_t> dims;
+  for (const Json& dimension : document.at("shape"))
+    dims.push_back(dimension.is_string() ? kBatch : dimension.get<std::int64_t>());
+  return {*dtype, Shape(std::span<const std::int64_t>(dims))};
+}
+
+Json routing_schema(const char* list, Json edge) {
+  edge["required"].push_back("dtype");
+  edge["required"].push_back("shape");
+  edge["properties"]["dtype"] = {{"type", "string"}};
+  edge["properties"]["shape"] = Json::parse(R"({"type": "array", "maxItems": 8, "items": {
+    "anyOf": [{"enum": ["batch"]}, {"type": "integer", "minimum": 1, "maximum": 1099511627776}]}})");
+  edge["additionalProperties"] = false;
+  Json schema = Json::parse(R"({"type": "object", "required": ["format", "version", "stage", "stages"],
+    "properties": {"stage": {"type": "integer"}, "stages": {"type": "integer"}}})");
+  schema["required"].push_back(list);
+  schema["properties"][list] = {{"type", "array"}, {"items", edge}};
+  return schema;
+}
+
+// ---- Copies of a graph ----------------------------------------------------------------------
+
+struct NamedType {
+  std::string name;
+  TensorType type;
+};
+
+// A graph with these inputs and outputs, in this order, and those ops of `whole` that `keep` wants.
+Graph select(const Graph& whole, const std::vector<NamedType>& inputs,
+             const std::vector<std::string>& outputs, const std::function<bool(const Op&)>& keep) {
+  Graph graph;
+  for (const NamedType& input : inputs) graph.add_input(input.name, input.type);
+  const auto add_state = [&](ValueId id) {
+    const Value& value = whole.value(id);
+    if (value.kind == ValueKind::kParameter) {
+      graph.add_parameter(value.name, value.type, value.initializer);
+    } else {
+      graph.add_buffer(value.name, value.type, value.initializer);
+    }
+  };
+  std::ranges::for_each(whole.parameters(), add_state);
+  std::ranges::for_each(whole.buffers(), add_state);
+  for (const Op& op : whole.ops()) {
+    if (!keep(op)) continue;
+    Op copy = op;
+    for (ValueId& input : copy.inputs) {
+      if (input != kNoValue) input = graph.at(whole.value(input).name);
+    }
+    copy.outputs.clear();
+    std::vector<std::string> names;
+    for (const ValueId output : op.outputs) names.push_back(whole.value(output).name);
+    graph.add_op(std::move(copy), names);
+  }
+  for (const std::string& output : outputs) graph.mark_output(graph.at(output));
+  return graph;
+}
+
+bool is_loss(const Op& op) {
+  return op_definition(op.type).is_loss;
+}
+
+// The part of a stage that computes the model's output: without the loss, and without labels and
+// whatever else only passes through.
+Graph inference_graph(const Graph& graph) {
+  std::vector<bool> used(graph.values().size(), false);
+  std::vector<bool> made(graph.values().size(), false);
+  for (const Op& op : graph.ops()) {
+    if (is_loss(op)) continue;
+    for (const ValueId input : op.inputs) {
+      if (input != kNoValue) used[static_cast<std::size_t>(input)] = true;
+    }
+    for (const ValueId output : op.outputs) made[static_cast<std::size_t>(output)] = true;
+  }
+  std::vector<NamedType> inputs;
+  for (const ValueId id : graph.inputs()) {
+    if (used[static_cast<std::size_t>(id)]) inputs.push_back({graph.value(id).name, graph.value(id).type});
+  }
+  std::vector<std::string> outputs;
+  for (const ValueId id : graph.outputs()) {
+    if (made[static_cast<std::size_t>(id)]) outputs.push_back(graph.value(id).name);
+  }
+  return select(graph, inputs, outputs, [](const Op& op) { return !is_loss(op); });
+}
+
+// ---- Routing files --------------------------------------------------------------------------
+
+std::filesystem::path routing_path(const std::filesystem::path& folder, int stage, const char* what) {
+  return folder / fmt::format("submod_{}_{}.json", stage, what);
+}
+
+template <typename Edge>
+void write_routing(const std::filesystem::path& path, const char* format, const char* list,
+                   const Stage& stage, const std::vector<Edge>& edges, const std::vector<TensorType>& types) {
+  OrderedJson entries = OrderedJson::array();
+  for (const Edge& edge : edges) {
+    OrderedJson entry = to_json(edge);
+    add_type(entry, types[static_cast<std::size_t>(stage.graph.at(edge.value))]);
+    entries.push_back(entry);
+  }
+  write_json(path, {{"format", format},
+                    {"version", kVersion},
+                    {"stage", stage.index},
+                    {"stages", stage.count},
+                    {list, entries}});
+}
+
+void write_model_inputs(const std::filesystem::path& folder, const Stage& stage,
+                        const std::vector<TensorType>& types) {
+  OrderedJson inputs = OrderedJson::array();
+  for (const StageInput& input : stage.inputs) {
+    OrderedJson entry = {{"value", input.value}};
+    add_type(entry, types[static_cast<std::size_t>(stage.graph.at(input.value))]);
+    inputs.push_back(entry);
+  }
+  write_json(folder / "model_inputs.json",
+             {{"format", kModelInputFormat}, {"version", kVersion}, {"inputs", inputs}});
+}
+
+// The entries of a routing file that belongs to this stage.
+Json read_routing(const std::filesystem::path& path, const char* format, const char* list,
+                  const Json& edge_schema, const NodeMetadata& metadata) {
+  const Json document = read_json(path);
+  check_format(document, format, kVersion, path.string());
+  validate_json(document, routing_schema(list, edge_schema), path.string());
+  if (document.at("stage") != metadata.stage || document.at("stages") != metadata.stages) {
+    throw ConfigError(fmt::format("{}: stage {} of {}, but {} is stage {} of {}: run clusterize again",
+                                  path.string(), document.at("stage").dump(), document.at("stages").dump(),
+                                  metadata.node, metadata.stage, metadata.stages));
+  }
+  return document.at(list);
+}
+
+template <typename Edge>
+void check_recorded(const std::vector<Edge>& edges, const std::vector<Edge>& recorded,
+                    const std::filesystem::path& path, const NodeMetadata& metadata) {
+  if (metadata.inputs.empty() && metadata.outputs.empty()) return;
+  if (edges == recorded) return;
+  throw ConfigError(fmt::format("{}: the routing is not that of {}.json: run clusterize again", path.string(),
+                                metadata.node));
+}
+
+void check_types(const Graph& graph, const std::vector<NamedType>& declared,
+                 const std::filesystem::path& path) {
+  const std::vector<TensorType> types = batch_types(graph);
+  for (const NamedType& value : declared) {
+    const TensorType& type = types[static_cast<std::size_t>(graph.at(value.name))];
+    if (type == value.type) continue;
+    throw ConfigError(fmt::format("{}: '{}' is {}, in {} it is {}", path.string(), value.name,
+                                  value.type.to_string(), kOnnxFile, type.to_string()));
+  }
+}
+
+}  // namespace
+
+void write_stage(const std::filesystem::path& folder, const Stage& stage, const StateDict& state) {
+  make_directories(folder);
+  StateDict own;
+  for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
+    for (const ValueId id : ids) {
+      const std::string& name = stage.graph.value(id).name;
+      if (const auto found = state.find(name); found != state.end()) own.emplace(name, found->second.clone());
+    }
+  }
+  check_state(stage.graph, own);
+  write_onnx(folder / kOnnxFile, kWeightsFile, inference_graph(stage.graph), own);
+  const std::vector<TensorType> types = batch_types(stage.graph);
+  write_routing(routing_path(folder, stage.index, "input"), kInputFormat, "inputs", stage, stage.inputs,
+                types);
+  write_routing(routing_path(folder, stage.index, "output"), kOutputFormat, "outputs", stage, stage.outputs,
+                types);
+  if (stage.is_root()) write_model_inputs(folder, stage, types);
+}
+
+LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata) {
+  const std::filesystem::path input_path = routing_path(folder, metadata.stage, "input");
+  const std::filesystem::path output_path = routing_path(folder, metadata.stage, "output");
+  OnnxModel model = read_onnx(folder / kOnnxFile);
+
+  LoadedStage loaded{.stage = {.index = metadata.stage, .count = metadata.stages}};
+  Stage& stage = loaded.stage;
+  std::vector<NamedType> inputs;
+  std::vector<NamedType> outputs;
+  for (const Json& entry : read_routing(input_path, kInputFormat, "inputs", input_schema(), metadata)) {
+    stage.inputs.push_back(input_from_json(entry));
+    inputs.push_back({stage.inputs.back().value,
+                      with_context(input_path.string(), [&] { return type_from_json(entry); })});
+  }
+  std::vector<std::string> names;
+  for (const Json& entry : read_routing(output_path, kOutputFormat, "outputs", output_schema(), metadata)) {
+    stage.outputs.push_back(output_from_json(entry));
+    names.push_back(stage.outputs.back().value);
+    outputs.push_back(
+        {names.back(), with_context(output_path.string(), [&] { return type_from_json(entry); })});
+  }
+  check_recorded(stage.inputs, metadata.inputs, input_path, metadata);
+  check_recorded(stage.outputs, metadata.outputs, output_path, metadata);
+
+  with_context((folder / kOnnxFile).string(), [&] {
+    if (stage.index == stage.count - 1) add_loss(model.graph, metadata.settings.loss);
+    for (const NamedType& input : inputs) {
+      const std::optional<ValueId> id = model.graph.find(input.name);
+      if (id && model.graph.value(*id).kind != ValueKind::kInput)
+        throw ConfigError(fmt::format("'{}' is not an input of the stage", input.name));
+    }
+    stage.graph = select(model.graph, inputs, names, [](const Op&) { return true; });
+    check_state(stage.graph, model.state);
+  });
+  with_context(folder.string(), [&] {
+    check_types(stage.graph, outputs, output_path.filename());
+    std::vector<NamedType> read_inputs;
+    for (const NamedType& input : inputs) {
+      if (model.graph.find(input.name)) read_inputs.push_back(input);
+    }
+    check_types(model.graph, read_inputs, input_path.filename());
+  });
+  loaded.state = std::move(model.state);
+  return loaded;
+}
+
+void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
+                   std::int64_t step, const std::string& sample_digest) {
+  Metadata metadata{{"format", kTrainedFormat},
+                    {"version", fmt::to_string(kVersion)},
+                    {"plan_id", node.plan_id},
+                    {"node", node.node},
+                    {"stage", fmt::to_string(node.stage)},
+                    {"stages", fmt::to_string(node.stages)},
+                    {"cluster", fmt::to_string(node.cluster)},
+                    {"step", fmt::to_string(step)},
+                    {"model", node.settings.model},
+                    {"data", node.settings.data},
+                    {"seed", fmt::to_string(node.settings.seed)},
+                    {"train_fraction", fmt::format("{}", node.settings.train_fraction)},
+                    {"split", node.settings.split},
+                    {"loss", node.settings.loss}};
+  if (!sample_digest.empty()) metadata["sample_digest"] = sample_digest;
+  make_directories(stage_folder(node_data, node));
+  write_safetensors(trained_path(node_data, node), state, metadata);
+}
+
+}  // namespace rookery
