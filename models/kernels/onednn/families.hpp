@@ -1,0 +1,18 @@
+// The kernels of the oneDNN back end. nullptr where oneDNN has no optimised implementation.
+#pragma once
+
+#include <memory>
+
+#include "models/kernels/kernel.hpp"
+
+namespace rookery::onednn {
+
+std::unique_ptr<Kernel> make_conv(const KernelRequest& request);              // Conv
+std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request);   // ConvGradInput
+std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request);  // ConvGradWeight
+
+std::unique_ptr<Kernel> make_gemm(const KernelRequest& request);              // Gemm
+std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request);   // GemmGradInput
+std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request);  // GemmGradWeight
+
+}  // namespace rookery::onednn

@@ -1,0 +1,82 @@
+// Gemm and its gradients as matmul primitives on plain matrices; transposition is a matter of strides.
+// Formulas as in eigen/gemm.cpp.
+#include <algorithm>
+
+#include "models/kernels/onednn/families.hpp"
+#include "models/kernels/onednn/program.hpp"
+#include "models/kernels/shapes.hpp"
+
+namespace rookery::onednn {
+
+namespace {
+
+using dnnl::memory;
+
+// An input of the op as an operand of rows by columns, stored as it is or transposed.
+struct Operand {
+  std::size_t input;
+  std::int64_t rows, columns;
+  bool transposed;
+
+  memory::desc desc() const {
+    return {{rows, columns},
+            memory::data_type::f32,
+            transposed ? memory::format_tag::ba : memory::format_tag::ab};
+  }
+};
+
+// output 0 = a b, plus input 2 as a row where `bias`.
+std::unique_ptr<Program> product(const Operand& a, const Operand& b, bool bias) {
+  const memory::desc result({a.rows, b.columns}, memory::data_type::f32, memory::format_tag::ab);
+  const memory::desc row({1, b.columns}, memory::data_type::f32, memory::format_tag::ab);
+  const dnnl::matmul::desc description = bias ? dnnl::matmul::desc(a.desc(), b.desc(), row, result)
+                                              : dnnl::matmul::desc(a.desc(), b.desc(), result);
+  const dnnl::matmul::primitive_desc descriptor(description, user_scratchpad(), cpu_engine());
+  if (!is_optimized(descriptor.impl_info_str())) return nullptr;
+  auto program = std::make_unique<Program>();
+  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, program->input(a.input, a.desc())},
+                                            {DNNL_ARG_WEIGHTS, program->input(b.input, b.desc())},
+                                            {DNNL_ARG_DST, program->output(0, result)}};
+  if (bias) arguments.emplace(DNNL_ARG_BIAS, program->input(2, row));
+  program->add(descriptor, dnnl::matmul(descriptor), std::move(arguments));
+  return program;
+}
+
+bool is_plain(const GemmShape& s) {
+  return s.alpha == 1 && (!s.has_c || s.beta == 1);
+}
+
+void column_sums(const GemmShape& s, const float* dy, float* dc) {
+  std::fill_n(dc, s.n, 0.0F);
+  for (std::int64_t i = 0; i < s.m; ++i) {
+    for (std::int64_t j = 0; j < s.n; ++j) dc[j] += dy[i * s.n + j];
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
+  const GemmShape s = gemm_shape(request);
+  if (!is_plain(s)) return nullptr;
+  return product({0, s.m, s.k, s.trans_a}, {1, s.k, s.n, s.trans_b}, s.has_c);
+}
+
+std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request) {
+  const GemmShape s = gemm_shape(request);
+  if (!is_plain(s)) return nullptr;
+  if (s.trans_a) return product({1, s.k, s.n, s.trans_b}, {0, s.n, s.m, true}, false);
+  return product({0, s.m, s.n, false}, {1, s.n, s.k, !s.trans_b}, false);
+}
+
+std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
+  const GemmShape s = gemm_shape(request);
+  if (!is_plain(s) || request.op.outputs[0] == kNoValue) return nullptr;
+  auto program = s.trans_b ? product({0, s.n, s.m, true}, {1, s.m, s.k, s.trans_a}, false)
+                           : product({1, s.k, s.m, !s.trans_a}, {0, s.m, s.n, false}, false);
+  if (program && s.has_c) {
+    program->finally([s](const Arguments& args) { column_sums(s, args.in(0), args.out(1)); });
+  }
+  return program;
+}
+
+}  // namespace rookery::onednn

@@ -1,0 +1,78 @@
+// A kernel made of oneDNN primitives that run one after the other. Tensors are plain and row-major at
+// its boundary; where a primitive wants another layout a reorder is put between. Everything is prepared
+// when it is built: run() only hands out addresses.
+#pragma once
+
+#include <dnnl.hpp>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "models/kernels/backend.hpp"
+
+namespace rookery::onednn {
+
+// One for the whole process; safe to share between threads.
+const dnnl::engine& cpu_engine();
+
+// Attributes of every primitive: its scratchpad is ours.
+dnnl::primitive_attr user_scratchpad();
+
+// Makes OpenMP use kernel_threads() in the calling thread.
+void apply_threads();
+
+// Is it one of oneDNN's optimised implementations, not its reference loops?
+bool is_optimized(const char* implementation);
+
+class Program final : public Kernel {
+ public:
+  Program();
+
+  // Memory of the op's inputs and outputs.
+  dnnl::memory input(std::size_t index, const dnnl::memory::desc& desc);
+  dnnl::memory output(std::size_t index, const dnnl::memory::desc& desc);
+  // `memory` in the layout `desc`: itself, or a copy that is made at this point of the program.
+  dnnl::memory converted(const dnnl::memory& memory, const dnnl::memory::desc& desc);
+  // Where a primitive may put what becomes `memory`: itself, or a temporary for which the caller calls
+  // deliver() after the primitive.
+  dnnl::memory staging(const dnnl::memory& memory, const dnnl::memory::desc& desc);
+  void deliver(const dnnl::memory& staged, const dnnl::memory& memory);
+  // A primitive, given its descriptor.
+  template <typename Descriptor>
+  void add(const Descriptor& descriptor, const dnnl::primitive& primitive,
+           std::unordered_map<int, dnnl::memory> arguments) {
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, scratchpad(descriptor.scratchpad_desc()));
+    steps_.push_back({primitive, std::move(arguments)});
+  }
+  // Work of our own after all primitives.
+  void finally(std::function<void(const Arguments&)> work) { finally_ = std::move(work); }
+
+  std::size_t scratch_bytes() const override { return temporary_bytes_ + scratchpad_bytes_; }
+  void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
+           const StepContext& context) override;
+
+ private:
+  struct Bound {
+    dnnl::memory memory;
+    std::size_t place;  // index of the input or output, or offset in scratch
+  };
+  struct Step {
+    dnnl::primitive primitive;
+    std::unordered_map<int, dnnl::memory> arguments;
+  };
+
+  dnnl::memory temporary(const dnnl::memory::desc& desc);
+  dnnl::memory scratchpad(const dnnl::memory::desc& desc);
+  void add_reorder(const dnnl::memory& from, const dnnl::memory& to);
+
+  dnnl::stream stream_;
+  std::vector<Bound> inputs_, outputs_, temporaries_;
+  std::vector<dnnl::memory> scratchpads_;  // all the same place, after the temporaries
+  std::size_t temporary_bytes_ = 0;
+  std::size_t scratchpad_bytes_ = 0;
+  std::vector<Step> steps_;
+  std::function<void(const Arguments&)> finally_;
+};
+
+}  // namespace rookery::onednn

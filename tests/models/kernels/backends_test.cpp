@@ -1,0 +1,178 @@
+// Every back end against the Eigen one, on every family of ops.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/models/kernels/cases.hpp"
+
+namespace rookery::kernel_tests {
+namespace {
+
+constexpr double kTolerance = 2e-5;
+
+class BackendTest : public testing::TestWithParam<std::string> {
+ protected:
+  // Compares on one op; false where the back end does not serve it. The same op must give the same
+  // bits whatever lay in the memory before, and from another kernel of the same request.
+  bool agrees(const OpCase& test) {
+    const auto kernel = kernel_of(GetParam(), test);
+    if (!kernel) return false;
+    const auto expected = run_on("eigen", test);
+    const auto first = run_kernel(*kernel, test, 0xFF);
+    const auto again = run_kernel(*kernel, test, 0x3C);
+    const auto other = run_on(GetParam(), test);
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      if (test.op.outputs[i] == kNoValue) continue;
+      EXPECT_LE(difference((*expected)[i], first[i]), kTolerance)
+          << "output " << i << " of " << describe(test);
+      EXPECT_TRUE(same_bits(first[i], again[i])) << "output " << i << " of " << describe(test);
+      EXPECT_TRUE(same_bits(first[i], (*other)[i])) << "output " << i << " of " << describe(test);
+    }
+    ++served_;
+    return true;
+  }
+  bool is(const char* name) const { return GetParam() == name; }
+
+  Random random_{2024};
+  int served_ = 0;
+};
+
+TEST_P(BackendTest, Conv) {
+  for (const ConvSpec& spec : conv_specs()) {
+    const OpCase forward = conv_case(spec, random_);
+    agrees(forward);
+    const Tensor dy = random_tensor(forward.outputs[0].shape, random_);
+    for (const auto& gradient : product_gradients(forward, dy)) agrees(gradient.test);
+  }
+  EXPECT_GT(served_, 10);
+}
+
+TEST_P(BackendTest, Gemm) {
+  for (const GemmSpec& spec : gemm_specs()) {
+    const OpCase forward = gemm_case(spec, random_);
+    agrees(forward);
+    const Tensor dy = random_tensor(forward.outputs[0].shape, random_);
+    for (auto& gradient : product_gradients(forward, dy)) {
+      agrees(gradient.test);
+      if (gradient.targets.size() < 2) continue;
+      gradient.test.op.outputs[0] = kNoValue;  // a bias alone is trained
+      agrees(gradient.test);
+    }
+  }
+  EXPECT_GT(served_, 10);
+}
+
+TEST_P(BackendTest, MaxPool) {
+  if (is("onednn")) GTEST_SKIP() << "has no pooling";
+  for (const PoolSpec& spec : pool_specs()) {
+    OpCase forward = pool_case(spec, random_);
+    EXPECT_TRUE(agrees(forward));
+    std::vector<Tensor> inputs;
+    inputs.push_back(random_tensor(forward.outputs[0].shape, random_));
+    inputs.push_back(std::move((*run_on("eigen", forward))[1]));
+    EXPECT_TRUE(agrees(gradient_case(forward, "MaxPoolGrad", std::move(inputs), {forward.inputs[0].type()})));
+    forward.op.outputs.pop_back();  // the inference form
+    forward.outputs.pop_back();
+    EXPECT_TRUE(agrees(forward));
+  }
+}
+
+TEST_P(BackendTest, MaxPoolShowsNaN) {
+  if (is("onednn")) GTEST_SKIP() << "has no pooling";
+  for (const PoolSpec& spec : pool_specs()) {
+    OpCase forward = pool_case(spec, random_);
+    auto x = forward.inputs[0].as<float>();
+    for (std::size_t i = 3; i < x.size(); i += 5) x[i] = std::numeric_limits<float>::quiet_NaN();
+    const auto expected = run_on("eigen", forward);
+    const auto actual = run_on(GetParam(), forward);
+    ASSERT_TRUE(actual.has_value());
+    EXPECT_TRUE(same_bits((*expected)[1], (*actual)[1])) << describe(forward);
+    EXPECT_TRUE(same_bits((*expected)[0], (*actual)[0])) << describe(forward);
+  }
+}
+
+TEST_P(BackendTest, BatchNormalization) {
+  if (is("onednn")) GTEST_SKIP() << "has no batch normalization";
+  for (const Shape& shape : batch_norm_shapes()) {
+    EXPECT_TRUE(agrees(batch_norm_case(shape, false, random_)));
+    OpCase forward = batch_norm_case(shape, true, random_);
+    EXPECT_TRUE(agrees(forward));
+    const auto results = run_on("eigen", forward);
+    OpCase gradient = batch_norm_gradient(forward, *results, random_tensor(shape, random_));
+    EXPECT_TRUE(agrees(gradient));
+    gradient.op.outputs[0] = kNoValue;
+    EXPECT_TRUE(agrees(gradient));
+    forward.op.inputs.back() = kNoValue;  // without num_batches_tracked
+    forward.op.outputs[3] = kNoValue;
+    forward.in_place.pop_back();
+    EXPECT_TRUE(agrees(forward));
+  }
+}
+
+TEST_P(BackendTest, Elementwise) {
+  if (is("onednn")) GTEST_SKIP() << "has no element-wise ops";
+  for (const std::int64_t n : {1, 2, 15, 16, 17, 63, 64, 1000, 65536}) {
+    EXPECT_TRUE(agrees(simple_case("Relu", {n}, random_)));
+    EXPECT_TRUE(agrees(simple_case("ReluGrad", {n}, random_, 2)));
+    EXPECT_TRUE(agrees(simple_case("Add", {n}, random_, 2)));
+    for (const float ratio : {0.0F, 0.1F, 0.25F, 0.4F, 0.999F}) {
+      const OpCase forward = dropout_case({n}, ratio, random_);
+      EXPECT_TRUE(agrees(forward));
+      EXPECT_TRUE(same_bits((*run_on("eigen", forward))[0], (*run_on(GetParam(), forward))[0]));
+      std::vector<Tensor> inputs;
+      inputs.push_back(random_tensor({n}, random_));
+      inputs.push_back(std::move((*run_on("eigen", forward))[1]));
+      EXPECT_TRUE(agrees(gradient_case(forward, "DropoutGrad", std::move(inputs), {forward.outputs[0]})));
+    }
+  }
+}
+
+TEST_P(BackendTest, SoftmaxAndLosses) {
+  if (is("onednn")) GTEST_SKIP() << "has no softmax";
+  for (const std::int64_t rows : {1, 2, 54, 64}) {
+    for (const std::int64_t classes : {1, 2, 10, 16, 17, 100}) {
+      EXPECT_TRUE(agrees(simple_case("Softmax", {rows, classes}, random_)));
+      EXPECT_TRUE(agrees(simple_case("SoftmaxGrad", {rows, classes}, random_, 2)));
+      for (const char* loss : {"MseLoss", "CrossEntropyLoss"}) {
+        const OpCase forward = loss_case(loss, rows, classes, random_);
+        EXPECT_TRUE(agrees(forward));
+        OpCase gradient = loss_gradient(forward);
+        gradient.context.loss_weight = 0.25F;
+        EXPECT_TRUE(agrees(gradient));
+      }
+    }
+  }
+  for (const std::int64_t axis : {0, 1, 2, -2}) {  // an inner axis may be left to others
+    agrees(simple_case("Softmax", {3, 4, 5}, random_, 1, {{"axis", axis}}));
+    agrees(simple_case("SoftmaxGrad", {3, 4, 5}, random_, 2, {{"axis", axis}}));
+  }
+}
+
+TEST_P(BackendTest, SoftmaxOfLargeNumbers) {
+  OpCase test = simple_case("Softmax", {4, 10}, random_);
+  for (float& value : test.inputs[0].as<float>()) value *= 1e4F;
+  if (is("onednn")) GTEST_SKIP() << "has no softmax";
+  EXPECT_TRUE(agrees(test));
+}
+
+TEST_P(BackendTest, LabelsOutOfRangeAreRefused) {
+  for (const char* type : {"MseLoss", "CrossEntropyLoss"}) {
+    for (const std::int64_t label : {-1, 10}) {
+      OpCase forward = loss_case(type, 5, 10, random_);
+      forward.inputs[1].as<std::int64_t>()[3] = label;
+      OpCase gradient = loss_gradient(forward);
+      for (const OpCase* test : {&forward, &gradient}) {
+        const auto kernel = kernel_of(GetParam(), *test);
+        if (is("onednn")) GTEST_SKIP() << "has no losses";
+        ASSERT_NE(kernel, nullptr);
+        EXPECT_THAT([&] { run_kernel(*kernel, *test, 0); },
+                    testing::ThrowsMessage<std::exception>(testing::HasSubstr("sample 3")));
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BackendTest, testing::ValuesIn(backends()),
+                         [](const auto& parameter) { return parameter.param; });
+
+}  // namespace
+}  // namespace rookery::kernel_tests

@@ -1,0 +1,241 @@
+// Ops of every family with random data over the shapes that matter: those of real models, and odd ones.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/graph/window.hpp"
+#include "tests/models/kernels/op_case.hpp"
+
+namespace rookery::kernel_tests {
+
+struct ConvSpec {
+  std::int64_t batch, in, height, width, out;
+  std::vector<std::int64_t> kernel{3, 3}, strides{1, 1}, dilations{1, 1}, pads{1, 1, 1, 1};
+  std::int64_t groups = 1;
+  std::string auto_pad = "NOTSET";
+  bool bias = true;
+};
+
+inline std::vector<ConvSpec> conv_specs() {
+  return {
+      {64, 1, 8, 8, 16},
+      {54, 1, 8, 8, 16},
+      {1, 1, 8, 8, 16},
+      {64, 16, 2, 2, 32},
+      {54, 16, 2, 2, 32},
+      {2, 16, 2, 2, 32},
+      {1, 16, 2, 2, 32},
+      {3, 3, 9, 7, 5},
+      {2, 5, 4, 4, 7},
+      {2, 8, 3, 5, 3, {3, 3}, {2, 2}},
+      {2, 4, 8, 8, 6, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
+      {2, 6, 7, 9, 4, {3, 2}, {1, 2}, {2, 1}, {2, 0, 1, 1}, 2},
+      {2, 4, 6, 6, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 4},
+      {2, 2, 7, 8, 3, {4, 4}, {2, 2}, {1, 1}, {0, 0, 0, 0}, 1, "SAME_UPPER"},
+      {2, 2, 7, 8, 3, {4, 4}, {2, 3}, {1, 1}, {0, 0, 0, 0}, 1, "SAME_LOWER"},
+      {2, 2, 7, 8, 3, {5, 3}, {1, 1}, {1, 1}, {9, 9, 9, 9}, 1, "VALID"},
+      {2, 3, 8, 8, 4, {3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1, "NOTSET", false},
+      {2, 32, 14, 14, 32},
+      {2, 3, 16, 16, 64, {7, 7}, {2, 2}, {1, 1}, {3, 3, 3, 3}},
+  };
+}
+
+// The forward op, with the types that the gradient ops need.
+inline OpCase conv_case(const ConvSpec& spec, Random& random) {
+  std::map<std::string, Attribute> attributes{{"kernel_shape", spec.kernel},
+                                              {"strides", spec.strides},
+                                              {"dilations", spec.dilations},
+                                              {"group", spec.groups},
+                                              {"auto_pad", spec.auto_pad}};
+  if (spec.auto_pad == "NOTSET") attributes["pads"] = spec.pads;
+  const Shape x{spec.batch, spec.in, spec.height, spec.width};
+  const Shape w{spec.out, spec.in / spec.groups, spec.kernel[0], spec.kernel[1]};
+  std::vector<Tensor> inputs;
+  inputs.push_back(random_tensor(x, random));
+  inputs.push_back(random_tensor(w, random));
+  if (spec.bias) inputs.push_back(random_tensor({spec.out}, random));
+  OpCase test = make_case("Conv", attributes, std::move(inputs), {TensorType{}});
+  const Window window = conv_window(test.op, x, w);
+  test.outputs[0].shape = {spec.batch, spec.out, window.output[0], window.output[1]};
+  return test;
+}
+
+// The gradient op `type` with forward's attributes.
+inline OpCase gradient_case(const OpCase& forward, const std::string& type, std::vector<Tensor> inputs,
+                            std::vector<TensorType> outputs) {
+  auto attributes = forward.op.attributes;
+  attributes["forward"] = forward.op.name;
+  OpCase test = make_case(type, attributes, std::move(inputs), std::move(outputs));
+  test.seed = forward.seed;
+  test.context = forward.context;
+  return test;
+}
+
+// {gradient op, per output the index of the forward input whose gradient it is}
+struct GradientOf {
+  OpCase test;
+  std::vector<int> targets;
+};
+
+// Gradient ops of a product-like op (Conv, Gemm): "<type>GradInput" and "<type>GradWeight".
+inline std::vector<GradientOf> product_gradients(const OpCase& forward, const Tensor& dy) {
+  const auto types = forward.input_types();
+  std::vector<GradientOf> gradients;
+  std::vector<Tensor> inputs;
+  inputs.push_back(dy.clone());
+  inputs.push_back(forward.inputs[1].clone());
+  gradients.push_back(
+      {gradient_case(forward, forward.op.type + "GradInput", std::move(inputs), {types[0]}), {0}});
+  inputs.clear();
+  inputs.push_back(dy.clone());
+  inputs.push_back(forward.inputs[0].clone());
+  const bool bias = types.size() > 2;
+  OpCase weight = gradient_case(forward, forward.op.type + "GradWeight", std::move(inputs),
+                                {types[1], bias ? types[2] : TensorType{}});
+  if (!bias) weight.op.outputs[1] = kNoValue;
+  gradients.push_back({std::move(weight), bias ? std::vector<int>{1, 2} : std::vector<int>{1}});
+  return gradients;
+}
+
+struct GemmSpec {
+  std::int64_t m, n, k;
+  bool trans_a = false, trans_b = true, bias = true;
+  float alpha = 1, beta = 1;
+};
+
+inline std::vector<GemmSpec> gemm_specs() {
+  return {
+      {64, 256, 32},
+      {64, 10, 256},
+      {54, 256, 32},
+      {54, 10, 256},
+      {1, 256, 32},
+      {1, 10, 256},
+      {2, 17, 5},
+      {64, 256, 784},
+      {3, 5, 7, true, false},
+      {9, 33, 18, true, true, true, 0.5F, 2.0F},
+      {13, 21, 40, false, false, false, -1.5F},
+      {1, 1, 1},
+      {130, 140, 300},
+  };
+}
+
+inline OpCase gemm_case(const GemmSpec& s, Random& random) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(random_tensor(s.trans_a ? Shape{s.k, s.m} : Shape{s.m, s.k}, random));
+  inputs.push_back(random_tensor(s.trans_b ? Shape{s.n, s.k} : Shape{s.k, s.n}, random));
+  if (s.bias) inputs.push_back(random_tensor({s.n}, random));
+  return make_case("Gemm",
+                   {{"transA", std::int64_t{s.trans_a}},
+                    {"transB", std::int64_t{s.trans_b}},
+                    {"alpha", s.alpha},
+                    {"beta", s.beta}},
+                   std::move(inputs), {{DType::kF32, {s.m, s.n}}});
+}
+
+struct PoolSpec {
+  Shape x;
+  std::vector<std::int64_t> kernel{2, 2}, strides{2, 2}, pads{0, 0, 0, 0};
+};
+
+inline std::vector<PoolSpec> pool_specs() {
+  return {
+      {{64, 16, 8, 8}},
+      {{54, 16, 4, 4}},
+      {{64, 32, 2, 2}},
+      {{1, 3, 7, 9}},
+      {{2, 5, 6, 10}},
+      {{2, 3, 32, 64}},
+      {{1, 2, 4, 2}},
+      {{1, 1, 2, 6}},
+      {{2, 3, 9, 8}, {3, 3}, {2, 2}, {1, 1, 1, 1}},
+      {{2, 2, 6, 7}, {3, 2}, {1, 1}, {2, 0, 1, 1}},
+      {{2, 3, 5, 5}, {2, 2}, {1, 1}},
+      {{1, 2, 6, 6}, {2, 2}, {2, 2}, {1, 1, 1, 1}},
+  };
+}
+
+inline OpCase pool_case(const PoolSpec& s, Random& random) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(random_tensor(s.x, random));
+  // Equal neighbours, as after a ReLU: the first must win.
+  for (float& value : inputs[0].as<float>()) value = value < -0.4F ? 0.25F : value;
+  OpCase test = make_case("MaxPool", {{"kernel_shape", s.kernel}, {"strides", s.strides}, {"pads", s.pads}},
+                          std::move(inputs), {TensorType{}, TensorType{DType::kU8, {}}});
+  const Window window = pool_window(test.op, s.x);
+  test.outputs[0].shape = {s.x[0], s.x[1], window.output[0], window.output[1]};
+  test.outputs[1].shape = test.outputs[0].shape;
+  return test;
+}
+
+inline std::vector<Shape> batch_norm_shapes() {
+  return {{64, 16, 4, 4}, {54, 16, 4, 4}, {64, 32, 1, 1}, {64, 256},      {54, 256}, {2, 5},
+          {3, 7, 3, 5},   {2, 3, 9, 11},  {1, 4, 4, 4},   {2, 3, 40, 40}, {64, 33}};
+}
+
+inline OpCase batch_norm_case(const Shape& x, bool training, Random& random) {
+  const Shape channels{x[1]};
+  std::vector<Tensor> inputs;
+  inputs.push_back(random_tensor(x, random, -1, 3));
+  inputs.push_back(random_tensor(channels, random, 0.5F, 2));
+  inputs.push_back(random_tensor(channels, random));
+  inputs.push_back(random_tensor(channels, random));
+  inputs.push_back(random_tensor(channels, random, 0.5F, 2));
+  const TensorType image{DType::kF32, x};
+  const TensorType per_channel{DType::kF32, channels};
+  if (!training) return make_case("BatchNormalization", {{"epsilon", 1e-5F}}, std::move(inputs), {image});
+  inputs.emplace_back(DType::kI64, Shape{});
+  inputs[5].as<std::int64_t>()[0] = 41;
+  OpCase test = make_case(
+      "BatchNormalization", {{"epsilon", 1e-5F}, {"momentum", 0.9F}, {"training_mode", std::int64_t{1}}},
+      std::move(inputs), {image, per_channel, per_channel, {DType::kI64, {}}, per_channel, per_channel});
+  test.in_place = {{1, 3}, {2, 4}, {3, 5}};
+  return test;
+}
+
+inline OpCase batch_norm_gradient(const OpCase& forward, const std::vector<Tensor>& results,
+                                  const Tensor& dy) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(dy.clone());
+  inputs.push_back(forward.inputs[0].clone());
+  inputs.push_back(forward.inputs[1].clone());
+  inputs.push_back(results[4].clone());
+  inputs.push_back(results[5].clone());
+  return gradient_case(forward, "BatchNormalizationGrad", std::move(inputs),
+                       {forward.outputs[0], results[4].type(), results[4].type()});
+}
+
+// Ops of one input and one output and of the same shape, or of two inputs.
+inline OpCase simple_case(const std::string& type, const Shape& shape, Random& random, int inputs = 1,
+                          std::map<std::string, Attribute> attributes = {}) {
+  std::vector<Tensor> tensors;
+  for (int i = 0; i < inputs; ++i) tensors.push_back(random_tensor(shape, random, -3, 3));
+  return make_case(type, std::move(attributes), std::move(tensors), {{DType::kF32, shape}});
+}
+
+inline OpCase dropout_case(const Shape& shape, float ratio, Random& random) {
+  OpCase test = simple_case("Dropout", shape, random, 1, {{"ratio", ratio}});
+  test.op.name = "dropout_1";
+  test.outputs.push_back({DType::kU8, shape});
+  test.op.outputs.push_back(static_cast<int>(test.op.outputs.size() + 1));
+  test.context = {.step = 12345, .micro_batch = 3};
+  return test;
+}
+
+inline OpCase loss_case(const std::string& type, std::int64_t rows, std::int64_t classes, Random& random) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(random_tensor({rows, classes}, random, -4, 4));
+  inputs.push_back(random_labels(rows, classes, random));
+  return make_case(type, {}, std::move(inputs), {{DType::kF32, {}}});
+}
+
+inline OpCase loss_gradient(const OpCase& forward) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(forward.inputs[0].clone());
+  inputs.push_back(forward.inputs[1].clone());
+  return gradient_case(forward, forward.op.type + "Grad", std::move(inputs), {forward.inputs[0].type()});
+}
+
+}  // namespace rookery::kernel_tests
