@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "models/runtime/executable.hpp"
@@ -29,13 +31,15 @@ struct WorkTimes {
   double forward = 0;
   double backward = 0;  // both phases
   double update = 0;
-  double waiting = 0;   // in receive()
+  double waiting = 0;  // in receive()
   std::int64_t micro_batches = 0;
 };
 
-// One thread. Link and Executable outlive the worker.
+// One thread. Link and Executable outlive the worker. Errors carry "stage K: step S: " before what
+// happened.
 class StageWorker {
  public:
+  // ConfigError for an unknown schedule; `fill_input` may be empty but on stage 0.
   StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input);
 
   // One step: forwards, backwards, update. `sizes` holds the samples of every micro-batch. On the
@@ -44,7 +48,36 @@ class StageWorker {
   // One batch of validation; `number` counts all of the run, from 0.
   BatchResult validate(std::int64_t number, std::span<const std::int64_t> sizes);
 
-  const WorkTimes& times() const;
+  const WorkTimes& times() const { return times_; }
+  // Of the ids of all samples that came by, in their order; 0 on a stage that sees none. Root and
+  // Leaf of one run have the same.
+  std::uint64_t sample_digest() const { return sample_digest_; }
+
+ private:
+  // Where the last stage finds what it reports: indices of its inputs and outputs.
+  struct Observed {
+    std::optional<std::size_t> labels, sample_ids, prediction, loss;
+    std::int64_t classes = 0;  // outputs of the model for a sample
+  };
+
+  BatchResult run(const Schedule& schedule, std::vector<MicroBatch>& micro_batches);
+  void forward(const MicroBatch& micro_batch);
+  void backward_inputs(const MicroBatch& micro_batch);
+  void receive(int from_stage, MessageKind kind, const MicroBatch& micro_batch, const std::string& value,
+               TensorView into);
+  // Reads sample ids and labels of a micro-batch whose inputs are there. DataError for a label that
+  // the model has no output for.
+  void check_samples(const MicroBatch& micro_batch);
+  void observe(const MicroBatch& micro_batch, std::int64_t batch_samples, BatchResult& result);
+
+  Executable& executable_;
+  Link& link_;
+  const Stage& stage_;  // the Executable's
+  std::string schedule_;
+  FillInput fill_input_;
+  Observed observed_;
+  WorkTimes times_;
+  std::uint64_t sample_digest_ = 0;
 };
 
 }  // namespace rookery

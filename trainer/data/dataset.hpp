@@ -19,7 +19,8 @@ class Dataset {
   // Elements of one sample.
   virtual std::int64_t sample_elements() const = 0;
   virtual std::int64_t classes() const = 0;
-  // Copies the samples `ids` into f32 rows and their labels into i64.
+  // Copies the samples `ids` into f32 rows and their labels into i64; either span may be empty
+  // where only the other is wanted.
   virtual void gather(std::span<const std::int64_t> ids, std::span<float> samples,
                       std::span<std::int64_t> labels) const = 0;
 };
@@ -27,6 +28,7 @@ class Dataset {
 // "digits": NODE_DATA/datasets/digits.csv.gz, values / 16.
 // "csv:FILE": one sample a line, its label last; "csv:FILE?scale=S" divides the values by S.
 // "idx:FOLDER": the folder's *images-idx3-ubyte[.gz] and *labels-idx1-ubyte[.gz], values / 255.
+// Files named .gz are gzip, others plain.
 // Relative paths are below `node_data`. DataError naming file, line or offset.
 std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesystem::path& node_data);
 

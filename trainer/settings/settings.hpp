@@ -20,11 +20,11 @@ struct TrainingSettings {
   OptimizerSettings optimizer;
   int epochs = 1;
   std::int64_t batch_size = 64;
-  int micro_batches = 1;           // per full batch
+  int micro_batches = 1;  // per full batch
   std::string schedule = "1f1b";
-  int validate_every = 1;          // epochs; 0: never
+  int validate_every = 1;  // epochs; 0: never
   std::uint64_t seed = 42;
-  bool save = true;                // write each submodel's trained weights at the end
+  bool save = true;                  // write each submodel's trained weights at the end
   double peer_timeout_seconds = 10;  // a peer silent for longer is lost
   bool operator==(const TrainingSettings&) const = default;
 };
@@ -32,6 +32,10 @@ struct TrainingSettings {
 // ConfigError "FILE: key: …" for unknown keys, wrong types, values out of range.
 TrainingSettings settings_from_json(const Json& document, std::string_view file);
 OrderedJson to_json(const TrainingSettings& settings);
+// The keys that train.json may have, as a JSON Schema (draft 7).
+Json settings_schema();
+// The same as a markdown table: key, values, default, meaning.
+std::string settings_reference();
 TrainingSettings read_settings(const std::filesystem::path& train_json);
 
 // Sizes that the data set gives to a run.

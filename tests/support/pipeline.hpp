@@ -1,0 +1,145 @@
+// Whole training runs in one process: every stage a thread, joined by MemoryLink.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "models/graph/loss.hpp"
+#include "models/graph/stage.hpp"
+#include "models/runtime/executable.hpp"
+#include "trainer/memory_link.hpp"
+#include "trainer/trainer.hpp"
+
+namespace rookery {
+
+// A folder of its own, removed with the object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    static std::atomic<int> made{0};
+    path_ = std::filesystem::temp_directory_path() /
+            ("rookery_" + std::to_string(::getpid()) + "_" + std::to_string(made++));
+    std::filesystem::create_directories(path_);
+  }
+  ~ScratchFolder() { std::filesystem::remove_all(path_); }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct PipelineResult {
+  std::vector<double> losses;                 // one a step
+  std::vector<double> accuracies;             // percent, one a validation
+  StateDict state;                            // of all stages
+  std::vector<std::uint64_t> sample_digests;  // by stage
+  std::vector<WorkTimes> times;               // by stage
+};
+
+struct PipelineOptions {
+  std::filesystem::path output;  // of the last stage's files; empty: a scratch folder
+  // Makes the links; empty: MemoryLink.
+  std::function<std::vector<std::unique_ptr<Link>>(int stages)> make_links;
+};
+
+// The error that came first; those of the peers that it stopped follow from it.
+class FirstError {
+ public:
+  void keep(std::exception_ptr error) {
+    const std::scoped_lock lock(mutex_);
+    if (!first_) first_ = std::move(error);
+  }
+  void rethrow() const {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr first_;
+};
+
+// Trains `model` (without its loss) cut at `begins` from initial_state(), as clusterize and the
+// providers would.
+inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
+                                   const TrainingSettings& settings, const Dataset& dataset,
+                                   const PipelineOptions& options = {}) {
+  add_loss(model, settings.loss);
+  const StateDict initial = initial_state(model, settings.seed);
+  const Split split = split_dataset(dataset.size(), settings);
+  const DataSizes data{std::ssize(split.train), std::ssize(split.validation)};
+  const KernelChoice kernels =
+      choose_kernels(model, micro_batch_sizes(settings, settings.batch_size).front());
+  const std::vector<Stage> stages = cut(model, begins);
+  const int count = static_cast<int>(stages.size());
+  auto links =
+      options.make_links ? options.make_links(count) : make_memory_links(count, std::chrono::seconds(60));
+
+  const ScratchFolder scratch;
+  PipelineResult result;
+  result.sample_digests.resize(stages.size());
+  result.times.resize(stages.size());
+  std::mutex state_mutex;
+  FirstError error;
+  const auto run_stage = [&](const Stage& stage, std::unique_ptr<Link> link) {
+    StateDict state;
+    for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
+      for (const ValueId id : ids) {
+        const std::string& name = stage.graph.value(id).name;
+        state.emplace(name, initial.at(name).clone());
+      }
+    }
+    Executable executable(stage, compile_options(settings, data, stage.index, count, kernels), state);
+    TrainerOptions trainer_options{.settings = settings,
+                                   .data = data,
+                                   .output = options.output.empty() ? scratch.path() : options.output,
+                                   .on_progress = {}};
+    trainer_options.on_progress = [&](const Progress& progress) {
+      if (progress.loss) result.losses.push_back(*progress.loss);
+      if (progress.accuracy) result.accuracies.push_back(*progress.accuracy);
+    };
+    Trainer trainer(executable, *link, stage.is_root() ? &dataset : nullptr, trainer_options);
+    trainer.run();
+    const std::scoped_lock lock(state_mutex);
+    result.state.merge(executable.state());
+    result.sample_digests[static_cast<std::size_t>(stage.index)] = trainer.sample_digest();
+    result.times[static_cast<std::size_t>(stage.index)] = trainer.times();
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (const Stage& stage : stages) {
+      threads.emplace_back([&, link = std::move(links[static_cast<std::size_t>(stage.index)])]() mutable {
+        try {
+          run_stage(stage, std::move(link));
+        } catch (...) {
+          error.keep(std::current_exception());
+        }
+      });
+    }
+  }
+  error.rethrow();
+  return result;
+}
+
+// Bit for bit.
+inline bool same_state(const StateDict& a, const StateDict& b) {
+  return std::ranges::equal(a, b, [](const auto& x, const auto& y) {
+    return x.first == y.first && x.second.type() == y.second.type() &&
+           std::ranges::equal(x.second.view().bytes(), y.second.view().bytes());
+  });
+}
+
+}  // namespace rookery

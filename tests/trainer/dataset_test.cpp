@@ -1,0 +1,305 @@
+#include "trainer/data/dataset.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+#include <string>
+
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "trainer/data/formats.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::filesystem::path kNodeData = ROOKERY_SOURCE_DIR "/node_data";
+
+std::string gzipped(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&stream, text.size()) + 64, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  deflate(&stream, Z_FINISH);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+std::string big_endian(std::initializer_list<std::uint32_t> words) {
+  std::string bytes;
+  for (const std::uint32_t word : words) {
+    for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(word >> shift & 0xFF);
+  }
+  return bytes;
+}
+
+constexpr std::uint32_t kImagesMagic = 0x00000803;
+constexpr std::uint32_t kLabelsMagic = 0x00000801;
+
+class DatasetTest : public testing::Test {
+ protected:
+  DatasetTest() { std::filesystem::create_directories(folder_); }
+  ~DatasetTest() override { std::filesystem::remove_all(folder_); }
+
+  void put(const std::string& name, const std::string& bytes) const { write_file(folder_ / name, bytes); }
+  std::unique_ptr<Dataset> open(const std::string& name) const { return open_dataset(name, folder_); }
+
+  // A folder with two images of 2x3 and their labels.
+  void put_idx() const {
+    put("images-idx3-ubyte", big_endian({kImagesMagic, 2, 2, 3}) + std::string("\x00\x33\x66\x99\xCC\xFF"
+                                                                               "abcdef",
+                                                                               12));
+    put("labels-idx1-ubyte", big_endian({kLabelsMagic, 2}) + std::string("\x07\x01", 2));
+  }
+
+  template <typename Action>
+  static std::string problem(Action&& action) {
+    try {
+      action();
+    } catch (const DataError& error) {
+      return error.what();
+    } catch (const std::exception& error) {
+      return std::string("not a DataError: ") + error.what();
+    }
+    return "no error";
+  }
+  std::string csv_problem(const std::string& text) const {
+    put("x.csv", text);
+    return problem([&] { open("csv:x.csv"); });
+  }
+  std::string idx_problem() const {
+    return problem([&] { open("idx:."); });
+  }
+
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() /
+      (std::string("rookery_dataset_") + testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+       std::to_string(::getpid()));
+};
+
+TEST_F(DatasetTest, Digits) {
+  const auto digits = open_dataset("digits", kNodeData);
+  EXPECT_EQ(digits->size(), 1797);
+  EXPECT_EQ(digits->sample_elements(), 64);
+  EXPECT_EQ(digits->classes(), 10);
+  std::vector<float> samples(2 * 64);
+  std::vector<std::int64_t> labels(2);
+  digits->gather(std::vector<std::int64_t>{1, 0}, samples, labels);
+  EXPECT_EQ(labels, (std::vector<std::int64_t>{1, 0}));
+  EXPECT_EQ(samples[3], 12.0F / 16);
+  EXPECT_EQ(samples[64 + 2], 5.0F / 16);
+}
+
+TEST_F(DatasetTest, MnistTestImages) {
+  const auto mnist = open_dataset("idx:datasets/mnist", kNodeData);
+  EXPECT_EQ(mnist->size(), 10000);
+  EXPECT_EQ(mnist->sample_elements(), 784);
+  EXPECT_EQ(mnist->classes(), 10);
+  std::vector<std::int64_t> ids(10000);
+  std::iota(ids.begin(), ids.end(), 0);
+  std::vector<std::int64_t> labels(10000);
+  mnist->gather(ids, {}, labels);
+  EXPECT_EQ(labels[0], 7);
+  EXPECT_EQ(std::ranges::count(labels, 0), 980);
+  std::vector<float> sample(784);
+  mnist->gather(std::vector<std::int64_t>{0}, sample, {});
+  EXPECT_EQ(*std::ranges::max_element(sample), 1.0F);
+}
+
+TEST_F(DatasetTest, CsvWithScaleBlankTailAndCarriageReturns) {
+  put("x.csv", "1,2.5,0\r\n -3 ,4e1,2\r\n\r\n\n");
+  const auto data = open("csv:x.csv?scale=0.5");
+  EXPECT_EQ(data->size(), 2);
+  EXPECT_EQ(data->classes(), 3);
+  std::vector<float> samples(4);
+  std::vector<std::int64_t> labels(2);
+  data->gather(std::vector<std::int64_t>{0, 1}, samples, labels);
+  EXPECT_EQ(samples, (std::vector<float>{2, 5, -6, 80}));
+  EXPECT_EQ(labels, (std::vector<std::int64_t>{0, 2}));
+}
+
+TEST_F(DatasetTest, CsvWithoutLastNewlineAndGzipped) {
+  put("x.csv.gz", gzipped("1,2,0\n3,4,1"));
+  EXPECT_EQ(open("csv:x.csv.gz")->size(), 2);
+}
+
+TEST_F(DatasetTest, CsvLinesThatAreWrong) {
+  EXPECT_THAT(csv_problem("1,2,0\n1,0\n"),
+              AllOf(HasSubstr("x.csv: line 2: "), HasSubstr("has 1 values, the first line has 2")));
+  EXPECT_THAT(csv_problem("1,nan,0\n"), HasSubstr("line 1: value 2: 'nan' is not a finite number"));
+  EXPECT_THAT(csv_problem("inf,1,0\n"), HasSubstr("value 1: 'inf'"));
+  EXPECT_THAT(csv_problem("1,1e99,0\n"), HasSubstr("value 2: '1e99'"));
+  EXPECT_THAT(csv_problem("1,,0\n"), HasSubstr("value 2: ''"));
+  EXPECT_THAT(csv_problem("a,b,label\n1,2,0\n"), HasSubstr("line 1: value 1: 'a'"));
+  EXPECT_THAT(csv_problem("1,2,0\n1,2,0.5\n"), HasSubstr("line 2: the label '0.5' is not an integer"));
+  EXPECT_THAT(csv_problem("1,2,-1\n"), HasSubstr("the label '-1'"));
+  EXPECT_THAT(csv_problem("1,2,99999999999999999999\n"), HasSubstr("the label '99999999999999999999'"));
+  EXPECT_THAT(csv_problem("1,2,16777216\n"), HasSubstr("from 0 to 16777215"));
+  EXPECT_THAT(csv_problem("3\n"), HasSubstr("has a label but no values"));
+  EXPECT_THAT(csv_problem("1,0\n\n1,0\n"), HasSubstr("line 3: follows line 2, which is empty"));
+  EXPECT_THAT(csv_problem(""), HasSubstr("has no samples"));
+  EXPECT_THAT(csv_problem(std::string("1,\0,0\n", 6)), HasSubstr("value 2"));
+}
+
+TEST_F(DatasetTest, MissingFilesAreNamed) {
+  EXPECT_THAT(problem([&] { open("csv:none.csv"); }), HasSubstr("none.csv: cannot read"));
+  EXPECT_THAT(problem([&] { open("idx:none"); }), HasSubstr("none: cannot read the folder"));
+  EXPECT_THAT(problem([&] { open("digits"); }), HasSubstr("digits.csv.gz"));
+  EXPECT_THROW(open("cifar"), ConfigError);
+  EXPECT_THROW(open("csv:x.csv?scale=0"), ConfigError);
+  EXPECT_THROW(open("csv:x.csv?scale=ten"), ConfigError);
+}
+
+TEST_F(DatasetTest, TruncatedGzip) {
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += std::to_string(i * 7919 % 1000) + ",0\n";
+  const std::string whole = gzipped(text);
+  put("whole.csv.gz", whole);
+  EXPECT_EQ(open("csv:whole.csv.gz")->size(), 1000);
+  for (const std::size_t kept : {whole.size() / 2, whole.size() - 1, whole.size() - 8}) {
+    put("x.csv.gz", whole.substr(0, kept));
+    EXPECT_THAT(problem([&] { open("csv:x.csv.gz"); }), HasSubstr("an incomplete copy?")) << kept;
+  }
+}
+
+TEST_F(DatasetTest, DamagedGzip) {
+  std::string bytes = gzipped("1,2,0\n3,4,1\n");
+  bytes[bytes.size() - 6] = static_cast<char>(bytes[bytes.size() - 6] ^ 1);  // of the checksum
+  put("x.csv.gz", bytes);
+  EXPECT_THAT(problem([&] { open("csv:x.csv.gz"); }), HasSubstr("x.csv.gz: after"));
+}
+
+TEST_F(DatasetTest, NamesMustSayWhatIsGzip) {
+  put("x.csv.gz", "1,2,0\n");
+  EXPECT_THAT(problem([&] { open("csv:x.csv.gz"); }), HasSubstr("its name says gzip, its content does not"));
+  put("x.csv", gzipped("1,2,0\n"));
+  EXPECT_THAT(problem([&] { open("csv:x.csv"); }), HasSubstr("its name must end in .gz"));
+}
+
+TEST_F(DatasetTest, InflationIsBounded) {
+  std::string text;
+  while (text.size() < (1 << 20)) text += "0,0,0\n";
+  put("x.csv.gz", gzipped(text));
+  EXPECT_EQ(read_csv(folder_ / "x.csv.gz", 1, 2 << 20)->sample_elements(), 2);
+  EXPECT_THAT(problem([&] { read_csv(folder_ / "x.csv.gz", 1, 1 << 19); }),
+              HasSubstr("more than the 524288 bytes that a data set may have"));
+}
+
+TEST_F(DatasetTest, IdxPair) {
+  put_idx();
+  const auto data = open("idx:.");
+  EXPECT_EQ(data->size(), 2);
+  EXPECT_EQ(data->sample_elements(), 6);
+  EXPECT_EQ(data->classes(), 8);
+  std::vector<float> sample(6);
+  std::vector<std::int64_t> label(1);
+  data->gather(std::vector<std::int64_t>{0}, sample, label);
+  EXPECT_EQ(sample[5], 1.0F);
+  EXPECT_EQ(sample[1], 0.2F);
+  EXPECT_EQ(label[0], 7);
+}
+
+TEST_F(DatasetTest, IdxWrongMagic) {
+  put_idx();
+  put("labels-idx1-ubyte", big_endian({kImagesMagic, 2}) + "ab");
+  EXPECT_THAT(idx_problem(),
+              AllOf(HasSubstr("labels-idx1-ubyte: begins with 0x00000803"), HasSubstr("0x00000801")));
+}
+
+TEST_F(DatasetTest, IdxCountsThatDisagree) {
+  put_idx();
+  put("labels-idx1-ubyte", big_endian({kLabelsMagic, 3}) + "\x01\x02\x03");
+  EXPECT_THAT(idx_problem(), AllOf(HasSubstr("2 images, but 3 labels"), HasSubstr("labels-idx1-ubyte")));
+}
+
+TEST_F(DatasetTest, IdxShorterAndLongerThanItsHeaderSays) {
+  put_idx();
+  put("labels-idx1-ubyte", big_endian({kLabelsMagic, 2}) + "\x01");
+  EXPECT_THAT(idx_problem(), HasSubstr("holds 1 values where its header says 2"));
+  put("labels-idx1-ubyte", big_endian({kLabelsMagic, 2}) + "\x01\x02\x03");
+  EXPECT_THAT(idx_problem(), HasSubstr("holds more than the 2 values"));
+  put("labels-idx1-ubyte", big_endian({kLabelsMagic}) + "\x01");
+  EXPECT_THAT(idx_problem(), HasSubstr("ends within its header"));
+}
+
+TEST_F(DatasetTest, IdxHugeDimensionsTakeNoMemory) {
+  put_idx();
+  constexpr std::uint32_t kHuge = 1U << 31;
+  put("images-idx3-ubyte", big_endian({kImagesMagic, kHuge, kHuge, kHuge}) + "abc");
+  EXPECT_THAT(idx_problem(), AllOf(HasSubstr("2147483648"), HasSubstr("can hold at most 19 values")));
+  put("images-idx3-ubyte", big_endian({kImagesMagic, 4, kHuge, kHuge}) + "abc");  // 2^64: 0 when it wraps
+  EXPECT_THAT(idx_problem(), HasSubstr("can hold at most"));
+  put("images-idx3-ubyte", big_endian({kImagesMagic, 0, 2, 3}));
+  EXPECT_THAT(idx_problem(), HasSubstr("dimensions 0"));
+  std::filesystem::remove(folder_ / "images-idx3-ubyte");
+  put("images-idx3-ubyte.gz", gzipped(big_endian({kImagesMagic, 1000, 1000, 1000}) + "abc"));
+  EXPECT_THAT(idx_problem(), AllOf(HasSubstr("1000 x 1000"), HasSubstr("can hold at most")));
+}
+
+TEST_F(DatasetTest, IdxFolderWithSeveralPairsNamesThem) {
+  put_idx();
+  put("t10k-images-idx3-ubyte.gz", "");
+  EXPECT_THAT(idx_problem(), AllOf(HasSubstr("images-idx3-ubyte, t10k-images-idx3-ubyte.gz")));
+  std::filesystem::remove(folder_ / "t10k-images-idx3-ubyte.gz");
+  std::filesystem::remove(folder_ / "labels-idx1-ubyte");
+  EXPECT_THAT(idx_problem(), HasSubstr("has no file *labels-idx1-ubyte[.gz]"));
+}
+
+TEST(Split, FractionsAreRoundedDown) {
+  TrainingSettings settings;
+  EXPECT_EQ(split_dataset(1797, settings).train.size(), 1078U);
+  EXPECT_EQ(split_dataset(1797, settings).validation.size(), 719U);
+  settings.train_fraction = 0.29;
+  EXPECT_EQ(split_dataset(100, settings).train.size(), 29U);
+  settings.train_fraction = 1;
+  EXPECT_EQ(split_dataset(10, settings).train.size(), 10U);
+  settings.train_fraction = 0.01;
+  EXPECT_THROW(split_dataset(10, settings), ConfigError);
+}
+
+TEST(Split, InOrderTakesTheFirst) {
+  TrainingSettings settings;
+  settings.train_fraction = 0.8;
+  settings.split = "in_order";
+  const Split split = split_dataset(10000, settings);
+  EXPECT_EQ(split.train.size(), 8000U);
+  EXPECT_TRUE(std::ranges::is_sorted(split.train));
+  EXPECT_EQ(split.validation.front(), 8000);
+  EXPECT_EQ(split.validation.back(), 9999);
+}
+
+TEST(Split, ShuffledIsAPartitionThatTheSeedDecides) {
+  TrainingSettings settings;
+  settings.seed = 1;
+  const Split one = split_dataset(100, settings);
+  std::vector<std::int64_t> all = one.train;
+  all.insert(all.end(), one.validation.begin(), one.validation.end());
+  std::ranges::sort(all);
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], static_cast<std::int64_t>(i));
+  EXPECT_EQ(one.train, split_dataset(100, settings).train);
+  settings.seed = 2;
+  EXPECT_NE(one.train, split_dataset(100, settings).train);
+}
+
+TEST(EpochOrder, IsAPermutationOfTheEpoch) {
+  const std::vector<std::int64_t> ids{5, 9, 11, 40, 41, 70, 71, 72};
+  const auto first = epoch_order(ids, 42, 0);
+  EXPECT_NE(first, epoch_order(ids, 42, 1));
+  EXPECT_NE(first, epoch_order(ids, 43, 0));
+  EXPECT_EQ(first, epoch_order(ids, 42, 0));
+  EXPECT_THAT(first, testing::UnorderedElementsAreArray(ids));
+}
+
+}  // namespace
+}  // namespace rookery

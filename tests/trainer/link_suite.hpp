@@ -1,0 +1,269 @@
+// What every Link must do: a suite over a way to make connected links. A room instantiates it with
+//   INSTANTIATE_TEST_SUITE_P(Memory, LinkSuite, testing::Values(LinkMaker{…}), link_maker_name);
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "trainer/link.hpp"
+
+namespace rookery {
+
+struct LinkMaker {
+  std::string name;
+  // One Link per stage, connected.
+  std::function<std::vector<std::unique_ptr<Link>>(int stages, std::chrono::milliseconds deadline)> make;
+  // How messages name the peer.
+  std::function<std::string(int stage)> peer_name;
+};
+
+inline std::string link_maker_name(const testing::TestParamInfo<LinkMaker>& info) {
+  return info.param.name;
+}
+
+class LinkSuite : public testing::TestWithParam<LinkMaker> {
+ protected:
+  static constexpr std::chrono::milliseconds kPatient{60'000};
+
+  static MessageKey forward(std::int64_t step, std::string edge = "x", int micro_batch = 0) {
+    return {.kind = MessageKind::kForwardActivation,
+            .step = step,
+            .micro_batch = micro_batch,
+            .edge = std::move(edge)};
+  }
+  static MessageKey backward(std::int64_t step, std::string edge = "x") {
+    return {.kind = MessageKind::kBackwardGradient, .step = step, .edge = std::move(edge)};
+  }
+
+  template <typename T>
+  static Tensor tensor_of(const std::vector<T>& values) {
+    Tensor tensor(dtype_of<T>(), Shape{static_cast<std::int64_t>(values.size())});
+    std::ranges::copy(values, tensor.as<T>().begin());
+    return tensor;
+  }
+
+  template <typename T>
+  static std::vector<T> received(Link& link, int from, const MessageKey& key, std::size_t count) {
+    Tensor tensor(dtype_of<T>(), Shape{static_cast<std::int64_t>(count)});
+    link.receive(from, key, tensor.view());
+    return {tensor.as<T>().begin(), tensor.as<T>().end()};
+  }
+
+  template <typename Action>
+  static std::string transport_error(Action&& action) {
+    try {
+      action();
+    } catch (const TransportError& error) {
+      return error.what();
+    }
+    return "no TransportError";
+  }
+
+  std::vector<std::unique_ptr<Link>> make(int stages, std::chrono::milliseconds deadline = kPatient) const {
+    return GetParam().make(stages, deadline);
+  }
+};
+
+TEST_P(LinkSuite, CarriesEveryType) {
+  auto links = make(2);
+  const std::vector<float> floats{1.5F, -0.0F, 3e38F};
+  const std::vector<std::int64_t> integers{-1, 1LL << 62};
+  const std::vector<std::uint8_t> bytes{0, 255, 7, 9, 1};
+  links[0]->send(1, forward(0, "f"), tensor_of(floats).view());
+  links[0]->send(1, forward(0, "i"), tensor_of(integers).view());
+  links[0]->send(1, forward(0, "u"), tensor_of(bytes).view());
+  EXPECT_EQ(received<float>(*links[1], 0, forward(0, "f"), 3), floats);
+  EXPECT_EQ(received<std::int64_t>(*links[1], 0, forward(0, "i"), 2), integers);
+  EXPECT_EQ(received<std::uint8_t>(*links[1], 0, forward(0, "u"), 5), bytes);
+}
+
+TEST_P(LinkSuite, KeepsEveryDimension) {
+  auto links = make(2);
+  Tensor sent(DType::kF32, {2, 3, 4});
+  std::iota(sent.as<float>().begin(), sent.as<float>().end(), 0.0F);
+  Tensor got(DType::kF32, {2, 3, 4});
+  links[0]->send(1, forward(0), sent.view());
+  links[1]->receive(0, forward(0), got.view());
+  EXPECT_TRUE(std::ranges::equal(sent.as<float>(), got.as<float>()));
+}
+
+TEST_P(LinkSuite, TakesACopy) {
+  auto links = make(2);
+  std::vector<float> values{1, 2, 3};
+  Tensor tensor = tensor_of(values);
+  links[0]->send(1, forward(0), tensor.view());
+  std::ranges::fill(tensor.as<float>(), 0.0F);
+  EXPECT_EQ(received<float>(*links[1], 0, forward(0), 3), values);
+}
+
+TEST_P(LinkSuite, ManySmallTensorsArriveEachUnderItsKey) {
+  constexpr std::int64_t kCount = 5000;
+  auto links = make(2);
+  std::jthread sender([&] {
+    for (std::int64_t i = 0; i < kCount; ++i)
+      links[0]->send(1, forward(i), tensor_of<std::int64_t>({i, -i}).view());
+  });
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    ASSERT_EQ(received<std::int64_t>(*links[1], 0, forward(i), 2), (std::vector<std::int64_t>{i, -i}));
+  }
+}
+
+TEST_P(LinkSuite, KeysMayBeAskedForInAnotherOrder) {
+  auto links = make(2);
+  for (const char* edge : {"a", "b", "c"}) {
+    for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
+      links[0]->send(1, forward(4, edge, micro_batch),
+                     tensor_of<std::int64_t>({edge[0], micro_batch}).view());
+    }
+  }
+  for (int micro_batch = 2; micro_batch >= 0; --micro_batch) {
+    for (const char* edge : {"c", "a", "b"}) {
+      EXPECT_EQ(received<std::int64_t>(*links[1], 0, forward(4, edge, micro_batch), 2),
+                (std::vector<std::int64_t>{edge[0], micro_batch}));
+    }
+  }
+}
+
+TEST_P(LinkSuite, EveryPartOfTheKeyCounts) {
+  auto links = make(2);
+  const MessageKey base = forward(1, "x", 1);
+  std::vector<MessageKey> keys(5, base);
+  keys[1].kind = MessageKind::kBackwardGradient;
+  keys[2].validation = true;
+  keys[3].step = 2;
+  keys[4].edge = "y";
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    links[0]->send(1, keys[i], tensor_of<std::int64_t>({static_cast<std::int64_t>(i)}).view());
+  }
+  for (std::size_t i = keys.size(); i-- > 0;) {
+    EXPECT_EQ(received<std::int64_t>(*links[1], 0, keys[i], 1).front(), static_cast<std::int64_t>(i));
+  }
+}
+
+TEST_P(LinkSuite, BigTensors) {
+  constexpr std::int64_t kElements = 5 << 20;  // 20 MiB
+  auto links = make(2);
+  std::jthread sender([&] {
+    for (std::int64_t step = 0; step < 3; ++step) {
+      Tensor tensor(DType::kF32, {kElements});
+      std::iota(tensor.as<float>().begin(), tensor.as<float>().end(), static_cast<float>(step));
+      links[0]->send(1, forward(step), tensor.view());
+    }
+  });
+  for (std::int64_t step = 0; step < 3; ++step) {
+    Tensor tensor(DType::kF32, {kElements});
+    links[1]->receive(0, forward(step), tensor.view());
+    std::vector<float> expected(static_cast<std::size_t>(kElements));
+    std::iota(expected.begin(), expected.end(), static_cast<float>(step));
+    ASSERT_TRUE(std::ranges::equal(tensor.as<float>(), expected));
+  }
+}
+
+TEST_P(LinkSuite, EmptyTensors) {
+  auto links = make(2);
+  links[0]->send(1, forward(0), Tensor(DType::kF32, {0, 4}).view());
+  Tensor into(DType::kF32, {0, 4});
+  EXPECT_NO_THROW(links[1]->receive(0, forward(0), into.view()));
+}
+
+TEST_P(LinkSuite, BothDirectionsAtOnce) {
+  constexpr std::int64_t kSteps = 200;
+  constexpr std::size_t kElements = 1 << 15;
+  auto links = make(2);
+  const auto run = [&](int self, MessageKey (*out)(std::int64_t, std::string),
+                       MessageKey (*in)(std::int64_t, std::string)) {
+    const int peer = 1 - self;
+    for (std::int64_t step = 0; step < kSteps; ++step) {
+      const std::vector<float> sent(kElements, static_cast<float>(step * 2 + self));
+      const std::vector<float> expected(kElements, static_cast<float>(step * 2 + peer));
+      links[static_cast<std::size_t>(self)]->send(peer, out(step, "x"), tensor_of(sent).view());
+      ASSERT_EQ(received<float>(*links[static_cast<std::size_t>(self)], peer, in(step, "x"), kElements),
+                expected);
+    }
+  };
+  const auto ahead = [](std::int64_t step, std::string edge) { return forward(step, std::move(edge)); };
+  std::jthread other([&] { run(1, &LinkSuite::backward, ahead); });
+  run(0, ahead, &LinkSuite::backward);
+}
+
+TEST_P(LinkSuite, StagesReachEachOtherDirectly) {
+  constexpr int kStages = 4;
+  auto links = make(kStages);
+  std::vector<std::jthread> threads;
+  for (int self = 0; self < kStages; ++self) {
+    threads.emplace_back([&links, self] {
+      Link& link = *links[static_cast<std::size_t>(self)];
+      for (int peer = 0; peer < kStages; ++peer) {
+        if (peer != self) link.send(peer, forward(0), tensor_of<std::int64_t>({self * 10 + peer}).view());
+      }
+      for (int peer = 0; peer < kStages; ++peer) {
+        if (peer == self) continue;
+        EXPECT_EQ(received<std::int64_t>(link, peer, forward(0), 1).front(), peer * 10 + self);
+      }
+      link.flush();
+    });
+  }
+}
+
+TEST_P(LinkSuite, FlushReturnsOnceAllHasArrived) {
+  auto links = make(2);
+  links[0]->flush();  // nothing under way
+  std::jthread receiver([&] {
+    for (std::int64_t i = 0; i < 20; ++i) received<std::int64_t>(*links[1], 0, forward(i), 1);
+  });
+  for (std::int64_t i = 0; i < 20; ++i) links[0]->send(1, forward(i), tensor_of<std::int64_t>({i}).view());
+  EXPECT_NO_THROW(links[0]->flush());
+}
+
+TEST_P(LinkSuite, AReceiveThatGetsNothingNamesPeerKeyAndTime) {
+  auto links = make(2, std::chrono::milliseconds(50));
+  Tensor into(DType::kF32, {1});
+  const std::string message =
+      transport_error([&] { links[1]->receive(0, forward(41, "relu_1_out"), into.view()); });
+  EXPECT_THAT(message, testing::HasSubstr("activation relu_1_out of step 41, micro-batch 0"));
+  EXPECT_THAT(message, testing::HasSubstr(GetParam().peer_name(0)));
+  EXPECT_THAT(message, testing::ContainsRegex("50 ?ms|0\\.05 ?s"));
+}
+
+TEST_P(LinkSuite, ASenderThatIsNotReadWaitsAndThenFails) {
+  auto links = make(2, std::chrono::milliseconds(50));
+  const Tensor tensor(DType::kF32, {1 << 18});
+  const std::string message = transport_error([&] {
+    for (std::int64_t step = 0; step < 100'000; ++step) links[0]->send(1, forward(step), tensor.view());
+  });
+  EXPECT_THAT(message, testing::HasSubstr("activation x of step"));
+  EXPECT_THAT(message, testing::HasSubstr(GetParam().peer_name(1)));
+}
+
+TEST_P(LinkSuite, AnotherTypeThanExpectedIsRefused) {
+  auto links = make(2);
+  links[0]->send(1, forward(0, "a"), tensor_of<float>({1, 2}).view());
+  links[0]->send(1, forward(0, "b"), tensor_of<float>({1, 2}).view());
+  Tensor integers(DType::kI64, {2});
+  Tensor longer(DType::kF32, {3});
+  EXPECT_THAT(transport_error([&] { links[1]->receive(0, forward(0, "a"), integers.view()); }),
+              testing::AllOf(testing::HasSubstr("activation a of step 0"), testing::HasSubstr("i64[2]"),
+                             testing::HasSubstr("f32[2]")));
+  EXPECT_THAT(transport_error([&] { links[1]->receive(0, forward(0, "b"), longer.view()); }),
+              testing::HasSubstr("f32[3]"));
+}
+
+TEST_P(LinkSuite, APeerThatEndsIsNamedLongBeforeTheDeadline) {
+  auto links = make(3);
+  std::jthread ending([&] { links[0].reset(); });
+  Tensor into(DType::kF32, {1});
+  EXPECT_THAT(transport_error([&] { links[1]->receive(0, forward(0), into.view()); }),
+              testing::HasSubstr(GetParam().peer_name(0)));
+}
+
+}  // namespace rookery

@@ -1,0 +1,209 @@
+#include "trainer/settings/settings.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "models/base/check.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "trainer/schedule/schedule.hpp"
+#include "trainer/settings/settings_keys.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TrainingSettings parse(const char* text) {
+  return settings_from_json(Json::parse(text), "train.json");
+}
+
+std::string problem(const char* text) {
+  try {
+    parse(text);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Settings, EmptyMeansDefaults) {
+  EXPECT_EQ(parse("{}"), TrainingSettings());
+}
+
+TEST(Settings, EveryKeyIsRead) {
+  const TrainingSettings settings = parse(R"({
+    "model": "mnist_mlp", "data": "idx:datasets/mnist", "train_fraction": 0.8, "split": "in_order",
+    "loss": "cross_entropy",
+    "optimizer": {"name": "adam", "learning_rate": 0.002, "betas": [0.8, 0.99], "epsilon": 1e-6, "weight_decay": 0.1},
+    "epochs": 7, "batch_size": 32, "micro_batches": 4, "schedule": "1f1b", "validate_every": 2, "seed": 5,
+    "save": false, "peer_timeout_seconds": 2.5})");
+  TrainingSettings expected;
+  expected.model = "mnist_mlp";
+  expected.data = "idx:datasets/mnist";
+  expected.train_fraction = 0.8;
+  expected.split = "in_order";
+  expected.loss = "cross_entropy";
+  expected.optimizer.learning_rate = 0.002;
+  expected.optimizer.beta1 = 0.8;
+  expected.optimizer.beta2 = 0.99;
+  expected.optimizer.epsilon = 1e-6;
+  expected.optimizer.weight_decay = 0.1;
+  expected.epochs = 7;
+  expected.batch_size = 32;
+  expected.micro_batches = 4;
+  expected.validate_every = 2;
+  expected.seed = 5;
+  expected.save = false;
+  expected.peer_timeout_seconds = 2.5;
+  EXPECT_EQ(settings, expected);
+}
+
+TEST(Settings, WritingAndReadingGivesTheSame) {
+  TrainingSettings settings;
+  settings.model = "m";
+  settings.seed = (1ULL << 53) - 1;
+  EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
+  settings.optimizer.name = "sgd";
+  settings.optimizer.momentum = 0.9;
+  EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
+  EXPECT_FALSE(to_json(settings)["optimizer"].contains("betas"));
+}
+
+TEST(Settings, UnknownKeysSuggestTheNearest) {
+  EXPECT_THAT(problem(R"({"epoch": 3})"), AllOf(HasSubstr("train.json: epoch: "), HasSubstr("'epochs'")));
+  EXPECT_THAT(problem(R"({"optimiser": {}})"), HasSubstr("'optimizer'"));
+  EXPECT_THAT(problem(R"({"optimizer": {"name": "adam", "lerning_rate": 1}})"),
+              AllOf(HasSubstr("optimizer/lerning_rate: "), HasSubstr("'learning_rate'")));
+  EXPECT_THAT(problem(R"({"optimizer": {"name": "sgd", "betas": [0.9, 0.9]}})"),
+              HasSubstr("optimizer/betas: "));
+}
+
+TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
+  EXPECT_EQ(problem(R"({"epochs": "3"})"), "train.json: epochs: \"3\" is not an integer from 1 to 1000000");
+  EXPECT_THAT(problem(R"({"epochs": 1.5})"), HasSubstr("epochs: 1.5 is not"));
+  EXPECT_THAT(problem(R"({"epochs": 0})"), HasSubstr("epochs: 0 is not"));
+  EXPECT_THAT(problem(R"({"batch_size": 18446744073709551615})"),
+              HasSubstr("batch_size: 18446744073709551615"));
+  EXPECT_THAT(problem(R"({"seed": -1})"), HasSubstr("seed: -1 is not"));
+  EXPECT_THAT(problem(R"({"train_fraction": 0})"),
+              HasSubstr("train_fraction: 0 is not a number above 0 and up to 1"));
+  EXPECT_THAT(problem(R"({"save": 1})"), HasSubstr("save: 1 is not true or false"));
+  EXPECT_THAT(problem(R"({"loss": "mae"})"), AllOf(HasSubstr("loss: \"mae\""), HasSubstr("\"mse\"")));
+  EXPECT_THAT(problem(R"({"data": "csv:"})"), HasSubstr("data: \"csv:\""));
+  EXPECT_THAT(problem(R"({"micro_batches": 65})"),
+              HasSubstr("micro_batches: 65 is more than the 64 samples"));
+  EXPECT_THAT(problem(R"({"optimizer": "adam"})"), HasSubstr("optimizer: \"adam\" is not an object"));
+  EXPECT_THAT(problem(R"({"optimizer": {"learning_rate": 1}})"), HasSubstr("optimizer/name: is missing"));
+  EXPECT_THAT(problem(R"({"optimizer": {"name": "lamb"}})"),
+              HasSubstr("optimizer/name: \"lamb\" is not one of"));
+  EXPECT_THAT(problem(R"({"optimizer": {"name": "adam", "betas": [0.9, 1]}})"),
+              HasSubstr("optimizer/betas: "));
+  EXPECT_THAT(problem("[]"), HasSubstr("train.json: top level"));
+}
+
+TEST(Settings, AllProblemsAreToldAtOnce) {
+  EXPECT_THAT(problem(R"({"epochs": 0, "seed": "x", "colour": 1})"),
+              AllOf(HasSubstr("epochs: "), HasSubstr("seed: "), HasSubstr("colour: ")));
+}
+
+TEST(Settings, SchemaAndTableAgree) {
+  const std::vector<Json> values{Json(),
+                                 0,
+                                 1,
+                                 -1,
+                                 0.5,
+                                 1e300,
+                                 "",
+                                 "mse",
+                                 "digits",
+                                 "csv:",
+                                 "csv:a",
+                                 "1f1b",
+                                 true,
+                                 Json::array({0.9, 0.99}),
+                                 Json::array({0.9}),
+                                 Json::object(),
+                                 1ULL << 60};
+  for (const SettingsKey& key : settings_keys()) {
+    for (const Json& value : values) {
+      const Json document = {{key.name, value}};
+      bool schema_accepts = true;
+      try {
+        validate_json(document, settings_schema(), "");
+      } catch (const ConfigError&) {
+        schema_accepts = false;
+      }
+      EXPECT_EQ(schema_accepts, key.accepts(value)) << document.dump();
+    }
+  }
+}
+
+TEST(Settings, ScheduleChoicesAreThoseThatExist) {
+  for (const SettingsKey& key : settings_keys()) {
+    if (key.name != "schedule") continue;
+    EXPECT_EQ(key.schema["enum"], Json(schedule_names()));
+  }
+}
+
+TEST(Settings, ReferenceHasEveryKey) {
+  const std::string reference = settings_reference();
+  for (const SettingsKey& key : settings_keys()) EXPECT_THAT(reference, HasSubstr("| `" + key.name + "` |"));
+  EXPECT_THAT(reference, HasSubstr("`optimizer/momentum`"));
+  EXPECT_THAT(reference, HasSubstr("| `batch_size` | an integer from 1 to 1048576 | `64` |"));
+}
+
+TEST(Settings, DocumentationHasEveryKey) {
+  const std::string page = read_file(ROOKERY_SOURCE_DIR "/node_data/README.md", 1 << 20);
+  for (const SettingsKey& key : settings_keys()) EXPECT_THAT(page, HasSubstr("`" + key.name + "`"));
+  for (const OptimizerKeys& optimizer : optimizer_keys()) {
+    for (const SettingsKey& key : optimizer.keys) EXPECT_THAT(page, HasSubstr(key.name));
+  }
+}
+
+TEST(BatchSizes, TheLastPieceIsSmaller) {
+  TrainingSettings settings;
+  settings.micro_batches = 3;
+  EXPECT_EQ(micro_batch_sizes(settings, 64), (std::vector<std::int64_t>{22, 22, 20}));
+  EXPECT_EQ(micro_batch_sizes(settings, 54), (std::vector<std::int64_t>{22, 22, 10}));
+  EXPECT_EQ(micro_batch_sizes(settings, 22), (std::vector<std::int64_t>{22}));
+  EXPECT_EQ(micro_batch_sizes(settings, 0), (std::vector<std::int64_t>{}));
+  EXPECT_THROW(micro_batch_sizes(settings, 65), BugError);
+}
+
+TEST(BatchSizes, OfTheDigitsRun) {
+  const TrainingSettings settings;
+  const DataSizes data{.train_samples = 1078, .validation_samples = 719};
+  EXPECT_EQ(training_sizes(settings, data), (std::vector<std::int64_t>{64, 54}));
+  EXPECT_EQ(validation_sizes(settings, data), (std::vector<std::int64_t>{64, 15}));
+  EXPECT_EQ(batches_per_epoch(settings, 1078), 17);
+  TrainingSettings silent = settings;
+  silent.validate_every = 0;
+  EXPECT_TRUE(validation_sizes(silent, data).empty());
+}
+
+RC_GTEST_PROP(BatchSizesProperty, EverySampleIsInOneMicroBatchOfAKnownSize, ()) {
+  TrainingSettings settings;
+  settings.batch_size = *rc::gen::inRange<std::int64_t>(1, 200);
+  settings.micro_batches = *rc::gen::inRange(1, static_cast<int>(settings.batch_size) + 1);
+  const std::int64_t samples = *rc::gen::inRange<std::int64_t>(1, 1000);
+  const auto known = training_sizes(settings, {.train_samples = samples});
+  std::int64_t left = samples;
+  for (std::int64_t batch = 0; batch < batches_per_epoch(settings, samples); ++batch) {
+    const auto sizes = micro_batch_sizes(settings, std::min(left, settings.batch_size));
+    RC_ASSERT(sizes.size() <= static_cast<std::size_t>(settings.micro_batches));
+    for (const std::int64_t size : sizes) RC_ASSERT(std::ranges::count(known, size) == 1);
+    left -= std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  }
+  RC_ASSERT(left == 0);
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,41 @@
+// What the Root feeds into the pipeline: the samples of the batch in hand, micro-batch by
+// micro-batch.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/graph/stage.hpp"
+#include "models/runtime/executable.hpp"
+#include "trainer/data/dataset.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+// One thread; the data set outlives the feed.
+class BatchFeed {
+ public:
+  // ConfigError when the data set's samples are not what `root` takes, or not as many as planned.
+  BatchFeed(const Dataset& dataset, const TrainingSettings& settings, const DataSizes& planned,
+            const Stage& root);
+
+  // Goes to the beginning of epoch `epoch`, in its order, or of the validation samples.
+  void start_epoch(std::int64_t epoch);
+  void start_validation();
+  // The batch at hand: `samples` ids from `first` on.
+  void set_batch(std::int64_t first, std::int64_t samples);
+
+  // FillInput: copies the value of the micro-batch's samples.
+  void fill(const MicroBatch& micro_batch, const std::string& value, TensorView into) const;
+
+ private:
+  const Dataset& dataset_;
+  TrainingSettings settings_;
+  Split split_;
+  std::vector<std::int64_t> order_;
+  std::span<const std::int64_t> batch_;
+};
+
+}  // namespace rookery

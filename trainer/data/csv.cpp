@@ -1,0 +1,125 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "models/base/error.hpp"
+#include "trainer/data/byte_source.hpp"
+#include "trainer/data/formats.hpp"
+#include "trainer/data/memory_dataset.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr std::size_t kMaxLineBytes = 64U << 20;
+constexpr std::size_t kChunkBytes = 1U << 16;
+
+// What a cell says, short enough for a message.
+std::string quoted(std::string_view cell) {
+  constexpr std::size_t kShown = 40;
+  return fmt::format("'{}{}'", cell.substr(0, kShown), cell.size() > kShown ? "…" : "");
+}
+
+template <typename Number>
+bool parse(std::string_view cell, Number& number) {
+  const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
+  return code == std::errc() && end == cell.data() + cell.size();
+}
+
+std::string_view trimmed(std::string_view cell) {
+  const std::size_t first = cell.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return cell.substr(first, cell.find_last_not_of(" \t\r") - first + 1);
+}
+
+class CsvReader {
+ public:
+  CsvReader(const std::filesystem::path& path, std::uint64_t max_bytes) : source_(path, max_bytes) {}
+
+  std::unique_ptr<Dataset> read(float scale) {
+    std::string chunk(kChunkBytes, '\0');
+    for (;;) {
+      const std::size_t got = source_.read(std::as_writable_bytes(std::span(chunk)));
+      if (got == 0) break;
+      take({chunk.data(), got});
+    }
+    end_line();
+    if (labels_.empty()) throw DataError(fmt::format("{}: has no samples", source_.path().string()));
+    return std::make_unique<MemoryDataset<float>>(std::move(values_), std::move(labels_), scale);
+  }
+
+ private:
+  void take(std::string_view text) {
+    for (std::size_t newline; (newline = text.find('\n')) != std::string_view::npos;) {
+      line_.append(text.substr(0, newline));
+      text.remove_prefix(newline + 1);
+      end_line();
+    }
+    line_.append(text);
+    if (line_.size() > kMaxLineBytes) fail(fmt::format("is longer than {} bytes", kMaxLineBytes));
+  }
+
+  void end_line() {
+    ++line_number_;
+    const std::string_view line = trimmed(line_);
+    if (line.empty()) {
+      blank_ = blank_ == 0 ? line_number_ : blank_;
+    } else {
+      if (blank_ != 0) fail(fmt::format("follows line {}, which is empty", blank_));
+      read_line(line);
+    }
+    line_.clear();
+  }
+
+  void read_line(std::string_view line) {
+    const std::size_t before = values_.size();
+    for (std::size_t comma; (comma = line.find(',')) != std::string_view::npos;
+         line.remove_prefix(comma + 1)) {
+      values_.push_back(value_of(trimmed(line.substr(0, comma)), values_.size() - before));
+    }
+    const std::size_t columns = values_.size() - before;
+    if (columns == 0) fail("has a label but no values");
+    if (labels_.empty()) columns_ = columns;
+    if (columns != columns_) fail(fmt::format("has {} values, the first line has {}", columns, columns_));
+    labels_.push_back(label_of(trimmed(line)));
+  }
+
+  float value_of(std::string_view cell, std::size_t column) const {
+    float value = 0;
+    if (!parse(cell, value) || !std::isfinite(value)) {
+      fail(fmt::format("value {}: {} is not a finite number", column + 1, quoted(cell)));
+    }
+    return value;
+  }
+
+  std::int64_t label_of(std::string_view cell) const {
+    std::int64_t label = 0;
+    if (!parse(cell, label) || label < 0 || label >= kMaxClasses) {
+      fail(fmt::format("the label {} is not an integer from 0 to {}", quoted(cell), kMaxClasses - 1));
+    }
+    return label;
+  }
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw DataError(fmt::format("{}: line {}: {}", source_.path().string(), line_number_, what));
+  }
+
+  ByteSource source_;
+  std::string line_;
+  std::int64_t line_number_ = 0;
+  std::int64_t blank_ = 0;  // the first empty line, which only empty lines may follow
+  std::size_t columns_ = 0;
+  std::vector<float> values_;
+  std::vector<std::int64_t> labels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> read_csv(const std::filesystem::path& path, float scale, std::uint64_t max_bytes) {
+  return CsvReader(path, max_bytes).read(scale);
+}
+
+}  // namespace rookery

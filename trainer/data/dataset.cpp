@@ -1,0 +1,76 @@
+#include "trainer/data/dataset.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+#include "models/base/error.hpp"
+#include "models/base/rng.hpp"
+#include "trainer/data/formats.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr float kDigitsScale = 16;
+
+// "FILE?scale=S" in its two parts.
+struct CsvName {
+  std::string file;
+  float scale = 1;
+};
+
+CsvName parse_csv_name(const std::string& name) {
+  constexpr std::string_view kScale = "?scale=";
+  const std::size_t mark = name.rfind(kScale);
+  if (mark == std::string::npos) return {.file = name};
+  CsvName parsed{.file = name.substr(0, mark)};
+  const std::string_view number = std::string_view(name).substr(mark + kScale.size());
+  const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), parsed.scale);
+  if (code != std::errc() || end != number.data() + number.size() || !std::isnormal(parsed.scale)) {
+    throw ConfigError(fmt::format("data: csv:{}: '{}' is not a number to divide by", name, number));
+  }
+  return parsed;
+}
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesystem::path& node_data) {
+  if (name == "digits") return read_csv(node_data / "datasets" / "digits.csv.gz", kDigitsScale);
+  if (name.starts_with("csv:")) {
+    const CsvName csv = parse_csv_name(name.substr(4));
+    return read_csv(node_data / csv.file, csv.scale);
+  }
+  if (name.starts_with("idx:")) return read_idx(node_data / name.substr(4));
+  throw ConfigError(fmt::format("data: '{}' is not \"digits\", \"csv:FILE\" or \"idx:FOLDER\"", name));
+}
+
+Split split_dataset(std::int64_t samples, const TrainingSettings& settings) {
+  // 0.29 * 100 is a little less than 29; what is meant is 29.
+  constexpr double kRounding = 1e-9;
+  const auto train = static_cast<std::int64_t>(
+      std::floor(settings.train_fraction * static_cast<double>(samples) * (1 + kRounding)));
+  if (train < 1) {
+    throw ConfigError(fmt::format("train_fraction: {} of {} samples leaves none to train on",
+                                  settings.train_fraction, samples));
+  }
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(samples));
+  if (settings.split == "in_order") {
+    for (std::int64_t i = 0; i < samples; ++i) ids[static_cast<std::size_t>(i)] = i;
+  } else {
+    ids = random_permutation(samples, rng_key(settings.seed, "split"), 0);
+  }
+  const auto middle = ids.begin() + std::min(train, samples);
+  return {{ids.begin(), middle}, {middle, ids.end()}};
+}
+
+std::vector<std::int64_t> epoch_order(std::span<const std::int64_t> train_ids, std::uint64_t seed,
+                                      std::int64_t epoch) {
+  std::vector<std::int64_t> order =
+      random_permutation(static_cast<std::int64_t>(train_ids.size()), rng_key(seed, "epoch_order"),
+                         static_cast<std::uint64_t>(epoch));
+  for (std::int64_t& position : order) position = train_ids[static_cast<std::size_t>(position)];
+  return order;
+}
+
+}  // namespace rookery

@@ -1,0 +1,50 @@
+// How batches and micro-batches divide the samples.
+#include <algorithm>
+#include <set>
+
+#include "models/base/check.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+namespace {
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+// Largest first.
+std::vector<std::int64_t> sizes_of_epoch(const TrainingSettings& settings, std::int64_t samples) {
+  std::set<std::int64_t, std::greater<>> sizes;
+  const std::int64_t full = std::min(samples, settings.batch_size);
+  const std::int64_t last = samples % settings.batch_size;
+  for (const std::int64_t batch : {full, last}) {
+    for (const std::int64_t size : micro_batch_sizes(settings, batch)) sizes.insert(size);
+  }
+  return {sizes.begin(), sizes.end()};
+}
+
+}  // namespace
+
+std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, std::int64_t samples) {
+  ROOKERY_CHECK(samples >= 0 && samples <= settings.batch_size, "a batch of {} samples where {} is the most",
+                samples, settings.batch_size);
+  const std::int64_t size = divide_up(settings.batch_size, settings.micro_batches);
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(samples / size), size);
+  if (samples % size > 0) sizes.push_back(samples % size);
+  return sizes;
+}
+
+std::vector<std::int64_t> training_sizes(const TrainingSettings& settings, const DataSizes& data) {
+  return sizes_of_epoch(settings, data.train_samples);
+}
+
+std::vector<std::int64_t> validation_sizes(const TrainingSettings& settings, const DataSizes& data) {
+  if (settings.validate_every == 0) return {};
+  return sizes_of_epoch(settings, data.validation_samples);
+}
+
+std::int64_t batches_per_epoch(const TrainingSettings& settings, std::int64_t samples) {
+  return divide_up(samples, settings.batch_size);
+}
+
+}  // namespace rookery

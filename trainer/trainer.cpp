@@ -1,0 +1,157 @@
+#include "trainer/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "models/base/error.hpp"
+#include "models/base/program.hpp"
+#include "trainer/batch_feed.hpp"
+#include "trainer/line_log.hpp"
+#include "trainer/schedule/schedule.hpp"
+
+namespace rookery {
+
+class Trainer::Impl {
+ public:
+  Impl(Executable& executable, Link& link, const Dataset* dataset, TrainerOptions options)
+      : options_(std::move(options)),
+        link_(link),
+        is_leaf_(executable.stage().is_leaf()),
+        feed_(make_feed(executable.stage(), dataset, options_)),
+        worker_(executable, link, options_.settings.schedule,
+                [this](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
+                  feed_->fill(micro_batch, value, into);
+                }) {}
+
+  void run() {
+    open_logs();
+    begin_ = Clock::now();
+    for (std::int64_t epoch = 0; epoch < settings().epochs; ++epoch) {
+      train_epoch(epoch);
+      const bool is_due = settings().validate_every > 0 && (epoch + 1) % settings().validate_every == 0;
+      if (is_due && options_.data.validation_samples > 0) validate(epoch);
+    }
+    link_.flush();
+  }
+
+  std::int64_t steps_done() const { return steps_done_; }
+  const StageWorker& worker() const { return worker_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  static std::optional<BatchFeed> make_feed(const Stage& stage, const Dataset* dataset,
+                                            const TrainerOptions& options) {
+    if (!stage.is_root()) return std::nullopt;
+    ROOKERY_CHECK(dataset != nullptr, "the Root needs the data set");
+    return std::make_optional<BatchFeed>(*dataset, options.settings, options.data, stage);
+  }
+
+  void open_logs() {
+    if (!is_leaf_) return;
+    losses_.emplace(options_.output / "losses.txt");
+    accuracies_.emplace(options_.output / "val_accuracies.txt");
+  }
+
+  void train_epoch(std::int64_t epoch) {
+    if (feed_) feed_->start_epoch(epoch);
+    for_each_batch(options_.data.train_samples, [&](std::span<const std::int64_t> sizes) {
+      const BatchResult result = worker_.train(steps_done_, sizes);
+      ++steps_done_;
+      samples_done_ += result.samples;
+      if (is_leaf_) losses_->write(fmt::format("{:.9g}", result.loss));
+      report(epoch, is_leaf_ ? std::optional(result.loss) : std::nullopt, std::nullopt);
+    });
+  }
+
+  void validate(std::int64_t epoch) {
+    if (feed_) feed_->start_validation();
+    BatchResult total;
+    for_each_batch(options_.data.validation_samples, [&](std::span<const std::int64_t> sizes) {
+      const BatchResult result = worker_.validate(validation_batches_++, sizes);
+      total.samples += result.samples;
+      total.correct += result.correct;
+    });
+    if (!is_leaf_) return;
+    const double accuracy = 100.0 * static_cast<double>(total.correct) / static_cast<double>(total.samples);
+    accuracies_->write(fmt::format("{:.4f}", accuracy));
+    report(epoch, std::nullopt, accuracy);
+  }
+
+  // Calls `action` with the sizes of the micro-batches of every batch.
+  template <typename Action>
+  void for_each_batch(std::int64_t samples, Action&& action) {
+    for (std::int64_t first = 0; first < samples; first += settings().batch_size) {
+      throw_if_stopped();
+      const std::int64_t batch = std::min(settings().batch_size, samples - first);
+      if (feed_) feed_->set_batch(first, batch);
+      action(micro_batch_sizes(settings(), batch));
+    }
+  }
+
+  void report(std::int64_t epoch, std::optional<double> loss, std::optional<double> accuracy) const {
+    if (!options_.on_progress) return;
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    const std::int64_t steps = settings().epochs * batches_per_epoch(settings(), options_.data.train_samples);
+    options_.on_progress({.epoch = epoch,
+                          .epochs = settings().epochs,
+                          .step = steps_done_,
+                          .steps = steps,
+                          .samples_per_second = static_cast<double>(samples_done_) / seconds,
+                          .seconds_left = seconds / static_cast<double>(steps_done_) *
+                                          static_cast<double>(steps - steps_done_),
+                          .loss = loss,
+                          .accuracy = accuracy});
+  }
+
+  const TrainingSettings& settings() const { return options_.settings; }
+
+  const TrainerOptions options_;
+  Link& link_;
+  const bool is_leaf_;
+  std::optional<BatchFeed> feed_;  // the Root's
+  StageWorker worker_;
+  std::optional<LineLog> losses_, accuracies_;  // the last stage's
+  Clock::time_point begin_;
+  std::int64_t steps_done_ = 0;
+  std::int64_t samples_done_ = 0;
+  std::int64_t validation_batches_ = 0;
+};
+
+Trainer::Trainer(Executable& executable, Link& link, const Dataset* dataset, TrainerOptions options)
+    : impl_(std::make_unique<Impl>(executable, link, dataset, std::move(options))) {}
+Trainer::~Trainer() = default;
+
+void Trainer::run() {
+  impl_->run();
+}
+
+std::int64_t Trainer::steps_done() const {
+  return impl_->steps_done();
+}
+
+const WorkTimes& Trainer::times() const {
+  return impl_->worker().times();
+}
+
+std::uint64_t Trainer::sample_digest() const {
+  return impl_->worker().sample_digest();
+}
+
+CompileOptions compile_options(const TrainingSettings& settings, const DataSizes& data, int stage, int stages,
+                               const KernelChoice& kernels) {
+  const std::int64_t largest_batch = std::min(settings.batch_size, data.train_samples);
+  const int micro_batches = static_cast<int>(micro_batch_sizes(settings, largest_batch).size());
+  return {.training_sizes = training_sizes(settings, data),
+          .inference_sizes = validation_sizes(settings, data),
+          .slots = in_flight(make_schedule(settings.schedule, stage, stages, micro_batches)),
+          .accumulates = micro_batches > 1,
+          .kernels = kernels,
+          .seed = settings.seed,
+          .optimizer = settings.optimizer};
+}
+
+}  // namespace rookery
