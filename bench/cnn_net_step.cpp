@@ -64,10 +64,11 @@ class Bench {
       std::memcpy(into.data(), name == kLabels ? batch + kSampleBytes : batch, into.size());
     }
     executable_.forward(micro_batch);
+    const float loss = executable_.output(loss_output(), micro_batch).as<float>()[0];
     executable_.backward_inputs(micro_batch);
     executable_.backward_weights(micro_batch);
     executable_.update(step_++);
-    return executable_.output(loss_output(), micro_batch).as<float>()[0];
+    return loss;
   }
 
  private:

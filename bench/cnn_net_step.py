@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Times one training step of cnn_net (forward, backward, Adam) in Rookery and in PyTorch's eager mode,
 batch 64, one thread each, in alternation.
 
@@ -47,7 +47,10 @@ class Rookery:
     def train(self, steps):
         """(seconds, losses)"""
         self.process.stdin.write(f"{steps}\n")
-        seconds, *losses = map(float, self.process.stdout.readline().split())
+        answer = self.process.stdout.readline()
+        if not answer:
+            sys.exit(f"cnn_net_step ended with code {self.process.wait()}")
+        seconds, *losses = map(float, answer.split())
         return seconds, losses
 
 
@@ -76,7 +79,7 @@ class PyTorch:
         return seconds, [float(loss) for loss in losses]
 
 
-def check_same(rookery, pytorch, steps=100, tolerance=1e-4):
+def check_same(rookery, pytorch, steps=20, tolerance=1e-4):
     ours, theirs = rookery.train(steps)[1], pytorch.train(steps)[1]
     worst = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))
     print(f"without dropout, {steps} steps: largest relative difference of a loss {worst:.1e} (bar {tolerance})")

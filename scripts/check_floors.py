@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Checks that every room includes only rooms on lower floors, and keeps its libraries to itself.
 
     scripts/check_floors.py [ROOT]

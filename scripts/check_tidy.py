@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Runs clang-tidy over the repository's .cpp files, as many at a time as there are processors.
 
     scripts/check_tidy.py [--build DIR] [FILE...]
