@@ -1,0 +1,123 @@
+#include "node/address.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr int kListening = 0x0A;  // TCP_LISTEN in /proc/net/tcp
+
+// Inodes of the sockets that listen on `port`, from /proc/net/tcp or tcp6: "sl local_address
+// rem_address st tx_queue:rx_queue tr:when retrnsmt uid timeout inode", addresses as HEX:PORT.
+void add_listening_inodes(const char* table, std::uint16_t port, std::set<std::string>& inodes) {
+  std::ifstream file(table);
+  std::string line;
+  std::getline(file, line);
+  while (std::getline(file, line)) {
+    std::istringstream fields(line);
+    std::string slot, local, remote, state, queues, timer, retransmits, user, timeout, inode;
+    fields >> slot >> local >> remote >> state >> queues >> timer >> retransmits >> user >> timeout >> inode;
+    const auto colon = local.rfind(':');
+    if (!fields || colon == std::string::npos) continue;
+    const auto number = [](const std::string& hex) { return std::strtoul(hex.c_str(), nullptr, 16); };
+    if (number(local.substr(colon + 1)) == port && number(state) == kListening) inodes.insert(inode);
+  }
+}
+
+bool holds_one_of(const std::filesystem::path& process, const std::set<std::string>& inodes) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(process / "fd", error)) {
+    const std::string target = std::filesystem::read_symlink(entry.path(), error).string();
+    constexpr std::string_view kSocket = "socket:[";
+    if (!target.starts_with(kSocket)) continue;
+    if (inodes.contains(target.substr(kSocket.size(), target.size() - kSocket.size() - 1))) return true;
+  }
+  return false;
+}
+
+using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+AddressList resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) list = nullptr;
+  return {list, &::freeaddrinfo};
+}
+
+std::set<std::uint32_t> own_addresses() {
+  std::set<std::uint32_t> own;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return own;
+  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
+    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
+    own.insert(reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr);
+  }
+  ::freeifaddrs(list);
+  return own;
+}
+
+}  // namespace
+
+Address Address::parse(const std::string& text) {
+  const auto colon = text.rfind(':');
+  std::uint16_t port = 0;
+  const char* end = text.data() + text.size();
+  if (colon != std::string::npos && colon != 0) {
+    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, port);
+    if (error == std::errc{} && stop == end) return {text.substr(0, colon), port};
+  }
+  throw ConfigError(fmt::format("\"{}\" is not an address: write HOST:PORT, e.g. 10.0.0.7:8080", text));
+}
+
+std::string Address::to_string() const {
+  return fmt::format("{}:{}", host, port);
+}
+
+Address Address::reachable() const {
+  return host == "0.0.0.0" || host == "*" ? Address{"127.0.0.1", port} : *this;
+}
+
+bool is_local(const Address& address) {
+  if (address.host == "0.0.0.0" || address.host == "*") return true;
+  const AddressList found = resolve(address.host);
+  const std::set<std::uint32_t> own = own_addresses();
+  for (const addrinfo* i = found.get(); i != nullptr; i = i->ai_next) {
+    const std::uint32_t value = reinterpret_cast<const sockaddr_in*>(i->ai_addr)->sin_addr.s_addr;
+    if (own.contains(value) || (ntohl(value) >> 24) == 127) return true;
+  }
+  return false;
+}
+
+std::optional<std::string> port_owner(std::uint16_t port) {
+  std::set<std::string> inodes;
+  for (const char* table : {"/proc/net/tcp", "/proc/net/tcp6"}) add_listening_inodes(table, port, inodes);
+  if (inodes.empty()) return std::nullopt;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos || !holds_one_of(entry.path(), inodes))
+      continue;
+    std::string command;
+    std::getline(std::ifstream(entry.path() / "comm"), command);
+    return fmt::format("process {} ({})", name, command);
+  }
+  return std::nullopt;
+}
+
+}  // namespace rookery

@@ -1,0 +1,28 @@
+// Network addresses as they stand in node_configs.json, "10.0.0.7:8080", and what this machine knows
+// about them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace rookery {
+
+struct Address {
+  std::string host;
+  std::uint16_t port = 0;
+
+  // ConfigError unless it reads HOST:PORT.
+  static Address parse(const std::string& text);
+  std::string to_string() const;
+  // What to connect to: a node that listens on every interface is reached on this machine.
+  Address reachable() const;
+};
+
+// Whether a node with this address runs on this machine.
+bool is_local(const Address& address);
+
+// "process 4711 (provider)": who listens on the TCP port, if /proc tells.
+std::optional<std::string> port_owner(std::uint16_t port);
+
+}  // namespace rookery

@@ -1,0 +1,281 @@
+#include "node/io_loop.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "models/base/error.hpp"
+#include "models/base/program.hpp"
+
+namespace rookery {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTick{100};
+constexpr milliseconds kHelloAgain{1000};
+constexpr milliseconds kFirstBackoff{20};
+constexpr milliseconds kMaxBackoff{500};
+constexpr milliseconds kFarewell{1000};  // for the last packets to leave
+constexpr int kRouterBurst = 256;        // packets before other work gets its turn
+
+std::vector<std::string> names_of(const std::vector<ZmqPeer>& peers) {
+  std::vector<std::string> names;
+  for (const ZmqPeer& peer : peers) names.push_back(fmt::format("{} ({})", peer.node, peer.address));
+  return names;
+}
+
+std::string endpoint_of(const ZmqPeer& peer) {
+  return "tcp://" + Address::parse(peer.address).reachable().to_string();
+}
+
+MembershipOptions membership_options(const ZmqLinkOptions& options) {
+  MembershipOptions made;
+  made.node = options.node;
+  made.wait_for_peers = options.wait_for_peers;
+  made.peer_timeout = options.peer_timeout;
+  made.reconnect_grace = options.reconnect_grace;
+  return made;
+}
+
+}  // namespace
+
+IoLoop::IoLoop(zmq::context_t& context, Router& router, const ZmqLinkOptions& options,
+               const std::vector<ZmqPeer>& peers, Exchange& exchange, std::uint64_t nonce)
+    : context_(context),
+      router_(router),
+      options_(options),
+      exchange_(exchange),
+      nonce_(nonce),
+      membership_(membership_options(options), names_of(peers), Clock::now()),
+      now_(Clock::now()),
+      heartbeat_at_(now_),
+      tick_at_(now_) {
+  for (const ZmqPeer& who : peers) peers_.emplace_back(context, who, options);
+}
+
+IoLoop::Peer::Peer(zmq::context_t& context, const ZmqPeer& peer, const ZmqLinkOptions& options)
+    : who(peer),
+      name(fmt::format("{} ({})", peer.node, peer.address)),
+      lines{Line(context, endpoint_of(peer)), Line(context, endpoint_of(peer))},
+      out(kMaxChunkBytes),
+      in(options.receive_budget, options.max_message_bytes) {}
+
+void IoLoop::run() {
+  try {
+    for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+      for (const Channel channel : {Channel::kControl, Channel::kData}) open(peer, channel);
+    }
+    while (!membership_.over() && !requests_.abandon) {
+      poll();
+      if (!membership_.over()) serve_timers();
+    }
+  } catch (const std::exception& error) {
+    exchange_.fail(fmt::format("the I/O thread of {} failed: {}", options_.node, error.what()), 0);
+  }
+  finish();
+}
+
+void IoLoop::poll() {
+  std::vector<zmq::pollitem_t> items{{nullptr, exchange_.wake_descriptor(), ZMQ_POLLIN, 0},
+                                     {router_.socket().handle(), 0, ZMQ_POLLIN, 0}};
+  if (options_.stop_descriptor >= 0) items.push_back({nullptr, options_.stop_descriptor, ZMQ_POLLIN, 0});
+  const std::size_t first_monitor = items.size();
+  for (Peer& peer : peers_) {
+    for (Line& line : peer.lines) {
+      if (line.connector.is_open()) items.push_back({line.connector.monitor().handle(), 0, ZMQ_POLLIN, 0});
+    }
+  }
+  try {
+    zmq::poll(items, time_to_next_timer());
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EINTR) throw;
+  }
+  now_ = Clock::now();
+  serve_router();
+  if ((items[0].revents & ZMQ_POLLIN) != 0) serve_requests();
+  if (first_monitor > 2 && (items[2].revents & ZMQ_POLLIN) != 0) serve_stop_signal();
+  const auto news = [](const zmq::pollitem_t& item) { return (item.revents & ZMQ_POLLIN) != 0; };
+  if (std::any_of(items.begin() + static_cast<std::ptrdiff_t>(first_monitor), items.end(), news))
+    serve_monitors();
+}
+
+void IoLoop::serve_requests() {
+  exchange_.collect(requests_);
+  if (requests_.status) status_ = requests_.status;
+  for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
+    Peer& peer = peers_[i];
+    for (const OutgoingMessage& message : requests_.messages[i]) peer.out.push(message);
+    send_chunks(i);
+    if (requests_.flush && !peer.out.empty()) line(i, Channel::kData).connector.send(encode(CtlAckRequest{}));
+    if (requests_.released[i] == 0) continue;
+    peer.in.release(requests_.released[i]);
+    if (peer.in.unannounced_credit() >= options_.receive_budget / 4) {
+      send_ack(i);
+    } else if (!peer.ack_at) {
+      peer.ack_at = now_ + kAckDelay;
+    }
+  }
+  if (requests_.leave) tell(event::LeaveWanted{});
+  if (requests_.stop) tell(event::StopWanted{*requests_.stop});
+}
+
+void IoLoop::serve_router() {
+  Received received;
+  for (int i = 0; i < kRouterBurst && !membership_.over() && router_.receive(received); ++i) accept(received);
+}
+
+void IoLoop::serve_monitors() {
+  for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
+    for (const Channel channel : {Channel::kControl, Channel::kData}) {
+      if (line(i, channel).connector.lost_connection()) reopen_later(i, channel);
+    }
+  }
+}
+
+void IoLoop::serve_stop_signal() {
+  const int signal = stop_signal();
+  if (signal == 0) return;
+  const char* name = signal == SIGINT ? "SIGINT (Ctrl-C)" : "SIGTERM";
+  tell(event::StopWanted{{options_.node, fmt::format("was stopped by {}", name), signal}});
+}
+
+void IoLoop::serve_timers() {
+  const bool heartbeat = now_ >= heartbeat_at_;
+  const bool tick = now_ >= tick_at_;
+  if (heartbeat) heartbeat_at_ = now_ + options_.heartbeat;
+  if (tick) tick_at_ = now_ + kTick;
+  if (heartbeat || tick) serve_requests();  // also what did not ask to be served at once
+  for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
+    Peer& peer = peers_[i];
+    if (peer.gone) continue;
+    if (peer.ack_at && now_ >= *peer.ack_at) send_ack(i);
+    for (const Channel channel : {Channel::kControl, Channel::kData}) {
+      Line& each = line(i, channel);
+      if (each.reopen_at && now_ >= *each.reopen_at) open(i, channel);
+      if (each.connector.is_connected() && !each.welcomed && now_ >= each.hello_at) say_hello(i, channel);
+    }
+    const bool connected = line(i, Channel::kControl).connector.is_connected();
+    if (heartbeat && connected) {
+      const int waiting_for = requests_.waiting_for < 0 ? -1 : peers_[requests_.waiting_for].who.stage;
+      send_control(i, CtlHeartbeat{peer.in.position(), requests_.progress, waiting_for});
+      peer.in.announced();
+    }
+    if (tick && status_ && connected) send_control(i, *status_);
+    const auto stalled = peer.out.stalled_since();
+    if (stalled && now_ - *stalled > options_.peer_timeout / 2) {
+      spdlog::warn("{} acknowledges nothing: connecting anew", peer.name);
+      reopen_later(i, Channel::kData);
+    }
+  }
+  if (tick) {
+    status_.reset();
+    tell(event::Tick{});
+  }
+}
+
+milliseconds IoLoop::time_to_next_timer() const {
+  Clock::time_point next = std::min(heartbeat_at_, tick_at_);
+  for (const Peer& peer : peers_) {
+    if (peer.ack_at) next = std::min(next, *peer.ack_at);
+    for (const Line& each : peer.lines) {
+      if (each.reopen_at) next = std::min(next, *each.reopen_at);
+    }
+  }
+  const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
+  return std::max(left, milliseconds(0));
+}
+
+void IoLoop::open(int peer, Channel channel) {
+  Line& each = line(peer, channel);
+  each.reopen_at.reset();
+  each.welcomed = false;
+  if (channel == Channel::kData) peers_[peer].out.suspend();
+  each.connector.open();
+  say_hello(peer, channel);
+}
+
+void IoLoop::reopen_later(int peer, Channel channel) {
+  Line& each = line(peer, channel);
+  each.connector.close();
+  each.welcomed = false;
+  if (channel == Channel::kData) peers_[peer].out.suspend();
+  if (peers_[peer].gone) return;
+  each.backoff = std::clamp(each.backoff * 2, kFirstBackoff, kMaxBackoff);
+  each.reopen_at = now_ + each.backoff;
+  tell(event::PeerClosed{peer});
+}
+
+void IoLoop::say_hello(int peer, Channel channel) {
+  Line& each = line(peer, channel);
+  each.hello_at = now_ + kHelloAgain;
+  each.connector.send(encode(
+      CtlHello{options_.plan_id, nonce_, options_.node, options_.stage, channel, each.connector.number()}));
+}
+
+void IoLoop::send_chunks(int peer) {
+  Connector& connector = line(peer, Channel::kData).connector;
+  while (const OutgoingChunk* chunk = peers_[peer].out.next(now_)) connector.send(*chunk);
+}
+
+void IoLoop::send_ack(int peer) {
+  peers_[peer].ack_at.reset();
+  send_control(peer, CtlAck{peers_[peer].in.position()});
+  peers_[peer].in.announced();
+}
+
+void IoLoop::send_control(int peer, const Packet& packet) {
+  line(peer, Channel::kControl).connector.send(encode(packet));
+}
+
+void IoLoop::tell(const MembershipEvent& event) {
+  for (const MembershipAction& action : membership_.on(event, now_)) act(action);
+}
+
+void IoLoop::act(const MembershipAction& action) {
+  const auto flood = [&](const Packet& packet, int except) {
+    for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
+      if (i != except) send_control(i, packet);
+    }
+  };
+  if (std::holds_alternative<action::Begin>(action)) {
+    exchange_.begin();
+  } else if (const auto* report = std::get_if<action::Report>(&action)) {
+    if (options_.on_waiting) {
+      options_.on_waiting(report->text);
+    } else {
+      spdlog::info("{}", report->text);
+    }
+  } else if (const auto* stop = std::get_if<action::FloodStop>(&action)) {
+    flood(CtlStop{stop->notice.origin, stop->notice.reason, stop->notice.signal}, stop->except);
+  } else if (std::holds_alternative<action::FloodBye>(action)) {
+    if (status_) flood(*status_, -1);
+    status_.reset();
+    flood(CtlBye{}, -1);
+  } else if (const auto* forget = std::get_if<action::Forget>(&action)) {
+    peers_[forget->peer].in = ReceiveStream(options_.receive_budget, options_.max_message_bytes);
+    exchange_.forget(forget->peer);
+  } else if (const auto* departed = std::get_if<action::Departed>(&action)) {
+    peers_[departed->peer].gone = true;
+    exchange_.depart(departed->peer);
+  } else if (const auto* fail = std::get_if<action::Fail>(&action)) {
+    exchange_.fail(fail->message, fail->signal);
+  } else {
+    exchange_.end();
+  }
+}
+
+void IoLoop::finish() {
+  const auto farewell = membership_.over() ? kFarewell : milliseconds(0);
+  for (Peer& peer : peers_) {
+    for (Line& each : peer.lines) {
+      const bool control = &each == &peer.lines[static_cast<std::size_t>(Channel::kControl)];
+      // What waits for a peer that is not there would only delay the end.
+      each.connector.close(control && each.connector.is_connected() ? farewell : milliseconds(0));
+    }
+  }
+  router_.close();
+}
+
+}  // namespace rookery

@@ -1,0 +1,108 @@
+// The I/O thread of a ZmqLink: owns every socket, turns packets into events of Membership and into
+// messages of the Exchange, and keeps the streams going.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "node/connector.hpp"
+#include "node/exchange.hpp"
+#include "node/membership.hpp"
+#include "node/packets.hpp"
+#include "node/router.hpp"
+#include "node/stream.hpp"
+#include "node/warning_limiter.hpp"
+#include "node/zmq_link.hpp"
+
+namespace rookery {
+
+// Acknowledgements wait this long for company.
+constexpr std::chrono::milliseconds kAckDelay{20};
+
+class IoLoop {
+ public:
+  // Everything outlives the loop; the router is used by run()'s thread alone from then on.
+  IoLoop(zmq::context_t& context, Router& router, const ZmqLinkOptions& options,
+         const std::vector<ZmqPeer>& peers, Exchange& exchange, std::uint64_t nonce);
+
+  // Until the run has ended or failed, or abandon() was called. Anything that goes wrong fails the
+  // exchange.
+  void run();
+
+ private:
+  struct Line {  // one channel to a peer
+    Line(zmq::context_t& context, const std::string& endpoint) : connector(context, endpoint) {}
+    Connector connector;
+    bool welcomed = false;
+    Clock::time_point hello_at{};  // when to say hello again
+    std::optional<Clock::time_point> reopen_at;
+    std::chrono::milliseconds backoff{0};
+    std::string incoming;  // the ROUTER's id of the peer's connection of this channel; empty: none
+  };
+  struct Peer {
+    Peer(zmq::context_t& context, const ZmqPeer& who, const ZmqLinkOptions& options);
+    ZmqPeer who;
+    std::string name;  // "node_1 (0.0.0.0:8081)"
+    std::array<Line, kChannels> lines;
+    SendStream out;
+    ReceiveStream in;
+    std::optional<std::uint64_t> nonce;
+    std::optional<Clock::time_point> ack_at;  // when an acknowledgement is due
+    bool gone = false;
+  };
+  // Whose connection an id of the ROUTER is, once a hello has said so.
+  struct Binding {
+    int peer;
+    Channel channel;
+  };
+
+  void poll();
+  void serve_requests();
+  void serve_router();
+  void serve_monitors();
+  void serve_stop_signal();
+  void serve_timers();
+  std::chrono::milliseconds time_to_next_timer() const;
+
+  // io_packets.cpp
+  void accept(Received& received);
+  void accept_hello(const CtlHello& hello, const Received& received);
+  void accept_control(int peer, const Packet& packet);
+  void accept_chunk(int peer, const DataChunk& chunk, const Received& received);
+  void welcomed(int peer, const CtlWelcome& welcome);
+  void acknowledge(int peer, const StreamPosition& position);
+  std::optional<std::string> misfit(const CtlHello& hello) const;
+
+  void open(int peer, Channel channel);
+  void reopen_later(int peer, Channel channel);
+  void say_hello(int peer, Channel channel);
+  void send_chunks(int peer);
+  void send_ack(int peer);
+  void send_control(int peer, const Packet& packet);
+  void tell(const MembershipEvent& event);
+  void act(const MembershipAction& action);
+  void finish();
+
+  Line& line(int peer, Channel channel) { return peers_[peer].lines[static_cast<std::size_t>(channel)]; }
+
+  zmq::context_t& context_;
+  Router& router_;
+  const ZmqLinkOptions& options_;
+  Exchange& exchange_;
+  const std::uint64_t nonce_;
+  std::vector<Peer> peers_;
+  std::unordered_map<std::string, Binding> bindings_;
+  Membership membership_;
+  Exchange::Requests requests_;
+  WarningLimiter warnings_;
+  std::optional<CtlStatus> status_;  // to be told
+  Clock::time_point now_;
+  Clock::time_point heartbeat_at_;
+  Clock::time_point tick_at_;
+};
+
+}  // namespace rookery

@@ -1,0 +1,181 @@
+#include "node/membership.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "models/base/check.hpp"
+
+namespace rookery {
+namespace {
+
+double seconds(Membership::Time::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace
+
+Membership::Membership(MembershipOptions options, std::vector<std::string> peers, Time now)
+    : options_(std::move(options)), started_(now), reported_(now), ticked_(now) {
+  for (std::string& name : peers) {
+    Peer peer;
+    peer.name = std::move(name);
+    peers_.push_back(std::move(peer));
+  }
+}
+
+Membership::Actions Membership::on(const MembershipEvent& event, Time now) {
+  if (over()) return {};
+  return std::visit([&](const auto& of_type) { return handle(of_type, now); }, event);
+}
+
+Membership::Actions Membership::handle(const event::PeerCame& came, Time now) {
+  Peer& peer = peers_.at(came.peer);
+  peer.heard = now;
+  peer.refused.clear();
+  if (peer.nonce && *peer.nonce != came.nonce && !gathering()) {
+    return peer.gone
+               ? Actions{}
+               : lose(fmt::format("{} is lost: it was started anew in the middle of the run", peer.name));
+  }
+  Actions actions;
+  if (peer.nonce && *peer.nonce != came.nonce) actions.emplace_back(action::Forget{came.peer});
+  peer.nonce = came.nonce;
+  for (MembershipAction& next : begin_when_all_here(now)) actions.push_back(std::move(next));
+  return actions;
+}
+
+Membership::Actions Membership::handle(const event::PeerWelcomed& welcomed, Time now) {
+  Peer& peer = peers_.at(welcomed.peer);
+  peer.welcomed = true;
+  peer.closed.reset();
+  return begin_when_all_here(now);
+}
+
+Membership::Actions Membership::handle(const event::PeerHeard& heard, Time now) {
+  peers_.at(heard.peer).heard = now;
+  return {};
+}
+
+Membership::Actions Membership::handle(const event::PeerClosed& closed, Time now) {
+  Peer& peer = peers_.at(closed.peer);
+  if (gathering()) {  // it may be started again
+    peer.welcomed = false;
+  } else if (!peer.closed) {
+    peer.closed = now;
+  }
+  return {};
+}
+
+Membership::Actions Membership::handle(const event::PeerRefused& refused, Time) {
+  peers_.at(refused.peer).refused = refused.reason;
+  return {};
+}
+
+Membership::Actions Membership::handle(const event::PeerSaidBye& bye, Time) {
+  Peer& peer = peers_.at(bye.peer);
+  if (std::exchange(peer.gone, true)) return {};
+  Actions actions{action::Departed{bye.peer}};
+  for (MembershipAction& next : end_when_all_gone()) actions.push_back(std::move(next));
+  return actions;
+}
+
+Membership::Actions Membership::handle(const event::StopCame& stop, Time) {
+  run_ = Run::kFailed;
+  const std::string origin = stop.notice.origin;
+  const auto named = std::find_if(peers_.begin(), peers_.end(),
+                                  [&](const Peer& peer) { return peer.name.starts_with(origin + " ("); });
+  const std::string& name = named == peers_.end() ? origin : named->name;
+  return {action::FloodStop{stop.notice, stop.peer}, action::Fail{name + " " + stop.notice.reason}};
+}
+
+Membership::Actions Membership::handle(const event::StopWanted& stop, Time) {
+  run_ = Run::kFailed;
+  return {action::FloodStop{stop.notice},
+          action::Fail{stop.notice.origin + " " + stop.notice.reason, stop.notice.signal}};
+}
+
+Membership::Actions Membership::handle(const event::LeaveWanted&, Time) {
+  if (run_ != Run::kRunning) return {};
+  run_ = Run::kLeaving;
+  Actions actions{action::FloodBye{}};
+  for (MembershipAction& next : end_when_all_gone()) actions.push_back(std::move(next));
+  return actions;
+}
+
+Membership::Actions Membership::handle(const event::Tick&, Time now) {
+  // When this process itself stood still (stopped, suspended), silence was its own: peers' packets
+  // wait to be read.
+  const auto gap = now - std::exchange(ticked_, now);
+  if (gap > options_.peer_timeout / 4) {
+    for (Peer& peer : peers_) {
+      peer.heard = std::max(peer.heard, std::min(now, peer.heard + gap));
+      if (peer.closed) peer.closed = *peer.closed + gap;
+    }
+  }
+  return gathering() ? gather(now) : watch(now);
+}
+
+Membership::Actions Membership::begin_when_all_here(Time now) {
+  if (!gathering() ||
+      !std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.here(); })) {
+    return {};
+  }
+  run_ = Run::kRunning;
+  for (Peer& peer : peers_) peer.heard = now;
+  return {action::Begin{}};
+}
+
+Membership::Actions Membership::end_when_all_gone() {
+  if (run_ != Run::kLeaving ||
+      !std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.gone; })) {
+    return {};
+  }
+  run_ = Run::kEnded;
+  return {action::End{}};
+}
+
+Membership::Actions Membership::gather(Time now) {
+  if (now - started_ >= options_.wait_for_peers) {
+    run_ = Run::kFailed;
+    const std::string reason =
+        fmt::format("waited {:.0f} s for {}", seconds(options_.wait_for_peers), missing());
+    return {action::FloodStop{{options_.node, reason}}, action::Fail{reason}};
+  }
+  if (now - reported_ < options_.report_missing) return {};
+  reported_ = now;
+  return {
+      action::Report{fmt::format("waiting for {} ({:.0f} s so far)", missing(), seconds(now - started_))}};
+}
+
+Membership::Actions Membership::watch(Time now) {
+  for (const Peer& peer : peers_) {
+    if (peer.gone) continue;
+    if (peer.closed && now - *peer.closed >= options_.reconnect_grace) {
+      return lose(
+          fmt::format("{} is lost: connection closed {:.1f} s ago", peer.name, seconds(now - *peer.closed)));
+    }
+    if (now - peer.heard >= options_.peer_timeout) {
+      return lose(fmt::format("{} is lost: silent for {:.1f} s", peer.name, seconds(now - peer.heard)));
+    }
+  }
+  return {};
+}
+
+Membership::Actions Membership::lose(const std::string& what) {
+  run_ = Run::kFailed;
+  return {action::FloodStop{{options_.node, "ended the run: " + what}}, action::Fail{what}};
+}
+
+std::string Membership::missing() const {
+  std::string names;
+  for (const Peer& peer : peers_) {
+    if (peer.here()) continue;
+    names += (names.empty() ? "" : ", ") + peer.name;
+    if (!peer.refused.empty()) names += ": " + peer.refused;
+  }
+  return names;
+}
+
+}  // namespace rookery

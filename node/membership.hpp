@@ -1,0 +1,162 @@
+// Who takes part in a cluster's run, and whether the run goes on: the authority over peers, apart
+// from sockets, threads and clocks. It is told events and answers with actions.
+//
+//   run:   gathering ─all peers here─► running ─leave wanted─► leaving ─all said bye─► ended
+//          any of them ─peer lost, stop, nobody came─► failed
+//   peer:  absent ─► here ─► (connection closed: back within the grace, or lost) ─► gone (said bye)
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace rookery {
+
+struct MembershipOptions {
+  std::string node;  // own name
+  std::chrono::milliseconds wait_for_peers{300'000};
+  std::chrono::milliseconds report_missing{5'000};   // how often it is told who is missing
+  std::chrono::milliseconds peer_timeout{10'000};    // a peer silent for longer is lost
+  std::chrono::milliseconds reconnect_grace{3'000};  // a closed connection must be back by then
+};
+
+// Why a run ends before its time.
+struct StopNotice {
+  std::string origin;  // node
+  std::string reason;  // "was stopped by SIGINT (Ctrl-C)", "failed: losses.txt: No space left on device"
+  int signal = 0;      // 0: none
+  bool operator==(const StopNotice&) const = default;
+};
+
+namespace event {
+struct PeerCame {
+  int peer;
+  std::uint64_t nonce;
+};  // its valid hello
+struct PeerWelcomed {
+  int peer;
+};  // it has welcomed all our connections
+struct PeerHeard {
+  int peer;
+};  // any packet of it
+struct PeerClosed {
+  int peer;
+};  // a connection to it was closed
+struct PeerRefused {
+  int peer;
+  std::string reason;
+};  // its hello does not fit this run
+struct PeerSaidBye {
+  int peer;
+};
+struct StopCame {
+  int peer;
+  StopNotice notice;
+};
+struct StopWanted {
+  StopNotice notice;
+};                      // by this node
+struct LeaveWanted {};  // this node's run is done
+struct Tick {};
+}  // namespace event
+using MembershipEvent = std::variant<event::PeerCame, event::PeerWelcomed, event::PeerHeard,
+                                     event::PeerClosed, event::PeerRefused, event::PeerSaidBye,
+                                     event::StopCame, event::StopWanted, event::LeaveWanted, event::Tick>;
+
+namespace action {
+struct Begin {
+  bool operator==(const Begin&) const = default;
+};  // all peers are here
+struct Report {
+  std::string text;
+  bool operator==(const Report&) const = default;
+};
+// To every peer but `except`.
+struct FloodStop {
+  StopNotice notice;
+  int except = -1;
+  bool operator==(const FloodStop&) const = default;
+};
+struct FloodBye {
+  bool operator==(const FloodBye&) const = default;
+};
+// The peer was started anew before the run began: nothing of its former life counts.
+struct Forget {
+  int peer;
+  bool operator==(const Forget&) const = default;
+};
+// The peer has ended its run in good order.
+struct Departed {
+  int peer;
+  bool operator==(const Departed&) const = default;
+};
+// Every pending and future call fails with `message`; `signal` when this node was asked to stop by one.
+struct Fail {
+  std::string message;
+  int signal = 0;
+  bool operator==(const Fail&) const = default;
+};
+struct End {
+  bool operator==(const End&) const = default;
+};  // all have said bye
+}  // namespace action
+using MembershipAction = std::variant<action::Begin, action::Report, action::FloodStop, action::FloodBye,
+                                      action::Forget, action::Departed, action::Fail, action::End>;
+
+class Membership {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Actions = std::vector<MembershipAction>;
+
+  // `peers` are their names for people, "node_1 (0.0.0.0:8081)"; events count them from 0.
+  Membership(MembershipOptions options, std::vector<std::string> peers, Time now);
+
+  Actions on(const MembershipEvent& event, Time now);
+
+  bool leaving() const { return run_ == Run::kLeaving; }
+  bool gathering() const { return run_ == Run::kGathering; }
+  bool over() const { return run_ == Run::kEnded || run_ == Run::kFailed; }
+
+ private:
+  enum class Run : std::uint8_t { kGathering, kRunning, kLeaving, kEnded, kFailed };
+  struct Peer {
+    std::string name;
+    std::optional<std::uint64_t> nonce;  // of the process that came
+    bool welcomed = false;
+    bool gone = false;
+    Time heard{};
+    std::optional<Time> closed;
+    std::string refused;  // why its last hello did not fit
+    bool here() const { return nonce && welcomed; }
+  };
+
+  Actions handle(const event::PeerCame& came, Time now);
+  Actions handle(const event::PeerWelcomed& welcomed, Time now);
+  Actions handle(const event::PeerHeard& heard, Time now);
+  Actions handle(const event::PeerClosed& closed, Time now);
+  Actions handle(const event::PeerRefused& refused, Time now);
+  Actions handle(const event::PeerSaidBye& bye, Time now);
+  Actions handle(const event::StopCame& stop, Time now);
+  Actions handle(const event::StopWanted& stop, Time now);
+  Actions handle(const event::LeaveWanted& leave, Time now);
+  Actions handle(const event::Tick& tick, Time now);
+
+  Actions begin_when_all_here(Time now);
+  Actions end_when_all_gone();
+  Actions gather(Time now);
+  Actions watch(Time now);
+  Actions lose(const std::string& what);
+  std::string missing() const;
+
+  MembershipOptions options_;
+  std::vector<Peer> peers_;
+  Run run_ = Run::kGathering;
+  Time started_;
+  Time reported_;
+  Time ticked_;
+};
+
+}  // namespace rookery

@@ -1,0 +1,118 @@
+// The packets that nodes exchange, named by direction: Ctl… on control connections, Fwd… and Bwd…
+// on data connections. Bytes: PROTOCOL.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "models/tensor/tensor.hpp"
+#include "trainer/link.hpp"
+
+namespace rookery {
+
+constexpr std::uint16_t kProtocolVersion = 1;
+constexpr std::size_t kMaxHeaderBytes = 4096;
+constexpr std::size_t kMaxChunkBytes = 256U << 10;
+
+enum class Channel : std::uint8_t { kControl = 0, kData = 1 };
+constexpr int kChannels = 2;
+
+// How far a stream of chunks has come, told by its receiver.
+struct StreamPosition {
+  std::uint64_t received = 0;  // chunks that arrived in order: the next one expected
+  std::uint64_t credit = 0;    // bytes (chunk_cost) that may be sent in all since the beginning
+  bool operator==(const StreamPosition&) const = default;
+};
+
+// First on every connection: who opens it. Repeated until it is welcomed.
+struct CtlHello {
+  std::string plan_id;
+  std::uint64_t nonce = 0;  // drawn by each process
+  std::string node;
+  std::int32_t stage = 0;
+  Channel channel = Channel::kControl;
+  std::uint32_t connection = 0;  // counts the connections of this channel to this peer
+  bool operator==(const CtlHello&) const = default;
+};
+
+// Answers the hello with these numbers. Data flows on from `position`.
+struct CtlWelcome {
+  std::uint64_t nonce = 0;
+  Channel channel = Channel::kControl;
+  std::uint32_t connection = 0;
+  StreamPosition position;
+  bool operator==(const CtlWelcome&) const = default;
+};
+
+struct CtlHeartbeat {
+  StreamPosition position;
+  std::uint64_t progress = 0;     // calls that the training thread has made
+  std::int32_t waiting_for = -1;  // the stage it waits for; -1: for none
+  bool operator==(const CtlHeartbeat&) const = default;
+};
+
+struct CtlAck {
+  StreamPosition position;
+  bool operator==(const CtlAck&) const = default;
+};
+
+// Asks for a CtlAck at once.
+struct CtlAckRequest {
+  bool operator==(const CtlAckRequest&) const = default;
+};
+
+// What the last stage knows and every provider shows.
+struct CtlStatus {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  double loss = 0;
+  double accuracy = -1;  // percent; negative: no validation yet
+  bool operator==(const CtlStatus&) const = default;
+};
+
+struct CtlStop {
+  std::string origin;  // the node that stopped or failed
+  std::string reason;
+  std::int32_t signal = 0;  // 0: none
+  bool operator==(const CtlStop&) const = default;
+};
+
+// This node's run has ended in good order; all it sent has been acknowledged.
+struct CtlBye {
+  bool operator==(const CtlBye&) const = default;
+};
+
+// A piece of a tensor; its bytes are the payload frame.
+struct DataChunk {
+  std::uint64_t sequence = 0;  // of this stream, from 0
+  MessageKey key;
+  TensorType type;
+  std::uint64_t total = 0;   // bytes of the tensor
+  std::uint64_t offset = 0;  // of this piece
+  bool operator==(const DataChunk&) const = default;
+};
+
+// What a chunk counts against budgets and credit: its payload and what surrounds it.
+constexpr std::uint64_t chunk_cost(std::size_t payload) {
+  return payload + 512;
+}
+
+// DataChunk travels as FwdActivation or BwdGradient, by key.kind.
+using Packet = std::variant<CtlHello, CtlWelcome, CtlHeartbeat, CtlAck, CtlAckRequest, CtlStatus, CtlStop,
+                            CtlBye, DataChunk>;
+
+// The header frame.
+std::vector<std::byte> encode(const Packet& packet);
+
+// TransportError saying what is wrong: no packet of ours, another version, cut short, bytes left
+// over, a value out of range.
+Packet decode(std::span<const std::byte> header);
+
+// "CtlHello", …, "FwdActivation", "BwdGradient"
+const char* name_of(const Packet& packet);
+
+}  // namespace rookery
