@@ -46,10 +46,21 @@ struct Form {
   CompiledForm compiled;
   std::vector<BoundForm> slots;
   std::vector<std::byte*> slot_memory;  // where the stash of each slot begins
+  std::byte* transient = nullptr;       // after the last of them
 };
 
-std::size_t form_bytes(const CompiledForm& form, int slots) {
-  return form.plan.stash_bytes * static_cast<std::size_t>(slots) + form.plan.transient_bytes;
+// Micro-batches of several sizes are in flight at once: a slot has room for the largest stash, so
+// that slots lie apart whatever is in them.
+std::size_t slot_bytes(const std::vector<CompiledForm>& forms) {
+  std::size_t most = 0;
+  for (const CompiledForm& form : forms) most = std::max(most, form.plan.stash_bytes);
+  return most;
+}
+
+std::size_t largest_transient(const std::vector<CompiledForm>& forms) {
+  std::size_t most = 0;
+  for (const CompiledForm& form : forms) most = std::max(most, form.plan.transient_bytes);
+  return most;
 }
 
 // Forms of all sizes, training first.
@@ -76,13 +87,11 @@ struct Forms {
       use.optimizer = static_cast<std::int64_t>(parameters.bytes *
                                                 make_optimizer(options.optimizer)->state_names().size());
     }
-    std::size_t working = 0;
-    for (const CompiledForm& form : training) {
-      use.stash = std::max(use.stash, static_cast<std::int64_t>(form.plan.stash_bytes) * options.slots);
-      working = std::max(working, form_bytes(form, options.slots));
-    }
-    for (const CompiledForm& form : inference) working = std::max(working, form_bytes(form, 1));
-    use.workspace = static_cast<std::int64_t>(working) - use.stash;
+    const std::size_t stash = slot_bytes(training) * static_cast<std::size_t>(options.slots);
+    const std::size_t working =
+        std::max(stash + largest_transient(training), slot_bytes(inference) + largest_transient(inference));
+    use.stash = static_cast<std::int64_t>(stash);
+    use.workspace = static_cast<std::int64_t>(working - stash);
     return use;
   }
 };
@@ -115,8 +124,12 @@ struct Executable::Impl {
       }
     }
     working = AlignedBuffer(static_cast<std::size_t>(memory.stash + memory.workspace));
-    for (CompiledForm& form : forms.training) training.push_back(bind(std::move(form), options.slots));
-    for (CompiledForm& form : forms.inference) inference.push_back(bind(std::move(form), 1));
+    const std::size_t training_slot = slot_bytes(forms.training);
+    const std::size_t inference_slot = slot_bytes(forms.inference);
+    for (CompiledForm& form : forms.training) {
+      training.push_back(bind(std::move(form), options.slots, training_slot));
+    }
+    for (CompiledForm& form : forms.inference) inference.push_back(bind(std::move(form), 1, inference_slot));
   }
 
   // Parameters and buffers.
@@ -134,8 +147,7 @@ struct Executable::Impl {
     const Graph& graph = form.compiled.training.graph;
     const TensorType& type = form.compiled.types[static_cast<std::size_t>(id)];
     const ValuePlace& place = form.compiled.plan.places[static_cast<std::size_t>(id)];
-    std::byte* const transient =
-        working.data() + form.compiled.plan.stash_bytes * form.slot_memory.size() + place.offset;
+    std::byte* const transient = form.transient + place.offset;
     switch (place.placement) {
       case Placement::kState:
         return {type, state_view(id).data};
@@ -164,17 +176,17 @@ struct Executable::Impl {
         continue;
       bound.sums.push_back({view(form, slot, output).as<float>(), bound.outputs.back().as<float>()});
     }
-    bound.scratch = working.data() + form.compiled.plan.stash_bytes * form.slot_memory.size() +
-                    form.compiled.plan.scratch[static_cast<std::size_t>(id)];
+    bound.scratch = form.transient + form.compiled.plan.scratch[static_cast<std::size_t>(id)];
     return bound;
   }
 
-  Form bind(CompiledForm compiled, int slots) {
+  Form bind(CompiledForm compiled, int slots, std::size_t bytes_of_slot) {
     Form form{.compiled = std::move(compiled),
               .slots = std::vector<BoundForm>(static_cast<std::size_t>(slots))};
     for (std::size_t slot = 0; slot < form.slots.size(); ++slot) {
-      form.slot_memory.push_back(working.data() + slot * form.compiled.plan.stash_bytes);
+      form.slot_memory.push_back(working.data() + slot * bytes_of_slot);
     }
+    form.transient = working.data() + form.slots.size() * bytes_of_slot;
     for (std::size_t slot = 0; slot < form.slots.size(); ++slot) {
       BoundForm& bound = form.slots[slot];
       for (std::size_t op = 0; op < form.compiled.kernels.size(); ++op) {
