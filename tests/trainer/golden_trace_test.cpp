@@ -88,7 +88,7 @@ TEST_P(GoldenTrace, LossesAndWeightsAreThoseOfPyTorch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, GoldenTrace, testing::Values("chosen", "eigen"),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& instance) { return instance.param; });
 
 }  // namespace
 }  // namespace rookery

@@ -87,9 +87,9 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"max_pool_2", "dropout_2", "relu_3"},
                     std::vector<std::string>{"max_pool_1", "bn_1", "conv2d_2", "flatten"},
                     std::vector<std::string>{"bn_1", "bn_2", "dense_1", "dense_2"}),
-    [](const auto& info) {
-      std::string name = "Stages" + std::to_string(info.param.size() + 1);
-      for (const std::string& cut : info.param) name += "_" + cut;
+    [](const auto& instance) {
+      std::string name = "Stages" + std::to_string(instance.param.size() + 1);
+      for (const std::string& cut : instance.param) name += "_" + cut;
       return name;
     });
 
