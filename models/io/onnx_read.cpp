@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "models/base/error.hpp"
@@ -24,15 +23,6 @@ constexpr std::uint64_t kMaxModelBytes = 4ULL << 20;
 constexpr int kMaxNesting = 16;
 // Of any value at a batch of one sample.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
-
-// The name in quotes; DataError when it cannot be printed.
-std::string quoted(const std::string& name) {
-  try {
-    return nlohmann::json(name).dump();
-  } catch (const nlohmann::json::exception&) {
-    throw DataError("a name in the model is not UTF-8");
-  }
-}
 
 std::uint64_t number_from(const std::string& text, const char* key) {
   std::uint64_t number = 0;

@@ -67,7 +67,7 @@ class HeaderGuard {
  public:
   bool operator()(int depth, Json::parse_event_t event, const Json& parsed) {
     using Event = Json::parse_event_t;
-    if (depth >= kHeaderDepth && (event == Event::object_start || event == Event::array_start)) {
+    if (event == Event::object_start && depth >= kHeaderDepth - 1) {
       throw DataError("its header is nested too deeply");
     }
     if (event == Event::array_start) {

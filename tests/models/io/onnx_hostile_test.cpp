@@ -1,0 +1,329 @@
+// Files that are broken by accident or by design.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+
+#include <functional>
+
+#include "models/io/onnx.hpp"
+#include "tests/models/io/files.hpp"
+#include "tests/models/io/onnx_models.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class HostileOnnx : public testing::Test {
+ protected:
+  HostileOnnx() {
+    const Graph graph = small_model();
+    write_onnx(path_, "model.safetensors", graph, trained_state(graph));
+    whole_ = read_file(path_, kAnySize);
+  }
+
+  // The error of the good file after `change`.
+  std::string error_after(const std::function<void(onnx::ModelProto&)>& change) {
+    onnx::ModelProto model;
+    EXPECT_TRUE(model.ParseFromString(whole_));
+    change(model);
+    return error_of(model.SerializeAsString());
+  }
+  std::string error_of(const std::string& bytes) {
+    write_file(path_, bytes);
+    std::string message = data_error([&] { read_onnx(path_); });
+    EXPECT_THAT(message, HasSubstr(path_.string()));
+    return message;
+  }
+  static onnx::NodeProto& node(onnx::ModelProto& model, const std::string& name) {
+    for (onnx::NodeProto& each : *model.mutable_graph()->mutable_node()) {
+      if (each.name() == name) return each;
+    }
+    throw std::runtime_error("no node " + name);
+  }
+  static onnx::TensorProto& initializer(onnx::ModelProto& model, const std::string& name) {
+    for (onnx::TensorProto& each : *model.mutable_graph()->mutable_initializer()) {
+      if (each.name() == name) return each;
+    }
+    throw std::runtime_error("no initializer " + name);
+  }
+  static void set_external(onnx::TensorProto& tensor, const std::string& key, const std::string& value) {
+    for (onnx::StringStringEntryProto& entry : *tensor.mutable_external_data()) {
+      if (entry.key() == key) entry.set_value(value);
+    }
+  }
+  std::string error_of_external(const std::string& key, const std::string& value) {
+    return error_after(
+        [&](onnx::ModelProto& model) { set_external(initializer(model, "conv.weight"), key, value); });
+  }
+  std::string error_of_dims(const std::vector<std::int64_t>& dims) {
+    return error_after([&](onnx::ModelProto& model) {
+      initializer(model, "conv.weight").mutable_dims()->Assign(dims.begin(), dims.end());
+    });
+  }
+
+  ScratchFolder folder_;
+  std::filesystem::path path_ = folder_ / "model.onnx";
+  std::string whole_;
+};
+
+TEST_F(HostileOnnx, TruncatedAtEveryByte) {
+  for (std::size_t length = 0; length < whole_.size(); ++length) {
+    EXPECT_FALSE(error_of(whole_.substr(0, length)).empty()) << length << " bytes";
+  }
+}
+
+TEST_F(HostileOnnx, TruncatedWeights) {
+  const std::string weights = read_file(folder_ / "model.safetensors", kAnySize);
+  write_file(folder_ / "model.safetensors", weights.substr(0, weights.size() - 1));
+  EXPECT_THAT(error_of(whole_), HasSubstr("an incomplete copy?"));
+}
+
+// Whatever a flipped bit makes of it: a file that is read, or a DataError.
+TEST_F(HostileOnnx, FlippedBits) {
+  for (std::size_t i = 0; i < whole_.size(); ++i) {
+    std::string flipped = whole_;
+    flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));
+    write_file(path_, flipped);
+    try {
+      read_onnx(path_);
+    } catch (const DataError&) {
+    }
+  }
+}
+
+TEST_F(HostileOnnx, NotAModel) {
+  EXPECT_THAT(error_of(std::string(1000, '\xff')), HasSubstr("is no ONNX model"));
+  EXPECT_THAT(error_of(std::string((4 << 20) + 1, 'x')), HasSubstr("more than the 4194304"));
+}
+
+TEST_F(HostileOnnx, Versions) {
+  EXPECT_THAT(error_after([](auto& model) { model.set_ir_version(9); }), HasSubstr("another version"));
+  EXPECT_THAT(error_after([](auto& model) { model.mutable_opset_import(0)->set_version(18); }),
+              HasSubstr("another version"));
+  EXPECT_THAT(error_after([](auto& model) { model.mutable_metadata_props(0)->set_value("2"); }),
+              HasSubstr("format version \"2\", this program knows up to 1"));
+  EXPECT_THAT(error_after([](auto& model) { model.clear_metadata_props(); }),
+              HasSubstr("not written by Rookery"));
+  EXPECT_THAT(error_after([](auto& model) { model.add_functions(); }), HasSubstr("not supported"));
+}
+
+TEST_F(HostileOnnx, Cycle) {
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_input(0, "skip_out"); }),
+              AllOf(HasSubstr("node \"relu\" (\"Relu\"): reads \"skip_out\""), HasSubstr("cycle")));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_input(0, "relu_out"); }),
+              HasSubstr("cycle"));
+}
+
+TEST_F(HostileOnnx, DanglingNames) {
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_input(0, "nowhere"); }),
+              HasSubstr("reads \"nowhere\", which is no input"));
+  EXPECT_THAT(error_after([](auto& model) { model.mutable_graph()->mutable_output(0)->set_name("nowhere"); }),
+              HasSubstr("output \"nowhere\""));
+  EXPECT_THAT(error_after([](auto& model) { model.mutable_graph()->mutable_output(0)->set_name("x"); }),
+              HasSubstr("is made by no node"));
+  EXPECT_THAT(error_after([](auto& model) {
+                node(model, "dropout").set_input(1, "nowhere");
+                initializer(model, "dropout.ratio").Swap(&initializer(model, "bn_2.num_batches_tracked"));
+                model.mutable_graph()->mutable_initializer()->RemoveLast();
+              }),
+              HasSubstr("its ratio \"nowhere\" is no initializer"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "bn_1").set_input(3, "relu_out"); }),
+              HasSubstr("must be used as"));
+}
+
+TEST_F(HostileOnnx, DuplicateNames) {
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_output(0, "conv_out"); }),
+              HasSubstr("two values of the graph are called 'conv_out'"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_name("conv"); }),
+              HasSubstr("two ops of the graph are called 'conv'"));
+  EXPECT_THAT(error_after([](auto& model) {
+                *model.mutable_graph()->add_initializer() = initializer(model, "conv.weight");
+              }),
+              HasSubstr("conv.weight"));
+  EXPECT_THAT(error_after([](auto& model) {
+                *model.mutable_graph()->add_initializer() = initializer(model, "dropout.ratio");
+              }),
+              HasSubstr("is there twice"));
+  EXPECT_THAT(error_after([](auto& model) {
+                auto& conv = node(model, "conv");
+                *conv.add_attribute() = onnx::AttributeProto(conv.attribute(0));
+              }),
+              HasSubstr("is there twice"));
+  EXPECT_THAT(error_after([](auto& model) {
+                *model.mutable_graph()->add_output() = onnx::ValueInfoProto(model.graph().output(0));
+              }),
+              HasSubstr("is there twice"));
+}
+
+TEST_F(HostileOnnx, UnknownOperatorsAndAttributes) {
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_op_type("Exec"); }),
+              HasSubstr("node \"relu\" (\"Exec\"): this operator is not supported"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_op_type("MseLoss"); }),
+              HasSubstr("this operator is not supported"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_domain("com.example"); }),
+              HasSubstr("this operator is not supported"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "conv").mutable_attribute(0)->set_name("fuse"); }),
+              HasSubstr("attribute \"fuse\": the operator has none of this name"));
+  EXPECT_THAT(error_after([](auto& model) {
+                node(model, "conv").mutable_attribute(0)->set_type(onnx::AttributeProto::FLOAT);
+              }),
+              HasSubstr("has the wrong type"));
+  EXPECT_THAT(error_after([](auto& model) {
+                node(model, "conv").mutable_attribute(0)->set_type(onnx::AttributeProto::GRAPH);
+              }),
+              HasSubstr("not supported"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").add_input("x"); }),
+              HasSubstr("has 2 inputs"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").clear_input(); }), HasSubstr("has 0 inputs"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").add_output("more"); }),
+              HasSubstr("has 2 outputs"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_name(""); }), HasSubstr("has no name"));
+}
+
+TEST_F(HostileOnnx, ShapesThatDoNotFit) {
+  EXPECT_THAT(error_after([](auto& model) { node(model, "dense").set_input(0, "x"); }),
+              HasSubstr("op 'dense'"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "conv").set_input(1, "conv.bias"); }),
+              HasSubstr("conv"));
+}
+
+TEST_F(HostileOnnx, FlippedDtype) {
+  EXPECT_THAT(
+      error_after(
+          [](auto& model) { initializer(model, "conv.weight").set_data_type(onnx::TensorProto::DOUBLE); }),
+      HasSubstr("initializer \"conv.weight\": f64[4, 2, 3, 3] needs 576 bytes, the model gives it 288"));
+  EXPECT_THAT(error_after([](auto& model) {
+                initializer(model, "conv.weight").set_data_type(onnx::TensorProto::INT32);
+              }),
+              HasSubstr("its input \"conv.weight\" is i32[4, 2, 3, 3], not f32"));
+  EXPECT_THAT(error_after([](auto& model) {
+                initializer(model, "conv.weight").set_data_type(onnx::TensorProto::FLOAT16);
+              }),
+              HasSubstr("element type 10 is not supported"));
+  EXPECT_THAT(error_after([](auto& model) {
+                model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(
+                    onnx::TensorProto::INT64);
+              }),
+              HasSubstr("f32"));
+  EXPECT_THAT(error_after([](auto& model) {
+                auto& tracked = initializer(model, "bn_1.num_batches_tracked");
+                tracked.set_data_type(onnx::TensorProto::DOUBLE);
+              }),
+              HasSubstr("counts batches but is f64[]"));
+}
+
+TEST_F(HostileOnnx, HugeDims) {
+  const std::int64_t huge = std::int64_t{1} << 60;
+  EXPECT_THAT(error_of_dims({huge}), HasSubstr("a dimension of 1152921504606846976"));
+  EXPECT_THAT(error_of_dims({1 << 30, 1 << 30, 1 << 30, 1 << 30}), HasSubstr("no usable number of elements"));
+  EXPECT_THAT(error_of_dims({1 << 20, 1 << 20}),
+              HasSubstr("needs 4398046511104 bytes, the model gives it 288"));
+  EXPECT_THAT(error_of_dims({-4, 2, 3, 3}), HasSubstr("a dimension of -4"));
+  EXPECT_THAT(error_of_dims({0, 2, 3, 3}), HasSubstr("a dimension of 0"));
+  EXPECT_THAT(error_of_dims({1, 1, 1, 1, 1, 1, 1, 1, 72}), HasSubstr("9 dimensions"));
+  for (const std::int64_t dim : {huge, std::int64_t{1} << 39}) {
+    EXPECT_THAT(error_after([&](auto& model) {
+                  auto* type = model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type();
+                  type->mutable_shape()->mutable_dim(2)->set_dim_value(dim);
+                }),
+                HasSubstr("x"));
+  }
+}
+
+TEST_F(HostileOnnx, OpenDimensions) {
+  const auto with_param = [&](int axis, const std::string& name) {
+    return error_after([&](auto& model) {
+      auto* type = model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type();
+      type->mutable_shape()->mutable_dim(axis)->set_dim_param(name);
+    });
+  };
+  EXPECT_THAT(with_param(0, "n"), HasSubstr("input \"x\": dimension 0 is \"n\""));
+  EXPECT_THAT(with_param(1, "batch"), HasSubstr("dimension 1 is \"batch\""));
+}
+
+TEST_F(HostileOnnx, DataOutsideTheFolder) {
+  write_file(folder_ / "secret", std::string(10'000, 's'));
+  const std::filesystem::path inner = folder_ / "inner";
+  make_directories(inner);
+  std::filesystem::copy(folder_ / "model.safetensors", inner / "model.safetensors");
+  std::filesystem::create_symlink("../secret", inner / "link");
+  path_ = inner / "model.onnx";
+  for (const std::string location :
+       {"../secret", "/etc/passwd", "..", ".", "", "inner/../../secret", "./link"}) {
+    EXPECT_THAT(error_of_external("location", location), HasSubstr("which is not a file name")) << location;
+  }
+  EXPECT_THAT(error_of_external("location", std::string("model.safetensors\0x", 19)),
+              HasSubstr("not a file name"));
+  EXPECT_THAT(error_of_external("location", "link"), HasSubstr("a link out of the model's folder"));
+  EXPECT_THAT(error_of_external("location", "absent"), HasSubstr("\"absent\": No such file"));
+}
+
+TEST_F(HostileOnnx, DataOutOfRange) {
+  const std::string most = "18446744073709551615";
+  EXPECT_THAT(error_of_external("offset", most), HasSubstr("the file ends at"));
+  EXPECT_THAT(error_of_external("offset", "18446744073709551600"), HasSubstr("the file ends at"));
+  EXPECT_THAT(error_of_external("length", most), HasSubstr("the file ends at"));
+  EXPECT_THAT(error_of_external("length", "284"), HasSubstr("needs 288 bytes, the model gives it 284"));
+  EXPECT_THAT(error_of_external("offset", "-1"), HasSubstr("has the offset \"-1\""));
+  EXPECT_THAT(error_of_external("offset", "99999999999999999999"), HasSubstr("has the offset"));
+  EXPECT_THAT(error_of_external("offset", "64 "), HasSubstr("has the offset"));
+  EXPECT_THAT(error_of_external("length", ""), HasSubstr("has the length"));
+  EXPECT_THAT(error_after([](auto& model) { initializer(model, "conv.weight").clear_external_data(); }),
+              HasSubstr("no location"));
+}
+
+TEST_F(HostileOnnx, OverlappingTensors) {
+  EXPECT_THAT(
+      error_after([](auto& model) {
+        auto& mean = initializer(model, "bn_1.running_mean");
+        auto& variance = initializer(model, "bn_1.running_var");
+        *variance.mutable_external_data() = mean.external_data();
+      }),
+      AllOf(HasSubstr("initializer \"bn_1.running_var\""), HasSubstr("belong to another tensor too")));
+}
+
+TEST_F(HostileOnnx, EmbeddedData) {
+  const auto with_raw = [&](std::size_t bytes) {
+    return error_after([&](auto& model) {
+      auto& weight = initializer(model, "conv.weight");
+      weight.clear_external_data();
+      weight.set_data_location(onnx::TensorProto::DEFAULT);
+      weight.set_raw_data(std::string(bytes, '\0'));
+    });
+  };
+  EXPECT_THAT(with_raw(287), HasSubstr("needs 288 bytes of raw data, there are 287"));
+  EXPECT_THAT(error_after([](auto& model) { initializer(model, "dropout.ratio").add_dims(1); }),
+              HasSubstr("the ratio of a Dropout is f32[1]"));
+  const std::string not_a_number("\0\0\xc0\x7f", 4);
+  EXPECT_THAT(
+      error_after([&](auto& model) { initializer(model, "dropout.ratio").set_raw_data(not_a_number); }),
+      HasSubstr("dropout"));
+}
+
+TEST_F(HostileOnnx, InitializersOfTwoUsesOrNone) {
+  EXPECT_THAT(error_after([](auto& model) { node(model, "skip").set_input(1, "bn_1.running_mean"); }),
+              HasSubstr("initializer \"bn_1.running_mean\": must be used as"));
+  EXPECT_THAT(error_after([](auto& model) {
+                auto& extra = *model.mutable_graph()->add_initializer();
+                extra = initializer(model, "dropout.ratio");
+                extra.set_name("extra");
+              }),
+              HasSubstr("initializer \"extra\""));
+}
+
+TEST_F(HostileOnnx, NotUtf8) {
+  for (const auto& change : std::initializer_list<std::function<void(onnx::ModelProto&)>>{
+           [](auto& model) { node(model, "relu").set_name("\xff"); },
+           [](auto& model) { node(model, "relu").set_output(0, "\xff"); },
+           [](auto& model) { node(model, "relu").set_op_type("\xff"); },
+           [](auto& model) { initializer(model, "conv.weight").set_name("\xff"); },
+           [](auto& model) { model.mutable_graph()->mutable_input(0)->set_name("\xff"); }}) {
+    EXPECT_THAT(error_after(change), AllOf(HasSubstr("not UTF-8"), Not(HasSubstr("\xff"))));
+  }
+}
+
+}  // namespace
+}  // namespace rookery

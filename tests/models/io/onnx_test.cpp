@@ -1,0 +1,145 @@
+#include "models/io/onnx.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/graph/ops.hpp"
+#include "models/graph/stage.hpp"
+#include "tests/models/io/files.hpp"
+#include "tests/models/io/onnx_models.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<std::string> names(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<std::string> result;
+  for (const ValueId id : ids) result.push_back(id == kNoValue ? "" : graph.value(id).name);
+  return result;
+}
+
+void expect_equal(const Graph& a, const Graph& b) {
+  EXPECT_EQ(names(a, a.inputs()), names(b, b.inputs()));
+  EXPECT_EQ(names(a, a.outputs()), names(b, b.outputs()));
+  EXPECT_EQ(names(a, a.parameters()), names(b, b.parameters()));
+  EXPECT_EQ(names(a, a.buffers()), names(b, b.buffers()));
+  ASSERT_EQ(a.ops().size(), b.ops().size());
+  for (std::size_t i = 0; i < a.ops().size(); ++i) {
+    const Op& expected = a.ops()[i];
+    const Op& op = b.ops()[i];
+    EXPECT_EQ(expected.name, op.name);
+    EXPECT_EQ(expected.type, op.type);
+    EXPECT_EQ(expected.attributes, op.attributes) << op.name;
+    EXPECT_EQ(names(a, expected.inputs), names(b, op.inputs)) << op.name;
+    EXPECT_EQ(names(a, expected.outputs), names(b, op.outputs)) << op.name;
+  }
+  for (const Value& value : a.values()) {
+    if (value.producer != kNoOp) continue;
+    EXPECT_EQ(value.type, b.value(b.at(value.name)).type) << value.name;
+  }
+}
+
+void expect_equal(const StateDict& a, const StateDict& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    ASSERT_TRUE(b.contains(name)) << name;
+    EXPECT_TRUE(std::ranges::equal(tensor.view().bytes(), b.at(name).view().bytes())) << name;
+  }
+}
+
+class Onnx : public testing::Test {
+ protected:
+  OnnxModel round_trip(const Graph& graph, const StateDict& state) {
+    write_onnx(path_, "model.safetensors", graph, state);
+    return read_onnx(path_);
+  }
+
+  ScratchFolder folder_;
+  std::filesystem::path path_ = folder_ / "model.onnx";
+};
+
+TEST_F(Onnx, RoundTrip) {
+  const Graph graph = small_model();
+  const StateDict state = trained_state(graph);
+  const OnnxModel model = round_trip(graph, state);
+  expect_equal(graph, model.graph);
+  expect_equal(state, model.state);
+  EXPECT_EQ(graph.types(3).back().to_string(), model.graph.types(3).back().to_string());
+}
+
+TEST_F(Onnx, StagesRoundTrip) {
+  const Graph graph = small_model();
+  const StateDict state = trained_state(graph);
+  const std::vector<OpId> cuts = cut_positions(graph);
+  ASSERT_GE(cuts.size(), 3U);
+  std::size_t tensors = 0;
+  for (const Stage& stage : cut(graph, std::vector<OpId>{0, cuts[1], cuts[cuts.size() - 2]})) {
+    StateDict of_stage;
+    for (const auto& [name, tensor] : state) {
+      if (stage.graph.find(name)) of_stage.emplace(name, tensor.clone());
+    }
+    tensors += of_stage.size();
+    const OnnxModel model = round_trip(stage.graph, of_stage);
+    expect_equal(stage.graph, model.graph);
+    expect_equal(of_stage, model.state);
+  }
+  EXPECT_EQ(tensors, state.size());
+}
+
+TEST_F(Onnx, LossAndWhatOnlyItReadsStayOut) {
+  const Graph plain = small_model();
+  Graph graph = small_model();
+  add_loss(graph, "mse");
+  const StateDict state = trained_state(graph);
+  expect_equal(plain, round_trip(graph, state).graph);
+  // On the first of two stages labels and sample ids pass through.
+  const std::vector<Stage> stages = cut(graph, std::vector<OpId>{0, cut_positions(graph)[2]});
+  StateDict of_stage;
+  for (const auto& [name, tensor] : state) {
+    if (stages[0].graph.find(name)) of_stage.emplace(name, tensor.clone());
+  }
+  const Graph first = round_trip(stages[0].graph, of_stage).graph;
+  EXPECT_THAT(names(first, first.inputs()), ElementsAre("x"));
+  EXPECT_FALSE(first.find(kLabels));
+}
+
+TEST_F(Onnx, AbsentAttributesAndInputsStayAbsent) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 3}});
+  const ValueId w = graph.add_parameter("w", {DType::kF32, {3, 2}});
+  const OpId gemm = graph.add_op({.name = "gemm", .type = "Gemm", .inputs = {x, w, kNoValue}}, {"y"});
+  const OpId drop =
+      graph.add_op({.name = "drop", .type = "Dropout", .inputs = {graph.op(gemm).outputs[0]}}, {"z"});
+  graph.mark_output(graph.op(drop).outputs[0]);
+  expect_equal(graph, round_trip(graph, initial_state(graph, 1)).graph);
+}
+
+TEST_F(Onnx, StateMustFitTheGraph) {
+  const Graph graph = small_model();
+  StateDict state = trained_state(graph);
+  state.erase("conv.bias");
+  EXPECT_THAT(data_error([&] { write_onnx(path_, "model.safetensors", graph, state); }),
+              HasSubstr("'conv.bias' is missing"));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(Onnx, OnlyGraphsForInferenceAreWritten) {
+  Graph graph = small_model();
+  for (std::size_t i = 0; i < graph.ops().size(); ++i) {
+    if (graph.ops()[i].type == "MaxPool") op_definition("MaxPool").to_training(graph, static_cast<OpId>(i));
+  }
+  const StateDict state = trained_state(graph);
+  EXPECT_THROW(write_onnx(path_, "model.safetensors", graph, state), ConfigError);
+}
+
+TEST_F(Onnx, WeightsLieInTheSameFolder) {
+  const Graph graph = small_model();
+  const StateDict state = trained_state(graph);
+  EXPECT_THROW(write_onnx(path_, "../model.safetensors", graph, state), ConfigError);
+  EXPECT_THROW(write_onnx(path_, "", graph, state), ConfigError);
+}
+
+}  // namespace
+}  // namespace rookery
