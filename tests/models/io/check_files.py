@@ -1,7 +1,8 @@
 """What Python makes of files that the tests wrote: exits with 1 and a reason where it should not.
 
     check_files.py pytorch FILE.pt LISTING   torch.load(weights_only=True) reads just what LISTING names
-    check_files.py onnx FILE.onnx            onnx.checker passes, external data included
+    check_files.py module FILE.pt            load_state_dict takes it
+    check_files.py onnx FILE.onnx...         onnx.checker passes, external data included
 """
 
 import sys
@@ -40,12 +41,13 @@ def load_into_module(path):
     assert model.bn_1.num_batches_tracked.item() == 170
 
 
-def check_onnx(path):
+def check_onnx(*paths):
     import onnx
 
-    onnx.checker.check_model(path, full_check=True)
-    model = onnx.load(path)  # external data too
-    onnx.checker.check_model(model, full_check=True)
+    for path in paths:
+        onnx.checker.check_model(path, full_check=True)
+        model = onnx.load(path)  # external data too
+        onnx.checker.check_model(model, full_check=True)
 
 
 if __name__ == "__main__":

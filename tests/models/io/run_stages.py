@@ -1,0 +1,64 @@
+"""Runs the stages of a cut model one after the other, as ONNX files, and compares with the whole model.
+
+    run_stages.py INPUTS.safetensors EXPECTED.safetensors WHOLE.onnx STAGE_0.onnx STAGE_1.onnx ...
+
+INPUTS holds the model's inputs by name, EXPECTED its outputs as Rookery computed them. Uses onnxruntime,
+or else onnx.reference. Exits with 1 where anything differs by more than 1e-5.
+"""
+
+import json
+import sys
+
+import numpy as np
+
+TOLERANCE = 1e-5
+DTYPES = {"F32": np.float32, "I64": np.int64}
+
+
+def read_safetensors(path):
+    raw = open(path, "rb").read()
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8 : 8 + length])
+    header.pop("__metadata__", None)
+    data = raw[8 + length :]
+    return {
+        name: np.frombuffer(data[slice(*entry["data_offsets"])], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        for name, entry in header.items()
+    }
+
+
+def run(path, values):
+    """The outputs of the model at `path`, by name."""
+    try:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 3  # an unused num_batches_tracked is no news
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        names = [output.name for output in session.get_outputs()]
+        inputs = [value.name for value in session.get_inputs()]
+    except ImportError:
+        from onnx.reference import ReferenceEvaluator
+
+        session = ReferenceEvaluator(path)
+        names, inputs = session.output_names, session.input_names
+    return dict(zip(names, session.run(None, {name: values[name] for name in inputs})))
+
+
+def main(inputs, expected, whole, *stages):
+    inputs, expected = read_safetensors(inputs), read_safetensors(expected)
+    values = dict(inputs)
+    for stage in stages:
+        values.update(run(stage, values))
+    at_once = run(whole, inputs)
+    assert set(at_once) == set(expected), f"outputs {sorted(at_once)}, expected {sorted(expected)}"
+    for name, value in expected.items():
+        assert np.ptp(value) > 100 * TOLERANCE, f"{name}: too uniform to compare"
+        for what, other in (("the whole model", at_once[name]), ("its stages", values[name])):
+            assert other.shape == value.shape, f"{name}: {what} give {other.shape}, expected {value.shape}"
+            worst = np.abs(other - value).max()
+            assert worst <= TOLERANCE, f"{name}: {what} differ by {worst}"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
