@@ -24,6 +24,7 @@ struct PoolNode {
 struct LinkSpeed {
   double latency_ms = 0;
   double bandwidth_mbps = 0;
+  bool operator==(const LinkSpeed&) const = default;
 };
 
 class NodePool {

@@ -1,0 +1,78 @@
+#include "clusterize/model_costs.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "clusterize/stage_memory.hpp"
+#include "models/graph/cost.hpp"
+#include "models/graph/stage.hpp"
+#include "trainer/schedule/schedule.hpp"
+
+namespace rookery {
+namespace {
+
+std::vector<Segment> make_segments(const Graph& graph, std::int64_t micro_batch) {
+  std::vector<OpId> begins = cut_positions(graph);
+  begins.insert(begins.begin(), 0);
+  const std::vector<OpCost> costs = op_costs(graph, micro_batch);
+  std::vector<Segment> segments;
+  for (std::size_t op = 0; op < costs.size(); ++op) {
+    if (segments.size() < begins.size() && begins[segments.size()] == static_cast<OpId>(op))
+      segments.push_back({.begin = static_cast<OpId>(op)});
+    Segment& segment = segments.back();
+    ++segment.ops;
+    segment.forward_flops += costs[op].forward_flops;
+    segment.backward_flops += costs[op].backward_flops;
+    segment.parameters += costs[op].parameters;
+    segment.parameter_bytes += costs[op].parameter_bytes;
+  }
+  return segments;
+}
+
+// Adds every value to the boundaries between its producer and its last user.
+void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Segment>& segments) {
+  const auto segment_of = [&](OpId op) {
+    const auto next = std::ranges::upper_bound(segments, op, {}, &Segment::begin);
+    return static_cast<std::size_t>(next - segments.begin()) - 1;
+  };
+  std::map<ValueId, std::size_t> last_user;
+  for (std::size_t op = 0; op < graph.ops().size(); ++op) {
+    for (const ValueId input : graph.ops()[op].inputs) {
+      if (input != kNoValue) last_user[input] = segment_of(static_cast<OpId>(op));
+    }
+  }
+  const std::vector<TensorType> types = graph.types(micro_batch);
+  for (const auto& [id, last] : last_user) {
+    const Value& value = graph.value(id);
+    if (value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer) continue;
+    const std::size_t first = value.producer == kNoOp ? 0 : segment_of(value.producer);
+    const auto bytes = static_cast<double>(types[static_cast<std::size_t>(id)].bytes());
+    for (std::size_t segment = first + 1; segment <= last; ++segment) {
+      segments[segment].activation_bytes += bytes;
+      if (value.kind == ValueKind::kActivation) segments[segment].gradient_bytes += bytes;
+    }
+  }
+}
+
+}  // namespace
+
+ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
+                       const KernelChoice& kernels) {
+  const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
+  ModelCosts costs{
+      .name = settings.model,
+      .segments = make_segments(graph, micro_batch),
+      .batch_size = settings.batch_size,
+      .micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size))),
+      .schedule = settings.schedule};
+  add_boundaries(graph, micro_batch, costs.segments);
+  std::vector<OpId> begins;
+  for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
+  costs.memory = [memory = std::make_shared<StageMemory>(graph, begins, settings, data, kernels)](
+                     int first, int last, int slots) { return memory->bytes(first, last, slots); };
+  return costs;
+}
+
+}  // namespace rookery

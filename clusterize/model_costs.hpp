@@ -1,0 +1,47 @@
+// A model as the planner sees it: a row of segments, the pieces between its legal cut positions, with
+// what each costs per micro-batch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "models/graph/graph.hpp"
+#include "models/kernels/kernel.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+struct Segment {
+  OpId begin = 0;  // first op
+  int ops = 0;
+  double forward_flops = 0;
+  double backward_flops = 0;
+  std::int64_t parameters = 0;  // elements
+  std::int64_t parameter_bytes = 0;
+  // Of the values that come from earlier segments and are used here or later. A value that skips
+  // stages is counted at every boundary that it passes.
+  double activation_bytes = 0;  // forward
+  double gradient_bytes = 0;    // backward
+};
+
+struct ModelCosts {
+  std::string name;  // for messages
+  std::vector<Segment> segments;
+  std::int64_t batch_size = 1;
+  int micro_batches = 1;
+  std::string schedule = "1f1b";
+  // Bytes that segments [first, last) take on one machine with `slots` micro-batches in flight.
+  std::function<std::int64_t(int first, int last, int slots)> memory;
+
+  int count() const { return static_cast<int>(segments.size()); }
+};
+
+// Of a graph that ends in its loss, at the micro-batch size of `settings`. memory() is
+// memory_use() of the stage and the buffers of its link, remembered per range; it refers to
+// arguments by copy.
+ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
+                       const KernelChoice& kernels);
+
+}  // namespace rookery

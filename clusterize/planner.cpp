@@ -1,0 +1,168 @@
+#include "clusterize/planner.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "clusterize/rings.hpp"
+#include "clusterize/stage_memory.hpp"
+#include "models/base/error.hpp"
+#include "trainer/trainer.hpp"
+
+namespace rookery {
+namespace {
+
+std::string node_name(const PoolNode& node) {
+  return "node_" + node.id;
+}
+
+// FNV-1a, 64 bits, as 16 hex digits.
+std::string digest(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return fmt::format("{:016x}", hash);
+}
+
+OrderedJson to_json(const PoolNode& node) {
+  return {{"id", node.id},
+          {"address", node.address},
+          {"ram", node.ram_gb},
+          {"bandwidth", node.bandwidth_mbps},
+          {"gflops", node.gflops.value_or(0)},
+          {"region", node.region}};
+}
+
+// Everything that decides the run: who trains what on which data, cut how, computed by which kernels.
+std::string plan_digest(const TrainingTask& task, const NodePool& pool, const ClusterPlan& plan) {
+  OrderedJson nodes = OrderedJson::array();
+  for (const PoolNode& node : pool.nodes()) nodes.push_back(to_json(node));
+  OrderedJson cuts = OrderedJson::array();
+  for (const PlannedCluster& cluster : plan.clusters) {
+    OrderedJson stages = OrderedJson::array();
+    for (const PlannedStage& stage : cluster.stages) stages.push_back({stage.node, stage.ops});
+    cuts.push_back(stages);
+  }
+  const OrderedJson all = {{"settings", to_json(task.settings)},
+                           {"data", {task.data.train_samples, task.data.validation_samples}},
+                           {"nodes", nodes},
+                           {"cuts", cuts},
+                           {"kernels", task.kernels}};
+  return digest(all.dump());
+}
+
+std::vector<OpId> op_begins(const ModelCosts& costs, const InnerCut& cut) {
+  std::vector<OpId> begins;
+  for (const int segment : cut.begins)
+    begins.push_back(costs.segments[static_cast<std::size_t>(segment)].begin);
+  return begins;
+}
+
+std::int64_t count_parameters(const Graph& graph) {
+  std::int64_t count = 0;
+  for (const ValueId id : graph.parameters()) count += graph.value(id).type.shape.elements();
+  return count;
+}
+
+PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const Stage& stage,
+                        std::vector<OpId> ops, const StageTimes& times) {
+  const std::int64_t micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front();
+  const CompileOptions options =
+      compile_options(task.settings, task.data, stage.index, stage.count, task.kernels);
+  PlannedStage planned{.node = node_name(node),
+                       .address = node.address,
+                       .ops = std::move(ops),
+                       .parameters = count_parameters(stage.graph),
+                       .prediction = {.forward_ms = 1e3 * times.forward,
+                                      .backward_ms = 1e3 * times.backward,
+                                      .send_ms = 1e3 * times.send,
+                                      .memory = memory_use(stage, options),
+                                      .transport_bytes = transport_bytes(stage, micro_batch)}};
+  const auto needed =
+      static_cast<double>(planned.prediction.memory.total() + planned.prediction.transport_bytes);
+  if (needed > 1e9 * node.ram_gb) {
+    throw ConfigError(
+        fmt::format("{} ({}): its stage takes {:.3g} GB, it has {} GB: use a smaller batch_size",
+                    planned.node, planned.address, needed / 1e9, node.ram_gb));
+  }
+  return planned;
+}
+
+PlannedCluster plan_cluster(const TrainingTask& task, const CostModel& model, const std::vector<int>& members,
+                            const ClusterCost& cost, const std::vector<Stage>& stages) {
+  PlannedCluster cluster{.predicted_step_ms = 1e3 * cost.step_seconds};
+  OpId first = 0;
+  for (std::size_t stage = 0; stage < members.size(); ++stage) {
+    std::vector<OpId> ops(stages[stage].graph.ops().size());
+    std::iota(ops.begin(), ops.end(), first);
+    first += static_cast<OpId>(ops.size());
+    const PoolNode& node = model.pool().nodes()[static_cast<std::size_t>(members[stage])];
+    cluster.stages.push_back(plan_stage(task, node, stages[stage], std::move(ops), cost.stages[stage]));
+  }
+  return cluster;
+}
+
+}  // namespace
+
+Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
+  const ModelCosts costs = model_costs(task.graph, task.settings, task.data, task.kernels);
+  CostModel model(pool, costs);
+  const Grouping grouping = find_clusters(model, options);
+
+  Planned planned;
+  ClusterPlan& plan = planned.plan;
+  plan.objective = name_of(options.objective);
+  for (const std::vector<int>& members : grouping.clusters) {
+    const ClusterCost& cost = model.cluster(members);
+    planned.stages.push_back(cut(task.graph, op_begins(costs, cost.cut)));
+    plan.clusters.push_back(plan_cluster(task, model, members, cost, planned.stages.back()));
+    plan.clusters.back().id = static_cast<int>(plan.clusters.size()) - 1;
+  }
+  plan.rings = make_rings(task.graph, planned.stages);
+  for (const int node : grouping.left_out)
+    plan.left_out.push_back(node_name(pool.nodes()[static_cast<std::size_t>(node)]));
+  plan.predicted_samples_per_second = model.samples_per_second(grouping.clusters);
+  plan.bound_samples_per_second = model.bound_samples_per_second();
+  plan.plan_id = plan_digest(task, pool, plan);
+  return planned;
+}
+
+NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int cluster, int stage) {
+  const ClusterPlan& plan = planned.plan;
+  const auto peer = [&](int of_cluster, int of_stage) {
+    const PlannedStage& other =
+        plan.clusters[static_cast<std::size_t>(of_cluster)].stages[static_cast<std::size_t>(of_stage)];
+    return PeerInfo{other.node, other.address, of_stage};
+  };
+  const auto clusters = static_cast<int>(plan.clusters.size());
+  const PlannedCluster& own = plan.clusters[static_cast<std::size_t>(cluster)];
+  const PlannedStage& self = own.stages[static_cast<std::size_t>(stage)];
+  const Stage& part = planned.stages[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)];
+
+  NodeMetadata metadata{.node = self.node,
+                        .address = self.address,
+                        .plan_id = plan.plan_id,
+                        .cluster = cluster,
+                        .clusters = clusters,
+                        .stage = stage,
+                        .stages = part.count,
+                        .inputs = part.inputs,
+                        .outputs = part.outputs,
+                        .prediction = self.prediction,
+                        .settings = task.settings,
+                        .data = task.data};
+  for (int i = 0; i < part.count; ++i) metadata.members.push_back(peer(cluster, i));
+  for (const Ring& ring : plan.rings) {
+    if (ring.stages[static_cast<std::size_t>(cluster)] != stage) continue;
+    metadata.rings[ring.id] = ring.parameters.front();
+    for (int c = 0; c < clusters; ++c)
+      metadata.ring_peers[ring.id].push_back(peer(c, ring.stages[static_cast<std::size_t>(c)]));
+  }
+  for (const Op& op : part.graph.ops()) {
+    if (const auto kernel = task.kernels.find(op.name); kernel != task.kernels.end())
+      metadata.kernels.insert(*kernel);
+  }
+  return metadata;
+}
+
+}  // namespace rookery

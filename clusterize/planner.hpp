@@ -1,0 +1,31 @@
+// From a model and a pool to a plan: search, cut, rings, predictions.
+#pragma once
+
+#include <vector>
+
+#include "clusterize/plan/cluster_plan.hpp"
+#include "clusterize/plan/node_pool.hpp"
+#include "clusterize/search.hpp"
+
+namespace rookery {
+
+// What is to be trained.
+struct TrainingTask {
+  Graph graph;  // of the whole model, loss included
+  TrainingSettings settings;
+  DataSizes data;
+  KernelChoice kernels;
+};
+
+struct Planned {
+  ClusterPlan plan;
+  std::vector<std::vector<Stage>> stages;  // by cluster and stage
+};
+
+// A function of its arguments alone. ConfigError when the model does not fit the pool's memory.
+Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options);
+
+// What a provider needs to know.
+NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int cluster, int stage);
+
+}  // namespace rookery

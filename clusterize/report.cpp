@@ -1,0 +1,70 @@
+#include "clusterize/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <iterator>
+
+namespace rookery {
+namespace {
+
+std::string describe_node(const NodeMetadata& metadata) {
+  std::vector<std::string> rings;
+  std::map<std::string, std::string> by_address;  // the first parameter that both hold
+  for (const auto& [id, first] : metadata.rings) {
+    rings.push_back(fmt::format("{}: '{}'", id, first));
+    for (const PeerInfo& peer : metadata.ring_peers.at(id)) by_address.emplace(peer.address, first);
+  }
+  std::vector<std::string> addresses;
+  for (const auto& [address, first] : by_address)
+    addresses.push_back(fmt::format("'{}': '{}'", address, first));
+  return fmt::format(
+      "Node({}) Cluster({}) Address({}) Role({})\n  Ring IDs({{{}}})\n  Address to parameter({{{}}})\n",
+      metadata.node.substr(metadata.node.find('_') + 1), metadata.cluster, metadata.address, metadata.role(),
+      fmt::join(rings, ", "), fmt::join(addresses, ", "));
+}
+
+std::string memory_text(std::int64_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  return size < 1e9 ? fmt::format("{:.2f} MB", size / 1e6) : fmt::format("{:.2f} GB", size / 1e9);
+}
+
+std::string table(const ClusterPlan& plan) {
+  std::string text =
+      fmt::format("{:<10} {:>7} {:>5} {:<9} {:>4} {:>11} {:>11} {:>9} {:>9} {:>9}\n", "node", "cluster",
+                  "stage", "role", "ops", "parameters", "memory", "fwd ms", "bwd ms", "send ms");
+  for (const PlannedCluster& cluster : plan.clusters) {
+    const auto stages = static_cast<int>(cluster.stages.size());
+    for (int i = 0; i < stages; ++i) {
+      const PlannedStage& stage = cluster.stages[static_cast<std::size_t>(i)];
+      const StagePrediction& prediction = stage.prediction;
+      text += fmt::format("{:<10} {:>7} {:>5} {:<9} {:>4} {:>11} {:>11} {:>9.3f} {:>9.3f} {:>9.3f}\n",
+                          stage.node, cluster.id, i, role_of(i, stages), stage.ops.size(), stage.parameters,
+                          memory_text(prediction.memory.total() + prediction.transport_bytes),
+                          prediction.forward_ms, prediction.backward_ms, prediction.send_ms);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string describe_plan(const TrainingTask& task, const Planned& planned) {
+  const ClusterPlan& plan = planned.plan;
+  std::string text;
+  for (std::size_t cluster = 0; cluster < planned.stages.size(); ++cluster) {
+    for (const Stage& stage : planned.stages[cluster])
+      text += describe_node(make_metadata(task, planned, static_cast<int>(cluster), stage.index));
+  }
+  text += "\n" + table(plan) + "\n";
+  if (!plan.left_out.empty()) text += fmt::format("Left out: {}\n", fmt::join(plan.left_out, ", "));
+  text += fmt::format("Plan {} ({}): {} in {} cluster(s), predicted {:.0f} samples/s", plan.plan_id,
+                      plan.objective, task.settings.model, plan.clusters.size(),
+                      plan.predicted_samples_per_second);
+  text += fmt::format(", {:.2g}% of the {:.0f} that the machines' arithmetic would allow\n",
+                      100 * plan.predicted_samples_per_second / plan.bound_samples_per_second,
+                      plan.bound_samples_per_second);
+  return text;
+}
+
+}  // namespace rookery

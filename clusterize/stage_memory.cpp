@@ -1,0 +1,52 @@
+#include "clusterize/stage_memory.hpp"
+
+#include "trainer/trainer.hpp"
+
+namespace rookery {
+
+std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch) {
+  const std::vector<TensorType> types = stage.graph.types(micro_batch);
+  std::int64_t bytes = 0;
+  const auto add = [&](const std::string& value, std::int64_t times) {
+    bytes +=
+        2 * times *
+        static_cast<std::int64_t>(align_up(types[static_cast<std::size_t>(stage.graph.at(value))].bytes()));
+  };
+  for (const StageInput& input : stage.inputs) {
+    if (input.from == kNoStage) continue;
+    add(input.value, 1 + (input.gradient_to != kNoStage) + (input.gradient_from != kNoStage));
+  }
+  for (const StageOutput& output : stage.outputs)
+    add(output.value, std::ssize(output.to) + (output.gradient_from != kNoStage));
+  return bytes;
+}
+
+StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
+                         KernelChoice kernels)
+    : graph_(std::move(graph)),
+      begins_(std::move(begins)),
+      settings_(std::move(settings)),
+      options_(compile_options(settings_, data, 0, 1, kernels)) {}
+
+// The stage as it is in any cut that has these two boundaries: what it keeps does not depend on how
+// the rest is cut.
+Stage StageMemory::stage(int first, int last) const {
+  std::vector<OpId> cuts{0};
+  if (first > 0) cuts.push_back(begins_[static_cast<std::size_t>(first)]);
+  if (last < std::ssize(begins_)) cuts.push_back(begins_[static_cast<std::size_t>(last)]);
+  std::vector<Stage> stages = cut(graph_, cuts);
+  return std::move(stages[first > 0 ? 1 : 0]);
+}
+
+std::int64_t StageMemory::bytes(int first, int last, int slots) {
+  const auto [entry, is_new] = known_.try_emplace({first, last, slots});
+  if (is_new) {
+    const Stage part = stage(first, last);
+    options_.slots = slots;
+    entry->second = memory_use(part, options_).total() +
+                    transport_bytes(part, micro_batch_sizes(settings_, settings_.batch_size).front());
+  }
+  return entry->second;
+}
+
+}  // namespace rookery

@@ -1,0 +1,91 @@
+#include "clusterize/write_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+
+namespace rookery {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The names are fixed, so that what a killed run left behind goes away with the next one.
+constexpr const char* kNewPlan = ".new_plan";
+constexpr const char* kOldPlan = ".old_plan";
+
+void remove_folder(const fs::path& folder) {
+  std::error_code code;
+  fs::remove_all(folder, code);
+  if (code) throw DataError(fmt::format("{}: cannot remove: {}", folder.string(), code.message()));
+}
+
+void move_entry(const fs::path& from, const fs::path& to) {
+  std::error_code code;
+  fs::rename(from, to, code);
+  if (code)
+    throw DataError(fmt::format("{}: cannot move to {}: {}", from.string(), to.string(), code.message()));
+}
+
+bool belongs_to_plan(const std::string& name) {
+  return name == "nodes" || name == "plan.json" || name.starts_with("cluster_");
+}
+
+std::vector<fs::path> plan_entries(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (belongs_to_plan(entry.path().filename().string())) entries.push_back(entry.path().filename());
+  }
+  return entries;
+}
+
+void write_into(const fs::path& folder, const TrainingTask& task, const Planned& planned,
+                const StateDict& state) {
+  make_directories(folder);
+  for (std::size_t cluster = 0; cluster < planned.stages.size(); ++cluster) {
+    for (const Stage& stage : planned.stages[cluster]) {
+      const NodeMetadata metadata = make_metadata(task, planned, static_cast<int>(cluster), stage.index);
+      write_metadata(folder, metadata);
+      write_stage(stage_folder(folder, metadata), stage, state);
+    }
+  }
+  write_json(folder / "plan.json", to_json(planned.plan));
+}
+
+void move_entries(const fs::path& from, const fs::path& to) {
+  for (const fs::path& name : plan_entries(from)) move_entry(from / name, to / name);
+}
+
+}  // namespace
+
+void write_plan(const fs::path& node_data, const TrainingTask& task, const Planned& planned,
+                const StateDict& state) {
+  const fs::path fresh = node_data / kNewPlan;
+  const fs::path old = node_data / kOldPlan;
+  remove_folder(fresh);
+  remove_folder(old);
+  try {
+    write_into(fresh, task, planned, state);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(fresh, ignored);
+    throw;
+  }
+  make_directories(old);
+  move_entries(node_data, old);
+  try {
+    move_entries(fresh, node_data);
+  } catch (const DataError&) {
+    for (const fs::path& name : plan_entries(node_data)) remove_folder(node_data / name);
+    move_entries(old, node_data);
+    throw;
+  }
+  remove_folder(fresh);
+  remove_folder(old);
+}
+
+}  // namespace rookery

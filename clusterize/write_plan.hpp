@@ -1,0 +1,16 @@
+// Puts a plan on the disk.
+#pragma once
+
+#include <filesystem>
+
+#include "clusterize/planner.hpp"
+
+namespace rookery {
+
+// Writes plan.json, nodes/ and cluster_C/ into `node_data` in place of those of an older plan, whose
+// trained weights go with it. All is written beside first: when that fails the older plan stays as
+// it was. DataError naming the file.
+void write_plan(const std::filesystem::path& node_data, const TrainingTask& task, const Planned& planned,
+                const StateDict& state);
+
+}  // namespace rookery
