@@ -1,24 +1,25 @@
 #include "models/kernels/simd/elementwise.hpp"
 
-#include <cmath>
+#include "models/base/check.hpp"
+#include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
 
+namespace {
+
+Index whole_blocks(std::size_t count) {
+  ROOKERY_CHECK(count % 16 == 0, "{} floats are not padded to blocks of 16", count);
+  return static_cast<Index>(count);
+}
+
+}  // namespace
+
 void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, float* v, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const float gradient = g[i] + c.weight_decay * p[i];
-    m[i] = c.beta1 * m[i] + c.one_minus_beta1 * gradient;
-    v[i] = c.beta2 * v[i] + c.one_minus_beta2 * gradient * gradient;
-    p[i] -= c.step_size * m[i] / (std::sqrt(v[i]) / c.sqrt_correction2 + c.epsilon);
-  }
+  loops().adam(c, whole_blocks(count), p, g, m, v);
 }
 
 void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    float gradient = g[i] + c.weight_decay * p[i];
-    if (buffer != nullptr) gradient = buffer[i] = c.momentum * buffer[i] + gradient;
-    p[i] -= c.learning_rate * gradient;
-  }
+  loops().sgd(c, whole_blocks(count), p, g, buffer);
 }
 
 }  // namespace rookery::simd

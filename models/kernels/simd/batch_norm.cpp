@@ -1,0 +1,92 @@
+// BatchNormalization and its gradient; what is computed is said in eigen/batch_norm.cpp.
+#include <algorithm>
+#include <cmath>
+
+#include "models/kernels/backend.hpp"
+#include "models/kernels/shapes.hpp"
+#include "models/kernels/simd/families.hpp"
+#include "models/kernels/simd/loops/loops.hpp"
+
+namespace rookery::simd {
+
+namespace {
+
+Index padded(Index channels) {
+  return (channels + 15) / 16 * 16;
+}
+
+// Scratch for `arrays` numbers a channel.
+std::size_t scratch_for(Index channels, Index arrays) {
+  return static_cast<std::size_t>(padded(channels) * arrays) * sizeof(float);
+}
+
+void run_training(const BatchNormShape& s, const Loops& all, const Arguments& args) {
+  const BatchNorm size{s.batch, s.channels, s.plane};
+  float* squares = args.floats();
+  float* scale = squares + padded(s.channels);
+  float* mean = args.out(4);
+  float* inverse = args.out(5);
+  all.batch_norm_statistics(size, args.in(0), mean, squares);
+  const auto count = static_cast<float>(s.batch * s.plane);
+  const float others = std::max(count - 1, 1.0F);
+  const float keep = s.momentum;
+  for (Index c = 0; c < s.channels; ++c) {
+    inverse[c] = 1 / std::sqrt(squares[c] / count + s.epsilon);
+    scale[c] = args.in(1)[c] * inverse[c];
+    args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[c];
+    args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[c] / others);
+  }
+  all.batch_norm_apply(size, args.in(0), mean, scale, args.in(2), args.out(0));
+  if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
+  const BatchNormShape s = batch_norm_shape(request);
+  const Loops& all = loops();
+  if (s.training) {
+    return lambda_kernel([s, &all](const Arguments& args) { run_training(s, all, args); },
+                         scratch_for(s.channels, 2));
+  }
+  return lambda_kernel(
+      [s, &all](const Arguments& args) {
+        float* scale = args.floats();
+        for (Index c = 0; c < s.channels; ++c)
+          scale[c] = args.in(1)[c] / std::sqrt(args.in(4)[c] + s.epsilon);
+        all.batch_norm_apply({s.batch, s.channels, s.plane}, args.in(0), args.in(3), scale, args.in(2),
+                             args.out(0));
+      },
+      scratch_for(s.channels, 1));
+}
+
+std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
+  const BatchNormShape s = batch_norm_shape(request);
+  return lambda_kernel(
+      [s, &all = loops()](const Arguments& args) {
+        const BatchNorm size{s.batch, s.channels, s.plane};
+        const float* mean = args.in(3);
+        const float* inverse = args.in(4);
+        const Index step = padded(s.channels);
+        float* sum = args.floats();
+        float* product = sum + step;
+        float* mean_dy = product + step;
+        float* slope = mean_dy + step;
+        float* factor = slope + step;
+        all.batch_norm_sums(size, args.in(0), args.in(1), mean, sum, product);
+        const auto count = static_cast<float>(s.batch * s.plane);
+        for (Index c = 0; c < s.channels; ++c) {
+          const float dscale = product[c] * inverse[c];
+          if (args.out(1) != nullptr) args.out(1)[c] = dscale;
+          if (args.out(2) != nullptr) args.out(2)[c] = sum[c];
+          mean_dy[c] = sum[c] / count;
+          slope[c] = dscale * inverse[c] / count;
+          factor[c] = args.in(2)[c] * inverse[c];
+        }
+        if (args.out(0) == nullptr) return;
+        all.batch_norm_grad(size, args.in(0), args.in(1), mean, mean_dy, slope, factor, args.out(0));
+      },
+      scratch_for(s.channels, 5));
+}
+
+}  // namespace rookery::simd

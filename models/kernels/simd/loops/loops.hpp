@@ -1,0 +1,127 @@
+// The loops of the SIMD back end. Each is compiled once per instruction set, from the same source, in
+// a namespace of its own; loops() hands out those for this processor. Pointers are aligned to
+// kAlignment unless said otherwise; sizes count elements.
+#pragma once
+
+#include <cstdint>
+
+#include "models/kernels/simd/elementwise.hpp"
+
+namespace rookery::simd {
+
+using Index = std::int64_t;
+
+// C = init + A B for row-major C. A(i, j) lies at a[i * a_row + j * a_column]. Rows of B are b_row
+// apart and can be read up to the next multiple of lanes(); so can those of `columns`.
+struct Product {
+  Index m, n, k;
+  const float* a;
+  Index a_row, a_column;
+  const float* b;
+  Index b_row;
+  float* c;
+  Index c_row;
+  const float* rows = nullptr;     // init of each row, or nothing
+  const float* columns = nullptr;  // init of each column, or nothing
+};
+
+// Adds A B^T to sums, where row i of A is `chunks` runs of `run` floats (a multiple of the lanes), runs
+// a_chunk apart, rows a_row apart; B likewise. Element (i, j) is spread over one vector of sums, at
+// sums[(i * n + j) * lanes].
+struct DotProduct {
+  Index m, n, chunks, run;
+  const float* a;
+  Index a_row, a_chunk;
+  const float* b;
+  Index b_row, b_chunk;
+  float* sums;
+};
+
+// Planes [h, w] to planes of half the size: 2 x 2 windows, 2 apart.
+struct HalvingPool {
+  Index planes, out_h, out_w, in_h, in_w;
+};
+
+struct BatchNorm {
+  Index batch, channels, plane;
+};
+
+struct Dropout {
+  Index elements;
+  std::uint32_t key_low, key_high;
+  std::uint64_t stream;
+  std::uint32_t threshold;
+  float scale;
+};
+
+// The receptive fields of an image [channels, in_h, in_w] as columns [channels * kernel_h * kernel_w, row],
+// of which the first out_h * out_w are used. `padded` is room for [channels, padded_h, padded_w], zeros
+// around the image.
+struct Unfold {
+  Index channels, in_h, in_w, out_h, out_w;
+  Index padded_h, padded_w, pad_top, pad_left;
+  Index kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+  Index row;
+};
+
+struct Loops {
+  const char* name;
+  Index lanes;  // floats in a vector
+
+  void (*multiply)(const Product&);
+  void (*multiply_dots)(const DotProduct&);
+  // out[i] = sum of the `lanes` floats at sums[i * lanes].
+  void (*sum_lanes)(Index n, const float* sums, float* out);
+  // to[j * to_row + i] = from[i * from_row + j] for i < rows, j < columns.
+  void (*transpose)(Index rows, Index columns, const float* from, Index from_row, float* to, Index to_row);
+  // Sums of the columns of a dense [rows, n].
+  void (*column_sums)(Index rows, Index n, const float* x, float* sums);
+
+  // Writes the image into `padded`, whose border is zero, and from there the columns.
+  void (*unfold)(const Unfold&, const float* image, float* padded, float* columns);
+  // The reverse, adding where fields overlap. `padded` may hold anything.
+  void (*fold)(const Unfold&, const float* columns, float* padded, float* image);
+
+  void (*pool_halves)(const HalvingPool&, const float* x, float* y,
+                      std::uint8_t* window);  // window may be absent
+  void (*pool_halves_grad)(const HalvingPool&, const float* dy, const std::uint8_t* window, float* dx);
+
+  // Per channel: mean, and sum of squared differences to it.
+  void (*batch_norm_statistics)(const BatchNorm&, const float* x, float* mean, float* squares);
+  // y = (x - mean) * scale + bias.
+  void (*batch_norm_apply)(const BatchNorm&, const float* x, const float* mean, const float* scale,
+                           const float* bias, float* y);
+  // Per channel: sum of dy, and of dy * (x - mean).
+  void (*batch_norm_sums)(const BatchNorm&, const float* dy, const float* x, const float* mean, float* sum,
+                          float* product);
+  // dx = (dy - mean_dy - (x - mean) * slope) * factor.
+  void (*batch_norm_grad)(const BatchNorm&, const float* dy, const float* x, const float* mean,
+                          const float* mean_dy, const float* slope, const float* factor, float* dx);
+
+  void (*relu)(Index n, const float* x, float* y);
+  void (*relu_grad)(Index n, const float* dy, const float* y, float* dx);
+  void (*add)(Index n, const float* a, const float* b, float* sum);
+  void (*dropout)(const Dropout&, const float* x, float* y, std::uint8_t* mask);
+  void (*dropout_grad)(Index n, float scale, const float* dy, const std::uint8_t* mask, float* dx);
+
+  void (*softmax)(Index rows, Index n, const float* x, float* y);
+  void (*softmax_grad)(Index rows, Index n, const float* dy, const float* y, float* dx);
+  // Sum of exp(x - peak) of one row; x need not be aligned.
+  float (*sum_exp)(Index n, const float* x, float peak);
+  // y = factor * exp(x - shift); neither need be aligned.
+  void (*scaled_exp)(Index n, const float* x, float shift, float factor, float* y);
+
+  // n is a multiple of 16.
+  void (*adam)(const AdamCoefficients&, Index n, float* parameter, const float* gradient, float* mean,
+               float* square);
+  void (*sgd)(const SgdCoefficients&, Index n, float* parameter, const float* gradient, float* velocity);
+};
+
+// The best that this processor runs, or those selected.
+const Loops& loops();
+// Names of all that this processor runs, best first.
+const char* const* loop_names();  // ends in nullptr
+// Makes loops() hand out those of this name; for tests, before kernels are made. False: unknown here.
+bool select_loops(const char* name);
+
+}  // namespace rookery::simd

@@ -1,0 +1,144 @@
+// Matrix products of small sizes: tiles of C stay in registers over the whole depth.
+#include "models/kernels/simd/loops/vector.hpp"
+
+namespace rookery::simd::ROOKERY_ISA {
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kTileRows = 8;  // of 2 vectors each: 16 of 32 registers are sums
+constexpr int kDotRows = 4;   // by 5 columns
+#else
+constexpr int kTileRows = 6;  // 12 of 16 registers
+constexpr int kDotRows = 2;
+#endif
+constexpr int kTileVectors = 2;
+constexpr int kDotColumns = 5;
+
+// Rows [i, i + kRows) and columns [j, j + columns) of C.
+template <int kRows, int kVectors>
+inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
+  Floats sums[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    const float row = p.rows == nullptr ? 0 : p.rows[i + r];
+    for (int v = 0; v < kVectors; ++v) {
+      sums[r][v] = p.columns == nullptr ? spread(row) : load(p.columns + j + v * kLanes);
+    }
+  }
+  const float* a = p.a + i * p.a_row;
+  const float* b = p.b + j;
+  for (Index k = 0; k < p.k; ++k, a += p.a_column, b += p.b_row) {
+    Floats row[kVectors];
+    for (int v = 0; v < kVectors; ++v) row[v] = load(b + v * kLanes);
+    for (int r = 0; r < kRows; ++r) {
+      const Floats factor = spread(a[r * p.a_row]);
+      for (int v = 0; v < kVectors; ++v) sums[r][v] += factor * row[v];
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    float* c = p.c + (i + r) * p.c_row + j;
+    for (int v = 0; v < kVectors; ++v) {
+      const Index left = columns - v * kLanes;
+      if (left >= kLanes) {
+        store(c + v * kLanes, sums[r][v]);
+      } else {
+        store_part(c + v * kLanes, sums[r][v], left);
+      }
+    }
+  }
+}
+
+template <int kRows>
+void multiply_row_band(const Product& p, Index i) {
+  constexpr Index kWide = kTileVectors * kLanes;
+  Index j = 0;
+  for (; p.n - j > kLanes; j += kWide) {
+    multiply_tile<kRows, kTileVectors>(p, i, j, p.n - j < kWide ? p.n - j : kWide);
+  }
+  if (j < p.n) multiply_tile<kRows, 1>(p, i, j, p.n - j);
+}
+
+template <int kRows>
+void multiply_last_rows(const Product& p, Index i, Index rows) {
+  if (rows == kRows) {
+    multiply_row_band<kRows>(p, i);
+  } else if constexpr (kRows > 1) {
+    multiply_last_rows<kRows - 1>(p, i, rows);
+  }
+}
+
+template <int kRows, int kColumns>
+inline void dot_tile(const DotProduct& p, Index i, Index j) {
+  Floats sums[kRows][kColumns];
+  float* const home = p.sums + (i * p.n + j) * kLanes;
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kColumns; ++c) sums[r][c] = load(home + (r * p.n + c) * kLanes);
+  }
+  for (Index chunk = 0; chunk < p.chunks; ++chunk) {
+    const float* a = p.a + i * p.a_row + chunk * p.a_chunk;
+    const float* b = p.b + j * p.b_row + chunk * p.b_chunk;
+    for (Index k = 0; k < p.run; k += kLanes) {
+      Floats rows[kRows];
+      for (int r = 0; r < kRows; ++r) rows[r] = load(a + r * p.a_row + k);
+      for (int c = 0; c < kColumns; ++c) {
+        const Floats column = load(b + c * p.b_row + k);
+        for (int r = 0; r < kRows; ++r) sums[r][c] += rows[r] * column;
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kColumns; ++c) store(home + (r * p.n + c) * kLanes, sums[r][c]);
+  }
+}
+
+template <int kRows>
+void dot_row_band(const DotProduct& p, Index i) {
+  Index j = 0;
+  for (; j + kDotColumns <= p.n; j += kDotColumns) dot_tile<kRows, kDotColumns>(p, i, j);
+  for (; j < p.n; ++j) dot_tile<kRows, 1>(p, i, j);
+}
+
+}  // namespace
+
+void multiply(const Product& p) {
+  Index i = 0;
+  for (; i + kTileRows <= p.m; i += kTileRows) multiply_row_band<kTileRows>(p, i);
+  if (i < p.m) multiply_last_rows<kTileRows - 1>(p, i, p.m - i);
+}
+
+void multiply_dots(const DotProduct& p) {
+  Index i = 0;
+  for (; i + kDotRows <= p.m; i += kDotRows) dot_row_band<kDotRows>(p, i);
+  for (; i < p.m; ++i) dot_row_band<1>(p, i);
+}
+
+void sum_lanes(Index n, const float* sums, float* out) {
+  for (Index i = 0; i < n; ++i) out[i] = sum_of(load(sums + i * kLanes));
+}
+
+void transpose(Index rows, Index columns, const float* from, Index from_row, float* to, Index to_row) {
+  constexpr Index kBlock = 16;
+  for (Index i0 = 0; i0 < rows; i0 += kBlock) {
+    const Index i1 = i0 + kBlock < rows ? i0 + kBlock : rows;
+    for (Index j = 0; j < columns; ++j) {
+      for (Index i = i0; i < i1; ++i) to[j * to_row + i] = from[i * from_row + j];
+    }
+  }
+}
+
+void column_sums(Index rows, Index n, const float* x, float* sums) {
+  for_vectors(
+      n,
+      [&](Index j) {
+        Floats sum{};
+        for (Index i = 0; i < rows; ++i) sum += load(x + i * n + j);
+        store(sums + j, sum);
+      },
+      [&](Index j, Index count) {
+        Floats sum{};
+        for (Index i = 0; i < rows; ++i) sum += load_part(x + i * n + j, count);
+        store_part(sums + j, sum, count);
+      });
+}
+
+}  // namespace rookery::simd::ROOKERY_ISA

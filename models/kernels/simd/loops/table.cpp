@@ -1,0 +1,65 @@
+// The table of one instruction set.
+#include "models/kernels/simd/loops/vector.hpp"
+
+namespace rookery::simd::ROOKERY_ISA {
+
+void multiply(const Product&);
+void multiply_dots(const DotProduct&);
+void sum_lanes(Index, const float*, float*);
+void transpose(Index, Index, const float*, Index, float*, Index);
+void column_sums(Index, Index, const float*, float*);
+void unfold(const Unfold&, const float*, float*, float*);
+void fold(const Unfold&, const float*, float*, float*);
+void pool_halves(const HalvingPool&, const float*, float*, std::uint8_t*);
+void pool_halves_grad(const HalvingPool&, const float*, const std::uint8_t*, float*);
+void batch_norm_statistics(const BatchNorm&, const float*, float*, float*);
+void batch_norm_apply(const BatchNorm&, const float*, const float*, const float*, const float*, float*);
+void batch_norm_sums(const BatchNorm&, const float*, const float*, const float*, float*, float*);
+void batch_norm_grad(const BatchNorm&, const float*, const float*, const float*, const float*, const float*,
+                     const float*, float*);
+void relu(Index, const float*, float*);
+void relu_grad(Index, const float*, const float*, float*);
+void add(Index, const float*, const float*, float*);
+void dropout(const Dropout&, const float*, float*, std::uint8_t*);
+void dropout_grad(Index, float, const float*, const std::uint8_t*, float*);
+void softmax(Index, Index, const float*, float*);
+void softmax_grad(Index, Index, const float*, const float*, float*);
+float sum_exp(Index, const float*, float);
+void scaled_exp(Index, const float*, float, float, float*);
+void adam(const AdamCoefficients&, Index, float*, const float*, float*, float*);
+void sgd(const SgdCoefficients&, Index, float*, const float*, float*);
+
+#define ROOKERY_TEXT_OF(name) #name
+#define ROOKERY_TEXT(name) ROOKERY_TEXT_OF(name)
+
+const Loops& table() {
+  static constexpr Loops kLoops{.name = ROOKERY_TEXT(ROOKERY_ISA),
+                                .lanes = kLanes,
+                                .multiply = multiply,
+                                .multiply_dots = multiply_dots,
+                                .sum_lanes = sum_lanes,
+                                .transpose = transpose,
+                                .column_sums = column_sums,
+                                .unfold = unfold,
+                                .fold = fold,
+                                .pool_halves = pool_halves,
+                                .pool_halves_grad = pool_halves_grad,
+                                .batch_norm_statistics = batch_norm_statistics,
+                                .batch_norm_apply = batch_norm_apply,
+                                .batch_norm_sums = batch_norm_sums,
+                                .batch_norm_grad = batch_norm_grad,
+                                .relu = relu,
+                                .relu_grad = relu_grad,
+                                .add = add,
+                                .dropout = dropout,
+                                .dropout_grad = dropout_grad,
+                                .softmax = softmax,
+                                .softmax_grad = softmax_grad,
+                                .sum_exp = sum_exp,
+                                .scaled_exp = scaled_exp,
+                                .adam = adam,
+                                .sgd = sgd};
+  return kLoops;
+}
+
+}  // namespace rookery::simd::ROOKERY_ISA

@@ -1,0 +1,110 @@
+// The vector type of the instruction set that this file is compiled for, ROOKERY_ISA being the name of
+// its namespace. Only for the .cpp files of this folder: inline functions of standard headers must stay
+// out of them, because the linker would keep one copy for all instruction sets.
+#pragma once
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include <cstdint>
+
+#include "models/kernels/simd/loops/loops.hpp"
+
+namespace rookery::simd::ROOKERY_ISA {
+
+#if defined(__AVX512F__)
+constexpr Index kLanes = 16;
+#elif defined(__AVX2__)
+constexpr Index kLanes = 8;
+#else
+constexpr Index kLanes = 4;
+#endif
+
+using Floats [[gnu::vector_size(kLanes * 4)]] = float;
+using Ints [[gnu::vector_size(kLanes * 4)]] = std::int32_t;
+using Words [[gnu::vector_size(kLanes * 4)]] = std::uint32_t;
+using Longs [[gnu::vector_size(kLanes * 4)]] = std::uint64_t;  // half as many
+using Bytes [[gnu::vector_size(kLanes)]] = std::uint8_t;
+
+template <typename Vector>
+inline Vector load_as(const void* from) {
+  Vector vector;
+  __builtin_memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+inline Floats load(const float* from) {
+  return load_as<Floats>(from);
+}
+
+template <typename Vector>
+inline void store(void* to, Vector vector) {
+  __builtin_memcpy(to, &vector, sizeof vector);
+}
+
+inline Floats spread(float value) {
+  return value - Floats{};
+}
+
+// The first `count` < kLanes elements, zeros behind them.
+inline Floats load_part(const float* from, Index count) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << count) - 1), from);
+#else
+  Floats vector{};
+  for (Index i = 0; i < count; ++i) vector[i] = from[i];
+  return vector;
+#endif
+}
+
+inline void store_part(float* to, Floats vector, Index count) {
+#if defined(__AVX512F__)
+  _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1U << count) - 1), vector);
+#else
+  for (Index i = 0; i < count; ++i) to[i] = vector[i];
+#endif
+}
+
+// Zeros behind the first `count` elements.
+inline Floats first_of(Floats vector, Index count) {
+#if defined(__AVX512F__)
+  return _mm512_maskz_mov_ps(static_cast<__mmask16>((1U << count) - 1), vector);
+#else
+  for (Index i = count; i < kLanes; ++i) vector[i] = 0;
+  return vector;
+#endif
+}
+
+inline float sum_of(Floats vector) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps(vector);
+#else
+  float part[kLanes];
+  store(part, vector);
+  for (Index half = kLanes / 2; half > 0; half /= 2) {
+    for (Index i = 0; i < half; ++i) part[i] += part[i + half];
+  }
+  return part[0];
+#endif
+}
+
+inline float max_of(Floats vector) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_ps(vector);
+#else
+  float best = vector[0];
+  for (Index i = 1; i < kLanes; ++i) best = vector[i] > best ? vector[i] : best;
+  return best;
+#endif
+}
+
+// body(place, count) over [0, n) in steps of a vector; count < kLanes in the last, partial one.
+template <typename Whole, typename Part>
+inline void for_vectors(Index n, Whole whole, Part part) {
+  Index i = 0;
+  for (; i + kLanes <= n; i += kLanes) whole(i);
+  if (i < n) part(i, n - i);
+}
+
+}  // namespace rookery::simd::ROOKERY_ISA
