@@ -9,7 +9,7 @@ Two correct programs part where the arithmetic amplifies rounding, as PyTorch do
 or in double precision: by up to 20% in the loss after 100 steps. The trace keeps clear of both causes:
 
 - A convolution's bias whose channel ReLU never clips is cancelled by the batch norm behind it. Its gradient is
-  rounding alone, which Adam scales up to whole steps. So the initial biases of convolutions are negative:
+  rounding alone, which Adam scales up to whole steps. So the initial biases of convolutions are well below zero:
   every channel is clipped somewhere.
 - Where two entries of a pooling window, or an entry and ReLU's zero, are a rounding error apart, the gradient
   jumps with the order of a sum. So copies of the model that round differently are trained side by side, and a
@@ -129,7 +129,7 @@ def main():
     model = CnnNet()
     with torch.no_grad():
         for convolution in (model.conv2d_1, model.conv2d_2):
-            convolution.bias.copy_(-convolution.bias.abs())
+            convolution.bias.copy_(-convolution.bias.abs() - 0.25)
     write_safetensors(HERE / "cnn_net_initial.safetensors", model.state_dict())
     f32, f64 = torch.float32, torch.float64
     runs = [Run(model, f32, True), Run(model, f64, True), Run(model, f32, False), Run(model, f32, True, 1e-7)]
