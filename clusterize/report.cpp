@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <iterator>
+#include <map>
 
 namespace rookery {
 namespace {
@@ -56,14 +56,15 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
     for (const Stage& stage : planned.stages[cluster])
       text += describe_node(make_metadata(task, planned, static_cast<int>(cluster), stage.index));
   }
-  text += "\n" + table(plan) + "\n";
+  text += fmt::format("\n{}\n", table(plan));
   if (!plan.left_out.empty()) text += fmt::format("Left out: {}\n", fmt::join(plan.left_out, ", "));
-  text += fmt::format("Plan {} ({}): {} in {} cluster(s), predicted {:.0f} samples/s", plan.plan_id,
-                      plan.objective, task.settings.model, plan.clusters.size(),
-                      plan.predicted_samples_per_second);
-  text += fmt::format(", {:.2g}% of the {:.0f} that the machines' arithmetic would allow\n",
-                      100 * plan.predicted_samples_per_second / plan.bound_samples_per_second,
-                      plan.bound_samples_per_second);
+  text += fmt::format(
+      "Plan {} ({}): {} on {}, predicted {:.0f} samples/s, {:.2g}% of the {:.0f} that the arithmetic "
+      "of all machines would allow\n",
+      plan.plan_id, plan.objective, task.settings.model,
+      plan.clusters.size() == 1 ? "1 cluster" : fmt::format("{} clusters", plan.clusters.size()),
+      plan.predicted_samples_per_second,
+      100 * plan.predicted_samples_per_second / plan.bound_samples_per_second, plan.bound_samples_per_second);
   return text;
 }
 

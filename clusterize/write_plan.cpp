@@ -32,7 +32,10 @@ void move_entry(const fs::path& from, const fs::path& to) {
 }
 
 bool belongs_to_plan(const std::string& name) {
-  return name == "nodes" || name == "plan.json" || name.starts_with("cluster_");
+  const std::string_view cluster = "cluster_";
+  return name == "nodes" || name == "plan.json" ||
+         (name.starts_with(cluster) && name.size() > cluster.size() &&
+          name.find_first_not_of("0123456789", cluster.size()) == std::string::npos);
 }
 
 std::vector<fs::path> plan_entries(const fs::path& folder) {
@@ -76,11 +79,15 @@ void write_plan(const fs::path& node_data, const TrainingTask& task, const Plann
     throw;
   }
   make_directories(old);
-  move_entries(node_data, old);
+  bool is_clear = false;
   try {
+    move_entries(node_data, old);
+    is_clear = true;
     move_entries(fresh, node_data);
   } catch (const DataError&) {
-    for (const fs::path& name : plan_entries(node_data)) remove_folder(node_data / name);
+    if (is_clear) {
+      for (const fs::path& name : plan_entries(node_data)) remove_folder(node_data / name);
+    }
     move_entries(old, node_data);
     throw;
   }

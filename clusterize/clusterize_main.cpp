@@ -1,0 +1,109 @@
+// clusterize: reads node_configs.json and train.json, forms clusters, and writes what the providers
+// need.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <nlohmann/json.hpp>
+
+#include "clusterize/planner.hpp"
+#include "clusterize/provider_links.hpp"
+#include "clusterize/report.hpp"
+#include "clusterize/training_task.hpp"
+#include "clusterize/write_plan.hpp"
+#include "models/base/error.hpp"
+#include "models/base/program.hpp"
+#include "models/graph/initialize.hpp"
+#include "models/zoo/zoo.hpp"
+
+namespace rookery {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int kDefaultMinNodes = 3;
+
+int list_models() {
+  for (const ZooModel& model : zoo()) fmt::print("{:<12} {}\n", model.name, model.summary);
+  return kDone;
+}
+
+TrainingSettings settings_of(const ProgramArguments& arguments, const std::filesystem::path& node_data) {
+  TrainingSettings settings = read_settings(node_data / "train.json");
+  if (arguments.count("seed") != 0) settings.seed = arguments["seed"].as<std::uint32_t>();
+  if (arguments.count("model") != 0) settings.model = arguments["model"].as<std::string>();
+  return settings;
+}
+
+SearchOptions search_options(const ProgramArguments& arguments, const NodePool& pool, std::uint64_t seed) {
+  SearchOptions options{.objective = pool.has_speeds() ? Objective::kThroughput : Objective::kSimilar,
+                        .seed = seed};
+  if (arguments.count("objective") != 0) {
+    const auto& name = arguments["objective"].as<std::string>();
+    if (name != "similar" && name != "throughput")
+      throw UsageError(fmt::format("--objective {}: it is similar or throughput", name));
+    options.objective = name == "similar" ? Objective::kSimilar : Objective::kThroughput;
+  }
+  options.min_nodes = options.objective == Objective::kSimilar ? kDefaultMinNodes : 1;
+  if (arguments.count("min-nodes") != 0) options.min_nodes = arguments["min-nodes"].as<int>();
+  if (options.min_nodes < 1) throw UsageError(fmt::format("--min-nodes {}: at least 1", options.min_nodes));
+  return options;
+}
+
+void link_providers(const ClusterPlan& plan, bool quiet) {
+  std::vector<std::string> ids;
+  for (const PlannedCluster& cluster : plan.clusters) {
+    for (const PlannedStage& stage : cluster.stages)
+      ids.push_back(stage.node.substr(stage.node.find('_') + 1));
+  }
+  const std::string problem = make_provider_links(program_folder(), ids);
+  if (problem.empty()) {
+    if (!quiet)
+      fmt::print("Start each with provider_N or provider --name node_N, or all of them with launch.\n");
+  } else {
+    fmt::print(stderr, "clusterize: no provider_N links: {}; use provider --name node_N\n", problem);
+  }
+}
+
+int clusterize(const ProgramArguments& arguments) {
+  if (arguments.count("list-models") != 0) return list_models();
+  const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
+  const bool json = arguments.count("json") != 0;
+  const NodePool pool = NodePool::read(node_data / "node_configs.json");
+  const TrainingTask task = make_task(settings_of(arguments, node_data), node_data);
+  const Planned planned = make_plan(task, pool, search_options(arguments, pool, task.settings.seed));
+  write_plan(node_data, task, planned, initial_state(task.graph, task.settings.seed));
+  if (json) {
+    fmt::print("{}\n", to_json(planned.plan).dump(2));
+  } else {
+    fmt::print("{}", describe_plan(task, planned));
+  }
+  link_providers(planned.plan, json);
+  return kDone;
+}
+
+}  // namespace
+}  // namespace rookery
+
+int main(int argc, char** argv) {
+  using namespace rookery;
+  ProgramOptions options("Options");
+  options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
+                        "folder with node_configs.json and train.json; the plan is written there");
+  options.add_options()("seed", po::value<std::uint32_t>(), "instead of train.json's seed");
+  options.add_options()("model", po::value<std::string>(), "instead of train.json's model");
+  options.add_options()("list-models", "show the models there are, and end");
+  options.add_options()(
+      "objective", po::value<std::string>(),
+      "similar (clusters alike in RAM and bandwidth) or throughput (most samples per second; "
+      "the default where the pool gives gflops or a network)");
+  options.add_options()("min-nodes", po::value<int>(),
+                        "members that every cluster has at least (similar: 3, throughput: 1)");
+  options.add_options()("json", "print the plan as JSON");
+  const ProgramInfo info{
+      .name = "clusterize",
+      .summary =
+          "Groups the machines of node_configs.json into clusters, cuts the model of train.json into one "
+          "stage per machine, and writes the files that the providers read.",
+      .example = "  clusterize\n  clusterize --node-data my_pool --seed 7 --objective throughput"};
+  return run_program(info, options, argc, argv, clusterize);
+}
