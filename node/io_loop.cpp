@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 
 #include "models/base/error.hpp"
 #include "models/base/program.hpp"
@@ -137,8 +136,7 @@ void IoLoop::serve_monitors() {
 void IoLoop::serve_stop_signal() {
   const int signal = stop_signal();
   if (signal == 0) return;
-  const char* name = signal == SIGINT ? "SIGINT (Ctrl-C)" : "SIGTERM";
-  tell(event::StopWanted{{options_.node, fmt::format("was stopped by {}", name), signal}});
+  tell(event::StopWanted{{options_.node, stop_reason(signal), signal}});
 }
 
 void IoLoop::serve_timers() {

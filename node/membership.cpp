@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "models/base/check.hpp"
@@ -15,6 +16,10 @@ double seconds(Membership::Time::duration duration) {
 }
 
 }  // namespace
+
+std::string stop_reason(int signal) {
+  return fmt::format("was stopped by {}", signal == SIGINT ? "SIGINT (Ctrl-C)" : "SIGTERM");
+}
 
 Membership::Membership(MembershipOptions options, std::vector<std::string> peers, Time now)
     : options_(std::move(options)), started_(now), reported_(now), ticked_(now) {

@@ -31,6 +31,9 @@ struct StopNotice {
   bool operator==(const StopNotice&) const = default;
 };
 
+// "was stopped by SIGINT (Ctrl-C)"
+std::string stop_reason(int signal);
+
 namespace event {
 struct PeerCame {
   int peer;

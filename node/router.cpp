@@ -19,7 +19,7 @@ constexpr int kHandshakeMs = 3000;
   if (error == EADDRINUSE) {
     const auto owner = port_owner(address.port);
     reason = fmt::format(
-        "port {} is taken{}: end that program, or give {} another port in node_configs.json and run "
+        "port {} is in use{}: end that program, or give {} another port in node_configs.json and run "
         "clusterize again",
         address.port, owner ? " by " + *owner : "", node);
   } else if (error == EADDRNOTAVAIL || error == ENODEV) {

@@ -1,0 +1,45 @@
+// launch: all providers of a plan on this machine.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "clusterize/plan/cluster_plan.hpp"
+#include "models/base/program.hpp"
+#include "node/launcher.hpp"
+#include "node/node.hpp"
+
+namespace rookery {
+namespace {
+
+int launch(const ProgramArguments& arguments) {
+  LauncherOptions options;
+  options.provider = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "provider";
+  options.node_data = arguments["node-data"].as<std::string>();
+  options.output = arguments["output"].as<std::string>();
+  options.live = ::isatty(STDOUT_FILENO) != 0;
+  const std::vector<NodeMetadata> nodes = read_all_metadata(options.node_data);
+  check_runnable(nodes.front());
+  catch_stop_signals();
+  Launcher launcher(options, nodes);
+  return launcher.run();
+}
+
+}  // namespace
+}  // namespace rookery
+
+int main(int argc, char** argv) {
+  using namespace rookery;
+  const ProgramInfo info{
+      .name = "launch",
+      .summary =
+          "starts the provider of every node of the plan on this machine, shows their progress together, and "
+          "ends with the worst of their exit codes. Ctrl-C ends them all.",
+      .example = "  clusterize\n  launch\n"};
+  namespace po = boost::program_options;
+  ProgramOptions options("launch");
+  options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
+                        "folder that clusterize wrote")(
+      "output", po::value<std::string>()->default_value("."), "folder for losses.txt and val_accuracies.txt");
+  return run_program(info, options, argc, argv, launch);
+}

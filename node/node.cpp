@@ -1,0 +1,249 @@
+#include "node/node.hpp"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "models/base/error.hpp"
+#include "models/base/program.hpp"
+#include "node/membership.hpp"
+#include "node/packets.hpp"
+#include "node/stream.hpp"
+#include "node/zmq_link.hpp"
+#include "trainer/memory_link.hpp"
+
+namespace rookery {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t kLeastBudget = 1U << 20;
+
+// What one micro-batch moves between this stage and one other, each way.
+struct Traffic {
+  std::uint64_t sent = 0, received = 0, largest = 0;
+};
+
+std::map<int, Traffic> traffic_by_stage(const Stage& stage, std::int64_t micro_batch) {
+  const std::vector<TensorType> types = stage.graph.types(micro_batch);
+  std::map<int, Traffic> traffic;
+  const auto add = [&](int peer, const std::string& value, std::uint64_t Traffic::*way) {
+    if (peer == kNoStage) return;
+    const std::uint64_t bytes = types[static_cast<std::size_t>(stage.graph.at(value))].bytes();
+    traffic[peer].*way += message_cost(bytes, kMaxChunkBytes);
+    traffic[peer].largest = std::max(traffic[peer].largest, bytes);
+  };
+  for (const StageInput& input : stage.inputs) {
+    add(input.from, input.value, &Traffic::received);
+    add(input.gradient_from, input.value, &Traffic::received);
+    add(input.gradient_to, input.value, &Traffic::sent);
+  }
+  for (const StageOutput& output : stage.outputs) {
+    for (const int peer : output.to) add(peer, output.value, &Traffic::sent);
+    add(output.gradient_from, output.value, &Traffic::received);
+  }
+  return traffic;
+}
+
+// Two micro-batches may be under way each way, as the planner counts them: one is used while the next
+// arrives. Every stage uses a peer's tensors in the order of micro-batches in which that peer sends
+// them, so one micro-batch would do to never block for ever.
+void set_budgets(ZmqLinkOptions& options, const Stage& stage, const NodeMetadata& metadata) {
+  const std::int64_t micro_batch = micro_batch_sizes(metadata.settings, metadata.settings.batch_size).front();
+  options.send_budget = options.receive_budget = kLeastBudget;
+  options.max_message_bytes = 0;
+  for (const auto& [peer, traffic] : traffic_by_stage(stage, micro_batch)) {
+    options.send_budget = std::max(options.send_budget, 2 * traffic.sent);
+    options.receive_budget = std::max(options.receive_budget, 2 * traffic.received);
+    options.max_message_bytes = std::max(options.max_message_bytes, traffic.largest);
+  }
+}
+
+ZmqLinkOptions link_options(const NodeOptions& options, const NodeMetadata& metadata) {
+  ZmqLinkOptions link;
+  link.node = metadata.node;
+  link.stage = metadata.stage;
+  link.address = metadata.address;
+  link.plan_id = metadata.plan_id;
+  link.wait_for_peers = options.wait_for_peers;
+  link.peer_timeout = milliseconds(static_cast<std::int64_t>(metadata.settings.peer_timeout_seconds * 1000));
+  link.heartbeat = std::min(link.heartbeat, link.peer_timeout / 4);
+  link.reconnect_grace = std::min(link.reconnect_grace, link.peer_timeout);
+  link.on_waiting = options.on_waiting;
+  return link;
+}
+
+void check_sizes(const Dataset& dataset, const NodeMetadata& metadata) {
+  const Split split = split_dataset(dataset.size(), metadata.settings);
+  const auto train = static_cast<std::int64_t>(split.train.size());
+  const auto validation = static_cast<std::int64_t>(split.validation.size());
+  if (train == metadata.data.train_samples && validation == metadata.data.validation_samples) return;
+  throw ConfigError(
+      fmt::format("data set {} has {} samples to train and {} to validate with, the plan was made for {} "
+                  "and {}: run clusterize again",
+                  metadata.settings.data, train, validation, metadata.data.train_samples,
+                  metadata.data.validation_samples));
+}
+
+std::int64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    std::istringstream fields(line);
+    std::string key;
+    std::int64_t kilobytes = 0;
+    if (fields >> key >> kilobytes && key == "VmHWM:") return kilobytes * 1024;
+  }
+  return 0;
+}
+
+std::int64_t training_micro_batches(const TrainingSettings& settings, const DataSizes& data) {
+  std::int64_t count = 0;
+  for (std::int64_t first = 0; first < data.train_samples; first += settings.batch_size) {
+    count +=
+        std::ssize(micro_batch_sizes(settings, std::min(settings.batch_size, data.train_samples - first)));
+  }
+  return count * settings.epochs;
+}
+
+}  // namespace
+
+void check_runnable(const NodeMetadata& metadata) {
+  if (metadata.clusters == 1) return;
+  throw ConfigError(
+      fmt::format("this plan has {} clusters; averaging between clusters is not available in this "
+                  "version: plan a single cluster, with fewer nodes in node_configs.json or with "
+                  "clusterize --min-nodes N, N the number of all nodes",
+                  metadata.clusters));
+}
+
+struct Node::Impl {
+  explicit Impl(NodeOptions given)
+      : options(std::move(given)), metadata(read_metadata(options.node_data, options.name)) {
+    check_runnable(metadata);
+    ::omp_set_num_threads(options.threads);
+    LoadedStage loaded = read_stage(stage_folder(options.node_data, metadata), metadata);
+    listen(loaded.stage);
+    throw_if_stopped();
+    if (loaded.stage.is_root()) {
+      dataset = open_dataset(metadata.settings.data, options.node_data);
+      check_sizes(*dataset, metadata);
+    }
+    throw_if_stopped();
+    executable.emplace(
+        loaded.stage,
+        compile_options(metadata.settings, metadata.data, metadata.stage, metadata.stages, metadata.kernels),
+        loaded.state);
+  }
+
+  // A cluster of one has nobody to talk to: no sockets.
+  void listen(const Stage& stage) {
+    if (metadata.stages == 1) {
+      link = std::move(make_memory_links(1, milliseconds(0)).front());
+      return;
+    }
+    ZmqLinkOptions made = link_options(options, metadata);
+    set_budgets(made, stage, metadata);
+    catch_stop_signals();
+    made.stop_descriptor = stop_descriptor();
+    auto network_link = std::make_unique<ZmqLink>(made);
+    network = network_link.get();
+    link = std::move(network_link);
+  }
+
+  void join() {
+    if (network == nullptr) return;
+    std::vector<ZmqPeer> peers;
+    for (const PeerInfo& member : metadata.members) {
+      if (member.stage != metadata.stage) peers.push_back({member.stage, member.node, member.address});
+    }
+    network->join(peers);
+  }
+
+  void tell(Progress progress) {
+    if (progress.loss) status.loss = *progress.loss;
+    if (progress.accuracy) status.accuracy = progress.accuracy;
+    if (network != nullptr) {
+      if (executable->stage().is_leaf()) {
+        status.epoch = progress.epoch;
+        status.step = progress.step;
+        network->tell_status(status);
+      } else if (const auto heard = network->heard_status()) {
+        status = *heard;
+        progress.loss = heard->loss;
+      }
+    }
+    progress.accuracy = status.accuracy;
+    if (options.on_progress) options.on_progress(progress);
+  }
+
+  NodeReport train() {
+    Trainer trainer(*executable, *link, dataset.get(),
+                    {.settings = metadata.settings,
+                     .data = metadata.data,
+                     .output = options.output,
+                     .on_progress = [this](const Progress& progress) { tell(progress); }});
+    const auto begin = Clock::now();
+    trainer.run();
+    NodeReport report;
+    report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    report.steps = trainer.steps_done();
+    const WorkTimes& times = trainer.times();
+    const auto per = [](double seconds, std::int64_t count) {
+      return count == 0 ? 0 : 1e3 * seconds / static_cast<double>(count);
+    };
+    report.forward_ms = per(times.forward, times.micro_batches);
+    report.backward_ms = per(times.backward, training_micro_batches(metadata.settings, metadata.data));
+    report.waiting = times.waiting;
+    if (metadata.settings.save) {
+      write_trained(options.node_data, metadata, executable->state(), trainer.steps_done(),
+                    fmt::format("{:016x}", trainer.sample_digest()));
+    }
+    return report;
+  }
+
+  NodeOptions options;
+  NodeMetadata metadata;
+  std::unique_ptr<Link> link;
+  ZmqLink* network = nullptr;  // the same link, where there is a network
+  std::unique_ptr<Dataset> dataset;
+  std::optional<Executable> executable;
+  RunStatus status;  // the newest known
+};
+
+Node::Node(NodeOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Node::~Node() = default;
+
+const NodeMetadata& Node::metadata() const {
+  return impl_->metadata;
+}
+
+const MemoryUse& Node::memory() const {
+  return impl_->executable->memory();
+}
+
+NodeReport Node::run() {
+  const auto stop = [&](const std::string& reason) {
+    if (impl_->network != nullptr) impl_->network->stop(reason);
+  };
+  try {
+    impl_->join();
+    NodeReport report = impl_->train();
+    if (impl_->network != nullptr) impl_->network->leave();
+    report.peak_bytes = peak_memory();
+    return report;
+  } catch (const Interrupted& interrupted) {
+    stop(stop_reason(interrupted.signal()));
+    throw;
+  } catch (const std::exception& error) {
+    stop(fmt::format("failed: {}", error.what()));
+    throw;
+  }
+}
+
+}  // namespace rookery

@@ -1,0 +1,62 @@
+// A provider's whole life: its metadata, its stage, its links on the network, and the Trainer it runs.
+// A program of one's own is a few lines around it (provider_main.cpp).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "clusterize/plan/cluster_plan.hpp"
+#include "trainer/trainer.hpp"
+
+namespace rookery {
+
+struct NodeOptions {
+  std::string name;  // "node_0"
+  std::filesystem::path node_data = "node_data";
+  std::filesystem::path output = ".";  // of the logs
+  std::chrono::milliseconds wait_for_peers{300'000};
+  int threads = 1;  // for the arithmetic of the thread that calls run()
+  // Both may be empty. Progress holds loss and accuracy on every node: the last stage tells them to all.
+  std::function<void(const Progress&)> on_progress;         // called by run()'s thread
+  std::function<void(const std::string& text)> on_waiting;  // "waiting for node_1 (…)"; any thread
+};
+
+// What was measured, beside what clusterize predicted (NodeMetadata::prediction).
+struct NodeReport {
+  std::int64_t steps = 0;
+  double seconds = 0;           // training and validation
+  double waiting = 0;           // of these, in receive()
+  double forward_ms = 0;        // per micro-batch
+  double backward_ms = 0;       // per micro-batch
+  std::int64_t peak_bytes = 0;  // of the whole process (VmHWM)
+};
+
+// ConfigError for a plan that cannot be run: one with several clusters.
+void check_runnable(const NodeMetadata& metadata);
+
+// One thread.
+class Node {
+ public:
+  // Reads the metadata, listens at the node's address, reads the data set (stage 0) and compiles the
+  // stage. ConfigError, DataError, TransportError.
+  explicit Node(NodeOptions options);
+  ~Node();
+
+  const NodeMetadata& metadata() const;
+  // Memory of the stage as compiled, by what it is for.
+  const MemoryUse& memory() const;
+
+  // Waits for the peers, trains, writes the trained submodel, and ends together with the others. When
+  // anything fails here, the others are told why.
+  NodeReport run();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace rookery

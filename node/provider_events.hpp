@@ -1,0 +1,38 @@
+// What a provider tells whoever watches it: lines for people, and for programs one JSON object a line
+// (`provider --json`), which `launch` reads.
+//
+//   {"event": "waiting",  "node": …, "role": …, "text": …}
+//   {"event": "progress", "node": …, "role": …, "epoch": 1.., "epochs": …, "step": …, "steps": …,
+//    "samples_per_second": …, "seconds_left": …, "loss": …, "accuracy": …}      loss, accuracy: once known
+//   {"event": "done",     "node": …, "role": …, "text": …}                      text: the report
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "node/node.hpp"
+
+namespace rookery {
+
+struct ProviderEvent {
+  enum class Kind : std::uint8_t { kWaiting, kProgress, kDone };
+  Kind kind = Kind::kWaiting;
+  std::string node;
+  std::string role;
+  std::string text;
+  Progress progress;
+};
+
+// One line without its end.
+std::string to_json_line(const ProviderEvent& event);
+// Nothing when the line is not an event.
+std::optional<ProviderEvent> parse_json_line(const std::string& line);
+
+// "node_1 stem  epoch 12/100  step 204/1700  loss 0.01234  accuracy 97.50%  21000 samples/s  ETA 3 s",
+// or what it waits for.
+std::string to_line(const ProviderEvent& event);
+
+// Measured beside predicted, a few lines.
+std::string report_text(const Node& node, const NodeReport& report);
+
+}  // namespace rookery
