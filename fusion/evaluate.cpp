@@ -1,0 +1,161 @@
+#include "fusion/evaluate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "models/base/error.hpp"
+#include "models/graph/loss.hpp"
+#include "models/graph/stage.hpp"
+#include "models/runtime/executable.hpp"
+#include "models/zoo/zoo.hpp"
+#include "trainer/memory_link.hpp"
+#include "trainer/stage_worker.hpp"
+
+namespace rookery {
+namespace {
+
+template <typename Number>
+Number number_from(const std::string& text, const std::string& key) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw DataError(fmt::format("its metadata has the {} '{}', which is no number", key, text));
+  }
+  return number;
+}
+
+// Where the settings of an evaluation come from: what was asked for, else the state's own record,
+// else train.json.
+class Sources {
+ public:
+  Sources(const EvaluationRequest& request, const Metadata& metadata)
+      : metadata_(metadata), train_json_(request.node_data / "train.json") {
+    if (std::filesystem::exists(train_json_)) from_file_ = read_settings(train_json_);
+  }
+
+  template <typename T>
+  T choose(const std::optional<T>& asked, const std::string& key, T TrainingSettings::*member) const {
+    if (asked) return *asked;
+    if (const auto found = metadata_.find(key); found != metadata_.end()) {
+      if constexpr (std::is_same_v<T, std::string>) {
+        return found->second;
+      } else {
+        return number_from<T>(found->second, key);
+      }
+    }
+    if (from_file_) return (*from_file_).*member;
+    throw ConfigError(
+        fmt::format("its metadata does not say the {}, and there is no {}", key, train_json_.string()));
+  }
+
+ private:
+  const Metadata& metadata_;  // outlives the Sources: both live in evaluate()
+  std::filesystem::path train_json_;
+  std::optional<TrainingSettings> from_file_;
+};
+
+TrainingSettings settings_of(const EvaluationRequest& request, const Metadata& metadata) {
+  const Sources sources(request, metadata);
+  TrainingSettings settings;
+  settings.model = sources.choose(request.model, "model", &TrainingSettings::model);
+  settings.data = sources.choose(request.data, "data", &TrainingSettings::data);
+  settings.seed = sources.choose(request.seed, "seed", &TrainingSettings::seed);
+  settings.loss = sources.choose<std::string>({}, "loss", &TrainingSettings::loss);
+  settings.split = sources.choose<std::string>({}, "split", &TrainingSettings::split);
+  settings.train_fraction = sources.choose<double>({}, "train_fraction", &TrainingSettings::train_fraction);
+  settings_from_json(to_json(settings), "settings");  // ranges and known names
+  return settings;
+}
+
+std::vector<std::int64_t> ids_of(const Dataset& dataset, const TrainingSettings& settings, Subset subset) {
+  if (subset == Subset::kAll) {
+    std::vector<std::int64_t> ids(static_cast<std::size_t>(dataset.size()));
+    std::iota(ids.begin(), ids.end(), 0);
+    return ids;
+  }
+  Split split = split_dataset(dataset.size(), settings);
+  return subset == Subset::kTrain ? std::move(split.train) : std::move(split.validation);
+}
+
+void check_fit(const Graph& model, const Dataset& dataset, std::span<const std::int64_t> ids) {
+  if (model.inputs().size() != 1 || model.outputs().size() != 1) {
+    throw ConfigError(fmt::format("a model of {} inputs and {} outputs; evaluation needs one of each",
+                                  model.inputs().size(), model.outputs().size()));
+  }
+  const std::vector<TensorType> types = model.types(1);
+  const std::int64_t takes = types[static_cast<std::size_t>(model.inputs()[0])].shape.elements();
+  const std::int64_t gives = types[static_cast<std::size_t>(model.outputs()[0])].shape.elements();
+  if (takes != dataset.sample_elements() || gives < dataset.classes()) {
+    throw ConfigError(
+        fmt::format("the model takes {} values and tells {} classes apart, a sample of the data has {} "
+                    "values and one of {} classes",
+                    takes, gives, dataset.sample_elements(), dataset.classes()));
+  }
+  if (ids.empty()) throw ConfigError("there are no samples in this part of the data");
+}
+
+}  // namespace
+
+Subset subset_named(const std::string& name) {
+  if (name == "validation") return Subset::kValidation;
+  if (name == "train") return Subset::kTrain;
+  if (name == "all") return Subset::kAll;
+  throw UsageError(fmt::format("split '{}' is unknown; there are: validation, train, all", name));
+}
+
+Evaluation evaluate(Graph model, const std::string& loss, const StateDict& state, const Dataset& dataset,
+                    std::span<const std::int64_t> ids, std::int64_t batch) {
+  check_fit(model, dataset, ids);
+  check_state(model, state);
+  batch = std::min(batch, std::ssize(ids));
+  add_loss(model, loss);
+  const std::vector<Stage> whole = cut(model, std::vector<OpId>{0});
+  CompileOptions options{.inference_sizes = {batch}, .kernels = choose_kernels(model, batch)};
+  if (const std::int64_t rest = std::ssize(ids) % batch; rest != 0) options.inference_sizes.push_back(rest);
+  Executable executable(whole[0], options, state);
+
+  std::span<const std::int64_t> at_hand;
+  const auto fill = [&](const MicroBatch&, const std::string& value, TensorView into) {
+    if (value == kSampleIds) {
+      std::ranges::copy(at_hand, into.as<std::int64_t>().begin());
+    } else if (value == kLabels) {
+      dataset.gather(at_hand, {}, into.as<std::int64_t>());
+    } else {
+      dataset.gather(at_hand, into.as<float>(), {});
+    }
+  };
+  const auto links = make_memory_links(1, std::chrono::seconds(1));
+  StageWorker worker(executable, *links[0], "1f1b", fill);
+  Evaluation result{.loss_name = loss, .samples = std::ssize(ids)};
+  std::int64_t number = 0;
+  for (std::size_t first = 0; first < ids.size(); first += at_hand.size()) {
+    at_hand = ids.subspan(first, std::min(ids.size() - first, static_cast<std::size_t>(batch)));
+    const std::int64_t size = std::ssize(at_hand);
+    const BatchResult part = worker.validate(number++, std::span(&size, 1));
+    result.loss += part.loss * static_cast<double>(size) / static_cast<double>(ids.size());
+    result.correct += part.correct;
+  }
+  return result;
+}
+
+Evaluation evaluate(const EvaluationRequest& request) {
+  if (request.batch < 1) throw UsageError(fmt::format("a batch of {} samples", request.batch));
+  const SafetensorsFile file = read_safetensors(request.state);
+  return with_context(request.state.string(), [&] {
+    const TrainingSettings settings = settings_of(request, file.metadata);
+    const auto dataset = open_dataset(settings.data, request.node_data);
+    const std::vector<std::int64_t> ids = ids_of(*dataset, settings, request.subset);
+    Evaluation result =
+        evaluate(zoo_model(settings.model), settings.loss, file.tensors, *dataset, ids, request.batch);
+    result.model = settings.model;
+    result.data = settings.data;
+    return result;
+  });
+}
+
+}  // namespace rookery

@@ -1,0 +1,52 @@
+// How good a trained state dict is on a data set.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "models/graph/initialize.hpp"
+#include "models/io/safetensors.hpp"
+#include "trainer/data/dataset.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+enum class Subset : std::uint8_t { kValidation, kTrain, kAll };
+
+// "validation", "train", "all"; UsageError for another name.
+Subset subset_named(const std::string& name);
+
+struct EvaluationRequest {
+  std::filesystem::path state;  // a safetensors file of all the model's parameters and buffers
+  // What is not given is taken from the metadata of the state, else from node_data/train.json.
+  std::optional<std::string> model;
+  std::optional<std::string> data;
+  std::optional<std::uint64_t> seed;
+  Subset subset = Subset::kValidation;
+  std::int64_t batch = 256;
+  std::filesystem::path node_data = "./node_data";
+};
+
+struct Evaluation {
+  std::string model;
+  std::string data;
+  std::string loss_name;
+  double loss = 0;           // mean over the samples
+  std::int64_t correct = 0;  // samples whose largest output is their label
+  std::int64_t samples = 0;
+
+  double accuracy() const { return 100.0 * static_cast<double>(correct) / static_cast<double>(samples); }
+};
+
+// Runs the model forward, dropout off and running statistics fixed. ConfigError or DataError when
+// model, state and data do not fit each other or are not named anywhere.
+Evaluation evaluate(const EvaluationRequest& request);
+
+// The same for what is in memory already: `loss` over the samples `ids`, `batch` at a time.
+Evaluation evaluate(Graph model, const std::string& loss, const StateDict& state, const Dataset& dataset,
+                    std::span<const std::int64_t> ids, std::int64_t batch);
+
+}  // namespace rookery

@@ -1,0 +1,194 @@
+#include "fusion/merge.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
+#include <optional>
+#include <set>
+
+#include "clusterize/plan/cluster_plan.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+#include "models/io/pytorch.hpp"
+#include "models/zoo/zoo.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr const char* kTrainedFormat = "rookery.trained";
+constexpr const char* kTrainedVersion = "1";
+
+std::vector<std::string> state_order(const Graph& graph) {
+  std::vector<std::string> order;
+  for (const Value& value : graph.values()) {
+    if (value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer) order.push_back(value.name);
+  }
+  return order;
+}
+
+std::vector<NodeMetadata> members_of(const std::filesystem::path& node_data, int cluster) {
+  std::vector<NodeMetadata> members;
+  std::set<int> clusters;
+  for (NodeMetadata& node : read_all_metadata(node_data)) {
+    clusters.insert(node.cluster);
+    if (node.cluster == cluster) members.push_back(std::move(node));
+  }
+  if (members.empty()) {
+    throw ConfigError(fmt::format("{}: the plan has no cluster {}; there are: {}",
+                                  (node_data / "nodes").string(), cluster, fmt::join(clusters, ", ")));
+  }
+  return members;
+}
+
+// Collects the submodels of a cluster and what is wrong with them.
+class Fusion {
+ public:
+  Fusion(const std::filesystem::path& node_data, const Graph& model) : node_data_(node_data), model_(model) {}
+
+  void add(const NodeMetadata& node) {
+    const std::filesystem::path path = trained_path(node_data_, node);
+    if (!std::filesystem::exists(path)) {
+      problem("{} has no trained submodel ({} is not there: did its provider end, and with \"save\": true?)",
+              node.node, path.string());
+      complete_ = false;
+      return;
+    }
+    try {
+      SafetensorsFile file = read_safetensors(path);
+      with_context(path.string(), [&] { check_origin(node, file.metadata); });
+      add_tensors(node, std::move(file.tensors));
+    } catch (const DataError& error) {
+      problem("{}: {}", node.node, error.what());
+      complete_ = false;
+    }
+  }
+
+  // The metadata of the run, once all submodels are there; DataError when anything was wrong.
+  Metadata finish(int cluster) {
+    check_ages();
+    check_digests();
+    if (complete_) check_tensors();
+    if (!problems_.empty()) {
+      throw DataError(fmt::format("cluster {} cannot be fused: {}", cluster, fmt::join(problems_, "; ")));
+    }
+    return std::move(run_);
+  }
+
+  StateDict take_state() { return std::move(state_); }
+
+ private:
+  template <typename... Parts>
+  void problem(fmt::format_string<Parts...> format, Parts&&... parts) {
+    problems_.push_back(fmt::format(format, std::forward<Parts>(parts)...));
+  }
+
+  static std::string entry(const Metadata& metadata, const std::string& key) {
+    const auto found = metadata.find(key);
+    if (found == metadata.end()) throw DataError(fmt::format("its metadata has no '{}'", key));
+    return found->second;
+  }
+
+  void check_origin(const NodeMetadata& node, const Metadata& metadata) {
+    if (entry(metadata, "format") != kTrainedFormat) throw DataError("this is not a trained submodel");
+    if (entry(metadata, "version") != kTrainedVersion) {
+      throw DataError(fmt::format("format version {}, this program knows {}: use a newer Rookery",
+                                  entry(metadata, "version"), kTrainedVersion));
+    }
+    if (entry(metadata, "plan_id") != node.plan_id) {
+      throw DataError(
+          fmt::format("it belongs to plan {}, the plan now is {}: train again, or bring back the plan",
+                      entry(metadata, "plan_id"), node.plan_id));
+    }
+    for (const auto& [key, expected] :
+         {std::pair("node", node.node), std::pair("stage", std::to_string(node.stage)),
+          std::pair("cluster", std::to_string(node.cluster))}) {
+      if (entry(metadata, key) != expected) {
+        throw DataError(fmt::format("it was written by {} {}, not {}", key, entry(metadata, key), expected));
+      }
+    }
+    run_ = {};
+    for (const char* key :
+         {"model", "data", "seed", "train_fraction", "split", "loss", "plan_id", "cluster", "step"}) {
+      run_[key] = entry(metadata, key);
+    }
+    const std::string& step = run_["step"];
+    if (step.empty() || step.size() > 18 || step.find_first_not_of("0123456789") != std::string::npos) {
+      throw DataError(fmt::format("its metadata has the step '{}', which is no number", step));
+    }
+    ages_[step].push_back(node.node);
+    if (const auto found = metadata.find("sample_digest"); found != metadata.end()) {
+      digests_[found->second].push_back(node.node);
+    }
+  }
+
+  void add_tensors(const NodeMetadata& node, StateDict tensors) {
+    for (auto& [name, tensor] : tensors) {
+      const auto [owner, is_new] = owners_.emplace(name, node.node);
+      if (is_new) {
+        state_.emplace(name, std::move(tensor));
+      } else {
+        problem("'{}' is in the submodels of both {} and {}", name, owner->second, node.node);
+      }
+    }
+  }
+
+  void check_ages() {
+    if (ages_.size() < 2) return;
+    std::vector<std::string> ages;
+    for (const auto& [step, nodes] : ages_)
+      ages.push_back(fmt::format("{} at step {}", fmt::join(nodes, ", "), step));
+    problem("the submodels are of different ages: {}", fmt::join(ages, ", "));
+  }
+
+  void check_digests() {
+    if (digests_.size() < 2) return;
+    std::vector<std::string> digests;
+    for (const auto& [digest, nodes] : digests_) {
+      digests.push_back(fmt::format("{} on {}", fmt::join(nodes, ", "), digest));
+    }
+    problem("the submodels were trained on different samples: {}", fmt::join(digests, ", "));
+  }
+
+  void check_tensors() {
+    try {
+      check_state(model_, state_);
+    } catch (const DataError& error) {
+      problems_.emplace_back(error.what());
+    }
+  }
+
+  std::filesystem::path node_data_;
+  const Graph& model_;  // outlives the Fusion: both live in fuse_cluster()
+  bool complete_ = true;
+  std::vector<std::string> problems_;
+  StateDict state_;
+  Metadata run_;
+  std::map<std::string, std::string> owners_;                // tensor -> node
+  std::map<std::string, std::vector<std::string>> ages_;     // step -> nodes
+  std::map<std::string, std::vector<std::string>> digests_;  // sample digest -> nodes
+};
+
+}  // namespace
+
+FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
+  const std::vector<NodeMetadata> members = members_of(node_data, cluster);
+  const Graph model = zoo_model(members.front().settings.model);
+  Fusion fusion(node_data, model);
+  for (const NodeMetadata& node : members) fusion.add(node);
+  FusedModel fused{.order = state_order(model), .metadata = fusion.finish(cluster)};
+  fused.state = fusion.take_state();
+  fused.metadata["format"] = "rookery.state_dict";
+  fused.metadata["version"] = "1";
+  return fused;
+}
+
+FusedFiles write_fused(const FusedModel& model, const std::filesystem::path& folder) {
+  make_directories(folder);
+  FusedFiles files{folder / "trained_state_dict.safetensors", folder / "trained_state_dict.pt"};
+  write_safetensors(files.safetensors, model.state, model.metadata);
+  write_pytorch(files.pytorch, model.state, model.order);
+  return files;
+}
+
+}  // namespace rookery

@@ -1,0 +1,37 @@
+// Puts the trained submodels of one cluster together again.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/graph/initialize.hpp"
+#include "models/io/safetensors.hpp"
+
+namespace rookery {
+
+struct FusedModel {
+  StateDict state;
+  std::vector<std::string> order;  // of its tensors: as the module of the same layers lists them
+  // model, data, seed, train_fraction, split, loss, step, plan_id, cluster, as text; format
+  // ("rookery.state_dict") and version.
+  Metadata metadata;
+};
+
+// Reads the submodel of every node of the cluster, and checks that together they are the model of
+// the plan in `node_data`, whole and at one step. ConfigError when there is no such plan or
+// cluster; else DataError listing everything that is wrong, by node and tensor: submodels that are
+// missing, broken, of another plan, or of different age; tensors that are missing, there twice, or
+// of another type than the model's.
+FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster);
+
+struct FusedFiles {
+  std::filesystem::path safetensors;
+  std::filesystem::path pytorch;
+};
+
+// Writes trained_state_dict.safetensors and trained_state_dict.pt into `folder`, which is made when
+// it is not there.
+FusedFiles write_fused(const FusedModel& model, const std::filesystem::path& folder);
+
+}  // namespace rookery

@@ -1,0 +1,189 @@
+#include "fusion/evaluate.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "models/base/error.hpp"
+#include "models/graph/builder.hpp"
+#include "tests/fusion/trained_cluster.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+// Sample i holds the values i, 10 i; its label is i % 2.
+class TwoValues : public Dataset {
+ public:
+  std::int64_t size() const override { return 7; }
+  std::int64_t sample_elements() const override { return 2; }
+  std::int64_t classes() const override { return 2; }
+  void gather(std::span<const std::int64_t> ids, std::span<float> samples,
+              std::span<std::int64_t> labels) const override {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (!samples.empty()) {
+        samples[2 * i] = static_cast<float>(ids[i]);
+        samples[2 * i + 1] = 10.0F * static_cast<float>(ids[i]);
+      }
+      if (!labels.empty()) labels[i] = ids[i] % 2;
+    }
+  }
+};
+
+// y0 = x0, y1 = 3.
+Graph linear_model() {
+  GraphBuilder build;
+  const ValueId x = build.input("x", {2});
+  return build.finish(build.linear("dense", build.dropout("dropout", x, 0.5F), 2));
+}
+
+StateDict linear_state() {
+  StateDict state;
+  state.emplace("dense.weight", Tensor(DType::kF32, {2, 2}));
+  state.at("dense.weight").as<float>()[0] = 1;
+  state.emplace("dense.bias", Tensor(DType::kF32, {2}));
+  state.at("dense.bias").as<float>()[1] = 3;
+  return state;
+}
+
+TEST(EvaluateInMemory, MeanLossAndAccuracyForEveryBatchSize) {
+  const std::vector<std::int64_t> ids{0, 1, 2, 3, 4, 5, 6};
+  // Errors to the one-hot targets: even i: (i - 1)^2 + 9; odd i: i^2 + 4.
+  double loss = 0;
+  for (const std::int64_t i : ids)
+    loss += static_cast<double>(i % 2 == 0 ? (i - 1) * (i - 1) + 9 : i * i + 4);
+  loss /= 2 * 7;
+  for (const std::int64_t batch : {1, 2, 3, 7, 1000}) {
+    const Evaluation result = evaluate(linear_model(), "mse", linear_state(), TwoValues(), ids, batch);
+    EXPECT_NEAR(result.loss, loss, 1e-5) << batch;
+    // The first output is the larger one from 3 on, where both are equal.
+    EXPECT_EQ(result.correct, 3) << batch;
+    EXPECT_EQ(result.samples, 7);
+    EXPECT_DOUBLE_EQ(result.accuracy(), 300.0 / 7);
+  }
+}
+
+TEST(EvaluateInMemory, ModelAndDataMustFit) {
+  const std::vector<std::int64_t> ids{0, 1};
+  EXPECT_THROW(evaluate(cnn_net(), "mse", trained_cnn_net(), TwoValues(), ids, 2), ConfigError);
+  EXPECT_THROW(evaluate(linear_model(), "mse", linear_state(), TwoValues(), {}, 2), ConfigError);
+  EXPECT_THROW(evaluate(linear_model(), "huber", linear_state(), TwoValues(), ids, 2), ConfigError);
+  EXPECT_THROW(evaluate(linear_model(), "mse", {}, TwoValues(), ids, 2), DataError);
+}
+
+class Evaluate : public testing::Test {
+ protected:
+  Evaluate() {
+    const std::filesystem::path datasets = folder_.path() / "datasets";
+    make_directories(datasets);
+    std::filesystem::copy_file(std::filesystem::path(ROOKERY_SOURCE_DIR) / "node_data/datasets/digits.csv.gz",
+                               datasets / "digits.csv.gz");
+    write_safetensors(state_, trained_cnn_net(), metadata_);
+  }
+
+  EvaluationRequest request() const { return {.state = state_, .node_data = folder_.path()}; }
+  std::string error(const EvaluationRequest& request) {
+    try {
+      evaluate(request);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    ADD_FAILURE() << "no error";
+    return {};
+  }
+
+  ScratchFolder folder_;
+  std::filesystem::path state_ = folder_.path() / "state.safetensors";
+  Metadata metadata_{{"model", "cnn_net"},      {"data", "digits"},    {"seed", "42"},
+                     {"train_fraction", "0.6"}, {"split", "shuffled"}, {"loss", "mse"}};
+};
+
+TEST_F(Evaluate, Subsets) {
+  EvaluationRequest asked = request();
+  EXPECT_EQ(evaluate(asked).samples, 719);
+  asked.subset = subset_named("train");
+  const Evaluation train = evaluate(asked);
+  EXPECT_EQ(train.samples, 1078);
+  asked.subset = subset_named("all");
+  const Evaluation all = evaluate(asked);
+  EXPECT_EQ(all.samples, 1797);
+  const Evaluation validation = evaluate(request());
+  EXPECT_EQ(all.correct, train.correct + validation.correct);
+  EXPECT_NEAR(all.loss * 1797, train.loss * 1078 + validation.loss * 719, 1e-3);
+  EXPECT_THROW(subset_named("test"), UsageError);
+}
+
+TEST_F(Evaluate, AgreesWithTheTrainersValidation) {
+  TrainingSettings settings{.epochs = 3};
+  const auto dataset = open_dataset("digits", folder_.path());
+  const Graph model = cnn_net();
+  const std::vector<OpId> cuts = cut_positions(model);
+  PipelineResult trained = run_pipeline(cnn_net(), std::vector<OpId>{0, cuts[3]}, settings, *dataset);
+  write_safetensors(state_, trained.state, metadata_);
+  const Evaluation result = evaluate(request());
+  EXPECT_GT(result.accuracy(), 50);
+  EXPECT_NEAR(result.accuracy(), trained.accuracies.back(), 0.2);
+}
+
+TEST_F(Evaluate, WhatIsAskedForGoesBeforeTheFile) {
+  EvaluationRequest asked = request();
+  asked.data = "csv:datasets/digits.csv.gz";  // not scaled
+  EXPECT_NE(evaluate(asked).loss, evaluate(request()).loss);
+  asked = request();
+  asked.seed = 43;
+  EXPECT_NE(evaluate(asked).loss, evaluate(request()).loss);
+  asked = request();
+  asked.model = "mnist_mlp";
+  EXPECT_THAT(error(asked), HasSubstr("the model takes 784 values"));
+}
+
+TEST_F(Evaluate, TrainJsonFillsWhatTheFileDoesNotTell) {
+  const Evaluation expected = evaluate(request());
+  write_safetensors(state_, trained_cnn_net());
+  EXPECT_THAT(error(request()),
+              HasSubstr("state.safetensors: its metadata does not say the model, and there is no"));
+  write_file(folder_.path() / "train.json", R"({"model": "cnn_net", "data": "digits"})");
+  EXPECT_EQ(evaluate(request()).loss, expected.loss);
+}
+
+TEST_F(Evaluate, StatesThatDoNotFit) {
+  metadata_["seed"] = "forty-two";
+  write_safetensors(state_, trained_cnn_net(), metadata_);
+  EXPECT_THAT(error(request()), HasSubstr("the seed 'forty-two', which is no number"));
+  metadata_["seed"] = "42";
+  metadata_["split"] = "odd";
+  write_safetensors(state_, trained_cnn_net(), metadata_);
+  EXPECT_THAT(error(request()), HasSubstr("split"));
+  metadata_["split"] = "shuffled";
+  metadata_["train_fraction"] = "nan";
+  write_safetensors(state_, trained_cnn_net(), metadata_);
+  EXPECT_THAT(error(request()), HasSubstr("train_fraction"));
+  metadata_["train_fraction"] = "0.6";
+  StateDict state = trained_cnn_net();
+  state.erase("bn_2.running_var");
+  write_safetensors(state_, state, metadata_);
+  EXPECT_THAT(error(request()), HasSubstr("'bn_2.running_var' is missing"));
+  EvaluationRequest asked = request();
+  asked.state = "nowhere.safetensors";
+  EXPECT_THAT(error(asked), HasSubstr("nowhere.safetensors"));
+}
+
+TEST_F(Evaluate, Command) {
+  const std::string command = fmt::format("'{}/evaluate' --state '{}' --node-data '{}'", ROOKERY_BIN_DIR,
+                                          state_.string(), folder_.path().string());
+  const Evaluation expected = evaluate(request());
+  const CommandResult text = run_command(command);
+  EXPECT_EQ(text.exit_code, 0) << text.output;
+  EXPECT_THAT(text.output, HasSubstr(fmt::format("accuracy  {:.2f}%", expected.accuracy())));
+  EXPECT_THAT(run_command(command + " --json").output, HasSubstr(R"("samples":719)"));
+  EXPECT_EQ(run_command(command + " --split odd").exit_code, 2);
+  EXPECT_EQ(run_command(command + " --batch 0").exit_code, 2);
+  EXPECT_EQ(run_command(command + " --data csv:nowhere").exit_code, 1);
+  EXPECT_EQ(run_command(fmt::format("'{}/evaluate'", ROOKERY_BIN_DIR)).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,93 @@
+// A plan of three nodes with trained submodels, without a training.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "clusterize/plan/cluster_plan.hpp"
+#include "models/base/files.hpp"
+#include "models/base/rng.hpp"
+#include "models/graph/loss.hpp"
+#include "models/io/safetensors.hpp"
+#include "models/zoo/zoo.hpp"
+#include "tests/support/pipeline.hpp"
+
+namespace rookery {
+
+// cnn_net's state with running statistics as after some training.
+inline StateDict trained_cnn_net() {
+  StateDict state = initial_state(cnn_net(), 7);
+  for (auto& [name, tensor] : state) {
+    CounterRng rng(rng_key(1, name), 0);
+    if (name.ends_with("num_batches_tracked")) tensor.as<std::int64_t>()[0] = 170;
+    if (!name.starts_with("bn_") || tensor.type().dtype != DType::kF32) continue;
+    for (float& element : tensor.as<float>()) element = 0.5F + rng.next_float();
+  }
+  return state;
+}
+
+// Everything that model_fusion reads, in a folder of its own.
+class TrainedCluster {
+ public:
+  static constexpr std::int64_t kStep = 1700;
+
+  TrainedCluster() : state_(trained_cnn_net()) {
+    Graph graph = cnn_net();
+    add_loss(graph, "mse");
+    const std::vector<OpId> cuts = cut_positions(graph);
+    stages_ = cut(graph, std::vector<OpId>{0, cuts[5], cuts[12]});
+    for (const Stage& stage : stages_) {
+      nodes_.push_back({.node = fmt::format("node_{}", stage.index),
+                        .address = fmt::format("0.0.0.0:{}", 8080 + stage.index),
+                        .plan_id = "0123456789abcdef",
+                        .stage = stage.index,
+                        .stages = stage.count,
+                        .data = {1078, 719}});
+    }
+    for (NodeMetadata& node : nodes_) {
+      for (const NodeMetadata& member : nodes_) {
+        node.members.push_back({member.node, member.address, member.stage});
+      }
+    }
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      write_metadata(node_data(), nodes_[i]);
+      write_trained(node_data(), nodes_[i], state_of(i), kStep);
+    }
+  }
+
+  const std::filesystem::path& node_data() const { return folder_.path(); }
+  const NodeMetadata& node(std::size_t i) const { return nodes_[i]; }
+  const StateDict& state() const { return state_; }
+  std::filesystem::path submodel(std::size_t i) const { return trained_path(node_data(), nodes_[i]); }
+  StateDict state_of(std::size_t i) const {
+    StateDict state;
+    for (const auto& [name, tensor] : state_) {
+      if (stages_[i].graph.find(name)) state.emplace(name, tensor.clone());
+    }
+    return state;
+  }
+
+ private:
+  ScratchFolder folder_;
+  StateDict state_;
+  std::vector<Stage> stages_;
+  std::vector<NodeMetadata> nodes_;
+};
+
+// Runs a command; its standard output.
+struct CommandResult {
+  int exit_code = 0;
+  std::string output;
+};
+
+inline CommandResult run_command(const std::string& command) {
+  const ScratchFolder folder;
+  const std::filesystem::path output = folder.path() / "output";
+  const int status = std::system(fmt::format("{} > '{}' 2>&1", command, output.string()).c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(output, 1 << 20)};
+}
+
+}  // namespace rookery
