@@ -21,6 +21,7 @@ struct MessageKey {
   std::int64_t step = 0;
   std::int32_t micro_batch = 0;
   std::string edge;  // name of the value
+  // NOLINTNEXTLINE(modernize-use-nullptr): the check takes the generated comparison for a pointer's
   auto operator<=>(const MessageKey&) const = default;
 };
 

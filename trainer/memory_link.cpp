@@ -79,7 +79,8 @@ class Mailboxes {
   Mailbox& between(int from, int to) {
     ROOKERY_CHECK(from != to && std::min(from, to) >= 0 && std::max(from, to) < stages_,
                   "a message from {} to {} of {}", from, to, stages_);
-    return *boxes_[static_cast<std::size_t>(from * stages_ + to)];
+    return *boxes_[static_cast<std::size_t>(from) * static_cast<std::size_t>(stages_) +
+                   static_cast<std::size_t>(to)];
   }
 
  private:

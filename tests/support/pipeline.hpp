@@ -1,9 +1,7 @@
 // Whole training runs in one process: every stage a thread, joined by MemoryLink.
 #pragma once
 
-#include <unistd.h>
-
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -19,28 +17,11 @@
 #include "models/graph/loss.hpp"
 #include "models/graph/stage.hpp"
 #include "models/runtime/executable.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/trainer.hpp"
 
 namespace rookery {
-
-// A folder of its own, removed with the object.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    static std::atomic<int> made{0};
-    path_ = std::filesystem::temp_directory_path() /
-            ("rookery_" + std::to_string(::getpid()) + "_" + std::to_string(made++));
-    std::filesystem::create_directories(path_);
-  }
-  ~ScratchFolder() { std::filesystem::remove_all(path_); }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct PipelineResult {
   std::vector<double> losses;                 // one a step

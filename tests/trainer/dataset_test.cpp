@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "trainer/data/formats.hpp"
 
 namespace rookery {
@@ -49,9 +49,6 @@ constexpr std::uint32_t kLabelsMagic = 0x00000801;
 
 class DatasetTest : public testing::Test {
  protected:
-  DatasetTest() { std::filesystem::create_directories(folder_); }
-  ~DatasetTest() override { std::filesystem::remove_all(folder_); }
-
   void put(const std::string& name, const std::string& bytes) const { write_file(folder_ / name, bytes); }
   std::unique_ptr<Dataset> open(const std::string& name) const { return open_dataset(name, folder_); }
 
@@ -82,10 +79,8 @@ class DatasetTest : public testing::Test {
     return problem([&] { open("idx:."); });
   }
 
-  std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() /
-      (std::string("rookery_dataset_") + testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
-       std::to_string(::getpid()));
+  const ScratchFolder scratch_;
+  const std::filesystem::path folder_ = scratch_.path();
 };
 
 TEST_F(DatasetTest, Digits) {

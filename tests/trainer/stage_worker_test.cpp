@@ -50,7 +50,7 @@ class RecordingLink : public Link {
 
 class StageWorkerTest : public testing::Test {
  protected:
-  Executable compile(const Stage& stage, std::vector<std::int64_t> sizes, int slots = 1) const {
+  Executable compile(const Stage& stage, const std::vector<std::int64_t>& sizes, int slots = 1) const {
     const StateDict all = initial_state(graph_, 1);
     StateDict state;
     for (const ValueId id : stage.graph.parameters()) {

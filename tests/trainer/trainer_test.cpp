@@ -7,6 +7,7 @@
 #include <csignal>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/base/error.hpp"
@@ -46,9 +47,11 @@ class TrainerTest : public testing::Test {
         stage, compile_options(settings_, data_, 0, 1, choose_kernels(graph_, settings_.batch_size)),
         initial_state(graph_, settings_.seed));
     const auto links = make_memory_links(1, std::chrono::seconds(1));
-    Trainer trainer(
-        executable, *links[0], digits_.get(),
-        {.settings = settings_, .data = data_, .output = folder_.path(), .on_progress = on_progress});
+    Trainer trainer(executable, *links[0], digits_.get(),
+                    {.settings = settings_,
+                     .data = data_,
+                     .output = folder_.path(),
+                     .on_progress = std::move(on_progress)});
     trainer.run();
     steps_done_ = trainer.steps_done();
   }

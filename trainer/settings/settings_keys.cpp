@@ -32,9 +32,9 @@ auto writer(Field field) {
 }
 
 template <typename Field>
-SettingsKey integer_key(std::string name, std::int64_t least, std::int64_t most, Field field,
-                        std::string help) {
-  return {.name = std::move(name),
+SettingsKey integer_key(const std::string& name, std::int64_t least, std::int64_t most, Field field,
+                        const std::string& help) {
+  return {.name = name,
           .values = fmt::format("an integer from {} to {}", least, most),
           .schema = {{"type", "integer"}, {"minimum", least}, {"maximum", most}},
           .accepts =
@@ -46,7 +46,7 @@ SettingsKey integer_key(std::string name, std::int64_t least, std::int64_t most,
               },
           .read = reader(field),
           .write = writer(field),
-          .help = std::move(help)};
+          .help = help};
 }
 
 enum class Bound : bool { kIncluded, kExcluded };
@@ -73,21 +73,21 @@ struct Range {
 };
 
 template <typename Field>
-SettingsKey number_key(std::string name, Range range, Field field, std::string help) {
+SettingsKey number_key(const std::string& name, Range range, Field field, const std::string& help) {
   return {
-      .name = std::move(name),
+      .name = name,
       .values = range.text(),
       .schema = range.schema(),
       .accepts = [range](const Json& value) { return value.is_number() && range.holds(value.get<double>()); },
       .read = reader(field),
       .write = writer(field),
-      .help = std::move(help)};
+      .help = help};
 }
 
 template <typename Field>
-SettingsKey choice_key(std::string name, const std::vector<std::string>& choices, Field field,
-                       std::string help) {
-  return {.name = std::move(name),
+SettingsKey choice_key(const std::string& name, const std::vector<std::string>& choices, Field field,
+                       const std::string& help) {
+  return {.name = name,
           .values = fmt::format("one of \"{}\"", fmt::join(choices, "\", \"")),
           .schema = {{"type", "string"}, {"enum", choices}},
           .accepts =
@@ -96,18 +96,18 @@ SettingsKey choice_key(std::string name, const std::vector<std::string>& choices
               },
           .read = reader(field),
           .write = writer(field),
-          .help = std::move(help)};
+          .help = help};
 }
 
 template <typename Field>
-SettingsKey bool_key(std::string name, Field field, std::string help) {
-  return {.name = std::move(name),
+SettingsKey bool_key(const std::string& name, Field field, const std::string& help) {
+  return {.name = name,
           .values = "true or false",
           .schema = {{"type", "boolean"}},
           .accepts = [](const Json& value) { return value.is_boolean(); },
           .read = reader(field),
           .write = writer(field),
-          .help = std::move(help)};
+          .help = help};
 }
 
 template <typename Field>
