@@ -4,8 +4,8 @@ batch 64, one thread each, in alternation.
 
     bench/cnn_net_step.py [--build DIR] [--rounds N] [--steps N]
 
-First both train from the same weights on the same batches without dropout: their losses must agree
-to 1e-4. Then dropout is on, and in every round each of them trains some steps, one after the other;
+First both train without dropout on the weights and batches of tests/golden: their losses must agree to
+1e-4. Then dropout is on, and in every round each of them trains some steps, one after the other;
 a round's ratio is PyTorch's time by Rookery's. Exits with 1 when the two do not compute the same or
 the median ratio is below 8.
 """
@@ -16,8 +16,10 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
 
 import argparse
+import json
 import pathlib
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -27,20 +29,40 @@ import torch
 from torch import nn
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "golden"))
-from make_cnn_net_trace import CnnNet, read_digits, write_safetensors  # noqa: E402
+GOLDEN = ROOT / "tests" / "golden"
+sys.path.insert(0, str(GOLDEN))
+from make_cnn_net_trace import CnnNet, read_digits  # noqa: E402
 
-BATCH = 64
-BATCHES = 16
 BAR = 8.0
+STATE = GOLDEN / "cnn_net_initial.safetensors"
+DTYPES = {"F32": torch.float32, "I64": torch.int64}
+
+
+def read_state():
+    """The tensors of STATE."""
+    data = STATE.read_bytes()
+    (length,) = struct.unpack_from("<Q", data)
+    header, data = json.loads(data[8 : 8 + length]), bytearray(data[8 + length :])
+    return {
+        name: torch.frombuffer(data, dtype=DTYPES[at["dtype"]], offset=at["data_offsets"][0],
+                               count=torch.Size(at["shape"]).numel()).reshape(at["shape"])
+        for name, at in header.items() if name != "__metadata__"
+    }
+
+
+def read_batches():
+    """[(samples, labels)] of the golden trace."""
+    images, labels = read_digits()
+    trace = json.loads((GOLDEN / "cnn_net_trace.json").read_text())
+    return [(images[ids].contiguous(), labels[ids]) for ids in trace["batches"]]
 
 
 class Rookery:
     """The program cnn_net_step as a process that trains when told."""
 
-    def __init__(self, program, state, batches, dropout):
+    def __init__(self, program, batches, dropout):
         self.process = subprocess.Popen(
-            [program, state, batches] + ([] if dropout else ["no-dropout"]),
+            [program, STATE, batches] + ([] if dropout else ["no-dropout"]),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1,
         )
 
@@ -57,9 +79,9 @@ class Rookery:
 class PyTorch:
     """The same model and loop in eager PyTorch."""
 
-    def __init__(self, state, batches, dropout):
+    def __init__(self, batches, dropout):
         self.model = CnnNet(dropout=dropout)
-        self.model.load_state_dict(state)
+        self.model.load_state_dict(read_state())
         self.optimizer = torch.optim.Adam(self.model.parameters())
         self.batches = [(x, nn.functional.one_hot(y, 10).float()) for x, y in batches]
         self.step = 0
@@ -79,7 +101,7 @@ class PyTorch:
         return seconds, [float(loss) for loss in losses]
 
 
-def check_same(rookery, pytorch, steps=20, tolerance=1e-4):
+def check_same(rookery, pytorch, steps=100, tolerance=1e-4):
     ours, theirs = rookery.train(steps)[1], pytorch.train(steps)[1]
     worst = max(abs(a - b) / abs(b) for a, b in zip(ours, theirs))
     print(f"without dropout, {steps} steps: largest relative difference of a loss {worst:.1e} (bar {tolerance})")
@@ -117,20 +139,16 @@ def main():
         sys.exit(f"{program} is not there; run: scripts/test.sh")
 
     torch.set_num_threads(1)
-    torch.manual_seed(42)
-    images, labels = read_digits()
-    order = torch.randperm(len(images))[: BATCHES * BATCH].split(BATCH)
-    batches = [(images[ids].contiguous(), labels[ids]) for ids in order]
-    state = CnnNet().state_dict()
-    with tempfile.TemporaryDirectory() as folder:
-        weights, data = pathlib.Path(folder, "state.safetensors"), pathlib.Path(folder, "batches.bin")
-        write_safetensors(weights, state)
-        data.write_bytes(b"".join(x.numpy().tobytes() + y.numpy().tobytes() for x, y in batches))
-        print(f"PyTorch {torch.__version__}")
-        if not check_same(Rookery(program, weights, data, False), PyTorch(state, batches, False)):
+    batches = read_batches()
+    print(f"PyTorch {torch.__version__}")
+    with tempfile.NamedTemporaryFile() as data:
+        for samples, labels in batches:
+            data.write(samples.numpy().tobytes() + labels.numpy().tobytes())
+        data.flush()
+        if not check_same(Rookery(program, data.name, False), PyTorch(batches, False)):
             print("they do not compute the same: nothing is timed")
             return 1
-        pair = Rookery(program, weights, data, True), PyTorch(state, batches, True)
+        pair = Rookery(program, data.name, True), PyTorch(batches, True)
         return 0 if compare(*pair, arguments.rounds, arguments.steps) else 1
 
 

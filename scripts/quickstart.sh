@@ -58,18 +58,11 @@ step() {
   exit "$code"
 }
 
-# The inputs of node_data as this run uses them.
-prepare_inputs() {
-  mkdir -p "$out/node_data"
-  cp -r "$repo/node_data/datasets" "$out/node_data/"
-  cp "$repo/node_data/node_configs.json" "$repo/node_data/train.json" "$out/node_data/"
-  [[ -n $seed ]] || return 0
-  sed -i -E "s/(\"seed\"[[:space:]]*:[[:space:]]*)[0-9]+/\1$seed/" "$out/node_data/train.json"
-  grep -q "\"seed\"[[:space:]]*:[[:space:]]*$seed\b" "$out/node_data/train.json" ||
-    fail "node_data/train.json has no \"seed\" to set"
+# What decides the result of a run: its inputs and its seed.
+fingerprint() {
+  (cd "$out/node_data" && sha256sum node_configs.json train.json)
+  echo "seed ${seed:-of train.json}"
 }
-
-fingerprint() { (cd "$out/node_data" && sha256sum node_configs.json train.json); }
 
 "$repo/scripts/install_dependencies.sh"
 say "building into $repo/build"
@@ -81,7 +74,8 @@ fi
 build release clusterize provider launch model_fusion evaluate
 
 bin=$repo/build/bin
-prepare_inputs
+mkdir -p "$out/node_data"
+cp -r "$repo/node_data/"{datasets,node_configs.json,train.json} "$out/node_data/"
 cd "$out"
 if [[ $fresh == no && -f trained/trained_state_dict.pt && -f trained/run.sha256 ]] &&
   [[ $(cat trained/run.sha256) == "$(fingerprint)" ]]; then
@@ -89,7 +83,7 @@ if [[ $fresh == no && -f trained/trained_state_dict.pt && -f trained/run.sha256 
 else
   rm -f trained/run.sha256
   say "clusterize: forming clusters of the machines in node_configs.json"
-  step clusterize "$bin/clusterize"
+  step clusterize "$bin/clusterize" ${seed:+--seed "$seed"}
   say "launch: training on three providers"
   step launch "$bin/launch"
   say "model_fusion: joining the trained submodels"
