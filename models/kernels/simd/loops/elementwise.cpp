@@ -64,7 +64,7 @@ inline void drop(const Dropout& s, Words words, const float* x, float* y, std::u
   const Ints kept = words >= Words{} + s.threshold;
   const Floats scaled = load(x) * s.scale;
   store(y, kept ? scaled : Floats{});
-  store(mask, __builtin_convertvector(kept & 1, Bytes));
+  store_bytes(mask, kept & 1);
 }
 
 }  // namespace
@@ -117,7 +117,7 @@ void dropout(const Dropout& s, const float* x, float* y, std::uint8_t* mask) {
 void dropout_grad(Index n, float scale, const float* dy, const std::uint8_t* mask, float* dx) {
   Index i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    const Ints kept = __builtin_convertvector(load_as<Bytes>(mask + i), Ints) != 0;
+    const Ints kept = load_bytes(mask + i) != 0;
     const Floats scaled = load(dy + i) * scale;
     store(dx + i, kept ? scaled : Floats{});
   }

@@ -66,6 +66,23 @@ inline void store_part(float* to, Floats vector, Index count) {
 #endif
 }
 
+// kLanes bytes as numbers, and back.
+inline Ints load_bytes(const std::uint8_t* from) {
+#if defined(__AVX512F__)
+  return reinterpret_cast<Ints>(_mm512_cvtepu8_epi32(load_as<__m128i>(from)));
+#else
+  return __builtin_convertvector(load_as<Bytes>(from), Ints);
+#endif
+}
+
+inline void store_bytes(std::uint8_t* to, Ints values) {
+#if defined(__AVX512F__)
+  store(to, _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(values)));
+#else
+  store(to, __builtin_convertvector(values, Bytes));
+#endif
+}
+
 // Zeros behind the first `count` elements.
 inline Floats first_of(Floats vector, Index count) {
 #if defined(__AVX512F__)

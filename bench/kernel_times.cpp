@@ -1,0 +1,161 @@
+// Time of every kernel in a training step of cnn_net, one thread, each checked against the Eigen back end
+// before it is timed.
+//
+//   kernel_times [BACKEND]     the chosen kernels, or those of one back end where it has them
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "models/base/rng.hpp"
+#include "models/graph/differentiate.hpp"
+#include "models/graph/initialize.hpp"
+#include "models/graph/loss.hpp"
+#include "models/graph/ops.hpp"
+#include "models/kernels/kernel.hpp"
+#include "models/zoo/zoo.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr std::int64_t kBatchSize = 64;
+
+class Bench {
+ public:
+  explicit Bench(std::string only) : only_(std::move(only)) {
+    Graph forward = cnn_net();
+    add_loss(forward, "mse");
+    choice_ = choose_kernels(forward, kBatchSize);
+    training_ = differentiate(forward, {});
+    types_ = training_.graph.types(kBatchSize);
+    for (const TensorType& type : types_) tensors_.emplace_back(type);
+    fill_inputs();
+  }
+
+  void run() {
+    double total = 0;
+    for (const Op& op : training_.graph.ops()) {
+      if (is_view(op)) {
+        copy_view(op);
+        continue;
+      }
+      total += run_op(op);
+    }
+    fmt::print("{:>8.2f} us  sum\n", total);
+  }
+
+ private:
+  Tensor& tensor(ValueId id) { return tensors_.at(static_cast<std::size_t>(id)); }
+
+  void fill_inputs() {
+    CounterRng random(rng_key(1, "samples"), 0);
+    for (const ValueId id : training_.graph.inputs()) {
+      if (tensor(id).type().dtype == DType::kI64) {
+        for (auto& label : tensor(id).as<std::int64_t>()) label = random.next_below(10);
+      } else {
+        for (float& sample : tensor(id).as<float>()) sample = random.next_float();
+      }
+    }
+    for (auto& [name, value] : initial_state(training_.graph, 42)) {
+      copy(value.view(), tensor(training_.graph.at(name)).view());
+    }
+  }
+
+  void copy_view(const Op& op) {
+    const auto from = tensor(op.inputs[0]).view().bytes();
+    std::ranges::copy(from, tensor(op.outputs[0]).view().bytes().begin());
+  }
+
+  // Microseconds of the kernel; leaves the outputs of the Eigen one.
+  double run_op(const Op& op) {
+    std::vector<TensorType> input_types;
+    std::vector<TensorType> output_types;
+    for (const ValueId id : op.inputs) input_types.push_back(type_of(id));
+    for (const ValueId id : op.outputs) output_types.push_back(type_of(id));
+    const KernelRequest request{.op = op, .inputs = input_types, .outputs = output_types, .seed = 42};
+    const std::string backend = only_.empty() ? choice_.at(op.text("forward", op.name)) : only_;
+    const auto kernel = make_kernel(backend, request);
+    const auto reference = make_kernel("eigen", request);
+    const bool pure = op.type != "BatchNormalization";  // which updates its statistics
+    run_once(op, *kernel);
+    std::vector<Tensor> results;
+    for (const ValueId id : op.outputs) results.push_back(id == kNoValue ? Tensor() : tensor(id).clone());
+    const double microseconds = best_time(op, *kernel);
+    run_once(op, *reference);
+    for (std::size_t i = 0; i < (pure ? results.size() : 1); ++i) {
+      if (op.outputs[i] != kNoValue) check(op, results[i], tensor(op.outputs[i]));
+    }
+    fmt::print("{:>8.2f} us  {:<7} {}\n", microseconds, backend, op.name);
+    return microseconds;
+  }
+
+  TensorType type_of(ValueId id) const {
+    return id == kNoValue ? TensorType{} : types_.at(static_cast<std::size_t>(id));
+  }
+
+  void run_once(const Op& op, Kernel& kernel) {
+    std::vector<ConstTensorView> inputs;
+    std::vector<TensorView> outputs;
+    for (const ValueId id : op.inputs)
+      inputs.push_back(id == kNoValue ? ConstTensorView{} : tensor(id).view());
+    for (const ValueId id : op.outputs) outputs.push_back(id == kNoValue ? TensorView{} : tensor(id).view());
+    AlignedBuffer scratch(kernel.scratch_bytes());
+    kernel.run(inputs, outputs, scratch.data(), {});
+  }
+
+  double best_time(const Op& op, Kernel& kernel) {
+    std::vector<ConstTensorView> inputs;
+    std::vector<TensorView> outputs;
+    for (const ValueId id : op.inputs)
+      inputs.push_back(id == kNoValue ? ConstTensorView{} : tensor(id).view());
+    for (const ValueId id : op.outputs) outputs.push_back(id == kNoValue ? TensorView{} : tensor(id).view());
+    AlignedBuffer scratch(kernel.scratch_bytes());
+    constexpr int kRounds = 20;
+    constexpr int kRepetitions = 50;
+    double best = std::numeric_limits<double>::max();
+    for (int round = 0; round < kRounds; ++round) {
+      const auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < kRepetitions; ++i) kernel.run(inputs, outputs, scratch.data(), {});
+      const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
+      best = std::min(best, taken.count() / kRepetitions);
+    }
+    return best;
+  }
+
+  static void check(const Op& op, const Tensor& actual, const Tensor& expected) {
+    if (actual.type().dtype != DType::kF32) return;
+    double scale = 1e-6;
+    double worst = 0;
+    for (std::size_t i = 0; i < expected.as<float>().size(); ++i) {
+      const double value = expected.as<float>()[i];
+      scale = std::max(scale, std::abs(value));
+      worst = std::max(worst, std::abs(value - static_cast<double>(actual.as<float>()[i])));
+    }
+    if (!(worst <= 1e-4 * scale)) {
+      throw BugError(fmt::format("{}: differs from the Eigen back end by {}", op.name, worst / scale));
+    }
+  }
+
+  std::string only_;
+  KernelChoice choice_;
+  TrainingGraph training_;
+  std::vector<TensorType> types_;
+  std::vector<Tensor> tensors_;
+};
+
+}  // namespace
+}  // namespace rookery
+
+int main(int argc, char** argv) {
+  try {
+    rookery::Bench(argc > 1 ? argv[1] : "").run();
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "kernel_times: {}\n", error.what());
+    return 1;
+  }
+}
