@@ -90,14 +90,15 @@ void check_sizes(const Dataset& dataset, const NodeMetadata& metadata) {
                   metadata.data.validation_samples));
 }
 
-std::int64_t peak_memory() {
+// "VmHWM", the peak, or "VmRSS", the present.
+std::int64_t process_memory(std::string_view what) {
   std::ifstream status("/proc/self/status");
   std::string line;
   while (std::getline(status, line)) {
     std::istringstream fields(line);
     std::string key;
     std::int64_t kilobytes = 0;
-    if (fields >> key >> kilobytes && key == "VmHWM:") return kilobytes * 1024;
+    if (fields >> key >> kilobytes && key == fmt::format("{}:", what)) return kilobytes * 1024;
   }
   return 0;
 }
@@ -166,10 +167,12 @@ struct Node::Impl {
   }
 
   void tell(Progress progress) {
+    const bool is_leaf = executable->stage().is_leaf();
     if (progress.loss) status.loss = *progress.loss;
     if (progress.accuracy) status.accuracy = progress.accuracy;
+    if (is_leaf) progress.loss = status.loss;
     if (network != nullptr) {
-      if (executable->stage().is_leaf()) {
+      if (is_leaf) {
         status.epoch = progress.epoch;
         status.step = progress.step;
         network->tell_status(status);
@@ -201,8 +204,10 @@ struct Node::Impl {
     report.backward_ms = per(times.backward, training_micro_batches(metadata.settings, metadata.data));
     report.waiting = times.waiting;
     if (metadata.settings.save) {
+      // Stems see no sample ids.
+      const std::uint64_t digest = trainer.sample_digest();
       write_trained(options.node_data, metadata, executable->state(), trainer.steps_done(),
-                    fmt::format("{:016x}", trainer.sample_digest()));
+                    digest == 0 ? std::string() : fmt::format("{:016x}", digest));
     }
     return report;
   }
@@ -214,6 +219,7 @@ struct Node::Impl {
   std::unique_ptr<Dataset> dataset;
   std::optional<Executable> executable;
   RunStatus status;  // the newest known
+  std::int64_t base_bytes = process_memory("VmRSS");
 };
 
 Node::Node(NodeOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -235,7 +241,8 @@ NodeReport Node::run() {
     impl_->join();
     NodeReport report = impl_->train();
     if (impl_->network != nullptr) impl_->network->leave();
-    report.peak_bytes = peak_memory();
+    report.base_bytes = impl_->base_bytes;
+    report.peak_bytes = process_memory("VmHWM");
     return report;
   } catch (const Interrupted& interrupted) {
     stop(stop_reason(interrupted.signal()));

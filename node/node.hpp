@@ -32,7 +32,8 @@ struct NodeReport {
   double waiting = 0;           // of these, in receive()
   double forward_ms = 0;        // per micro-batch
   double backward_ms = 0;       // per micro-batch
-  std::int64_t peak_bytes = 0;  // of the whole process (VmHWM)
+  std::int64_t base_bytes = 0;  // resident before anything was read: the programs and libraries
+  std::int64_t peak_bytes = 0;  // resident at most (VmHWM)
 };
 
 // ConfigError for a plan that cannot be run: one with several clusters.

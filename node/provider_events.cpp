@@ -98,10 +98,10 @@ std::string report_text(const Node& node, const NodeReport& report) {
       "{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n"
       "compute of a micro-batch: forward {:.3f} ms (predicted {:.3f}), backward {:.3f} ms (predicted "
       "{:.3f})\n"
-      "memory: peak {} of the whole process, {} planned for the stage and its transport",
+      "memory: peak {} with {} of programs and libraries; planned for the stage and its transport: {}",
       report.steps, report.seconds, report.waiting, report.forward_ms, predicted.forward_ms,
       report.backward_ms, predicted.backward_ms, bytes_text(static_cast<double>(report.peak_bytes)),
-      bytes_text(planned));
+      bytes_text(static_cast<double>(report.base_bytes)), bytes_text(planned));
 }
 
 }  // namespace rookery
