@@ -14,6 +14,7 @@ class Faults(WholeTest):
         self.write_settings(epochs=100000)
 
     def train_for_a_while(self):
+        (self.folder / "losses.txt").unlink(missing_ok=True)
         self.run_program("clusterize")
         providers = self.start_providers(3)
         self.wait_for_steps(20)
