@@ -1,0 +1,112 @@
+// Which back end serves what, and what happens where none does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "models/base/error.hpp"
+#include "models/graph/builder.hpp"
+#include "models/kernels/threads.hpp"
+#include "tests/models/kernels/cases.hpp"
+
+namespace rookery::kernel_tests {
+namespace {
+
+Graph small_network() {
+  GraphBuilder builder;
+  ValueId x = builder.input("input", {1, 8, 8});
+  x = builder.relu("relu_1", builder.conv2d("conv_1", x, 16));
+  x = builder.dropout("dropout_1", builder.max_pool2d("pool_1", x, 4, 4), 0.25F);
+  x = builder.relu("relu_2", builder.conv2d("conv_2", x, 32));
+  x = builder.linear("dense_1", builder.flatten("flatten", builder.batch_norm("bn_1", x)), 10);
+  return builder.finish(builder.softmax("softmax", x));
+}
+
+bool has_onednn() {
+  return std::ranges::find(backends(), "onednn") != backends().end();
+}
+
+TEST(Choice, SmallShapesGoToTheSimdLoops) {
+  const KernelChoice choice = choose_kernels(small_network(), 64);
+  for (const char* op : {"conv_1", "relu_1", "pool_1", "dropout_1", "conv_2", "bn_1", "dense_1", "softmax"}) {
+    EXPECT_EQ(choice.at(op), "simd") << op;
+  }
+}
+
+TEST(Choice, IsTheSameEveryTime) {
+  const Graph graph = small_network();
+  const KernelChoice first = choose_kernels(graph, 54);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(choose_kernels(graph, 54), first);
+}
+
+TEST(Choice, LargeProductsGoToOneDnn) {
+  GraphBuilder builder;
+  ValueId x = builder.input("input", {32, 32, 32});
+  x = builder.conv2d("conv", x, 64);
+  const Graph graph = builder.finish(builder.linear("dense", builder.flatten("flatten", x), 512));
+  const KernelChoice choice = choose_kernels(graph, 64);
+  const char* expected = has_onednn() ? "onednn" : "eigen";
+  EXPECT_EQ(choice.at("conv"), expected);
+  EXPECT_EQ(choice.at("dense"), expected);
+}
+
+TEST(Choice, WhatTheChosenBackendLacksIsServedByAnother) {
+  Random random(1);
+  const OpCase test = simple_case("Softmax", {3, 4, 5}, random, 1, {{"axis", std::int64_t{0}}});
+  const auto types = test.input_types();
+  const KernelRequest request{.op = test.op, .inputs = types, .outputs = test.outputs};
+  ASSERT_EQ(make_kernel_of("simd", request), nullptr);
+  const auto kernel = make_kernel("simd", request);
+  EXPECT_TRUE(same_bits(run_kernel(*kernel, test, 0)[0], (*run_on("eigen", test))[0]));
+}
+
+TEST(Choice, UnknownOpsAndBackendsAreErrorsThatNameThem) {
+  Random random(1);
+  OpCase test = simple_case("Relu", {3}, random);
+  const auto types = test.input_types();
+  const auto make = [&](const char* backend) {
+    make_kernel(backend, {.op = test.op, .inputs = types, .outputs = test.outputs});
+  };
+  EXPECT_THAT([&] { make("cuda"); }, testing::ThrowsMessage<ConfigError>(testing::HasSubstr("'cuda'")));
+  test.op.type = "Sine";
+  EXPECT_THAT([&] { make("simd"); },
+              testing::ThrowsMessage<ConfigError>(testing::AllOf(
+                  testing::HasSubstr("the_Relu"), testing::HasSubstr("Sine"), testing::HasSubstr("f32[3]"))));
+}
+
+TEST(Threads, AreOneUntilSetAndBelongToTheCaller) {
+  EXPECT_EQ(kernel_threads(), 1);
+  set_kernel_threads(2);
+  std::thread([] { EXPECT_EQ(kernel_threads(), 1); }).join();
+  EXPECT_EQ(kernel_threads(), 2);
+  set_kernel_threads(1);
+  EXPECT_THROW(set_kernel_threads(0), BugError);
+}
+
+// Two threads, each with kernels of its own, compute what one computes.
+TEST(Threads, KernelsOfTwoThreadsDoNotDisturbEachOther) {
+  for (const std::string& backend : backends()) {
+    Random random(21);
+    std::vector<OpCase> tests;
+    tests.push_back(conv_case({4, 16, 12, 12, 32}, random));
+    tests.push_back(gemm_case({64, 256, 32}, random));
+    std::vector<Tensor> expected;
+    for (const OpCase& test : tests) expected.push_back(std::move((*run_on(backend, test))[0]));
+    const auto work = [&](int& wrong) {
+      for (int round = 0; round < 20; ++round) {
+        for (std::size_t i = 0; i < tests.size(); ++i) {
+          if (!same_bits((*run_on(backend, tests[i]))[0], expected[i])) ++wrong;
+        }
+      }
+    };
+    int wrong_here = 0;
+    int wrong_there = 0;
+    std::thread other(work, std::ref(wrong_there));
+    work(wrong_here);
+    other.join();
+    EXPECT_EQ(wrong_here + wrong_there, 0) << backend;
+  }
+}
+
+}  // namespace
+}  // namespace rookery::kernel_tests
