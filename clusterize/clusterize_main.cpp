@@ -21,6 +21,7 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr int kDefaultMinNodes = 3;
+constexpr std::int64_t kMaxSeed = (std::int64_t{1} << 53) - 1;  // what JSON carries without loss
 
 int list_models() {
   for (const ZooModel& model : zoo()) fmt::print("{:<12} {}\n", model.name, model.summary);
@@ -29,8 +30,19 @@ int list_models() {
 
 TrainingSettings settings_of(const ProgramArguments& arguments, const std::filesystem::path& node_data) {
   TrainingSettings settings = read_settings(node_data / "train.json");
-  if (arguments.count("seed") != 0) settings.seed = arguments["seed"].as<std::uint32_t>();
-  if (arguments.count("model") != 0) settings.model = arguments["model"].as<std::string>();
+  if (arguments.count("seed") != 0) {
+    const auto seed = arguments["seed"].as<std::int64_t>();
+    if (seed < 0 || seed > kMaxSeed) throw UsageError(fmt::format("--seed {}: from 0 to {}", seed, kMaxSeed));
+    settings.seed = static_cast<std::uint64_t>(seed);
+  }
+  if (arguments.count("model") != 0) {
+    settings.model = arguments["model"].as<std::string>();
+    try {
+      zoo_model(settings.model);
+    } catch (const ConfigError& error) {
+      throw UsageError(fmt::format("--model: {}", error.what()));
+    }
+  }
   return settings;
 }
 
@@ -68,9 +80,14 @@ int clusterize(const ProgramArguments& arguments) {
   if (arguments.count("list-models") != 0) return list_models();
   const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
   const bool json = arguments.count("json") != 0;
-  const NodePool pool = NodePool::read(node_data / "node_configs.json");
-  const TrainingTask task = make_task(settings_of(arguments, node_data), node_data);
-  const Planned planned = make_plan(task, pool, search_options(arguments, pool, task.settings.seed));
+  const std::filesystem::path node_configs = node_data / "node_configs.json";
+  const NodePool pool = NodePool::read(node_configs);
+  const TrainingSettings settings = settings_of(arguments, node_data);
+  const TrainingTask task =
+      with_context((node_data / "train.json").string(), [&] { return make_task(settings, node_data); });
+  const Planned planned = with_context(node_configs.string(), [&] {
+    return make_plan(task, pool, search_options(arguments, pool, settings.seed));
+  });
   write_plan(node_data, task, planned, initial_state(task.graph, task.settings.seed));
   if (json) {
     fmt::print("{}\n", to_json(planned.plan).dump(2));
@@ -89,7 +106,7 @@ int main(int argc, char** argv) {
   ProgramOptions options("Options");
   options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
                         "folder with node_configs.json and train.json; the plan is written there");
-  options.add_options()("seed", po::value<std::uint32_t>(), "instead of train.json's seed");
+  options.add_options()("seed", po::value<std::int64_t>(), "instead of train.json's seed");
   options.add_options()("model", po::value<std::string>(), "instead of train.json's model");
   options.add_options()("list-models", "show the models there are, and end");
   options.add_options()(

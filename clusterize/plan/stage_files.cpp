@@ -1,8 +1,9 @@
 // The folder of one stage: its graph and weights as ONNX, and where its values come from and go to.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -86,35 +87,51 @@ struct NamedType {
   TensorType type;
 };
 
-// A graph with these inputs and outputs, in this order, and those ops of `whole` that `keep` wants.
-Graph select(const Graph& whole, const std::vector<NamedType>& inputs,
-             const std::vector<std::string>& outputs, const std::function<bool(const Op&)>& keep) {
-  Graph graph;
-  for (const NamedType& input : inputs) graph.add_input(input.name, input.type);
-  const auto add_state = [&](ValueId id) {
-    const Value& value = whole.value(id);
-    if (value.kind == ValueKind::kParameter) {
-      graph.add_parameter(value.name, value.type, value.initializer);
-    } else {
-      graph.add_buffer(value.name, value.type, value.initializer);
-    }
-  };
-  std::ranges::for_each(whole.parameters(), add_state);
-  std::ranges::for_each(whole.buffers(), add_state);
-  for (const Op& op : whole.ops()) {
-    if (!keep(op)) continue;
+// Copies ops of a graph into a new one, in the order in which cut() does: state, and the inputs of
+// all stages but the first, where they are first used. The memory plan follows that order.
+class Selection {
+ public:
+  Selection(const Graph& whole, const std::vector<NamedType>& inputs) : whole_(whole) {
+    for (const NamedType& input : inputs) waiting_.emplace(input.name, input.type);
+  }
+
+  void add_input(const std::string& name) {
+    const auto input = waiting_.find(name);
+    if (input == waiting_.end()) return;
+    graph_.add_input(name, input->second);
+    waiting_.erase(input);
+  }
+
+  void add_op(const Op& op) {
     Op copy = op;
     for (ValueId& input : copy.inputs) {
-      if (input != kNoValue) input = graph.at(whole.value(input).name);
+      if (input != kNoValue) input = copy_of(whole_.value(input));
     }
     copy.outputs.clear();
     std::vector<std::string> names;
-    for (const ValueId output : op.outputs) names.push_back(whole.value(output).name);
-    graph.add_op(std::move(copy), names);
+    for (const ValueId output : op.outputs) names.push_back(whole_.value(output).name);
+    graph_.add_op(std::move(copy), names);
   }
-  for (const std::string& output : outputs) graph.mark_output(graph.at(output));
-  return graph;
-}
+
+  Graph finish(const std::vector<std::string>& outputs) {
+    for (const std::string& output : outputs) graph_.mark_output(graph_.at(output));
+    return std::move(graph_);
+  }
+
+ private:
+  ValueId copy_of(const Value& value) {
+    if (const std::optional<ValueId> known = graph_.find(value.name)) return *known;
+    if (value.kind == ValueKind::kParameter)
+      return graph_.add_parameter(value.name, value.type, value.initializer);
+    if (value.kind == ValueKind::kBuffer) return graph_.add_buffer(value.name, value.type, value.initializer);
+    add_input(value.name);
+    return graph_.at(value.name);
+  }
+
+  const Graph& whole_;                         // outlives the selection: both live in one function
+  std::map<std::string, TensorType> waiting_;  // inputs that are still to come
+  Graph graph_;
+};
 
 bool is_loss(const Op& op) {
   return op_definition(op.type).is_loss;
@@ -140,7 +157,29 @@ Graph inference_graph(const Graph& graph) {
   for (const ValueId id : graph.outputs()) {
     if (made[static_cast<std::size_t>(id)]) outputs.push_back(graph.value(id).name);
   }
-  return select(graph, inputs, outputs, [](const Op& op) { return !is_loss(op); });
+  Selection selection(graph, inputs);
+  for (const NamedType& input : inputs) selection.add_input(input.name);
+  for (const Op& op : graph.ops()) {
+    if (!is_loss(op)) selection.add_op(op);
+  }
+  return selection.finish(outputs);
+}
+
+// The stage as it was before it was written: `model` with the inputs that only pass through.
+Graph stage_graph(const Graph& model, const Stage& stage, const std::vector<NamedType>& inputs,
+                  const std::vector<std::string>& outputs) {
+  Selection selection(model, inputs);
+  if (stage.is_root()) {
+    for (const NamedType& input : inputs) selection.add_input(input.name);
+  }
+  for (const Op& op : model.ops()) selection.add_op(op);
+  for (const NamedType& input : inputs) selection.add_input(input.name);
+  Graph graph = selection.finish(outputs);
+  std::vector<std::string> names;
+  for (const ValueId id : graph.inputs()) names.push_back(graph.value(id).name);
+  if (!std::ranges::equal(names, inputs, {}, {}, &NamedType::name))
+    throw ConfigError(fmt::format("its inputs are, in this order: {}", fmt::join(names, ", ")));
+  return graph;
 }
 
 // ---- Routing files --------------------------------------------------------------------------
@@ -200,14 +239,16 @@ void check_recorded(const std::vector<Edge>& edges, const std::vector<Edge>& rec
                                 metadata.node));
 }
 
+// Values that `graph` does not know pass through the stage.
 void check_types(const Graph& graph, const std::vector<NamedType>& declared,
                  const std::filesystem::path& path) {
   const std::vector<TensorType> types = batch_types(graph);
   for (const NamedType& value : declared) {
-    const TensorType& type = types[static_cast<std::size_t>(graph.at(value.name))];
-    if (type == value.type) continue;
+    const std::optional<ValueId> id = graph.find(value.name);
+    if (!id || types[static_cast<std::size_t>(*id)] == value.type) continue;
     throw ConfigError(fmt::format("{}: '{}' is {}, in {} it is {}", path.string(), value.name,
-                                  value.type.to_string(), kOnnxFile, type.to_string()));
+                                  value.type.to_string(), kOnnxFile,
+                                  types[static_cast<std::size_t>(*id)].to_string()));
   }
 }
 
@@ -258,22 +299,13 @@ LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& 
 
   with_context((folder / kOnnxFile).string(), [&] {
     if (stage.index == stage.count - 1) add_loss(model.graph, metadata.settings.loss);
-    for (const NamedType& input : inputs) {
-      const std::optional<ValueId> id = model.graph.find(input.name);
-      if (id && model.graph.value(*id).kind != ValueKind::kInput)
-        throw ConfigError(fmt::format("'{}' is not an input of the stage", input.name));
-    }
-    stage.graph = select(model.graph, inputs, names, [](const Op&) { return true; });
+  });
+  check_types(model.graph, inputs, input_path);
+  with_context((folder / kOnnxFile).string(), [&] {
+    stage.graph = stage_graph(model.graph, stage, inputs, names);
     check_state(stage.graph, model.state);
   });
-  with_context(folder.string(), [&] {
-    check_types(stage.graph, outputs, output_path.filename());
-    std::vector<NamedType> read_inputs;
-    for (const NamedType& input : inputs) {
-      if (model.graph.find(input.name)) read_inputs.push_back(input);
-    }
-    check_types(model.graph, read_inputs, input_path.filename());
-  });
+  check_types(stage.graph, outputs, output_path);
   loaded.state = std::move(model.state);
   return loaded;
 }

@@ -1,0 +1,179 @@
+#include "clusterize/plan/node_pool.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "clusterize/plan/address.hpp"
+#include "tests/clusterize/plan_support.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+std::string pool_error(const Json& document) {
+  return error_of([&] { NodePool::from_json(document, "node_data/node_configs.json"); });
+}
+
+Json parse(const char* text) {
+  return Json::parse(text);
+}
+
+Json one_node(Json changed_benchmarks) {
+  Json node = node_json(8080);
+  node["benchmarks"].update(changed_benchmarks);
+  return {{"1", node}};
+}
+
+TEST(NodePool, ReadsNodesInTheOrderOfTheirNumbers) {
+  const NodePool pool = pool_of(parse(R"({
+    "10": {"IP": "10.0.0.7:8080", "benchmarks": {"ram": 16, "bandwidth": 100, "gflops": 180}, "region": "Turin"},
+    "9": {"IP": "lab-3.example.org:9000", "benchmarks": {"ram": 0.5, "bandwidth": 10}}})"));
+  ASSERT_EQ(pool.nodes().size(), 2U);
+  EXPECT_EQ(pool.nodes()[0].id, "9");
+  EXPECT_EQ(pool.nodes()[0].address, "lab-3.example.org:9000");
+  EXPECT_EQ(pool.nodes()[0].ram_gb, 0.5);
+  EXPECT_FALSE(pool.nodes()[0].gflops);
+  EXPECT_EQ(pool.nodes()[1].gflops, 180);
+  EXPECT_EQ(pool.nodes()[1].region, "Turin");
+  EXPECT_TRUE(pool.has_speeds());
+  EXPECT_FALSE(pool_of(equal_nodes(2)).has_speeds());
+}
+
+TEST(NodePool, TheMostSpecificLinkCountsAndNeverExceedsANodesOwn) {
+  const NodePool pool = pool_of(parse(R"({
+    "0": {"IP": "a:1", "benchmarks": {"ram": 1, "bandwidth": 500}, "region": "Turin"},
+    "1": {"IP": "b:1", "benchmarks": {"ram": 1, "bandwidth": 1000}, "region": "Oslo"},
+    "2": {"IP": "c:1", "benchmarks": {"ram": 1, "bandwidth": 1000}, "region": "Oslo"},
+    "3": {"IP": "d:1", "benchmarks": {"ram": 1, "bandwidth": 20}},
+    "network": {"default": {"latency_ms": 20, "bandwidth_mbps": 50},
+                "regions": [{"between": ["Turin", "Oslo"], "latency_ms": 41, "bandwidth_mbps": 90}],
+                "links": [{"between": ["1", "0"], "latency_ms": 3, "bandwidth_mbps": 940}]}})"));
+  EXPECT_EQ(pool.link(0, 1), (LinkSpeed{3, 500}));
+  EXPECT_EQ(pool.link(2, 0), (LinkSpeed{41, 90}));
+  EXPECT_EQ(pool.link(0, 2), pool.link(2, 0));
+  EXPECT_EQ(pool.link(1, 2), (LinkSpeed{20, 50}));
+  EXPECT_EQ(pool.link(3, 1), (LinkSpeed{20, 20}));
+  EXPECT_TRUE(pool.has_speeds());
+}
+
+TEST(NodePool, WithoutANetworkAllIsOneLocalNetwork) {
+  EXPECT_EQ(pool_of(equal_nodes(2)).link(0, 1), (LinkSpeed{0.5, 10}));
+}
+
+// A worldwide pool as published, cut down to one node a region.
+TEST(NodePool, ReadsARegionTable) {
+  const NodePool pool = NodePool::read(ROOKERY_SOURCE_DIR "/tests/clusterize/worldwide.json");
+  ASSERT_EQ(pool.nodes().size(), 3U);
+  EXPECT_EQ(pool.link(0, 1), (LinkSpeed{67, 790}));
+  EXPECT_EQ(pool.link(1, 2), (LinkSpeed{143, 524}));
+  EXPECT_EQ(pool.nodes()[2].gflops, 1000);
+}
+
+TEST(NodePoolErrors, NameFilePlaceValueAndUnit) {
+  EXPECT_EQ(pool_error(one_node({{"ram", -8}})),
+            "node_data/node_configs.json: nodes/1/benchmarks/ram: -8 is not a positive number of GB");
+  EXPECT_EQ(
+      pool_error(one_node({{"bandwidth", 0}})),
+      "node_data/node_configs.json: nodes/1/benchmarks/bandwidth: 0 is not a positive number of Mbit/s");
+  EXPECT_EQ(
+      pool_error(one_node({{"gflops", -1.5}})),
+      "node_data/node_configs.json: nodes/1/benchmarks/gflops: -1.5 is not a positive number of GFLOP/s");
+  EXPECT_EQ(pool_error(one_node({{"ram", 1e9}})),
+            "node_data/node_configs.json: nodes/1/benchmarks/ram: 1000000000 is more than 1000000 GB: is it "
+            "in GB?");
+  EXPECT_EQ(pool_error(one_node({{"ram", std::nan("")}})),
+            "node_data/node_configs.json: nodes/1/benchmarks/ram: nan is not a positive number of GB");
+}
+
+TEST(NodePoolErrors, ATextIsNoNumber) {
+  EXPECT_THAT(pool_error(one_node({{"ram", "8"}})), HasSubstr("node_configs.json: nodes/1/benchmarks/ram: "));
+}
+
+TEST(NodePoolErrors, AMissingKeyIsNamed) {
+  EXPECT_THAT(pool_error(parse(R"({"1": {"IP": "0.0.0.0:8080", "benchmarks": {"ram": 8}}})")),
+              AllOf(HasSubstr("nodes/1/benchmarks"), HasSubstr("'bandwidth'")));
+}
+
+TEST(NodePoolErrors, AnUnknownKeyIsAnsweredWithTheNearest) {
+  EXPECT_EQ(
+      pool_error(one_node({{"bandwith", 10}})),
+      "node_data/node_configs.json: nodes/1/benchmarks: unknown key 'bandwith'; did you mean 'bandwidth'?");
+  Json pool = equal_nodes(1);
+  pool["0"]["colour"] = "red";
+  EXPECT_EQ(pool_error(pool),
+            "node_data/node_configs.json: nodes/0: unknown key 'colour'; known are: IP, benchmarks, region");
+  pool = equal_nodes(1);
+  pool["netwrok"] = Json::object();
+  EXPECT_EQ(pool_error(pool), "node_data/node_configs.json: unknown key 'netwrok'; did you mean 'network'?");
+}
+
+TEST(NodePoolErrors, IdsAreWholeNumbers) {
+  for (const char* id : {"-1", "01", "1.0", "one", "", "1234567", "0x1"}) {
+    EXPECT_THAT(pool_error({{id, node_json(8080)}}), HasSubstr("a node's id is a whole number")) << id;
+  }
+}
+
+TEST(NodePoolErrors, AnAddressIsNobodyElses) {
+  EXPECT_EQ(pool_error({{"0", node_json(8080)}, {"1", node_json(8080)}}),
+            "node_data/node_configs.json: nodes/1: '0.0.0.0:8080' is node 0's address too");
+}
+
+TEST(NodePoolErrors, NoNodes) {
+  EXPECT_THAT(pool_error(Json::object()), HasSubstr("there are no nodes: add one"));
+  EXPECT_THAT(pool_error(Json::array()), HasSubstr("is not an object of nodes"));
+}
+
+TEST(NodePoolErrors, NetworksAreChecked) {
+  Json pool = equal_nodes(2);
+  pool["network"] = parse(R"({"default": {"latency_ms": -1, "bandwidth_mbps": 50}})");
+  EXPECT_EQ(pool_error(pool),
+            "node_data/node_configs.json: network/default/latency_ms: -1 is not between 0 and 60000 ms");
+  pool["network"] = parse(R"({"links": [{"between": ["0", "7"], "latency_ms": 1, "bandwidth_mbps": 50}]})");
+  EXPECT_EQ(pool_error(pool), "node_data/node_configs.json: network/links: there is no node '7'");
+  pool["network"] = parse(R"({"links": [{"between": ["0", "1"], "latency_ms": 1, "bandwidth_mbps": 50},
+                                        {"between": ["1", "0"], "latency_ms": 2, "bandwidth_mbps": 50}]})");
+  EXPECT_EQ(pool_error(pool),
+            "node_data/node_configs.json: network/links/1/between: '0' and '1' are there twice");
+  pool["network"] = parse(R"({"regions": [{"between": ["a"], "latency_ms": 1, "bandwidth_mbps": 50}]})");
+  EXPECT_THAT(pool_error(pool), HasSubstr("network/regions/0/between"));
+  pool["network"] = parse(R"({"default": {"latency": 1, "bandwidth_mbps": 50}})");
+  EXPECT_THAT(pool_error(pool), HasSubstr("network/default: unknown key 'latency'"));
+}
+
+TEST(Address, IsAnIpv4AddressOrHostNameWithAPort) {
+  for (const char* good : {"0.0.0.0:8080", "255.255.255.255:65535", "localhost:1", "a-1.example.org:80"})
+    EXPECT_EQ(address_problem(good), "") << good;
+  for (const char* bad : {"",
+                          ":",
+                          ":80",
+                          "10.0.0.7",
+                          "10.0.0.7:",
+                          "10.0.0.7:0",
+                          "10.0.0.7:65536",
+                          "10.0.0.7:8080 ",
+                          "10.0.0.7:08",
+                          "10.0.0:80",
+                          "10.0.0.256:80",
+                          "10.0.0.07:80",
+                          "../../x:1",
+                          "a/b:1",
+                          "a..b:1",
+                          ".:1",
+                          "..:1",
+                          "-a:1",
+                          "a_b:1",
+                          "a b:1",
+                          "tcp://a:1",
+                          "[::1]:80",
+                          "10.0.0.7:-1",
+                          "10.0.0.7:+1",
+                          "10.0.0.7:8e3"})
+    EXPECT_NE(address_problem(bad), "") << bad;
+  EXPECT_NE(address_problem(std::string("a\0b:1", 5)), "");
+  EXPECT_NE(address_problem(std::string(300, 'a') + ":1"), "");
+}
+
+}  // namespace
+}  // namespace rookery
