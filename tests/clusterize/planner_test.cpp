@@ -1,0 +1,257 @@
+#include "clusterize/planner.hpp"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <set>
+
+#include "clusterize/provider_links.hpp"
+#include "clusterize/report.hpp"
+#include "clusterize/training_task.hpp"
+#include "clusterize/write_plan.hpp"
+#include "models/base/files.hpp"
+#include "tests/clusterize/plan_support.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+Planned plan(const Json& pool, const TrainingTask& task, SearchOptions options = {}) {
+  return make_plan(task, pool_of(pool), options);
+}
+
+// Every file below `folder` with its bytes.
+std::map<std::string, std::string> files_of(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file())
+      files[fs::relative(entry.path(), folder).string()] = read_file(entry.path(), 1 << 24);
+  }
+  return files;
+}
+
+class PlanOfEqualNodes : public testing::TestWithParam<int> {};
+
+TEST_P(PlanOfEqualNodes, HoldsEveryOpOnceAPerClusterAndAgreesWithItself) {
+  const TrainingTask task = cnn_task();
+  const Json pool = equal_nodes(GetParam());
+  const Planned planned = plan(pool, task);
+  for (std::size_t c = 0; c < planned.plan.clusters.size(); ++c) {
+    const PlannedCluster& cluster = planned.plan.clusters[c];
+    EXPECT_EQ(cluster.id, static_cast<int>(c));
+    std::vector<OpId> ops;
+    std::int64_t parameters = 0;
+    for (const PlannedStage& stage : cluster.stages) {
+      ops.insert(ops.end(), stage.ops.begin(), stage.ops.end());
+      parameters += stage.parameters;
+      EXPECT_GT(stage.parameters, 0);
+      EXPECT_GT(stage.prediction.forward_ms, 0);
+      EXPECT_GT(stage.prediction.memory.total(), 0);
+      EXPECT_LT(stage.prediction.memory.total() + stage.prediction.transport_bytes, 8e9);
+    }
+    std::vector<OpId> all(task.graph.ops().size());
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(ops, all);
+    EXPECT_EQ(parameters, 16426);
+    EXPECT_GT(cluster.predicted_step_ms, 0);
+  }
+  EXPECT_GT(planned.plan.predicted_samples_per_second, 0);
+  EXPECT_LT(planned.plan.predicted_samples_per_second, planned.plan.bound_samples_per_second);
+  EXPECT_TRUE(planned.plan.left_out.empty());
+}
+
+TEST_P(PlanOfEqualNodes, GivesMetadataWhosePeersAgree) {
+  const TrainingTask task = cnn_task();
+  const Planned planned = plan(equal_nodes(GetParam()), task);
+  std::map<std::pair<int, int>, NodeMetadata> all;
+  for (const PlannedCluster& cluster : planned.plan.clusters) {
+    for (int stage = 0; stage < static_cast<int>(cluster.stages.size()); ++stage)
+      all[{cluster.id, stage}] = make_metadata(task, planned, cluster.id, stage);
+  }
+  std::set<std::string> kernels;
+  for (const auto& [place, node] : all) {
+    for (const StageOutput& output : node.outputs) {
+      for (const int to : output.to) {
+        const auto& inputs = all.at({place.first, to}).inputs;
+        EXPECT_TRUE(std::ranges::any_of(inputs, [&](const StageInput& input) {
+          return input.value == output.value && input.from == place.second;
+        })) << output.value;
+      }
+    }
+    for (const auto& [ring, peers] : node.ring_peers) {
+      ASSERT_EQ(peers.size(), planned.plan.clusters.size());
+      for (std::size_t c = 0; c < peers.size(); ++c)
+        EXPECT_EQ(all.at({static_cast<int>(c), peers[c].stage}).rings.at(ring), node.rings.at(ring));
+    }
+    for (const auto& [op, kernel] : node.kernels) kernels.insert(op);
+  }
+  EXPECT_EQ(kernels.size(), task.kernels.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Pools, PlanOfEqualNodes, testing::Values(1, 2, 3, 4, 5, 6, 7));
+
+TEST(Plan, OfTheWalkthroughPoolIsRootStemLeafForEverySeed) {
+  for (const std::uint64_t seed : {1, 2, 3, 42, 1000}) {
+    TrainingSettings settings;
+    settings.seed = seed;
+    const Planned planned = plan(equal_nodes(3), cnn_task(settings), {.seed = seed});
+    ASSERT_EQ(planned.plan.clusters.size(), 1U);
+    std::vector<std::string> nodes;
+    for (const PlannedStage& stage : planned.plan.clusters[0].stages) nodes.push_back(stage.node);
+    EXPECT_THAT(nodes, ElementsAre("node_0", "node_1", "node_2"));
+  }
+}
+
+TEST(Plan, RingsAreRunsThatLieTogetherInEveryCluster) {
+  const TrainingTask task = cnn_task();
+  const Planned planned = plan(equal_nodes(7), task);  // a cluster of three and one of four
+  std::vector<std::string> in_rings;
+  const std::vector<Ring>& rings = planned.plan.rings;
+  for (std::size_t r = 0; r < rings.size(); ++r) {
+    EXPECT_EQ(rings[r].id, static_cast<int>(r));
+    ASSERT_EQ(rings[r].stages.size(), 2U);
+    in_rings.insert(in_rings.end(), rings[r].parameters.begin(), rings[r].parameters.end());
+    for (const std::string& parameter : rings[r].parameters) {
+      for (std::size_t c = 0; c < 2; ++c) {
+        const Stage& stage = planned.stages[c][static_cast<std::size_t>(rings[r].stages[c])];
+        EXPECT_TRUE(stage.graph.find(parameter)) << parameter;
+      }
+    }
+    EXPECT_TRUE(r == 0 || rings[r].stages != rings[r - 1].stages) << r;  // maximal
+  }
+  std::vector<std::string> all;
+  for (const ValueId id : task.graph.parameters()) all.push_back(task.graph.value(id).name);
+  EXPECT_EQ(in_rings, all);
+  EXPECT_GE(rings.size(), 4U);
+}
+
+TEST(Plan, MemoryIsAHardBound) {
+  const TrainingTask task = cnn_task();
+  const double whole =
+      static_cast<double>(plan(equal_nodes(1), task).plan.clusters[0].stages[0].prediction.memory.total()) /
+      1e9;
+  // None of three nodes holds the whole, all together do.
+  const double each = whole * 0.9;
+  for (const PlannedStage& stage : plan(equal_nodes(3, each), task).plan.clusters[0].stages)
+    EXPECT_LE(stage.prediction.memory.total() + stage.prediction.transport_bytes, each * 1e9);
+  EXPECT_THAT(error_of([&] { plan(equal_nodes(3, whole / 100), task); }),
+              AllOf(HasSubstr("cnn_net with batch_size 64 and micro_batches 1 does not fit the machines"),
+                    HasSubstr("smaller batch_size")));
+}
+
+TEST(Plan, ItsIdFollowsWhatDecidesTheRun) {
+  const auto id = [](const Json& pool, const TrainingSettings& of_run) {
+    return plan(pool, cnn_task(of_run)).plan.plan_id;
+  };
+  const TrainingSettings settings;
+  const std::string usual = id(equal_nodes(3), settings);
+  EXPECT_EQ(usual.size(), 16U);
+  EXPECT_EQ(id(equal_nodes(3), settings), usual);
+  TrainingSettings other;
+  other.seed = 43;
+  EXPECT_NE(id(equal_nodes(3), other), usual);
+  EXPECT_NE(id(equal_nodes(2), settings), usual);
+  Json moved = equal_nodes(3);
+  moved["1"]["IP"] = "10.0.0.7:8080";
+  EXPECT_NE(id(moved, settings), usual);
+}
+
+TEST(Report, SaysWhatEveryNodeDoes) {
+  const TrainingTask task = cnn_task();
+  const std::string text = describe_plan(task, plan(equal_nodes(3), task));
+  EXPECT_THAT(text, HasSubstr("Node(0) Cluster(0) Address(0.0.0.0:8080) Role(root)\n"
+                              "  Ring IDs({0: 'conv2d_1.weight'})\n"
+                              "  Address to parameter({'0.0.0.0:8080': 'conv2d_1.weight'})\n"));
+  EXPECT_THAT(text, HasSubstr("Node(2) Cluster(0) Address(0.0.0.0:8082) Role(leaf)"));
+  EXPECT_THAT(text, HasSubstr("predicted"));
+}
+
+TEST(WritePlan, TheSameInputGivesTheSameBytes) {
+  const ScratchFolder one;
+  const ScratchFolder two;
+  for (const ScratchFolder* folder : {&one, &two}) {
+    const TrainingTask task = cnn_task();
+    write_plan(folder->path(), task, plan(equal_nodes(7), task), initial_state(task.graph, 42));
+  }
+  EXPECT_EQ(files_of(one.path()), files_of(two.path()));
+  EXPECT_EQ(files_of(one.path()).count("plan.json"), 1U);
+  EXPECT_EQ(files_of(one.path()).count("cluster_1/0.0.0.0:8083/model_inputs.json"), 1U);
+}
+
+TEST(WritePlan, ReplacesTheOlderPlanAndNothingElse) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  const StateDict state = initial_state(task.graph, 42);
+  write_file(folder.path() / "train.json", "{}");
+  fs::create_directories(folder.path() / "cluster_notes");
+  write_plan(folder.path(), task, plan(equal_nodes(6), task), state);
+  const NodeMetadata old = read_metadata(folder.path(), "node_0");
+  write_trained(folder.path(), old, read_stage(stage_folder(folder.path(), old), old).state, 5);
+  write_plan(folder.path(), task, plan(equal_nodes(2), task), state);
+  std::set<std::string> top;
+  for (const auto& entry : fs::directory_iterator(folder.path()))
+    top.insert(entry.path().filename().string());
+  EXPECT_THAT(top, ElementsAre("cluster_0", "cluster_notes", "nodes", "plan.json", "train.json"));
+  EXPECT_EQ(read_all_metadata(folder.path()).size(), 2U);
+  EXPECT_FALSE(fs::exists(trained_path(folder.path(), old)));
+}
+
+TEST(WritePlan, AFailureLeavesTheOlderPlan) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  StateDict state = initial_state(task.graph, 42);
+  write_plan(folder.path(), task, plan(equal_nodes(3), task), state);
+  const auto before = files_of(folder.path());
+  state.erase("dense_2.bias");
+  EXPECT_THAT(error_of([&] { write_plan(folder.path(), task, plan(equal_nodes(2), task), state); }),
+              HasSubstr("dense_2.bias"));
+  EXPECT_EQ(files_of(folder.path()), before);
+}
+
+class FixedDataset : public Dataset {
+ public:
+  FixedDataset(std::int64_t elements, std::int64_t classes) : elements_(elements), classes_(classes) {}
+  std::int64_t size() const override { return 100; }
+  std::int64_t sample_elements() const override { return elements_; }
+  std::int64_t classes() const override { return classes_; }
+  void gather(std::span<const std::int64_t>, std::span<float>, std::span<std::int64_t>) const override {}
+
+ private:
+  std::int64_t elements_;
+  std::int64_t classes_;
+};
+
+TEST(Task, DataMustFitTheModel) {
+  const TrainingSettings settings;
+  EXPECT_NO_THROW(check_fit(cnn_net(), FixedDataset(64, 10), settings));
+  EXPECT_NO_THROW(check_fit(cnn_net(), FixedDataset(64, 7), settings));
+  EXPECT_EQ(error_of([&] { check_fit(cnn_net(), FixedDataset(784, 10), settings); }),
+            "cnn_net takes samples of 64 values (f32[batch, 1, 8, 8]), those of digits have 784");
+  EXPECT_EQ(error_of([&] { check_fit(cnn_net(), FixedDataset(64, 26), settings); }),
+            "cnn_net tells 10 classes apart, digits has 26");
+}
+
+TEST(Task, ReadsTheDigits) {
+  const TrainingTask task = make_task(TrainingSettings(), ROOKERY_SOURCE_DIR "/node_data");
+  EXPECT_EQ(task.data, (DataSizes{1078, 719}));
+  EXPECT_EQ(task.graph.ops().back().type, "MseLoss");
+  EXPECT_TRUE(task.kernels.contains("conv2d_1"));
+}
+
+TEST(ProviderLinks, PointAtProviderAndSpareOtherFiles) {
+  const ScratchFolder folder;
+  fs::create_symlink("elsewhere", folder.path() / "provider_1");
+  EXPECT_EQ(make_provider_links(folder.path(), {"0", "1"}), "");
+  EXPECT_EQ(fs::read_symlink(folder.path() / "provider_0"), "provider");
+  EXPECT_EQ(fs::read_symlink(folder.path() / "provider_1"), "provider");
+  write_file(folder.path() / "provider_2", "mine");
+  EXPECT_THAT(make_provider_links(folder.path(), {"2"}), HasSubstr("provider_2 is there and is no link"));
+  EXPECT_EQ(read_file(folder.path() / "provider_2", 100), "mine");
+  EXPECT_THAT(make_provider_links(folder.path() / "nowhere", {"0"}), HasSubstr("cannot make"));
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,224 @@
+#include "clusterize/search.hpp"
+
+#include <gmock/gmock.h>
+#include <rapidcheck/gtest.h>
+
+#include <set>
+
+#include "clusterize/canonical.hpp"
+#include "tests/clusterize/plan_support.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Segments alike: each has a parameter, a gigabyte, and something to pass on.
+ModelCosts chain(int segments, double gigabytes_each = 0.1) {
+  ModelCosts costs{.name = "chain", .batch_size = 32};
+  for (int i = 0; i < segments; ++i) {
+    costs.segments.push_back({.begin = i,
+                              .ops = 1,
+                              .forward_flops = 1e9,
+                              .backward_flops = 2e9,
+                              .parameters = 1000,
+                              .parameter_bytes = 4000,
+                              .activation_bytes = i == 0 ? 0 : 1e4,
+                              .gradient_bytes = i == 0 ? 0 : 1e4});
+  }
+  costs.memory = [gigabytes_each](int first, int last, int slots) {
+    return static_cast<std::int64_t>((last - first) * slots * gigabytes_each * 1e9);
+  };
+  return costs;
+}
+
+std::vector<std::vector<int>> clusters_of(const Json& pool_json, const ModelCosts& costs,
+                                          const SearchOptions& options) {
+  const NodePool pool = pool_of(pool_json);
+  CostModel model(pool, costs);
+  return find_clusters(model, options).clusters;
+}
+
+using Clusters = std::vector<std::vector<int>>;
+
+TEST(SimilarClusters, EqualNodesAreDealtInTheirOrderForEverySeed) {
+  const ModelCosts costs = chain(8);
+  const std::map<int, Clusters> expected{{1, {{0}}},
+                                         {2, {{0, 1}}},
+                                         {3, {{0, 1, 2}}},
+                                         {4, {{0, 1, 2, 3}}},
+                                         {5, {{0, 1, 2, 3, 4}}},
+                                         {6, {{0, 1, 2}, {3, 4, 5}}},
+                                         {7, {{0, 1, 2}, {3, 4, 5, 6}}},
+                                         {9, {{0, 1, 2}, {3, 4, 5}, {6, 7, 8}}}};
+  for (const auto& [nodes, clusters] : expected) {
+    for (std::uint64_t seed = 1; seed <= 5; ++seed)
+      EXPECT_EQ(clusters_of(equal_nodes(nodes), costs, {.seed = seed}), clusters)
+          << nodes << " nodes, seed " << seed;
+  }
+}
+
+TEST(SimilarClusters, MinNodesIsRespected) {
+  EXPECT_EQ(clusters_of(equal_nodes(6), chain(8), {.min_nodes = 2}), (Clusters{{0, 1}, {2, 3}, {4, 5}}));
+  EXPECT_EQ(clusters_of(equal_nodes(6), chain(8), {.min_nodes = 4}), (Clusters{{0, 1, 2, 3, 4, 5}}));
+  EXPECT_EQ(clusters_of(equal_nodes(4), chain(2), {.min_nodes = 3}), (Clusters{{0, 1}, {2, 3}}));
+}
+
+// 50 GB over two clusters: 16 + 8 + 1 each.
+TEST(SimilarClusters, AreAsEqualAsPossible) {
+  Json pool = Json::object();
+  const double ram[] = {16, 16, 1, 1, 8, 8};
+  for (int i = 0; i < 6; ++i) pool[std::to_string(i)] = node_json(8080 + i, ram[i]);
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    for (const std::vector<int>& members : clusters_of(pool, chain(8, 0.01), {.seed = seed})) {
+      double sum = 0;
+      for (const int node : members) sum += ram[node];
+      EXPECT_EQ(sum, 25) << "seed " << seed;
+    }
+  }
+}
+
+// A node of 1 GB holds three segments of 0.3 GB or two of 0.45 GB, and there are eight.
+TEST(SimilarClusters, MemoryComesBeforeTheNumberOfClusters) {
+  EXPECT_EQ(clusters_of(equal_nodes(6, 1), chain(8, 0.1), {.min_nodes = 1}).size(), 6U);
+  EXPECT_EQ(clusters_of(equal_nodes(6, 1), chain(8, 0.3), {.min_nodes = 1}).size(), 2U);
+  EXPECT_EQ(clusters_of(equal_nodes(6, 1), chain(8, 0.45), {.min_nodes = 1}).size(), 1U);
+}
+
+TEST(Memory, AModelThatDoesNotFitIsToldInNumbers) {
+  const std::string message = error_of([] { clusters_of(equal_nodes(3, 1), chain(8, 0.5), {}); });
+  EXPECT_EQ(
+      message,
+      "chain with batch_size 32 and micro_batches 1 does not fit the machines: whole it takes 4 GB, its "
+      "largest piece that cannot be cut 0.5 GB; the 3 nodes have 3 GB together, the largest 1 GB: use a "
+      "smaller batch_size, more micro_batches, or more or larger nodes");
+}
+
+Json fast_pool(int nodes, double latency_ms, double bandwidth) {
+  Json pool = equal_nodes(nodes);
+  for (auto& node : pool) node["benchmarks"].update({{"gflops", 100}, {"bandwidth", 100000}});
+  pool["network"] = {{"default", {{"latency_ms", latency_ms}, {"bandwidth_mbps", bandwidth}}}};
+  return pool;
+}
+
+TEST(ThroughputClusters, ASlowNetworkLeavesNodesOut) {
+  const NodePool pool = pool_of(fast_pool(4, 10'000, 0.01));
+  const ModelCosts costs = chain(4);
+  CostModel model(pool, costs);
+  const Grouping found = find_clusters(model, {.objective = Objective::kThroughput, .min_nodes = 1});
+  EXPECT_EQ(found.clusters, (Clusters{{0}}));
+  EXPECT_THAT(found.left_out, ElementsAre(1, 2, 3));
+}
+
+TEST(ThroughputClusters, AFastNetworkUsesThemAll) {
+  EXPECT_EQ(
+      clusters_of(fast_pool(4, 0, 100000), chain(4), {.objective = Objective::kThroughput, .min_nodes = 1}),
+      (Clusters{{0}, {1}, {2}, {3}}));
+}
+
+// No node holds the model alone, and the two regions are far apart.
+TEST(ThroughputClusters, FormWithinRegions) {
+  Json pool = fast_pool(4, 0, 1000);
+  for (const auto& [id, region] :
+       std::map<std::string, std::string>{{"0", "A"}, {"1", "B"}, {"2", "A"}, {"3", "B"}}) {
+    pool[id]["region"] = region;
+    pool[id]["benchmarks"]["ram"] = 0.25;
+  }
+  pool["network"]["regions"] =
+      Json::parse(R"([{"between": ["A", "B"], "latency_ms": 50, "bandwidth_mbps": 100}])");
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    EXPECT_EQ(
+        clusters_of(pool, chain(4), {.objective = Objective::kThroughput, .min_nodes = 1, .seed = seed}),
+        (Clusters{{0, 2}, {1, 3}}));
+  }
+}
+
+// Machines of random kinds, memory that is tight.
+Json random_pool(int nodes) {
+  Json pool = Json::object();
+  for (int i = 0; i < nodes; ++i) {
+    pool[std::to_string(i)] =
+        node_json(8080 + i, *rc::gen::element(0.25, 0.5, 1.0), *rc::gen::element(10.0, 100.0));
+    pool[std::to_string(i)]["benchmarks"]["gflops"] = *rc::gen::element(50, 100);
+  }
+  return pool;
+}
+
+RC_GTEST_PROP(FindClusters, UsesEveryNodeOnceWithinItsMemoryAndTheSameForTheSameSeed, ()) {
+  const int nodes = *rc::gen::inRange(1, 8);
+  const Json pool_json = random_pool(nodes);
+  const NodePool pool = pool_of(pool_json);
+  const ModelCosts costs = chain(*rc::gen::inRange(1, 7));
+  const SearchOptions options{.objective = *rc::gen::element(Objective::kSimilar, Objective::kThroughput),
+                              .min_nodes = *rc::gen::inRange(1, 4),
+                              .seed = *rc::gen::inRange<std::uint64_t>(0, 1000)};
+  CostModel model(pool, costs);
+  Grouping found;
+  try {
+    found = find_clusters(model, options);
+  } catch (const ConfigError&) {
+    RC_DISCARD("does not fit");
+  }
+  CostModel again(pool, costs);
+  RC_ASSERT(find_clusters(again, options) == found);
+
+  std::multiset<int> used(found.left_out.begin(), found.left_out.end());
+  for (const std::vector<int>& members : found.clusters) {
+    RC_ASSERT(!members.empty());
+    used.insert(members.begin(), members.end());
+    const ClusterCost& cost = model.cluster(members);
+    RC_ASSERT(cost.fits);
+    for (std::size_t k = 0; k < members.size(); ++k) {
+      const int end = k + 1 < members.size() ? cost.cut.begins[k + 1] : costs.count();
+      RC_ASSERT(costs.memory(cost.cut.begins[k], end, 1) <=
+                static_cast<std::int64_t>(1e9 * pool.nodes()[static_cast<std::size_t>(members[k])].ram_gb));
+    }
+  }
+  RC_ASSERT(used.size() == static_cast<std::size_t>(nodes));
+  RC_ASSERT(std::set<int>(used.begin(), used.end()).size() == used.size());
+}
+
+TEST(Canonical, EqualNodesTakeTheirPlacesInOrder) {
+  const NodePool pool = pool_of(equal_nodes(6));
+  const ModelCosts costs = chain(4);
+  const CostModel model(pool, costs);
+  const Grouping grouping{.clusters = {{5, 1, 3}, {4, 0}}, .left_out = {2}};
+  const Grouping expected{.clusters = {{0, 1}, {2, 3, 4}}, .left_out = {5}};
+  EXPECT_EQ(canonical(model, grouping), expected);
+}
+
+TEST(Canonical, NodesThatDifferStayWhereTheyAre) {
+  Json pool_json = equal_nodes(4);
+  pool_json["2"]["benchmarks"]["ram"] = 9;
+  pool_json["network"] =
+      Json::parse(R"({"links": [{"between": ["1", "3"], "latency_ms": 9, "bandwidth_mbps": 5}]})");
+  const NodePool pool = pool_of(pool_json);
+  const ModelCosts costs = chain(4);
+  const CostModel model(pool, costs);
+  const Grouping grouping{.clusters = {{3, 0}, {2, 1}}};
+  const Grouping expected{.clusters = {{1, 0}, {2, 3}}};  // 1 and 3 are interchangeable, 0 and 2 are not
+  EXPECT_EQ(canonical(model, grouping), expected);
+}
+
+TEST(CostModel, AddsUpAsWritten) {
+  const NodePool pool = pool_of(fast_pool(2, 10, 80));  // 10 ms, 10 MB/s
+  ModelCosts costs = chain(2);
+  CostModel model(pool, costs);
+  const double forward = 1e9 / 100e9 + kSecondsPerOp;
+  const double backward = 2e9 / 100e9 + kSecondsPerOp;
+  const double send = 0.010 + 1e4 / 10e6;
+  const ClusterCost& cost = model.cluster({0, 1});
+  ASSERT_TRUE(cost.fits);
+  EXPECT_NEAR(cost.stages[0].forward, forward, 1e-12);
+  EXPECT_NEAR(cost.stages[1].backward, backward, 1e-12);
+  EXPECT_NEAR(cost.stages[0].send, send, 1e-12);
+  EXPECT_NEAR(cost.step_seconds, 2 * (forward + backward) + 2 * send + 16 * 1000 / 100e9, 1e-9);
+  // Two clusters of one node: one ring of both segments' 8000 bytes.
+  EXPECT_NEAR(model.averaging_seconds({{0}, {1}}), 2 * (0.010 + 4000 / 10e6), 1e-9);
+  EXPECT_EQ(model.averaging_seconds({{0, 1}}), 0);
+  EXPECT_NEAR(model.bound_samples_per_second(), 32 * 200e9 / 6e9, 1e-6);
+}
+
+}  // namespace
+}  // namespace rookery
