@@ -57,7 +57,7 @@ class Fusion {
     try {
       SafetensorsFile file = read_safetensors(path);
       with_context(path.string(), [&] { check_origin(node, file.metadata); });
-      add_tensors(node, std::move(file.tensors));
+      add_tensors(node, file.tensors);
     } catch (const DataError& error) {
       problem("{}: {}", node.node, error.what());
       complete_ = false;
@@ -122,7 +122,8 @@ class Fusion {
     }
   }
 
-  void add_tensors(const NodeMetadata& node, StateDict tensors) {
+  // Takes them over.
+  void add_tensors(const NodeMetadata& node, StateDict& tensors) {
     for (auto& [name, tensor] : tensors) {
       const auto [owner, is_new] = owners_.emplace(name, node.node);
       if (is_new) {
@@ -178,8 +179,8 @@ FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
   for (const NodeMetadata& node : members) fusion.add(node);
   FusedModel fused{.order = state_order(model), .metadata = fusion.finish(cluster)};
   fused.state = fusion.take_state();
-  fused.metadata["format"] = "rookery.state_dict";
-  fused.metadata["version"] = "1";
+  fused.metadata.emplace("format", "rookery.state_dict");
+  fused.metadata.emplace("version", "1");
   return fused;
 }
 

@@ -192,13 +192,13 @@ Header read_header(std::istream& stream, std::uint64_t file_bytes) {
   const Json json = parse_header(text);
   Header header{.data_begin = kLengthBytes + length};
   const std::uint64_t data_bytes = file_bytes - header.data_begin;
-  for (const auto& [name, value] : json.items()) {
-    if (name == kMetadataKey) {
-      header.metadata = metadata_from(value);
+  for (auto item = json.begin(); item != json.end(); ++item) {
+    if (item.key() == kMetadataKey) {
+      header.metadata = metadata_from(*item);
       continue;
     }
-    header.entries.emplace(
-        name, with_context("tensor " + Json(name).dump(), [&] { return entry_from(value, data_bytes); }));
+    header.entries.emplace(item.key(), with_context("tensor " + Json(item.key()).dump(),
+                                                    [&] { return entry_from(*item, data_bytes); }));
   }
   check_cover(header.entries, data_bytes);
   return header;

@@ -9,6 +9,7 @@
 #include "models/base/error.hpp"
 #include "models/graph/builder.hpp"
 #include "tests/fusion/trained_cluster.hpp"
+#include "tests/support/pipeline.hpp"
 
 namespace rookery {
 namespace {
@@ -117,11 +118,12 @@ TEST_F(Evaluate, Subsets) {
 }
 
 TEST_F(Evaluate, AgreesWithTheTrainersValidation) {
-  TrainingSettings settings{.epochs = 3};
+  TrainingSettings settings;
+  settings.epochs = 3;
   const auto dataset = open_dataset("digits", folder_.path());
   const Graph model = cnn_net();
   const std::vector<OpId> cuts = cut_positions(model);
-  PipelineResult trained = run_pipeline(cnn_net(), std::vector<OpId>{0, cuts[3]}, settings, *dataset);
+  const PipelineResult trained = run_pipeline(cnn_net(), std::vector<OpId>{0, cuts[3]}, settings, *dataset);
   write_safetensors(state_, trained.state, metadata_);
   const Evaluation result = evaluate(request());
   EXPECT_GT(result.accuracy(), 50);

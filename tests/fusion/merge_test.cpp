@@ -60,6 +60,17 @@ TEST_F(FuseCluster, WritesBothFiles) {
   EXPECT_EQ(read_file(files.pytorch, 1 << 20).substr(0, 4), "PK\x03\x04");
 }
 
+TEST_F(FuseCluster, PyTorchLoadsIt) {
+  const std::string python = "/usr/bin/python3";
+  if (run_command(python + " -c 'import torch'").exit_code != 0)
+    GTEST_SKIP() << python << " cannot import torch";
+  const FusedFiles files =
+      write_fused(fuse_cluster(cluster_.node_data(), 0), cluster_.node_data() / "trained");
+  const CommandResult loaded = run_command(fmt::format("{} '{}/tests/fusion/load_cnn_net.py' '{}'", python,
+                                                       ROOKERY_SOURCE_DIR, files.pytorch.string()));
+  EXPECT_EQ(loaded.exit_code, 0) << loaded.output;
+}
+
 TEST_F(FuseCluster, MissingSubmodel) {
   std::filesystem::remove(cluster_.submodel(1));
   EXPECT_THAT(error(), AllOf(HasSubstr("node_1 has no trained submodel"),

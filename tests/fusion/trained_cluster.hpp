@@ -2,7 +2,9 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -13,7 +15,7 @@
 #include "models/graph/loss.hpp"
 #include "models/io/safetensors.hpp"
 #include "models/zoo/zoo.hpp"
-#include "tests/support/pipeline.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace rookery {
 
@@ -40,12 +42,14 @@ class TrainedCluster {
     const std::vector<OpId> cuts = cut_positions(graph);
     stages_ = cut(graph, std::vector<OpId>{0, cuts[5], cuts[12]});
     for (const Stage& stage : stages_) {
-      nodes_.push_back({.node = fmt::format("node_{}", stage.index),
-                        .address = fmt::format("0.0.0.0:{}", 8080 + stage.index),
-                        .plan_id = "0123456789abcdef",
-                        .stage = stage.index,
-                        .stages = stage.count,
-                        .data = {1078, 719}});
+      NodeMetadata node;
+      node.node = fmt::format("node_{}", stage.index);
+      node.address = fmt::format("0.0.0.0:{}", 8080 + stage.index);
+      node.plan_id = "0123456789abcdef";
+      node.stage = stage.index;
+      node.stages = stage.count;
+      node.data = {.train_samples = 1078, .validation_samples = 719};
+      nodes_.push_back(std::move(node));
     }
     for (NodeMetadata& node : nodes_) {
       for (const NodeMetadata& member : nodes_) {

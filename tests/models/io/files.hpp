@@ -1,42 +1,29 @@
-// Folders and hostile files for the tests of file formats.
+// What the tests of file formats share.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
-#include <filesystem>
+#include <cstdint>
+#include <fstream>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace rookery {
 
-// A folder of its own for one test, gone afterwards.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "rookery_test_XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder for a test");
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 constexpr std::uint64_t kAnySize = 1ULL << 30;
+
+// Without waiting for the disk, as write_file() does and truncating a file may: these tests write
+// thousands of files.
+inline void overwrite(const std::filesystem::path& path, const std::string& bytes) {
+  std::filesystem::remove(path);
+  std::ofstream stream(path, std::ios::binary);
+  stream << bytes;
+  if (!stream.flush()) throw std::runtime_error("cannot write " + path.string());
+}
 
 // Runs `action`, which must throw a DataError, and returns its message.
 template <typename Action>

@@ -32,7 +32,7 @@ class HostileOnnx : public testing::Test {
     return error_of(model.SerializeAsString());
   }
   std::string error_of(const std::string& bytes) {
-    write_file(path_, bytes);
+    overwrite(path_, bytes);
     std::string message = data_error([&] { read_onnx(path_); });
     EXPECT_THAT(message, HasSubstr(path_.string()));
     return message;
@@ -65,7 +65,7 @@ class HostileOnnx : public testing::Test {
   }
 
   ScratchFolder folder_;
-  std::filesystem::path path_ = folder_ / "model.onnx";
+  std::filesystem::path path_ = folder_.path() / "model.onnx";
   std::string whole_;
 };
 
@@ -76,8 +76,8 @@ TEST_F(HostileOnnx, TruncatedAtEveryByte) {
 }
 
 TEST_F(HostileOnnx, TruncatedWeights) {
-  const std::string weights = read_file(folder_ / "model.safetensors", kAnySize);
-  write_file(folder_ / "model.safetensors", weights.substr(0, weights.size() - 1));
+  const std::string weights = read_file(folder_.path() / "model.safetensors", kAnySize);
+  overwrite(folder_.path() / "model.safetensors", weights.substr(0, weights.size() - 1));
   EXPECT_THAT(error_of(whole_), HasSubstr("an incomplete copy?"));
 }
 
@@ -86,7 +86,7 @@ TEST_F(HostileOnnx, FlippedBits) {
   for (std::size_t i = 0; i < whole_.size(); ++i) {
     std::string flipped = whole_;
     flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));
-    write_file(path_, flipped);
+    overwrite(path_, flipped);
     try {
       read_onnx(path_);
     } catch (const DataError&) {
@@ -245,10 +245,10 @@ TEST_F(HostileOnnx, OpenDimensions) {
 }
 
 TEST_F(HostileOnnx, DataOutsideTheFolder) {
-  write_file(folder_ / "secret", std::string(10'000, 's'));
-  const std::filesystem::path inner = folder_ / "inner";
+  overwrite(folder_.path() / "secret", std::string(10'000, 's'));
+  const std::filesystem::path inner = folder_.path() / "inner";
   make_directories(inner);
-  std::filesystem::copy(folder_ / "model.safetensors", inner / "model.safetensors");
+  std::filesystem::copy(folder_.path() / "model.safetensors", inner / "model.safetensors");
   std::filesystem::create_symlink("../secret", inner / "link");
   path_ = inner / "model.onnx";
   for (const std::string location :

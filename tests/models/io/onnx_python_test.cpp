@@ -24,7 +24,7 @@ struct Case {
 class OnnxInPython : public testing::TestWithParam<Case> {
  protected:
   OnnxInPython() : model_(GetParam().build()), state_(trained_state(model_)) {
-    write_onnx(folder_ / "whole.onnx", "whole.safetensors", model_, state_);
+    write_onnx(folder_.path() / "whole.onnx", "whole.safetensors", model_, state_);
     files_ = file("whole.onnx");
     Graph graph = GetParam().build();
     add_loss(graph, "cross_entropy");
@@ -36,12 +36,14 @@ class OnnxInPython : public testing::TestWithParam<Case> {
         if (stage.graph.find(name)) of_stage.emplace(name, tensor.clone());
       }
       const std::string name = fmt::format("stage_{}", stage.index);
-      write_onnx(folder_ / (name + ".onnx"), name + ".safetensors", stage.graph, of_stage);
+      write_onnx(folder_.path() / (name + ".onnx"), name + ".safetensors", stage.graph, of_stage);
       files_ += fmt::format(" {}", file(name + ".onnx"));
     }
   }
 
-  std::string file(const std::string& name) const { return fmt::format("'{}'", (folder_ / name).string()); }
+  std::string file(const std::string& name) const {
+    return fmt::format("'{}'", (folder_.path() / name).string());
+  }
 
   // Random inputs, and the outputs that the runtime computes of them.
   void write_inputs_and_outputs() {
@@ -58,8 +60,8 @@ class OnnxInPython : public testing::TestWithParam<Case> {
     StateDict outputs;
     const ConstTensorView output = executable.output(0, batch);
     copy(output, outputs.emplace(whole[0].outputs[0].value, Tensor(output.type)).first->second.view());
-    write_safetensors(folder_ / "inputs.safetensors", inputs);
-    write_safetensors(folder_ / "outputs.safetensors", outputs);
+    write_safetensors(folder_.path() / "inputs.safetensors", inputs);
+    write_safetensors(folder_.path() / "outputs.safetensors", outputs);
   }
 
   ScratchFolder folder_;

@@ -57,7 +57,7 @@ class Onnx : public testing::Test {
   }
 
   ScratchFolder folder_;
-  std::filesystem::path path_ = folder_ / "model.onnx";
+  std::filesystem::path path_ = folder_.path() / "model.onnx";
 };
 
 TEST_F(Onnx, RoundTrip) {

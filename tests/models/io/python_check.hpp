@@ -22,7 +22,7 @@ constexpr const char* kSystemPython = "/usr/bin/python3";
 
 }  // namespace rookery
 
-#define ROOKERY_NEEDS_PYTHON(python, module)                                                 \
-  do {                                                                                       \
-    if (!rookery::python_has(python, module)) GTEST_SKIP() << python << " lacks " << module; \
+#define ROOKERY_NEEDS_PYTHON(python, module)                                                                 \
+  do {                                                                                                       \
+    if (!rookery::python_has((python), (module))) GTEST_SKIP() << (python) << " cannot import " << (module); \
   } while (false)

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 class Pytorch : public testing::Test {
  protected:
   ScratchFolder folder_;
-  std::filesystem::path path_ = folder_ / "state.pt";
+  std::filesystem::path path_ = folder_.path() / "state.pt";
 };
 
 template <typename T>
@@ -51,9 +51,9 @@ TEST_F(Pytorch, TorchReadsEveryType) {
   fill<float>(state, listing, "città", "float32", {1}, 1);
   fill<float>(state, listing, "empty", "float32", {0, 2}, 1);
   write_pytorch(path_, state, {"z.weight", "y", "x.count", "w", "v", "u", "t", "città", "empty"});
-  write_file(folder_ / "listing", listing);
+  overwrite(folder_.path() / "listing", listing);
   EXPECT_EQ(run_python(kSystemPython, "check_files.py",
-                       fmt::format("pytorch {} {}", path_.string(), (folder_ / "listing").string())),
+                       fmt::format("pytorch {} {}", path_.string(), (folder_.path() / "listing").string())),
             0);
 }
 
