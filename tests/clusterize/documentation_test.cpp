@@ -1,0 +1,63 @@
+// node_data/README.md says what the programs do.
+#include <gmock/gmock.h>
+
+#include "models/base/files.hpp"
+#include "tests/clusterize/plan_support.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+std::string page() {
+  return read_file(ROOKERY_SOURCE_DIR "/node_data/README.md", 1 << 20);
+}
+
+// The first ```json block behind a heading.
+Json example_of(const std::string& heading) {
+  const std::string text = page();
+  const std::string fence = "```json\n";
+  const std::size_t begin = text.find(fence, text.find("\n## " + heading + "\n")) + fence.size();
+  return Json::parse(text.substr(begin, text.find("```", begin) - begin));
+}
+
+TEST(NodeDataReadme, ItsPoolCanBeRead) {
+  const NodePool pool = pool_of(example_of("node_configs.json"));
+  EXPECT_EQ(pool.nodes().size(), 2U);
+  EXPECT_EQ(pool.link(0, 1), (LinkSpeed{3, 10}));
+}
+
+TEST(NodeDataReadme, ItsSettingsAreThoseOfTheMainJob) {
+  const TrainingSettings main_job = read_settings(ROOKERY_SOURCE_DIR "/node_data/train.json");
+  EXPECT_EQ(settings_from_json(example_of("train.json"), "README.md"), main_job);
+  TrainingSettings expected;
+  expected.epochs = 100;
+  EXPECT_EQ(main_job, expected);
+}
+
+TEST(NodeDataReadme, HasTheTableOfSettings) {
+  EXPECT_THAT(page(), HasSubstr(settings_reference()));
+}
+
+TEST(NodeDataReadme, NamesEveryKeyOfANodesFile) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  const NodeMetadata metadata = make_metadata(task, make_plan(task, pool_of(equal_nodes(3)), {}), 0, 1);
+  write_metadata(folder.path(), metadata);
+  const Json document = read_json(metadata_path(folder.path(), metadata.node));
+  for (const auto& [key, value] : document.items())
+    EXPECT_THAT(page(), HasSubstr(fmt::format("`{}`", key)));
+}
+
+TEST(NodeDataReadme, TheWalkthroughPoolIsThreeNodes) {
+  const NodePool pool = NodePool::read(ROOKERY_SOURCE_DIR "/node_data/node_configs.json");
+  ASSERT_EQ(pool.nodes().size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(pool.nodes()[i].address, fmt::format("0.0.0.0:{}", 8080 + i));
+    EXPECT_EQ(pool.nodes()[i].ram_gb, 8);
+    EXPECT_EQ(pool.nodes()[i].bandwidth_mbps, 10);
+  }
+}
+
+}  // namespace
+}  // namespace rookery
