@@ -61,10 +61,9 @@ std::vector<TensorType> infer_flatten(const Op& op, std::span<const TensorType> 
   if (axis < 0) axis += shape.rank();
   if (axis < 0 || axis > shape.rank())
     throw ConfigError(fmt::format("axis {} of rank {}", axis, shape.rank()));
-  std::int64_t rows = 1;
-  std::int64_t columns = 1;
-  for (int i = 0; i < shape.rank(); ++i) (i < axis ? rows : columns) *= shape[i];
-  return {{inputs[0].dtype, {rows, columns}}};
+  const auto rows = shape.dims().first(static_cast<std::size_t>(axis));
+  const auto columns = shape.dims().subspan(static_cast<std::size_t>(axis));
+  return {{inputs[0].dtype, {Shape(rows).elements(), Shape(columns).elements()}}};
 }
 
 void differentiate_flatten(GradientBuilder& builder, const Op& op) {
