@@ -233,6 +233,26 @@ TEST_F(HostileOnnx, HugeDims) {
   }
 }
 
+// Padding that makes more columns for Flatten than a number can count.
+TEST_F(HostileOnnx, HugeProducts) {
+  const auto widen = [](auto& model, const char* name) {
+    for (auto& attribute : *node(model, name).mutable_attribute()) {
+      if (attribute.name() == "pads") {
+        for (auto& pad : *attribute.mutable_ints()) pad = 1 << 20;
+      } else if (attribute.name() == "strides") {
+        for (auto& stride : *attribute.mutable_ints()) stride = 1;
+      }
+    }
+  };
+  EXPECT_THAT(error_after([&](auto& model) {
+                auto* type = model.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type();
+                type->mutable_shape()->mutable_dim(2)->set_dim_value(std::int64_t{1} << 36);
+                widen(model, "conv");
+                widen(model, "grouped");
+              }),
+              HasSubstr("op 'flatten'"));
+}
+
 TEST_F(HostileOnnx, OpenDimensions) {
   const auto with_param = [&](int axis, const std::string& name) {
     return error_after([&](auto& model) {
