@@ -57,7 +57,7 @@ Json read_json(const std::filesystem::path& path) {
     try {
       StrictKeys strict;
       return Json::parse(text, std::ref(strict));
-    } catch (const Json::parse_error& error) {
+    } catch (const Json::exception& error) {  // also out_of_range: 1e999
       std::string message = error.what();  // "[json.exception.parse_error.101] parse error at line …"
       throw ConfigError("not JSON: " + message.substr(message.find("] ") + 2));
     }
