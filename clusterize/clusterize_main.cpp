@@ -83,11 +83,10 @@ int clusterize(const ProgramArguments& arguments) {
   const std::filesystem::path node_configs = node_data / "node_configs.json";
   const NodePool pool = NodePool::read(node_configs);
   const TrainingSettings settings = settings_of(arguments, node_data);
+  const SearchOptions options = search_options(arguments, pool, settings.seed);
   const TrainingTask task =
       with_context((node_data / "train.json").string(), [&] { return make_task(settings, node_data); });
-  const Planned planned = with_context(node_configs.string(), [&] {
-    return make_plan(task, pool, search_options(arguments, pool, settings.seed));
-  });
+  const Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
   write_plan(node_data, task, planned, initial_state(task.graph, task.settings.seed));
   if (json) {
     fmt::print("{}\n", to_json(planned.plan).dump(2));

@@ -180,8 +180,8 @@ class Search {
   CounterRng rng_;
 };
 
-std::string gigabytes(double bytes) {
-  return fmt::format("{:.3g} GB", bytes / 1e9);
+std::string memory_text(double bytes) {
+  return bytes < 1e9 ? fmt::format("{:.3g} MB", bytes / 1e6) : fmt::format("{:.3g} GB", bytes / 1e9);
 }
 
 [[noreturn]] void fail_memory(const CostModel& model) {
@@ -194,14 +194,17 @@ std::string gigabytes(double bytes) {
   }
   std::int64_t piece = 0;
   for (int i = 0; i < costs.count(); ++i) piece = std::max(piece, costs.memory(i, i + 1, 1));
-  throw ConfigError(fmt::format(
-      "{} with batch_size {} and micro_batches {} does not fit the machines: whole it takes {}, its largest "
-      "piece "
-      "that cannot be cut {}; the {} nodes have {} together, the largest {}: use a smaller batch_size, more "
-      "micro_batches, or more or larger nodes",
-      costs.name, costs.batch_size, costs.micro_batches,
-      gigabytes(static_cast<double>(costs.memory(0, costs.count(), 1))),
-      gigabytes(static_cast<double>(piece)), model.nodes(), gigabytes(together), gigabytes(largest)));
+  throw ConfigError(
+      fmt::format("{} with batch_size {} and micro_batches {} does not fit: on one machine it takes {}, its "
+                  "largest piece "
+                  "that cannot be cut {} with buffers for its links; {} of the pool {} {} together, the "
+                  "largest {}: use a "
+                  "smaller batch_size, more micro_batches, or more or larger machines",
+                  costs.name, costs.batch_size, costs.micro_batches,
+                  memory_text(static_cast<double>(costs.memory(0, costs.count(), 1))),
+                  memory_text(static_cast<double>(piece)),
+                  model.nodes() == 1 ? "the machine" : fmt::format("the {} machines", model.nodes()),
+                  model.nodes() == 1 ? "has" : "have", memory_text(together), memory_text(largest)));
 }
 
 }  // namespace

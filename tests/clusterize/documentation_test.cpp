@@ -45,8 +45,7 @@ TEST(NodeDataReadme, NamesEveryKeyOfANodesFile) {
   const NodeMetadata metadata = make_metadata(task, make_plan(task, pool_of(equal_nodes(3)), {}), 0, 1);
   write_metadata(folder.path(), metadata);
   const Json document = read_json(metadata_path(folder.path(), metadata.node));
-  for (const auto& [key, value] : document.items())
-    EXPECT_THAT(page(), HasSubstr(fmt::format("`{}`", key)));
+  for (const auto& [key, value] : document.items()) EXPECT_THAT(page(), HasSubstr(fmt::format("`{}`", key)));
 }
 
 TEST(NodeDataReadme, TheWalkthroughPoolIsThreeNodes) {
