@@ -66,7 +66,7 @@ dnnl::memory Program::temporary(const dnnl::memory::desc& desc) {
 }
 
 dnnl::memory Program::scratchpad(const dnnl::memory::desc& desc) {
-  scratchpads_.push_back(dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE));
+  scratchpads_.emplace_back(desc, cpu_engine(), nullptr);
   scratchpad_bytes_ = std::max(scratchpad_bytes_, align_up(desc.get_size()));
   return scratchpads_.back();
 }
