@@ -109,6 +109,12 @@ TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
   EXPECT_THAT(problem("[]"), HasSubstr("train.json: top level"));
 }
 
+TEST(Settings, TheMainJobIsOneOfOurs) {
+  const TrainingSettings settings = read_settings(ROOKERY_SOURCE_DIR "/node_data/train.json");
+  EXPECT_EQ(settings.model, "cnn_net");
+  EXPECT_EQ(settings.epochs, 100);
+}
+
 TEST(Settings, AllProblemsAreToldAtOnce) {
   EXPECT_THAT(problem(R"({"epochs": 0, "seed": "x", "colour": 1})"),
               AllOf(HasSubstr("epochs: "), HasSubstr("seed: "), HasSubstr("colour: ")));
