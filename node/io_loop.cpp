@@ -147,7 +147,7 @@ void IoLoop::serve_timers() {
   if (heartbeat || tick) serve_requests();  // also what did not ask to be served at once
   for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
     Peer& peer = peers_[i];
-    if (peer.gone) continue;
+    if (membership_.parted(i)) continue;
     if (peer.ack_at && now_ >= *peer.ack_at) send_ack(i);
     for (const Channel channel : {Channel::kControl, Channel::kData}) {
       Line& each = line(i, channel);
@@ -199,7 +199,7 @@ void IoLoop::reopen_later(int peer, Channel channel) {
   each.connector.close();
   each.welcomed = false;
   if (channel == Channel::kData) peers_[peer].out.suspend();
-  if (peers_[peer].gone) return;
+  if (membership_.parted(peer)) return;
   each.backoff = std::clamp(each.backoff * 2, kFirstBackoff, kMaxBackoff);
   each.reopen_at = now_ + each.backoff;
   tell(event::PeerClosed{peer});
@@ -247,15 +247,13 @@ void IoLoop::act(const MembershipAction& action) {
     }
   } else if (const auto* stop = std::get_if<action::FloodStop>(&action)) {
     flood(CtlStop{stop->notice.origin, stop->notice.reason, stop->notice.signal}, stop->except);
-  } else if (std::holds_alternative<action::FloodBye>(action)) {
-    if (status_) flood(*status_, -1);
-    status_.reset();
-    flood(CtlBye{}, -1);
+  } else if (const auto* bye = std::get_if<action::SendBye>(&action)) {
+    if (status_) send_control(bye->peer, *status_);  // the last one
+    send_control(bye->peer, CtlBye{bye->confirms});
   } else if (const auto* forget = std::get_if<action::Forget>(&action)) {
     peers_[forget->peer].in = ReceiveStream(options_.receive_budget, options_.max_message_bytes);
     exchange_.forget(forget->peer);
   } else if (const auto* departed = std::get_if<action::Departed>(&action)) {
-    peers_[departed->peer].gone = true;
     exchange_.depart(departed->peer);
   } else if (const auto* fail = std::get_if<action::Fail>(&action)) {
     exchange_.fail(fail->message, fail->signal);

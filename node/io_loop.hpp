@@ -52,7 +52,6 @@ class IoLoop {
     ReceiveStream in;
     std::optional<std::uint64_t> nonce;
     std::optional<Clock::time_point> ack_at;  // when an acknowledgement is due
-    bool gone = false;
   };
   // Whose connection an id of the ROUTER is, once a hello has said so.
   struct Binding {

@@ -122,8 +122,8 @@ void IoLoop::accept_control(int peer, const Packet& packet) {
     exchange_.hear_status(*status);
   } else if (const auto* stop = std::get_if<CtlStop>(&packet)) {
     tell(event::StopCame{peer, {printable(stop->origin), printable(stop->reason), stop->signal}});
-  } else if (std::holds_alternative<CtlBye>(packet)) {
-    tell(event::PeerSaidBye{peer});
+  } else if (const auto* bye = std::get_if<CtlBye>(&packet)) {
+    tell(event::PeerSaidBye{peer, bye->confirms});
   }
 }
 
@@ -156,7 +156,8 @@ void IoLoop::welcomed(int peer, const CtlWelcome& welcome) {
     exchange_.acknowledged(peer, peers_[peer].out.resume(welcome.position, now_));
     send_chunks(peer);
   } else if (membership_.leaving()) {
-    send_control(peer, CtlBye{});  // the first may have gone down with the connection before
+    send_control(
+        peer, CtlBye{membership_.departed(peer)});  // the first may have gone down with the connection before
   }
   const auto& lines = peers_[peer].lines;
   if (std::all_of(lines.begin(), lines.end(), [](const Line& l) { return l.welcomed; })) {

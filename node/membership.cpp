@@ -15,6 +15,10 @@ double seconds(Membership::Time::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+void append(Membership::Actions& actions, Membership::Actions more) {
+  for (MembershipAction& action : more) actions.push_back(std::move(action));
+}
+
 }  // namespace
 
 std::string stop_reason(int signal) {
@@ -47,7 +51,7 @@ Membership::Actions Membership::handle(const event::PeerCame& came, Time now) {
   Actions actions;
   if (peer.nonce && *peer.nonce != came.nonce) actions.emplace_back(action::Forget{came.peer});
   peer.nonce = came.nonce;
-  for (MembershipAction& next : begin_when_all_here(now)) actions.push_back(std::move(next));
+  append(actions, begin_when_all_here(now));
   return actions;
 }
 
@@ -80,9 +84,14 @@ Membership::Actions Membership::handle(const event::PeerRefused& refused, Time) 
 
 Membership::Actions Membership::handle(const event::PeerSaidBye& bye, Time) {
   Peer& peer = peers_.at(bye.peer);
-  if (std::exchange(peer.gone, true)) return {};
-  Actions actions{action::Departed{bye.peer}};
-  for (MembershipAction& next : end_when_all_gone()) actions.push_back(std::move(next));
+  const bool first = !std::exchange(peer.gone, true);
+  peer.told = peer.told || bye.confirms;
+  Actions actions;
+  if (first) actions.emplace_back(action::Departed{bye.peer});
+  // It shall know that we have its bye, once; more often only while it does not know ours.
+  if (run_ == Run::kLeaving && (first || !bye.confirms))
+    actions.emplace_back(action::SendBye{bye.peer, true});
+  append(actions, end_when_all_parted());
   return actions;
 }
 
@@ -104,8 +113,11 @@ Membership::Actions Membership::handle(const event::StopWanted& stop, Time) {
 Membership::Actions Membership::handle(const event::LeaveWanted&, Time) {
   if (run_ != Run::kRunning) return {};
   run_ = Run::kLeaving;
-  Actions actions{action::FloodBye{}};
-  for (MembershipAction& next : end_when_all_gone()) actions.push_back(std::move(next));
+  Actions actions;
+  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+    actions.emplace_back(action::SendBye{peer, peers_[peer].gone});
+  }
+  append(actions, end_when_all_parted());
   return actions;
 }
 
@@ -132,11 +144,9 @@ Membership::Actions Membership::begin_when_all_here(Time now) {
   return {action::Begin{}};
 }
 
-Membership::Actions Membership::end_when_all_gone() {
-  if (run_ != Run::kLeaving ||
-      !std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.gone; })) {
-    return {};
-  }
+Membership::Actions Membership::end_when_all_parted() {
+  const auto parted = [](const Peer& peer) { return peer.gone && peer.told; };
+  if (run_ != Run::kLeaving || !std::all_of(peers_.begin(), peers_.end(), parted)) return {};
   run_ = Run::kEnded;
   return {action::End{}};
 }
@@ -155,17 +165,19 @@ Membership::Actions Membership::gather(Time now) {
 }
 
 Membership::Actions Membership::watch(Time now) {
-  for (const Peer& peer : peers_) {
-    if (peer.gone) continue;
-    if (peer.closed && now - *peer.closed >= options_.reconnect_grace) {
+  for (Peer& peer : peers_) {
+    const bool away = peer.closed && now - *peer.closed >= options_.reconnect_grace;
+    const bool silent = now - peer.heard >= options_.peer_timeout;
+    if (peer.gone) {  // it ends only with our bye in hand; what is lost is its confirmation
+      peer.told = peer.told || (run_ == Run::kLeaving && (away || silent));
+    } else if (away) {
       return lose(
           fmt::format("{} is lost: connection closed {:.1f} s ago", peer.name, seconds(now - *peer.closed)));
-    }
-    if (now - peer.heard >= options_.peer_timeout) {
+    } else if (silent) {
       return lose(fmt::format("{} is lost: silent for {:.1f} s", peer.name, seconds(now - peer.heard)));
     }
   }
-  return {};
+  return end_when_all_parted();
 }
 
 Membership::Actions Membership::lose(const std::string& what) {

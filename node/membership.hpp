@@ -1,7 +1,7 @@
 // Who takes part in a cluster's run, and whether the run goes on: the authority over peers, apart
 // from sockets, threads and clocks. It is told events and answers with actions.
 //
-//   run:   gathering ─all peers here─► running ─leave wanted─► leaving ─all said bye─► ended
+//   run:   gathering ─all peers here─► running ─leave wanted─► leaving ─all byes confirmed─► ended
 //          any of them ─peer lost, stop, nobody came─► failed
 //   peer:  absent ─► here ─► (connection closed: back within the grace, or lost) ─► gone (said bye)
 #pragma once
@@ -54,6 +54,7 @@ struct PeerRefused {
 };  // its hello does not fit this run
 struct PeerSaidBye {
   int peer;
+  bool confirms;  // it has ours
 };
 struct StopCame {
   int peer;
@@ -83,8 +84,10 @@ struct FloodStop {
   int except = -1;
   bool operator==(const FloodStop&) const = default;
 };
-struct FloodBye {
-  bool operator==(const FloodBye&) const = default;
+struct SendBye {
+  int peer;
+  bool confirms;  // we have its
+  bool operator==(const SendBye&) const = default;
 };
 // The peer was started anew before the run began: nothing of its former life counts.
 struct Forget {
@@ -106,7 +109,7 @@ struct End {
   bool operator==(const End&) const = default;
 };  // all have said bye
 }  // namespace action
-using MembershipAction = std::variant<action::Begin, action::Report, action::FloodStop, action::FloodBye,
+using MembershipAction = std::variant<action::Begin, action::Report, action::FloodStop, action::SendBye,
                                       action::Forget, action::Departed, action::Fail, action::End>;
 
 class Membership {
@@ -120,6 +123,9 @@ class Membership {
   Actions on(const MembershipEvent& event, Time now);
 
   bool leaving() const { return run_ == Run::kLeaving; }
+  // Whether the peer has said bye; and whether nothing is left to be said between us.
+  bool departed(int peer) const { return peers_[peer].gone; }
+  bool parted(int peer) const { return peers_[peer].gone && peers_[peer].told; }
   bool gathering() const { return run_ == Run::kGathering; }
   bool over() const { return run_ == Run::kEnded || run_ == Run::kFailed; }
 
@@ -129,7 +135,8 @@ class Membership {
     std::string name;
     std::optional<std::uint64_t> nonce;  // of the process that came
     bool welcomed = false;
-    bool gone = false;
+    bool gone = false;  // said bye
+    bool told = false;  // has our bye
     Time heard{};
     std::optional<Time> closed;
     std::string refused;  // why its last hello did not fit
@@ -148,7 +155,7 @@ class Membership {
   Actions handle(const event::Tick& tick, Time now);
 
   Actions begin_when_all_here(Time now);
-  Actions end_when_all_gone();
+  Actions end_when_all_parted();
   Actions gather(Time now);
   Actions watch(Time now);
   Actions lose(const std::string& what);

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "models/base/error.hpp"
+#include "models/base/files.hpp"
 #include "models/base/program.hpp"
 #include "node/membership.hpp"
 #include "node/packets.hpp"
@@ -127,6 +128,7 @@ struct Node::Impl {
   explicit Impl(NodeOptions given)
       : options(std::move(given)), metadata(read_metadata(options.node_data, options.name)) {
     check_runnable(metadata);
+    make_directories(options.output);
     ::omp_set_num_threads(options.threads);
     LoadedStage loaded = read_stage(stage_folder(options.node_data, metadata), metadata);
     listen(loaded.stage);

@@ -103,7 +103,9 @@ void fields(Archive& archive, CtlStop& stop) {
 }
 
 template <typename Archive>
-void fields(Archive&, CtlBye&) {}
+void fields(Archive& archive, CtlBye& bye) {
+  archive(bye.confirms);
+}
 
 template <typename Archive>
 void fields(Archive& archive, DataChunk& chunk) {

@@ -81,8 +81,10 @@ struct CtlStop {
   bool operator==(const CtlStop&) const = default;
 };
 
-// This node's run has ended in good order; all it sent has been acknowledged.
+// This node's run has ended in good order; all it sent has been acknowledged. Said again until it is
+// confirmed, since the connection may be cut at that very moment.
 struct CtlBye {
+  bool confirms = false;  // this node has the receiver's bye
   bool operator==(const CtlBye&) const = default;
 };
 

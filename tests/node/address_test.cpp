@@ -1,0 +1,68 @@
+#include "node/address.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "models/base/error.hpp"
+#include "node/zmq_link.hpp"
+#include "tests/node/loopback.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Address, HasHostAndPort) {
+  const Address address = Address::parse("10.0.0.7:8080");
+  EXPECT_EQ(address.host, "10.0.0.7");
+  EXPECT_EQ(address.port, 8080);
+  EXPECT_EQ(address.to_string(), "10.0.0.7:8080");
+}
+
+TEST(Address, AnythingElseIsRefused) {
+  for (const char* text : {"", "8080", "host", "host:", ":8080", "host:80a", "host:65536", "host:-1"}) {
+    EXPECT_THROW(Address::parse(text), ConfigError) << text;
+  }
+}
+
+TEST(Address, EveryInterfaceIsReachedOnThisMachine) {
+  EXPECT_EQ(Address::parse("0.0.0.0:8080").reachable().to_string(), "127.0.0.1:8080");
+  EXPECT_EQ(Address::parse("10.0.0.7:8080").reachable().to_string(), "10.0.0.7:8080");
+}
+
+TEST(Address, ThisMachineIsLocal) {
+  EXPECT_TRUE(is_local(Address::parse("0.0.0.0:1")));
+  EXPECT_TRUE(is_local(Address::parse("127.0.0.1:1")));
+  EXPECT_FALSE(is_local(Address::parse("192.0.2.1:1")));  // RFC 5737: for documentation
+}
+
+TEST(Address, ATakenPortNamesItsHolder) {
+  const ZmqLink holder(loopback_options(0));
+  ZmqLinkOptions second = loopback_options(1);
+  second.address = holder.address();
+  try {
+    const ZmqLink link(second);
+    FAIL() << "the port was given twice";
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(),
+                testing::AllOf(HasSubstr("node_1 cannot listen at " + second.address), HasSubstr("in use"),
+                               HasSubstr(fmt::format("process {}", ::getpid()))));
+  }
+}
+
+TEST(Address, AnAddressOfAnotherMachineSaysSo) {
+  ZmqLinkOptions options = loopback_options(0);
+  options.address = "192.0.2.1:8080";
+  try {
+    const ZmqLink link(options);
+    FAIL() << "listening at an address that is not ours";
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("this machine has no address 192.0.2.1"));
+  }
+}
+
+}  // namespace
+}  // namespace rookery
