@@ -33,7 +33,8 @@ struct RightOperand {
       loops.transpose(columns, rows, stored, rows, scratch, padded());
     } else {
       for (Index i = 0; i < rows; ++i) {
-        for (Index j = 0; j < padded(); ++j) scratch[i * padded() + j] = j < columns ? stored[i * columns + j] : 0;
+        for (Index j = 0; j < padded(); ++j)
+          scratch[i * padded() + j] = j < columns ? stored[i * columns + j] : 0;
       }
     }
     return scratch;

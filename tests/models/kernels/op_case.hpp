@@ -47,7 +47,7 @@ struct OpCase {
   }
 };
 
-inline OpCase make_case(std::string type, std::map<std::string, Attribute> attributes,
+inline OpCase make_case(const std::string& type, std::map<std::string, Attribute> attributes,
                         std::vector<Tensor> inputs, std::vector<TensorType> outputs) {
   Op op{
       .name = "the_" + type, .type = type, .inputs = {}, .outputs = {}, .attributes = std::move(attributes)};
@@ -71,8 +71,8 @@ inline std::vector<Tensor> run_kernel(Kernel& kernel, const OpCase& test, int pa
     const bool absent = test.op.inputs[i] == kNoValue;
     inputs.push_back(absent ? ConstTensorView{} : test.inputs[i].view());
   }
-  for (std::size_t i = 0; i < test.outputs.size(); ++i) {
-    results.emplace_back(test.outputs[i]);
+  for (const TensorType& type : test.outputs) {
+    results.emplace_back(type);
     poison(results.back().view().bytes(), pattern);
   }
   for (std::size_t i = 0; i < test.outputs.size(); ++i) {
