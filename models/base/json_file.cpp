@@ -58,8 +58,8 @@ Json read_json(const std::filesystem::path& path) {
       StrictKeys strict;
       return Json::parse(text, std::ref(strict));
     } catch (const Json::exception& error) {  // also out_of_range: 1e999
-      std::string message = error.what();  // "[json.exception.parse_error.101] parse error at line …"
-      throw ConfigError("not JSON: " + message.substr(message.find("] ") + 2));
+      std::string message = error.what();     // "[json.exception.parse_error.101] parse error at line …"
+      throw ConfigError(fmt::format("not JSON: {}", message.substr(message.find("] ") + 2)));
     }
   });
 }
