@@ -131,8 +131,8 @@ class Search {
 
   static void keep_best(std::vector<Individual>& population) {
     std::ranges::stable_sort(population, {}, &Individual::score);
-    const auto duplicates = std::ranges::unique(population, {}, &Individual::grouping);
-    population.erase(duplicates.begin(), duplicates.end());
+    const auto same = [](const Individual& a, const Individual& b) { return a.grouping == b.grouping; };
+    population.erase(std::unique(population.begin(), population.end(), same), population.end());
     if (population.size() > kPopulation) population.resize(kPopulation);
   }
 
@@ -194,17 +194,16 @@ std::string memory_text(double bytes) {
   }
   std::int64_t piece = 0;
   for (int i = 0; i < costs.count(); ++i) piece = std::max(piece, costs.memory(i, i + 1, 1));
-  throw ConfigError(
-      fmt::format("{} with batch_size {} and micro_batches {} does not fit: on one machine it takes {}, its "
-                  "largest piece "
-                  "that cannot be cut {} with buffers for its links; {} of the pool {} {} together, the "
-                  "largest {}: use a "
-                  "smaller batch_size, more micro_batches, or more or larger machines",
-                  costs.name, costs.batch_size, costs.micro_batches,
-                  memory_text(static_cast<double>(costs.memory(0, costs.count(), 1))),
-                  memory_text(static_cast<double>(piece)),
-                  model.nodes() == 1 ? "the machine" : fmt::format("the {} machines", model.nodes()),
-                  model.nodes() == 1 ? "has" : "have", memory_text(together), memory_text(largest)));
+  constexpr const char* kMessage =
+      "{} with batch_size {} and micro_batches {} does not fit: on one machine it takes {}, its largest "
+      "piece "
+      "that cannot be cut {} with buffers for its links; all machines ({}) have {} together, the largest {}: "
+      "use "
+      "a smaller batch_size, more micro_batches, or more or larger machines";
+  throw ConfigError(fmt::format(kMessage, costs.name, costs.batch_size, costs.micro_batches,
+                                memory_text(static_cast<double>(costs.memory(0, costs.count(), 1))),
+                                memory_text(static_cast<double>(piece)), model.nodes(), memory_text(together),
+                                memory_text(largest)));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch) {
 }
 
 StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
-                         KernelChoice kernels)
+                         const KernelChoice& kernels)
     : graph_(std::move(graph)),
       begins_(std::move(begins)),
       settings_(std::move(settings)),

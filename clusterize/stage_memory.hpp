@@ -22,7 +22,7 @@ class StageMemory {
  public:
   // `begins`: first op of every segment.
   StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
-              KernelChoice kernels);
+              const KernelChoice& kernels);
 
   std::int64_t bytes(int first, int last, int slots);
 

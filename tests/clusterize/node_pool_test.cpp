@@ -20,7 +20,7 @@ Json parse(const char* text) {
   return Json::parse(text);
 }
 
-Json one_node(Json changed_benchmarks) {
+Json one_node(const Json& changed_benchmarks) {
   Json node = node_json(8080);
   node["benchmarks"].update(changed_benchmarks);
   return {{"1", node}};

@@ -87,12 +87,13 @@ TEST(SimilarClusters, MemoryComesBeforeTheNumberOfClusters) {
 }
 
 TEST(Memory, AModelThatDoesNotFitIsToldInNumbers) {
-  const std::string message = error_of([] { clusters_of(equal_nodes(3, 1), chain(8, 0.5), {}); });
+  const std::string message =
+      error_of([] { clusters_of(equal_nodes(3, 1), chain(8, 0.5), SearchOptions()); });
   EXPECT_EQ(
       message,
-      "chain with batch_size 32 and micro_batches 1 does not fit the machines: whole it takes 4 GB, its "
-      "largest piece that cannot be cut 0.5 GB; the 3 nodes have 3 GB together, the largest 1 GB: use a "
-      "smaller batch_size, more micro_batches, or more or larger nodes");
+      "chain with batch_size 32 and micro_batches 1 does not fit: on one machine it takes 4 GB, its largest "
+      "piece that cannot be cut 500 MB with buffers for its links; all machines (3) have 3 GB together, the "
+      "largest 1 GB: use a smaller batch_size, more micro_batches, or more or larger machines");
 }
 
 Json fast_pool(int nodes, double latency_ms, double bandwidth) {
