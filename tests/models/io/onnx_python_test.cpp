@@ -19,6 +19,9 @@ struct Case {
   std::string name;
   Graph (*build)();
 };
+void PrintTo(const Case& what, std::ostream* out) {
+  *out << what.name;
+}
 
 // Writes whole.onnx and stage_0.onnx, stage_1.onnx, … of three stages as a plan writes them.
 class OnnxInPython : public testing::TestWithParam<Case> {
