@@ -1,0 +1,290 @@
+// Packets that no node of the plan would send, from a program that speaks ZeroMQ.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <zmq.hpp>
+
+#include "models/base/error.hpp"
+#include "node/packets.hpp"
+#include "tests/node/captured_log.hpp"
+#include "tests/node/loopback.hpp"
+
+namespace rookery {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+constexpr const char* kPlan = "0123456789abcdef";  // loopback_options()
+
+// One connection to a node, over which anything can be sent.
+class Wire {
+ public:
+  Wire(zmq::context_t& context, const std::string& address) : socket_(context, zmq::socket_type::dealer) {
+    socket_.set(zmq::sockopt::linger, 0);
+    socket_.connect("tcp://" + address);
+  }
+  void send(const std::vector<std::byte>& header) {
+    socket_.send(zmq::buffer(header), zmq::send_flags::none);
+  }
+  void send(const std::vector<std::byte>& header, const std::vector<std::byte>& payload) {
+    socket_.send(zmq::buffer(header), zmq::send_flags::sndmore);
+    socket_.send(zmq::buffer(payload), zmq::send_flags::none);
+  }
+
+ private:
+  zmq::socket_t socket_;
+};
+
+// node_1, played by the test: says hello, welcomes, and then does what the test wants.
+class FalsePeer {
+ public:
+  FalsePeer() : router_(context_, zmq::socket_type::router) {
+    router_.set(zmq::sockopt::linger, 0);
+    router_.bind("tcp://127.0.0.1:*");
+    address_ = router_.get(zmq::sockopt::last_endpoint).substr(6);
+  }
+
+  const std::string& address() const { return address_; }
+
+  // Plays the beginning of a run with the node at `address`: welcomes all its hellos until it has
+  // joined. It may open its connections anew when it first hears from us.
+  void meet(const std::string& address, const std::atomic<bool>& joined) {
+    control_.emplace(context_, address);
+    data_.emplace(context_, address);
+    control_->send(hello(Channel::kControl, 7));
+    data_->send(hello(Channel::kData, 7));
+    router_.set(zmq::sockopt::rcvtimeo, 50);
+    while (!joined) {
+      const Packet* packet = next();
+      if (packet == nullptr) continue;
+      if (const auto* theirs = std::get_if<CtlHello>(packet)) {
+        control_->send(encode(CtlWelcome{theirs->nonce, theirs->channel, theirs->connection, {0, 1 << 20}}));
+      }
+    }
+  }
+
+  // Both join.
+  void run_with(ZmqLink& link) {
+    std::atomic<bool> joined{false};
+    std::jthread joining([&] {
+      link.join({{1, "node_1", address()}});
+      joined = true;
+    });
+    meet(link.address(), joined);
+  }
+
+  // The next packet that the node sends; nullptr when none comes in time.
+  const Packet* next() {
+    zmq::message_t frame;
+    if (!router_.recv(frame)) return nullptr;
+    static_cast<void>(router_.recv(frame));  // after the connection's id
+    newest_ = decode({static_cast<const std::byte*>(frame.data()), frame.size()});
+    while (frame.more()) static_cast<void>(router_.recv(frame));
+    return &newest_;
+  }
+
+  template <typename Wanted>
+  Wanted wait_for() {
+    router_.set(zmq::sockopt::rcvtimeo, 30'000);
+    for (;;) {
+      const Packet* packet = next();
+      if (packet == nullptr) throw std::runtime_error("the node sends nothing");
+      if (const auto* wanted = std::get_if<Wanted>(packet)) return *wanted;
+    }
+  }
+
+  // Heartbeats until stopped: a peer that lives.
+  void live(const std::stop_token& stop) {
+    router_.set(zmq::sockopt::rcvtimeo, 50);
+    while (!stop.stop_requested()) {
+      next();
+      control_->send(encode(CtlHeartbeat{}));
+    }
+  }
+
+  static std::vector<std::byte> hello(Channel channel, std::uint64_t nonce) {
+    return encode(CtlHello{kPlan, nonce, "node_1", 1, channel, 1});
+  }
+
+  Wire& control() { return *control_; }
+  Wire& data() { return *data_; }
+  zmq::context_t& context() { return context_; }
+
+ private:
+  zmq::context_t context_;
+  zmq::socket_t router_;
+  std::string address_;
+  std::optional<Wire> control_, data_;
+  Packet newest_;
+};
+
+DataChunk chunk(std::uint64_t sequence, std::int64_t step, std::int64_t bytes) {
+  return {sequence,
+          {.step = step, .edge = "x"},
+          {DType::kU8, Shape{bytes}},
+          static_cast<std::uint64_t>(bytes),
+          0};
+}
+
+std::vector<std::byte> payload(std::size_t size, int value) {
+  return std::vector<std::byte>(size, static_cast<std::byte>(value));
+}
+
+class HostilePeer : public testing::Test {
+ protected:
+  HostilePeer() {
+    ZmqLinkOptions options = loopback_options(0);
+    options.deadline = seconds(30);
+    options.max_message_bytes = 4096;
+    link_ = std::make_unique<ZmqLink>(options);
+    peer_.run_with(*link_);
+  }
+
+  std::uint8_t receive(std::int64_t step, std::int64_t bytes) {
+    Tensor tensor(DType::kU8, {bytes});
+    link_->receive(1, {.step = step, .edge = "x"}, tensor.view());
+    return tensor.as<std::uint8_t>()[0];
+  }
+
+  // Good data still comes through.
+  void expect_unharmed(std::uint64_t sequence = 0) {
+    peer_.data().send(encode(chunk(sequence, 1000, 4)), payload(4, 9));
+    EXPECT_EQ(receive(1000, 4), 9);
+  }
+
+  CapturedLog log_;
+  FalsePeer peer_;
+  std::unique_ptr<ZmqLink> link_;
+};
+
+TEST_F(HostilePeer, GarbageIsDroppedNamingWhereItCameFrom) {
+  Wire stranger(peer_.context(), link_->address());
+  stranger.send(payload(64, 0xAB));
+  EXPECT_TRUE(log_.has("dropped a packet from someone at 127.0.0.1: not a packet of Rookery"));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, AStrangersDataIsDropped) {
+  Wire stranger(peer_.context(), link_->address());
+  stranger.send(encode(chunk(0, 1000, 4)), payload(4, 1));
+  EXPECT_TRUE(log_.has("someone at 127.0.0.1: a FwdActivation on a connection that has not said hello"));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, AStrangersStopStopsNothing) {
+  Wire stranger(peer_.context(), link_->address());
+  stranger.send(encode(CtlStop{"node_1", "failed", 0}));
+  EXPECT_TRUE(log_.has("a CtlStop on a connection that has not said hello"));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, AHelloOfAnotherPlanOrPlaceIsRefused) {
+  Wire stranger(peer_.context(), link_->address());
+  stranger.send(encode(CtlHello{"ffffffffffffffff", 1, "node_1", 1, Channel::kControl, 1}));
+  EXPECT_TRUE(log_.has("it runs plan ffffffffffffffff, this node plan 0123456789abcdef"));
+  stranger.send(encode(CtlHello{kPlan, 1, "node_7", 1, Channel::kControl, 1}));
+  EXPECT_TRUE(log_.has("node_7 as stage 1 is none of the plan's other nodes"));
+  stranger.send(encode(CtlHello{kPlan, 1, "node_1", 2, Channel::kControl, 1}));
+  EXPECT_TRUE(log_.has("node_1 as stage 2 is none of the plan's other nodes"));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, AnotherVersionIsNamed) {
+  std::vector<std::byte> header = FalsePeer::hello(Channel::kControl, 7);
+  header[4] = std::byte{9};
+  peer_.control().send(header);
+  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 1"));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, ChunksThatComeTwiceAreDeliveredOnce) {
+  for (const int value : {1, 2, 3}) peer_.data().send(encode(chunk(0, 0, 4)), payload(4, value));
+  peer_.data().send(encode(chunk(1, 1, 4)), payload(4, 4));
+  EXPECT_EQ(receive(1, 4), 4);
+  EXPECT_EQ(receive(0, 4), 1);
+  expect_unharmed(2);
+}
+
+TEST_F(HostilePeer, AKeyThatComesTwiceIsDropped) {
+  peer_.data().send(encode(chunk(0, 0, 4)), payload(4, 1));
+  peer_.data().send(encode(chunk(1, 0, 4)), payload(4, 2));
+  EXPECT_TRUE(log_.has("activation x of step 0, micro-batch 0 came twice"));
+  EXPECT_EQ(receive(0, 4), 1);
+  expect_unharmed(2);
+}
+
+TEST_F(HostilePeer, ATensorBeyondThePlanIsDroppedNamingTheSender) {
+  peer_.data().send(encode(chunk(0, 0, 1LL << 40)), payload(4, 1));
+  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() +
+                       "): activation x of step 0, micro-batch 0: 1099511627776 bytes"));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, AFrameBeyondAChunkClosesTheConnectionOnly) {
+  Wire stranger(peer_.context(), link_->address());
+  stranger.send(payload(kMaxChunkBytes + 1, 0));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, PacketsOnTheWrongChannelAreDropped) {
+  peer_.control().send(encode(chunk(0, 0, 4)), payload(4, 1));
+  EXPECT_TRUE(log_.has("a FwdActivation on the wrong channel"));
+  peer_.data().send(encode(CtlStop{"node_1", "failed", 0}));
+  EXPECT_TRUE(log_.has("a CtlStop on the wrong channel"));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, AnAcknowledgementOfTheFutureIsDropped) {
+  peer_.control().send(encode(CtlAck{{1000, 0}}));
+  EXPECT_TRUE(log_.has("acknowledges 1000 chunks of 0 sent"));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, TextOfAPeerCannotSteerTheTerminal) {
+  peer_.control().send(encode(CtlStop{"node_1", "failed: \x1b[2J\nall is well", 0}));
+  try {
+    receive(0, 4);
+    FAIL();
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("failed:  [2J all is well"));
+  }
+}
+
+TEST_F(HostilePeer, APeerThatStartsAnewInTheRunIsLost) {
+  Wire second(peer_.context(), link_->address());
+  second.send(FalsePeer::hello(Channel::kControl, 8));
+  try {
+    receive(0, 4);
+    FAIL();
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("node_1 ("), HasSubstr("started anew")));
+  }
+  EXPECT_THAT(peer_.wait_for<CtlStop>().reason, HasSubstr("started anew"));
+}
+
+TEST_F(HostilePeer, ADeadlineSaysWhatAPeerThatLivesIsDoing) {
+  ZmqLinkOptions options = loopback_options(0);
+  options.deadline = milliseconds(300);
+  FalsePeer idle;
+  ZmqLink link(options);
+  idle.run_with(link);
+  std::jthread living([&](const std::stop_token& stop) { idle.live(stop); });
+  Tensor into(DType::kU8, {1});
+  try {
+    link.receive(1, {.step = 41, .edge = "x"}, into.view());
+    FAIL();
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("step 41"), HasSubstr("node_1 ("),
+                                             HasSubstr("is alive"), HasSubstr("stood still")));
+  }
+}
+
+}  // namespace
+}  // namespace rookery
