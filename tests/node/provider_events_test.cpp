@@ -1,0 +1,73 @@
+#include "node/provider_events.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+ProviderEvent progress_event() {
+  ProviderEvent event{.kind = ProviderEvent::Kind::kProgress, .node = "node_2", .role = "leaf"};
+  event.progress = {.epoch = 11,
+                    .epochs = 100,
+                    .step = 204,
+                    .steps = 1700,
+                    .samples_per_second = 21000.0,
+                    .seconds_left = 3.2};
+  event.progress.loss = 0.0123;
+  event.progress.accuracy = 97.5;
+  return event;
+}
+
+TEST(ProviderEvents, ProgressComesBackAsItWas) {
+  const auto event = parse_json_line(to_json_line(progress_event()));
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->node, "node_2");
+  EXPECT_EQ(event->role, "leaf");
+  EXPECT_EQ(event->progress.epoch, 11);
+  EXPECT_EQ(event->progress.step, 204);
+  EXPECT_EQ(event->progress.steps, 1700);
+  EXPECT_EQ(event->progress.loss, 0.0123);
+  EXPECT_EQ(event->progress.accuracy, 97.5);
+}
+
+TEST(ProviderEvents, WhatIsNotKnownIsLeftOut) {
+  ProviderEvent event = progress_event();
+  event.progress.loss = std::numeric_limits<double>::infinity();
+  event.progress.accuracy.reset();
+  const auto parsed = parse_json_line(to_json_line(event));
+  ASSERT_TRUE(parsed);
+  EXPECT_FALSE(parsed->progress.loss);
+  EXPECT_FALSE(parsed->progress.accuracy);
+}
+
+TEST(ProviderEvents, TextComesBackAsItWas) {
+  const auto event = parse_json_line(
+      to_json_line({.kind = ProviderEvent::Kind::kWaiting, .node = "node_0", .text = "a\n\"b\""}));
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->kind, ProviderEvent::Kind::kWaiting);
+  EXPECT_EQ(event->text, "a\n\"b\"");
+}
+
+TEST(ProviderEvents, OtherLinesAreNoEvents) {
+  for (const char* line :
+       {"", "{", "[]", "null", "{\"event\": 3}", "{\"event\": \"dance\", \"node\": \"a\", \"role\": \"b\"}",
+        "{\"event\": \"progress\", \"node\": \"a\", \"role\": \"b\", \"epoch\": \"x\"}"}) {
+    EXPECT_FALSE(parse_json_line(line)) << line;
+  }
+}
+
+TEST(ProviderEvents, ALineForPeopleHasWhatTheyWantToKnow) {
+  const std::string line = to_line(progress_event());
+  for (const char* part : {"node_2", "leaf", "epoch 12/100", "step 204/1700", "0.0123", "97.50%",
+                           "21000 samples/s", "ETA 3 s"}) {
+    EXPECT_THAT(line, HasSubstr(part));
+  }
+}
+
+}  // namespace
+}  // namespace rookery
