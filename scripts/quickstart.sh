@@ -95,9 +95,10 @@ step evaluate "$bin/evaluate" --state trained/trained_state_dict.safetensors --m
 
 cat <<END
 
+Validation accuracy: $(tail -n 1 val_accuracies.txt)% after the last epoch
 The trained model:   $out/trained/trained_state_dict.pt (PyTorch)
                      $out/trained/trained_state_dict.safetensors
 Loss of every step:  $out/losses.txt
-Validation accuracy: $(tail -n 1 val_accuracies.txt)% after the last epoch, all in $out/val_accuracies.txt
+Every validation:    $out/val_accuracies.txt
 The plan:            $out/node_data/nodes/
 END
