@@ -2,10 +2,11 @@
 a file."""
 
 import signal
+import socket
 import time
 import unittest
 
-from whole import SLOWER, WholeTest
+from whole import SLOWER, WholeTest, is_taken
 
 
 class Faults(WholeTest):
@@ -80,20 +81,9 @@ class Faults(WholeTest):
         self.wait_for_steps(20)
         launch.popen.send_signal(signal.SIGINT)
         self.assertEqual(launch.wait(10 * SLOWER), 130, launch.errors())
-        self.wait_for(self.ports_are_free, "the providers' ports to be free")
-
-    def ports_are_free(self):
-        import socket
-
-        for port in self.ports:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    return False
-        return True
+        self.wait_for(lambda: not any(map(is_taken, self.ports)), "the providers' ports to be free")
 
     def test_a_taken_port(self):
-        import socket
-
         self.write_settings(epochs=1)
         self.run_program("clusterize")
         with socket.socket() as holder:

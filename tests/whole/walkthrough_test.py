@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from whole import BIN, PATIENCE, ROOT, SLOWER, Process, WholeTest
+from whole import BIN, PATIENCE, ROOT, SLOWER, Process, WholeTest, free_ports
 
 README = (ROOT / "README.md").read_text()
 
@@ -30,8 +30,6 @@ class Walkthrough(WholeTest):
 
     def use_free_ports(self):
         """Their ports are rewritten; everything else is the pool that users get."""
-        from whole import free_ports
-
         path = self.node_data / "node_configs.json"
         text = path.read_text()
         for old, new in zip(("8080", "8081", "8082"), free_ports(3)):

@@ -35,6 +35,12 @@ def free_ports(count):
     return ports
 
 
+def is_taken(port):
+    """Does somebody listen there?"""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Process:
     """A command in the background; its output goes to files, so that it never blocks on a pipe."""
 

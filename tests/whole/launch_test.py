@@ -1,0 +1,52 @@
+"""launch: all providers of a plan on this machine, watched together; and the logs of a run."""
+
+import unittest
+
+from whole import SLOWER, WholeTest, is_taken
+
+
+class Launch(WholeTest):
+    def launch(self, *arguments):
+        self.run_program("clusterize")
+        output, errors = self.run_program("launch", *arguments)
+        return output + errors
+
+    def test_every_node_shows_its_progress(self):
+        shown = self.launch()
+        for node, role in (("node_0", "root"), ("node_1", "stem"), ("node_2", "leaf")):
+            self.assertRegex(
+                shown, rf"{node} {role} +epoch \d/2 +step \d+/34 +loss [\d.]+ .*samples/s +(ETA|done)")
+        self.assertIn("predicted", shown)
+
+    def test_logs_are_fresh_and_the_older_ones_kept(self):
+        self.launch()
+        first = (self.folder / "losses.txt").read_text()
+        accuracies = (self.folder / "val_accuracies.txt").read_text().split()
+        self.assertEqual(len(first.split()), 2 * 17)
+        self.assertEqual(len(accuracies), 2)
+        self.assertTrue(all(0 <= float(accuracy) <= 100 for accuracy in accuracies))
+        self.write_settings(epochs=1, seed=7)
+        self.launch()
+        self.assertEqual((self.folder / "losses.txt.1").read_text(), first)
+        self.assertEqual(len(self.losses()), 17)
+
+    def test_output_folder(self):
+        (self.folder / "logs").mkdir()
+        self.launch("--output", "logs")
+        self.assertTrue((self.folder / "logs" / "losses.txt").exists())
+        self.assertFalse((self.folder / "losses.txt").exists())
+
+    def test_a_provider_of_another_plan_is_refused(self):
+        wait = ["--wait-for-peers", str(4 * SLOWER)]
+        self.run_program("clusterize")
+        stale = self.start("provider", "--name", "node_0", *wait)
+        self.wait_for(lambda: is_taken(self.ports[0]), "node_0 to listen")
+        self.write_settings(epochs=2, seed=7)
+        self.run_program("clusterize")
+        other = self.start("provider", "--name", "node_1", *wait)
+        self.assertEqual([stale.wait(), other.wait()], [1, 1])
+        self.assertIn("plan", other.errors() + stale.errors())
+
+
+if __name__ == "__main__":
+    unittest.main()
