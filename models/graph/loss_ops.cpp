@@ -71,8 +71,8 @@ void add_loss(Graph& graph, const std::string& name) {
   }
   const ValueId labels = graph.add_input(kLabels, {DType::kI64, {kBatch}});
   const ValueId sample_ids = graph.add_input(kSampleIds, {DType::kI64, {kBatch}});
-  const OpId op =
-      graph.add_op({.name = "loss", .type = found->second, .inputs = {graph.outputs()[0], labels, sample_ids}}, {kLoss});
+  const OpId op = graph.add_op(
+      {.name = "loss", .type = found->second, .inputs = {graph.outputs()[0], labels, sample_ids}}, {kLoss});
   graph.mark_output(graph.op(op).outputs[0]);
 }
 
