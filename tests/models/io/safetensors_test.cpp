@@ -5,9 +5,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
+#include <span>
 
 #include "tests/models/io/files.hpp"
 
@@ -108,7 +109,8 @@ TEST_F(Safetensors, DataIsAlignedAndContiguous) {
   for (const auto& [name, extent] : extents) {
     EXPECT_EQ(extent.offset % bytes_of(state.at(name).type().dtype), 0U) << name;
     ASSERT_EQ(extent.bytes, state.at(name).view().bytes().size());
-    EXPECT_EQ(std::memcmp(bytes.data() + extent.offset, state.at(name).view().data, extent.bytes), 0) << name;
+    const auto data = std::as_bytes(std::span(bytes)).subspan(extent.offset, extent.bytes);
+    EXPECT_TRUE(std::ranges::equal(data, state.at(name).view().bytes())) << name;
     first = std::min(first, extent.offset);
     sum += extent.bytes;
   }
