@@ -62,8 +62,11 @@ bool Router::receive(Received& message) {
     zmq::message_t part;
     if (!socket_.recv(part, zmq::recv_flags::dontwait)) break;
     more = part.more();
-    if (message.frames == 0) message.header = std::move(part);
-    if (message.frames == 1) message.payload = std::move(part);
+    if (message.frames == 0) {
+      message.header = std::move(part);
+    } else if (message.frames == 1) {
+      message.payload = std::move(part);
+    }
     ++message.frames;
   }
   return true;

@@ -23,7 +23,7 @@ class MembershipTest : public testing::Test {
   Membership::Actions on(const MembershipEvent& event) { return membership_.on(event, now_); }
 
   // Lets time pass in ticks, as the I/O thread does; what the ticks lead to.
-  Membership::Actions pass(milliseconds time, std::vector<int> heard = {}) {
+  Membership::Actions pass(milliseconds time, const std::vector<int>& heard = {}) {
     Membership::Actions all;
     for (const auto end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
