@@ -56,7 +56,7 @@ class Faults(WholeTest):
                     if i != killed:
                         last = process.errors().splitlines()[-1]
                         self.assertIn(f"node_{killed}", last)
-                        self.assertRegex(last, r"step \d+")
+                        self.assertRegex(last, r"(step|validation batch) \d+")
 
     def test_a_frozen_peer(self):
         self.write_settings(epochs=100000, peer_timeout_seconds=1.0)
