@@ -1,7 +1,6 @@
 #include "node/node.hpp"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/program.hpp"
+#include "models/kernels/threads.hpp"
 #include "node/membership.hpp"
 #include "node/packets.hpp"
 #include "node/stream.hpp"
@@ -129,7 +129,7 @@ struct Node::Impl {
       : options(std::move(given)), metadata(read_metadata(options.node_data, options.name)) {
     check_runnable(metadata);
     make_directories(options.output);
-    ::omp_set_num_threads(options.threads);
+    set_kernel_threads(options.threads);
     LoadedStage loaded = read_stage(stage_folder(options.node_data, metadata), metadata);
     listen(loaded.stage);
     throw_if_stopped();

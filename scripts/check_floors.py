@@ -24,7 +24,7 @@ FLOORS = {
     "models/runtime": 4,
     "models/io": 4,
     "models/zoo": 5,
-    "trainer/schedule": 5,
+    "trainer/schedule": 1,
     "trainer/settings": 5,
     "trainer": 6,
     "clusterize/plan": 6,

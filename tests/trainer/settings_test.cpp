@@ -12,7 +12,6 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
-#include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/settings_keys.hpp"
 
 namespace rookery {
@@ -149,13 +148,6 @@ TEST(Settings, SchemaAndTableAgree) {
       }
       EXPECT_EQ(schema_accepts, key.accepts(value)) << document.dump();
     }
-  }
-}
-
-TEST(Settings, ScheduleChoicesAreThoseThatExist) {
-  for (const SettingsKey& key : settings_keys()) {
-    if (key.name != "schedule") continue;
-    EXPECT_EQ(key.schema["enum"], Json(schedule_names()));
   }
 }
 

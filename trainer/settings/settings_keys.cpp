@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "models/graph/loss.hpp"
+#include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
 namespace {
@@ -183,8 +184,6 @@ SettingsKey weight_decay_key() {
 
 std::vector<SettingsKey> make_settings_keys() {
   using S = TrainingSettings;
-  // trainer/schedule stands beside this room; a test holds this list against schedule_names().
-  const std::vector<std::string> schedules{"1f1b"};
   return {
       model_key([](S& s) -> std::string& { return s.model; }),
       data_key([](S& s) -> std::string& { return s.data; }),
@@ -208,7 +207,7 @@ std::vector<SettingsKey> make_settings_keys() {
           "micro_batches", 1, 4096, [](S& s) -> int& { return s.micro_batches; },
           "parts that a batch is cut into; at most batch_size"),
       choice_key(
-          "schedule", schedules, [](S& s) -> std::string& { return s.schedule; },
+          "schedule", schedule_names(), [](S& s) -> std::string& { return s.schedule; },
           "order of work in the pipeline; `1f1b`: one forward, one backward, one update a batch"),
       integer_key(
           "validate_every", 0, 1'000'000, [](S& s) -> int& { return s.validate_every; },
