@@ -43,7 +43,8 @@ void check_runnable(const NodeMetadata& metadata);
 class Node {
  public:
   // Reads the metadata, listens at the node's address, reads the data set (stage 0) and compiles the
-  // stage. ConfigError, DataError, TransportError.
+  // stage. ConfigError, DataError, TransportError. Where there are peers, SIGINT and SIGTERM are caught from
+  // then on (models/base/program.hpp) and end the whole cluster's run.
   explicit Node(NodeOptions options);
   ~Node();
 

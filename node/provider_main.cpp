@@ -21,15 +21,25 @@ class Display {
  public:
   explicit Display(bool json) : json_(json), live_(!json && ::isatty(STDOUT_FILENO) != 0) {}
 
+  // What is printed next, an error for instance, begins a line of its own.
+  ~Display() {
+    if (line_is_open_) fmt::print("\n");
+    std::fflush(stdout);
+  }
+  Display(const Display&) = delete;
+  Display& operator=(const Display&) = delete;
+
   void show(const ProviderEvent& event) {
     const std::scoped_lock lock(mutex_);
     if (event.kind == ProviderEvent::Kind::kProgress && !is_due(event.progress)) return;
     if (json_) {
       fmt::print("{}\n", to_json_line(event));
     } else if (event.kind == ProviderEvent::Kind::kDone) {
-      fmt::print("{}{}: {}\n", live_ ? "\n" : "", event.node, event.text);
+      fmt::print("{}{}: {}\n", line_is_open_ ? "\n" : "", event.node, event.text);
+      line_is_open_ = false;
     } else if (live_) {
       fmt::print("\r\x1b[K{}", to_line(event));
+      line_is_open_ = true;
     } else {
       fmt::print("{}\n", to_line(event));
     }
@@ -53,6 +63,7 @@ class Display {
 
   const bool json_;
   const bool live_;
+  bool line_is_open_ = false;
   std::mutex mutex_;
   Clock::time_point shown_{};
   std::int64_t tenth_ = 0;
