@@ -135,7 +135,9 @@ TEST(Plan, MemoryIsAHardBound) {
       1e9;
   // None of three nodes holds the whole, all together do.
   const double each = whole * 0.9;
-  for (const PlannedStage& stage : plan(equal_nodes(3, each), task).plan.clusters[0].stages)
+  const Planned planned = plan(equal_nodes(3, each), task);
+  ASSERT_EQ(planned.plan.clusters[0].stages.size(), 3U);
+  for (const PlannedStage& stage : planned.plan.clusters[0].stages)
     EXPECT_LE(stage.prediction.memory.total() + stage.prediction.transport_bytes, each * 1e9);
   EXPECT_THAT(error_of([&] { plan(equal_nodes(3, whole / 100), task); }),
               AllOf(HasSubstr("cnn_net with batch_size 64 and micro_batches 1 does not fit"),
