@@ -16,7 +16,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("ROOKERY_BIN_DIR", ROOT / "build" / "bin"))
 # Programs built with sanitizers are several times slower.
-SLOWER = 10 if os.environ.get("ROOKERY_SANITIZED") else 1
+SLOWER = 3 if os.environ.get("ROOKERY_SANITIZED") else 1
 # Longest time that a command of these tests may take before it counts as hung.
 PATIENCE = 60 * SLOWER
 
