@@ -7,12 +7,12 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <set>
 
 #include "clusterize/plan/address.hpp"
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/text.hpp"
 
 namespace rookery {
 namespace {
@@ -51,21 +51,6 @@ const Json& pool_schema() {
         "latency_ms": {"type": "number"}, "bandwidth_mbps": {"type": "number"}}}}
   })");
   return schema;
-}
-
-// Levenshtein distance.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
 }
 
 // One place of the document, for messages.

@@ -12,6 +12,7 @@
 #include "models/base/files.hpp"
 #include "models/base/json_file.hpp"
 #include "models/base/rng.hpp"
+#include "models/base/text.hpp"
 
 namespace rookery {
 namespace {
@@ -53,6 +54,14 @@ TEST(Error, ContextKeepsTheValue) {
   int value = 3;
   int& same = with_context("unused", [&]() -> int& { return value; });
   EXPECT_EQ(&same, &value);
+}
+
+TEST(EditDistance, CountsChangesAdditionsAndOmissions) {
+  EXPECT_EQ(edit_distance("", ""), 0U);
+  EXPECT_EQ(edit_distance("epochs", "epochs"), 0U);
+  EXPECT_EQ(edit_distance("epoch", "epochs"), 1U);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
+  EXPECT_EQ(edit_distance("", "ram"), 3U);
 }
 
 TEST(Check, NamesConditionAndNumbers) {
