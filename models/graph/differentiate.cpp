@@ -43,13 +43,13 @@ void GradientBuilder::seed(ValueId value, ValueId gradient) {
   gradients_[value] = gradient;
 }
 
-void GradientBuilder::add(Phase phase, const Op& forward, std::string type, std::vector<ValueId> inputs,
-                          const std::vector<ValueId>& targets) {
+void GradientBuilder::add(Phase phase, const Op& forward, const std::string& type,
+                          std::vector<ValueId> inputs, const std::vector<ValueId>& targets) {
   if (std::ranges::none_of(targets, [&](ValueId target) { return wants(target); })) return;
   Graph& graph = training_.graph;
   const auto op_taken = [&](const std::string& name) { return graph.has_op(name); };
   Op op{.name = unique_name(forward.name + "." + type, op_taken),
-        .type = std::move(type),
+        .type = type,
         .inputs = std::move(inputs),
         .outputs = {},
         .attributes = forward.attributes};

@@ -48,7 +48,7 @@ class GradientBuilder {
   // Appends an op of `phase` named "<forward op>.<suffix>" with the forward op's attributes and
   // one output per entry of `targets`: the contribution to that value's gradient. Entries that are
   // not wanted become kNoValue outputs.
-  void add(Phase phase, const Op& forward, std::string type, std::vector<ValueId> inputs,
+  void add(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
            const std::vector<ValueId>& targets);
   // Starts the sum for `value` with a gradient that is given.
   void seed(ValueId value, ValueId gradient);
