@@ -118,8 +118,61 @@ ValueId GraphBuilder::softmax(const std::string& name, ValueId x) {
                  .attributes = {{"axis", std::int64_t{-1}}}});
 }
 
+ValueId GraphBuilder::leaky_relu(const std::string& name, ValueId x, float slope) {
+  return apply(name, "LeakyRelu", {x}, {{"alpha", slope}});
+}
+
+ValueId GraphBuilder::elu(const std::string& name, ValueId x, float alpha) {
+  return apply(name, "Elu", {x}, {{"alpha", alpha}});
+}
+
+ValueId GraphBuilder::gelu(const std::string& name, ValueId x, const std::string& approximate) {
+  return apply(name, "Gelu", {x}, {{"approximate", approximate}});
+}
+
+ValueId GraphBuilder::sigmoid(const std::string& name, ValueId x) {
+  return apply(name, "Sigmoid", {x});
+}
+
+ValueId GraphBuilder::tanh(const std::string& name, ValueId x) {
+  return apply(name, "Tanh", {x});
+}
+
+ValueId GraphBuilder::silu(const std::string& name, ValueId x) {
+  return mul(name, x, sigmoid(name + "_sigmoid", x));
+}
+
 ValueId GraphBuilder::add(const std::string& name, ValueId a, ValueId b) {
-  return append({.name = name, .type = "Add", .inputs = {a, b}, .outputs = {}, .attributes = {}});
+  return apply(name, "Add", {a, b});
+}
+
+ValueId GraphBuilder::sub(const std::string& name, ValueId a, ValueId b) {
+  return apply(name, "Sub", {a, b});
+}
+
+ValueId GraphBuilder::mul(const std::string& name, ValueId a, ValueId b) {
+  return apply(name, "Mul", {a, b});
+}
+
+ValueId GraphBuilder::div(const std::string& name, ValueId a, ValueId b) {
+  return apply(name, "Div", {a, b});
+}
+
+ValueId GraphBuilder::scale(const std::string& name, ValueId x, const Shape& shape) {
+  return mul(name, x, parameter(name + ".weight", shape, {.kind = Initializer::Kind::kOnes}));
+}
+
+ValueId GraphBuilder::parameter(const std::string& name, const Shape& shape, Initializer initializer) {
+  return graph_.add_parameter(name, f32(shape), initializer);
+}
+
+ValueId GraphBuilder::apply(const std::string& name, const std::string& type, std::vector<ValueId> inputs,
+                            std::map<std::string, Attribute> attributes) {
+  return append({.name = name,
+                 .type = type,
+                 .inputs = std::move(inputs),
+                 .outputs = {},
+                 .attributes = std::move(attributes)});
 }
 
 Graph GraphBuilder::finish(ValueId output) {

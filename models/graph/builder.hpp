@@ -36,7 +36,27 @@ class GraphBuilder {
   // torch.nn.Linear(in, out).
   ValueId linear(const std::string& name, ValueId x, std::int64_t out_features);
   ValueId softmax(const std::string& name, ValueId x);
+  // torch.nn.LeakyReLU, ELU, GELU, Sigmoid, Tanh.
+  ValueId leaky_relu(const std::string& name, ValueId x, float slope = 0.01F);
+  ValueId elu(const std::string& name, ValueId x, float alpha = 1);
+  ValueId gelu(const std::string& name, ValueId x, const std::string& approximate = "none");
+  ValueId sigmoid(const std::string& name, ValueId x);
+  ValueId tanh(const std::string& name, ValueId x);
+  // x * sigmoid(x), in two ops: "<name>_sigmoid" and "<name>".
+  ValueId silu(const std::string& name, ValueId x);
+  // With broadcasting.
   ValueId add(const std::string& name, ValueId a, ValueId b);
+  ValueId sub(const std::string& name, ValueId a, ValueId b);
+  ValueId mul(const std::string& name, ValueId a, ValueId b);
+  ValueId div(const std::string& name, ValueId a, ValueId b);
+  // x times a parameter "<name>.weight" of `shape`, at first all ones.
+  ValueId scale(const std::string& name, ValueId x, const Shape& shape);
+
+  // A parameter by itself, an operand for others.
+  ValueId parameter(const std::string& name, const Shape& shape, Initializer initializer = {});
+  // Any operator that makes one value, "<name>_out".
+  ValueId apply(const std::string& name, const std::string& type, std::vector<ValueId> inputs,
+                std::map<std::string, Attribute> attributes = {});
 
   // Marks the model's output and hands the graph out.
   Graph finish(ValueId output);

@@ -32,11 +32,25 @@ std::set<ValueId> reached_from(const Graph& graph, std::set<ValueId> sources) {
 }  // namespace
 
 GradientBuilder::GradientBuilder(TrainingGraph& training, std::set<ValueId> wanted)
-    : training_(training), wanted_(std::move(wanted)) {}
+    : training_(training),
+      wanted_(std::move(wanted)),
+      of_two_(training.graph.types(2)),
+      of_three_(training.graph.types(3)) {}
 
 ValueId GradientBuilder::gradient_of(ValueId value) const {
   const auto found = gradients_.find(value);
   return found == gradients_.end() ? kNoValue : found->second;
+}
+
+Phase GradientBuilder::phase_for(ValueId target) const {
+  const bool is_parameter = training_.graph.value(target).kind == ValueKind::kParameter;
+  return is_parameter ? Phase::kBackwardWeights : Phase::kBackwardInputs;
+}
+
+bool GradientBuilder::same_type(ValueId a, ValueId b) const {
+  const auto left = static_cast<std::size_t>(a);
+  const auto right = static_cast<std::size_t>(b);
+  return of_two_[left] == of_two_[right] && of_three_[left] == of_three_[right];
 }
 
 void GradientBuilder::seed(ValueId value, ValueId gradient) {

@@ -45,6 +45,10 @@ class GradientBuilder {
   ValueId gradient_of(ValueId value) const;
   // Is the gradient of this input or parameter needed at all?
   bool wants(ValueId value) const { return wanted_.contains(value); }
+  // The phase in which this value's gradient is made.
+  Phase phase_for(ValueId target) const;
+  // Have two values of the forward graph the same type whatever the batch?
+  bool same_type(ValueId a, ValueId b) const;
   // Appends an op of `phase` named "<forward op>.<suffix>" with the forward op's attributes and
   // one output per entry of `targets`: the contribution to that value's gradient. Entries that are
   // not wanted become kNoValue outputs.
@@ -58,6 +62,7 @@ class GradientBuilder {
 
   TrainingGraph& training_;  // outlives the builder: both live in differentiate()
   std::set<ValueId> wanted_;
+  std::vector<TensorType> of_two_, of_three_;  // types at a batch of two and three
   std::map<ValueId, ValueId> gradients_;
 };
 

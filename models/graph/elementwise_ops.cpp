@@ -1,4 +1,4 @@
-// Relu, Add, Softmax, Flatten and Identity (https://onnx.ai/onnx/operators/).
+// Relu, Softmax, Flatten and Identity (https://onnx.ai/onnx/operators/).
 #include <fmt/format.h>
 
 #include "models/base/error.hpp"
@@ -21,19 +21,6 @@ void differentiate_relu(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_of(op.outputs[0]);
   if (dy == kNoValue) return;
   builder.add(Phase::kBackwardInputs, op, "ReluGrad", {dy, op.outputs[0]}, {op.inputs[0]});
-}
-
-std::vector<TensorType> infer_add(const Op&, std::span<const TensorType> inputs) {
-  if (inputs.size() != 2 || inputs[0] != inputs[1]) throw ConfigError("needs two inputs of the same shape");
-  return {inputs[0]};
-}
-
-void differentiate_add(GradientBuilder& builder, const Op& op) {
-  const ValueId dy = builder.gradient_of(op.outputs[0]);
-  if (dy == kNoValue) return;
-  // The last input first, as everywhere where gradients are summed.
-  builder.add(Phase::kBackwardInputs, op, "Identity", {dy}, {op.inputs[1]});
-  builder.add(Phase::kBackwardInputs, op, "Identity", {dy}, {op.inputs[0]});
 }
 
 std::vector<TensorType> infer_softmax(const Op& op, std::span<const TensorType> inputs) {
@@ -84,7 +71,6 @@ std::vector<OpDefinition> elementwise_ops() {
   return {
       {.type = "Relu", .infer = infer_same, .differentiate = differentiate_relu},
       {.type = "ReluGrad"},
-      {.type = "Add", .infer = infer_add, .differentiate = differentiate_add},
       {.type = "Softmax",
        .infer = infer_softmax,
        .differentiate = differentiate_softmax,

@@ -28,6 +28,12 @@
 //   MaxPoolGrad(dY, window) -> dX               DropoutGrad(dY, mask) -> dX
 //   ReluGrad(dY, Y) -> dX                       SoftmaxGrad(dY, Y) -> dX
 //   FlattenGrad(dY) -> dX, a view               Identity(dY) -> dX, a view
+//   Functions f of one number: <Op>Grad(dY, Y) -> dX for Exp, Sigmoid, Sqrt, Tanh; <Op>Grad(dY, X) -> dX
+//     for Abs, Clip, Elu, Erf, Gelu, HardSigmoid, HardSwish, LeakyRelu, Log, Softplus; Neg(dY) -> dX. At
+//     a kink the derivative is PyTorch's. Clip has its bounds as attributes min and max (absent: none).
+//   Functions of two numbers, f(A, B) with broadcasting: <Op>GradLeft(dY, A, B) -> dA and
+//     <Op>GradRight(dY, A, B) -> dB for Add, Div, Mul, PRelu, Pow, Sub, where A or B is absent when the
+//     derivative does not need it; sums over repeated elements go in dY's order.
 //   MseLossGrad(prediction, labels), CrossEntropyLossGrad(logits, labels) -> dprediction,
 //     times StepContext::loss_weight
 //   Add(a, b) sums contributions to one gradient.
@@ -73,7 +79,9 @@ bool is_operator(const std::string& type);
 std::vector<OpDefinition> convolution_ops();    // Conv, MaxPool
 std::vector<OpDefinition> product_ops();        // Gemm
 std::vector<OpDefinition> normalization_ops();  // BatchNormalization, Dropout
-std::vector<OpDefinition> elementwise_ops();    // Relu, Add, Softmax, Flatten, Identity
+std::vector<OpDefinition> elementwise_ops();    // Relu, Softmax, Flatten, Identity
+std::vector<OpDefinition> unary_ops();          // Sigmoid, Tanh, Gelu, …: functions of one number
+std::vector<OpDefinition> binary_ops();         // Add, Mul, …: functions of two numbers
 std::vector<OpDefinition> loss_ops();           // MseLoss, CrossEntropyLoss
 
 }  // namespace rookery

@@ -1,6 +1,3 @@
-#include <map>
-#include <string>
-
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/families.hpp"
 
@@ -8,32 +5,34 @@ namespace rookery {
 
 namespace {
 
-using Make = std::unique_ptr<Kernel> (*)(const KernelRequest&);
-
-const std::map<std::string, Make>& makers() {
-  static const std::map<std::string, Make> all{
-      {"Conv", eigen::make_conv},
-      {"ConvGradInput", eigen::make_conv_grad_input},
-      {"ConvGradWeight", eigen::make_conv_grad_weight},
-      {"Gemm", eigen::make_gemm},
-      {"GemmGradInput", eigen::make_gemm_grad_input},
-      {"GemmGradWeight", eigen::make_gemm_grad_weight},
-      {"MaxPool", eigen::make_max_pool},
-      {"MaxPoolGrad", eigen::make_max_pool_grad},
-      {"BatchNormalization", eigen::make_batch_norm},
-      {"BatchNormalizationGrad", eigen::make_batch_norm_grad},
-      {"Dropout", eigen::make_dropout},
-      {"DropoutGrad", eigen::make_dropout_grad},
-      {"Relu", eigen::make_relu},
-      {"ReluGrad", eigen::make_relu_grad},
-      {"Add", eigen::make_add},
-      {"Softmax", eigen::make_softmax},
-      {"SoftmaxGrad", eigen::make_softmax_grad},
-      {"MseLoss", eigen::make_mse},
-      {"MseLossGrad", eigen::make_mse_grad},
-      {"CrossEntropyLoss", eigen::make_cross_entropy},
-      {"CrossEntropyLossGrad", eigen::make_cross_entropy_grad},
-  };
+const eigen::Makers& makers() {
+  static const eigen::Makers all = [] {
+    eigen::Makers known{
+        {"Conv", eigen::make_conv},
+        {"ConvGradInput", eigen::make_conv_grad_input},
+        {"ConvGradWeight", eigen::make_conv_grad_weight},
+        {"Gemm", eigen::make_gemm},
+        {"GemmGradInput", eigen::make_gemm_grad_input},
+        {"GemmGradWeight", eigen::make_gemm_grad_weight},
+        {"MaxPool", eigen::make_max_pool},
+        {"MaxPoolGrad", eigen::make_max_pool_grad},
+        {"BatchNormalization", eigen::make_batch_norm},
+        {"BatchNormalizationGrad", eigen::make_batch_norm_grad},
+        {"Dropout", eigen::make_dropout},
+        {"DropoutGrad", eigen::make_dropout_grad},
+        {"Relu", eigen::make_relu},
+        {"ReluGrad", eigen::make_relu_grad},
+        {"Softmax", eigen::make_softmax},
+        {"SoftmaxGrad", eigen::make_softmax_grad},
+        {"MseLoss", eigen::make_mse},
+        {"MseLossGrad", eigen::make_mse_grad},
+        {"CrossEntropyLoss", eigen::make_cross_entropy},
+        {"CrossEntropyLossGrad", eigen::make_cross_entropy_grad},
+    };
+    eigen::add_unary(known);
+    eigen::add_binary(known);
+    return known;
+  }();
   return all;
 }
 

@@ -1,4 +1,4 @@
-// Dropout, Relu, Add and their gradients.
+// Dropout, Relu and their gradients.
 #include "models/base/rng.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/families.hpp"
@@ -52,16 +52,6 @@ std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
     const float* y = args.in(1);
     float* dx = args.out(0);
     for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0 ? dy[i] : 0;
-  });
-}
-
-std::unique_ptr<Kernel> make_add(const KernelRequest& request) {
-  if (request.inputs[0] != request.inputs[1]) return nullptr;
-  return lambda_kernel([n = request.outputs[0].shape.elements()](const Arguments& args) {
-    const float* a = args.in(0);
-    const float* b = args.in(1);
-    float* sum = args.out(0);
-    for (std::int64_t i = 0; i < n; ++i) sum[i] = a[i] + b[i];
   });
 }
 

@@ -1,7 +1,9 @@
 // The kernels of the Eigen back end by family of ops; each serves the op types named.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "models/kernels/kernel.hpp"
 
@@ -25,7 +27,6 @@ std::unique_ptr<Kernel> make_dropout(const KernelRequest& request);       // Dro
 std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request);  // DropoutGrad
 std::unique_ptr<Kernel> make_relu(const KernelRequest& request);          // Relu
 std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request);     // ReluGrad
-std::unique_ptr<Kernel> make_add(const KernelRequest& request);           // Add
 
 std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);             // Softmax
 std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);        // SoftmaxGrad
@@ -33,5 +34,10 @@ std::unique_ptr<Kernel> make_mse(const KernelRequest& request);                 
 std::unique_ptr<Kernel> make_mse_grad(const KernelRequest& request);            // MseLossGrad
 std::unique_ptr<Kernel> make_cross_entropy(const KernelRequest& request);       // CrossEntropyLoss
 std::unique_ptr<Kernel> make_cross_entropy_grad(const KernelRequest& request);  // CrossEntropyLossGrad
+
+// By op type. Where the makers of a family are many it adds them itself.
+using Makers = std::map<std::string, std::unique_ptr<Kernel> (*)(const KernelRequest&)>;
+void add_unary(Makers& makers);   // functions of one number, and their gradients
+void add_binary(Makers& makers);  // functions of two numbers, and their gradients
 
 }  // namespace rookery::eigen
