@@ -109,12 +109,13 @@ TEST(Executable, GradientsAreThoseOfCentralDifferences) {
 // Trains `steps` steps of `micro_batches` each over the stages of one cut, passing tensors by hand,
 // all forwards of a step before its backwards.
 StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int steps, int micro_batches,
-                    std::vector<float>* losses) {
+                    std::vector<float>* losses, const OptimizerSettings& optimizer = {}) {
   const std::int64_t size = 6;
   const std::vector<Stage> stages = cut(graph, begins);
   CompileOptions options = options_for(graph, size);
   options.slots = micro_batches;
   options.accumulates = micro_batches > 1;
+  options.optimizer = optimizer;
   const StateDict start = initial_state(graph, kSeed);
   std::vector<Executable> executables;
   for (const Stage& stage : stages) {
@@ -170,7 +171,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
     };
     for (int index = 0; index < micro_batches; ++index) forward(micro_batch(index));
     for (int index = 0; index < micro_batches; ++index) backward(micro_batch(index));
-    for (Executable& executable : executables) executable.update(step);
+    for (Executable& executable : executables) executable.update(step, options.optimizer.learning_rate);
   }
   StateDict merged;
   for (const Executable& executable : executables) merged.merge(executable.state());
@@ -202,6 +203,22 @@ TEST(Executable, EveryCutComputesTheSameBits) {
         EXPECT_EQ(std::memcmp(state.at(name).view().bytes().data(), expected.data(), expected.size()), 0)
             << name << " with " << begins.size() << " stages";
       }
+    }
+  }
+}
+
+TEST(Executable, EveryOptimizerStepsAlikeInEveryCut) {
+  const Graph graph = branching_model();
+  for (const std::string& name : optimizer_names()) {
+    std::vector<float> losses;
+    std::vector<float> cut_losses;
+    const OptimizerSettings settings = optimizer_defaults(name);
+    const StateDict reference = train_cut(graph, {0}, 3, 1, &losses, settings);
+    const StateDict state = train_cut(graph, {0, 1, 2, 3, 4}, 3, 1, &cut_losses, settings);
+    EXPECT_EQ(cut_losses, losses) << name;
+    for (const auto& [parameter, tensor] : reference) {
+      EXPECT_TRUE(std::ranges::equal(state.at(parameter).view().bytes(), tensor.view().bytes()))
+          << name << ": " << parameter;
     }
   }
 }
