@@ -67,7 +67,7 @@ class Bench {
     const float loss = executable_.output(loss_output(), micro_batch).as<float>()[0];
     executable_.backward_inputs(micro_batch);
     executable_.backward_weights(micro_batch);
-    executable_.update(step_++);
+    executable_.update(step_++, OptimizerSettings().learning_rate);
     return loss;
   }
 

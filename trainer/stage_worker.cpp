@@ -100,14 +100,14 @@ StageWorker::StageWorker(Executable& executable, Link& link, std::string schedul
   }
 }
 
-BatchResult StageWorker::train(std::int64_t step, std::span<const std::int64_t> sizes) {
+BatchResult StageWorker::train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes) {
   return with_context(fmt::format("stage {}: step {}", stage_.index, step), [&] {
     const Schedule schedule =
         make_schedule(schedule_, stage_.index, stage_.count, static_cast<int>(sizes.size()));
     auto micro_batches = micro_batches_of(Mode::kTraining, step, sizes, in_flight(schedule));
     const BatchResult result = run(schedule, micro_batches);
     const Timer timer(times_.update);
-    executable_.update(step);
+    executable_.update(step, learning_rate);
     return result;
   });
 }

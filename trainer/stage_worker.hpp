@@ -42,9 +42,9 @@ class StageWorker {
   // ConfigError for an unknown schedule; `fill_input` may be empty but on stage 0.
   StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input);
 
-  // One step: forwards, backwards, update. `sizes` holds the samples of every micro-batch. On the
-  // last stage the result is filled, elsewhere only `samples`.
-  BatchResult train(std::int64_t step, std::span<const std::int64_t> sizes);
+  // One step: forwards, backwards, update. `step` counts from 0; `sizes` holds the samples of every
+  // micro-batch. On the last stage the result is filled, elsewhere only `samples`.
+  BatchResult train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes);
   // One batch of validation; `number` counts all of the run, from 0.
   BatchResult validate(std::int64_t number, std::span<const std::int64_t> sizes);
 

@@ -59,7 +59,7 @@ class Trainer::Impl {
   void train_epoch(std::int64_t epoch) {
     if (feed_) feed_->start_epoch(epoch);
     for_each_batch(options_.data.train_samples, [&](std::span<const std::int64_t> sizes) {
-      const BatchResult result = worker_.train(steps_done_, sizes);
+      const BatchResult result = worker_.train(steps_done_, learning_rate_of_step(), sizes);
       ++steps_done_;
       samples_done_ += result.samples;
       if (is_leaf_) losses_->write(fmt::format("{:.9g}", result.loss));
@@ -90,6 +90,12 @@ class Trainer::Impl {
       if (feed_) feed_->set_batch(first, batch);
       action(micro_batch_sizes(settings(), batch));
     }
+  }
+
+  // The same on every stage.
+  double learning_rate_of_step() const {
+    return learning_rate(settings().optimizer.learning_rate, settings().learning_rate_schedule, steps_done_,
+                         batches_per_epoch(settings(), options_.data.train_samples), settings().epochs);
   }
 
   void report(std::int64_t epoch, std::optional<double> loss, std::optional<double> accuracy) const {

@@ -96,6 +96,15 @@ struct Forms {
   }
 };
 
+std::vector<ParameterExtent> extents_of(const Graph& graph, const ArenaLayout& layout) {
+  std::vector<ParameterExtent> extents;
+  for (const auto& [id, offset] : layout.offsets) {
+    const auto count = static_cast<std::size_t>(graph.value(id).type.shape.elements());
+    extents.push_back({.offset = offset / sizeof(float), .count = count});
+  }
+  return extents;
+}
+
 }  // namespace
 
 MemoryUse memory_use(const Stage& stage, const CompileOptions& options) {
@@ -109,6 +118,7 @@ struct Executable::Impl {
         optimizer(make_optimizer(options.optimizer)),
         parameter_layout(lay_out(stage.graph, stage.graph.parameters())),
         buffer_layout(lay_out(stage.graph, stage.graph.buffers())),
+        extents(extents_of(stage.graph, parameter_layout)),
         parameters(parameter_layout.bytes),
         buffers(buffer_layout.bytes) {
     with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
@@ -249,6 +259,7 @@ struct Executable::Impl {
   const CompileOptions options;
   const std::unique_ptr<Optimizer> optimizer;
   const ArenaLayout parameter_layout, buffer_layout;
+  const std::vector<ParameterExtent> extents;
   AlignedBuffer parameters, buffers, gradients;
   std::vector<AlignedBuffer> optimizer_state;  // as parameters, one for each of its state names
   AlignedBuffer working;                       // stashes of all slots, then transient memory
@@ -295,10 +306,14 @@ void Executable::backward_weights(const MicroBatch& micro_batch) {
             micro_batch);
 }
 
-void Executable::update(std::int64_t step) {
+void Executable::update(std::int64_t step, double learning_rate) {
   std::vector<std::span<float>> state;
   for (AlignedBuffer& arena : impl_->optimizer_state) state.push_back(Impl::floats(arena));
-  impl_->optimizer->update(step, Impl::floats(impl_->parameters), Impl::floats(impl_->gradients), state);
+  impl_->optimizer->update(step, learning_rate,
+                           {.parameters = Impl::floats(impl_->parameters),
+                            .gradients = Impl::floats(impl_->gradients),
+                            .state = state,
+                            .extents = impl_->extents});
 }
 
 StateDict Executable::state() const {

@@ -73,7 +73,7 @@ class Executable {
   void backward_inputs(const MicroBatch& micro_batch);
   // Adds to the gradients of the step; the step's first micro-batch starts them.
   void backward_weights(const MicroBatch& micro_batch);
-  void update(std::int64_t step);
+  void update(std::int64_t step, double learning_rate);
 
   // Parameters and buffers by global name.
   StateDict state() const;

@@ -1,4 +1,5 @@
-// Optimizers: settings, and the arithmetic on a stage's arena. Definitions are PyTorch's.
+// Optimizers: settings, and the arithmetic on a stage's arena. Definitions are PyTorch's where it has
+// them; Lion is that of arXiv 2302.06675, LAMB that of arXiv 1904.00962.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +11,51 @@
 namespace rookery {
 
 struct OptimizerSettings {
-  std::string name = "adam";  // "adam", "sgd"
-  double learning_rate = 1e-3;
-  double beta1 = 0.9;  // adam
-  double beta2 = 0.999;
-  double epsilon = 1e-8;
-  double momentum = 0;  // sgd
-  double weight_decay = 0;
+  std::string name = "adam";    // one of optimizer_names()
+  double learning_rate = 1e-3;  // the schedule's base; a step's own rate is given to update()
+  double beta1 = 0.9;           // adam, adamw, lamb, lion
+  double beta2 = 0.999;         //
+  double epsilon = 1e-8;        // adam, adamw, lamb, rmsprop
+  double momentum = 0;          // sgd, rmsprop
+  double dampening = 0;         // sgd
+  bool nesterov = false;        // sgd
+  double smoothing = 0.99;      // rmsprop: alpha
+  bool centered = false;        // rmsprop
+  double weight_decay = 0;      // adam, sgd, rmsprop: added to gradients; adamw, lamb, lion: apart from them
   bool operator==(const OptimizerSettings&) const = default;
 };
 
-// Elementwise over arenas padded to kAlignment, so that the place of a parameter in its arena, and
-// with it the cut, makes no difference.
+// "adam", "adamw", "lamb", "lion", "rmsprop", "sgd".
+std::vector<std::string> optimizer_names();
+// Settings of an optimizer as its definition has them. ConfigError for an unknown name.
+OptimizerSettings optimizer_defaults(const std::string& name);
+
+// Where a parameter lies in its arena, in floats. What follows, up to the next one, is padding.
+struct ParameterExtent {
+  std::size_t offset = 0;
+  std::size_t count = 0;
+};
+
+// All parameters of a stage: arrays of the same layout, aligned and padded to kAlignment.
+struct ParameterArena {
+  std::span<float> parameters;
+  std::span<const float> gradients;
+  std::span<const std::span<float>> state;  // one array for each of state_names()
+  std::span<const ParameterExtent> extents;
+};
+
+// The place of a parameter in its arena, and with it the cut, makes no difference.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Names of the state tensors it keeps for every parameter, e.g. {"exp_avg", "exp_avg_sq"}.
+  // Names of the state tensors it keeps for every parameter, e.g. {"exp_avg", "exp_avg_sq"}; zero before
+  // the first update.
   virtual std::vector<std::string> state_names() const = 0;
-  // Update number `step` (from 0). `state` has one arena per name, laid out as `parameters`.
-  virtual void update(std::int64_t step, std::span<float> parameters, std::span<const float> gradients,
-                      std::span<const std::span<float>> state) const = 0;
+  // Update number `step` (from 0).
+  virtual void update(std::int64_t step, double learning_rate, const ParameterArena& arena) const = 0;
 };
 
-// ConfigError for an unknown name.
+// ConfigError for an unknown name, or for settings that contradict each other.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings);
 
 }  // namespace rookery

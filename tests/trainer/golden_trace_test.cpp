@@ -74,7 +74,7 @@ TEST_P(GoldenTrace, LossesAndWeightsAreThoseOfPyTorch) {
   ASSERT_EQ(losses.size(), 100U);
   for (std::size_t step = 0; step < losses.size(); ++step) {
     const double loss =
-        worker.train(static_cast<std::int64_t>(step), std::vector<std::int64_t>{kBatchSize}).loss;
+        worker.train(static_cast<std::int64_t>(step), 1e-3, std::vector<std::int64_t>{kBatchSize}).loss;
     ASSERT_NEAR(loss, losses[step], 1e-4 * losses[step]) << "step " << step;
   }
 

@@ -76,13 +76,41 @@ TEST(Settings, WritingAndReadingGivesTheSame) {
   EXPECT_FALSE(to_json(settings)["optimizer"].contains("betas"));
 }
 
+TEST(Settings, EveryOptimizerAndScheduleIsReadAndWritten) {
+  for (const SettingsObject& object : settings_objects()) {
+    for (const SettingsVariant& variant : object.variants) {
+      const Json named = {{object.name, {{"name", variant.name}}}};
+      const TrainingSettings settings = settings_from_json(named, "train.json");
+      EXPECT_EQ(object.chosen(settings), variant.name);
+      EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
+    }
+  }
+  EXPECT_EQ(parse(R"({"optimizer": {"name": "lion"}})").optimizer, optimizer_defaults("lion"));
+  const TrainingSettings settings = parse(R"({
+    "optimizer": {"name": "rmsprop", "alpha": 0.8, "momentum": 0.5, "centered": true},
+    "learning_rate_schedule": {"name": "linear_warmup", "warmup": 5, "start_factor": 0.1, "per": "epoch"}})");
+  EXPECT_EQ(settings.optimizer.smoothing, 0.8);
+  EXPECT_TRUE(settings.optimizer.centered);
+  EXPECT_EQ(settings.learning_rate_schedule.warmup, 5);
+  EXPECT_EQ(settings.learning_rate_schedule.per, "epoch");
+  EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
+}
+
+TEST(Settings, OptimizersAreThoseOfTheRuntime) {
+  std::vector<std::string> names;
+  for (const SettingsVariant& variant : settings_objects().front().variants) names.push_back(variant.name);
+  EXPECT_EQ(names, optimizer_names());
+}
+
 TEST(Settings, UnknownKeysSuggestTheNearest) {
   EXPECT_THAT(problem(R"({"epoch": 3})"), AllOf(HasSubstr("train.json: epoch: "), HasSubstr("'epochs'")));
   EXPECT_THAT(problem(R"({"optimiser": {}})"), HasSubstr("'optimizer'"));
   EXPECT_THAT(problem(R"({"optimizer": {"name": "adam", "lerning_rate": 1}})"),
-              AllOf(HasSubstr("optimizer/lerning_rate: "), HasSubstr("'learning_rate'")));
+              AllOf(HasSubstr("optimizer/lerning_rate: "), HasSubstr("it has name, learning_rate, betas")));
   EXPECT_THAT(problem(R"({"optimizer": {"name": "sgd", "betas": [0.9, 0.9]}})"),
-              HasSubstr("optimizer/betas: "));
+              HasSubstr("optimizer/betas: \"sgd\" has no such key; it has name, learning_rate, momentum"));
+  EXPECT_THAT(problem(R"({"learning_rate_schedule": {"name": "step", "warmup": 3}})"),
+              HasSubstr("learning_rate_schedule/warmup: \"step\" has no such key; it has name, step_size"));
 }
 
 TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
@@ -101,10 +129,14 @@ TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
               HasSubstr("micro_batches: 65 is more than the 64 samples"));
   EXPECT_THAT(problem(R"({"optimizer": "adam"})"), HasSubstr("optimizer: \"adam\" is not an object"));
   EXPECT_THAT(problem(R"({"optimizer": {"learning_rate": 1}})"), HasSubstr("optimizer/name: is missing"));
-  EXPECT_THAT(problem(R"({"optimizer": {"name": "lamb"}})"),
-              HasSubstr("optimizer/name: \"lamb\" is not one of"));
+  EXPECT_THAT(problem(R"({"optimizer": {"name": "lars"}})"),
+              HasSubstr("optimizer/name: \"lars\" is not one of"));
   EXPECT_THAT(problem(R"({"optimizer": {"name": "adam", "betas": [0.9, 1]}})"),
               HasSubstr("optimizer/betas: "));
+  EXPECT_THAT(problem(R"({"optimizer": {"name": "sgd", "nesterov": true}})"),
+              HasSubstr("optimizer/nesterov: needs a momentum above 0"));
+  EXPECT_THAT(problem(R"({"learning_rate_schedule": {"name": "cosine", "per": "week"}})"),
+              HasSubstr("learning_rate_schedule/per: \"week\" is not one of"));
   EXPECT_THAT(problem("[]"), HasSubstr("train.json: top level"));
 }
 
@@ -161,8 +193,12 @@ TEST(Settings, ReferenceHasEveryKey) {
 TEST(Settings, DocumentationHasEveryKey) {
   const std::string page = read_file(ROOKERY_SOURCE_DIR "/node_data/README.md", 1 << 20);
   for (const SettingsKey& key : settings_keys()) EXPECT_THAT(page, HasSubstr("`" + key.name + "`"));
-  for (const OptimizerKeys& optimizer : optimizer_keys()) {
-    for (const SettingsKey& key : optimizer.keys) EXPECT_THAT(page, HasSubstr(key.name));
+  for (const SettingsObject& object : settings_objects()) {
+    for (const SettingsVariant& variant : object.variants) {
+      for (const SettingsKey& key : variant.keys) {
+        EXPECT_THAT(page, HasSubstr("`" + object.name + "/" + key.name + "`"));
+      }
+    }
   }
 }
 

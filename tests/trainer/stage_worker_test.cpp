@@ -95,7 +95,7 @@ TEST_F(StageWorkerTest, TheRootSendsActivationsAndReceivesGradientsAsTheSchedule
   const Stage root = cut_at("relu")[0];
   Executable executable = compile(root, {4}, 2);
   StageWorker worker(executable, link_, "1f1b", fill);
-  EXPECT_EQ(worker.train(7, std::vector<std::int64_t>{4, 4}).samples, 8);
+  EXPECT_EQ(worker.train(7, 1e-3, std::vector<std::int64_t>{4, 4}).samples, 8);
   const auto sent = [](const std::string& edge, int micro_batch) {
     return "to 1: activation " + edge + " of step 7, micro-batch " + std::to_string(micro_batch);
   };
@@ -145,7 +145,7 @@ TEST_F(StageWorkerTest, MicroBatchesGiveTheGradientOfTheBatch) {
   const auto weights_after = [&](const std::vector<std::int64_t>& sizes) {
     Executable executable = compile(whole(), {1, 4, 5});
     StageWorker worker(executable, link_, "1f1b", fill);
-    worker.train(0, sizes);
+    worker.train(0, 1e-3, sizes);
     const ConstTensorView gradient = executable.gradient("first.weight");
     return std::vector<float>(gradient.as<float>().begin(), gradient.as<float>().end());
   };
@@ -161,7 +161,7 @@ TEST_F(StageWorkerTest, LabelsWithoutAnOutputAreRefused) {
   StageWorker worker(executable, link_, "1f1b", {});
   link_.integers[kLabels] = 2;
   try {
-    worker.train(41, std::vector<std::int64_t>{4});
+    worker.train(41, 1e-3, std::vector<std::int64_t>{4});
     FAIL();
   } catch (const DataError& error) {
     EXPECT_THAT(error.what(),
@@ -176,7 +176,7 @@ TEST_F(StageWorkerTest, DigestsTellTheOrderOfSamples) {
     Executable executable = compile(whole(), {1, 4});
     StageWorker worker(executable, link_, "1f1b", fill);
     EXPECT_EQ(worker.sample_digest(), 0U);
-    for (std::size_t i = 0; i < steps.size(); ++i) worker.train(static_cast<std::int64_t>(i), steps[i]);
+    for (std::size_t i = 0; i < steps.size(); ++i) worker.train(static_cast<std::int64_t>(i), 1e-3, steps[i]);
     return worker.sample_digest();
   };
   EXPECT_EQ(digest_of({{4, 1}}), digest_of({{4, 1}}));
@@ -188,7 +188,7 @@ TEST_F(StageWorkerTest, AStemHasNoSamplesToDigest) {
   std::vector<OpId> begins{0, 1, 2};
   Executable executable = compile(cut(graph_, begins)[1], {4});
   StageWorker worker(executable, link_, "1f1b", {});
-  worker.train(0, std::vector<std::int64_t>{4});
+  worker.train(0, 1e-3, std::vector<std::int64_t>{4});
   EXPECT_EQ(worker.sample_digest(), 0U);
   EXPECT_EQ(worker.times().micro_batches, 1);
 }

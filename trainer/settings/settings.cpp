@@ -13,17 +13,15 @@
 namespace rookery {
 namespace {
 
-constexpr const char* kOptimizerKey = "optimizer";
-
 // Collects what is wrong, so that a file is mended in one go.
 class Problems {
  public:
   void add(std::string problem) { problems_.push_back(std::move(problem)); }
 
-  void unknown_key(const std::string& prefix, const std::string& key, std::span<const std::string> known) {
+  void unknown_key(const std::string& key, std::span<const std::string> known) {
     const auto nearest = std::ranges::min_element(
         known, {}, [&](const std::string& candidate) { return edit_distance(key, candidate); });
-    add(fmt::format("{}{}: there is no such key; did you mean '{}'?", prefix, key, *nearest));
+    add(fmt::format("{}: there is no such key; did you mean '{}'?", key, *nearest));
   }
 
   void throw_if_any(std::string_view file) const {
@@ -34,51 +32,72 @@ class Problems {
   std::vector<std::string> problems_;
 };
 
-std::vector<std::string> names_of(const std::vector<SettingsKey>& keys, const std::string& one_more) {
-  std::vector<std::string> names{one_more};
-  for (const SettingsKey& key : keys) names.push_back(key.name);
+template <typename Named>
+std::vector<std::string> names_of(const std::vector<Named>& all) {
+  std::vector<std::string> names;
+  for (const Named& one : all) names.push_back(one.name);
   return names;
 }
 
-// Reads every key of `object` that the table has, and complains of the others.
-void read_keys(const Json& object, const std::vector<SettingsKey>& keys, const std::string& prefix,
-               const std::string& handled_elsewhere, TrainingSettings& settings, Problems& problems) {
-  for (const auto& [name, value] : object.items()) {
-    if (name == handled_elsewhere) continue;
-    const auto key = std::ranges::find(keys, name, &SettingsKey::name);
-    if (key == keys.end()) {
-      problems.unknown_key(prefix, name, names_of(keys, handled_elsewhere));
-    } else if (!key->accepts(value)) {
-      problems.add(fmt::format("{}{}: {} is not {}", prefix, name, value.dump(), key->values));
-    } else {
-      key->read(value, settings);
-    }
+const SettingsVariant* find_variant(const SettingsObject& object, const std::string& name) {
+  const auto found = std::ranges::find(object.variants, name, &SettingsVariant::name);
+  return found == object.variants.end() ? nullptr : &*found;
+}
+
+// "one of …" the variants' names.
+std::string choices_of(const SettingsObject& object) {
+  return fmt::format("one of \"{}\"", fmt::join(names_of(object.variants), "\", \""));
+}
+
+// Reads `value` if the table has its key; false if it has not.
+bool read_key(const std::string& name, const Json& value, const std::vector<SettingsKey>& keys,
+              const std::string& prefix, TrainingSettings& settings, Problems& problems) {
+  const auto key = std::ranges::find(keys, name, &SettingsKey::name);
+  if (key == keys.end()) return false;
+  if (key->accepts(value)) {
+    key->read(value, settings);
+  } else {
+    problems.add(fmt::format("{}{}: {} is not {}", prefix, name, value.dump(), key->values));
   }
+  return true;
 }
 
-std::string optimizer_names() {
-  std::vector<std::string> names;
-  for (const OptimizerKeys& optimizer : optimizer_keys()) names.push_back(optimizer.name);
-  return fmt::format("one of \"{}\"", fmt::join(names, "\", \""));
-}
-
-void read_optimizer(const Json& value, TrainingSettings& settings, Problems& problems) {
+void read_object(const SettingsObject& object, const Json& value, TrainingSettings& settings,
+                 Problems& problems) {
   if (!value.is_object()) {
-    problems.add(
-        fmt::format("{}: {} is not an object like {{\"name\": \"adam\"}}", kOptimizerKey, value.dump()));
+    problems.add(fmt::format("{}: {} is not an object like {{\"name\": \"{}\"}}", object.name, value.dump(),
+                             object.variants.front().name));
     return;
   }
   const Json name = value.value("name", Json());
-  const auto found =
-      std::ranges::find_if(optimizer_keys(), [&](const OptimizerKeys& o) { return name == o.name; });
-  if (found == optimizer_keys().end()) {
+  const SettingsVariant* variant = name.is_string() ? find_variant(object, name.get<std::string>()) : nullptr;
+  if (variant == nullptr) {
     problems.add(name.is_null()
-                     ? fmt::format("{}/name: is missing; give {}", kOptimizerKey, optimizer_names())
-                     : fmt::format("{}/name: {} is not {}", kOptimizerKey, name.dump(), optimizer_names()));
+                     ? fmt::format("{}/name: is missing; give {}", object.name, choices_of(object))
+                     : fmt::format("{}/name: {} is not {}", object.name, name.dump(), choices_of(object)));
     return;
   }
-  settings.optimizer.name = found->name;
-  read_keys(value, found->keys, std::string(kOptimizerKey) + "/", "name", settings, problems);
+  object.choose(variant->name, settings);
+  for (const auto& [key, of_key] : value.items()) {
+    if (key == "name" || read_key(key, of_key, variant->keys, object.name + "/", settings, problems))
+      continue;
+    std::vector<std::string> known = names_of(variant->keys);
+    known.insert(known.begin(), "name");
+    problems.add(fmt::format("{}/{}: \"{}\" has no such key; it has {}", object.name, key, variant->name,
+                             fmt::join(known, ", ")));
+  }
+}
+
+// What no key alone tells.
+void check_together(const TrainingSettings& settings, Problems& problems) {
+  if (settings.micro_batches > settings.batch_size) {
+    problems.add(fmt::format("micro_batches: {} is more than the {} samples of a batch (batch_size)",
+                             settings.micro_batches, settings.batch_size));
+  }
+  const OptimizerSettings& optimizer = settings.optimizer;
+  if (optimizer.nesterov && (optimizer.momentum == 0 || optimizer.dampening != 0)) {
+    problems.add("optimizer/nesterov: needs a momentum above 0 and a dampening of 0");
+  }
 }
 
 Json object_schema(const std::vector<SettingsKey>& keys) {
@@ -90,10 +109,42 @@ Json object_schema(const std::vector<SettingsKey>& keys) {
   return schema;
 }
 
-std::string reference_row(const std::string& prefix, const SettingsKey& key,
-                          const TrainingSettings& defaults) {
-  return fmt::format("| `{}{}` | {} | `{}` | {} |\n", prefix, key.name, key.values,
-                     key.write(defaults).dump(), key.help);
+std::string reference_row(const std::string& key, const std::string& values, const Json& initial,
+                          const std::string& help) {
+  return fmt::format("| `{}` | {} | `{}` | {} |\n", key, values, initial.dump(), help);
+}
+
+// Keys that mean the same in several variants have one row.
+std::string object_reference(const SettingsObject& object) {
+  struct Row {
+    std::string key, values;
+    Json initial;
+    std::string help;
+    std::vector<std::string> variants;
+  };
+  std::vector<Row> rows;
+  for (const SettingsVariant& variant : object.variants) {
+    TrainingSettings defaults;
+    object.choose(variant.name, defaults);
+    for (const SettingsKey& key : variant.keys) {
+      const Json initial = key.write(defaults);
+      const auto same = std::ranges::find_if(rows, [&](const Row& row) {
+        return row.key == key.name && row.initial == initial && row.help == key.help;
+      });
+      if (same == rows.end()) {
+        rows.push_back({key.name, key.values, initial, key.help, {variant.name}});
+      } else {
+        same->variants.push_back(variant.name);
+      }
+    }
+  }
+  std::string text = reference_row(object.name + "/name", choices_of(object),
+                                   object.chosen(TrainingSettings()), object.help);
+  for (const Row& row : rows) {
+    text += reference_row(object.name + "/" + row.key, row.values, row.initial,
+                          fmt::format("{}: {}", fmt::join(row.variants, ", "), row.help));
+  }
+  return text;
 }
 
 }  // namespace
@@ -102,12 +153,14 @@ Json settings_schema() {
   Json schema = object_schema(settings_keys());
   schema["$schema"] = "http://json-schema.org/draft-07/schema#";
   schema["title"] = "train.json";
-  Json& choices = schema["properties"][kOptimizerKey]["oneOf"];
-  for (const OptimizerKeys& optimizer : optimizer_keys()) {
-    Json choice = object_schema(optimizer.keys);
-    choice["properties"]["name"] = {{"const", optimizer.name}};
-    choice["required"] = {"name"};
-    choices.push_back(choice);
+  for (const SettingsObject& object : settings_objects()) {
+    Json& choices = schema["properties"][object.name]["oneOf"];
+    for (const SettingsVariant& variant : object.variants) {
+      Json choice = object_schema(variant.keys);
+      choice["properties"]["name"] = {{"const", variant.name}};
+      choice["required"] = {"name"};
+      choices.push_back(choice);
+    }
   }
   return schema;
 }
@@ -115,16 +168,10 @@ Json settings_schema() {
 std::string settings_reference() {
   const TrainingSettings defaults;
   std::string text = "| key | values | default | meaning |\n|---|---|---|---|\n";
-  for (const SettingsKey& key : settings_keys()) text += reference_row("", key, defaults);
-  text += fmt::format(
-      "| `optimizer/name` | {} | `\"{}\"` | how gradients become steps, as PyTorch defines it |\n",
-      optimizer_names(), defaults.optimizer.name);
-  for (const OptimizerKeys& optimizer : optimizer_keys()) {
-    for (SettingsKey key : optimizer.keys) {
-      key.help = optimizer.name + ": " + key.help;
-      text += reference_row("optimizer/", key, defaults);
-    }
+  for (const SettingsKey& key : settings_keys()) {
+    text += reference_row(key.name, key.values, key.write(defaults), key.help);
   }
+  for (const SettingsObject& object : settings_objects()) text += object_reference(object);
   return text;
 }
 
@@ -132,12 +179,17 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
   if (!document.is_object()) throw ConfigError(fmt::format("{}: top level: not an object {{…}}", file));
   TrainingSettings settings;
   Problems problems;
-  read_keys(document, settings_keys(), "", kOptimizerKey, settings, problems);
-  if (document.contains(kOptimizerKey)) read_optimizer(document[kOptimizerKey], settings, problems);
-  if (settings.micro_batches > settings.batch_size) {
-    problems.add(fmt::format("micro_batches: {} is more than the {} samples of a batch (batch_size)",
-                             settings.micro_batches, settings.batch_size));
+  std::vector<std::string> known = names_of(settings_keys());
+  for (const SettingsObject& object : settings_objects()) known.push_back(object.name);
+  for (const auto& [name, value] : document.items()) {
+    const auto object = std::ranges::find(settings_objects(), name, &SettingsObject::name);
+    if (object != settings_objects().end()) {
+      read_object(*object, value, settings, problems);
+    } else if (!read_key(name, value, settings_keys(), "", settings, problems)) {
+      problems.unknown_key(name, known);
+    }
   }
+  check_together(settings, problems);
   problems.throw_if_any(file);
   validate_json(document, settings_schema(), file);
   return settings;
@@ -146,14 +198,15 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
 OrderedJson to_json(const TrainingSettings& settings) {
   OrderedJson document;
   for (const SettingsKey& key : settings_keys()) document[key.name] = key.write(settings);
-  OrderedJson& optimizer = document[kOptimizerKey];
-  optimizer["name"] = settings.optimizer.name;
-  const auto found = std::ranges::find(optimizer_keys(), settings.optimizer.name, &OptimizerKeys::name);
-  if (found == optimizer_keys().end()) {
-    throw ConfigError(
-        fmt::format("optimizer/name: \"{}\" is not {}", settings.optimizer.name, optimizer_names()));
+  for (const SettingsObject& object : settings_objects()) {
+    const std::string name = object.chosen(settings);
+    const SettingsVariant* variant = find_variant(object, name);
+    if (variant == nullptr) {
+      throw ConfigError(fmt::format("{}/name: \"{}\" is not {}", object.name, name, choices_of(object)));
+    }
+    document[object.name]["name"] = name;
+    for (const SettingsKey& key : variant->keys) document[object.name][key.name] = key.write(settings);
   }
-  for (const SettingsKey& key : found->keys) optimizer[key.name] = key.write(settings);
   return document;
 }
 

@@ -8,6 +8,7 @@
 
 #include "models/base/json_file.hpp"
 #include "models/runtime/optimizer.hpp"
+#include "trainer/settings/learning_rate.hpp"
 
 namespace rookery {
 
@@ -18,6 +19,7 @@ struct TrainingSettings {
   std::string split = "shuffled";  // or "in_order"
   std::string loss = "mse";
   OptimizerSettings optimizer;
+  LearningRateSchedule learning_rate_schedule;
   int epochs = 1;
   std::int64_t batch_size = 64;
   int micro_batches = 1;  // per full batch

@@ -1,115 +1,13 @@
 #include "trainer/settings/settings_keys.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-#include <cmath>
-#include <type_traits>
-
 #include "models/graph/loss.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/settings/key_builders.hpp"
 
 namespace rookery {
 namespace {
 
 constexpr std::int64_t kMaxExactInteger = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
-
-// Where a setting lives, given a way to reach it.
-template <typename Field>
-auto reader(Field field) {
-  return [field](const Json& value, TrainingSettings& settings) {
-    using Type = std::remove_reference_t<decltype(field(settings))>;
-    field(settings) = value.get<Type>();
-  };
-}
-
-template <typename Field>
-auto writer(Field field) {
-  return [field](const TrainingSettings& settings) -> OrderedJson {
-    TrainingSettings copy = settings;
-    return field(copy);
-  };
-}
-
-template <typename Field>
-SettingsKey integer_key(const std::string& name, std::int64_t least, std::int64_t most, Field field,
-                        const std::string& help) {
-  return {.name = name,
-          .values = fmt::format("an integer from {} to {}", least, most),
-          .schema = {{"type", "integer"}, {"minimum", least}, {"maximum", most}},
-          .accepts =
-              [least, most](const Json& value) {
-                if (!value.is_number_integer()) return false;
-                if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62)
-                  return false;
-                return value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
-              },
-          .read = reader(field),
-          .write = writer(field),
-          .help = help};
-}
-
-enum class Bound : bool { kIncluded, kExcluded };
-
-struct Range {
-  double least = 0;
-  Bound lower = Bound::kIncluded;
-  double most = 0;
-  Bound upper = Bound::kIncluded;
-
-  bool holds(double value) const {
-    return std::isfinite(value) && (lower == Bound::kExcluded ? value > least : value >= least) &&
-           (upper == Bound::kExcluded ? value < most : value <= most);
-  }
-  std::string text() const {
-    return fmt::format("a number {} {} and {} {}", lower == Bound::kExcluded ? "above" : "from", least,
-                       upper == Bound::kExcluded ? "below" : "up to", most);
-  }
-  Json schema() const {
-    return {{"type", "number"},
-            {lower == Bound::kExcluded ? "exclusiveMinimum" : "minimum", least},
-            {upper == Bound::kExcluded ? "exclusiveMaximum" : "maximum", most}};
-  }
-};
-
-template <typename Field>
-SettingsKey number_key(const std::string& name, Range range, Field field, const std::string& help) {
-  return {
-      .name = name,
-      .values = range.text(),
-      .schema = range.schema(),
-      .accepts = [range](const Json& value) { return value.is_number() && range.holds(value.get<double>()); },
-      .read = reader(field),
-      .write = writer(field),
-      .help = help};
-}
-
-template <typename Field>
-SettingsKey choice_key(const std::string& name, const std::vector<std::string>& choices, Field field,
-                       const std::string& help) {
-  return {.name = name,
-          .values = fmt::format("one of \"{}\"", fmt::join(choices, "\", \"")),
-          .schema = {{"type", "string"}, {"enum", choices}},
-          .accepts =
-              [choices](const Json& value) {
-                return value.is_string() && std::ranges::count(choices, value.get<std::string>()) > 0;
-              },
-          .read = reader(field),
-          .write = writer(field),
-          .help = help};
-}
-
-template <typename Field>
-SettingsKey bool_key(const std::string& name, Field field, const std::string& help) {
-  return {.name = name,
-          .values = "true or false",
-          .schema = {{"type", "boolean"}},
-          .accepts = [](const Json& value) { return value.is_boolean(); },
-          .read = reader(field),
-          .write = writer(field),
-          .help = help};
-}
 
 template <typename Field>
 SettingsKey model_key(Field field) {
@@ -140,46 +38,6 @@ SettingsKey data_key(Field field) {
       .help =
           "the data set; files are looked for below node_data. `csv:FILE` has one sample a line, its label "
           "last (`csv:FILE?scale=S` divides the values by S); `idx:FOLDER` has one pair of IDX files"};
-}
-
-template <typename Field>
-SettingsKey betas_key(Field field) {
-  const Range range{0, Bound::kIncluded, 1, Bound::kExcluded};
-  return {.name = "betas",
-          .values = fmt::format("two numbers, each {}", range.text()),
-          .schema = {{"type", "array"}, {"items", range.schema()}, {"minItems", 2}, {"maxItems", 2}},
-          .accepts =
-              [range](const Json& value) {
-                return value.is_array() && value.size() == 2 &&
-                       std::ranges::all_of(value, [&](const Json& beta) {
-                         return beta.is_number() && range.holds(beta.get<double>());
-                       });
-              },
-          .read =
-              [field](const Json& value, TrainingSettings& settings) {
-                field(settings).beta1 = value.at(0).get<double>();
-                field(settings).beta2 = value.at(1).get<double>();
-              },
-          .write = [field](const TrainingSettings& settings) -> OrderedJson {
-            TrainingSettings copy = settings;
-            return OrderedJson::array({field(copy).beta1, field(copy).beta2});
-          },
-          .help = "decay of the running means of gradients and of their squares"};
-}
-
-constexpr auto kOptimizer = [](TrainingSettings& s) -> OptimizerSettings& { return s.optimizer; };
-
-SettingsKey learning_rate_key() {
-  return number_key(
-      "learning_rate", {0, Bound::kExcluded, 1000, Bound::kIncluded},
-      [](TrainingSettings& s) -> double& { return s.optimizer.learning_rate; }, "size of a step");
-}
-
-SettingsKey weight_decay_key() {
-  return number_key(
-      "weight_decay", {0, Bound::kIncluded, 1000, Bound::kIncluded},
-      [](TrainingSettings& s) -> double& { return s.optimizer.weight_decay; },
-      "times the weights, added to the gradients");
 }
 
 std::vector<SettingsKey> make_settings_keys() {
@@ -223,33 +81,10 @@ std::vector<SettingsKey> make_settings_keys() {
   };
 }
 
-std::vector<OptimizerKeys> make_optimizer_keys() {
-  return {
-      {"adam",
-       {learning_rate_key(), betas_key(kOptimizer),
-        number_key(
-            "epsilon", {0, Bound::kExcluded, 1, Bound::kIncluded},
-            [](TrainingSettings& s) -> double& { return s.optimizer.epsilon; }, "keeps the divisor above 0"),
-        weight_decay_key()}},
-      {"sgd",
-       {learning_rate_key(),
-        number_key(
-            "momentum", {0, Bound::kIncluded, 1, Bound::kExcluded},
-            [](TrainingSettings& s) -> double& { return s.optimizer.momentum; },
-            "share of the last step that is kept"),
-        weight_decay_key()}},
-  };
-}
-
 }  // namespace
 
 const std::vector<SettingsKey>& settings_keys() {
   static const std::vector<SettingsKey> keys = make_settings_keys();
-  return keys;
-}
-
-const std::vector<OptimizerKeys>& optimizer_keys() {
-  static const std::vector<OptimizerKeys> keys = make_optimizer_keys();
   return keys;
 }
 

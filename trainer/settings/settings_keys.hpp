@@ -12,7 +12,7 @@
 namespace rookery {
 
 struct SettingsKey {
-  std::string name;    // "batch_size"; keys of the optimizer without "optimizer/"
+  std::string name;    // "batch_size"; keys of an object without "optimizer/"
   std::string values;  // "an integer from 1 to 1048576": completes "… is not"
   Json schema;         // of the value
   std::function<bool(const Json&)> accepts;
@@ -21,13 +21,21 @@ struct SettingsKey {
   std::string help;
 };
 
-// All but `optimizer`, in the order in which they are written.
+// All but the objects, in the order in which they are written.
 const std::vector<SettingsKey>& settings_keys();
 
-struct OptimizerKeys {
+// An object whose keys depend on its "name".
+struct SettingsVariant {
   std::string name;
   std::vector<SettingsKey> keys;  // besides "name"
 };
-const std::vector<OptimizerKeys>& optimizer_keys();
+struct SettingsObject {
+  std::string name;  // "optimizer"
+  std::string help;  // of its "name"
+  std::function<std::string(const TrainingSettings&)> chosen;
+  std::function<void(const std::string&, TrainingSettings&)> choose;  // a variant, with its defaults
+  std::vector<SettingsVariant> variants;
+};
+const std::vector<SettingsObject>& settings_objects();
 
 }  // namespace rookery

@@ -1,5 +1,7 @@
 #include "models/kernels/simd/elementwise.hpp"
 
+#include <cmath>
+
 #include "models/base/check.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
@@ -20,6 +22,24 @@ void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, 
 
 void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer, std::size_t count) {
   loops().sgd(c, whole_blocks(count), p, g, buffer);
+}
+
+void rmsprop_update(const RmspropCoefficients& c, float* p, const float* g, float* square, float* mean,
+                    float* buffer, std::size_t count) {
+  loops().rmsprop(c, whole_blocks(count), p, g, square, mean, buffer);
+}
+
+void lion_update(const LionCoefficients& c, float* p, const float* g, float* m, std::size_t count) {
+  loops().lion(c, whole_blocks(count), p, g, m);
+}
+
+void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g, float* m,
+                 float* v, std::size_t count) {
+  const auto n = static_cast<Index>(count);
+  const LambNorms norms = loops().lamb_moments(c, n, p, g, m, v);
+  const bool trusts = norms.parameter > 0 && norms.direction > 0;
+  const double ratio = trusts ? std::sqrt(norms.parameter / norms.direction) : 1;
+  loops().lamb_step(c, static_cast<float>(learning_rate * ratio), n, p, m, v);
 }
 
 }  // namespace rookery::simd

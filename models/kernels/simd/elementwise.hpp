@@ -1,5 +1,5 @@
-// The optimizers' arithmetic: one pass over arrays that are padded to a multiple of 16 floats and
-// always processed whole, so that the place of an element makes no difference.
+// The optimizers' arithmetic: passes over arrays whose order of work does not depend on where an element
+// lies. Arrays are padded to a multiple of 16 floats and processed whole, but for LAMB's.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,52 @@
 namespace rookery::simd {
 
 // torch.optim.Adam: g += weight_decay p; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g g;
-// p -= step_size m / (sqrt(v) / sqrt_correction2 + epsilon), where step_size is the learning rate
-// over 1 - beta1^t and sqrt_correction2 the root of 1 - beta2^t.
+// p = kept p - step_size m / (sqrt(v) / sqrt_correction2 + epsilon), where step_size is the learning
+// rate over 1 - beta1^t and sqrt_correction2 the root of 1 - beta2^t. AdamW is this without
+// weight_decay; there `kept` is 1 - learning rate * weight decay.
 struct AdamCoefficients {
   float step_size, beta1, one_minus_beta1, beta2, one_minus_beta2, sqrt_correction2, epsilon, weight_decay;
+  float kept = 1;
 };
 void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, float* v, std::size_t count);
 
-// torch.optim.SGD: g += weight_decay p; buffer = momentum buffer + g; p -= learning_rate buffer.
-// Without a buffer (nullptr) p -= learning_rate g.
+// torch.optim.SGD: g += weight_decay p; buffer = momentum buffer + gradient_share g; p -= learning_rate
+// buffer, or with Nesterov p -= learning_rate (g + momentum buffer). Without a buffer (nullptr)
+// p -= learning_rate g.
 struct SgdCoefficients {
   float learning_rate, momentum, weight_decay;
+  float gradient_share = 1;  // 1 - dampening
+  bool nesterov = false;
 };
 void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer, std::size_t count);
+
+// torch.optim.RMSprop: g += weight_decay p; square = alpha square + (1 - alpha) g g; d = g / (sqrt(square)
+// + epsilon). Centered, with `mean`: mean = alpha mean + (1 - alpha) g, and square - mean mean takes the
+// place of square in d. With a buffer: d = buffer = momentum buffer + d. p -= learning_rate d.
+struct RmspropCoefficients {
+  float learning_rate, alpha, one_minus_alpha, epsilon, momentum, weight_decay;
+};
+void rmsprop_update(const RmspropCoefficients& c, float* p, const float* g, float* square, float* mean,
+                    float* buffer, std::size_t count);
+
+// Lion (arXiv 2302.06675): d = sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g;
+// p = kept p - learning_rate d, where `kept` is 1 - learning rate * weight decay.
+struct LionCoefficients {
+  float learning_rate, beta1, one_minus_beta1, beta2, one_minus_beta2, kept;
+};
+void lion_update(const LionCoefficients& c, float* p, const float* g, float* m, std::size_t count);
+
+// LAMB (arXiv 1904.00962) of one parameter of `count` elements, any number: m and v as Adam's;
+// d = m mean_scale / (sqrt(v) root_scale + epsilon) + weight_decay p, the scales being Adam's
+// corrections; p -= learning_rate |p| / |d| d, or p -= learning_rate d where a norm is 0.
+struct LambCoefficients {
+  float beta1, one_minus_beta1, beta2, one_minus_beta2, mean_scale, root_scale, epsilon, weight_decay;
+};
+struct LambNorms {
+  double parameter = 0;  // squared
+  double direction = 0;
+};
+void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g, float* m,
+                 float* v, std::size_t count);
 
 }  // namespace rookery::simd

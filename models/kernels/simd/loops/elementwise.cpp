@@ -1,4 +1,4 @@
-// Maps over arrays: relu, sums, dropout, and the arithmetic of the optimizers.
+// Maps over arrays: relu, sums, dropout.
 #include "models/kernels/simd/loops/vector.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {
@@ -122,42 +122,6 @@ void dropout_grad(Index n, float scale, const float* dy, const std::uint8_t* mas
     store(dx + i, kept ? scaled : Floats{});
   }
   for (; i < n; ++i) dx[i] = mask[i] != 0 ? dy[i] * scale : 0;
-}
-
-void adam(const AdamCoefficients& s, Index n, float* parameter, const float* gradient, float* mean,
-          float* square) {
-  const float inverse_correction = 1 / s.sqrt_correction2;
-  for (Index i = 0; i < n; i += kLanes) {
-    const Floats p = load(parameter + i);
-    const Floats g = load(gradient + i) + s.weight_decay * p;
-    const Floats m = s.beta1 * load(mean + i) + s.one_minus_beta1 * g;
-    const Floats v = s.beta2 * load(square + i) + s.one_minus_beta2 * (g * g);
-#if defined(__AVX512F__)
-    const Floats root = _mm512_sqrt_ps(v);
-#elif defined(__AVX2__)
-    const Floats root = _mm256_sqrt_ps(v);
-#elif defined(__SSE2__)
-    const Floats root = _mm_sqrt_ps(v);
-#else
-    Floats root;
-    for (Index j = 0; j < kLanes; ++j) root[j] = __builtin_sqrtf(v[j]);
-#endif
-    store(mean + i, m);
-    store(square + i, v);
-    store(parameter + i, p - s.step_size * m / (root * inverse_correction + s.epsilon));
-  }
-}
-
-void sgd(const SgdCoefficients& s, Index n, float* parameter, const float* gradient, float* velocity) {
-  for (Index i = 0; i < n; i += kLanes) {
-    const Floats p = load(parameter + i);
-    Floats direction = load(gradient + i) + s.weight_decay * p;
-    if (velocity != nullptr) {
-      direction += s.momentum * load(velocity + i);
-      store(velocity + i, direction);
-    }
-    store(parameter + i, p - s.learning_rate * direction);
-  }
 }
 
 }  // namespace rookery::simd::ROOKERY_ISA

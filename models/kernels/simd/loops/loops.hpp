@@ -115,6 +115,15 @@ struct Loops {
   void (*adam)(const AdamCoefficients&, Index n, float* parameter, const float* gradient, float* mean,
                float* square);
   void (*sgd)(const SgdCoefficients&, Index n, float* parameter, const float* gradient, float* velocity);
+  void (*rmsprop)(const RmspropCoefficients&, Index n, float* parameter, const float* gradient, float* square,
+                  float* mean, float* velocity);  // mean and velocity may be absent
+  void (*lion)(const LionCoefficients&, Index n, float* parameter, const float* gradient, float* mean);
+
+  // n is any number.
+  LambNorms (*lamb_moments)(const LambCoefficients&, Index n, const float* parameter, const float* gradient,
+                            float* mean, float* square);
+  void (*lamb_step)(const LambCoefficients&, float step_size, Index n, float* parameter, const float* mean,
+                    const float* square);
 };
 
 // The best that this processor runs, or those selected.

@@ -28,6 +28,10 @@ float sum_exp(Index, const float*, float);
 void scaled_exp(Index, const float*, float, float, float*);
 void adam(const AdamCoefficients&, Index, float*, const float*, float*, float*);
 void sgd(const SgdCoefficients&, Index, float*, const float*, float*);
+void rmsprop(const RmspropCoefficients&, Index, float*, const float*, float*, float*, float*);
+void lion(const LionCoefficients&, Index, float*, const float*, float*);
+LambNorms lamb_moments(const LambCoefficients&, Index, const float*, const float*, float*, float*);
+void lamb_step(const LambCoefficients&, float, Index, float*, const float*, const float*);
 
 #define ROOKERY_TEXT_OF(name) #name
 #define ROOKERY_TEXT(name) ROOKERY_TEXT_OF(name)
@@ -58,7 +62,11 @@ const Loops& table() {
                                 .sum_exp = sum_exp,
                                 .scaled_exp = scaled_exp,
                                 .adam = adam,
-                                .sgd = sgd};
+                                .sgd = sgd,
+                                .rmsprop = rmsprop,
+                                .lion = lion,
+                                .lamb_moments = lamb_moments,
+                                .lamb_step = lamb_step};
   return kLoops;
 }
 

@@ -1,0 +1,153 @@
+// The arithmetic of the optimizers.
+#include "models/kernels/simd/loops/vector.hpp"
+
+namespace rookery::simd::ROOKERY_ISA {
+
+namespace {
+
+inline Floats root_of(Floats v) {
+#if defined(__AVX512F__)
+  return _mm512_sqrt_ps(v);
+#elif defined(__AVX2__)
+  return _mm256_sqrt_ps(v);
+#elif defined(__SSE2__)
+  return _mm_sqrt_ps(v);
+#else
+  Floats root;
+  for (Index j = 0; j < kLanes; ++j) root[j] = __builtin_sqrtf(v[j]);
+  return root;
+#endif
+}
+
+// -1, 0 or 1; a NaN stays one.
+inline Floats sign_of(Floats v) {
+  const Floats of_others = v < 0 ? spread(-1) : v;
+  return v > 0 ? spread(1) : of_others;
+}
+
+// LAMB's direction before it is scaled.
+inline Floats lamb_direction(const LambCoefficients& s, Floats p, Floats m, Floats v) {
+  return m * s.mean_scale / (root_of(v) * s.root_scale + s.epsilon) + s.weight_decay * p;
+}
+
+// Sums of this many elements are added up in double.
+constexpr Index kSumBlock = 4096;
+
+}  // namespace
+
+void adam(const AdamCoefficients& s, Index n, float* parameter, const float* gradient, float* mean,
+          float* square) {
+  const float inverse_correction = 1 / s.sqrt_correction2;
+  for (Index i = 0; i < n; i += kLanes) {
+    const Floats p = load(parameter + i);
+    const Floats g = load(gradient + i) + s.weight_decay * p;
+    const Floats m = s.beta1 * load(mean + i) + s.one_minus_beta1 * g;
+    const Floats v = s.beta2 * load(square + i) + s.one_minus_beta2 * (g * g);
+    store(mean + i, m);
+    store(square + i, v);
+    store(parameter + i, s.kept * p - s.step_size * m / (root_of(v) * inverse_correction + s.epsilon));
+  }
+}
+
+void sgd(const SgdCoefficients& s, Index n, float* parameter, const float* gradient, float* velocity) {
+  for (Index i = 0; i < n; i += kLanes) {
+    const Floats p = load(parameter + i);
+    Floats direction = load(gradient + i) + s.weight_decay * p;
+    if (velocity != nullptr) {
+      const Floats buffer = s.gradient_share * direction + s.momentum * load(velocity + i);
+      store(velocity + i, buffer);
+      direction = s.nesterov ? direction + s.momentum * buffer : buffer;
+    }
+    store(parameter + i, p - s.learning_rate * direction);
+  }
+}
+
+void rmsprop(const RmspropCoefficients& s, Index n, float* parameter, const float* gradient, float* square,
+             float* mean, float* velocity) {
+  for (Index i = 0; i < n; i += kLanes) {
+    const Floats p = load(parameter + i);
+    const Floats g = load(gradient + i) + s.weight_decay * p;
+    const Floats v = s.alpha * load(square + i) + s.one_minus_alpha * (g * g);
+    store(square + i, v);
+    Floats variance = v;
+    if (mean != nullptr) {
+      const Floats m = s.alpha * load(mean + i) + s.one_minus_alpha * g;
+      store(mean + i, m);
+      variance = v - m * m;
+      variance = variance < 0 ? Floats{} : variance;  // by rounding
+    }
+    Floats direction = g / (root_of(variance) + s.epsilon);
+    if (velocity != nullptr) {
+      direction += s.momentum * load(velocity + i);
+      store(velocity + i, direction);
+    }
+    store(parameter + i, p - s.learning_rate * direction);
+  }
+}
+
+void lion(const LionCoefficients& s, Index n, float* parameter, const float* gradient, float* mean) {
+  for (Index i = 0; i < n; i += kLanes) {
+    const Floats p = load(parameter + i);
+    const Floats g = load(gradient + i);
+    const Floats m = load(mean + i);
+    const Floats direction = sign_of(s.beta1 * m + s.one_minus_beta1 * g);
+    store(mean + i, s.beta2 * m + s.one_minus_beta2 * g);
+    store(parameter + i, s.kept * p - s.learning_rate * direction);
+  }
+}
+
+LambNorms lamb_moments(const LambCoefficients& s, Index n, const float* parameter, const float* gradient,
+                       float* mean, float* square) {
+  LambNorms norms;
+  for (Index begin = 0; begin < n; begin += kSumBlock) {
+    Floats parameters{};
+    Floats directions{};
+    const Index end = begin + kSumBlock < n ? begin + kSumBlock : n;
+    const auto advance = [&](Floats p, Floats g, Floats& m, Floats& v) {
+      m = s.beta1 * m + s.one_minus_beta1 * g;
+      v = s.beta2 * v + s.one_minus_beta2 * (g * g);
+      const Floats direction = lamb_direction(s, p, m, v);
+      parameters += p * p;
+      return direction * direction;
+    };
+    for_vectors(
+        end - begin,
+        [&](Index i) {
+          Floats m = load(mean + begin + i);
+          Floats v = load(square + begin + i);
+          directions += advance(load(parameter + begin + i), load(gradient + begin + i), m, v);
+          store(mean + begin + i, m);
+          store(square + begin + i, v);
+        },
+        [&](Index i, Index count) {
+          Floats m = load_part(mean + begin + i, count);
+          Floats v = load_part(square + begin + i, count);
+          directions += first_of(
+              advance(load_part(parameter + begin + i, count), load_part(gradient + begin + i, count), m, v),
+              count);
+          store_part(mean + begin + i, m, count);
+          store_part(square + begin + i, v, count);
+        });
+    norms.parameter += static_cast<double>(sum_of(parameters));
+    norms.direction += static_cast<double>(sum_of(directions));
+  }
+  return norms;
+}
+
+void lamb_step(const LambCoefficients& s, float step_size, Index n, float* parameter, const float* mean,
+               const float* square) {
+  for_vectors(
+      n,
+      [&](Index i) {
+        const Floats p = load(parameter + i);
+        store(parameter + i, p - step_size * lamb_direction(s, p, load(mean + i), load(square + i)));
+      },
+      [&](Index i, Index count) {
+        const Floats p = load_part(parameter + i, count);
+        const Floats direction =
+            lamb_direction(s, p, load_part(mean + i, count), load_part(square + i, count));
+        store_part(parameter + i, p - step_size * direction, count);
+      });
+}
+
+}  // namespace rookery::simd::ROOKERY_ISA
