@@ -136,6 +136,21 @@ TEST(Pipeline, OtherSettingsKeepTheirPromiseToo) {
   EXPECT_TRUE(same_state(cut.state, whole.state));
 }
 
+TEST(Pipeline, EveryStageFollowsTheSchedule) {
+  TrainingSettings settings = short_run(1);
+  settings.epochs = 2;
+  settings.optimizer = optimizer_defaults("lamb");
+  const PipelineResult constant = run({"conv2d_2", "dense_1"}, settings);
+  settings.learning_rate_schedule = {.name = "step", .per = "epoch", .step_size = 1};
+  const PipelineResult whole = run({}, settings);
+  const PipelineResult cut = run({"conv2d_2", "dense_1"}, settings);
+  EXPECT_EQ(cut.losses, whole.losses);
+  EXPECT_TRUE(same_state(cut.state, whole.state));
+  // The rate falls with the 18th update, which the 19th loss is the first to show.
+  EXPECT_TRUE(std::equal(cut.losses.begin(), cut.losses.begin() + 18, constant.losses.begin()));
+  EXPECT_NE(cut.losses[18], constant.losses[18]);
+}
+
 TEST(Pipeline, MnistMlpLearnsFromIdxFiles) {
   const auto mnist = open_dataset("idx:datasets/mnist", kNodeData);
   TrainingSettings settings;
