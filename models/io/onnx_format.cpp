@@ -27,8 +27,10 @@ static_assert(
 const OnnxOperator* find_onnx_operator(const std::string& type) {
   using enum AttributeKind;
   static const std::map<std::string, OnnxOperator> table{
+      {"Abs", {1, 1, {}}},
       {"Add", {2, 2, {}}},
       {"BatchNormalization", {5, 5, {{"epsilon", kFloat}, {"momentum", kFloat}}}},
+      {"Clip", {1, 3, {}}},
       {"Conv",
        {2,
         3,
@@ -38,10 +40,18 @@ const OnnxOperator* find_onnx_operator(const std::string& type) {
          {"kernel_shape", kInts},
          {"pads", kInts},
          {"strides", kInts}}}},
+      {"Div", {2, 2, {}}},
       {"Dropout", {1, 2, {}}},
+      {"Elu", {1, 1, {{"alpha", kFloat}}}},
+      {"Erf", {1, 1, {}}},
+      {"Exp", {1, 1, {}}},
       {"Flatten", {1, 1, {{"axis", kInt}}}},
       {"Gemm", {2, 3, {{"alpha", kFloat}, {"beta", kFloat}, {"transA", kInt}, {"transB", kInt}}}},
+      {"HardSigmoid", {1, 1, {{"alpha", kFloat}, {"beta", kFloat}}}},
+      {"HardSwish", {1, 1, {}}},
       {"Identity", {1, 1, {}}},
+      {"LeakyRelu", {1, 1, {{"alpha", kFloat}}}},
+      {"Log", {1, 1, {}}},
       {"MaxPool",
        {1,
         1,
@@ -51,11 +61,27 @@ const OnnxOperator* find_onnx_operator(const std::string& type) {
          {"kernel_shape", kInts},
          {"pads", kInts},
          {"strides", kInts}}}},
+      {"Mul", {2, 2, {}}},
+      {"Neg", {1, 1, {}}},
+      {"PRelu", {2, 2, {}}},
+      {"Pow", {2, 2, {}}},
       {"Relu", {1, 1, {}}},
+      {"Sigmoid", {1, 1, {}}},
       {"Softmax", {1, 1, {{"axis", kInt}}}},
+      {"Softplus", {1, 1, {}}},
+      {"Sqrt", {1, 1, {}}},
+      {"Sub", {2, 2, {}}},
+      {"Tanh", {1, 1, {}}},
   };
   const auto found = table.find(type);
   return found == table.end() ? nullptr : &found->second;
+}
+
+const char* constant_input(const std::string& type, std::size_t position) {
+  if (type == "Dropout" && position == 1) return "ratio";
+  if (type == "Clip" && position == 1) return "min";
+  if (type == "Clip" && position == 2) return "max";
+  return nullptr;
 }
 
 int onnx_dtype(DType type) {

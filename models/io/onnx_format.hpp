@@ -17,7 +17,6 @@ constexpr const char* kOnnxVersionKey = "rookery_format";  // in metadata_props
 constexpr std::int64_t kOnnxNewestVersion = 1;
 constexpr const char* kTrackedSuffix = ".num_batches_tracked";
 constexpr const char* kMeanSuffix = ".running_mean";
-constexpr const char* kRatio = "ratio";  // of Dropout: an attribute here, the second input in a file
 
 // Positions among the inputs of BatchNormalization.
 constexpr std::size_t kBatchNormMean = 3;
@@ -37,6 +36,10 @@ struct OnnxOperator {
 
 // nullptr when files do not have it. Every operator there has one output.
 const OnnxOperator* find_onnx_operator(const std::string& type);
+
+// The number that is an attribute of the op in a Graph and a constant initializer f32[] in a file, its
+// input `position`: ratio of Dropout, min and max of Clip. nullptr: the input is a value.
+const char* constant_input(const std::string& type, std::size_t position);
 
 // TensorProto.DataType of a dtype, and back; DataError naming a number that stands for none of ours.
 int onnx_dtype(DType type);

@@ -78,7 +78,8 @@ struct Uses {
   std::set<std::string> trained;   // parameters
   std::set<std::string> buffers;   // running statistics
   std::set<std::string> counters;  // num_batches_tracked that go with them
-  std::set<std::string> ratios;    // constants of Dropout
+  // Name -> what it is for the last node that reads it: "ratio of a Dropout".
+  std::map<std::string, std::string> constants;
 };
 
 Uses find_uses(const onnx::GraphProto& graph) {
@@ -87,8 +88,8 @@ Uses find_uses(const onnx::GraphProto& graph) {
     for (int i = 0; i < node.input_size(); ++i) {
       const std::string& input = node.input(i);
       const auto position = static_cast<std::size_t>(i);
-      if (node.op_type() == "Dropout" && i == 1) {
-        uses.ratios.insert(input);
+      if (const char* constant = constant_input(node.op_type(), position)) {
+        uses.constants[input] = fmt::format("{} of a {}", constant, node.op_type());
       } else if (node.op_type() == "BatchNormalization" && position >= kBatchNormMean) {
         uses.buffers.insert(input);
         if (position == kBatchNormMean) uses.counters.insert(tracked_name(input));
@@ -150,15 +151,15 @@ class Reader {
     const bool trained = uses_.trained.contains(name);
     const bool buffer = uses_.buffers.contains(name) || uses_.counters.contains(name);
     if (static_cast<int>(trained) + static_cast<int>(buffer) +
-            static_cast<int>(uses_.ratios.contains(name)) !=
+            static_cast<int>(uses_.constants.contains(name)) !=
         1) {
       throw DataError(
-          "must be used as a parameter, as a running statistic or as a ratio, and as one of them only");
+          "must be used as a parameter, as a running statistic or as a constant, and as one of them only");
     }
-    if (uses_.ratios.contains(name)) {
+    if (const auto constant = uses_.constants.find(name); constant != uses_.constants.end()) {
       if (type != TensorType{})
-        throw DataError(fmt::format("the ratio of a Dropout is {}", type.to_string()));
-      if (!ratios_.emplace(name, tensor_from(proto, type).as<float>()[0]).second)
+        throw DataError(fmt::format("the {} is {}", constant->second, type.to_string()));
+      if (!constants_.emplace(name, tensor_from(proto, type).as<float>()[0]).second)
         throw DataError("is there twice");
       return;
     }
@@ -204,21 +205,21 @@ class Reader {
     }
     Op op{.name = node.name(), .type = node.op_type(), .inputs = {}, .outputs = {}};
     op.attributes = attributes_from(node, *known);
-    for (std::size_t i = 0; i < inputs; ++i) add_op_input(op, node.input(static_cast<int>(i)), *known);
+    for (std::size_t i = 0; i < inputs; ++i) add_op_input(op, i, node.input(static_cast<int>(i)), *known);
     if (op.type == "BatchNormalization") attach_tracked(op);
     quoted(node.output(0));
     model_.graph.add_op(std::move(op), {node.output(0)});
   }
 
-  void add_op_input(Op& op, const std::string& name, const OnnxOperator& known) {
-    const std::size_t position = op.inputs.size();
-    if (name.empty() && position >= known.least_inputs) {
+  void add_op_input(Op& op, std::size_t position, const std::string& name, const OnnxOperator& known) {
+    if (const char* key = constant_input(op.type, position)) {
+      if (name.empty()) return;
+      const auto constant = constants_.find(name);
+      if (constant == constants_.end())
+        throw DataError(fmt::format("its {} {} is no initializer", key, quoted(name)));
+      op.attributes[key] = constant->second;
+    } else if (name.empty() && position >= known.least_inputs) {
       op.inputs.push_back(kNoValue);
-    } else if (op.type == "Dropout" && position == 1) {
-      const auto ratio = ratios_.find(name);
-      if (ratio == ratios_.end())
-        throw DataError(fmt::format("its ratio {} is no initializer", quoted(name)));
-      op.attributes[kRatio] = ratio->second;
     } else {
       op.inputs.push_back(value_called(name));
     }
@@ -285,7 +286,7 @@ class Reader {
   const onnx::GraphProto& in_;  // outlives the reader: both live in read_onnx()
   ExternalData external_;
   Uses uses_;
-  std::map<std::string, float> ratios_;
+  std::map<std::string, float> constants_;
   OnnxModel model_;
 };
 

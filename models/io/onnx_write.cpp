@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/graph/ops.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/onnx_format.hpp"
 #include "models/io/safetensors.hpp"
@@ -54,10 +56,10 @@ class Writer {
     onnx::NodeProto& node = *out_->add_node();
     node.set_name(op.name);
     node.set_op_type(op.type);
-    add_inputs(op, node);
+    add_inputs(op, *known, node);
     node.add_output(graph_.value(op.outputs[0]).name);
     for (const auto& [key, attribute] : op.attributes) {
-      if (op.type == "Dropout" && key == kRatio) continue;
+      if (is_constant_input(op, *known, key)) continue;
       const auto found = known->attributes.find(key);
       if (found == known->attributes.end() || found->second != kind_of(attribute)) {
         throw ConfigError(
@@ -67,26 +69,37 @@ class Writer {
     }
   }
 
-  void add_inputs(const Op& op, onnx::NodeProto& node) {
+  void add_inputs(const Op& op, const OnnxOperator& known, onnx::NodeProto& node) {
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const ValueId input = op.inputs[i];
       if (input != kNoValue) used_.insert(input);
       if (op.type == "BatchNormalization" && i == kBatchNormTracked) continue;
       node.add_input(input == kNoValue ? "" : graph_.value(input).name);
     }
-    if (op.type == "Dropout" && op.attributes.contains(kRatio)) {
-      node.add_input(add_ratio(op.name, op.number(kRatio, 0)));
+    for (std::size_t i = op.inputs.size(); i < known.most_inputs; ++i) {
+      const char* key = constant_input(op.type, i);
+      if (key == nullptr || !op.attributes.contains(key)) continue;
+      while (std::cmp_less(node.input_size(), i)) node.add_input("");
+      node.add_input(add_constant(op.name, key, op.number(key, 0)));
     }
   }
 
+  static bool is_constant_input(const Op& op, const OnnxOperator& known, const std::string& key) {
+    for (std::size_t i = 0; i < known.most_inputs; ++i) {
+      if (const char* constant = constant_input(op.type, i); constant != nullptr && key == constant)
+        return true;
+    }
+    return false;
+  }
+
   // A constant of the file that is no value of the graph.
-  std::string add_ratio(const std::string& op, float ratio) {
-    std::string name = fmt::format("{}.{}", op, kRatio);
+  std::string add_constant(const std::string& op, const char* key, float number) {
+    std::string name = fmt::format("{}.{}", op, key);
     if (graph_.find(name)) throw ConfigError(fmt::format("the name '{}' is taken by a value", name));
     onnx::TensorProto& tensor = *out_->add_initializer();
     tensor.set_name(name);
     tensor.set_data_type(onnx::TensorProto::FLOAT);
-    tensor.set_raw_data(&ratio, sizeof ratio);
+    tensor.set_raw_data(&number, sizeof number);
     return name;
   }
 
@@ -173,12 +186,16 @@ class Writer {
   std::set<ValueId> left_out_;
 };
 
-// What only ops of our own read has no place in a file; a value that they make must not be read by
+// Losses, and what only they read, have no place in a file; a value that they make must not be read by
 // an op that stays.
 void check_left_out(const Graph& graph) {
   std::set<ValueId> made;
   for (const Op& op : graph.ops()) {
     if (find_onnx_operator(op.type) == nullptr) {
+      if (!op_definition(op.type).is_loss) {
+        throw ConfigError(
+            fmt::format("op '{}' ({}): ONNX has no such operator in opset {}", op.name, op.type, kOnnxOpset));
+      }
       made.insert(op.outputs.begin(), op.outputs.end());
       continue;
     }

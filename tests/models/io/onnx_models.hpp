@@ -8,7 +8,7 @@
 
 namespace rookery {
 
-// Every operator that files know, some with more than one user of a value.
+// Every layer that files know, some with more than one user of a value.
 inline Graph small_model() {
   GraphBuilder build;
   const ValueId x = build.input("x", {2, 6, 6});
@@ -23,6 +23,30 @@ inline Graph small_model() {
   const ValueId dense = build.linear("dense", flat, 5);
   const ValueId normal = build.batch_norm("bn_2", dense);
   return build.finish(build.softmax("softmax", normal));
+}
+
+// Every function of one or two numbers that files know.
+inline Graph elementwise_model() {
+  GraphBuilder build;
+  const Initializer uniform{.kind = Initializer::Kind::kUniform, .bound = 0.5F};
+  ValueId x = build.linear("dense_1", build.input("x", {4}), 6);
+  x = build.add("embed", x, build.parameter("position", {1, 6}, uniform));
+  const ValueId branch = x;
+  x = build.leaky_relu("leaky", build.elu("elu", x, 0.5F), 0.1F);
+  x = build.apply("prelu", "PRelu", {x, build.parameter("slope", {1}, uniform)});
+  x = build.sub("sub", build.silu("silu", x), build.tanh("tanh", branch));
+  x = build.scale("scale", x, {6});
+  x = build.linear("dense_2", build.apply("erf", "Erf", {x}), 6);
+  x = build.apply("swish", "HardSwish", {x});
+  x = build.apply("clip_1", "Clip", {x}, {{"max", 2.0F}});
+  x = build.apply("hard", "HardSigmoid", {x}, {{"alpha", 0.5F}, {"beta", 0.25F}});
+  x = build.mul("mul", x, build.apply("exp", "Exp", {build.parameter("gain", {6}, uniform)}));
+  x = build.apply("clip_2", "Clip", {build.apply("neg", "Neg", {x})}, {{"min", -3.0F}, {"max", 3.0F}});
+  const ValueId size = build.apply("abs", "Abs", {x});
+  const ValueId below = build.apply("softplus", "Softplus", {build.apply("clip_3", "Clip", {size})});
+  x = build.div("div", x, build.apply("sqrt", "Sqrt", {below}));
+  x = build.add("sum", x, build.apply("log", "Log", {build.apply("pow", "Pow", {below, size})}));
+  return build.finish(build.linear("dense_3", x, 5));
 }
 
 // Its state with running statistics as after some training.

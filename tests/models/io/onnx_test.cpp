@@ -69,6 +69,23 @@ TEST_F(Onnx, RoundTrip) {
   EXPECT_EQ(graph.types(3).back().to_string(), model.graph.types(3).back().to_string());
 }
 
+TEST_F(Onnx, FunctionsOfOneAndTwoNumbersRoundTrip) {
+  const Graph graph = elementwise_model();
+  const StateDict state = trained_state(graph);
+  const OnnxModel model = round_trip(graph, state);
+  expect_equal(graph, model.graph);
+  expect_equal(state, model.state);
+}
+
+TEST_F(Onnx, WhatTheOperatorSetLacksIsRefused) {
+  GraphBuilder build;
+  const Graph graph = build.finish(build.gelu("gelu", build.linear("dense", build.input("x", {4}), 4)));
+  const StateDict state = trained_state(graph);
+  EXPECT_THAT([&] { write_onnx(path_, "model.safetensors", graph, state); },
+              testing::ThrowsMessage<ConfigError>(HasSubstr("op 'gelu' (Gelu)")));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
 TEST_F(Onnx, StagesRoundTrip) {
   const Graph graph = small_model();
   const StateDict state = trained_state(graph);
