@@ -20,7 +20,7 @@ std::vector<TensorType> infer_same(const Op&, std::span<const TensorType> inputs
 void differentiate_relu(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_of(op.outputs[0]);
   if (dy == kNoValue) return;
-  builder.add(Phase::kBackwardInputs, op, "ReluGrad", {dy, op.outputs[0]}, {op.inputs[0]});
+  builder.add(builder.phase_for(op.inputs[0]), op, "ReluGrad", {dy, op.outputs[0]}, {op.inputs[0]});
 }
 
 std::vector<TensorType> infer_softmax(const Op& op, std::span<const TensorType> inputs) {
@@ -34,7 +34,7 @@ std::vector<TensorType> infer_softmax(const Op& op, std::span<const TensorType> 
 void differentiate_softmax(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_of(op.outputs[0]);
   if (dy == kNoValue) return;
-  builder.add(Phase::kBackwardInputs, op, "SoftmaxGrad", {dy, op.outputs[0]}, {op.inputs[0]});
+  builder.add(builder.phase_for(op.inputs[0]), op, "SoftmaxGrad", {dy, op.outputs[0]}, {op.inputs[0]});
 }
 
 double softmax_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {

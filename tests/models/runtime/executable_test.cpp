@@ -39,6 +39,28 @@ Graph branching_model(bool kinks = true) {
   return graph;
 }
 
+// Functions of one and two numbers: parameters as operands, broadcasting, branches that skip ops.
+Graph elementwise_model(bool kinks = true) {
+  GraphBuilder b;
+  const Initializer uniform{.kind = Initializer::Kind::kUniform, .bound = 0.5F};
+  ValueId x = b.linear("dense_1", b.flatten("flat", b.input("input", {2, 6, 6})), 12);
+  x = b.add("embed", x, b.parameter("position", {1, 12}, uniform));
+  const ValueId branch = x;
+  x = b.gelu("gelu", x);
+  x = b.scale("scale", x, {12});
+  x = kinks ? b.leaky_relu("leaky", x, 0.1F) : b.gelu("gelu_tanh", x, "tanh");
+  x = b.sub("skip", b.silu("silu", x), branch);
+  x = b.linear("dense_2", x, 12);
+  if (kinks) x = b.apply("prelu", "PRelu", {x, b.parameter("slope", {1}, uniform)});
+  x = b.mul("gain", x, b.apply("exp", "Exp", {b.parameter("log_gain", {12}, uniform)}));
+  const ValueId divisor = b.apply("softplus", "Softplus", {branch});
+  x = b.div("divide", b.tanh("tanh", x), divisor);
+  x = b.linear("dense_3", x, 5);
+  Graph graph = b.finish(x);
+  add_loss(graph, "cross_entropy");
+  return graph;
+}
+
 struct Batch {
   Tensor data, labels, ids;
 };
@@ -75,8 +97,7 @@ float loss_of(const Executable& executable, const MicroBatch& micro_batch) {
   return executable.output(1, micro_batch).as<float>()[0];
 }
 
-TEST(Executable, GradientsAreThoseOfCentralDifferences) {
-  const Graph graph = branching_model(false);
+void check_gradients(const Graph& graph) {
   const MicroBatch micro_batch{.size = 6};
   const Batch batch = random_batch(graph, 6, 0);
   const StateDict start = initial_state(graph, kSeed);
@@ -104,6 +125,11 @@ TEST(Executable, GradientsAreThoseOfCentralDifferences) {
       EXPECT_NEAR(gradient[element], slope, 2e-3 + 0.03 * std::abs(slope)) << name << " " << element;
     }
   }
+}
+
+TEST(Executable, GradientsAreThoseOfCentralDifferences) {
+  check_gradients(branching_model(false));
+  check_gradients(elementwise_model(false));
 }
 
 // Trains `steps` steps of `micro_batches` each over the stages of one cut, passing tensors by hand,
@@ -178,18 +204,15 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
   return merged;
 }
 
-TEST(Executable, EveryCutComputesTheSameBits) {
-  const Graph graph = branching_model();
+// On every cut in two, on the finest one and on those given.
+void check_cuts(const Graph& graph, const std::vector<std::vector<OpId>>& more) {
   const std::vector<OpId> positions = cut_positions(graph);
   for (const int micro_batches : {1, 3}) {
     std::vector<float> losses;
     const StateDict reference = train_cut(graph, {0}, 5, micro_batches, &losses);
     EXPECT_LT(losses.back(), losses.front() + 1) << "it trains";
-    std::vector<std::vector<OpId>> cuts;
+    std::vector<std::vector<OpId>> cuts = more;
     for (const OpId position : positions) cuts.push_back({0, position});
-    // sum adds what conv_1 sent past conv_2: an edge that skips a stage.
-    cuts.push_back({0, 1, 3});
-    cuts.push_back({0, 1, 2, 3, 4});
     std::vector<OpId> finest{0};
     finest.insert(finest.end(), positions.begin(), positions.end());
     cuts.push_back(finest);
@@ -221,6 +244,17 @@ TEST(Executable, EveryOptimizerStepsAlikeInEveryCut) {
           << name << ": " << parameter;
     }
   }
+}
+
+TEST(Executable, EveryCutComputesTheSameBits) {
+  // sum adds what conv_1 sent past conv_2: an edge that skips a stage.
+  check_cuts(branching_model(), {{0, 1, 3}, {0, 1, 2, 3, 4}});
+}
+
+TEST(Executable, EveryCutOfElementwiseOpsComputesTheSameBits) {
+  const Graph graph = elementwise_model();
+  EXPECT_GT(cut_positions(graph).size(), 10U);
+  check_cuts(graph, {});
 }
 
 TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {
