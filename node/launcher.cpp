@@ -96,6 +96,7 @@ void Launcher::show(Provider& provider, const std::string& json_line) {
   if (!event) return print_above(stdout, fmt::format("{} | {}", provider.node, json_line));
   if (event->kind == ProviderEvent::Kind::kDone) {
     provider.report = event->text;
+    if (!options_.live) print_above(stdout, provider.line);
     return;
   }
   const std::string before = std::exchange(provider.line, to_line(*event));
@@ -103,7 +104,8 @@ void Launcher::show(Provider& provider, const std::string& json_line) {
     provider.training = true;
     const Progress& progress = event->progress;
     const std::int64_t tenth = progress.steps > 0 ? 10 * progress.step / progress.steps : 0;
-    if (std::exchange(provider.tenth, tenth) == tenth) return;
+    // The last line waits for the loss and accuracy that come after the last step.
+    if (std::exchange(provider.tenth, tenth) == tenth || tenth == 10) return;
   } else if (provider.line == before) {
     return;
   }

@@ -184,7 +184,13 @@ struct Node::Impl {
       }
     }
     progress.accuracy = status.accuracy;
+    last_progress = progress;
     if (options.on_progress) options.on_progress(progress);
+  }
+
+  // The Leaf tells its last loss and accuracy when it leaves, after the others' last step.
+  void tell_end() {
+    if (last_progress && !executable->stage().is_leaf()) tell(*last_progress);
   }
 
   NodeReport train() {
@@ -221,6 +227,7 @@ struct Node::Impl {
   std::unique_ptr<Dataset> dataset;
   std::optional<Executable> executable;
   RunStatus status;  // the newest known
+  std::optional<Progress> last_progress;
   std::int64_t base_bytes = process_memory("VmRSS");
 };
 
@@ -242,7 +249,10 @@ NodeReport Node::run() {
   try {
     impl_->join();
     NodeReport report = impl_->train();
-    if (impl_->network != nullptr) impl_->network->leave();
+    if (impl_->network != nullptr) {
+      impl_->network->leave();
+      impl_->tell_end();
+    }
     report.base_bytes = impl_->base_bytes;
     report.peak_bytes = process_memory("VmHWM");
     return report;
