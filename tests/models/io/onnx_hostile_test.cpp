@@ -323,6 +323,35 @@ TEST_F(HostileOnnx, EmbeddedData) {
       HasSubstr("dropout"));
 }
 
+TEST_F(HostileOnnx, BoundsOfClipAreConstants) {
+  const auto with_bound = [&](const std::string& name) {
+    return error_after([&](auto& model) {
+      onnx::NodeProto& clip = node(model, "relu");
+      clip.set_op_type("Clip");
+      clip.add_input("");
+      clip.add_input(name);
+    });
+  };
+  EXPECT_THAT(with_bound("conv_out"), HasSubstr("its max \"conv_out\" is no initializer"));
+  EXPECT_THAT(with_bound("conv.bias"), HasSubstr("initializer \"conv.bias\": must be used as"));
+  const std::string not_a_number("\0\0\xc0\x7f", 4);
+  const auto with_own_bound = [&](const std::function<void(onnx::TensorProto&)>& change) {
+    return error_after([&](auto& model) {
+      onnx::TensorProto& bound = *model.mutable_graph()->add_initializer();
+      bound = initializer(model, "dropout.ratio");
+      bound.set_name("bound");
+      change(bound);
+      onnx::NodeProto& clip = node(model, "relu");
+      clip.set_op_type("Clip");
+      clip.add_input("bound");
+    });
+  };
+  EXPECT_THAT(with_own_bound([](auto& bound) { bound.add_dims(1); }),
+              HasSubstr("the min of a Clip is f32[1]"));
+  EXPECT_THAT(with_own_bound([&](auto& bound) { bound.set_raw_data(not_a_number); }),
+              HasSubstr("op 'relu' (Clip"));
+}
+
 TEST_F(HostileOnnx, InitializersOfTwoUsesOrNone) {
   EXPECT_THAT(error_after([](auto& model) { node(model, "skip").set_input(1, "bn_1.running_mean"); }),
               HasSubstr("initializer \"bn_1.running_mean\": must be used as"));
