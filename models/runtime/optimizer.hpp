@@ -14,7 +14,7 @@ struct OptimizerSettings {
   std::string name = "adam";    // one of optimizer_names()
   double learning_rate = 1e-3;  // the schedule's base; a step's own rate is given to update()
   double beta1 = 0.9;           // adam, adamw, lamb, lion
-  double beta2 = 0.999;         //
+  double beta2 = 0.999;         // as beta1
   double epsilon = 1e-8;        // adam, adamw, lamb, rmsprop
   double momentum = 0;          // sgd, rmsprop
   double dampening = 0;         // sgd
