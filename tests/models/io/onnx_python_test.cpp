@@ -78,11 +78,13 @@ TEST_P(OnnxInPython, PassesTheChecker) {
   EXPECT_EQ(run_python(kSystemPython, "check_files.py", "onnx " + files_), 0);
 }
 
-// The interpreter named by $ROOKERY_ONNX_PYTHON may have a runtime where the system's has none.
+// The interpreter named by $ROOKERY_ONNX_PYTHON may have a runtime where the system's has PyTorch alone.
 TEST_P(OnnxInPython, StagesReproduceTheWholeModel) {
   const char* chosen = std::getenv("ROOKERY_ONNX_PYTHON");
   const std::string python = chosen != nullptr ? chosen : kSystemPython;
-  if (!python_has(python, "onnxruntime")) ROOKERY_NEEDS_PYTHON(python, "onnx.reference");
+  if (!python_has(python, "onnxruntime") && !python_has(python, "onnx.reference")) {
+    ROOKERY_NEEDS_PYTHON(python, "onnx, torch");
+  }
   write_inputs_and_outputs();
   EXPECT_EQ(
       run_python(python, "run_stages.py",

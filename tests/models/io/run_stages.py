@@ -3,7 +3,7 @@
     run_stages.py INPUTS.safetensors EXPECTED.safetensors WHOLE.onnx STAGE_0.onnx STAGE_1.onnx ...
 
 INPUTS holds the model's inputs by name, EXPECTED its outputs as Rookery computed them. Uses onnxruntime,
-or else onnx.reference. Exits with 1 where anything differs by more than 1e-5.
+or else onnx.reference, or else PyTorch (torch_runtime.py). Exits with 1 where anything differs by more than 1e-5.
 """
 
 import json
@@ -27,22 +27,33 @@ def read_safetensors(path):
     }
 
 
-def run(path, values):
-    """The outputs of the model at `path`, by name."""
-    try:
-        import onnxruntime
+def run_with_onnxruntime(path, values):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # an unused num_batches_tracked is no news
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    inputs = [value.name for value in session.get_inputs()]
+    return dict(zip(names, session.run(None, {name: values[name] for name in inputs})))
 
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # an unused num_batches_tracked is no news
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        names = [output.name for output in session.get_outputs()]
-        inputs = [value.name for value in session.get_inputs()]
-    except ImportError:
+
+def run_with_reference(path, values):
+    evaluator = ReferenceEvaluator(path)
+    inputs = {name: values[name] for name in evaluator.input_names}
+    return dict(zip(evaluator.output_names, evaluator.run(None, inputs)))
+
+
+# run(path, values): the outputs of the model at `path`, by name.
+try:
+    import onnxruntime
+
+    run = run_with_onnxruntime
+except ImportError:
+    try:
         from onnx.reference import ReferenceEvaluator
 
-        session = ReferenceEvaluator(path)
-        names, inputs = session.output_names, session.input_names
-    return dict(zip(names, session.run(None, {name: values[name] for name in inputs})))
+        run = run_with_reference
+    except ImportError:
+        from torch_runtime import run
 
 
 def main(inputs, expected, whole, *stages):
