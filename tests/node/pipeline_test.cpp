@@ -1,0 +1,66 @@
+// Training over the network computes the same bits as training in one process.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "models/zoo/zoo.hpp"
+#include "tests/node/loopback.hpp"
+#include "tests/support/pipeline.hpp"
+
+namespace rookery {
+namespace {
+
+// A ZmqLink that leaves in an orderly way when its Trainer has flushed, as a Node does.
+class LeavingLink : public Link {
+ public:
+  explicit LeavingLink(std::unique_ptr<ZmqLink> link) : link_(std::move(link)) {}
+
+  void send(int to_stage, const MessageKey& key, ConstTensorView tensor) override {
+    link_->send(to_stage, key, tensor);
+  }
+  void receive(int from_stage, const MessageKey& key, TensorView into) override {
+    link_->receive(from_stage, key, into);
+  }
+  void flush() override { link_->leave(); }
+
+ private:
+  std::unique_ptr<ZmqLink> link_;
+};
+
+std::vector<std::unique_ptr<Link>> make_leaving_links(int stages) {
+  std::vector<std::unique_ptr<Link>> links;
+  for (auto& link : make_loopback(stages, [](ZmqLinkOptions& options) {
+         options.peer_timeout = options.deadline = std::chrono::seconds(60);
+       })) {
+    links.push_back(std::make_unique<LeavingLink>(std::move(link)));
+  }
+  return links;
+}
+
+TEST(Pipeline, TheNetworkComputesTheBitsOfOneProcess) {
+  const auto digits = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const Graph model = cnn_net();
+  TrainingSettings settings;
+  settings.epochs = 2;
+  settings.micro_batches = 3;
+  Graph with_loss = model;
+  add_loss(with_loss, settings.loss);
+  const std::vector<OpId> positions = cut_positions(with_loss);
+  for (const std::size_t stages : {2U, 3U, 5U}) {
+    std::vector<OpId> begins{0};
+    for (std::size_t k = 1; k < stages; ++k) begins.push_back(positions[k * positions.size() / stages]);
+    const PipelineResult in_memory = run_pipeline(model, begins, settings, *digits);
+    const PipelineResult over_sockets =
+        run_pipeline(model, begins, settings, *digits, {.output = {}, .make_links = make_leaving_links});
+    EXPECT_EQ(over_sockets.losses, in_memory.losses);
+    EXPECT_EQ(over_sockets.accuracies, in_memory.accuracies);
+    EXPECT_EQ(over_sockets.losses.size(), 34U);
+    EXPECT_TRUE(same_state(over_sockets.state, in_memory.state)) << stages << " stages";
+  }
+}
+
+}  // namespace
+}  // namespace rookery
