@@ -42,6 +42,7 @@ class IoLoop {
     std::optional<Clock::time_point> reopen_at;
     std::chrono::milliseconds backoff{0};
     std::string incoming;  // the ROUTER's id of the peer's connection of this channel; empty: none
+    std::uint32_t incoming_number = 0;  // which of the peer's connections that is
   };
   struct Peer {
     Peer(zmq::context_t& context, const ZmqPeer& who, const ZmqLinkOptions& options);

@@ -87,7 +87,13 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
   }
   const int peer = static_cast<int>(named - peers_.begin());
   const bool first = std::exchange(named->nonce, hello.nonce) != hello.nonce;
+  if (first) {
+    for (Line& each : named->lines) each.incoming_number = 0;
+  }
   Line& incoming = line(peer, hello.channel);
+  // Connections race each other: what a replaced one still said may arrive after its successor's hello.
+  if (hello.connection < incoming.incoming_number) return;
+  incoming.incoming_number = hello.connection;
   if (incoming.incoming != received.connection) {
     bindings_.erase(incoming.incoming);
     incoming.incoming = received.connection;

@@ -171,6 +171,18 @@ TEST_F(HostilePeer, GarbageIsDroppedNamingWhereItCameFrom) {
   expect_unharmed();
 }
 
+// Two connections race: the replaced one's hello comes last.
+TEST_F(HostilePeer, AnOlderConnectionsHelloReplacesNothing) {
+  Wire newer(peer_.context(), link_->address());
+  newer.send(encode(CtlHello{kPlan, 7, "node_1", 1, Channel::kData, 2}));
+  while (peer_.wait_for<CtlWelcome>().connection != 2) continue;
+  peer_.data().send(FalsePeer::hello(Channel::kData, 7));
+  peer_.data().send(encode(CtlAckRequest{}));
+  EXPECT_TRUE(log_.has("a CtlAckRequest on a connection that has not said hello, or was replaced"));
+  newer.send(encode(chunk(0, 1000, 4)), payload(4, 9));
+  EXPECT_EQ(receive(1000, 4), 9);
+}
+
 TEST_F(HostilePeer, AStrangersDataIsDropped) {
   Wire stranger(peer_.context(), link_->address());
   stranger.send(encode(chunk(0, 1000, 4)), payload(4, 1));
