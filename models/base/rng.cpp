@@ -41,12 +41,6 @@ float CounterRng::next_float() {
   return static_cast<float>(next() >> 8) * 0x1p-24F;
 }
 
-double CounterRng::next_double() {
-  const std::uint64_t high = next() >> 5;
-  const std::uint64_t low = next() >> 6;
-  return static_cast<double>((high << 26) | low) * 0x1p-53;
-}
-
 std::vector<std::int64_t> random_permutation(std::int64_t n, RngKey key, std::uint64_t stream) {
   ROOKERY_CHECK(n >= 0 && n <= std::numeric_limits<std::uint32_t>::max(), "cannot permute {} things", n);
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));

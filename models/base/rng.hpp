@@ -53,8 +53,6 @@ class CounterRng {
   std::uint32_t next_below(std::uint32_t bound);
   // Uniform in [0, 1), 24 bits.
   float next_float();
-  // Uniform in [0, 1), 53 bits.
-  double next_double();
 
  private:
   RngKey key_;

@@ -32,10 +32,6 @@ const OpDefinition& op_definition(const std::string& type) {
   return found->second;
 }
 
-bool is_operator(const std::string& type) {
-  return definitions().contains(type);
-}
-
 bool is_view(const Op& op) {
   const OpDefinition& definition = op_definition(op.type);
   return definition.is_view && definition.is_view(op);

@@ -73,7 +73,6 @@ bool is_view(const Op& op);
 
 // The definition; ConfigError naming the operator when there is none.
 const OpDefinition& op_definition(const std::string& type);
-bool is_operator(const std::string& type);
 
 // The families, each in the file of its name; put together in ops.cpp.
 std::vector<OpDefinition> convolution_ops();    // Conv, MaxPool
