@@ -72,13 +72,15 @@ double gradient_flops(const Op&, std::span<const TensorType> inputs, std::span<c
 std::vector<OpDefinition> binary_ops() {
   std::vector<OpDefinition> definitions;
   for (const Binary& binary : binary_table()) {
-    definitions.push_back({.type = binary.type,
-                           .infer = infer_binary,
-                           .differentiate = [&binary](GradientBuilder& builder, const Op& op) {
-                             differentiate_binary(binary, builder, op);
-                           }});
+    definitions.push_back(
+        {.type = binary.type,
+         .infer = infer_binary,
+         .differentiate = [&binary](GradientBuilder& builder,
+                                    const Op& op) { differentiate_binary(binary, builder, op); },
+         .in_place = {0, 1}});
     for (const char* side : {"GradLeft", "GradRight"}) {
-      definitions.push_back({.type = std::string(binary.type) + side, .flops = gradient_flops});
+      definitions.push_back(
+          {.type = std::string(binary.type) + side, .flops = gradient_flops, .in_place = {0}});
     }
   }
   return definitions;

@@ -144,4 +144,9 @@ TrainingGraph differentiate(const Graph& forward, const GradientRequest& request
   return training;
 }
 
+TrainingGraph in_one_backward_phase(TrainingGraph training) {
+  std::ranges::replace(training.phases, Phase::kBackwardWeights, Phase::kBackwardInputs);
+  return training;
+}
+
 }  // namespace rookery

@@ -35,6 +35,10 @@ struct GradientRequest {
 // when the gradient of a requested input does not exist.
 TrainingGraph differentiate(const Graph& forward, const GradientRequest& request);
 
+// The same with gradients of weights in the phase of those of inputs, each next to the others of its op:
+// less is alive at a time. For stages that send no gradients, so that nobody waits.
+TrainingGraph in_one_backward_phase(TrainingGraph training);
+
 // What an operator's rule may do.
 class GradientBuilder {
  public:

@@ -69,13 +69,14 @@ void differentiate_identity(GradientBuilder& builder, const Op& op) {
 
 std::vector<OpDefinition> elementwise_ops() {
   return {
-      {.type = "Relu", .infer = infer_same, .differentiate = differentiate_relu},
-      {.type = "ReluGrad"},
+      {.type = "Relu", .infer = infer_same, .differentiate = differentiate_relu, .in_place = {0}},
+      {.type = "ReluGrad", .in_place = {0, 1}},
       {.type = "Softmax",
        .infer = infer_softmax,
        .differentiate = differentiate_softmax,
-       .flops = softmax_flops},
-      {.type = "SoftmaxGrad"},
+       .flops = softmax_flops,
+       .in_place = {0}},
+      {.type = "SoftmaxGrad", .in_place = {0, 1}},
       {.type = "Flatten", .infer = infer_flatten, .differentiate = differentiate_flatten, .is_view = always},
       {.type = "FlattenGrad", .is_view = always},
       {.type = "Identity", .infer = infer_same, .differentiate = differentiate_identity, .is_view = always},

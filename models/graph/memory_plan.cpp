@@ -1,15 +1,13 @@
 #include "models/graph/memory_plan.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "models/graph/ops.hpp"
+#include "models/graph/packing.hpp"
 
 namespace rookery {
 namespace {
-
-constexpr int kNever = -1;
 
 // Ops are numbered in the order they run: forward, gradients of inputs, gradients of weights.
 // `forward_end` and `end` are the first moments after the last forward op and after all.
@@ -34,96 +32,63 @@ Timeline timeline_of(std::span<const Phase> phases) {
   return timeline;
 }
 
-struct Lifetime {
-  int first = std::numeric_limits<int>::max();
-  int last = kNever;
-  std::size_t bytes = 0;
-
-  void cover(int time) {
-    first = std::min(first, time);
-    last = std::max(last, time);
-  }
-  bool meets(const Lifetime& other) const { return first <= other.last && other.first <= last; }
-};
-
-// Offsets so that lifetimes that meet do not share memory; returns the size of it all.
-std::size_t first_fit(std::span<const Lifetime> lives, std::span<std::size_t> offsets) {
-  std::vector<std::size_t> order(lives.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order,
-                           [&](std::size_t a, std::size_t b) { return lives[a].bytes > lives[b].bytes; });
-  std::vector<std::size_t> placed;  // by rising offset
-  std::size_t total = 0;
-  for (const std::size_t item : order) {
-    if (lives[item].bytes == 0 || lives[item].last == kNever) continue;
-    std::size_t offset = 0;
-    for (const std::size_t other : placed) {
-      if (!lives[other].meets(lives[item])) continue;
-      if (offset + lives[item].bytes <= offsets[other]) break;
-      offset = std::max(offset, offsets[other] + lives[other].bytes);
-    }
-    offsets[item] = offset;
-    total = std::max(total, offset + lives[item].bytes);
-    placed.insert(std::ranges::upper_bound(placed, offset, {}, [&](std::size_t i) { return offsets[i]; }),
-                  item);
-  }
-  return total;
-}
-
 class Planner {
  public:
   Planner(const Graph& graph, std::span<const Phase> phases, std::span<const TensorType> types,
           std::span<const std::size_t> scratch_bytes)
-      : graph_(graph), timeline_(timeline_of(phases)), lives_(graph.values().size() + graph.ops().size()) {
-    plan_.places.resize(graph.values().size());
-    plan_.scratch.resize(graph.ops().size());
-    for (std::size_t id = 0; id < graph.values().size(); ++id) lives_[id].bytes = align_up(types[id].bytes());
+      : graph_(graph), types_(types), timeline_(timeline_of(phases)) {
+    const std::size_t values = graph.values().size();
+    plan_.places.resize(values);
+    lives_.resize(values + graph.ops().size());
+    for (std::size_t id = 0; id < values; ++id) {
+      lives_[id].bytes = align_up(types[id].bytes());
+      blocks_.push_back(memory_owner(graph, static_cast<ValueId>(id)));
+      const ValueKind kind = graph.values()[id].kind;
+      const bool is_state = kind == ValueKind::kParameter || kind == ValueKind::kBuffer;
+      if (is_state) plan_.places[id].placement = Placement::kState;
+    }
     for (std::size_t op = 0; op < graph.ops().size(); ++op) {
-      Lifetime& scratch = lives_[graph.values().size() + op];
-      scratch.bytes = align_up(scratch_bytes[op]);
-      scratch.cover(timeline_.time[op]);
+      lives_[values + op].bytes = align_up(scratch_bytes[op]);
+      lives_[values + op].cover(timeline_.time[op]);
     }
     cover_uses();
   }
 
   const Timeline& timeline() const { return timeline_; }
-  void cover(ValueId value, int time) { life_of(value).cover(time); }
+  void cover(ValueId value, int time) { lives_[block_of(value)].cover(time); }
 
-  // `accumulates`: gradients of parameters have a transient place too.
+  // `accumulates`: gradients of parameters have a working place too.
   MemoryPlan finish(const std::map<ValueId, ValueId>& parameter_gradients, bool accumulates) {
     for (const auto& [parameter, gradient] : parameter_gradients) {
       ROOKERY_CHECK(memory_owner(graph_, gradient) == gradient, "the gradient of '{}' is a view",
                     graph_.value(parameter).name);
-      plan_.places[index(gradient)].placement = Placement::kGradient;
+      place_of(gradient).placement = Placement::kGradient;
     }
-    std::size_t stash = 0;
-    for (std::size_t id = 0; id < graph_.values().size(); ++id) {
-      ValuePlace& place = plan_.places[id];
-      const ValueKind kind = graph_.values()[id].kind;
-      if (kind == ValueKind::kParameter || kind == ValueKind::kBuffer) place.placement = Placement::kState;
-      if (place.placement == Placement::kTransient && lives_[id].first <= timeline_.forward_end &&
-          lives_[id].last > timeline_.forward_end) {
-        place = {Placement::kStash, stash};
-        stash += lives_[id].bytes;
-      }
-      const bool transient = place.placement == Placement::kTransient ||
-                             (place.placement == Placement::kGradient && accumulates);
-      if (!transient) lives_[id].last = kNever;
+    write_in_place();
+    forget_what_is_elsewhere(accumulates);
+    const std::vector<std::size_t> stash = stashed();
+    const Packing packing = pack(lives_, stash);
+    plan_.stash_bytes = packing.fence;
+    plan_.transient_bytes = packing.bytes - packing.fence;
+    plan_.live_bytes = live_bytes(lives_);
+    const auto place = [&](std::size_t buffer) {
+      const std::size_t offset = packing.offsets[buffer];
+      const bool in_slot = offset < packing.fence;
+      return WorkingPlace{.in_slot = in_slot, .offset = in_slot ? offset : offset - packing.fence};
+    };
+    const std::size_t values = blocks_.size();
+    for (std::size_t id = 0; id < values; ++id) {
+      const std::size_t block = block_of(static_cast<ValueId>(id));
+      plan_.places[id] = {plan_.places[block].placement, place(block)};
     }
-    plan_.stash_bytes = stash;
-    std::vector<std::size_t> offsets(lives_.size());
-    plan_.transient_bytes = first_fit(lives_, offsets);
-    for (std::size_t id = 0; id < graph_.values().size(); ++id) {
-      if (lives_[id].last != kNever) plan_.places[id].offset = offsets[id];
-    }
-    std::copy(offsets.begin() + std::ssize(graph_.values()), offsets.end(), plan_.scratch.begin());
-    share_views();
+    for (std::size_t op = values; op < lives_.size(); ++op) plan_.scratch.push_back(place(op));
     return std::move(plan_);
   }
 
  private:
   static std::size_t index(ValueId value) { return static_cast<std::size_t>(value); }
-  Lifetime& life_of(ValueId value) { return lives_[index(memory_owner(graph_, value))]; }
+  std::size_t block_of(ValueId value) const { return index(blocks_[index(value)]); }
+  ValuePlace& place_of(ValueId value) { return plan_.places[index(value)]; }
 
   void cover_uses() {
     for (std::size_t op = 0; op < graph_.ops().size(); ++op) {
@@ -135,15 +100,76 @@ class Planner {
     }
   }
 
-  void share_views() {
-    for (std::size_t id = 0; id < plan_.places.size(); ++id) {
-      plan_.places[id] = plan_.places[index(memory_owner(graph_, static_cast<ValueId>(id)))];
+  // Joins the block of an op's output with that of an input which it may be written over.
+  void write_in_place() {
+    std::vector<std::size_t> order(graph_.ops().size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&](std::size_t op) { return timeline_.time[op]; });
+    for (const std::size_t i : order) {
+      const Op& op = graph_.ops()[i];
+      if (is_view(op)) continue;
+      for (const std::size_t input : op_definition(op.type).in_place) {
+        if (!may_overwrite(op, input, timeline_.time[i])) continue;
+        join(blocks_[index(op.inputs[input])], op.outputs[0]);
+        break;
+      }
     }
   }
 
+  bool may_overwrite(const Op& op, std::size_t input, int now) const {
+    if (op.outputs.empty() || op.outputs[0] == kNoValue) return false;
+    if (input >= op.inputs.size() || op.inputs[input] == kNoValue) return false;
+    const ValueId from = op.inputs[input];
+    const ValueId block = blocks_[index(from)];
+    const auto is_working = [&](ValueId id) {
+      return plan_.places[index(id)].placement == Placement::kWorking &&
+             graph_.value(id).kind == ValueKind::kActivation;
+    };
+    // Another view of the same memory may be read in another order.
+    const bool is_read_twice = std::ranges::any_of(op.inputs, [&](ValueId other) {
+      return other != kNoValue && other != from && blocks_[index(other)] == block;
+    });
+    return is_working(block) && is_working(op.outputs[0]) && !is_read_twice &&
+           types_[index(from)] == types_[index(op.outputs[0])] &&
+           lives_[index(block)].bytes == lives_[index(op.outputs[0])].bytes &&
+           lives_[index(block)].last == now;
+  }
+
+  // The output's block, which is its own and that of its views so far, becomes part of `block`.
+  void join(ValueId block, ValueId output) {
+    Lifetime& life = lives_[index(output)];
+    lives_[index(block)].cover(life.last);
+    life = Lifetime();
+    std::ranges::replace(blocks_, output, block);
+  }
+
+  // What the runtime places needs no room here.
+  void forget_what_is_elsewhere(bool accumulates) {
+    for (std::size_t id = 0; id < blocks_.size(); ++id) {
+      const Placement placement = plan_.places[id].placement;
+      if (placement == Placement::kState || (placement == Placement::kGradient && !accumulates))
+        lives_[id] = Lifetime();
+    }
+  }
+
+  // What lives on from forward into backward, in the order in which it is made: it dies in about the
+  // reverse order, so that what is free of the slot at any time is mostly one piece at its end.
+  std::vector<std::size_t> stashed() const {
+    std::vector<std::size_t> result;
+    for (std::size_t i = 0; i < lives_.size(); ++i) {
+      const Lifetime& life = lives_[i];
+      if (life.is_used() && life.first <= timeline_.forward_end && life.last > timeline_.forward_end)
+        result.push_back(i);
+    }
+    std::ranges::stable_sort(result, {}, [&](std::size_t i) { return lives_[i].first; });
+    return result;
+  }
+
   const Graph& graph_;  // outlives the planner: both live in plan_memory()
+  std::span<const TensorType> types_;
   Timeline timeline_;
-  std::vector<Lifetime> lives_;  // of values by ValueId, then of scratch memory by OpId
+  std::vector<ValueId> blocks_;  // by ValueId: the value whose memory it shares
+  std::vector<Lifetime> lives_;  // of blocks by ValueId, then of scratch memory by OpId
   MemoryPlan plan_;
 };
 

@@ -76,15 +76,17 @@ std::vector<OpDefinition> normalization_ops() {
        .infer = infer_batch_norm,
        .to_training = batch_norm_to_training,
        .differentiate = differentiate_batch_norm,
-       .flops = batch_norm_flops},
-      {.type = "BatchNormalizationGrad", .flops = batch_norm_flops},
+       .flops = batch_norm_flops,
+       .in_place = {0}},
+      {.type = "BatchNormalizationGrad", .flops = batch_norm_flops, .in_place = {0}},
       {.type = "Dropout",
        .infer = infer_dropout,
        .to_training = dropout_to_training,
        .differentiate = differentiate_dropout,
        .flops = dropout_flops,
-       .is_view = [](const Op& op) { return op.outputs.size() == 1; }},  // identity outside training
-      {.type = "DropoutGrad"},
+       .is_view = [](const Op& op) { return op.outputs.size() == 1; },  // identity outside training
+       .in_place = {0}},
+      {.type = "DropoutGrad", .in_place = {0}},
   };
 }
 

@@ -65,6 +65,10 @@ struct OpDefinition {
       flops;
   // The output is the memory of input 0 and the op has no kernel. Absent: never.
   std::function<bool(const Op&)> is_view;
+  // Inputs that output 0 may be written over: every kernel of the op is right when the two are the same
+  // memory. For the memory plan, which does so where the types are equal and nobody reads the input
+  // afterwards.
+  std::vector<std::size_t> in_place;
   // Its output is what training makes small.
   bool is_loss = false;
 };

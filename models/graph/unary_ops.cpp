@@ -86,9 +86,10 @@ std::vector<OpDefinition> unary_ops() {
          .infer = [&unary](const Op& op, auto inputs) { return infer_unary(unary, op, inputs); },
          .differentiate = [slope = unary.slope](GradientBuilder& builder,
                                                 const Op& op) { differentiate_unary(slope, builder, op); },
-         .flops = flops});
+         .flops = flops,
+         .in_place = {0}});
     if (unary.slope != Slope::kLinear) {
-      definitions.push_back({.type = std::string(unary.type) + "Grad", .flops = flops});
+      definitions.push_back({.type = std::string(unary.type) + "Grad", .flops = flops, .in_place = {0, 1}});
     }
   }
   return definitions;

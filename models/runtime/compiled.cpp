@@ -34,6 +34,7 @@ CompiledForm compile_form(const Stage& stage, Mode mode, std::int64_t size, cons
   CompiledForm form{.size = size};
   if (mode == Mode::kTraining) {
     form.training = differentiate(stage.graph, stage.gradient_request());
+    if (form.training.sent_gradients.empty()) form.training = in_one_backward_phase(std::move(form.training));
   } else {
     form.training.graph = stage.graph;
     form.training.phases.assign(stage.graph.ops().size(), Phase::kForward);

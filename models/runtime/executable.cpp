@@ -17,7 +17,7 @@ struct BoundOp {
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
   std::byte* scratch = nullptr;
-  // Gradients of parameters that this op made in transient memory, to be added to those of the
+  // Gradients of parameters that this op made in working memory, to be added to those of the
   // micro-batches before.
   struct Sum {
     std::span<float> total;
@@ -142,6 +142,9 @@ struct Executable::Impl {
     for (CompiledForm& form : forms.inference) inference.push_back(bind(std::move(form), 1, inference_slot));
   }
 
+  // The stage's value of this name: passes number the values of a form anew.
+  ValueId own(const Graph& graph, ValueId id) const { return stage.graph.at(graph.value(id).name); }
+
   // Parameters and buffers.
   TensorView state_view(ValueId id) {
     const TensorType& type = stage.graph.value(id).type;
@@ -151,23 +154,24 @@ struct Executable::Impl {
     return {type, buffers.data() + buffer_layout.offsets.at(id)};
   }
 
-  // Where a value lies; `accumulate`: gradients of parameters in their transient place.
+  static std::byte* address(const Form& form, std::size_t slot, const WorkingPlace& place) {
+    return (place.in_slot ? form.slot_memory[slot] : form.transient) + place.offset;
+  }
+
+  // Where a value lies; `accumulate`: the share of a micro-batch in a gradient of a parameter.
   TensorView view(const Form& form, std::size_t slot, ValueId id, bool accumulate = false) {
     if (id == kNoValue) return {};
     const Graph& graph = form.compiled.training.graph;
     const TensorType& type = form.compiled.types[static_cast<std::size_t>(id)];
     const ValuePlace& place = form.compiled.plan.places[static_cast<std::size_t>(id)];
-    std::byte* const transient = form.transient + place.offset;
     switch (place.placement) {
       case Placement::kState:
-        return {type, state_view(id).data};
+        return {type, state_view(own(graph, memory_owner(graph, id))).data};
       case Placement::kGradient:
-        if (accumulate) return {type, transient};
-        return {type, gradients.data() + parameter_layout.offsets.at(graph.value(id).like)};
-      case Placement::kStash:
-        return {type, form.slot_memory[slot] + place.offset};
-      case Placement::kTransient:
-        return {type, transient};
+        if (accumulate) return {type, address(form, slot, place.at)};
+        return {type, gradients.data() + parameter_layout.offsets.at(own(graph, graph.value(id).like))};
+      case Placement::kWorking:
+        return {type, address(form, slot, place.at)};
     }
     ROOKERY_CHECK(false, "value '{}' has no place", graph.value(id).name);
   }
@@ -186,7 +190,7 @@ struct Executable::Impl {
         continue;
       bound.sums.push_back({view(form, slot, output).as<float>(), bound.outputs.back().as<float>()});
     }
-    bound.scratch = form.transient + form.compiled.plan.scratch[static_cast<std::size_t>(id)];
+    bound.scratch = address(form, slot, form.compiled.plan.scratch[static_cast<std::size_t>(id)]);
     return bound;
   }
 

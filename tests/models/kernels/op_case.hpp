@@ -1,6 +1,8 @@
 // One op with its data, run on any back end: what the kernel tests compare.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -11,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/graph/ops.hpp"
 #include "models/kernels/kernel.hpp"
 
 namespace rookery::kernel_tests {
@@ -32,11 +35,13 @@ inline Tensor random_labels(std::int64_t rows, std::int64_t classes, Random& ran
   return labels;
 }
 
+using SharedMemory = std::vector<std::pair<int, int>>;  // (output, input)
+
 struct OpCase {
   Op op;
   std::vector<Tensor> inputs;  // rank 0 f32 without a name in op.inputs where absent
   std::vector<TensorType> outputs;
-  std::vector<std::pair<int, int>> in_place = {};  // (output, input) that share memory
+  SharedMemory in_place = {};  // always
   StepContext context = {};
   std::uint64_t seed = 7;
 
@@ -62,8 +67,10 @@ inline void poison(std::span<std::byte> bytes, int pattern) {
   if (!bytes.empty()) std::memset(bytes.data(), pattern, bytes.size());
 }
 
-// Runs the kernel once, with every byte that it must write set to `pattern` before.
-inline std::vector<Tensor> run_kernel(Kernel& kernel, const OpCase& test, int pattern) {
+// Runs the kernel once, with every byte that it must write set to `pattern` before; outputs of
+// `overwriting` are written over inputs.
+inline std::vector<Tensor> run_kernel(Kernel& kernel, const OpCase& test, int pattern,
+                                      const SharedMemory& overwriting = {}) {
   std::vector<Tensor> results;
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
@@ -78,7 +85,9 @@ inline std::vector<Tensor> run_kernel(Kernel& kernel, const OpCase& test, int pa
   for (std::size_t i = 0; i < test.outputs.size(); ++i) {
     outputs.push_back(test.op.outputs[i] == kNoValue ? TensorView{} : results[i].view());
   }
-  for (const auto& [output, input] : test.in_place) {
+  SharedMemory shared = test.in_place;
+  shared.insert(shared.end(), overwriting.begin(), overwriting.end());
+  for (const auto& [output, input] : shared) {
     Tensor& result = results[static_cast<std::size_t>(output)];
     copy(test.inputs[static_cast<std::size_t>(input)].view(), result.view());
     inputs[static_cast<std::size_t>(input)] = result.view();
@@ -95,15 +104,32 @@ inline std::unique_ptr<Kernel> kernel_of(const std::string& backend, const OpCas
                         {.op = test.op, .inputs = types, .outputs = test.outputs, .seed = test.seed});
 }
 
-// nullopt where the back end does not serve the op.
+inline bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() && std::ranges::equal(a.view().bytes(), b.view().bytes());
+}
+
+// Where the op's definition says that its output may be written over an input, it must make no difference.
+inline void check_in_place(Kernel& kernel, const OpCase& test, const std::vector<Tensor>& expected) {
+  if (test.outputs.empty() || test.op.outputs[0] == kNoValue) return;
+  for (const std::size_t input : op_definition(test.op.type).in_place) {
+    if (input >= test.inputs.size() || test.op.inputs[input] == kNoValue) continue;
+    if (test.inputs[input].type() != test.outputs[0]) continue;
+    const auto results = run_kernel(kernel, test, 0xFF, {{0, static_cast<int>(input)}});
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (test.op.outputs[i] == kNoValue) continue;
+      EXPECT_TRUE(same_bits(results[i], expected[i]))
+          << "output " << i << " of " << test.op.type << " over input " << input;
+    }
+  }
+}
+
+// nullopt where the back end does not serve the op. Runs it in place, too.
 inline std::optional<std::vector<Tensor>> run_on(const std::string& backend, const OpCase& test) {
   const auto kernel = kernel_of(backend, test);
   if (!kernel) return std::nullopt;
-  return run_kernel(*kernel, test, 0xFF);
-}
-
-inline bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() && std::ranges::equal(a.view().bytes(), b.view().bytes());
+  auto results = run_kernel(*kernel, test, 0xFF);
+  check_in_place(*kernel, test, results);
+  return results;
 }
 
 // Largest difference of two tensors relative to the largest value of the first; NaN counts as infinite.
