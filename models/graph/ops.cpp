@@ -32,6 +32,12 @@ const OpDefinition& op_definition(const std::string& type) {
   return found->second;
 }
 
+std::vector<std::string> operators() {
+  std::vector<std::string> names;
+  for (const auto& [type, definition] : definitions()) names.push_back(type);
+  return names;
+}
+
 bool is_view(const Op& op) {
   const OpDefinition& definition = op_definition(op.type);
   return definition.is_view && definition.is_view(op);

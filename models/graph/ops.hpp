@@ -78,6 +78,9 @@ bool is_view(const Op& op);
 // The definition; ConfigError naming the operator when there is none.
 const OpDefinition& op_definition(const std::string& type);
 
+// The names of all that have one, gradient operators included.
+std::vector<std::string> operators();
+
 // The families, each in the file of its name; put together in ops.cpp.
 std::vector<OpDefinition> convolution_ops();    // Conv, MaxPool
 std::vector<OpDefinition> product_ops();        // Gemm

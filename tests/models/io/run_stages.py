@@ -6,25 +6,15 @@ INPUTS holds the model's inputs by name, EXPECTED its outputs as Rookery compute
 or else onnx.reference, or else PyTorch (torch_runtime.py). Exits with 1 where anything differs by more than 1e-5.
 """
 
-import json
+import pathlib
 import sys
 
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from safetensors_file import read_safetensors  # noqa: E402
+
 TOLERANCE = 1e-5
-DTYPES = {"F32": np.float32, "I64": np.int64}
-
-
-def read_safetensors(path):
-    raw = open(path, "rb").read()
-    length = int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8 : 8 + length])
-    header.pop("__metadata__", None)
-    data = raw[8 + length :]
-    return {
-        name: np.frombuffer(data[slice(*entry["data_offsets"])], DTYPES[entry["dtype"]]).reshape(entry["shape"])
-        for name, entry in header.items()
-    }
 
 
 def run_with_onnxruntime(path, values):

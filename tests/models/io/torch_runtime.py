@@ -1,27 +1,73 @@
-"""Runs an ONNX file of the operators that Rookery writes with PyTorch's functions, where neither
-onnxruntime nor onnx.reference is installed. Follows https://onnx.ai/onnx/operators/, opset 15.
+"""Rookery's operators as PyTorch's functions, and an ONNX runtime of them for Pythons that have neither
+onnxruntime nor onnx.reference. Follows https://onnx.ai/onnx/operators/, opset 15.
 """
 
-import onnx
 import torch
 import torch.nn.functional as F
-from onnx import numpy_helper
+
+
+def setting(a, key, given):
+    """What is an input in ONNX and an attribute in our graphs."""
+    return a.get(key) if given is None else given
+
+
+def padded(a, x, kernel, value=0.0):
+    """x with the padding of a sliding window along all axes from the third on."""
+    axes = len(kernel)
+    strides, dilations = a.get("strides", [1] * axes), a.get("dilations", [1] * axes)
+    auto_pad = a.get("auto_pad", "NOTSET")
+    begin, end = a.get("pads", [0] * 2 * axes)[:axes], a.get("pads", [0] * 2 * axes)[axes:]
+    if isinstance(auto_pad, bytes):
+        auto_pad = auto_pad.decode()
+    if auto_pad != "NOTSET":
+        begin, end = [0] * axes, [0] * axes
+    if auto_pad.startswith("SAME"):
+        for i, size in enumerate(x.shape[2:]):
+            extent = (kernel[i] - 1) * dilations[i] + 1
+            total = max(0, ((size - 1) // strides[i]) * strides[i] + extent - size)
+            begin[i] = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+            end[i] = total - begin[i]
+    around = [pad for pair in zip(reversed(begin), reversed(end)) for pad in pair]
+    return F.pad(x, around, value=value)
 
 
 def conv(a, x, w, bias=None):
-    top, left, bottom, right = a.get("pads", [0, 0, 0, 0])
-    x = F.pad(x, (left, right, top, bottom))
+    x = padded(a, x, w.shape[2:])
     return F.conv2d(x, w, bias, a.get("strides", 1), 0, a.get("dilations", 1), a.get("group", 1))
 
 
 def max_pool(a, x):
-    top, left, bottom, right = a.get("pads", [0, 0, 0, 0])
-    x = F.pad(x, (left, right, top, bottom), value=-float("inf"))
+    x = padded(a, x, a["kernel_shape"], -float("inf"))
     return F.max_pool2d(x, a["kernel_shape"], a.get("strides", 1))
 
 
 def batch_norm(a, x, scale, bias, mean, variance):
-    return F.batch_norm(x, mean, variance, scale, bias, False, 0.0, a.get("epsilon", 1e-5))
+    """Training as in PyTorch: the running variance gets the unbiased one."""
+    training = bool(a.get("training_mode", 0))
+    mean, variance = mean.clone(), variance.clone()
+    y = F.batch_norm(x, mean, variance, scale, bias, training, 1 - a.get("momentum", 0.9), a.get("epsilon", 1e-5))
+    return (y, mean, variance) if training else y
+
+
+def clip(a, x, low=None, high=None):
+    low, high = setting(a, "min", low), setting(a, "max", high)
+    return x if low is high is None else x.clamp(low, high)
+
+
+def flatten(a, x):
+    axis = a.get("axis", 1)
+    rows = x.shape[: axis if axis >= 0 else axis + x.dim()].numel()
+    return x.reshape(rows, x.numel() // rows)
+
+
+def hard_sigmoid(a, x):
+    """Like F.hardsigmoid, which has one slope alone, without a gradient at the kinks; clamp has one there."""
+    y = a.get("alpha", 0.2) * x + a.get("beta", 0.5)
+    return torch.where(y <= 0, torch.zeros_like(y), torch.where(y >= 1, torch.ones_like(y), y))
+
+
+def mse_loss(a, prediction, labels, ids=None):
+    return F.mse_loss(prediction, F.one_hot(labels, prediction.shape[1]).to(prediction.dtype))
 
 
 def gemm(a, x, w, c=None):
@@ -36,16 +82,17 @@ OPERATORS = {
     "BatchNormalization": batch_norm,
     "Gemm": gemm,
     "Dropout": lambda a, x, *ratio: x,
-    "Flatten": lambda a, x: x.flatten(a.get("axis", 1)),
+    "Flatten": flatten,
     "Identity": lambda a, x: x,
     "Softmax": lambda a, x: x.softmax(a.get("axis", -1)),
     "Relu": lambda a, x: x.relu(),
+    "Gelu": lambda a, x: F.gelu(x, approximate=a.get("approximate", "none")),
     "LeakyRelu": lambda a, x: F.leaky_relu(x, a.get("alpha", 0.01)),
     "PRelu": lambda a, x, slope: torch.where(x < 0, slope * x, x),
     "Elu": lambda a, x: F.elu(x, a.get("alpha", 1.0)),
-    "HardSigmoid": lambda a, x: (a.get("alpha", 0.2) * x + a.get("beta", 0.5)).clamp(0, 1),
+    "HardSigmoid": hard_sigmoid,
     "HardSwish": lambda a, x: F.hardswish(x),
-    "Clip": lambda a, x, low=None, high=None: x if low is high is None else x.clamp(low, high),
+    "Clip": clip,
     "Softplus": lambda a, x: F.softplus(x),
     "Sigmoid": lambda a, x: x.sigmoid(),
     "Tanh": lambda a, x: x.tanh(),
@@ -60,11 +107,16 @@ OPERATORS = {
     "Mul": lambda a, x, y: x * y,
     "Div": lambda a, x, y: x / y,
     "Pow": lambda a, x, y: x**y,
+    "MseLoss": mse_loss,
+    "CrossEntropyLoss": lambda a, logits, labels, ids=None: F.cross_entropy(logits, labels),
 }
 
 
 def run(path, values):
-    """The outputs of the model at `path`, by name."""
+    """The outputs of the ONNX model at `path`, by name."""
+    import onnx
+    from onnx import numpy_helper
+
     graph = onnx.load(path).graph
     known = {tensor.name: torch.tensor(numpy_helper.to_array(tensor)) for tensor in graph.initializer}
     known.update({value.name: torch.tensor(values[value.name]) for value in graph.input})

@@ -1,0 +1,212 @@
+#include "tests/models/kernels/random_cases.hpp"
+
+namespace rookery::kernel_tests {
+namespace {
+
+// A legal window along two axes; pads are those of a pooling op (smaller than the kernel).
+Attributes draw_window(Draw& draw, const Shape& x, std::vector<std::int64_t> kernel, bool dilates) {
+  Attributes attributes{{"kernel_shape", kernel}};
+  if (draw.chance(0.7)) attributes["strides"] = draw.integers(2, 1, 3);
+  std::vector<std::int64_t> dilations{1, 1};
+  if (dilates && draw.chance(0.4)) attributes["dilations"] = dilations = draw.integers(2, 1, 2);
+  const auto extent = [&](std::size_t axis) { return (kernel[axis] - 1) * dilations[axis] + 1; };
+  const bool fits = extent(0) <= x[2] && extent(1) <= x[3];
+  const auto auto_pad = draw.one_of<std::string>({"NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
+  if (auto_pad != "NOTSET" && (fits || auto_pad != "VALID")) {
+    attributes["auto_pad"] = auto_pad;
+    return attributes;
+  }
+  std::vector<std::int64_t> pads(4);
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const std::int64_t missing = std::max<std::int64_t>(0, extent(axis) - x[static_cast<int>(axis) + 2]);
+    pads[axis] = std::max(missing / 2, draw.integer(0, kernel[axis] - 1));
+    pads[axis + 2] = std::max(missing - missing / 2, draw.integer(0, kernel[axis] - 1));
+  }
+  if (!fits || draw.chance(0.7)) attributes["pads"] = pads;
+  return attributes;
+}
+
+RandomCase conv(Draw& draw) {
+  const std::int64_t groups = draw.one_of<std::int64_t>({1, 1, 2, 3});
+  const std::int64_t in = groups * draw.integer(1, 4);
+  const std::int64_t out = groups * draw.integer(1, 5);
+  const Shape x{draw.integer(1, 3), in, draw.integer(3, 9), draw.integer(3, 9)};
+  const auto kernel = draw.integers(2, 1, 4);
+  RandomCase test{.attributes = draw_window(draw, x, kernel, true), .inputs = {}};
+  if (groups > 1) test.attributes["group"] = groups;
+  if (draw.chance(0.3)) test.attributes.erase("kernel_shape");
+  test.inputs = inputs_of(draw.floats(x), draw.floats({out, in / groups, kernel[0], kernel[1]}));
+  if (draw.chance(0.6)) test.inputs.emplace_back(draw.floats({out}));
+  return test;
+}
+
+RandomCase max_pool(Draw& draw) {
+  const Shape x{draw.integer(1, 3), draw.integer(1, 4), draw.integer(4, 9), draw.integer(4, 9)};
+  return {.attributes = draw_window(draw, x, draw.integers(2, 2, 4), false),
+          .inputs = inputs_of(draw.chance(0.5) ? draw.quarters(x) : draw.floats(x))};
+}
+
+RandomCase gemm(Draw& draw) {
+  const std::int64_t m = draw.integer(1, 20);
+  const std::int64_t n = draw.integer(1, 40);
+  const std::int64_t k = draw.integer(1, 30);
+  const bool trans_a = draw.chance(0.3);
+  const bool trans_b = draw.chance(0.7);
+  RandomCase test{.attributes = {{"transA", std::int64_t{trans_a}}, {"transB", std::int64_t{trans_b}}},
+                  .inputs = inputs_of(draw.floats(trans_a ? Shape{k, m} : Shape{m, k}),
+                                      draw.floats(trans_b ? Shape{n, k} : Shape{k, n}))};
+  if (draw.chance(0.3)) test.attributes["alpha"] = draw.one_of<float>({-1.5F, 0.25F});
+  if (draw.chance(0.3)) test.attributes["beta"] = draw.one_of<float>({2, 0.5F});
+  if (draw.chance(0.7)) test.inputs.emplace_back(draw.floats({n}));
+  return test;
+}
+
+RandomCase batch_normalization(Draw& draw) {
+  Shape x = draw.shape(2, 4, 5);
+  x[0] = draw.integer(4, 9);  // of two samples most of the gradient cancels
+  const Shape channels{x[1]};
+  Attributes attributes;
+  if (draw.chance(0.7)) attributes["epsilon"] = draw.one_of<float>({1e-5F, 1e-3F});
+  if (draw.chance(0.7)) attributes["momentum"] = draw.one_of<float>({0.9F, 0.5F});
+  return {.attributes = attributes,
+          .inputs = inputs_of(draw.floats(x, -1, 3), draw.floats(channels, 0.5F, 2), draw.floats(channels),
+                              draw.floats(channels), draw.floats(channels, 0.5F, 2)),
+          .buffers = {3, 4}};
+}
+
+RandomCase softmax(Draw& draw) {
+  const Shape x = draw.shape(1, 4);
+  RandomCase test{.attributes = {}, .inputs = inputs_of(draw.floats(x, -5, 5))};
+  if (draw.chance(0.7)) test.attributes["axis"] = draw.integer(-x.rank(), x.rank() - 1);
+  return test;
+}
+
+RandomCase flatten(Draw& draw) {
+  const Shape x = draw.shape(1, 4);
+  RandomCase test{.attributes = {}, .inputs = inputs_of(draw.floats(x))};
+  if (draw.chance(0.7)) test.attributes["axis"] = draw.integer(-x.rank(), x.rank());
+  return test;
+}
+
+// A function of one number between `low` and `high`, and by default also of quarters(), with some of
+// these attributes.
+RandomOp unary(float low = -4, float high = 4, std::map<std::string, std::vector<Attribute>> choices = {}) {
+  return {[=](Draw& draw) {
+    RandomCase test;
+    for (const auto& [key, values] : choices) {
+      if (draw.chance(0.7)) test.attributes[key] = draw.one_of(values);
+    }
+    const Shape shape = draw.shape(0, 4);
+    const bool has_kinks = low == -4;
+    test.inputs =
+        inputs_of(has_kinks && draw.chance(0.5) ? draw.quarters(shape) : draw.floats(shape, low, high));
+    return test;
+  }};
+}
+
+// A function of two numbers with broadcasting, the left one too where `both`.
+RandomOp binary(float low = -3, float high = 3, bool both = true) {
+  return {[=](Draw& draw) {
+    const Shape whole = draw.shape(0, 4);
+    const Shape left = both && draw.chance(0.5) ? draw.broadcast_to(whole) : whole;
+    return RandomCase{
+        .attributes = {},
+        .inputs = inputs_of(draw.floats(left, low, high), draw.floats(draw.broadcast_to(whole), low, high))};
+  }};
+}
+
+RandomCase loss(Draw& draw) {
+  const std::int64_t rows = draw.integer(1, 9);
+  const std::int64_t classes = draw.integer(2, 12);
+  RandomCase test{.attributes = {},
+                  .inputs = inputs_of(draw.floats({rows, classes}, -4, 4), draw.labels(rows, classes))};
+  if (draw.chance(0.3)) test.inputs.emplace_back(draw.labels(rows, 1000));  // sample ids
+  return test;
+}
+
+}  // namespace
+
+const std::map<std::string, RandomOp>& random_ops() {
+  static const std::map<std::string, RandomOp> table{
+      {"Conv", {conv}},
+      {"MaxPool", {max_pool}},
+      {"Gemm", {gemm}},
+      {"BatchNormalization", {batch_normalization, 5e-5}},
+      {"Relu", unary()},
+      {"Softmax", {softmax, 5e-5}},
+      {"Flatten", {flatten}},
+      {"Identity", unary()},
+      {"Abs", unary()},
+      {"Clip", unary(-4, 4, {{"min", {-1.0F, -0.5F}}, {"max", {0.25F, 2.0F}}})},
+      {"Elu", unary(-4, 4, {{"alpha", {0.5F, 1.5F}}})},
+      {"Erf", unary()},
+      {"Exp", unary()},
+      {"Gelu", unary(-4, 4, {{"approximate", {std::string("none"), std::string("tanh")}}})},
+      {"HardSigmoid", unary(-4, 4, {{"alpha", {0.25F, 0.5F}}, {"beta", {0.25F, 0.5F}}})},
+      {"HardSwish", unary(-5, 5)},  // at -3 PyTorch changed its mind
+      {"LeakyRelu", unary(-4, 4, {{"alpha", {0.25F, -0.5F}}})},
+      {"Log", unary(0.1F, 5)},
+      {"Neg", unary()},
+      {"Sigmoid", unary()},
+      {"Softplus", unary()},
+      {"Sqrt", unary(0.1F, 5)},
+      {"Tanh", unary()},
+      {"Add", binary()},
+      {"Sub", binary()},
+      {"Mul", binary()},
+      {"Div", binary(0.5F, 3)},
+      {"Pow", binary(0.5F, 3)},
+      {"PRelu", binary(-3, 3, false)},
+      {"MseLoss", {loss}},
+      {"CrossEntropyLoss", {loss}},
+  };
+  return table;
+}
+
+const std::map<std::string, std::string>& without_random_cases() {
+  static const std::map<std::string, std::string> table{
+      {"Dropout", "its mask is our own definition; reference_test.cpp checks it word by word"},
+  };
+  return table;
+}
+
+std::int64_t Draw::integer(std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+}
+
+bool Draw::chance(double probability) {
+  return std::bernoulli_distribution(probability)(random_);
+}
+
+std::vector<std::int64_t> Draw::integers(std::size_t count, std::int64_t low, std::int64_t high) {
+  std::vector<std::int64_t> values(count);
+  for (std::int64_t& value : values) value = integer(low, high);
+  return values;
+}
+
+Shape Draw::shape(int least_rank, int most_rank, std::int64_t most) {
+  return Shape(integers(static_cast<std::size_t>(integer(least_rank, most_rank)), 1, most));
+}
+
+Shape Draw::broadcast_to(const Shape& whole) {
+  std::vector<std::int64_t> dims(whole.dims().begin(), whole.dims().end());
+  for (std::int64_t& dim : dims) dim = chance(0.4) ? 1 : dim;
+  dims.erase(dims.begin(), dims.begin() + integer(0, std::ssize(dims)));
+  return Shape(dims);
+}
+
+Tensor Draw::floats(const Shape& shape, float low, float high) {
+  return random_tensor(shape, random_, low, high);
+}
+
+Tensor Draw::quarters(const Shape& shape) {
+  Tensor tensor(DType::kF32, shape);
+  for (float& value : tensor.as<float>()) value = static_cast<float>(integer(-16, 16)) / 4;
+  return tensor;
+}
+
+Tensor Draw::labels(std::int64_t rows, std::int64_t classes) {
+  return random_labels(rows, classes, random_);
+}
+
+}  // namespace rookery::kernel_tests
