@@ -77,7 +77,7 @@ class Bench {
     for (const ValueId id : op.inputs) input_types.push_back(type_of(id));
     for (const ValueId id : op.outputs) output_types.push_back(type_of(id));
     const KernelRequest request{.op = op, .inputs = input_types, .outputs = output_types, .seed = 42};
-    const std::string backend = only_.empty() ? choice_.at(op.text("forward", op.name)) : only_;
+    const std::string backend = only_.empty() ? chosen_kernel(choice_, op) : only_;
     const auto kernel = make_kernel(backend, request);
     const auto reference = make_kernel("eigen", request);
     const bool pure = op.type != "BatchNormalization";  // which updates its statistics

@@ -158,9 +158,8 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
     for (int c = 0; c < clusters; ++c)
       metadata.ring_peers[ring.id].push_back(peer(c, ring.stages[static_cast<std::size_t>(c)]));
   }
-  for (const Op& op : part.graph.ops()) {
-    if (const auto kernel = task.kernels.find(op.name); kernel != task.kernels.end())
-      metadata.kernels.insert(*kernel);
+  for (const auto& entry : task.kernels) {
+    if (part.graph.has_op(chosen_op(task.graph, entry.first))) metadata.kernels.insert(entry);
   }
   return metadata;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "models/kernels/kernel.hpp"
@@ -11,6 +12,7 @@ namespace rookery {
 
 struct Backend {
   const char* name;
+  std::set<std::string_view> words;  // that it knows in a variant
   // nullptr where the back end does not serve the request.
   std::unique_ptr<Kernel> (*make)(const KernelRequest& request);
   // Is it the right one for this op of an inference graph? A rule on operator and shapes alone.

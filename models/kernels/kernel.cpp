@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/base/error.hpp"
 #include "models/kernels/backend.hpp"
 
@@ -21,6 +23,27 @@ const Backend* find_backend(const std::string& name) {
     if (backend->name == name) return backend;
   }
   return nullptr;
+}
+
+// "backend/variant" in its two parts.
+struct Chosen {
+  std::string backend, variant;
+};
+
+Chosen parse_choice(const std::string& choice) {
+  const std::size_t slash = choice.find('/');
+  if (slash == std::string::npos) return {choice, {}};
+  return {choice.substr(0, slash), choice.substr(slash + 1)};
+}
+
+std::vector<std::string_view> words_of(std::string_view variant) {
+  std::vector<std::string_view> words;
+  while (!variant.empty()) {
+    const std::size_t end = std::min(variant.find('-'), variant.size());
+    words.push_back(variant.substr(0, end));
+    variant.remove_prefix(std::min(end + 1, variant.size()));
+  }
+  return words;
 }
 
 std::vector<TensorType> types_of(const std::vector<ValueId>& ids, const std::vector<TensorType>& types) {
@@ -49,17 +72,43 @@ const std::vector<std::string>& backends() {
   return names;
 }
 
-std::unique_ptr<Kernel> make_kernel_of(const std::string& backend, const KernelRequest& request) {
-  const Backend* found = find_backend(backend);
-  return found == nullptr ? nullptr : found->make(request);
+bool KernelRequest::asks_for(std::string_view word) const {
+  return std::ranges::count(words_of(variant), word) > 0;
 }
 
-std::unique_ptr<Kernel> make_kernel(const std::string& backend, const KernelRequest& request) {
-  if (find_backend(backend) == nullptr) {
+const std::string& chosen_kernel(const KernelChoice& choice, const Op& op) {
+  auto found = choice.find(op.name);
+  if (found == choice.end()) found = choice.find(op.text("forward", op.name));
+  if (found == choice.end()) {
+    throw ConfigError(
+        fmt::format("no kernel was chosen for op '{}': the plan is incomplete", op.text("forward", op.name)));
+  }
+  return found->second;
+}
+
+std::string chosen_op(const Graph& forward, const std::string& entry) {
+  return forward.has_op(entry) ? entry : entry.substr(0, entry.rfind('.'));
+}
+
+std::unique_ptr<Kernel> make_kernel_of(const std::string& choice, const KernelRequest& request) {
+  const Chosen chosen = parse_choice(choice);
+  const Backend* backend = find_backend(chosen.backend);
+  if (backend == nullptr) return nullptr;
+  const auto unknown = [&](std::string_view word) { return !backend->words.contains(word); };
+  if (std::ranges::any_of(words_of(chosen.variant), unknown)) return nullptr;
+  return backend->make({.op = request.op,
+                        .inputs = request.inputs,
+                        .outputs = request.outputs,
+                        .seed = request.seed,
+                        .variant = chosen.variant});
+}
+
+std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelRequest& request) {
+  if (const std::string backend = parse_choice(choice).backend; find_backend(backend) == nullptr) {
     throw ConfigError(fmt::format("{}: this program has no kernels called '{}'; it has {}", request.op.name,
                                   backend, fmt::join(backends(), ", ")));
   }
-  for (const std::string& name : {backend, std::string("onednn"), std::string("eigen")}) {
+  for (const std::string& name : {choice, std::string("onednn"), std::string("eigen")}) {
     if (auto kernel = make_kernel_of(name, request)) return kernel;
   }
   throw ConfigError(fmt::format("{}: no kernel for {} of ({}) -> ({})", request.op.name, request.op.type,

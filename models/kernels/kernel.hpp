@@ -45,20 +45,31 @@ struct KernelRequest {
   std::span<const TensorType> inputs;   // f32[] where absent
   std::span<const TensorType> outputs;  // f32[] where absent
   std::uint64_t seed = 0;               // of the run, for random ops
+  // Which of a back end's ways, as words joined by "-"; empty: its own rule. "direct", "winograd": the
+  // algorithm of a convolution.
+  std::string variant = {};
+
+  bool asks_for(std::string_view word) const;
 };
 
-// By name of the forward op: "eigen", "onednn" or "simd". Gradient ops follow their forward op.
+// By name of the op, "backend" or "backend/variant": "eigen", "onednn", "onednn/winograd", "simd", …
+// Gradient ops without an entry of their own ("conv1.ConvGradInput") follow their forward op.
 using KernelChoice = std::map<std::string, std::string>;
+
+// The entry for an op of a training graph. ConfigError naming the op when there is none.
+const std::string& chosen_kernel(const KernelChoice& choice, const Op& op);
+// The op of the forward graph that an entry belongs to.
+std::string chosen_op(const Graph& forward, const std::string& entry);
 
 // Chooses a back end for every op of the whole model at this micro-batch size, from what this
 // program was built with; the same on every machine that has the same instruction sets.
 KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch);
 
-// The kernel of the chosen back end, or of the first in {onednn, eigen} that has one where the
-// chosen one lacks this op. ConfigError naming op and types when none has.
-std::unique_ptr<Kernel> make_kernel(const std::string& backend, const KernelRequest& request);
-// Only this back end; nullptr where it does not serve the request.
-std::unique_ptr<Kernel> make_kernel_of(const std::string& backend, const KernelRequest& request);
+// The kernel of a choice ("backend" or "backend/variant"), or where that back end lacks the op of the
+// first in {onednn, eigen} that has one. ConfigError naming op and types when none has.
+std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelRequest& request);
+// Only this; nullptr where the back end does not serve the request in this variant.
+std::unique_ptr<Kernel> make_kernel_of(const std::string& choice, const KernelRequest& request);
 
 // Names of the back ends in this program, best first.
 const std::vector<std::string>& backends();

@@ -1,8 +1,5 @@
 #include "models/runtime/compiled.hpp"
 
-#include <fmt/format.h>
-
-#include "models/base/error.hpp"
 #include "models/graph/ops.hpp"
 
 namespace rookery {
@@ -19,12 +16,8 @@ std::unique_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& t
   };
   const std::vector<TensorType> inputs = types_of(op.inputs);
   const std::vector<TensorType> outputs = types_of(op.outputs);
-  const std::string forward = op.text("forward", op.name);
-  const auto chosen = options.kernels.find(forward);
-  if (chosen == options.kernels.end()) {
-    throw ConfigError(fmt::format("no kernel was chosen for op '{}': the plan is incomplete", forward));
-  }
-  return make_kernel(chosen->second, {.op = op, .inputs = inputs, .outputs = outputs, .seed = options.seed});
+  return make_kernel(chosen_kernel(options.kernels, op),
+                     {.op = op, .inputs = inputs, .outputs = outputs, .seed = options.seed});
 }
 
 }  // namespace

@@ -44,9 +44,10 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 }  // namespace
 
 const Backend& eigen_backend() {
-  static const Backend backend{.name = "eigen", .make = make, .prefers = [](const KernelRequest& request) {
-                                 return makers().contains(request.op.type);
-                               }};
+  static const Backend backend{
+      .name = "eigen", .words = {}, .make = make, .prefers = [](const KernelRequest& request) {
+        return makers().contains(request.op.type);
+      }};
   return backend;
 }
 

@@ -36,9 +36,11 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 }  // namespace
 
 const Backend* onednn_backend() {
-  static const Backend backend{.name = "onednn", .make = make, .prefers = [](const KernelRequest& request) {
-                                 return make(request) != nullptr;
-                               }};
+  static const Backend backend{
+      .name = "onednn",
+      .words = {"direct", "winograd"},
+      .make = make,
+      .prefers = [](const KernelRequest& request) { return make(request) != nullptr; }};
   return &backend;
 }
 

@@ -42,17 +42,23 @@ ConvDescription describe(const KernelRequest& request) {
   return d;
 }
 
-bool gains_from_winograd(const ConvShape& s) {
+bool winograd_serves(const ConvShape& s) {
   const std::array<std::int64_t, 2> one{1, 1};
   return s.window.kernel == std::array<std::int64_t, 2>{3, 3} && s.window.stride == one &&
-         s.window.dilation == one && s.groups == 1 && s.in_channels >= 16 && s.out_channels >= 16 &&
-         s.out_h >= 8 && s.out_w >= 8;
+         s.window.dilation == one && s.groups == 1;
 }
 
-// What make(algorithm) gives for Winograd where that gains and exists, else for the direct algorithm.
+bool gains_from_winograd(const ConvShape& s) {
+  return s.in_channels >= 16 && s.out_channels >= 16 && s.out_h >= 8 && s.out_w >= 8;
+}
+
+// What make(algorithm) gives for the algorithm that the variant names; for the rule's where it names none.
+// Where Winograd does not exist, direct takes its place.
 template <typename Make>
-auto with_best_algorithm(const ConvShape& shape, Make make) {
-  if (gains_from_winograd(shape)) {
+auto with_algorithm(const KernelRequest& request, const ConvShape& shape, Make make) {
+  const bool winograd =
+      request.asks_for("winograd") || (!request.asks_for("direct") && gains_from_winograd(shape));
+  if (winograd && winograd_serves(shape)) {
     try {
       return make(dnnl::algorithm::convolution_winograd);
     } catch (const dnnl::error& error) {
@@ -83,8 +89,8 @@ bool has(const std::vector<ValueId>& ids, std::size_t index) {
 std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
   const ConvDescription d = describe(request);
   const bool bias = has(request.op.inputs, 2);
-  const auto descriptor = with_best_algorithm(
-      d.shape, [&](dnnl::algorithm algorithm) { return forward_descriptor(d, algorithm, bias); });
+  const auto descriptor = with_algorithm(
+      request, d.shape, [&](dnnl::algorithm algorithm) { return forward_descriptor(d, algorithm, bias); });
   if (!is_optimized(descriptor.impl_info_str())) return nullptr;
   auto program = std::make_unique<Program>();
   const memory y = program->output(0, d.plain_y());
@@ -102,7 +108,7 @@ std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
 std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
   using Backward = dnnl::convolution_backward_data;
   const ConvDescription d = describe(request);
-  const auto descriptor = with_best_algorithm(d.shape, [&](dnnl::algorithm algorithm) {
+  const auto descriptor = with_algorithm(request, d.shape, [&](dnnl::algorithm algorithm) {
     return Backward::primitive_desc(
         {algorithm, any(d.x), any(d.w), any(d.y), d.strides, d.dilations, d.pad_begin, d.pad_end},
         user_scratchpad(), cpu_engine(), forward_descriptor(d, algorithm, false));
@@ -124,7 +130,7 @@ std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
   using Backward = dnnl::convolution_backward_weights;
   const ConvDescription d = describe(request);
   const bool bias = has(request.op.outputs, 1);
-  const auto descriptor = with_best_algorithm(d.shape, [&](dnnl::algorithm algorithm) {
+  const auto descriptor = with_algorithm(request, d.shape, [&](dnnl::algorithm algorithm) {
     const Backward::desc description =
         bias ? Backward::desc(algorithm, any(d.x), any(d.w), d.plain_bias(), any(d.y), d.strides, d.dilations,
                               d.pad_begin, d.pad_end)

@@ -66,7 +66,7 @@ bool prefers(const KernelRequest& request) {
 }  // namespace
 
 const Backend& simd_backend() {
-  static const Backend backend{.name = "simd", .make = make, .prefers = prefers};
+  static const Backend backend{.name = "simd", .words = {}, .make = make, .prefers = prefers};
   return backend;
 }
 

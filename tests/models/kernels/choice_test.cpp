@@ -60,6 +60,58 @@ TEST(Choice, WhatTheChosenBackendLacksIsServedByAnother) {
   EXPECT_TRUE(same_bits(run_kernel(*kernel, test, 0)[0], (*run_on("eigen", test))[0]));
 }
 
+TEST(Choice, AGradientOpFollowsItsForwardOpUnlessItHasAnEntryOfItsOwn) {
+  const KernelChoice choice{{"conv", "onednn"}, {"conv.ConvGradInput", "simd/wide"}};
+  const auto gradient = [](const char* name) {
+    return Op{.name = name,
+              .type = "ConvGradInput",
+              .inputs = {},
+              .outputs = {},
+              .attributes = {{"forward", std::string("conv")}}};
+  };
+  EXPECT_EQ(chosen_kernel(choice, gradient("conv.ConvGradInput")), "simd/wide");
+  EXPECT_EQ(chosen_kernel(choice, gradient("conv.ConvGradWeight")), "onednn");
+  const Op other{.name = "relu", .type = "Relu", .inputs = {}, .outputs = {}, .attributes = {}};
+  EXPECT_THAT([&] { chosen_kernel(choice, other); },
+              testing::ThrowsMessage<ConfigError>(testing::HasSubstr("'relu'")));
+}
+
+TEST(Choice, AnEntryBelongsToAnOpOfTheForwardGraph) {
+  const Graph graph = small_network();
+  EXPECT_EQ(chosen_op(graph, "conv_1"), "conv_1");
+  EXPECT_EQ(chosen_op(graph, "conv_1.ConvGradWeight"), "conv_1");
+}
+
+TEST(Choice, UnknownVariantsAreServedByNoBackendOfTheirName) {
+  Random random(1);
+  const OpCase test = simple_case("Relu", {3}, random);
+  const auto types = test.input_types();
+  const KernelRequest request{.op = test.op, .inputs = types, .outputs = test.outputs};
+  for (const std::string& backend : backends()) {
+    EXPECT_EQ(make_kernel_of(backend + "/sideways", request), nullptr) << backend;
+  }
+  EXPECT_NE(make_kernel("simd/sideways", request), nullptr);
+}
+
+TEST(Choice, EveryAlgorithmOfAConvolutionComputesTheSame) {
+  Random random(3);
+  const OpCase forward = conv_case({2, 32, 14, 14, 32}, random);
+  std::vector<OpCase> tests{};
+  for (GradientOf& gradient : product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
+    tests.push_back(std::move(gradient.test));
+  tests.push_back(conv_case({2, 32, 14, 14, 32}, random));
+  for (const OpCase& test : tests) {
+    const auto expected = run_on("eigen", test);
+    for (const char* choice : {"onednn", "onednn/direct", "onednn/winograd"}) {
+      const auto actual = run_on(choice, test);
+      if (!has_onednn()) continue;
+      ASSERT_TRUE(actual) << choice << describe(test);
+      for (std::size_t i = 0; i < actual->size(); ++i)
+        EXPECT_LE(difference((*expected)[i], (*actual)[i]), 1e-5) << choice << describe(test);
+    }
+  }
+}
+
 TEST(Choice, UnknownOpsAndBackendsAreErrorsThatNameThem) {
   Random random(1);
   OpCase test = simple_case("Relu", {3}, random);
