@@ -13,6 +13,8 @@ const std::vector<ZooModel>& zoo() {
   static const std::vector<ZooModel> models{
       {"cnn_net", "two convolutions and two dense layers on 8×8 grey images, 10 classes, softmax", cnn_net},
       {"mnist_mlp", "784-256-256-10 with ReLU on 28×28 grey images, logits", mnist_mlp},
+      {"deep_mlp", "784-128-9×512-10 with ReLU on 28×28 grey images, logits", deep_mlp},
+      {"vgg11", "VGG-11 on 32×32 color images, 10 classes, logits", [] { return vgg11(); }},
   };
   return models;
 }

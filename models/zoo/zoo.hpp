@@ -21,5 +21,8 @@ Graph zoo_model(const std::string& name);
 // One page each.
 Graph cnn_net();
 Graph mnist_mlp();
+Graph deep_mlp();
+// Of square images, a multiple of 32 wide.
+Graph vgg11(std::int64_t image_size = 32, std::int64_t classes = 10);
 
 }  // namespace rookery

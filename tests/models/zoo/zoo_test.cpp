@@ -62,6 +62,22 @@ TEST(MnistMlp, MapsPixelsToLogits) {
   EXPECT_EQ(graph.types(3)[static_cast<std::size_t>(graph.outputs().at(0))].shape, (Shape{3, 10}));
 }
 
+TEST(DeepMlp, HasTenHiddenLayers) {
+  const Graph graph = deep_mlp();
+  EXPECT_EQ(graph.ops().size(), 21U);
+  EXPECT_EQ(count_parameters(graph),
+            784 * 128 + 128 + 128 * 512 + 512 + 8 * (512 * 512 + 512) + 512 * 10 + 10);
+}
+
+TEST(Vgg11, HasTheConvolutionsOfTheArchitecture) {
+  const Graph graph = vgg11();
+  EXPECT_EQ(count_parameters(graph), 9'220'480 + 5130);  // torchvision's features, and a linear layer
+  EXPECT_EQ(graph.at("features.18.weight"), graph.op(18).inputs[1]);
+  EXPECT_EQ(graph.types(3)[static_cast<std::size_t>(graph.outputs().at(0))].shape, (Shape{3, 10}));
+  const Graph large = vgg11(64, 7);
+  EXPECT_EQ(large.types(1)[static_cast<std::size_t>(large.at("flatten_out"))].shape, (Shape{1, 512 * 4}));
+}
+
 TEST(Zoo, EveryModelHasANameOfItsOwnAndTakesALoss) {
   std::set<std::string> names;
   for (const ZooModel& model : zoo()) {
@@ -78,7 +94,7 @@ TEST(Zoo, AnUnknownNameListsTheKnownOnes) {
     zoo_model("cnn-net");
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(), "there is no model 'cnn-net'; there are: cnn_net, mnist_mlp");
+    EXPECT_STREQ(error.what(), "there is no model 'cnn-net'; there are: cnn_net, mnist_mlp, deep_mlp, vgg11");
   }
 }
 

@@ -1,0 +1,133 @@
+"""PyTorch's side of bench/training_step.py: a plain eager training loop, driven by lines on standard input.
+
+    torch_side.py MODEL FOLDER prepare
+    torch_side.py MODEL FOLDER train --threads N --settings A+B [--no-dropout] [--precision bf16]
+
+prepare writes into FOLDER state.safetensors, the initial weights, and batches.safetensors, and prints one
+line of JSON: the version of PyTorch, the rate of its matrix products, and the settings that may be its best. train answers as training_step.cpp
+tells.
+"""
+
+import argparse
+import contextlib
+import json
+import pathlib
+import sys
+import time
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests" / "support")]
+from safetensors_file import read_safetensors, write_safetensors  # noqa: E402
+from torch_models import MODELS  # noqa: E402
+
+
+def prepare(model, folder):
+    torch.manual_seed(42)
+    module = model.build(dropout=True)
+    if model.state is not None:
+        load_state(module, model.state)
+    state = module.state_dict()
+    # Sliced and transposed tensors share memory with others.
+    write_safetensors(folder / "state.safetensors", {k: v.numpy().copy() for k, v in state.items()})
+    batches = {}
+    for number, batch in enumerate(model.batches()):
+        batches.update({f"{number}.{name}": tensor.numpy() for name, tensor in batch.items()})
+    write_safetensors(folder / "batches.safetensors", batches)
+    optimizers = ["foreach"]
+    if "fused" in torch.optim.Adam.__init__.__code__.co_varnames and torch.__version__ >= "2.4":
+        optimizers.append("fused")
+    layouts = ["", "channels_last+"] if model.images else [""]
+    settings = [layout + optimizer for layout in layouts for optimizer in ["plain", *optimizers]]
+    print(json.dumps({"version": torch.__version__, "product_gflops": product_gflops(), "settings": settings}))
+
+
+def product_gflops():
+    size = 512
+    a, b = torch.rand(2, size, size)
+    seconds = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        a @ b
+        seconds.append(time.perf_counter() - begin)
+    return 2e-9 * size**3 / min(seconds)
+
+
+def load_state(module, path):
+    module.load_state_dict({name: torch.from_numpy(array) for name, array in read_safetensors(path).items()})
+
+
+def peak_memory():
+    status = pathlib.Path("/proc/self/status").read_text()
+    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+
+class Training:
+    def __init__(self, model, folder, batches, options):
+        settings = options.settings.split("+")
+        layout = torch.channels_last if "channels_last" in settings else torch.contiguous_format
+        self.module = model.build(dropout=not options.no_dropout)
+        load_state(self.module, folder / "state.safetensors")
+        self.module = self.module.to(memory_format=layout)
+        ways = {"plain": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+        self.optimizer = torch.optim.Adam(self.module.parameters(), **ways[settings[-1]])
+        self.loss = model.loss_function
+        self.batches = [
+            (batch[model.input].contiguous(memory_format=layout) if model.images else batch[model.input],
+             model.target(batch["labels"])) for batch in batches
+        ]
+        self.precision = (lambda: torch.autocast("cpu", torch.bfloat16)) if options.precision == "bf16" \
+            else contextlib.nullcontext
+        self.number = 0
+
+    def step(self):
+        x, target = self.batches[self.number % len(self.batches)]
+        self.number += 1
+        with self.precision():
+            loss = self.loss(self.module(x), target)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimizer.step()
+        return loss.detach()
+
+    def run(self, steps):
+        begin = time.perf_counter()
+        losses = [self.step() for _ in range(steps)]
+        seconds = time.perf_counter() - begin
+        return seconds, [float(loss) for loss in losses]
+
+
+def train(model, folder, options):
+    torch.set_num_threads(options.threads)
+    batches = {}
+    for name, array in read_safetensors(folder / "batches.safetensors").items():
+        number, name = name.split(".", 1)
+        batches.setdefault(int(number), {})[name] = torch.from_numpy(array)
+    floor = peak_memory()
+    training = Training(model, folder, [batches[i] for i in range(len(batches))], options)
+    print(json.dumps({}), flush=True)
+    for line in sys.stdin:
+        if line.strip() == "memory":
+            print(peak_memory() - floor, flush=True)
+        else:
+            seconds, losses = training.run(int(line))
+            print(seconds, *losses, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("what", choices=["prepare", "train"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--settings", default="plain")
+    parser.add_argument("--precision", choices=["float32", "bf16"], default="float32")
+    parser.add_argument("--no-dropout", action="store_true")
+    options = parser.parse_args()
+    model = MODELS[options.model]
+    prepare(model, options.folder) if options.what == "prepare" else train(model, options.folder, options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+// Rookery's side of bench/training_step.py: one stage that holds a whole model, driven by lines on standard
+// input. bench/torch_side.py speaks the same language.
+//
+//   training_step --model MODEL --folder FOLDER --threads N [--loss mse|cross_entropy] [--no-dropout]
+//
+// FOLDER holds state.safetensors, parameters and buffers, and batches.safetensors, batches number K of
+// inputs by name as "K.<name>", K from 0. First comes one line of JSON: batch size, floating-point operations
+// of a step, planned bytes. For every line N it trains N steps, going round the batches, and answers with the
+// seconds they took and the loss of each; for a line "memory", with the peak of its resident memory less
+// what it had before the model was there, in bytes.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/base/program.hpp"
+#include "models/graph/cost.hpp"
+#include "models/graph/loss.hpp"
+#include "models/io/safetensors.hpp"
+#include "models/kernels/threads.hpp"
+#include "models/runtime/executable.hpp"
+#include "models/zoo/zoo.hpp"
+
+namespace rookery {
+namespace {
+
+std::int64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    std::int64_t kilobytes = 0;
+    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+  }
+  throw DataError("/proc/self/status has no VmHWM");
+}
+
+struct Task {
+  std::string model;
+  std::filesystem::path folder;
+  std::string loss;
+  bool dropout = true;
+};
+
+Graph training_graph(const Task& task) {
+  Graph graph = zoo_model(task.model);
+  for (OpId id = 0; !task.dropout && id < static_cast<OpId>(graph.ops().size()); ++id) {
+    if (graph.op(id).type == "Dropout") graph.op(id).attributes["ratio"] = 0.0F;
+  }
+  add_loss(graph, task.loss);
+  return graph;
+}
+
+// The batches of a file: inputs by name.
+std::vector<StateDict> read_batches(const std::filesystem::path& path) {
+  std::vector<StateDict> batches;
+  for (const auto& [name, tensor] : read_safetensors(path).tensors) {
+    const auto dot = name.find('.');
+    const std::size_t number = std::stoul(name.substr(0, dot));
+    batches.resize(std::max(batches.size(), number + 1));
+    batches[number].emplace(name.substr(dot + 1), tensor.clone());
+  }
+  if (batches.empty()) throw DataError(fmt::format("{}: no batches", path.string()));
+  return batches;
+}
+
+class Training {
+ public:
+  Training(const Task& task, const std::vector<StateDict>& batches)
+      : batches_(batches),
+        size_(batches[0].at(kLabels).shape()[0]),
+        graph_(training_graph(task)),
+        stage_(std::move(cut(graph_, std::vector<OpId>{0}).front())),
+        executable_(stage_, options(), read_safetensors(task.folder / "state.safetensors").tensors) {}
+
+  nlohmann::json description() const {
+    double flops = 0;
+    for (const OpCost& cost : op_costs(graph_, size_)) flops += cost.forward_flops + cost.backward_flops;
+    return {{"batch", size_}, {"flops", flops}, {"planned", executable_.memory().total()}};
+  }
+
+  // The loss of one step, a copy of its batch included.
+  float step() {
+    const MicroBatch micro_batch{.step = step_, .size = size_};
+    const StateDict& batch = batches_[static_cast<std::size_t>(step_) % batches_.size()];
+    for (std::size_t i = 0; i < stage_.inputs.size(); ++i) {
+      const auto given = batch.find(stage_.inputs[i].value);
+      if (given != batch.end()) copy(given->second.view(), executable_.input(i, micro_batch));
+    }
+    executable_.forward(micro_batch);
+    const float loss = executable_.output(loss_output(), micro_batch).as<float>()[0];
+    executable_.backward_inputs(micro_batch);
+    executable_.backward_weights(micro_batch);
+    executable_.update(step_++, OptimizerSettings().learning_rate);
+    return loss;
+  }
+
+ private:
+  CompileOptions options() const {
+    return {.training_sizes = {size_},
+            .inference_sizes = {},
+            .kernels = choose_kernels(graph_, size_),
+            .seed = 42,
+            .optimizer = {}};
+  }
+
+  std::size_t loss_output() const {
+    std::size_t i = 0;
+    while (stage_.outputs.at(i).value != kLoss) ++i;
+    return i;
+  }
+
+  const std::vector<StateDict>& batches_;  // outlive the training: both live in serve()
+  std::int64_t size_;
+  Graph graph_;
+  Stage stage_;
+  Executable executable_;
+  std::int64_t step_ = 0;
+};
+
+int serve(const Task& task, int threads) {
+  set_kernel_threads(threads);
+  const std::vector<StateDict> batches = read_batches(task.folder / "batches.safetensors");
+  const std::int64_t floor = peak_memory();
+  Training training(task, batches);
+  const auto answer = [](const std::string& line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  };
+  answer(training.description().dump());
+  std::vector<float> losses;
+  for (std::string order; std::cin >> order;) {
+    if (order == "memory") {
+      answer(std::to_string(peak_memory() - floor));
+      continue;
+    }
+    const std::size_t steps = std::stoul(order);
+    losses.clear();
+    losses.reserve(steps);
+    const auto begin = std::chrono::steady_clock::now();
+    while (losses.size() < steps) losses.push_back(training.step());
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    answer(fmt::format("{} {}", taken.count(), fmt::join(losses, " ")));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace rookery
+
+int main(int argc, char** argv) {
+  namespace po = boost::program_options;
+  const rookery::ProgramInfo info{.name = "training_step",
+                                  .summary = "Rookery's side of bench/training_step.py, which starts it.",
+                                  .example = "bench/training_step.py --models cnn_net"};
+  rookery::ProgramOptions options("Options");
+  options.add_options()("model", po::value<std::string>()->required(), "a model of the zoo")(
+      "folder", po::value<std::string>()->required(), "with state.safetensors and batches.safetensors")(
+      "threads", po::value<int>()->default_value(1), "of kernels")(
+      "loss", po::value<std::string>()->default_value("cross_entropy"), "mse or cross_entropy")(
+      "no-dropout", "with every dropout ratio 0");
+  return rookery::run_program(info, options, argc, argv, [](const rookery::ProgramArguments& arguments) {
+    const rookery::Task task{.model = arguments["model"].as<std::string>(),
+                             .folder = arguments["folder"].as<std::string>(),
+                             .loss = arguments["loss"].as<std::string>(),
+                             .dropout = !arguments.contains("no-dropout")};
+    return rookery::serve(task, arguments["threads"].as<int>());
+  });
+}

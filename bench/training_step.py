@@ -1,0 +1,215 @@
+#!/usr/bin/python3
+"""Times one training step (forward, backward, Adam) of whole models in Rookery and in PyTorch's eager mode.
+
+    bench/training_step.py [--models A,B] [--threads 1,2] [--rounds N] [--torch PYTHON] [--build DIR]
+
+For each model both sides get the same weights and batches and train some steps without dropout: their losses
+must agree, or nothing is timed. PyTorch is tried in several settings (channels_last or not, ways to run
+Adam); the fastest goes on. Then, with dropout, both train in alternation; a round's ratio is PyTorch's time
+by Rookery's. Both are processes of their own, and their memory is the peak of what is resident, less what
+was resident before the model was built. Prints a table for bench/README.md. Exits with 1 when the two do
+not compute the same or a bar is missed.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+MEMORY_BAR = 0.8
+# OpenBLAS does a hundred on a present core, the reference BLAS one.
+LEAST_PRODUCT_GFLOPS = 10
+# A side trains at least this long in a round.
+ROUND_SECONDS = 0.25
+
+
+@dataclasses.dataclass
+class Model:
+    name: str
+    what: str
+    bar: float  # on one thread
+    loss: str = "cross_entropy"
+    checked_steps: int = 10
+    tolerance: float = 1e-4  # relative, of a loss
+
+
+MODELS = [
+    Model("cnn_net", "cnn_net, batch 64", 14, loss="mse", checked_steps=100),
+    Model("deep_mlp", "784-128-9×512-10, batch 64", 2),
+    # From the seventh step on PyTorch differs from itself with another memory layout by 1e-3.
+    Model("vgg11", "VGG-11, 3×32×32, batch 64", 2.5, checked_steps=5),
+]
+
+
+class Side:
+    """A process that trains when told."""
+
+    def __init__(self, command, threads):
+        environment = dict(os.environ)
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            environment[name] = str(threads)
+        self.command = [str(part) for part in command]
+        self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        bufsize=1, env=environment)
+        self.description = json.loads(self.answer())
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"{' '.join(self.command)} ended with code {self.process.wait()}")
+        return line
+
+    def train(self, steps):
+        """(seconds, losses)"""
+        self.process.stdin.write(f"{steps}\n")
+        seconds, *losses = map(float, self.answer().split())
+        return seconds, losses
+
+    def step_seconds(self, steps):
+        return self.train(steps)[0] / steps
+
+    def memory(self):
+        self.process.stdin.write("memory\n")
+        return int(self.answer())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class Bench:
+    """One model on a number of threads."""
+
+    def __init__(self, model, threads, folder, options):
+        self.model, self.threads, self.folder, self.options = model, threads, folder, options
+        self.torch_program = [options.torch, HERE / "torch_side.py", model.name, folder]
+        said = subprocess.run(list(map(str, self.torch_program + ["prepare"])), check=True, text=True,
+                              stdout=subprocess.PIPE).stdout
+        self.torch = json.loads(said)
+        if self.torch["product_gflops"] < LEAST_PRODUCT_GFLOPS:
+            sys.exit(f"PyTorch's matrix products run at {self.torch['product_gflops']:.1f} GFLOP/s, as with the"
+                     " reference BLAS; give it a fast one: apt-get install libopenblas0-pthread")
+
+    def rookery(self, *more):
+        return Side([self.options.build / "bin" / "training_step", "--model", self.model.name, "--folder", self.folder,
+                     "--threads", self.threads, "--loss", self.model.loss, *more], self.threads)
+
+    def pytorch(self, settings, *more):
+        return Side([*self.torch_program, "train", "--threads", self.threads, "--settings", settings,
+                     "--precision", self.options.precision, *more], self.threads)
+
+    def check(self):
+        """Do both compute the same? Prints how far apart they are."""
+        steps = self.model.checked_steps
+        with self.rookery("--no-dropout") as ours, self.pytorch("plain", "--no-dropout") as theirs:
+            pairs = list(zip(ours.train(steps)[1], theirs.train(steps)[1]))
+        worst = max(abs(a - b) / abs(b) if math.isfinite(a) else math.inf for a, b in pairs)
+        print(f"  without dropout, {steps} steps: largest relative difference of a loss {worst:.1e}"
+              f" (bar {self.model.tolerance:g})", flush=True)
+        return worst <= self.model.tolerance
+
+    def best_settings(self):
+        def seconds(settings):
+            with self.pytorch(settings) as theirs:
+                first = theirs.step_seconds(1)
+                steps = steps_for(min(first, theirs.step_seconds(2)))
+                return min(theirs.step_seconds(steps) for _ in range(3))
+
+        times = {settings: seconds(settings) for settings in self.torch["settings"]}
+        print("  PyTorch:", ", ".join(f"{name} {1e3 * time:.4g} ms" for name, time in times.items()), flush=True)
+        return min(times, key=times.get)
+
+    def measure(self, peak):
+        """A row of the table, and whether the bars are reached; None when the sides differ."""
+        print(f"{self.model.what}, {self.threads} thread(s), PyTorch {self.torch['version']}", flush=True)
+        if not self.check():
+            print("  they do not compute the same: nothing is timed")
+            return None
+        settings = self.best_settings()
+        with self.rookery() as ours, self.pytorch(settings) as theirs:
+            sides = (ours, theirs)
+            steps = [steps_for(min(side.step_seconds(1) for _ in range(3))) for side in sides]
+            pairs = [[side.step_seconds(n) for side, n in zip(sides, steps)] for _ in range(self.options.rounds)]
+            memory = [side.memory() for side in sides]
+            flops = ours.description["flops"]
+        return Result(self.model, self.threads, settings, pairs, memory, flops / (peak * 1e9 * self.threads))
+
+
+def steps_for(seconds):
+    return max(1, math.ceil(ROUND_SECONDS / seconds))
+
+
+@dataclasses.dataclass
+class Result:
+    model: Model
+    threads: int
+    settings: str
+    pairs: list  # (ours, theirs) in seconds
+    memory: list  # the same in bytes
+    ideal: float  # seconds of a step at the machine's peak
+
+    HEAD = ("| model | threads | Rookery | PyTorch | ratio (min–max) | bar | share of peak | memory | of PyTorch's |"
+            " PyTorch's settings |\n|---|---|---|---|---|---|---|---|---|---|")
+
+    def __post_init__(self):
+        self.ours, self.theirs = (statistics.median(times) for times in zip(*self.pairs))
+        self.ratios = [theirs / ours for ours, theirs in self.pairs]
+        self.ratio = statistics.median(self.ratios)
+        self.of_memory = self.memory[0] / self.memory[1]
+
+    def reached(self):
+        """[(what, value, bar, reached)]; the bars of time are for one thread."""
+        bars = [("memory", self.of_memory, MEMORY_BAR, self.of_memory <= MEMORY_BAR)]
+        if self.threads == 1:
+            bars.insert(0, ("ratio", self.ratio, self.model.bar, self.ratio >= self.model.bar))
+        return bars
+
+    def row(self):
+        return (f"| {self.model.what} | {self.threads} | {1e3 * self.ours:.4g} ms | {1e3 * self.theirs:.4g} ms |"
+                f" {self.ratio:.2f} ({min(self.ratios):.2f}–{max(self.ratios):.2f}) |"
+                f" {self.model.bar if self.threads == 1 else '–'} | {100 * self.ideal / self.ours:.0f} % |"
+                f" {self.memory[0] / 1e6:.1f} MB | {self.of_memory:.2f} | {self.settings} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--models", default=",".join(model.name for model in MODELS))
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--precision", choices=["float32"], default="float32")
+    parser.add_argument("--torch", default="/usr/bin/python3", help="the Python that has PyTorch")
+    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
+    options = parser.parse_args()
+    names = options.models.split(",")
+    if unknown := set(names) - {model.name for model in MODELS}:
+        parser.error(f"no such model: {', '.join(unknown)}")
+    if not (options.build / "bin" / "training_step").exists():
+        sys.exit(f"{options.build}/bin/training_step is not there; run: scripts/test.sh")
+    peak = float(subprocess.run([options.build / "bin" / "peak_gflops"], check=True, stdout=subprocess.PIPE).stdout)
+    print(f"peak of a core: {peak:.0f} GFLOP/s")
+    results = []
+    for model in (model for model in MODELS if model.name in names):
+        for threads in map(int, options.threads.split(",")):
+            with tempfile.TemporaryDirectory() as folder:
+                result = Bench(model, threads, pathlib.Path(folder), options).measure(peak)
+            results.append(result)
+            for what, value, bar, reached in result.reached() if result else []:
+                print(f"  {what} {value:.2f}, bar {bar:g}: {'PASS' if reached else 'BELOW BAR'}", flush=True)
+    print(Result.HEAD)
+    for result in filter(None, results):
+        print(result.row())
+    return 0 if all(result and all(reached for *_, reached in result.reached()) for result in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
