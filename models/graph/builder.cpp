@@ -90,6 +90,24 @@ ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x) {
                  .attributes = {{"epsilon", 1e-5F}, {"momentum", 0.9F}}});
 }
 
+ValueId GraphBuilder::layer_norm(const std::string& name, ValueId x, int dimensions) {
+  const Shape shape = shape_of(x);
+  const TensorType type = f32(Shape(shape.dims().last(static_cast<std::size_t>(dimensions))));
+  const Initializer ones{.kind = Initializer::Kind::kOnes};
+  const ValueId scale = graph_.add_parameter(name + ".weight", type, ones);
+  const ValueId bias = graph_.add_parameter(name + ".bias", type);
+  return apply(name, "LayerNormalization", {x, scale, bias},
+               {{"axis", std::int64_t{-dimensions}}, {"epsilon", 1e-5F}});
+}
+
+ValueId GraphBuilder::group_norm(const std::string& name, ValueId x, std::int64_t groups) {
+  const TensorType per_channel = f32({shape_of(x)[1]});
+  const Initializer ones{.kind = Initializer::Kind::kOnes};
+  const ValueId scale = graph_.add_parameter(name + ".weight", per_channel, ones);
+  const ValueId bias = graph_.add_parameter(name + ".bias", per_channel);
+  return apply(name, "GroupNormalization", {x, scale, bias}, {{"num_groups", groups}, {"epsilon", 1e-5F}});
+}
+
 ValueId GraphBuilder::flatten(const std::string& name, ValueId x) {
   return append({.name = name,
                  .type = "Flatten",
@@ -156,6 +174,10 @@ ValueId GraphBuilder::mul(const std::string& name, ValueId a, ValueId b) {
 
 ValueId GraphBuilder::div(const std::string& name, ValueId a, ValueId b) {
   return apply(name, "Div", {a, b});
+}
+
+ValueId GraphBuilder::matmul(const std::string& name, ValueId a, ValueId b) {
+  return apply(name, "MatMul", {a, b});
 }
 
 ValueId GraphBuilder::scale(const std::string& name, ValueId x, const Shape& shape) {

@@ -32,6 +32,10 @@ class GraphBuilder {
   ValueId dropout(const std::string& name, ValueId x, float probability);
   // torch.nn.BatchNorm1d / BatchNorm2d over dimension 1.
   ValueId batch_norm(const std::string& name, ValueId x);
+  // torch.nn.LayerNorm over the last `dimensions` of x.
+  ValueId layer_norm(const std::string& name, ValueId x, int dimensions = 1);
+  // torch.nn.GroupNorm(groups, channels) over dimension 1.
+  ValueId group_norm(const std::string& name, ValueId x, std::int64_t groups);
   ValueId flatten(const std::string& name, ValueId x);
   // torch.nn.Linear(in, out).
   ValueId linear(const std::string& name, ValueId x, std::int64_t out_features);
@@ -44,6 +48,8 @@ class GraphBuilder {
   ValueId tanh(const std::string& name, ValueId x);
   // x * sigmoid(x), in two ops: "<name>_sigmoid" and "<name>".
   ValueId silu(const std::string& name, ValueId x);
+  // numpy.matmul.
+  ValueId matmul(const std::string& name, ValueId a, ValueId b);
   // With broadcasting.
   ValueId add(const std::string& name, ValueId a, ValueId b);
   ValueId sub(const std::string& name, ValueId a, ValueId b);

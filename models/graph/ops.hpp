@@ -12,6 +12,9 @@
 //                       new = momentum * old + (1 - momentum) * batch), num_batches_tracked (the
 //                       buffer, or kNoValue), saved mean f32[C], saved inverse deviation f32[C].
 //                       Its inputs may end in a sixth, i64[] num_batches_tracked.
+//   LayerNormalization  + saved mean and saved inverse deviation: ONNX's second and third output
+//   GroupNormalization, InstanceNormalization
+//                       + saved mean f32[batch, groups], saved inverse deviation f32[batch, groups]
 //
 // Operators of our own:
 //   MseLoss(prediction f32[n, ...], labels i64[n]) -> loss f32[]
@@ -23,6 +26,10 @@
 // Gradient operators carry the attributes of their forward op and its name as "forward":
 //   ConvGradInput(dY, W) -> dX                  ConvGradWeight(dY, X) -> dW, dB (may be absent)
 //   GemmGradInput(dY, B) -> dA                  GemmGradWeight(dY, A) -> dB, dC (may be absent)
+//   MatMulGradLeft(dY, B) -> dA                 MatMulGradRight(dY, A) -> dB
+//     summed where an operand was repeated
+//   <Op>Grad(dY, X, scale, saved mean, saved inverse deviation) -> dX (may be absent), dscale, dbias
+//     for LayerNormalization, GroupNormalization, InstanceNormalization
 //   BatchNormalizationGrad(dY, X, scale, saved mean, saved inverse deviation)
 //                                               -> dX (may be absent), dscale, dbias
 //   MaxPoolGrad(dY, window) -> dX               DropoutGrad(dY, mask) -> dX
@@ -84,10 +91,12 @@ std::vector<std::string> operators();
 // The families, each in the file of its name; put together in ops.cpp.
 std::vector<OpDefinition> convolution_ops();    // Conv, MaxPool
 std::vector<OpDefinition> product_ops();        // Gemm
+std::vector<OpDefinition> matmul_ops();         // MatMul
 std::vector<OpDefinition> normalization_ops();  // BatchNormalization, Dropout
-std::vector<OpDefinition> elementwise_ops();    // Relu, Softmax, Flatten, Identity
-std::vector<OpDefinition> unary_ops();          // Sigmoid, Tanh, Gelu, …: functions of one number
-std::vector<OpDefinition> binary_ops();         // Add, Mul, …: functions of two numbers
-std::vector<OpDefinition> loss_ops();           // MseLoss, CrossEntropyLoss
+std::vector<OpDefinition> row_norm_ops();     // LayerNormalization, GroupNormalization, InstanceNormalization
+std::vector<OpDefinition> elementwise_ops();  // Relu, Softmax, Flatten, Identity
+std::vector<OpDefinition> unary_ops();        // Sigmoid, Tanh, Gelu, …: functions of one number
+std::vector<OpDefinition> binary_ops();       // Add, Mul, …: functions of two numbers
+std::vector<OpDefinition> loss_ops();         // MseLoss, CrossEntropyLoss
 
 }  // namespace rookery

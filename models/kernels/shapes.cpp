@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/base/error.hpp"
@@ -68,6 +69,34 @@ GemmShape gemm_shape(const KernelRequest& request) {
           .has_c = op.type != "GemmGradInput" && c < arguments.size() && arguments[c] != kNoValue};
 }
 
+MatMulShape matmul_shape(const KernelRequest& request) {
+  const std::string& type = request.op.type;
+  const bool forward = type == "MatMul";
+  const bool left = type == "MatMulGradLeft";
+  const Shape& a = (forward ? request.inputs[0] : left ? request.outputs[0] : request.inputs[1]).shape;
+  const Shape& b = (forward || left ? request.inputs[1] : request.outputs[0]).shape;
+  const Shape& y = (forward ? request.outputs[0] : request.inputs[0]).shape;
+  const auto batch_of = [](const Shape& shape, int matrix) {
+    return Shape(shape.dims().first(static_cast<std::size_t>(std::max(shape.rank() - matrix, 0))));
+  };
+  const std::int64_t k = a[-1];
+  const std::int64_t n = b.rank() == 1 ? 1 : b[-1];
+  Shape batch = batch_of(y, (a.rank() > 1 ? 1 : 0) + (b.rank() > 1 ? 1 : 0));
+  Shape batch_a = batch_of(a, 2);
+  Shape batch_b = batch_of(b, 2);
+  std::int64_t m = a.rank() == 1 ? 1 : a[-2];
+  if (batch_b.elements() == 1 && batch_a.elements() == batch.elements()) {
+    m *= batch.elements();
+    batch = batch_a = batch_b = Shape();
+  }
+  return {.m = m,
+          .n = n,
+          .k = k,
+          .walk = Broadcasting<2>(batch, {batch_a, batch_b}),
+          .a_elements = a.elements(),
+          .b_elements = b.elements()};
+}
+
 BatchNormShape batch_norm_shape(const KernelRequest& request) {
   const Op& op = request.op;
   const Shape& x = request.inputs[op.type == "BatchNormalization" ? 0 : 1].shape;
@@ -77,6 +106,27 @@ BatchNormShape batch_norm_shape(const KernelRequest& request) {
           .epsilon = op.number("epsilon", 1e-5F),
           .momentum = op.number("momentum", 0.9F),
           .training = op.integer("training_mode", 0) != 0};
+}
+
+RowNormShape row_norm_shape(const KernelRequest& request) {
+  const Op& op = request.op;
+  const bool forward = !op.type.ends_with("Grad");
+  const Shape& x = request.inputs[forward ? 0 : 1].shape;
+  const float epsilon = op.number("epsilon", 1e-5F);
+  if (op.type.starts_with("LayerNormalization")) {
+    const std::int64_t size = request.inputs[forward ? 1 : 2].shape.elements();
+    return {.rows = x.elements() / std::max<std::int64_t>(size, 1),
+            .groups = 1,
+            .channels = size,
+            .plane = 1,
+            .epsilon = epsilon};
+  }
+  const std::int64_t groups = op.type.starts_with("Instance") ? x[1] : op.integer("num_groups", 1);
+  return {.rows = x[0] * groups,
+          .groups = groups,
+          .channels = x[1] / groups,
+          .plane = elements_between(x, 2, x.rank()),
+          .epsilon = epsilon};
 }
 
 AxisShape axis_shape(const KernelRequest& request) {

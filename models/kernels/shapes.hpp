@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "models/graph/window.hpp"
+#include "models/kernels/broadcasting.hpp"
 #include "models/kernels/kernel.hpp"
 
 namespace rookery {
@@ -47,6 +48,28 @@ struct GemmShape {
 
 GemmShape gemm_shape(const KernelRequest& request);
 
+// MatMul, MatMulGradLeft, MatMulGradRight: products of A[m, k] and B[k, n], one for each matrix of Y. `walk`
+// counts whole matrices of Y, and of A and B where they are repeated; where there is but one B, all rows of
+// A are one matrix.
+struct MatMulShape {
+  std::int64_t m, n, k;
+  Broadcasting<2> walk;
+  std::int64_t a_elements, b_elements;
+
+  // for_each(Y's, A's and B's first element).
+  template <typename Body>
+  void for_each(Body body) const {
+    walk.for_runs([&](std::int64_t place, const auto& offsets) {
+      for (std::int64_t i = 0; i < walk.length(); ++i) {
+        body((place + i) * m * n, (offsets[0] + i * walk.steps()[0]) * m * k,
+             (offsets[1] + i * walk.steps()[1]) * k * n);
+      }
+    });
+  }
+};
+
+MatMulShape matmul_shape(const KernelRequest& request);
+
 // BatchNormalization, BatchNormalizationGrad: [batch, channels, plane].
 struct BatchNormShape {
   std::int64_t batch, channels, plane;
@@ -55,6 +78,19 @@ struct BatchNormShape {
 };
 
 BatchNormShape batch_norm_shape(const KernelRequest& request);
+
+// LayerNormalization, GroupNormalization, InstanceNormalization and their gradients: rows of `channels`
+// runs of `plane` elements, each row normalized by itself. Run c of row r has element
+// r % groups * channels + c of scale and bias.
+struct RowNormShape {
+  std::int64_t rows, groups, channels, plane;
+  float epsilon;
+
+  std::int64_t size() const { return channels * plane; }
+  std::int64_t scales() const { return groups * channels; }
+};
+
+RowNormShape row_norm_shape(const KernelRequest& request);
 
 // Softmax, SoftmaxGrad: [outer, size, inner], along the middle.
 struct AxisShape {

@@ -17,11 +17,19 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request);              //
 std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request);   // GemmGradInput
 std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request);  // GemmGradWeight
 
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& request);             // MatMul
+std::unique_ptr<Kernel> make_matmul_grad_left(const KernelRequest& request);   // MatMulGradLeft
+std::unique_ptr<Kernel> make_matmul_grad_right(const KernelRequest& request);  // MatMulGradRight
+
 std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request);       // MaxPool
 std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request);  // MaxPoolGrad
 
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request);       // BatchNormalization
 std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request);  // BatchNormalizationGrad
+
+// LayerNormalization, GroupNormalization, InstanceNormalization, and their gradients
+std::unique_ptr<Kernel> make_row_norm(const KernelRequest& request);
+std::unique_ptr<Kernel> make_row_norm_grad(const KernelRequest& request);
 
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request);       // Dropout in training
 std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request);  // DropoutGrad

@@ -49,6 +49,15 @@ def batch_norm(a, x, scale, bias, mean, variance):
     return (y, mean, variance) if training else y
 
 
+def layer_norm(a, x, scale, bias=None):
+    axis = a.get("axis", -1)
+    return F.layer_norm(x, x.shape[axis if axis < 0 else axis - x.dim() :], scale, bias, a.get("epsilon", 1e-5))
+
+
+def group_norm(a, x, scale, bias):
+    return F.group_norm(x, a.get("num_groups", x.shape[1]), scale, bias, a.get("epsilon", 1e-5))
+
+
 def clip(a, x, low=None, high=None):
     low, high = setting(a, "min", low), setting(a, "max", high)
     return x if low is high is None else x.clamp(low, high)
@@ -81,6 +90,10 @@ OPERATORS = {
     "MaxPool": max_pool,
     "BatchNormalization": batch_norm,
     "Gemm": gemm,
+    "MatMul": lambda a, x, y: x @ y,
+    "LayerNormalization": layer_norm,
+    "GroupNormalization": group_norm,
+    "InstanceNormalization": group_norm,
     "Dropout": lambda a, x, *ratio: x,
     "Flatten": flatten,
     "Identity": lambda a, x: x,

@@ -74,6 +74,54 @@ RandomCase batch_normalization(Draw& draw) {
           .buffers = {3, 4}};
 }
 
+// Shapes of numpy.matmul: batches that broadcast, rows and columns of rank 1.
+RandomCase matmul(Draw& draw) {
+  const Shape batch = draw.shape(0, 3, 4);
+  const auto operand = [&](std::int64_t rows, std::int64_t columns) {
+    const Shape own = draw.chance(0.5) ? draw.broadcast_to(batch) : batch;
+    std::vector<std::int64_t> dims(own.dims().begin(), own.dims().end());
+    dims.insert(dims.end(), {rows, columns});
+    return draw.floats(Shape(dims));
+  };
+  const std::int64_t m = draw.integer(1, 9);
+  const std::int64_t n = draw.integer(1, 20);
+  const std::int64_t k = draw.integer(1, 12);
+  return {.attributes = {},
+          .inputs = inputs_of(draw.chance(0.1) ? draw.floats({k}) : operand(m, k),
+                              draw.chance(0.1) ? draw.floats({k}) : operand(k, n))};
+}
+
+RandomCase layer_normalization(Draw& draw) {
+  Shape x = draw.shape(1, 4);
+  x[-1] = draw.integer(4, 40);  // of two elements most of the gradient cancels
+  const std::int64_t axis = draw.integer(-x.rank(), x.rank() - 1);
+  const Shape normalized(x.dims().subspan(static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis)));
+  RandomCase test{.attributes = {{"axis", axis}},
+                  .inputs = inputs_of(draw.floats(x, -1, 3), draw.floats(normalized, 0.5F, 2))};
+  if (normalized.rank() == 1 && draw.chance(0.5)) test.attributes.erase("axis");
+  if (draw.chance(0.7)) test.attributes["epsilon"] = draw.one_of<float>({1e-5F, 1e-3F});
+  if (draw.chance(0.7)) test.inputs.emplace_back(draw.floats(normalized));
+  return test;
+}
+
+// Of groups, or with one channel each where `instances`.
+RandomOp group_normalization(bool instances) {
+  return {[=](Draw& draw) {
+            const std::int64_t groups = draw.integer(1, 4);
+            const std::int64_t channels = groups * (instances ? 1 : draw.integer(1, 3));
+            Shape x = draw.shape(3, 4, 5);
+            x[1] = channels;
+            x[-1] = draw.integer(4, 20);
+            RandomCase test{.attributes = {},
+                            .inputs = inputs_of(draw.floats(x, -1, 3), draw.floats({channels}, 0.5F, 2),
+                                                draw.floats({channels}))};
+            if (!instances) test.attributes["num_groups"] = groups;
+            if (draw.chance(0.7)) test.attributes["epsilon"] = draw.one_of<float>({1e-5F, 1e-3F});
+            return test;
+          },
+          5e-5};
+}
+
 RandomCase softmax(Draw& draw) {
   const Shape x = draw.shape(1, 4);
   RandomCase test{.attributes = {}, .inputs = inputs_of(draw.floats(x, -5, 5))};
@@ -132,6 +180,10 @@ const std::map<std::string, RandomOp>& random_ops() {
       {"MaxPool", {max_pool}},
       {"Gemm", {gemm}},
       {"BatchNormalization", {batch_normalization, 5e-5}},
+      {"MatMul", {matmul}},
+      {"LayerNormalization", {layer_normalization, 5e-5}},
+      {"GroupNormalization", group_normalization(false)},
+      {"InstanceNormalization", group_normalization(true)},
       {"Relu", unary()},
       {"Softmax", {softmax, 5e-5}},
       {"Flatten", {flatten}},

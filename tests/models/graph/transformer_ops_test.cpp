@@ -1,0 +1,85 @@
+// What transformers are made of: types, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "models/base/error.hpp"
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+namespace {
+
+using Attributes = std::map<std::string, Attribute>;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TensorType f32(Shape shape) {
+  return {DType::kF32, shape};
+}
+
+// The type of the op's first output at a batch of 2.
+Shape infer(const std::string& type, const Attributes& attributes, const std::vector<TensorType>& inputs) {
+  Graph graph;
+  Op op{.name = "op", .type = type, .inputs = {}, .outputs = {}, .attributes = attributes};
+  for (const TensorType& input : inputs)
+    op.inputs.push_back(graph.add_input("x" + std::to_string(op.inputs.size()), input));
+  graph.add_op(std::move(op), {"y"});
+  return graph.types(2).back().shape;
+}
+
+void expect_refused(const std::string& type, const Attributes& attributes,
+                    const std::vector<TensorType>& inputs, const std::string& reason) {
+  EXPECT_THAT([&] { infer(type, attributes, inputs); }, ThrowsMessage<ConfigError>(HasSubstr(reason)))
+      << type;
+}
+
+TEST(MatMul, HasTheShapesOfNumpy) {
+  EXPECT_EQ(infer("MatMul", {}, {f32({3, 4}), f32({4, 5})}), (Shape{3, 5}));
+  EXPECT_EQ(infer("MatMul", {}, {f32({kBatch, 3, 4}), f32({4, 5})}), (Shape{2, 3, 5}));
+  EXPECT_EQ(infer("MatMul", {}, {f32({kBatch, 1, 3, 4}), f32({7, 4, 5})}), (Shape{2, 7, 3, 5}));
+  EXPECT_EQ(infer("MatMul", {}, {f32({4}), f32({4})}), Shape());
+  EXPECT_EQ(infer("MatMul", {}, {f32({4}), f32({6, 4, 5})}), (Shape{6, 5}));
+  EXPECT_EQ(infer("MatMul", {}, {f32({6, 3, 4}), f32({4})}), (Shape{6, 3}));
+}
+
+TEST(MatMul, WhatDoesNotFitIsRefused) {
+  expect_refused("MatMul", {}, {f32({3, 4}), f32({5, 4})}, "4 columns times 5 rows");
+  expect_refused("MatMul", {}, {f32({3, 4}), f32({3})}, "4 columns times 3 rows");
+  expect_refused("MatMul", {}, {f32({2, 3, 4}), f32({3, 4, 5})}, "do not broadcast");
+  expect_refused("MatMul", {}, {f32({}), f32({4})}, "scalar");
+  expect_refused("MatMul", {}, {f32({3, 4})}, "two inputs");
+  expect_refused("MatMul", {}, {f32({3, 4}), {DType::kI64, {4, 5}}}, "of f32");
+}
+
+TEST(LayerNormalization, HostileAttributesAndShapesAreRefused) {
+  const TensorType x = f32({kBatch, 5, 4});
+  EXPECT_EQ(infer("LayerNormalization", {}, {x, f32({4})}), (Shape{2, 5, 4}));
+  EXPECT_EQ(infer("LayerNormalization", {{"axis", std::int64_t{1}}}, {x, f32({5, 4}), f32({5, 4})}),
+            (Shape{2, 5, 4}));
+  expect_refused("LayerNormalization", {{"axis", std::int64_t{3}}}, {x, f32({4})}, "axis 3 of rank 3");
+  expect_refused("LayerNormalization", {{"axis", std::int64_t{-4}}}, {x, f32({4})}, "axis -4");
+  expect_refused("LayerNormalization", {{"axis", 1.0F}}, {x, f32({4})}, "wrong type");
+  expect_refused("LayerNormalization", {}, {x, f32({5})}, "input 1 must be f32[4]");
+  expect_refused("LayerNormalization", {}, {x, f32({4}), f32({1})}, "input 2 must be f32[4]");
+  expect_refused("LayerNormalization", {}, {x}, "a scale");
+  for (const float epsilon :
+       {-1.0F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    expect_refused("LayerNormalization", {{"epsilon", epsilon}}, {x, f32({4})}, "epsilon");
+}
+
+TEST(GroupNormalization, HostileAttributesAndShapesAreRefused) {
+  const TensorType x = f32({kBatch, 6, 4, 4});
+  const TensorType c = f32({6});
+  EXPECT_EQ(infer("GroupNormalization", {{"num_groups", std::int64_t{3}}}, {x, c, c}), (Shape{2, 6, 4, 4}));
+  for (const std::int64_t groups : {-1, 0, 4, 12})
+    expect_refused("GroupNormalization", {{"num_groups", groups}}, {x, c, c}, "groups of 6 channels");
+  expect_refused("GroupNormalization", {}, {x, c, c}, "0 groups");
+  expect_refused("GroupNormalization", {{"num_groups", std::int64_t{3}}}, {x, f32({3}), c}, "input 1");
+  expect_refused("InstanceNormalization", {}, {x, c, f32({3})}, "input 2 must be f32[6]");
+  expect_refused("InstanceNormalization", {}, {x, c}, "scale and bias");
+  expect_refused("InstanceNormalization", {{"epsilon", -1.0F}}, {x, c, c}, "epsilon");
+}
+
+}  // namespace
+}  // namespace rookery
