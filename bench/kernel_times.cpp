@@ -1,7 +1,7 @@
-// Time of every kernel in a training step of cnn_net, one thread, each checked against the Eigen back end
-// before it is timed.
+// Time of every kernel in a training step of a model at batch 64, one thread, each checked against the Eigen
+// back end before it is timed.
 //
-//   kernel_times [BACKEND]     the chosen kernels, or those of one back end where it has them
+//   kernel_times [MODEL [CHOICE]]     cnn_net unless told; the chosen kernels, or one choice for all ops
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,9 +26,9 @@ constexpr std::int64_t kBatchSize = 64;
 
 class Bench {
  public:
-  explicit Bench(std::string only) : only_(std::move(only)) {
-    Graph forward = cnn_net();
-    add_loss(forward, "mse");
+  Bench(const std::string& model, std::string only) : only_(std::move(only)) {
+    Graph forward = zoo_model(model);
+    add_loss(forward, "cross_entropy");
     choice_ = choose_kernels(forward, kBatchSize);
     training_ = differentiate(forward, {});
     types_ = training_.graph.types(kBatchSize);
@@ -43,9 +43,14 @@ class Bench {
         copy_view(op);
         continue;
       }
-      total += run_op(op);
+      const double microseconds = run_op(op);
+      by_type_[op.type] += microseconds;
+      total += microseconds;
     }
-    fmt::print("{:>8.2f} us  sum\n", total);
+    for (const auto& [type, microseconds] : by_type_) {
+      fmt::print("{:>10.2f} us  {:>3.0f} %  {}\n", microseconds, 100 * microseconds / total, type);
+    }
+    fmt::print("{:>10.2f} us  sum\n", total);
   }
 
  private:
@@ -89,7 +94,7 @@ class Bench {
     for (std::size_t i = 0; i < (pure ? results.size() : 1); ++i) {
       if (op.outputs[i] != kNoValue) check(op, results[i], tensor(op.outputs[i]));
     }
-    fmt::print("{:>8.2f} us  {:<7} {}\n", microseconds, backend, op.name);
+    fmt::print("{:>10.2f} us  {:<7} {}\n", microseconds, backend, op.name);
     return microseconds;
   }
 
@@ -115,13 +120,15 @@ class Bench {
     for (const ValueId id : op.outputs) outputs.push_back(id == kNoValue ? TensorView{} : tensor(id).view());
     AlignedBuffer scratch(kernel.scratch_bytes());
     constexpr int kRounds = 20;
-    constexpr int kRepetitions = 50;
+    constexpr double kLongEnough = 300;  // microseconds of a round
     double best = std::numeric_limits<double>::max();
+    int repetitions = 1;
     for (int round = 0; round < kRounds; ++round) {
       const auto begin = std::chrono::steady_clock::now();
-      for (int i = 0; i < kRepetitions; ++i) kernel.run(inputs, outputs, scratch.data(), {});
+      for (int i = 0; i < repetitions; ++i) kernel.run(inputs, outputs, scratch.data(), {});
       const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
-      best = std::min(best, taken.count() / kRepetitions);
+      best = std::min(best, taken.count() / repetitions);
+      repetitions = std::max(repetitions, static_cast<int>(kLongEnough / best));
     }
     return best;
   }
@@ -141,6 +148,7 @@ class Bench {
   }
 
   std::string only_;
+  std::map<std::string, double> by_type_;
   KernelChoice choice_;
   TrainingGraph training_;
   std::vector<TensorType> types_;
@@ -152,7 +160,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   try {
-    rookery::Bench(argc > 1 ? argv[1] : "").run();
+    rookery::Bench(argc > 1 ? argv[1] : "cnn_net", argc > 2 ? argv[2] : "").run();
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "kernel_times: {}\n", error.what());

@@ -33,31 +33,54 @@ inline void interleave(Longs a, Longs b, Longs& first, Longs& second) {
 #endif
 }
 
-// The words of counters block, block + 1, …, four a counter (Philox4x32-10, models/base/rng.hpp).
-inline void philox_words(const Dropout& s, std::uint64_t block, Words& first, Words& second) {
-  constexpr std::uint64_t kLow = 0xFFFFFFFFU;
-  Longs counter = Longs{} + block;
-  for (Index i = 0; i < kLanes / 2; ++i) counter[i] += static_cast<std::uint64_t>(i);
-  Longs c0 = counter;  // only the low half of each lane counts
-  Longs c1 = counter >> 32;
-  Longs c2 = Longs{} + (s.stream & kLow);
-  Longs c3 = Longs{} + (s.stream >> 32);
-  std::uint32_t key_low = s.key_low;
-  std::uint32_t key_high = s.key_high;
-  for (int round = 0; round < 10; ++round) {
-    const Longs product0 = multiply_low(c0, 0xD2511F53U);
-    const Longs product1 = multiply_low(c2, 0xCD9E8D57U);
-    c0 = (product1 >> 32) ^ c1 ^ (Longs{} + key_low);
-    c2 = (product0 >> 32) ^ c3 ^ (Longs{} + key_high);
-    c1 = product1;
-    c3 = product0;
-    key_low += 0x9E3779B9U;
-    key_high += 0xBB67AE85U;
+// What is the same for all elements of an array.
+struct PhiloxKeys {
+  static constexpr int kRounds = 10;
+  Longs low[kRounds], high[kRounds];
+
+  explicit PhiloxKeys(const Dropout& s) {
+    std::uint32_t key_low = s.key_low;
+    std::uint32_t key_high = s.key_high;
+    for (int round = 0; round < kRounds; ++round) {
+      low[round] = Longs{} + key_low;
+      high[round] = Longs{} + key_high;
+      key_low += 0x9E3779B9U;
+      key_high += 0xBB67AE85U;
+    }
   }
-  Longs halves[2];
-  interleave((c0 & kLow) | (c1 << 32), (c2 & kLow) | (c3 << 32), halves[0], halves[1]);
-  first = reinterpret_cast<Words>(halves[0]);
-  second = reinterpret_cast<Words>(halves[1]);
+};
+
+// The words of kCount times kLanes / 2 counters from `block` on, four words a counter (Philox4x32-10,
+// models/base/rng.hpp). Several at once hide the time that a multiplication takes.
+template <int kCount>
+inline void philox_words(const Dropout& s, const PhiloxKeys& keys, std::uint64_t block,
+                         Words (&words)[kCount][2]) {
+  constexpr std::uint64_t kLow = 0xFFFFFFFFU;
+  Longs places;
+  for (Index i = 0; i < kLanes / 2; ++i) places[i] = static_cast<std::uint64_t>(i);
+  Longs c[kCount][4];
+  for (int k = 0; k < kCount; ++k) {
+    c[k][0] = places + (block + static_cast<std::uint64_t>(k * kLanes / 2));  // only low halves count
+    c[k][1] = c[k][0] >> 32;
+    c[k][2] = Longs{} + (s.stream & kLow);
+    c[k][3] = Longs{} + (s.stream >> 32);
+  }
+  for (int round = 0; round < PhiloxKeys::kRounds; ++round) {
+    for (int k = 0; k < kCount; ++k) {
+      const Longs product0 = multiply_low(c[k][0], 0xD2511F53U);
+      const Longs product1 = multiply_low(c[k][2], 0xCD9E8D57U);
+      c[k][0] = (product1 >> 32) ^ c[k][1] ^ keys.low[round];
+      c[k][2] = (product0 >> 32) ^ c[k][3] ^ keys.high[round];
+      c[k][1] = product1;
+      c[k][3] = product0;
+    }
+  }
+  for (int k = 0; k < kCount; ++k) {
+    Longs halves[2];
+    interleave((c[k][0] & kLow) | (c[k][1] << 32), (c[k][2] & kLow) | (c[k][3] << 32), halves[0], halves[1]);
+    words[k][0] = reinterpret_cast<Words>(halves[0]);
+    words[k][1] = reinterpret_cast<Words>(halves[1]);
+  }
 }
 
 inline void drop(const Dropout& s, Words words, const float* x, float* y, std::uint8_t* mask) {
@@ -94,23 +117,26 @@ void add(Index n, const float* a, const float* b, float* sum) {
 }
 
 void dropout(const Dropout& s, const float* x, float* y, std::uint8_t* mask) {
+  const PhiloxKeys keys(s);
   Index i = 0;
-  Words first;
-  Words second;
-  for (; i + kGroup <= s.elements; i += kGroup) {
-    philox_words(s, static_cast<std::uint64_t>(i / 4), first, second);
-    drop(s, first, x + i, y + i, mask + i);
-    drop(s, second, x + i + kLanes, y + i + kLanes, mask + i + kLanes);
+  constexpr int kTogether = 4;
+  for (Words words[kTogether][2]; i + kTogether * kGroup <= s.elements; i += kTogether * kGroup) {
+    philox_words(s, keys, static_cast<std::uint64_t>(i / 4), words);
+    for (Index k = 0; k < 2 * kTogether; ++k) {
+      drop(s, words[k / 2][k % 2], x + i + k * kLanes, y + i + k * kLanes, mask + i + k * kLanes);
+    }
   }
-  if (i == s.elements) return;
-  philox_words(s, static_cast<std::uint64_t>(i / 4), first, second);
-  std::uint32_t words[kGroup];
-  store(words, first);
-  store(words + kLanes, second);
-  for (Index j = 0; i < s.elements; ++i, ++j) {
-    const bool kept = words[j] >= s.threshold;
-    mask[i] = kept ? 1 : 0;
-    y[i] = kept ? x[i] * s.scale : 0;
+  while (i < s.elements) {
+    Words vectors[1][2];
+    philox_words(s, keys, static_cast<std::uint64_t>(i / 4), vectors);
+    std::uint32_t words[kGroup];
+    store(words, vectors[0][0]);
+    store(words + kLanes, vectors[0][1]);
+    for (Index j = 0; j < kGroup && i < s.elements; ++i, ++j) {
+      const bool kept = words[j] >= s.threshold;
+      mask[i] = kept ? 1 : 0;
+      y[i] = kept ? x[i] * s.scale : 0;
+    }
   }
 }
 
