@@ -46,7 +46,7 @@ void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Se
   const std::vector<TensorType> types = graph.types(micro_batch);
   for (const auto& [id, last] : last_user) {
     const Value& value = graph.value(id);
-    if (value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer) continue;
+    if (value.kind != ValueKind::kInput && value.kind != ValueKind::kActivation) continue;
     const std::size_t first = value.producer == kNoOp ? 0 : segment_of(value.producer);
     const auto bytes = static_cast<double>(types[static_cast<std::size_t>(id)].bytes());
     for (std::size_t segment = first + 1; segment <= last; ++segment) {

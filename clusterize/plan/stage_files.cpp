@@ -124,6 +124,7 @@ class Selection {
     if (value.kind == ValueKind::kParameter)
       return graph_.add_parameter(value.name, value.type, value.initializer);
     if (value.kind == ValueKind::kBuffer) return graph_.add_buffer(value.name, value.type, value.initializer);
+    if (value.kind == ValueKind::kConstant) return graph_.add_constant(value.name, value.data);
     add_input(value.name);
     return graph_.at(value.name);
   }

@@ -1,6 +1,8 @@
 #include "models/graph/builder.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace rookery {
 namespace {
@@ -14,6 +16,15 @@ Initializer fan_in_uniform(std::int64_t fan_in) {
 
 TensorType f32(Shape shape) {
   return {DType::kF32, shape};
+}
+
+template <typename T>
+Tensor tensor_of(const Shape& shape, const std::vector<T>& elements) {
+  Tensor tensor(dtype_of<T>(), shape);
+  ROOKERY_CHECK(std::ssize(elements) == shape.elements(), "{} elements for {}", elements.size(),
+                shape.to_string());
+  std::ranges::copy(elements, tensor.as<T>().begin());
+  return tensor;
 }
 
 }  // namespace
@@ -182,6 +193,20 @@ ValueId GraphBuilder::matmul(const std::string& name, ValueId a, ValueId b) {
 
 ValueId GraphBuilder::scale(const std::string& name, ValueId x, const Shape& shape) {
   return mul(name, x, parameter(name + ".weight", shape, {.kind = Initializer::Kind::kOnes}));
+}
+
+ValueId GraphBuilder::constant(const std::string& name, Tensor elements) {
+  return graph_.add_constant(name, std::make_shared<const Tensor>(std::move(elements)));
+}
+
+ValueId GraphBuilder::constant(const std::string& name, const Shape& shape,
+                               const std::vector<float>& elements) {
+  return constant(name, tensor_of(shape, elements));
+}
+
+ValueId GraphBuilder::constant(const std::string& name, const Shape& shape,
+                               const std::vector<std::int64_t>& elements) {
+  return constant(name, tensor_of(shape, elements));
 }
 
 ValueId GraphBuilder::parameter(const std::string& name, const Shape& shape, Initializer initializer) {

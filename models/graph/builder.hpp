@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "models/graph/graph.hpp"
 
@@ -58,6 +59,10 @@ class GraphBuilder {
   // x times a parameter "<name>.weight" of `shape`, at first all ones.
   ValueId scale(const std::string& name, ValueId x, const Shape& shape);
 
+  // A constant of these elements, an operand for others.
+  ValueId constant(const std::string& name, Tensor elements);
+  ValueId constant(const std::string& name, const Shape& shape, const std::vector<float>& elements);
+  ValueId constant(const std::string& name, const Shape& shape, const std::vector<std::int64_t>& elements);
   // A parameter by itself, an operand for others.
   ValueId parameter(const std::string& name, const Shape& shape, Initializer initializer = {});
   // Any operator that makes one value, "<name>_out".

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "models/base/error.hpp"
 #include "models/graph/ops.hpp"
@@ -18,12 +19,15 @@ std::string unique_name(const std::string& wanted, const Taken& taken) {
   return name;
 }
 
-// Every value that a parameter or a wanted input flows into.
+// Every value of real numbers that a parameter or a wanted input flows into.
 std::set<ValueId> reached_from(const Graph& graph, std::set<ValueId> sources) {
+  const std::vector<TensorType> types = graph.types(2);
   for (const Op& op : graph.ops()) {
     if (!op_definition(op.type).differentiate) continue;
     if (std::ranges::any_of(op.inputs, [&](ValueId input) { return sources.contains(input); })) {
-      sources.insert(op.outputs.at(0));
+      std::ranges::copy_if(op.outputs, std::inserter(sources, sources.end()), [&](ValueId output) {
+        return output != kNoValue && is_floating(types[static_cast<std::size_t>(output)].dtype);
+      });
     }
   }
   return sources;
@@ -86,6 +90,18 @@ void GradientBuilder::add(Phase phase, const Op& forward, const std::string& typ
   }
 }
 
+ValueId GradientBuilder::of_its_own(ValueId parameter) {
+  const ValueId gradient = gradient_of(parameter);
+  Graph& graph = training_.graph;
+  const OpId maker = graph.value(gradient).producer;
+  if (maker == kNoOp || !is_view(graph.op(maker))) return gradient;
+  const Op view = graph.op(maker);
+  gradients_.erase(parameter);
+  Op forward{.name = view.text("forward", view.name), .type = "Copy", .inputs = {}, .outputs = {}};
+  add(Phase::kBackwardWeights, forward, "Copy", {gradient}, {parameter});
+  return gradient_of(parameter);
+}
+
 void GradientBuilder::accumulate(Phase phase, const Op& forward, ValueId value, ValueId contribution) {
   const ValueId sum = gradient_of(value);
   if (sum == kNoValue) {
@@ -130,7 +146,7 @@ TrainingGraph differentiate(const Graph& forward, const GradientRequest& request
   }
   for (const ValueId parameter : graph.parameters()) {
     if (const ValueId gradient = builder.gradient_of(parameter); gradient != kNoValue) {
-      training.parameter_gradients.emplace(parameter, gradient);
+      training.parameter_gradients.emplace(parameter, builder.of_its_own(parameter));
     }
   }
   for (const ValueId input : request.inputs) {

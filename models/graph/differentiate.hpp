@@ -58,6 +58,8 @@ class GradientBuilder {
   // not wanted become kNoValue outputs.
   void add(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
            const std::vector<ValueId>& targets);
+  // The gradient of a parameter in memory of its own: a copy where it is a view of another value.
+  ValueId of_its_own(ValueId parameter);
   // Starts the sum for `value` with a gradient that is given.
   void seed(ValueId value, ValueId gradient);
 

@@ -80,6 +80,7 @@ std::vector<OpDefinition> elementwise_ops() {
       {.type = "Flatten", .infer = infer_flatten, .differentiate = differentiate_flatten, .is_view = always},
       {.type = "FlattenGrad", .is_view = always},
       {.type = "Identity", .infer = infer_same, .differentiate = differentiate_identity, .is_view = always},
+      {.type = "Copy"},
   };
 }
 

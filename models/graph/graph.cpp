@@ -75,6 +75,18 @@ ValueId Graph::add_buffer(std::string name, TensorType type, Initializer initial
   return id;
 }
 
+ValueId Graph::add_constant(std::string name, std::shared_ptr<const Tensor> data) {
+  ROOKERY_CHECK(data != nullptr, "constant '{}' has no data", name);
+  const TensorType type = data->type();
+  const ValueId id = add_value({.name = std::move(name),
+                                .kind = ValueKind::kConstant,
+                                .type = type,
+                                .initializer = {},
+                                .data = std::move(data)});
+  constants_.push_back(id);
+  return id;
+}
+
 OpId Graph::add_op(Op op, const std::vector<std::string>& outputs) {
   op_definition(op.type);
   if (!op_names_.insert(op.name).second) {

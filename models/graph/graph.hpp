@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -25,6 +26,7 @@ enum class ValueKind : std::uint8_t {
   kInput,       // handed in with every micro-batch
   kParameter,   // trained
   kBuffer,      // state that is not trained: running statistics, counters
+  kConstant,    // data that belongs to the model as its ops do: no state, the same in every run
   kActivation,  // made by an op
 };
 
@@ -37,10 +39,11 @@ struct Initializer {
 struct Value {
   std::string name;
   ValueKind kind = ValueKind::kActivation;
-  TensorType type;          // inputs (whose first dimension may be kBatch), parameters, buffers
+  TensorType type;          // inputs (whose first dimension may be kBatch), parameters, buffers, constants
   Initializer initializer;  // parameters, buffers
   OpId producer = kNoOp;    // activations
   ValueId like = kNoValue;  // gradients: they have the type of this value
+  std::shared_ptr<const Tensor> data = nullptr;  // constants; shared by all copies of the graph
 };
 
 using Attribute =
@@ -68,6 +71,7 @@ class Graph {
   ValueId add_input(std::string name, TensorType type);
   ValueId add_parameter(std::string name, TensorType type, Initializer initializer = {});
   ValueId add_buffer(std::string name, TensorType type, Initializer initializer = {});
+  ValueId add_constant(std::string name, std::shared_ptr<const Tensor> data);
   // An input that has the type of another value.
   ValueId add_input_like(std::string name, ValueId like);
   // Appends an op that makes new values named `outputs`; they follow the op's inputs, which must
@@ -87,6 +91,7 @@ class Graph {
   const std::vector<ValueId>& outputs() const { return outputs_; }
   const std::vector<ValueId>& parameters() const { return parameters_; }
   const std::vector<ValueId>& buffers() const { return buffers_; }
+  const std::vector<ValueId>& constants() const { return constants_; }
   bool has_op(const std::string& name) const { return op_names_.contains(name); }
   std::optional<ValueId> find(std::string_view name) const;
   // ConfigError when no value has this name.
@@ -101,7 +106,7 @@ class Graph {
 
   std::vector<Value> values_;
   std::vector<Op> ops_;
-  std::vector<ValueId> inputs_, outputs_, parameters_, buffers_;
+  std::vector<ValueId> inputs_, outputs_, parameters_, buffers_, constants_;
   std::map<std::string, ValueId, std::less<>> by_name_;
   std::set<std::string> op_names_;
 };

@@ -57,7 +57,10 @@ void check_state(const Graph& graph, const StateDict& state) {
   if (state.size() + problems.size() > expected) {
     for (const auto& [name, tensor] : state) {
       const std::optional<ValueId> id = graph.find(name);
-      if (!id || graph.value(*id).producer != kNoOp || graph.value(*id).kind == ValueKind::kInput) {
+      const auto is_state = [](ValueKind kind) {
+        return kind == ValueKind::kParameter || kind == ValueKind::kBuffer;
+      };
+      if (!id || !is_state(graph.value(*id).kind)) {
         problems.push_back(fmt::format("'{}' is not in the model", name));
       }
     }

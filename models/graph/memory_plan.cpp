@@ -44,8 +44,8 @@ class Planner {
       lives_[id].bytes = align_up(types[id].bytes());
       blocks_.push_back(memory_owner(graph, static_cast<ValueId>(id)));
       const ValueKind kind = graph.values()[id].kind;
-      const bool is_state = kind == ValueKind::kParameter || kind == ValueKind::kBuffer;
-      if (is_state) plan_.places[id].placement = Placement::kState;
+      if (kind == ValueKind::kParameter || kind == ValueKind::kBuffer || kind == ValueKind::kConstant)
+        plan_.places[id].placement = Placement::kState;
     }
     for (std::size_t op = 0; op < graph.ops().size(); ++op) {
       lives_[values + op].bytes = align_up(scratch_bytes[op]);

@@ -15,7 +15,7 @@
 namespace rookery {
 
 enum class Placement : std::uint8_t {
-  kState,     // parameters and buffers: the state arena, placed by the runtime
+  kState,     // parameters, buffers and constants: the state arena, placed by the runtime
   kGradient,  // gradients of parameters: the gradient arena, placed by the runtime; where they
               // accumulate, `at` is the place of a micro-batch's share
   kWorking,   // `at`

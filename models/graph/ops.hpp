@@ -44,6 +44,8 @@
 //   MseLossGrad(prediction, labels), CrossEntropyLossGrad(logits, labels) -> dprediction,
 //     times StepContext::loss_weight
 //   Add(a, b) sums contributions to one gradient.
+//   Copy(dW) -> dW: the gradient of a parameter, where a view would be one of other memory.
+// An op with several outputs has a gradient where one of them has.
 #pragma once
 
 #include <functional>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -86,22 +87,31 @@ class Routing {
     }
   }
 
+  // Has it a type that gradients go through?
+  bool is_real(ValueId value) const {
+    return value != kNoValue && is_floating(of_two_[static_cast<std::size_t>(value)].dtype);
+  }
+
   // A value has a gradient when a parameter flows into it and it flows into a loss.
   void find_gradients() {
     std::set<ValueId> trained(graph_.parameters().begin(), graph_.parameters().end());
     for (const Op& op : graph_.ops()) {
       if (!op_definition(op.type).differentiate) continue;
       if (std::ranges::any_of(op.inputs, [&](ValueId input) { return trained.contains(input); })) {
-        trained.insert(op.outputs.at(0));
+        std::ranges::copy_if(op.outputs, std::inserter(trained, trained.end()),
+                             [&](ValueId output) { return is_real(output); });
       }
     }
     std::set<ValueId> to_loss;
     for (std::size_t i = stage_of_op_.size(); i-- > 0;) {
       const Op& op = graph_.ops()[i];
       const OpDefinition& definition = op_definition(op.type);
-      if (!definition.differentiate || !(definition.is_loss || to_loss.contains(op.outputs.at(0)))) continue;
+      const bool matters = definition.is_loss || std::ranges::any_of(op.outputs, [&](ValueId output) {
+                             return to_loss.contains(output);
+                           });
+      if (!definition.differentiate || !matters) continue;
       for (const ValueId input : op.inputs) {
-        if (input == kNoValue) continue;
+        if (!is_real(input)) continue;
         to_loss.insert(input);
         if (trained.contains(input) && graph_.value(input).kind == ValueKind::kActivation) {
           gradient_users_[input].insert(stage_of_op_[i]);
@@ -165,6 +175,8 @@ class StageMaker {
       copied_[id] = stage_.graph.add_parameter(value.name, value.type, value.initializer);
     } else if (value.kind == ValueKind::kBuffer) {
       copied_[id] = stage_.graph.add_buffer(value.name, value.type, value.initializer);
+    } else if (value.kind == ValueKind::kConstant) {
+      copied_[id] = stage_.graph.add_constant(value.name, value.data);
     } else {
       add_input(id);
     }
@@ -233,6 +245,7 @@ std::vector<OpId> cut_positions(const Graph& graph) {
       if (input == kNoValue) continue;
       const auto id = static_cast<std::size_t>(input);
       const Value& value = graph.value(input);
+      if (value.kind == ValueKind::kConstant) continue;
       const bool is_state = value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer;
       const bool may_cross =
           !is_state && !op_definition(op.type).is_loss && batch_type(of_two[id], of_three[id]);

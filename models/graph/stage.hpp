@@ -55,7 +55,8 @@ struct Stage {
 std::vector<OpId> cut_positions(const Graph& graph);
 
 // Cuts at op positions: stage k holds ops [begins[k], begins[k+1]). begins[0] is 0, the rest are
-// rising cut_positions(); otherwise ConfigError. Value and op names are kept.
+// rising cut_positions(); otherwise ConfigError. Value and op names are kept. Every stage has the
+// constants that it reads.
 std::vector<Stage> cut(const Graph& graph, std::span<const OpId> begins);
 
 }  // namespace rookery

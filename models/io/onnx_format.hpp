@@ -15,6 +15,8 @@ constexpr std::int64_t kOnnxOpset = 15;
 constexpr const char* kOnnxBatch = "batch";                // the dim_param that stands for kBatch
 constexpr const char* kOnnxVersionKey = "rookery_format";  // in metadata_props
 constexpr std::int64_t kOnnxNewestVersion = 1;
+// A model without its weights; tens of thousands of nodes fit, and constants such as masks.
+constexpr std::uint64_t kMaxOnnxBytes = 64ULL << 20;
 constexpr const char* kTrackedSuffix = ".num_batches_tracked";
 constexpr const char* kMeanSuffix = ".running_mean";
 

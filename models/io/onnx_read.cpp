@@ -18,8 +18,6 @@
 namespace rookery {
 namespace {
 
-// A model without its weights; tens of thousands of nodes fit.
-constexpr std::uint64_t kMaxModelBytes = 4ULL << 20;
 constexpr int kMaxNesting = 16;
 // Of any value at a batch of one sample.
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
@@ -36,6 +34,14 @@ std::uint64_t number_from(const std::string& text, const char* key) {
 std::int64_t checked_dim(std::int64_t dim) {
   if (dim < 1 || dim > kMaxElements) throw DataError(fmt::format("a dimension of {}", dim));
   return dim;
+}
+
+// A byte that is neither 0 nor 1 is no bool to C++.
+void check_booleans(ConstTensorView tensor) {
+  if (tensor.type.dtype != DType::kBool) return;
+  for (const std::byte byte : tensor.bytes()) {
+    if (byte > std::byte{1}) throw DataError(fmt::format("has a bool of {}", static_cast<int>(byte)));
+  }
 }
 
 std::string node_name(const onnx::NodeProto& node) {
@@ -75,11 +81,11 @@ std::map<std::string, Attribute> attributes_from(const onnx::NodeProto& node, co
 
 // What the nodes make of the initializers they read.
 struct Uses {
-  std::set<std::string> trained;   // parameters
+  std::set<std::string> values;    // parameters and constants: the first lie outside of the file
   std::set<std::string> buffers;   // running statistics
   std::set<std::string> counters;  // num_batches_tracked that go with them
   // Name -> what it is for the last node that reads it: "ratio of a Dropout".
-  std::map<std::string, std::string> constants;
+  std::map<std::string, std::string> attributes;
 };
 
 Uses find_uses(const onnx::GraphProto& graph) {
@@ -89,12 +95,12 @@ Uses find_uses(const onnx::GraphProto& graph) {
       const std::string& input = node.input(i);
       const auto position = static_cast<std::size_t>(i);
       if (const char* constant = constant_input(node.op_type(), position)) {
-        uses.constants[input] = fmt::format("{} of a {}", constant, node.op_type());
+        uses.attributes[input] = fmt::format("{} of a {}", constant, node.op_type());
       } else if (node.op_type() == "BatchNormalization" && position >= kBatchNormMean) {
         uses.buffers.insert(input);
         if (position == kBatchNormMean) uses.counters.insert(tracked_name(input));
       } else {
-        uses.trained.insert(input);
+        uses.values.insert(input);
       }
     }
   }
@@ -148,25 +154,29 @@ class Reader {
     for (const std::int64_t dim : proto.dims()) dims.push_back(checked_dim(dim));
     const TensorType type{dtype_from_onnx(proto.data_type()), Shape(dims)};
     const std::string& name = proto.name();
-    const bool trained = uses_.trained.contains(name);
+    const bool value = uses_.values.contains(name);
     const bool buffer = uses_.buffers.contains(name) || uses_.counters.contains(name);
-    if (static_cast<int>(trained) + static_cast<int>(buffer) +
-            static_cast<int>(uses_.constants.contains(name)) !=
+    if (static_cast<int>(value) + static_cast<int>(buffer) +
+            static_cast<int>(uses_.attributes.contains(name)) !=
         1) {
       throw DataError(
-          "must be used as a parameter, as a running statistic or as a constant, and as one of them only");
+          "must be used as a value, as a running statistic or as an attribute, and as one of them only");
     }
-    if (const auto constant = uses_.constants.find(name); constant != uses_.constants.end()) {
+    if (const auto attribute = uses_.attributes.find(name); attribute != uses_.attributes.end()) {
       if (type != TensorType{})
-        throw DataError(fmt::format("the {} is {}", constant->second, type.to_string()));
-      if (!constants_.emplace(name, tensor_from(proto, type).as<float>()[0]).second)
+        throw DataError(fmt::format("the {} is {}", attribute->second, type.to_string()));
+      if (!attributes_.emplace(name, tensor_from(proto, type).as<float>()[0]).second)
         throw DataError("is there twice");
       return;
     }
     if (uses_.counters.contains(name) && type != TensorType{DType::kI64, {}}) {
       throw DataError(fmt::format("counts batches but is {}", type.to_string()));
     }
-    trained ? model_.graph.add_parameter(name, type) : model_.graph.add_buffer(name, type);
+    if (value && proto.data_location() != onnx::TensorProto::EXTERNAL) {
+      model_.graph.add_constant(name, std::make_shared<const Tensor>(tensor_from(proto, type)));
+      return;
+    }
+    value ? model_.graph.add_parameter(name, type) : model_.graph.add_buffer(name, type);
     model_.state.emplace(name, tensor_from(proto, type));
   }
 
@@ -179,6 +189,7 @@ class Reader {
       }
       Tensor tensor(type);
       std::memcpy(tensor.view().data, raw.data(), raw.size());
+      check_booleans(tensor.view());
       return tensor;
     }
     std::map<std::string, std::string> entries;
@@ -214,8 +225,8 @@ class Reader {
   void add_op_input(Op& op, std::size_t position, const std::string& name, const OnnxOperator& known) {
     if (const char* key = constant_input(op.type, position)) {
       if (name.empty()) return;
-      const auto constant = constants_.find(name);
-      if (constant == constants_.end())
+      const auto constant = attributes_.find(name);
+      if (constant == attributes_.end())
         throw DataError(fmt::format("its {} {} is no initializer", key, quoted(name)));
       op.attributes[key] = constant->second;
     } else if (name.empty() && position >= known.least_inputs) {
@@ -286,7 +297,7 @@ class Reader {
   const onnx::GraphProto& in_;  // outlives the reader: both live in read_onnx()
   ExternalData external_;
   Uses uses_;
-  std::map<std::string, float> constants_;
+  std::map<std::string, float> attributes_;
   OnnxModel model_;
 };
 
@@ -327,7 +338,7 @@ void check_version(const onnx::ModelProto& model) {
 }  // namespace
 
 OnnxModel read_onnx(const std::filesystem::path& path) {
-  const std::string bytes = read_file(path, kMaxModelBytes);
+  const std::string bytes = read_file(path, kMaxOnnxBytes);
   return with_context(path.string(), [&] {
     try {
       const onnx::ModelProto model = parse(bytes);

@@ -125,7 +125,7 @@ class Writer {
     }
   }
 
-  // Inputs that a node uses, outputs that a node makes, and all state.
+  // Inputs that a node uses, outputs that a node makes, all state and all constants.
   void add_values() {
     for (const ValueId id : graph_.inputs()) {
       if (used_.contains(id)) describe(id, *out_->add_input());
@@ -135,7 +135,7 @@ class Writer {
     }
     for (std::size_t id = 0; id < graph_.values().size(); ++id) {
       const Value& value = graph_.values()[id];
-      if (value.kind != ValueKind::kParameter && value.kind != ValueKind::kBuffer) continue;
+      if (value.kind == ValueKind::kInput || value.kind == ValueKind::kActivation) continue;
       if (!used_.contains(static_cast<ValueId>(id))) {
         throw ConfigError(fmt::format("'{}' is used by no op of the graph", value.name));
       }
@@ -165,6 +165,11 @@ class Writer {
     tensor.set_name(value.name);
     tensor.set_data_type(onnx_dtype(value.type.dtype));
     for (const std::int64_t dim : value.type.shape.dims()) tensor.add_dims(dim);
+    if (value.kind == ValueKind::kConstant) {
+      const auto bytes = value.data->view().bytes();
+      tensor.set_raw_data(bytes.data(), bytes.size());
+      return;
+    }
     tensor.set_data_location(onnx::TensorProto::EXTERNAL);
     const TensorExtent& extent = extents_.at(value.name);
     const auto add = [&](const char* key, std::string text) {
@@ -224,6 +229,11 @@ void write_onnx(const std::filesystem::path& path, const std::string& weights, c
   const std::string bytes = with_context(path.string(), [&] {
     return Writer(graph, weights, safetensors_extents(weights_path)).model().SerializeAsString();
   });
+  if (bytes.size() > kMaxOnnxBytes) {
+    throw ConfigError(fmt::format(
+        "{}: the model without its weights takes {} bytes, more than {}: its constants are too large",
+        path.string(), bytes.size(), kMaxOnnxBytes));
+  }
   write_file(path, bytes);
 }
 

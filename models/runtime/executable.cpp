@@ -81,7 +81,8 @@ struct Forms {
   MemoryUse memory(const Graph& graph, const CompileOptions& options) const {
     MemoryUse use;
     const ArenaLayout parameters = lay_out(graph, graph.parameters());
-    use.parameters = static_cast<std::int64_t>(parameters.bytes + lay_out(graph, graph.buffers()).bytes);
+    use.parameters = static_cast<std::int64_t>(parameters.bytes + lay_out(graph, graph.buffers()).bytes +
+                                               lay_out(graph, graph.constants()).bytes);
     if (!training.empty()) {
       use.gradients = static_cast<std::int64_t>(parameters.bytes);
       use.optimizer = static_cast<std::int64_t>(parameters.bytes *
@@ -118,13 +119,16 @@ struct Executable::Impl {
         optimizer(make_optimizer(options.optimizer)),
         parameter_layout(lay_out(stage.graph, stage.graph.parameters())),
         buffer_layout(lay_out(stage.graph, stage.graph.buffers())),
+        constant_layout(lay_out(stage.graph, stage.graph.constants())),
         extents(extents_of(stage.graph, parameter_layout)),
         parameters(parameter_layout.bytes),
-        buffers(buffer_layout.bytes) {
+        buffers(buffer_layout.bytes),
+        constants(constant_layout.bytes) {
     with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
     for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
       for (const ValueId id : ids) copy(initial.at(stage.graph.value(id).name).view(), state_view(id));
     }
+    for (const ValueId id : stage.graph.constants()) copy(stage.graph.value(id).data->view(), state_view(id));
     Forms forms(stage, options);
     memory = forms.memory(stage.graph, options);
     if (!forms.training.empty()) {
@@ -145,13 +149,16 @@ struct Executable::Impl {
   // The stage's value of this name: passes number the values of a form anew.
   ValueId own(const Graph& graph, ValueId id) const { return stage.graph.at(graph.value(id).name); }
 
-  // Parameters and buffers.
+  // Parameters, buffers and constants.
   TensorView state_view(ValueId id) {
     const TensorType& type = stage.graph.value(id).type;
     if (const auto found = parameter_layout.offsets.find(id); found != parameter_layout.offsets.end()) {
       return {type, parameters.data() + found->second};
     }
-    return {type, buffers.data() + buffer_layout.offsets.at(id)};
+    if (const auto found = buffer_layout.offsets.find(id); found != buffer_layout.offsets.end()) {
+      return {type, buffers.data() + found->second};
+    }
+    return {type, constants.data() + constant_layout.offsets.at(id)};
   }
 
   static std::byte* address(const Form& form, std::size_t slot, const WorkingPlace& place) {
@@ -262,9 +269,9 @@ struct Executable::Impl {
   const Stage stage;
   const CompileOptions options;
   const std::unique_ptr<Optimizer> optimizer;
-  const ArenaLayout parameter_layout, buffer_layout;
+  const ArenaLayout parameter_layout, buffer_layout, constant_layout;
   const std::vector<ParameterExtent> extents;
-  AlignedBuffer parameters, buffers, gradients;
+  AlignedBuffer parameters, buffers, constants, gradients;
   std::vector<AlignedBuffer> optimizer_state;  // as parameters, one for each of its state names
   AlignedBuffer working;                       // stashes of all slots, then transient memory
   std::vector<Form> training, inference;

@@ -28,7 +28,7 @@ struct CompileOptions {
 
 // Bytes, by what they are for.
 struct MemoryUse {
-  std::int64_t parameters = 0;  // and buffers
+  std::int64_t parameters = 0;  // and buffers and constants
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
   std::int64_t stash = 0;      // activations of the micro-batches in flight

@@ -16,6 +16,9 @@ namespace rookery {
 
 enum class DType : std::uint8_t { kF32 = 0, kF64 = 1, kI64 = 2, kI32 = 3, kU8 = 4, kBool = 5 };
 constexpr int kDTypes = 6;
+constexpr bool is_floating(DType type) {
+  return type == DType::kF32 || type == DType::kF64;
+}
 
 std::size_t bytes_of(DType type);
 // "f32", "f64", "i64", "i32", "u8", "bool".

@@ -47,5 +47,6 @@ std::unique_ptr<Kernel> make_cross_entropy_grad(const KernelRequest& request);  
 using Makers = std::map<std::string, std::unique_ptr<Kernel> (*)(const KernelRequest&)>;
 void add_unary(Makers& makers);   // functions of one number, and their gradients
 void add_binary(Makers& makers);  // functions of two numbers, and their gradients
+void add_shape(Makers& makers);   // what moves elements and computes none
 
 }  // namespace rookery::eigen

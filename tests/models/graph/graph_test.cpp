@@ -180,6 +180,27 @@ TEST(Cut, EveryOpAndParameterLiesOnOneStage) {
   EXPECT_EQ(stages.back().graph.ops().size(), 2U) << "the loss stays with the softmax it measures";
 }
 
+TEST(Cut, EveryStageHasTheConstantsItReads) {
+  GraphBuilder b;
+  const ValueId mask = b.constant("mask", {4}, std::vector<float>{1, 0, 1, 0});
+  ValueId x = b.mul("first", b.linear("dense_1", b.input("x", {4}), 4), mask);
+  x = b.mul("second", b.linear("dense_2", x, 4), mask);
+  Graph graph = b.finish(b.linear("dense_3", x, 3));
+  add_loss(graph, "mse");
+  const std::vector<OpId> positions = cut_positions(graph);
+  EXPECT_EQ(positions, (std::vector<OpId>{1, 2, 3, 4})) << "a constant keeps no ops together";
+  const std::vector<Stage> stages = cut(graph, std::vector<OpId>{0, 2, 4});
+  for (const int index : {0, 1}) {
+    const Stage& stage = stages[static_cast<std::size_t>(index)];
+    const Value& value = stage.graph.value(stage.graph.at("mask"));
+    EXPECT_EQ(value.kind, ValueKind::kConstant);
+    EXPECT_EQ(value.data, graph.value(graph.at("mask")).data) << "shared, not copied";
+    EXPECT_EQ(stage.graph.constants().size(), 1U);
+  }
+  EXPECT_FALSE(stages[2].graph.find("mask"));
+  EXPECT_EQ(stages[1].inputs.front().value, "first_out");
+}
+
 TEST(Cut, IllegalPositionsAreErrors) {
   const Graph graph = small_model();
   const auto error_at = [&](std::vector<OpId> begins) { return error_of([&] { cut(graph, begins); }); };

@@ -96,7 +96,7 @@ TEST_F(HostileOnnx, FlippedBits) {
 
 TEST_F(HostileOnnx, NotAModel) {
   EXPECT_THAT(error_of(std::string(1000, '\xff')), HasSubstr("is no ONNX model"));
-  EXPECT_THAT(error_of(std::string((4 << 20) + 1, 'x')), HasSubstr("more than the 4194304"));
+  EXPECT_THAT(error_of(std::string((64 << 20) + 1, 'x')), HasSubstr("more than the 67108864"));
 }
 
 TEST_F(HostileOnnx, Versions) {

@@ -49,6 +49,18 @@ inline Graph elementwise_model() {
   return build.finish(build.linear("dense_3", x, 5));
 }
 
+// Constants, and what moves elements.
+inline Graph moving_model() {
+  GraphBuilder build;
+  const Initializer uniform{.kind = Initializer::Kind::kUniform, .bound = 0.5F};
+  ValueId x = build.linear("dense_1", build.input("x", {4}), 6);
+  const ValueId mask = build.constant("mask", {6}, std::vector<float>{1, -2, 3, 0.5F, 0.25F, -1});
+  x = build.add("embed", build.mul("masked", x, mask),
+                build.flatten("flat", build.parameter("table", {1, 2, 3}, uniform)));
+  x = build.add("again", x, mask);
+  return build.finish(build.linear("dense_2", x, 5));
+}
+
 // Its state with running statistics as after some training.
 inline StateDict trained_state(const Graph& graph) {
   StateDict state = initial_state(graph, 7);

@@ -25,6 +25,7 @@ void expect_equal(const Graph& a, const Graph& b) {
   EXPECT_EQ(names(a, a.outputs()), names(b, b.outputs()));
   EXPECT_EQ(names(a, a.parameters()), names(b, b.parameters()));
   EXPECT_EQ(names(a, a.buffers()), names(b, b.buffers()));
+  EXPECT_EQ(names(a, a.constants()), names(b, b.constants()));
   ASSERT_EQ(a.ops().size(), b.ops().size());
   for (std::size_t i = 0; i < a.ops().size(); ++i) {
     const Op& expected = a.ops()[i];
@@ -37,7 +38,11 @@ void expect_equal(const Graph& a, const Graph& b) {
   }
   for (const Value& value : a.values()) {
     if (value.producer != kNoOp) continue;
-    EXPECT_EQ(value.type, b.value(b.at(value.name)).type) << value.name;
+    const Value& other = b.value(b.at(value.name));
+    EXPECT_EQ(value.type, other.type) << value.name;
+    ASSERT_EQ(value.kind, other.kind) << value.name;
+    if (value.kind != ValueKind::kConstant) continue;
+    EXPECT_TRUE(std::ranges::equal(value.data->view().bytes(), other.data->view().bytes())) << value.name;
   }
 }
 
@@ -71,6 +76,14 @@ TEST_F(Onnx, RoundTrip) {
 
 TEST_F(Onnx, FunctionsOfOneAndTwoNumbersRoundTrip) {
   const Graph graph = elementwise_model();
+  const StateDict state = trained_state(graph);
+  const OnnxModel model = round_trip(graph, state);
+  expect_equal(graph, model.graph);
+  expect_equal(state, model.state);
+}
+
+TEST_F(Onnx, ConstantsAndWhatMovesElementsRoundTrip) {
+  const Graph graph = moving_model();
   const StateDict state = trained_state(graph);
   const OnnxModel model = round_trip(graph, state);
   expect_equal(graph, model.graph);

@@ -61,6 +61,25 @@ Graph elementwise_model(bool kinks = true) {
   return graph;
 }
 
+// What moves elements: constants, views of parameters.
+Graph moving_model(bool kinks = true) {
+  GraphBuilder b;
+  const Initializer uniform{.kind = Initializer::Kind::kUniform, .bound = 0.5F};
+  ValueId x = b.linear("dense_1", b.flatten("flat", b.input("input", {2, 6, 6})), 12);
+  std::vector<float> mask(12, 1.0F);
+  for (std::size_t i = 0; i < mask.size(); i += 3) mask[i] = -2.0F;
+  const ValueId constant = b.constant("mask", {12}, mask);
+  x = b.mul("masked", x, constant);
+  x = b.add("embed", x, b.flatten("table_flat", b.parameter("table", {1, 3, 4}, uniform)));
+  x = kinks ? b.relu("relu", x) : b.gelu("gelu", x);
+  x = b.mul("gate", x, b.apply("same", "Identity", {b.parameter("gain", {12}, uniform)}));
+  x = b.add("again", x, b.apply("same_mask", "Identity", {constant}));
+  x = b.linear("dense_2", x, 5);
+  Graph graph = b.finish(x);
+  add_loss(graph, "cross_entropy");
+  return graph;
+}
+
 struct Batch {
   Tensor data, labels, ids;
 };
@@ -130,6 +149,7 @@ void check_gradients(const Graph& graph) {
 TEST(Executable, GradientsAreThoseOfCentralDifferences) {
   check_gradients(branching_model(false));
   check_gradients(elementwise_model(false));
+  check_gradients(moving_model(false));
 }
 
 // Trains `steps` steps of `micro_batches` each over the stages of one cut, passing tensors by hand,
@@ -255,6 +275,24 @@ TEST(Executable, EveryCutOfElementwiseOpsComputesTheSameBits) {
   const Graph graph = elementwise_model();
   EXPECT_GT(cut_positions(graph).size(), 10U);
   check_cuts(graph, {});
+}
+
+TEST(Executable, EveryCutOfMovingOpsComputesTheSameBits) {
+  check_cuts(moving_model(), {});
+}
+
+TEST(Executable, ConstantsAreNoState) {
+  const Graph graph = moving_model();
+  const Stage stage = whole(graph);
+  Executable executable(stage, options_for(graph, 6), initial_state(graph, kSeed));
+  EXPECT_FALSE(executable.state().contains("mask"));
+  std::int64_t bytes = 64;  // the mask's
+  for (const ValueId id : graph.parameters())
+    bytes += static_cast<std::int64_t>(align_up(graph.value(id).type.bytes()));
+  EXPECT_EQ(executable.memory().parameters, bytes);
+  StateDict with_mask = initial_state(graph, kSeed);
+  with_mask.emplace("mask", Tensor(DType::kF32, {12}));
+  EXPECT_THROW(Executable(stage, options_for(graph, 6), with_mask), DataError);
 }
 
 TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {
