@@ -21,11 +21,13 @@ std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request);  // Ma
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request);       // BatchNormalization
 std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request);  // BatchNormalizationGrad
 
-std::unique_ptr<Kernel> make_dropout(const KernelRequest& request);       // Dropout in training
-std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request);  // DropoutGrad
-std::unique_ptr<Kernel> make_relu(const KernelRequest& request);          // Relu
-std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request);     // ReluGrad
-std::unique_ptr<Kernel> make_add(const KernelRequest& request);           // Add
+std::unique_ptr<Kernel> make_dropout(const KernelRequest& request);        // Dropout in training
+std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request);   // DropoutGrad
+std::unique_ptr<Kernel> make_relu(const KernelRequest& request);           // Relu
+std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request);      // ReluGrad
+std::unique_ptr<Kernel> make_function(const KernelRequest& request);       // Gelu, Sigmoid, Tanh
+std::unique_ptr<Kernel> make_function_grad(const KernelRequest& request);  // and their gradients
+std::unique_ptr<Kernel> make_add(const KernelRequest& request);            // Add
 
 std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);             // Softmax
 std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);        // SoftmaxGrad

@@ -1,4 +1,7 @@
-// Dropout, Relu, Add and their gradients.
+// Dropout, Add, functions of one number, and their gradients.
+#include <optional>
+#include <string_view>
+
 #include "models/base/rng.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
@@ -37,6 +40,35 @@ std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
   return lambda_kernel([n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
     all.relu_grad(n, args.in(0), args.in(1), args.out(0));
   });
+}
+
+namespace {
+
+std::optional<Function> function_of(const Op& op, std::string_view type) {
+  if (type == "Gelu") return op.text("approximate", "none") == "tanh" ? Function::kGeluTanh : Function::kGelu;
+  if (type == "Sigmoid") return Function::kSigmoid;
+  if (type == "Tanh") return Function::kTanh;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_function(const KernelRequest& request) {
+  const auto function = function_of(request.op, request.op.type);
+  if (!function) return nullptr;
+  return lambda_kernel([f = *function, n = request.outputs[0].shape.elements(),
+                        &all = loops()](const Arguments& args) { all.map(f, n, args.in(0), args.out(0)); });
+}
+
+std::unique_ptr<Kernel> make_function_grad(const KernelRequest& request) {
+  std::string_view type = request.op.type;
+  type.remove_suffix(std::string_view("Grad").size());
+  const auto function = function_of(request.op, type);
+  if (!function) return nullptr;
+  return lambda_kernel(
+      [f = *function, n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
+        all.map_grad(f, n, args.in(0), args.in(1), args.out(0));
+      });
 }
 
 std::unique_ptr<Kernel> make_add(const KernelRequest& request) {

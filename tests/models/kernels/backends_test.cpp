@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "models/kernels/simd/loops/loops.hpp"
 #include "tests/models/kernels/cases.hpp"
 
@@ -156,6 +158,32 @@ TEST_P(BackendTest, Elementwise) {
       inputs.push_back(std::move((*run_on("eigen", forward))[1]));
       EXPECT_TRUE(agrees(gradient_case(forward, "DropoutGrad", std::move(inputs), {forward.outputs[0]})));
     }
+  }
+}
+
+TEST_P(BackendTest, FunctionsOfOneNumber) {
+  if (is("onednn")) GTEST_SKIP() << "has no element-wise ops";
+  const std::map<std::string, Attribute> tanh{{"approximate", std::string("tanh")}};
+  const std::vector<std::pair<std::string, std::map<std::string, Attribute>>> functions{
+      {"Gelu", {}}, {"Gelu", tanh}, {"Sigmoid", {}}, {"Tanh", {}}};
+  for (const auto& [type, attributes] : functions) {
+    for (const std::int64_t n : {1, 3, 16, 33, 65536}) {
+      for (const float reach : {1e-3F, 1.0F, 8.0F, 200.0F}) {
+        OpCase forward = simple_case(type, {n}, random_, 1, attributes);
+        for (float& x : forward.inputs[0].as<float>()) x *= reach / 3;
+        EXPECT_TRUE(agrees(forward, 1e-6)) << reach;
+        std::vector<Tensor> inputs;
+        inputs.push_back(random_tensor({n}, random_));
+        inputs.push_back(type == "Gelu" ? forward.inputs[0].clone() : (*run_on("eigen", forward))[0].clone());
+        EXPECT_TRUE(
+            agrees(gradient_case(forward, type + "Grad", std::move(inputs), {forward.outputs[0]}), 2e-6))
+            << reach;
+      }
+    }
+    OpCase nan = simple_case(type, {40}, random_, 1, attributes);
+    nan.inputs[0].as<float>()[3] = nan.inputs[0].as<float>()[39] = std::numeric_limits<float>::quiet_NaN();
+    const auto y = *run_on(backend(), nan);
+    EXPECT_TRUE(std::isnan(y[0].as<float>()[3]) && std::isnan(y[0].as<float>()[39])) << type;
   }
 }
 

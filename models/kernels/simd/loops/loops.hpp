@@ -64,6 +64,9 @@ struct Unfold {
   Index row;
 };
 
+// Functions of one number with loops of their own.
+enum class Function : std::uint8_t { kGelu, kGeluTanh, kSigmoid, kTanh };
+
 struct Loops {
   const char* name;
   Index lanes;  // floats in a vector
@@ -100,6 +103,9 @@ struct Loops {
 
   void (*relu)(Index n, const float* x, float* y);
   void (*relu_grad)(Index n, const float* dy, const float* y, float* dx);
+  // y = f(x), and dx = dy * f'(v), where v is x for kGelu and kGeluTanh and y for others.
+  void (*map)(Function, Index n, const float* x, float* y);
+  void (*map_grad)(Function, Index n, const float* dy, const float* v, float* dx);
   void (*add)(Index n, const float* a, const float* b, float* sum);
   void (*dropout)(const Dropout&, const float* x, float* y, std::uint8_t* mask);
   void (*dropout_grad)(Index n, float scale, const float* dy, const std::uint8_t* mask, float* dx);

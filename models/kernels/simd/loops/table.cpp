@@ -19,6 +19,8 @@ void batch_norm_grad(const BatchNorm&, const float*, const float*, const float*,
                      const float*, float*);
 void relu(Index, const float*, float*);
 void relu_grad(Index, const float*, const float*, float*);
+void map(Function, Index, const float*, float*);
+void map_grad(Function, Index, const float*, const float*, float*);
 void add(Index, const float*, const float*, float*);
 void dropout(const Dropout&, const float*, float*, std::uint8_t*);
 void dropout_grad(Index, float, const float*, const std::uint8_t*, float*);
@@ -54,6 +56,8 @@ const Loops& table() {
                                 .batch_norm_grad = batch_norm_grad,
                                 .relu = relu,
                                 .relu_grad = relu_grad,
+                                .map = map,
+                                .map_grad = map_grad,
                                 .add = add,
                                 .dropout = dropout,
                                 .dropout_grad = dropout_grad,
