@@ -45,7 +45,7 @@ std::vector<TensorType> infer_binary(const Op& op, std::span<const TensorType> i
 }
 
 void differentiate_binary(const Binary& binary, GradientBuilder& builder, const Op& op) {
-  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  const ValueId dy = builder.gradient_before_activation(op);
   if (dy == kNoValue) return;
   const auto add = [&](ValueId target, const Slope& slope, const char* side) {
     const Phase phase = builder.phase_for(target);

@@ -34,7 +34,7 @@ std::vector<TensorType> infer_conv(const Op& op, std::span<const TensorType> inp
 }
 
 void differentiate_conv(GradientBuilder& builder, const Op& op) {
-  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  const ValueId dy = builder.gradient_before_activation(op);
   if (dy == kNoValue) return;
   builder.add(Phase::kBackwardInputs, op, "ConvGradInput", {dy, op.inputs[1]}, {op.inputs[0]});
   const ValueId bias = op.inputs.size() > 2 ? op.inputs[2] : kNoValue;

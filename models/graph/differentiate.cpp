@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "models/base/error.hpp"
+#include "models/graph/fuse.hpp"
 #include "models/graph/ops.hpp"
 
 namespace rookery {
@@ -57,6 +58,22 @@ bool GradientBuilder::same_type(ValueId a, ValueId b) const {
   return of_two_[left] == of_two_[right] && of_three_[left] == of_three_[right];
 }
 
+ValueId GradientBuilder::gradient_before_activation(const Op& forward) {
+  const ValueId output = forward.outputs.at(0);
+  const ValueId dy = gradient_of(output);
+  if (dy == kNoValue || !has_activation(forward)) return dy;
+  Graph& graph = training_.graph;
+  const std::string activation = forward.text(kActivationOp, "");
+  const OpId id = graph.add_op({.name = activation + ".ReluGrad",
+                                .type = "ReluGrad",
+                                .inputs = {dy, output},
+                                .outputs = {},
+                                .attributes = {{"forward", activation}}},
+                               {});
+  training_.phases.push_back(Phase::kBackwardInputs);
+  return graph.add_output_like(id, activation + ".input_gradient", output);
+}
+
 void GradientBuilder::seed(ValueId value, ValueId gradient) {
   gradients_[value] = gradient;
 }
@@ -71,6 +88,8 @@ void GradientBuilder::add(Phase phase, const Op& forward, const std::string& typ
         .inputs = std::move(inputs),
         .outputs = {},
         .attributes = forward.attributes};
+  op.attributes.erase(kActivation);
+  op.attributes.erase(kActivationOp);
   op.attributes["forward"] = forward.name;
   const OpId id = graph.add_op(std::move(op), {});
   training_.phases.push_back(phase);

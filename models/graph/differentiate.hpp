@@ -47,6 +47,9 @@ class GradientBuilder {
   // Gradient of an output, complete because all its users come later; kNoValue when nothing
   // downstream depends on it.
   ValueId gradient_of(ValueId value) const;
+  // The gradient of what the op computes before its activation (fuse.hpp) is applied: gradient_of() its
+  // output 0, through an op of that activation's own where there is one.
+  ValueId gradient_before_activation(const Op& forward);
   // Is the gradient of this input or parameter needed at all?
   bool wants(ValueId value) const { return wanted_.contains(value); }
   // The phase in which this value's gradient is made.

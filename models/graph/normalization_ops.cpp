@@ -36,7 +36,7 @@ void batch_norm_to_training(Graph& graph, OpId id) {
 }
 
 void differentiate_batch_norm(GradientBuilder& builder, const Op& op) {
-  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  const ValueId dy = builder.gradient_before_activation(op);
   if (dy == kNoValue) return;
   builder.add(Phase::kBackwardInputs, op, "BatchNormalizationGrad",
               {dy, op.inputs[kX], op.inputs[kScale], op.outputs[4], op.outputs[5]},

@@ -28,7 +28,7 @@ std::vector<TensorType> infer_gemm(const Op& op, std::span<const TensorType> inp
 }
 
 void differentiate_gemm(GradientBuilder& builder, const Op& op) {
-  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  const ValueId dy = builder.gradient_before_activation(op);
   if (dy == kNoValue) return;
   builder.add(Phase::kBackwardInputs, op, "GemmGradInput", {dy, op.inputs[1]}, {op.inputs[0]});
   const ValueId bias = op.inputs.size() > 2 ? op.inputs[2] : kNoValue;

@@ -220,14 +220,14 @@ const char* Stage::role() const {
   return is_root() ? "root" : is_leaf() ? "leaf" : "stem";
 }
 
-GradientRequest Stage::gradient_request() const {
+GradientRequest Stage::gradient_request(const Graph& lowered) const {
   GradientRequest request;
   for (const StageInput& input : inputs) {
-    if (input.gradient_to != kNoStage) request.inputs.insert(graph.at(input.value));
-    if (input.gradient_from != kNoStage) request.received.insert(graph.at(input.value));
+    if (input.gradient_to != kNoStage) request.inputs.insert(lowered.at(input.value));
+    if (input.gradient_from != kNoStage) request.received.insert(lowered.at(input.value));
   }
   for (const StageOutput& output : outputs) {
-    if (output.gradient_from != kNoStage) request.received.insert(graph.at(output.value));
+    if (output.gradient_from != kNoStage) request.received.insert(lowered.at(output.value));
   }
   return request;
 }

@@ -46,7 +46,9 @@ struct Stage {
   // "root", "stem", "leaf", "root_leaf"
   const char* role() const;
   // What differentiate() needs to know of the routing.
-  GradientRequest gradient_request() const;
+  GradientRequest gradient_request() const { return gradient_request(graph); }
+  // The same in a graph that passes made of the stage's: names of inputs and outputs are kept.
+  GradientRequest gradient_request(const Graph& lowered) const;
 };
 
 // The op positions where a stage may begin: no parameter is used on both sides, a loss stays with

@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/graph/fuse.hpp"
 #include "models/kernels/backend.hpp"
+#include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery {
 
@@ -61,6 +63,23 @@ std::string types_text(std::span<const TensorType> types) {
   return text;
 }
 
+// Applies an op's activation after a kernel that does not do it itself.
+class RectifiedKernel final : public Kernel {
+ public:
+  explicit RectifiedKernel(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
+
+  std::size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
+           const StepContext& context) override {
+    kernel_->run(inputs, outputs, scratch, context);
+    const std::span<float> y = outputs[0].as<float>();
+    simd::loops().relu(std::ssize(y), y.data(), y.data());
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+};
+
 }  // namespace
 
 const std::vector<std::string>& backends() {
@@ -96,11 +115,13 @@ std::unique_ptr<Kernel> make_kernel_of(const std::string& choice, const KernelRe
   if (backend == nullptr) return nullptr;
   const auto unknown = [&](std::string_view word) { return !backend->words.contains(word); };
   if (std::ranges::any_of(words_of(chosen.variant), unknown)) return nullptr;
-  return backend->make({.op = request.op,
-                        .inputs = request.inputs,
-                        .outputs = request.outputs,
-                        .seed = request.seed,
-                        .variant = chosen.variant});
+  auto kernel = backend->make({.op = request.op,
+                               .inputs = request.inputs,
+                               .outputs = request.outputs,
+                               .seed = request.seed,
+                               .variant = chosen.variant});
+  if (!kernel || !has_activation(request.op) || backend->fuses(request.op.type)) return kernel;
+  return std::make_unique<RectifiedKernel>(std::move(kernel));
 }
 
 std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelRequest& request) {

@@ -1,5 +1,6 @@
 #include "models/runtime/compiled.hpp"
 
+#include "models/graph/fuse.hpp"
 #include "models/graph/ops.hpp"
 
 namespace rookery {
@@ -25,12 +26,13 @@ std::unique_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& t
 CompiledForm compile_form(const Stage& stage, Mode mode, std::int64_t size, const CompileOptions& options,
                           bool accumulates) {
   CompiledForm form{.size = size};
+  Graph forward = fuse(stage.graph);
   if (mode == Mode::kTraining) {
-    form.training = differentiate(stage.graph, stage.gradient_request());
+    form.training = differentiate(forward, stage.gradient_request(forward));
     if (form.training.sent_gradients.empty()) form.training = in_one_backward_phase(std::move(form.training));
   } else {
-    form.training.graph = stage.graph;
-    form.training.phases.assign(stage.graph.ops().size(), Phase::kForward);
+    form.training.phases.assign(forward.ops().size(), Phase::kForward);
+    form.training.graph = std::move(forward);
   }
   const Graph& graph = form.training.graph;
   form.types = graph.types(size);

@@ -56,7 +56,11 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 const Backend& eigen_backend() {
   // Of every op, also of views: their gradients may need a kernel.
   static const Backend backend{
-      .name = "eigen", .words = {}, .make = make, .prefers = [](const KernelRequest&) { return true; }};
+      .name = "eigen",
+      .words = {},
+      .make = make,
+      .prefers = [](const KernelRequest&) { return true; },
+      .fuses = [](const std::string&) { return false; }};
   return backend;
 }
 

@@ -42,7 +42,7 @@ std::unique_ptr<Kernel> make_relu(const KernelRequest& request) {
   return lambda_kernel([n = request.outputs[0].shape.elements()](const Arguments& args) {
     const float* x = args.in(0);
     float* y = args.out(0);
-    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] < 0 ? 0 : x[i];  // a NaN stays one
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] <= 0 ? 0 : x[i];  // a NaN stays one
   });
 }
 

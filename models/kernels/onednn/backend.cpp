@@ -40,7 +40,9 @@ const Backend* onednn_backend() {
       .name = "onednn",
       .words = {"direct", "winograd"},
       .make = make,
-      .prefers = [](const KernelRequest& request) { return make(request) != nullptr; }};
+      .prefers = [](const KernelRequest& request) { return make(request) != nullptr; },
+      // Its post-ops turn a NaN into 0, some of them what is below 0 into -0.
+      .fuses = [](const std::string&) { return false; }};
   return &backend;
 }
 

@@ -72,7 +72,10 @@ bool prefers(const KernelRequest& request) {
 }  // namespace
 
 const Backend& simd_backend() {
-  static const Backend backend{.name = "simd", .words = {}, .make = make, .prefers = prefers};
+  static const Backend backend{
+      .name = "simd", .words = {}, .make = make, .prefers = prefers, .fuses = [](const std::string& type) {
+        return type == "BatchNormalization" || type == "Conv" || type == "Gemm";
+      }};
   return backend;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "models/graph/fuse.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/families.hpp"
@@ -20,7 +21,7 @@ std::size_t scratch_for(Index channels, Index arrays) {
   return static_cast<std::size_t>(padded(channels) * arrays) * sizeof(float);
 }
 
-void run_training(const BatchNormShape& s, const Loops& all, const Arguments& args) {
+void run_training(const BatchNormShape& s, bool relu, const Loops& all, const Arguments& args) {
   const BatchNorm size{s.batch, s.channels, s.plane};
   float* squares = args.floats();
   float* scale = squares + padded(s.channels);
@@ -36,7 +37,7 @@ void run_training(const BatchNormShape& s, const Loops& all, const Arguments& ar
     args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[c];
     args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[c] / others);
   }
-  all.batch_norm_apply(size, args.in(0), mean, scale, args.in(2), args.out(0));
+  all.batch_norm_apply(size, args.in(0), mean, scale, args.in(2), relu, args.out(0));
   if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;
 }
 
@@ -45,16 +46,17 @@ void run_training(const BatchNormShape& s, const Loops& all, const Arguments& ar
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
   const BatchNormShape s = batch_norm_shape(request);
   const Loops& all = loops();
+  const bool relu = has_activation(request.op);
   if (s.training) {
-    return lambda_kernel([s, &all](const Arguments& args) { run_training(s, all, args); },
+    return lambda_kernel([s, relu, &all](const Arguments& args) { run_training(s, relu, all, args); },
                          scratch_for(s.channels, 2));
   }
   return lambda_kernel(
-      [s, &all](const Arguments& args) {
+      [s, relu, &all](const Arguments& args) {
         float* scale = args.floats();
         for (Index c = 0; c < s.channels; ++c)
           scale[c] = args.in(1)[c] / std::sqrt(args.in(4)[c] + s.epsilon);
-        all.batch_norm_apply({s.batch, s.channels, s.plane}, args.in(0), args.in(3), scale, args.in(2),
+        all.batch_norm_apply({s.batch, s.channels, s.plane}, args.in(0), args.in(3), scale, args.in(2), relu,
                              args.out(0));
       },
       scratch_for(s.channels, 1));

@@ -2,6 +2,7 @@
 // columns of a small matrix (im2col). Tiny maps are served by dense_convolution.cpp.
 #include <algorithm>
 
+#include "models/graph/fuse.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/dense_convolution.hpp"
@@ -69,10 +70,10 @@ void pad_rows(Index rows, Index columns, Index padded, const float* from, float*
   }
 }
 
-std::unique_ptr<Kernel> make_image_conv(const Plan& p) {
+std::unique_ptr<Kernel> make_image_conv(const Plan& p, bool relu) {
   const Index columns_size = p.s.depth() * p.row();
   return lambda_kernel(
-      [p, columns_size](const Arguments& args) {
+      [p, columns_size, relu](const Arguments& args) {
         float* padded = args.floats();
         float* columns = padded + p.padded_size();
         std::fill_n(padded, p.padded_size() + columns_size, 0.0F);
@@ -88,7 +89,8 @@ std::unique_ptr<Kernel> make_image_conv(const Plan& p) {
                             .b_row = p.row(),
                             .c = args.out(0) + image * p.s.out_channels * p.s.out_plane(),
                             .c_row = p.s.out_plane(),
-                            .rows = args.in(2)});
+                            .rows = args.in(2),
+                            .relu = relu});
         }
       },
       bytes(p.padded_size() + columns_size));
@@ -172,7 +174,8 @@ std::unique_ptr<Kernel> make_image_conv_grad_weight(const Plan& p) {
 std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   if (s.groups != 1) return nullptr;
-  return is_tiny(s) ? make_dense_conv(s) : make_image_conv(make_plan(s));
+  const bool relu = has_activation(request.op);
+  return is_tiny(s) ? make_dense_conv(s, relu) : make_image_conv(make_plan(s), relu);
 }
 
 std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {

@@ -80,12 +80,12 @@ bool is_tiny(const ConvShape& s) {
          s.in_channels * s.in_plane() * s.out_channels * s.out_plane() <= kMostElements;
 }
 
-std::unique_ptr<Kernel> make_dense_conv(const ConvShape& shape) {
+std::unique_ptr<Kernel> make_dense_conv(const ConvShape& shape, bool relu) {
   Plan plan = make_plan(shape);
   const Index row = plan.padded(plan.outputs());
   const std::size_t scratch = bytes((plan.inputs() + 1) * row);
   return lambda_kernel(
-      [p = std::move(plan), row](const Arguments& args) {
+      [p = std::move(plan), row, relu](const Arguments& args) {
         float* matrix = args.floats();
         float* bias = matrix + p.inputs() * row;
         p.spread(args.in(1), row, 1, p.inputs() * row, matrix);
@@ -102,7 +102,8 @@ std::unique_ptr<Kernel> make_dense_conv(const ConvShape& shape) {
                           .b_row = row,
                           .c = args.out(0),
                           .c_row = p.outputs(),
-                          .columns = bias});
+                          .columns = bias,
+                          .relu = relu});
       },
       scratch);
 }

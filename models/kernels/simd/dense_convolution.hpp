@@ -12,7 +12,8 @@ namespace rookery::simd {
 // Does the dense product take hardly more arithmetic than the convolution? One group only.
 bool is_tiny(const ConvShape& shape);
 
-std::unique_ptr<Kernel> make_dense_conv(const ConvShape& shape);
+// `relu`: of the output.
+std::unique_ptr<Kernel> make_dense_conv(const ConvShape& shape, bool relu);
 std::unique_ptr<Kernel> make_dense_conv_grad_input(const ConvShape& shape);
 std::unique_ptr<Kernel> make_dense_conv_grad_weight(const ConvShape& shape);
 

@@ -1,4 +1,5 @@
 // Gemm and its gradients; formulas as in eigen/gemm.cpp. For alpha = beta = 1.
+#include "models/graph/fuse.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/families.hpp"
@@ -48,7 +49,7 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
   if (!is_plain(s)) return nullptr;
   const RightOperand b{s.k, s.n, s.trans_b, loops()};
   return lambda_kernel(
-      [s, b](const Arguments& args) {
+      [s, b, relu = has_activation(request.op)](const Arguments& args) {
         b.loops.multiply({.m = s.m,
                           .n = s.n,
                           .k = s.k,
@@ -59,7 +60,8 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
                           .b_row = b.padded(),
                           .c = args.out(0),
                           .c_row = s.n,
-                          .columns = args.in(2)});
+                          .columns = args.in(2),
+                          .relu = relu});
       },
       b.scratch_bytes());
 }

@@ -126,13 +126,15 @@ void batch_norm_statistics(const BatchNorm& s, const float* x, float* mean, floa
 }
 
 void batch_norm_apply(const BatchNorm& s, const float* x, const float* mean, const float* scale,
-                      const float* bias, float* y) {
+                      const float* bias, bool relu, float* y) {
   const bool columns = s.plane == 1;
   const PerChannel means{mean, columns};
   const PerChannel scales{scale, columns};
   const PerChannel biases{bias, columns};
   map_channels(s, y, [=](Index i, Index c, Index count) {
-    return (elements(x, i, count) - means.at(c, count)) * scales.at(c, count) + biases.at(c, count);
+    const Floats value =
+        (elements(x, i, count) - means.at(c, count)) * scales.at(c, count) + biases.at(c, count);
+    return relu ? rectified(value) : value;
   });
 }
 

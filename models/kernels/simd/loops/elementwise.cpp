@@ -93,7 +93,7 @@ inline void drop(const Dropout& s, Words words, const float* x, float* y, std::u
 }  // namespace
 
 void relu(Index n, const float* x, float* y) {
-  const auto map = [](Floats v) { return v < 0 ? Floats{} : v; };  // a NaN stays one
+  const auto map = [](Floats v) { return rectified(v); };
   for_vectors(
       n, [&](Index i) { store(y + i, map(load(x + i))); },
       [&](Index i, Index count) { store_part(y + i, map(load_part(x + i, count)), count); });

@@ -11,7 +11,7 @@ namespace rookery::simd {
 
 using Index = std::int64_t;
 
-// C = init + A B for row-major C. A(i, j) lies at a[i * a_row + j * a_column]. Rows of B are b_row
+// C = init + A B for row-major C, rectified where asked. A(i, j) lies at a[i * a_row + j * a_column]. Rows of B are b_row
 // apart and can be read up to the next multiple of lanes(); so can those of `columns`.
 struct Product {
   Index m, n, k;
@@ -23,6 +23,7 @@ struct Product {
   Index c_row;
   const float* rows = nullptr;     // init of each row, or nothing
   const float* columns = nullptr;  // init of each column, or nothing
+  bool relu = false;
 };
 
 // Adds A B^T to sums, where row i of A is `chunks` runs of `run` floats (a multiple of the lanes), runs
@@ -91,9 +92,9 @@ struct Loops {
 
   // Per channel: mean, and sum of squared differences to it.
   void (*batch_norm_statistics)(const BatchNorm&, const float* x, float* mean, float* squares);
-  // y = (x - mean) * scale + bias.
+  // y = (x - mean) * scale + bias, rectified where asked.
   void (*batch_norm_apply)(const BatchNorm&, const float* x, const float* mean, const float* scale,
-                           const float* bias, float* y);
+                           const float* bias, bool relu, float* y);
   // Per channel: sum of dy, and of dy * (x - mean).
   void (*batch_norm_sums)(const BatchNorm&, const float* dy, const float* x, const float* mean, float* sum,
                           float* product);

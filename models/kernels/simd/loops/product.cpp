@@ -38,6 +38,7 @@ inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
   for (int r = 0; r < kRows; ++r) {
     float* c = p.c + (i + r) * p.c_row + j;
     for (int v = 0; v < kVectors; ++v) {
+      if (p.relu) sums[r][v] = rectified(sums[r][v]);
       const Index left = columns - v * kLanes;
       if (left >= kLanes) {
         store(c + v * kLanes, sums[r][v]);

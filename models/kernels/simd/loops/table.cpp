@@ -13,7 +13,7 @@ void fold(const Unfold&, const float*, float*, float*);
 void pool_halves(const HalvingPool&, const float*, float*, std::uint8_t*);
 void pool_halves_grad(const HalvingPool&, const float*, const std::uint8_t*, float*);
 void batch_norm_statistics(const BatchNorm&, const float*, float*, float*);
-void batch_norm_apply(const BatchNorm&, const float*, const float*, const float*, const float*, float*);
+void batch_norm_apply(const BatchNorm&, const float*, const float*, const float*, const float*, bool, float*);
 void batch_norm_sums(const BatchNorm&, const float*, const float*, const float*, float*, float*);
 void batch_norm_grad(const BatchNorm&, const float*, const float*, const float*, const float*, const float*,
                      const float*, float*);

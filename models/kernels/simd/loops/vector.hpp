@@ -93,6 +93,11 @@ inline Floats first_of(Floats vector, Index count) {
 #endif
 }
 
+// max(x, 0); a NaN stays one.
+inline Floats rectified(Floats vector) {
+  return vector <= 0 ? Floats{} : vector;
+}
+
 inline float sum_of(Floats vector) {
 #if defined(__AVX512F__)
   return _mm512_reduce_add_ps(vector);

@@ -1,0 +1,73 @@
+// An op with an activation computes what the op and the activation compute one after the other, to the
+// bit: a cut may lie between the two.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/graph/fuse.hpp"
+#include "tests/models/kernels/cases.hpp"
+
+namespace rookery::kernel_tests {
+namespace {
+
+Tensor rectified(const std::string& backend, const Tensor& x) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(x.clone());
+  return std::move(run_on(backend, make_case("Relu", {}, std::move(inputs), {x.type()})).value().at(0));
+}
+
+void expect_same_bits(OpCase test) {
+  std::map<std::string, std::vector<Tensor>> apart;
+  for (const std::string& backend : backends()) {
+    if (auto results = run_on(backend, test)) apart.emplace(backend, std::move(*results));
+  }
+  test.op.attributes[kActivation] = "relu";
+  test.op.attributes[kActivationOp] = "relu";
+  for (const auto& [backend, expected] : apart) {
+    const auto together = run_on(backend, test);
+    ASSERT_TRUE(together) << backend << " " << describe(test);
+    for (const char* relu : {"simd", "eigen"}) {
+      EXPECT_TRUE(same_bits(rectified(relu, expected.at(0)), together->at(0)))
+          << backend << " " << describe(test);
+    }
+    for (std::size_t i = 1; i < expected.size(); ++i) {
+      EXPECT_TRUE(same_bits(expected.at(i), together->at(i))) << backend << " " << describe(test);
+    }
+  }
+}
+
+TEST(Activation, OfConvolutions) {
+  Random random(1);
+  for (const ConvSpec& spec : conv_specs()) expect_same_bits(conv_case(spec, random));
+}
+
+TEST(Activation, OfProducts) {
+  Random random(2);
+  for (const GemmSpec& spec : gemm_specs()) expect_same_bits(gemm_case(spec, random));
+}
+
+TEST(Activation, OfBatchNormalization) {
+  Random random(3);
+  for (const Shape& shape : batch_norm_shapes()) {
+    expect_same_bits(batch_norm_case(shape, true, random));
+    expect_same_bits(batch_norm_case(shape, false, random));
+  }
+}
+
+TEST(Activation, OfSums) {
+  Random random(4);
+  expect_same_bits(simple_case("Add", {3, 5, 7}, random, 2));
+}
+
+// A product that is -0 and one that is NaN.
+TEST(Activation, OfNegativeZeroAndOfNoNumber) {
+  Random random(5);
+  OpCase test = gemm_case({2, 17, 5, false, true, false}, random);
+  for (float& a : test.inputs[0].as<float>()) a = 0;
+  for (float& b : test.inputs[1].as<float>()) b = -1;
+  test.inputs[0].as<float>()[5] = NAN;
+  expect_same_bits(std::move(test));
+}
+
+}  // namespace
+}  // namespace rookery::kernel_tests
