@@ -13,6 +13,7 @@
 
 #include "models/base/rng.hpp"
 #include "models/graph/differentiate.hpp"
+#include "models/graph/fuse.hpp"
 #include "models/graph/initialize.hpp"
 #include "models/graph/loss.hpp"
 #include "models/graph/ops.hpp"
@@ -30,7 +31,7 @@ class Bench {
     Graph forward = zoo_model(model);
     add_loss(forward, "cross_entropy");
     choice_ = choose_kernels(forward, kBatchSize);
-    training_ = differentiate(forward, {});
+    training_ = differentiate(fuse(forward), {});
     types_ = training_.graph.types(kBatchSize);
     for (const TensorType& type : types_) tensors_.emplace_back(type);
     fill_inputs();

@@ -79,7 +79,7 @@ void add_window_output(Graph& graph, OpId op) {
 }
 
 void differentiate_max_pool(GradientBuilder& builder, const Op& op) {
-  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  const ValueId dy = builder.gradient_before_activation(op);
   if (dy == kNoValue) return;
   builder.add(Phase::kBackwardInputs, op, "MaxPoolGrad", {dy, op.outputs[1]}, {op.inputs[0]});
 }

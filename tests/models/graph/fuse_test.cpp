@@ -51,6 +51,24 @@ TEST(Fuse, NotWhenSomebodyElseReadsTheValueBetween) {
   EXPECT_THAT(op_types(fuse(boundary)), ElementsAre("Gemm", "Relu"));
 }
 
+TEST(Fuse, AReluMovesBehindTheMaxPoolThatReadsIt) {
+  GraphBuilder builder;
+  ValueId x = builder.input("image", {3, 8, 8});
+  x = builder.relu("relu_1", builder.conv2d("conv_1", x, 4));
+  x = builder.max_pool2d("pool_1", x, 2, 2);
+  const ValueId branch = builder.relu("relu_2", builder.conv2d("conv_2", x, 4));
+  x = builder.add("add", builder.max_pool2d("pool_2", branch, 2, 2),
+                  builder.max_pool2d("pool_3", branch, 2, 2));
+  const Graph graph = builder.finish(x);
+  const Graph fused = fuse(graph);
+  EXPECT_THAT(op_types(fused), ElementsAre("Conv", "MaxPool", "Conv", "MaxPool", "MaxPool", "Add"));
+  EXPECT_FALSE(has_activation(fused.op(0)));
+  EXPECT_EQ(fused.op(1).text(kActivationOp, ""), "relu_1");
+  EXPECT_EQ(fused.op(1).inputs, fused.op(0).outputs);
+  EXPECT_TRUE(has_activation(fused.op(2)));  // two read it
+  EXPECT_FALSE(has_activation(fused.op(3)));
+}
+
 TEST(Fuse, GradientsGoThroughTheActivationFirst) {
   GraphBuilder builder;
   const ValueId x = builder.input("x", {5});

@@ -4,8 +4,11 @@
 
 #include <cmath>
 
+#include "models/graph/differentiate.hpp"
 #include "models/graph/fuse.hpp"
 #include "tests/models/kernels/cases.hpp"
+#include "tests/models/kernels/random_cases.hpp"
+#include "tests/models/kernels/run_graph.hpp"
 
 namespace rookery::kernel_tests {
 namespace {
@@ -57,6 +60,45 @@ TEST(Activation, OfBatchNormalization) {
 TEST(Activation, OfSums) {
   Random random(4);
   expect_same_bits(simple_case("Add", {3, 5, 7}, random, 2));
+}
+
+// Forward and gradient of a Relu and a MaxPool over it, apart and fused.
+TEST(Activation, BehindAMaxPool) {
+  for (std::uint32_t seed = 0; seed < 100; ++seed) {
+    Draw draw(seed);
+    const RandomCase pool = random_ops().at("MaxPool").draw(draw);
+    Graph graph;
+    const ValueId x = graph.add_input("x", pool.inputs[0]->type());
+    graph.add_op({.name = "relu", .type = "Relu", .inputs = {x}}, {"rectified"});
+    graph.add_op(
+        {.name = "pool", .type = "MaxPool", .inputs = {graph.at("rectified")}, .attributes = pool.attributes},
+        {"y"});
+    graph.mark_output(graph.at("y"));
+    const Graph fused = fuse(graph);
+    ASSERT_EQ(fused.ops().size(), 1U);
+    const Tensor dy = draw.floats(graph.types(1)[static_cast<std::size_t>(graph.at("y"))].shape);
+    for (const std::string& backend : backends()) {
+      const auto results = [&](const Graph& forward) {
+        const ValueId input = forward.at("x");
+        const ValueId output = forward.at("y");
+        const TrainingGraph training = differentiate(forward, {.inputs = {input}, .received = {output}});
+        std::map<ValueId, Tensor> given;
+        given.emplace(input, pool.inputs[0]->clone());
+        given.emplace(training.received_gradients.at(output), dy.clone());
+        auto values = run_graph(training.graph, given, backend, {});
+        std::vector<Tensor> kept;
+        for (const ValueId id : {output, training.sent_gradients.at(input)}) {
+          if (!values.empty()) kept.push_back(std::move(values[static_cast<std::size_t>(id)]));
+        }
+        return kept;
+      };
+      const auto apart = results(graph);
+      const auto together = results(fused);
+      for (std::size_t i = 0; i < std::min(apart.size(), together.size()); ++i) {
+        EXPECT_TRUE(same_bits(apart[i], together[i])) << backend << " seed " << seed << " " << i;
+      }
+    }
+  }
 }
 
 // A product that is -0 and one that is NaN.

@@ -14,6 +14,7 @@
 #include "models/io/safetensors.hpp"
 #include "tests/models/io/python_check.hpp"
 #include "tests/models/kernels/random_cases.hpp"
+#include "tests/models/kernels/run_graph.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery::kernel_tests {
@@ -65,45 +66,6 @@ SingleOp single_op(const std::string& type, const RandomCase& test, Draw& draw) 
     if (is_float && !op_definition(type).is_loss) single.request.received.insert(output);
   }
   return single;
-}
-
-// Runs the ops of a graph one by one in memory of their own. Empty when this back end has none of them;
-// ops that it lacks run on "eigen".
-std::vector<Tensor> run_graph(const Graph& graph, const std::map<ValueId, Tensor>& given,
-                              const std::string& backend, const StepContext& context) {
-  const auto types = graph.types(1);
-  std::vector<Tensor> values;
-  for (const TensorType& type : types) values.emplace_back(type);
-  for (const auto& [id, tensor] : given) copy(tensor.view(), values[static_cast<std::size_t>(id)].view());
-  bool served = false;
-  for (const Op& op : graph.ops()) {
-    std::vector<TensorType> input_types, output_types;
-    std::vector<ConstTensorView> inputs;
-    std::vector<TensorView> outputs;
-    for (const ValueId id : op.inputs) {
-      inputs.push_back(id == kNoValue ? ConstTensorView{} : values[static_cast<std::size_t>(id)].view());
-      input_types.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
-    }
-    for (const ValueId id : op.outputs) {
-      outputs.push_back(id == kNoValue ? TensorView{} : values[static_cast<std::size_t>(id)].view());
-      output_types.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
-      if (id != kNoValue && !std::ranges::count(op.inputs, id)) poison(outputs.back().bytes(), 0xFF);
-    }
-    if (is_view(op)) {
-      std::ranges::copy(inputs[0].bytes(), outputs[0].bytes().begin());
-      served |= backend == "eigen";
-      continue;
-    }
-    const KernelRequest request{.op = op, .inputs = input_types, .outputs = output_types};
-    auto kernel = make_kernel_of(backend, request);
-    served |= kernel != nullptr;
-    if (!kernel) kernel = make_kernel("eigen", request);
-    AlignedBuffer scratch(kernel->scratch_bytes());
-    poison({scratch.data(), scratch.size()}, 0xFF);
-    kernel->run(inputs, outputs, scratch.data(), context);
-  }
-  if (!served) values.clear();
-  return values;
 }
 
 Json json_of(const Attributes& attributes) {
