@@ -45,37 +45,71 @@ ValueId GraphBuilder::input(const std::string& name, const Shape& sample_shape) 
   return graph_.add_input(name, f32(Shape(dims)));
 }
 
+ValueId GraphBuilder::conv(const std::string& name, ValueId x, std::int64_t out_channels, std::size_t axes,
+                           const ConvOptions& options) {
+  const std::int64_t in = shape_of(x)[1] / options.groups;
+  const Integers kernel(axes, options.kernel);
+  const std::int64_t padding =
+      options.padding < 0 ? options.dilation * (options.kernel / 2) : options.padding;
+  Integers weight{out_channels, in};
+  weight.insert(weight.end(), kernel.begin(), kernel.end());
+  const Initializer initializer = fan_in_uniform(Shape(weight).elements() / out_channels);
+  std::vector<ValueId> inputs{x, graph_.add_parameter(name + ".weight", f32(Shape(weight)), initializer)};
+  if (options.bias) inputs.push_back(graph_.add_parameter(name + ".bias", f32({out_channels}), initializer));
+  std::map<std::string, Attribute> attributes{{"kernel_shape", kernel},
+                                              {"strides", Integers(axes, options.stride)},
+                                              {"pads", Integers(2 * axes, padding)},
+                                              {"group", options.groups}};
+  if (options.dilation != 1) attributes["dilations"] = Integers(axes, options.dilation);
+  return apply(name, "Conv", std::move(inputs), std::move(attributes));
+}
+
+ValueId GraphBuilder::conv1d(const std::string& name, ValueId x, std::int64_t out_channels,
+                             const ConvOptions& options) {
+  return conv(name, x, out_channels, 1, options);
+}
+
 ValueId GraphBuilder::conv2d(const std::string& name, ValueId x, std::int64_t out_channels,
                              const ConvOptions& options) {
-  const std::int64_t in = shape_of(x)[1] / options.groups;
-  const std::int64_t kernel = options.kernel;
-  const std::int64_t padding = options.padding < 0 ? kernel / 2 : options.padding;
-  const Initializer initializer = fan_in_uniform(in * kernel * kernel);
-  std::vector<ValueId> inputs{
-      x, graph_.add_parameter(name + ".weight", f32({out_channels, in, kernel, kernel}), initializer)};
-  if (options.bias) inputs.push_back(graph_.add_parameter(name + ".bias", f32({out_channels}), initializer));
-  return append({.name = name,
-                 .type = "Conv",
-                 .inputs = std::move(inputs),
-                 .outputs = {},
-                 .attributes = {{"kernel_shape", std::vector<std::int64_t>{kernel, kernel}},
-                                {"strides", std::vector<std::int64_t>{options.stride, options.stride}},
-                                {"pads", std::vector<std::int64_t>(4, padding)},
-                                {"group", options.groups}}});
+  return conv(name, x, out_channels, 2, options);
 }
 
 ValueId GraphBuilder::relu(const std::string& name, ValueId x) {
   return append({.name = name, .type = "Relu", .inputs = {x}, .outputs = {}, .attributes = {}});
 }
 
-ValueId GraphBuilder::max_pool2d(const std::string& name, ValueId x, std::int64_t kernel,
-                                 std::int64_t stride) {
-  return append({.name = name,
-                 .type = "MaxPool",
-                 .inputs = {x},
-                 .outputs = {},
-                 .attributes = {{"kernel_shape", std::vector<std::int64_t>{kernel, kernel}},
-                                {"strides", std::vector<std::int64_t>{stride, stride}}}});
+ValueId GraphBuilder::pool(const std::string& name, const std::string& type, ValueId x,
+                           const Integers& kernel, const Integers& stride, std::int64_t padding) {
+  std::map<std::string, Attribute> attributes{{"kernel_shape", kernel}, {"strides", stride}};
+  if (padding != 0) {
+    attributes["pads"] = Integers(2 * kernel.size(), padding);
+    if (type == "AveragePool") attributes["count_include_pad"] = std::int64_t{1};
+  }
+  return apply(name, type, {x}, std::move(attributes));
+}
+
+ValueId GraphBuilder::max_pool1d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
+                                 std::int64_t padding) {
+  return pool(name, "MaxPool", x, {kernel}, {stride}, padding);
+}
+
+ValueId GraphBuilder::max_pool2d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
+                                 std::int64_t padding) {
+  return pool(name, "MaxPool", x, {kernel, kernel}, {stride, stride}, padding);
+}
+
+ValueId GraphBuilder::avg_pool1d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
+                                 std::int64_t padding) {
+  return pool(name, "AveragePool", x, {kernel}, {stride}, padding);
+}
+
+ValueId GraphBuilder::avg_pool2d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
+                                 std::int64_t padding) {
+  return pool(name, "AveragePool", x, {kernel, kernel}, {stride, stride}, padding);
+}
+
+ValueId GraphBuilder::global_avg_pool(const std::string& name, ValueId x) {
+  return apply(name, "GlobalAveragePool", {x});
 }
 
 ValueId GraphBuilder::dropout(const std::string& name, ValueId x, float probability) {

@@ -15,21 +15,35 @@ class GraphBuilder {
   // A model input f32[batch, dims…].
   ValueId input(const std::string& name, const Shape& sample_shape);
 
-  // torch.nn.Conv2d(in, out, kernel, stride, padding, groups), weight "<name>.weight", bias
-  // "<name>.bias"; `padding` on all four sides. Default: the padding that keeps the size.
+  // torch.nn.Conv1d and Conv2d(in, out, kernel, stride, padding, dilation, groups), weight "<name>.weight",
+  // bias "<name>.bias"; all numbers along every axis, `padding` on all sides. Default: the padding that keeps
+  // the size.
   struct ConvOptions {
     std::int64_t kernel = 3;
     std::int64_t stride = 1;
-    std::int64_t padding = -1;  // -1: kernel / 2
+    std::int64_t padding = -1;  // -1: dilation * (kernel / 2)
+    std::int64_t dilation = 1;
     std::int64_t groups = 1;
     bool bias = true;
   };
+  ValueId conv1d(const std::string& name, ValueId x, std::int64_t out_channels, const ConvOptions& options);
   ValueId conv2d(const std::string& name, ValueId x, std::int64_t out_channels, const ConvOptions& options);
   ValueId conv2d(const std::string& name, ValueId x, std::int64_t out_channels) {
     return conv2d(name, x, out_channels, ConvOptions());
   }
   ValueId relu(const std::string& name, ValueId x);
-  ValueId max_pool2d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride);
+  // torch.nn.MaxPool1d, MaxPool2d, AvgPool1d and AvgPool2d(kernel, stride, padding), the same along every
+  // axis; an average counts its padding.
+  ValueId max_pool1d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
+                     std::int64_t padding = 0);
+  ValueId max_pool2d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
+                     std::int64_t padding = 0);
+  ValueId avg_pool1d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
+                     std::int64_t padding = 0);
+  ValueId avg_pool2d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
+                     std::int64_t padding = 0);
+  // torch.nn.AdaptiveAvgPool1d(1), AdaptiveAvgPool2d(1): [n, c, 1] or [n, c, 1, 1].
+  ValueId global_avg_pool(const std::string& name, ValueId x);
   ValueId dropout(const std::string& name, ValueId x, float probability);
   // torch.nn.BatchNorm1d / BatchNorm2d over dimension 1.
   ValueId batch_norm(const std::string& name, ValueId x);
@@ -73,7 +87,13 @@ class GraphBuilder {
   Graph finish(ValueId output);
 
  private:
+  using Integers = std::vector<std::int64_t>;
+
   ValueId append(Op op);
+  ValueId conv(const std::string& name, ValueId x, std::int64_t out_channels, std::size_t axes,
+               const ConvOptions& options);
+  ValueId pool(const std::string& name, const std::string& type, ValueId x, const Integers& kernel,
+               const Integers& stride, std::int64_t padding);
   // Dimensions of a value at a batch of one.
   Shape shape_of(ValueId value) const;
 

@@ -2,8 +2,8 @@
 // gradient, what it costs. One definition an operator, in the file of its family (*_ops.cpp).
 //
 // Training forms (what to_training makes of an ONNX op):
-//   MaxPool             + output window u8, shape of Y: index of the maximum within the kernel window
-//                         (row-major; the first of equals)
+//   MaxPool             + output window, shape of Y: index of the maximum within the kernel window
+//                         (row-major; the first of equals), u8 or for more than 256 elements i32
 //   Dropout             + output mask u8, shape of Y: 1 where kept. Element i is kept when word i % 4
 //                         of philox({i / 4 low, i / 4 high, stream low, stream high},
 //                         rng_key(seed, op name)) >= ratio * 2^32; kept elements times 1 / (1 - ratio)
@@ -33,6 +33,7 @@
 //   BatchNormalizationGrad(dY, X, scale, saved mean, saved inverse deviation)
 //                                               -> dX (may be absent), dscale, dbias
 //   MaxPoolGrad(dY, window) -> dX               DropoutGrad(dY, mask) -> dX
+//   AveragePoolGrad(dY) -> dX                   GlobalAveragePoolGrad(dY) -> dX
 //   ReluGrad(dY, Y) -> dX                       SoftmaxGrad(dY, Y) -> dX
 //   FlattenGrad(dY) -> dX, a view               Identity(dY) -> dX, a view
 //   Functions f of one number: <Op>Grad(dY, Y) -> dX for Exp, Sigmoid, Sqrt, Tanh; <Op>Grad(dY, X) -> dX
@@ -91,7 +92,8 @@ const OpDefinition& op_definition(const std::string& type);
 std::vector<std::string> operators();
 
 // The families, each in the file of its name; put together in ops.cpp.
-std::vector<OpDefinition> convolution_ops();    // Conv, MaxPool
+std::vector<OpDefinition> convolution_ops();    // Conv
+std::vector<OpDefinition> pooling_ops();        // MaxPool, AveragePool, GlobalAveragePool
 std::vector<OpDefinition> product_ops();        // Gemm
 std::vector<OpDefinition> matmul_ops();         // MatMul
 std::vector<OpDefinition> normalization_ops();  // BatchNormalization, Dropout

@@ -26,27 +26,47 @@ ConvShape conv_shape(const KernelRequest& request) {
   const Shape& x = (forward ? request.inputs[0] : input ? request.outputs[0] : request.inputs[1]).shape;
   const Shape& w = (forward || input ? request.inputs[1] : request.outputs[0]).shape;
   const Shape& y = (forward ? request.outputs[0] : request.inputs[0]).shape;
+  const Plane in = plane_of(x);
+  const Plane out = plane_of(y);
   return {.batch = x[0],
           .in_channels = x[1],
-          .in_h = x[2],
-          .in_w = x[3],
+          .in_h = in[0],
+          .in_w = in[1],
           .out_channels = y[1],
-          .out_h = y[2],
-          .out_w = y[3],
+          .out_h = out[0],
+          .out_w = out[1],
           .groups = op.integer("group", 1),
           .window = conv_window(op, x, w)};
 }
 
 PoolShape pool_shape(const KernelRequest& request) {
-  const bool forward = request.op.type == "MaxPool";
-  const Shape& x = (forward ? request.inputs[0] : request.outputs[0]).shape;
-  const Shape& y = (forward ? request.outputs[0] : request.inputs[0]).shape;
+  const std::string& type = request.op.type;
+  const Shape& x = (type.ends_with("Grad") ? request.outputs[0] : request.inputs[0]).shape;
+  const Window window = type.starts_with("Global") ? global_window(x) : pool_window(request.op, x);
+  const Plane in = plane_of(x);
   return {.planes = x[0] * x[1],
-          .in_h = x[2],
-          .in_w = x[3],
-          .out_h = y[2],
-          .out_w = y[3],
-          .window = pool_window(request.op, x)};
+          .in_h = in[0],
+          .in_w = in[1],
+          .out_h = window.output[0],
+          .out_w = window.output[1],
+          .window = window};
+}
+
+std::vector<Averaged> averaged(const KernelRequest& request, const PoolShape& shape, std::size_t axis) {
+  const Window& window = shape.window;
+  const std::int64_t size = axis == 0 ? shape.in_h : shape.in_w;
+  const bool padding = request.op.integer("count_include_pad", 0) != 0;
+  std::vector<Averaged> all;
+  for (std::int64_t i = 0; i < window.output[axis]; ++i) {
+    const std::int64_t start = i * window.stride[axis] - window.pad_begin[axis];
+    const std::int64_t end = start + window.kernel[axis];
+    const std::int64_t first = std::max<std::int64_t>(start, 0);
+    const std::int64_t last = std::min(end, size);
+    // What ceil_mode adds beyond the padding never counts.
+    const std::int64_t with_padding = std::min(end, size + window.pad_end[axis]) - start;
+    all.push_back({first, last, padding ? with_padding : last - first});
+  }
+  return all;
 }
 
 GemmShape gemm_shape(const KernelRequest& request) {

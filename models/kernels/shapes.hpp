@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "models/graph/window.hpp"
 #include "models/kernels/broadcasting.hpp"
@@ -11,14 +12,15 @@
 namespace rookery {
 
 // Conv, ConvGradInput, ConvGradWeight: X[batch, in_channels, in_h, in_w],
-// W[out_channels, in_channels / groups, kernel], Y[batch, out_channels, out_h, out_w].
+// W[out_channels, in_channels / groups, kernel], Y[batch, out_channels, out_h, out_w]. One-dimensional images
+// have the height 1.
 struct ConvShape {
   std::int64_t batch, in_channels, in_h, in_w;
   std::int64_t out_channels, out_h, out_w;
   std::int64_t groups;
   Window window;
 
-  std::int64_t taps() const { return window.kernel[0] * window.kernel[1]; }
+  std::int64_t taps() const { return window.taps(); }
   std::int64_t in_plane() const { return in_h * in_w; }
   std::int64_t out_plane() const { return out_h * out_w; }
   std::int64_t group_in() const { return in_channels / groups; }
@@ -30,13 +32,25 @@ struct ConvShape {
 
 ConvShape conv_shape(const KernelRequest& request);
 
-// MaxPool, MaxPoolGrad: planes [in_h, in_w] to planes [out_h, out_w].
+// MaxPool, AveragePool, GlobalAveragePool and their gradients: planes [in_h, in_w] to planes [out_h, out_w].
 struct PoolShape {
   std::int64_t planes, in_h, in_w, out_h, out_w;
   Window window;
+
+  std::int64_t in_plane() const { return in_h * in_w; }
+  std::int64_t out_plane() const { return out_h * out_w; }
 };
 
 PoolShape pool_shape(const KernelRequest& request);
+
+// The elements of one window along an axis of which it averages: those in the image, and how many it divides
+// by, among them elements of the padding where count_include_pad says so.
+struct Averaged {
+  std::int64_t begin, end, count;
+};
+
+// Of all windows along an axis (0: height, 1: width) of an average pool.
+std::vector<Averaged> averaged(const KernelRequest& request, const PoolShape& shape, std::size_t axis);
 
 // Gemm, GemmGradInput, GemmGradWeight: Y[m, n] = alpha A'B' + beta C, with A'[m, k] and B'[k, n].
 struct GemmShape {

@@ -10,10 +10,9 @@ namespace rookery::simd {
 namespace {
 
 bool is_halving(const PoolShape& s) {
-  const std::array<std::int64_t, 2> two{2, 2};
-  const std::array<std::int64_t, 2> none{0, 0};
-  return s.window.kernel == two && s.window.stride == two && s.window.pad_begin == none &&
-         s.out_h * 2 <= s.in_h && s.out_w * 2 <= s.in_w;
+  const Plane two{2, 2};
+  return s.window.kernel == two && s.window.stride == two && s.window.dilation == Plane{1, 1} &&
+         s.window.pad_begin == Plane{0, 0} && s.out_h * 2 <= s.in_h && s.out_w * 2 <= s.in_w;
 }
 
 HalvingPool halving(const PoolShape& s) {

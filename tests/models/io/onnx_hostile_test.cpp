@@ -198,7 +198,7 @@ TEST_F(HostileOnnx, FlippedDtype) {
   EXPECT_THAT(error_after([](auto& model) {
                 initializer(model, "conv.weight").set_data_type(onnx::TensorProto::INT32);
               }),
-              HasSubstr("its input \"conv.weight\" is i32[4, 2, 3, 3], not f32"));
+              HasSubstr("its weight must be f32 of rank 4, not i32[4, 2, 3, 3]"));
   EXPECT_THAT(error_after([](auto& model) {
                 initializer(model, "conv.weight").set_data_type(onnx::TensorProto::FLOAT16);
               }),

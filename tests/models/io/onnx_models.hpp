@@ -25,6 +25,36 @@ inline Graph small_model() {
   return build.finish(build.softmax("softmax", normal));
 }
 
+// Sliding windows in one and two dimensions.
+inline Graph window_model() {
+  using Integers = std::vector<std::int64_t>;
+  GraphBuilder build;
+  ValueId x = build.conv2d("conv", build.input("x", {2, 12, 12}), 6, {.dilation = 2, .groups = 2});
+  x = build.avg_pool2d("average", x, 3, 2, 1);
+  x = build.apply("ceil", "MaxPool", {x},
+                  {{"kernel_shape", Integers{2, 3}},
+                   {"dilations", Integers{2, 1}},
+                   {"ceil_mode", std::int64_t{1}},
+                   {"strides", Integers{1, 2}}});
+  x = build.apply("same", "AveragePool", {x},
+                  {{"kernel_shape", Integers{2, 2}}, {"auto_pad", std::string("SAME_LOWER")}});
+  ValueId line = build.global_avg_pool("global", build.conv2d("last", x, 4));
+  line = build.linear("dense", build.flatten("flatten", line), 5);
+  return build.finish(line);
+}
+
+// The same of series.
+inline Graph series_model() {
+  GraphBuilder build;
+  ValueId x = build.conv1d("conv_1", build.input("x", {3, 40}), 8, {.kernel = 5, .stride = 2});
+  x = build.relu("relu", build.batch_norm("bn_1", x));
+  x = build.max_pool1d("pool", x, 3, 2, 1);
+  x = build.conv1d("conv_2", x, 8, {.dilation = 3, .groups = 8, .bias = false});
+  x = build.avg_pool1d("average", x, 2, 2);
+  x = build.global_avg_pool("global", x);
+  return build.finish(build.linear("dense", build.flatten("flatten", x), 5));
+}
+
 // Every function of one or two numbers that files know.
 inline Graph elementwise_model() {
   GraphBuilder build;

@@ -74,12 +74,14 @@ TEST_F(Onnx, RoundTrip) {
   EXPECT_EQ(graph.types(3).back().to_string(), model.graph.types(3).back().to_string());
 }
 
-TEST_F(Onnx, FunctionsOfOneAndTwoNumbersRoundTrip) {
-  const Graph graph = elementwise_model();
-  const StateDict state = trained_state(graph);
-  const OnnxModel model = round_trip(graph, state);
-  expect_equal(graph, model.graph);
-  expect_equal(state, model.state);
+TEST_F(Onnx, EveryOperatorRoundTrips) {
+  for (const auto build : {elementwise_model, window_model, series_model}) {
+    const Graph graph = build();
+    const StateDict state = trained_state(graph);
+    const OnnxModel model = round_trip(graph, state);
+    expect_equal(graph, model.graph);
+    expect_equal(state, model.state);
+  }
 }
 
 TEST_F(Onnx, ConstantsAndWhatMovesElementsRoundTrip) {

@@ -11,8 +11,8 @@ def setting(a, key, given):
     return a.get(key) if given is None else given
 
 
-def padded(a, x, kernel, value=0.0):
-    """x with the padding of a sliding window along all axes from the third on."""
+def padding_of(a, x, kernel):
+    """(begin, end) of a sliding window along all axes from the third on."""
     axes = len(kernel)
     strides, dilations = a.get("strides", [1] * axes), a.get("dilations", [1] * axes)
     auto_pad = a.get("auto_pad", "NOTSET")
@@ -27,18 +27,69 @@ def padded(a, x, kernel, value=0.0):
             total = max(0, ((size - 1) // strides[i]) * strides[i] + extent - size)
             begin[i] = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
             end[i] = total - begin[i]
+    return begin, end
+
+
+def padded(x, begin, end, value=0.0):
     around = [pad for pair in zip(reversed(begin), reversed(end)) for pad in pair]
     return F.pad(x, around, value=value)
 
 
+def by_rank(x, *functions):
+    """The function for one-dimensional images, for two-dimensional ones."""
+    return functions[x.dim() - 3]
+
+
 def conv(a, x, w, bias=None):
-    x = padded(a, x, w.shape[2:])
-    return F.conv2d(x, w, bias, a.get("strides", 1), 0, a.get("dilations", 1), a.get("group", 1))
+    x = padded(x, *padding_of(a, x, w.shape[2:]))
+    function = by_rank(x, F.conv1d, F.conv2d)
+    return function(x, w, bias, a.get("strides", 1), 0, a.get("dilations", 1), a.get("group", 1))
+
+
+def overhang(a, x, kernel, begin, end):
+    """How far the last windows of ceil_mode reach beyond the padding."""
+    axes = len(kernel)
+    strides, dilations = a.get("strides", [1] * axes), a.get("dilations", [1] * axes)
+    reach = [0] * axes
+    if not a.get("ceil_mode") or a.get("auto_pad", "NOTSET") not in ("NOTSET", b"NOTSET"):
+        return reach
+    for i, size in enumerate(x.shape[2:]):
+        extent = (kernel[i] - 1) * dilations[i] + 1
+        room = size + begin[i] + end[i] - extent
+        last = -(-room // strides[i]) * strides[i]
+        if last < size + begin[i]:
+            reach[i] = max(0, last - room)
+    return reach
+
+
+def is_plain(a, begin, end, kernel):
+    """Is it a pooling that PyTorch has itself?"""
+    fits = all(2 * pad <= size for pad, size in zip(begin, kernel))
+    return begin == end and fits and a.get("auto_pad", "NOTSET") in ("NOTSET", b"NOTSET")
 
 
 def max_pool(a, x):
-    x = padded(a, x, a["kernel_shape"], -float("inf"))
-    return F.max_pool2d(x, a["kernel_shape"], a.get("strides", 1))
+    kernel = a["kernel_shape"]
+    begin, end = padding_of(a, x, kernel)
+    function = by_rank(x, F.max_pool1d, F.max_pool2d)
+    strides, dilations = a.get("strides", [1] * len(kernel)), a.get("dilations", 1)
+    if is_plain(a, begin, end, kernel):
+        return function(x, kernel, strides, begin, dilations, bool(a.get("ceil_mode")))
+    end = [pad + more for pad, more in zip(end, overhang(a, x, kernel, begin, end))]
+    return function(padded(x, begin, end, -float("inf")), kernel, strides, 0, dilations)
+
+
+def average_pool(a, x):
+    kernel = a["kernel_shape"]
+    begin, end = padding_of(a, x, kernel)
+    function = by_rank(x, F.avg_pool1d, F.avg_pool2d)
+    strides, include = a.get("strides", [1] * len(kernel)), bool(a.get("count_include_pad"))
+    if is_plain(a, begin, end, kernel):
+        return function(x, kernel, strides, begin, bool(a.get("ceil_mode")), include)
+    counted = padded(torch.ones_like(x), begin, end, float(include))
+    nothing, behind = [0] * len(kernel), overhang(a, x, kernel, begin, end)
+    shares = function(padded(counted, nothing, behind), kernel, strides)
+    return function(padded(padded(x, begin, end), nothing, behind), kernel, strides) / shares
 
 
 def batch_norm(a, x, scale, bias, mean, variance):
@@ -88,6 +139,8 @@ def gemm(a, x, w, c=None):
 OPERATORS = {
     "Conv": conv,
     "MaxPool": max_pool,
+    "AveragePool": average_pool,
+    "GlobalAveragePool": lambda a, x: x.mean(list(range(2, x.dim())), keepdim=True),
     "BatchNormalization": batch_norm,
     "Gemm": gemm,
     "MatMul": lambda a, x, y: x @ y,

@@ -3,47 +3,86 @@
 namespace rookery::kernel_tests {
 namespace {
 
-// A legal window along two axes; pads are those of a pooling op (smaller than the kernel).
+// A legal window over x; pads are those of a pooling op (smaller than the kernel).
 Attributes draw_window(Draw& draw, const Shape& x, std::vector<std::int64_t> kernel, bool dilates) {
+  const std::size_t axes = kernel.size();
   Attributes attributes{{"kernel_shape", kernel}};
-  if (draw.chance(0.7)) attributes["strides"] = draw.integers(2, 1, 3);
-  std::vector<std::int64_t> dilations{1, 1};
-  if (dilates && draw.chance(0.4)) attributes["dilations"] = dilations = draw.integers(2, 1, 2);
-  const auto extent = [&](std::size_t axis) { return (kernel[axis] - 1) * dilations[axis] + 1; };
-  const bool fits = extent(0) <= x[2] && extent(1) <= x[3];
+  if (draw.chance(0.7)) attributes["strides"] = draw.integers(axes, 1, 3);
+  std::vector<std::int64_t> dilations(axes, 1);
+  if (dilates && draw.chance(0.4)) attributes["dilations"] = dilations = draw.integers(axes, 1, 2);
+  std::vector<std::int64_t> missing(axes);
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    const std::int64_t extent = (kernel[axis] - 1) * dilations[axis] + 1;
+    missing[axis] = std::max<std::int64_t>(0, extent - x[static_cast<int>(axis) + 2]);
+  }
+  const bool fits = std::ranges::all_of(missing, [](std::int64_t elements) { return elements == 0; });
   const auto auto_pad = draw.one_of<std::string>({"NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
   if (auto_pad != "NOTSET" && (fits || auto_pad != "VALID")) {
     attributes["auto_pad"] = auto_pad;
     return attributes;
   }
-  std::vector<std::int64_t> pads(4);
-  for (std::size_t axis = 0; axis < 2; ++axis) {
-    const std::int64_t missing = std::max<std::int64_t>(0, extent(axis) - x[static_cast<int>(axis) + 2]);
-    pads[axis] = std::max(missing / 2, draw.integer(0, kernel[axis] - 1));
-    pads[axis + 2] = std::max(missing - missing / 2, draw.integer(0, kernel[axis] - 1));
+  std::vector<std::int64_t> pads(2 * axes);
+  const bool symmetric = draw.chance(0.5);
+  for (std::size_t axis = 0; axis < axes; ++axis) {
+    const std::int64_t most = symmetric ? kernel[axis] / 2 : kernel[axis] - 1;
+    pads[axis] = std::max(missing[axis] - missing[axis] / 2, draw.integer(0, most));
+    pads[axis + axes] =
+        symmetric ? pads[axis] : std::max(missing[axis] - missing[axis] / 2, draw.integer(0, most));
   }
   if (!fits || draw.chance(0.7)) attributes["pads"] = pads;
   return attributes;
+}
+
+// [n, c, l] or [n, c, h, w].
+Shape draw_image(Draw& draw, std::int64_t channels, std::int64_t least, std::int64_t most) {
+  const Shape line{draw.integer(1, 3), channels, draw.integer(least, most)};
+  return draw.chance(0.3) ? line : Shape{line[0], channels, line[2], draw.integer(least, most)};
+}
+
+std::size_t axes_of(const Shape& image) {
+  return static_cast<std::size_t>(image.rank()) - 2;
 }
 
 RandomCase conv(Draw& draw) {
   const std::int64_t groups = draw.one_of<std::int64_t>({1, 1, 2, 3});
   const std::int64_t in = groups * draw.integer(1, 4);
   const std::int64_t out = groups * draw.integer(1, 5);
-  const Shape x{draw.integer(1, 3), in, draw.integer(3, 9), draw.integer(3, 9)};
-  const auto kernel = draw.integers(2, 1, 4);
+  const Shape x = draw_image(draw, in, 3, 9);
+  const auto kernel = draw.integers(axes_of(x), 1, 4);
   RandomCase test{.attributes = draw_window(draw, x, kernel, true), .inputs = {}};
   if (groups > 1) test.attributes["group"] = groups;
   if (draw.chance(0.3)) test.attributes.erase("kernel_shape");
-  test.inputs = inputs_of(draw.floats(x), draw.floats({out, in / groups, kernel[0], kernel[1]}));
+  std::vector<std::int64_t> weight{out, in / groups};
+  weight.insert(weight.end(), kernel.begin(), kernel.end());
+  test.inputs = inputs_of(draw.floats(x), draw.floats(Shape(weight)));
   if (draw.chance(0.6)) test.inputs.emplace_back(draw.floats({out}));
   return test;
 }
 
 RandomCase max_pool(Draw& draw) {
-  const Shape x{draw.integer(1, 3), draw.integer(1, 4), draw.integer(4, 9), draw.integer(4, 9)};
-  return {.attributes = draw_window(draw, x, draw.integers(2, 2, 4), false),
-          .inputs = inputs_of(draw.chance(0.5) ? draw.quarters(x) : draw.floats(x))};
+  const bool many = draw.chance(0.15);  // so many elements in a window that a byte cannot count them
+  const Shape line{draw.integer(1, 3), draw.integer(1, 4), 280};
+  const Shape plane{line[0], line[1], 18, 19};
+  const Shape x = !many ? draw_image(draw, line[1], 4, 9) : draw.chance(0.5) ? line : plane;
+  const auto kernel = !many ? draw.integers(axes_of(x), 2, 4)
+                            : std::vector<std::int64_t>(axes_of(x), x.rank() == 3 ? 270 : 17);
+  RandomCase test{.attributes = draw_window(draw, x, kernel, !many),
+                  .inputs = inputs_of(draw.chance(0.5) ? draw.quarters(x) : draw.floats(x))};
+  if (draw.chance(0.4)) test.attributes["ceil_mode"] = draw.integer(0, 1);
+  return test;
+}
+
+RandomCase average_pool(Draw& draw) {
+  const Shape x = draw_image(draw, draw.integer(1, 4), 4, 20);
+  RandomCase test{.attributes = draw_window(draw, x, draw.integers(axes_of(x), 1, 4), false),
+                  .inputs = inputs_of(draw.floats(x))};
+  if (draw.chance(0.4)) test.attributes["ceil_mode"] = draw.integer(0, 1);
+  if (draw.chance(0.6)) test.attributes["count_include_pad"] = draw.integer(0, 1);
+  return test;
+}
+
+RandomCase global_average_pool(Draw& draw) {
+  return {.attributes = {}, .inputs = inputs_of(draw.floats(draw_image(draw, draw.integer(1, 4), 1, 20)))};
 }
 
 RandomCase gemm(Draw& draw) {
@@ -178,6 +217,8 @@ const std::map<std::string, RandomOp>& random_ops() {
   static const std::map<std::string, RandomOp> table{
       {"Conv", {conv}},
       {"MaxPool", {max_pool}},
+      {"AveragePool", {average_pool}},
+      {"GlobalAveragePool", {global_average_pool}},
       {"Gemm", {gemm}},
       {"BatchNormalization", {batch_normalization, 5e-5}},
       {"MatMul", {matmul}},
