@@ -4,6 +4,7 @@ the batches they are trained on.
 
 import dataclasses
 import json
+import math
 import pathlib
 import sys
 from typing import Callable
@@ -51,6 +52,118 @@ class Vgg11(nn.Module):
         return self.classifier(self.features(x).flatten(1))
 
 
+class BasicBlock(nn.Module):
+    def __init__(self, before, channels, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(before, channels, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = None
+        if stride != 1 or before != channels:
+            self.downsample = nn.Sequential(nn.Conv2d(before, channels, 1, stride, bias=False),
+                                            nn.BatchNorm2d(channels))
+
+    def forward(self, x):
+        beside = x if self.downsample is None else self.downsample(x)
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.bn2(self.conv2(y))
+        y += beside
+        return self.relu(y)
+
+
+class Resnet18(nn.Module):
+    """As torchvision's."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, 2, 1)
+        for layer, before, channels in ((1, 64, 64), (2, 64, 128), (3, 128, 256), (4, 256, 512)):
+            self.add_module(f"layer{layer}", nn.Sequential(BasicBlock(before, channels, 1 if layer == 1 else 2),
+                                                           BasicBlock(channels, channels, 1)))
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(512, 1000)
+
+    def forward(self, x):
+        x = self.maxpool(self.relu(self.bn1(self.conv1(x))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        return self.fc(self.avgpool(x).flatten(1))
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.c_attn = nn.Linear(width, 3 * width)
+        self.c_proj = nn.Linear(width, width)
+        self.attn_dropout = nn.Dropout(dropout)
+        self.resid_dropout = nn.Dropout(dropout)
+        self.heads = heads
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = (part.view(batch, length, self.heads, -1).transpose(1, 2)
+                   for part in self.c_attn(x).split(width, dim=2))
+        if hasattr(F, "scaled_dot_product_attention"):
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                               dropout_p=self.attn_dropout.p if self.training else 0.0)
+        else:
+            scores = q @ k.transpose(-2, -1) * (1.0 / math.sqrt(k.shape[-1]))
+            later = torch.ones(length, length, dtype=torch.bool).triu(1)
+            y = self.attn_dropout(scores.masked_fill(later, -math.inf).softmax(-1)) @ v
+        return self.resid_dropout(self.c_proj(y.transpose(1, 2).reshape(batch, length, width)))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(width)
+        self.attn = Attention(width, heads, dropout)
+        self.ln_2 = nn.LayerNorm(width)
+        self.mlp = nn.ModuleDict({"c_fc": nn.Linear(width, 4 * width), "c_proj": nn.Linear(4 * width, width),
+                                  "dropout": nn.Dropout(dropout)})
+
+    def forward(self, x):
+        x = x + self.attn(self.ln_1(x))
+        hidden = F.gelu(self.mlp.c_fc(self.ln_2(x)), approximate="tanh")
+        return x + self.mlp.dropout(self.mlp.c_proj(hidden))
+
+
+class Gpt(nn.Module):
+    """As minGPT's, whose mask is not part of the state here."""
+
+    def __init__(self, vocabulary, length, layers, heads, width, dropout):
+        super().__init__()
+        self.transformer = nn.ModuleDict({
+            "wte": nn.Embedding(vocabulary, width),
+            "wpe": nn.Embedding(length, width),
+            "drop": nn.Dropout(dropout),
+            "h": nn.ModuleList(Block(width, heads, dropout) for _ in range(layers)),
+            "ln_f": nn.LayerNorm(width),
+        })
+        self.lm_head = nn.Linear(width, vocabulary, bias=False)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() > 1:
+                layers_below = 2 * layers if name.endswith("c_proj.weight") else 1
+                nn.init.normal_(parameter, std=0.02 / math.sqrt(layers_below))
+            elif name.endswith("bias"):
+                nn.init.zeros_(parameter)
+
+    def forward(self, ids):
+        x = self.transformer.wte(ids) + self.transformer.wpe(torch.arange(ids.shape[1])[None])
+        x = self.transformer.drop(x)
+        for block in self.transformer.h:
+            x = block(x)
+        return self.lm_head(self.transformer.ln_f(x))
+
+
+def random_tokens(batch, length, vocabulary):
+    return [{name: torch.randint(vocabulary, (batch, length)) for name in ("input", "labels")} for _ in range(BATCHES)]
+
+
 def random_batches(shape, classes):
     return [{"input": torch.randn(shape), "labels": torch.randint(classes, (shape[0],))} for _ in range(BATCHES)]
 
@@ -72,10 +185,18 @@ class Model:
     state: pathlib.Path = None  # of the initial weights, where they are not random
 
     def loss_function(self, prediction, target):
-        return (F.mse_loss if self.loss == "mse" else F.cross_entropy)(prediction, target)
+        if self.loss == "mse":
+            return F.mse_loss(prediction, target)
+        return F.cross_entropy(prediction.flatten(0, -2), target.flatten())
 
     def target(self, labels):
-        return F.one_hot(labels, 10).float() if self.loss == "mse" else labels
+        """Class indices are one-hot vectors to the mean squared error."""
+        return F.one_hot(labels, 10).float() if self.loss == "mse" and not labels.is_floating_point() else labels
+
+
+def random_sequences(batch, length, width):
+    shape = (batch, length, width)
+    return [{"input": torch.randn(shape), "labels": torch.randn(shape)} for _ in range(BATCHES)]
 
 
 MODELS = {
@@ -83,4 +204,8 @@ MODELS = {
                      state=GOLDEN / "cnn_net_initial.safetensors"),
     "deep_mlp": Model(lambda dropout: DeepMlp(), lambda: random_batches((64, 784), 10)),
     "vgg11": Model(lambda dropout: Vgg11(), lambda: random_batches((64, 3, 32, 32), 10), images=True),
+    "resnet18": Model(lambda dropout: Resnet18(), lambda: random_batches((16, 3, 64, 64), 1000), images=True),
+    "transformer_block": Model(lambda dropout: Block(768, 12, 0.0), lambda: random_sequences(8, 128, 768), loss="mse"),
+    "gpt_nano": Model(lambda dropout: Gpt(3, 11, 3, 3, 48, 0.1 if dropout else 0.0),
+                      lambda: random_tokens(64, 11, 3)),
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <set>
+#include <string>
 
 #include "models/graph/graph_copier.hpp"
 
@@ -14,8 +15,8 @@ bool takes_activation(const Op& op) {
 }
 
 void set_activation(Op& op, const Op& relu) {
-  op.attributes[kActivation] = "relu";
-  op.attributes[kActivationOp] = relu.name;
+  op.attributes.insert_or_assign(kActivation, std::string("relu"));
+  op.attributes.insert_or_assign(kActivationOp, relu.name);
 }
 
 // Who reads the values of a graph.

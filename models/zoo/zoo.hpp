@@ -24,5 +24,6 @@ Graph mnist_mlp();
 Graph deep_mlp();
 // Of square images, a multiple of 32 wide.
 Graph vgg11(std::int64_t image_size = 32, std::int64_t classes = 10);
+Graph resnet18(std::int64_t image_size = 224, std::int64_t classes = 1000);
 
 }  // namespace rookery

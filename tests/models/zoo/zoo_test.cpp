@@ -78,6 +78,21 @@ TEST(Vgg11, HasTheConvolutionsOfTheArchitecture) {
   EXPECT_EQ(large.types(1)[static_cast<std::size_t>(large.at("flatten_out"))].shape, (Shape{1, 512 * 4}));
 }
 
+TEST(Resnet18, HasTorchvisionsParameters) {
+  const Graph graph = resnet18(64, 1000);
+  EXPECT_EQ(count_parameters(graph), 11'689'512);
+  EXPECT_EQ(graph.parameters().size(), 62U);
+  EXPECT_EQ(graph.buffers().size(), 60U);
+  for (const char* name :
+       {"conv1.weight", "layer2.0.downsample.0.weight", "layer2.0.downsample.1.running_var",
+        "layer4.1.bn2.num_batches_tracked", "fc.bias"}) {
+    EXPECT_TRUE(graph.find(name)) << name;
+  }
+  const auto types = graph.types(3);
+  EXPECT_EQ(types[static_cast<std::size_t>(graph.at("maxpool_out"))].shape, (Shape{3, 64, 16, 16}));
+  EXPECT_EQ(types[static_cast<std::size_t>(graph.at("layer4.1.relu2_out"))].shape, (Shape{3, 512, 2, 2}));
+}
+
 TEST(Zoo, EveryModelHasANameOfItsOwnAndTakesALoss) {
   std::set<std::string> names;
   for (const ZooModel& model : zoo()) {
@@ -94,7 +109,8 @@ TEST(Zoo, AnUnknownNameListsTheKnownOnes) {
     zoo_model("cnn-net");
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(), "there is no model 'cnn-net'; there are: cnn_net, mnist_mlp, deep_mlp, vgg11");
+    EXPECT_STREQ(error.what(),
+                 "there is no model 'cnn-net'; there are: cnn_net, mnist_mlp, deep_mlp, vgg11, resnet18");
   }
 }
 
