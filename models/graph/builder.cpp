@@ -45,23 +45,44 @@ ValueId GraphBuilder::input(const std::string& name, const Shape& sample_shape) 
   return graph_.add_input(name, f32(Shape(dims)));
 }
 
+std::vector<ValueId> GraphBuilder::convolution_inputs(const std::string& name, ValueId x, Integers weight,
+                                                      const Integers& kernel, std::int64_t out_channels,
+                                                      bool bias) {
+  weight.insert(weight.end(), kernel.begin(), kernel.end());
+  const Shape shape(weight);
+  const Initializer initializer = fan_in_uniform(shape.elements() / shape[0]);
+  std::vector<ValueId> inputs{x, graph_.add_parameter(name + ".weight", f32(shape), initializer)};
+  if (bias) inputs.push_back(graph_.add_parameter(name + ".bias", f32({out_channels}), initializer));
+  return inputs;
+}
+
 ValueId GraphBuilder::conv(const std::string& name, ValueId x, std::int64_t out_channels, std::size_t axes,
                            const ConvOptions& options) {
-  const std::int64_t in = shape_of(x)[1] / options.groups;
   const Integers kernel(axes, options.kernel);
   const std::int64_t padding =
       options.padding < 0 ? options.dilation * (options.kernel / 2) : options.padding;
-  Integers weight{out_channels, in};
-  weight.insert(weight.end(), kernel.begin(), kernel.end());
-  const Initializer initializer = fan_in_uniform(Shape(weight).elements() / out_channels);
-  std::vector<ValueId> inputs{x, graph_.add_parameter(name + ".weight", f32(Shape(weight)), initializer)};
-  if (options.bias) inputs.push_back(graph_.add_parameter(name + ".bias", f32({out_channels}), initializer));
   std::map<std::string, Attribute> attributes{{"kernel_shape", kernel},
                                               {"strides", Integers(axes, options.stride)},
                                               {"pads", Integers(2 * axes, padding)},
                                               {"group", options.groups}};
   if (options.dilation != 1) attributes["dilations"] = Integers(axes, options.dilation);
-  return apply(name, "Conv", std::move(inputs), std::move(attributes));
+  const Integers weight{out_channels, shape_of(x)[1] / options.groups};
+  return apply(name, "Conv", convolution_inputs(name, x, weight, kernel, out_channels, options.bias),
+               std::move(attributes));
+}
+
+ValueId GraphBuilder::conv_transpose(const std::string& name, ValueId x, std::int64_t out_channels,
+                                     std::size_t axes, const ConvTransposeOptions& options) {
+  const Integers kernel(axes, options.kernel);
+  std::map<std::string, Attribute> attributes{{"kernel_shape", kernel},
+                                              {"strides", Integers(axes, options.stride)},
+                                              {"pads", Integers(2 * axes, options.padding)},
+                                              {"group", options.groups}};
+  if (options.dilation != 1) attributes["dilations"] = Integers(axes, options.dilation);
+  if (options.output_padding != 0) attributes["output_padding"] = Integers(axes, options.output_padding);
+  const Integers weight{shape_of(x)[1], out_channels / options.groups};
+  return apply(name, "ConvTranspose", convolution_inputs(name, x, weight, kernel, out_channels, options.bias),
+               std::move(attributes));
 }
 
 ValueId GraphBuilder::conv1d(const std::string& name, ValueId x, std::int64_t out_channels,
@@ -76,6 +97,16 @@ ValueId GraphBuilder::conv2d(const std::string& name, ValueId x, std::int64_t ou
 
 ValueId GraphBuilder::relu(const std::string& name, ValueId x) {
   return append({.name = name, .type = "Relu", .inputs = {x}, .outputs = {}, .attributes = {}});
+}
+
+ValueId GraphBuilder::conv_transpose1d(const std::string& name, ValueId x, std::int64_t out_channels,
+                                       const ConvTransposeOptions& options) {
+  return conv_transpose(name, x, out_channels, 1, options);
+}
+
+ValueId GraphBuilder::conv_transpose2d(const std::string& name, ValueId x, std::int64_t out_channels,
+                                       const ConvTransposeOptions& options) {
+  return conv_transpose(name, x, out_channels, 2, options);
 }
 
 ValueId GraphBuilder::pool(const std::string& name, const std::string& type, ValueId x,

@@ -31,6 +31,21 @@ class GraphBuilder {
   ValueId conv2d(const std::string& name, ValueId x, std::int64_t out_channels) {
     return conv2d(name, x, out_channels, ConvOptions());
   }
+  // torch.nn.ConvTranspose1d and ConvTranspose2d(in, out, kernel, stride, padding, output_padding, groups,
+  // bias, dilation), parameters as above.
+  struct ConvTransposeOptions {
+    std::int64_t kernel = 2;
+    std::int64_t stride = 2;
+    std::int64_t padding = 0;
+    std::int64_t output_padding = 0;
+    std::int64_t dilation = 1;
+    std::int64_t groups = 1;
+    bool bias = true;
+  };
+  ValueId conv_transpose1d(const std::string& name, ValueId x, std::int64_t out_channels,
+                           const ConvTransposeOptions& options);
+  ValueId conv_transpose2d(const std::string& name, ValueId x, std::int64_t out_channels,
+                           const ConvTransposeOptions& options);
   ValueId relu(const std::string& name, ValueId x);
   // torch.nn.MaxPool1d, MaxPool2d, AvgPool1d and AvgPool2d(kernel, stride, padding), the same along every
   // axis; an average counts its padding.
@@ -92,6 +107,11 @@ class GraphBuilder {
   ValueId append(Op op);
   ValueId conv(const std::string& name, ValueId x, std::int64_t out_channels, std::size_t axes,
                const ConvOptions& options);
+  ValueId conv_transpose(const std::string& name, ValueId x, std::int64_t out_channels, std::size_t axes,
+                         const ConvTransposeOptions& options);
+  // x, a weight [first, second, kernel] and a bias per output channel where wanted.
+  std::vector<ValueId> convolution_inputs(const std::string& name, ValueId x, Integers weight,
+                                          const Integers& kernel, std::int64_t out_channels, bool bias);
   ValueId pool(const std::string& name, const std::string& type, ValueId x, const Integers& kernel,
                const Integers& stride, std::int64_t padding);
   // Dimensions of a value at a batch of one.

@@ -1,4 +1,5 @@
-// Conv (https://onnx.ai/onnx/operators/onnx__Conv.html), in one and two dimensions.
+// Conv (https://onnx.ai/onnx/operators/onnx__Conv.html) and ConvTranspose
+// (https://onnx.ai/onnx/operators/onnx__ConvTranspose.html), in one and two dimensions.
 #include <fmt/format.h>
 
 #include "models/base/error.hpp"
@@ -44,6 +45,15 @@ std::vector<TensorType> infer_conv(const Op& op, std::span<const TensorType> inp
   return {{DType::kF32, with_plane(input, weight[0], conv_window(op, input, weight).output)}};
 }
 
+std::vector<TensorType> infer_conv_transpose(const Op& op, std::span<const TensorType> inputs) {
+  expect_convolution(inputs);
+  const Shape& input = inputs[0].shape;
+  const Shape& weight = inputs[1].shape;
+  const std::int64_t channels = weight[1] * groups_of(op, weight);
+  expect_channels(op, inputs, weight[0], channels);
+  return {{DType::kF32, with_plane(input, channels, conv_transpose_window(op, input, weight).output)}};
+}
+
 // <op>GradInput(dY, W) -> dX and <op>GradWeight(dY, X) -> dW, dB.
 void differentiate_convolution(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_before_activation(op);
@@ -65,18 +75,19 @@ double products(const Shape& values, const Shape& weight) {
   return 2.0 * static_cast<double>(values.elements()) * static_cast<double>(weight.elements() / weight[0]);
 }
 
+// Of a Conv, and of the gradient that is one.
 double conv_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
   return products(outputs[0].shape, inputs[1].shape);
 }
 
-double conv_grad_input_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {
+double conv_transpose_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {
   return products(inputs[0].shape, inputs[1].shape);
 }
 
-double conv_grad_weight_flops(const Op&, std::span<const TensorType> inputs,
-                              std::span<const TensorType> outputs) {
-  if (outputs[0].shape.rank() == 0) return static_cast<double>(inputs[0].shape.elements());  // of the bias
-  return products(inputs[0].shape, outputs[0].shape);
+double grad_weight_flops(const Op& op, std::span<const TensorType> inputs,
+                         std::span<const TensorType> outputs) {
+  if (op.outputs[0] == kNoValue) return static_cast<double>(inputs[0].shape.elements());  // of the bias alone
+  return products(inputs[op.type == "ConvGradWeight" ? 0 : 1].shape, outputs[0].shape);
 }
 
 }  // namespace
@@ -84,8 +95,14 @@ double conv_grad_weight_flops(const Op&, std::span<const TensorType> inputs,
 std::vector<OpDefinition> convolution_ops() {
   return {
       {.type = "Conv", .infer = infer_conv, .differentiate = differentiate_convolution, .flops = conv_flops},
-      {.type = "ConvGradInput", .flops = conv_grad_input_flops},
-      {.type = "ConvGradWeight", .flops = conv_grad_weight_flops},
+      {.type = "ConvGradInput", .flops = conv_transpose_flops},
+      {.type = "ConvGradWeight", .flops = grad_weight_flops},
+      {.type = "ConvTranspose",
+       .infer = infer_conv_transpose,
+       .differentiate = differentiate_convolution,
+       .flops = conv_transpose_flops},
+      {.type = "ConvTransposeGradInput", .flops = conv_flops},
+      {.type = "ConvTransposeGradWeight", .flops = grad_weight_flops},
   };
 }
 

@@ -24,8 +24,9 @@
 //   A third input, i64[n] sample ids, takes no part in the arithmetic: with it the ids travel to the
 //   stage that has the labels.
 // Gradient operators carry the attributes of their forward op and its name as "forward":
-//   ConvGradInput(dY, W) -> dX                  ConvGradWeight(dY, X) -> dW, dB (may be absent)
-//   GemmGradInput(dY, B) -> dA                  GemmGradWeight(dY, A) -> dB, dC (may be absent)
+//   ConvGradInput(dY, W) -> dX                  ConvGradWeight(dY, X) -> dW, dB (either may be absent)
+//   ConvTransposeGradInput(dY, W) -> dX         ConvTransposeGradWeight(dY, X) -> dW, dB (either may be
+//   absent) GemmGradInput(dY, B) -> dA                  GemmGradWeight(dY, A) -> dB, dC (may be absent)
 //   MatMulGradLeft(dY, B) -> dA                 MatMulGradRight(dY, A) -> dB
 //     summed where an operand was repeated
 //   <Op>Grad(dY, X, scale, saved mean, saved inverse deviation) -> dX (may be absent), dscale, dbias
@@ -92,7 +93,7 @@ const OpDefinition& op_definition(const std::string& type);
 std::vector<std::string> operators();
 
 // The families, each in the file of its name; put together in ops.cpp.
-std::vector<OpDefinition> convolution_ops();    // Conv
+std::vector<OpDefinition> convolution_ops();    // Conv, ConvTranspose
 std::vector<OpDefinition> pooling_ops();        // MaxPool, AveragePool, GlobalAveragePool
 std::vector<OpDefinition> product_ops();        // Gemm
 std::vector<OpDefinition> matmul_ops();         // MatMul

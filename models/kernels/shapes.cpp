@@ -19,13 +19,24 @@ std::int64_t elements_between(const Shape& shape, int first, int last) {
 
 }  // namespace
 
+bool is_transposed(const Op& op) {
+  return op.type.starts_with("ConvTranspose");
+}
+
 ConvShape conv_shape(const KernelRequest& request) {
   const Op& op = request.op;
-  const bool forward = op.type == "Conv";
-  const bool input = op.type == "ConvGradInput";
-  const Shape& x = (forward ? request.inputs[0] : input ? request.outputs[0] : request.inputs[1]).shape;
-  const Shape& w = (forward || input ? request.inputs[1] : request.outputs[0]).shape;
-  const Shape& y = (forward ? request.outputs[0] : request.inputs[0]).shape;
+  const bool transposed = is_transposed(op);
+  const bool of_weight = op.type.ends_with("GradWeight");
+  const bool convolves = op.type == "Conv" || op.type == "ConvTransposeGradInput";
+  const TensorType& image = of_weight   ? request.inputs[transposed ? 0 : 1]
+                            : convolves ? request.inputs[0]
+                                        : request.outputs[0];
+  const TensorType& map = of_weight   ? request.inputs[transposed ? 1 : 0]
+                          : convolves ? request.outputs[0]
+                                      : request.inputs[0];
+  const Shape& x = image.shape;
+  const Shape& y = map.shape;
+  const Shape& w = (of_weight ? request.outputs[0] : request.inputs[1]).shape;
   const Plane in = plane_of(x);
   const Plane out = plane_of(y);
   return {.batch = x[0],
@@ -36,7 +47,7 @@ ConvShape conv_shape(const KernelRequest& request) {
           .out_h = out[0],
           .out_w = out[1],
           .groups = op.integer("group", 1),
-          .window = conv_window(op, x, w)};
+          .window = transposed ? conv_transpose_window(op, y, w).window : conv_window(op, x, w)};
 }
 
 PoolShape pool_shape(const KernelRequest& request) {

@@ -8,12 +8,15 @@
 #include "models/graph/window.hpp"
 #include "models/kernels/broadcasting.hpp"
 #include "models/kernels/kernel.hpp"
+#include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery {
 
-// Conv, ConvGradInput, ConvGradWeight: X[batch, in_channels, in_h, in_w],
-// W[out_channels, in_channels / groups, kernel], Y[batch, out_channels, out_h, out_w]. One-dimensional images
-// have the height 1.
+// Conv and ConvTranspose with their gradients: X[batch, in_channels, in_h, in_w],
+// W[out_channels, in_channels / groups, kernel], Y[batch, out_channels, out_h, out_w] of a convolution.
+// One-dimensional images have the height 1. ConvTranspose(Y, W) -> X is what ConvGradInput computes,
+// ConvTransposeGradInput(dX, W) -> dY what Conv does, and ConvTransposeGradWeight(dX, Y) -> dW, dB has the
+// inputs of ConvGradWeight in the other order; the bias is X's.
 struct ConvShape {
   std::int64_t batch, in_channels, in_h, in_w;
   std::int64_t out_channels, out_h, out_w;
@@ -31,6 +34,8 @@ struct ConvShape {
 };
 
 ConvShape conv_shape(const KernelRequest& request);
+// Is it ConvTranspose or one of its gradients?
+bool is_transposed(const Op& op);
 
 // MaxPool, AveragePool, GlobalAveragePool and their gradients: planes [in_h, in_w] to planes [out_h, out_w].
 struct PoolShape {
@@ -43,12 +48,7 @@ struct PoolShape {
 
 PoolShape pool_shape(const KernelRequest& request);
 
-// The elements of one window along an axis of which it averages: those in the image, and how many it divides
-// by, among them elements of the padding where count_include_pad says so.
-struct Averaged {
-  std::int64_t begin, end, count;
-};
-
+using simd::Averaged;
 // Of all windows along an axis (0: height, 1: width) of an average pool.
 std::vector<Averaged> averaged(const KernelRequest& request, const PoolShape& shape, std::size_t axis);
 

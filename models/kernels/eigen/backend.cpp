@@ -11,6 +11,9 @@ const eigen::Makers& makers() {
         {"Conv", eigen::make_conv},
         {"ConvGradInput", eigen::make_conv_grad_input},
         {"ConvGradWeight", eigen::make_conv_grad_weight},
+        {"ConvTranspose", eigen::make_conv_grad_input},
+        {"ConvTransposeGradInput", eigen::make_conv},
+        {"ConvTransposeGradWeight", eigen::make_conv_grad_weight},
         {"Gemm", eigen::make_gemm},
         {"GemmGradInput", eigen::make_gemm_grad_input},
         {"GemmGradWeight", eigen::make_gemm_grad_weight},
@@ -59,12 +62,11 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 
 const Backend& eigen_backend() {
   // Of every op, also of views: their gradients may need a kernel.
-  static const Backend backend{
-      .name = "eigen",
-      .words = {},
-      .make = make,
-      .prefers = [](const KernelRequest&) { return true; },
-      .fuses = [](const std::string&) { return false; }};
+  static const Backend backend{.name = "eigen",
+                               .words = {},
+                               .make = make,
+                               .prefers = [](const KernelRequest&) { return true; },
+                               .fuses = [](const std::string&) { return false; }};
   return backend;
 }
 

@@ -1,8 +1,10 @@
 // Conv and its gradients as matrix products, image by image and group by group: the receptive fields
-// of an image are the columns of a matrix [depth, out_plane] (im2col).
+// of an image are the columns of a matrix [depth, out_plane] (im2col). ConvTranspose and its gradients are
+// the same kernels with their parts changed (shapes.hpp).
 #include <algorithm>
 
 #include "models/kernels/backend.hpp"
+#include "models/kernels/channels.hpp"
 #include "models/kernels/eigen/families.hpp"
 #include "models/kernels/eigen/product.hpp"
 #include "models/kernels/shapes.hpp"
@@ -60,15 +62,19 @@ std::size_t columns_bytes(const ConvShape& s) {
   return static_cast<std::size_t>(s.depth() * s.out_plane()) * sizeof(float);
 }
 
-void bias_gradient(const ConvShape& s, const float* dy, float* db) {
-  for (std::int64_t channel = 0; channel < s.out_channels; ++channel) {
-    double sum = 0;
-    for (std::int64_t image = 0; image < s.batch; ++image) {
-      const float* plane = dy + (image * s.out_channels + channel) * s.out_plane();
-      for (std::int64_t i = 0; i < s.out_plane(); ++i) sum += plane[i];
-    }
-    db[channel] = static_cast<float>(sum);
+// Every element of [batch, channels, plane] its channel's bias, or zero where there is none.
+void fill_bias(std::int64_t batch, std::int64_t channels, std::int64_t plane, const float* bias, float* y) {
+  for (std::int64_t i = 0; i < batch * channels; ++i) {
+    std::fill_n(y + i * plane, plane, bias == nullptr ? 0.0F : bias[i % channels]);
   }
+}
+
+// Of an op whose weight is not trained.
+std::unique_ptr<Kernel> make_bias_gradient(const Shape& y) {
+  const Plane plane = plane_of(y);
+  return lambda_kernel([batch = y[0], channels = y[1], size = plane[0] * plane[1]](const Arguments& args) {
+    sum_channels(batch, channels, size, args.in(0), args.out(1));
+  });
 }
 
 }  // namespace
@@ -77,12 +83,8 @@ std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   return lambda_kernel(
       [s](const Arguments& args) {
-        const float* bias = args.in(2);
         float* y = args.out(0);
-        for (std::int64_t i = 0; i < s.batch * s.out_channels; ++i) {
-          std::fill_n(y + i * s.out_plane(), s.out_plane(),
-                      bias == nullptr ? 0.0F : bias[i % s.out_channels]);
-        }
+        fill_bias(s.batch, s.out_channels, s.out_plane(), args.in(2), y);
         for_each_part(s, [&](const Part& part) {
           image_to_columns(s, args.in(0) + part.x(), args.floats());
           multiply(dense(args.in(1) + part.w(), s.group_out(), s.depth()),
@@ -97,7 +99,7 @@ std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
   return lambda_kernel(
       [s](const Arguments& args) {
         float* dx = args.out(0);
-        std::fill_n(dx, s.batch * s.in_channels * s.in_plane(), 0.0F);
+        fill_bias(s.batch, s.in_channels, s.in_plane(), args.in(2), dx);
         for_each_part(s, [&](const Part& part) {
           float* columns = args.floats();
           multiply(dense(args.in(1) + part.w(), s.group_out(), s.depth(), true),
@@ -110,18 +112,27 @@ std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
+  if (request.op.outputs[0] == kNoValue) return make_bias_gradient(request.inputs[0].shape);
   const ConvShape s = conv_shape(request);
+  const bool transposed = is_transposed(request.op);
   return lambda_kernel(
-      [s](const Arguments& args) {
-        const float* dy = args.in(0);
+      [s, transposed](const Arguments& args) {
+        const float* x = args.in(transposed ? 0 : 1);
+        const float* dy = args.in(transposed ? 1 : 0);
         float* dw = args.out(0);
         std::fill_n(dw, s.weights(), 0.0F);
         for_each_part(s, [&](const Part& part) {
-          image_to_columns(s, args.in(1) + part.x(), args.floats());
+          image_to_columns(s, x + part.x(), args.floats());
           multiply(dense(dy + part.y(), s.group_out(), s.out_plane()),
                    dense(args.floats(), s.depth(), s.out_plane(), true), 1, true, dw + part.w());
         });
-        if (float* db = args.out(1)) bias_gradient(s, dy, db);
+        float* db = args.out(1);
+        if (db == nullptr) return;
+        if (transposed) {
+          sum_channels(s.batch, s.in_channels, s.in_plane(), x, db);
+        } else {
+          sum_channels(s.batch, s.out_channels, s.out_plane(), dy, db);
+        }
       },
       columns_bytes(s));
 }

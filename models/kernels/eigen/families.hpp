@@ -9,6 +9,7 @@
 
 namespace rookery::eigen {
 
+// The parts that these take in ConvTranspose: shapes.hpp.
 std::unique_ptr<Kernel> make_conv(const KernelRequest& request);              // Conv
 std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request);   // ConvGradInput
 std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request);  // ConvGradWeight

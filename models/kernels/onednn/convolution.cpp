@@ -1,5 +1,8 @@
 // Conv and its gradients. Winograd F(4x4, 3x3) (Lavin and Gray, arXiv 1509.09308) serves 3x3 windows
 // over maps that are large enough to gain from it, where this oneDNN and processor have it.
+#include <algorithm>
+
+#include "models/kernels/channels.hpp"
 #include "models/kernels/onednn/families.hpp"
 #include "models/kernels/onednn/program.hpp"
 #include "models/kernels/shapes.hpp"
@@ -29,6 +32,14 @@ memory::desc any(const memory::dims& dims) {
 ConvDescription describe(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   const Window& window = s.window;
+  Plane pad_end = window.pad_end;
+  for (std::size_t axis = 0; axis < pad_end.size(); ++axis) {
+    // Elements behind all windows are no padding; oneDNN cannot leave out so many that a window would fit.
+    if (-pad_end[axis] >= window.stride[axis]) {
+      throw dnnl::error(dnnl_unimplemented, "a convolution that leaves out windows");
+    }
+    pad_end[axis] = std::max<std::int64_t>(pad_end[axis], 0);
+  }
   ConvDescription d{.shape = s,
                     .x = {s.batch, s.in_channels, s.in_h, s.in_w},
                     .w = {s.out_channels, s.group_in(), window.kernel[0], window.kernel[1]},
@@ -37,7 +48,7 @@ ConvDescription describe(const KernelRequest& request) {
                     .strides = {window.stride[0], window.stride[1]},
                     .dilations = {window.dilation[0] - 1, window.dilation[1] - 1},
                     .pad_begin = {window.pad_begin[0], window.pad_begin[1]},
-                    .pad_end = {window.pad_end[0], window.pad_end[1]}};
+                    .pad_end = {pad_end[0], pad_end[1]}};
   if (s.groups > 1) d.w = {s.groups, s.group_out(), s.group_in(), window.kernel[0], window.kernel[1]};
   return d;
 }
@@ -123,13 +134,20 @@ std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
        {DNNL_ARG_WEIGHTS, program->converted(program->input(1, d.plain_w()), descriptor.weights_desc())},
        {DNNL_ARG_DIFF_SRC, staged}});
   program->deliver(staged, dx);
+  if (has(request.op.inputs, 2)) {  // of a ConvTranspose
+    program->finally([s = d.shape](const Arguments& args) {
+      add_to_channels(s.batch, s.in_channels, s.in_plane(), args.in(2), args.out(0));
+    });
+  }
   return program;
 }
 
 std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
   using Backward = dnnl::convolution_backward_weights;
+  if (!has(request.op.outputs, 0)) return nullptr;
   const ConvDescription d = describe(request);
-  const bool bias = has(request.op.outputs, 1);
+  const bool transposed = is_transposed(request.op);
+  const bool bias = !transposed && has(request.op.outputs, 1);
   const auto descriptor = with_algorithm(request, d.shape, [&](dnnl::algorithm algorithm) {
     const Backward::desc description =
         bias ? Backward::desc(algorithm, any(d.x), any(d.w), d.plain_bias(), any(d.y), d.strides, d.dilations,
@@ -144,12 +162,19 @@ std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
   const memory dw = program->output(0, d.plain_w());
   const memory staged = program->staging(dw, descriptor.diff_weights_desc());
   std::unordered_map<int, memory> arguments{
-      {DNNL_ARG_DIFF_DST, program->converted(program->input(0, d.plain_y()), descriptor.diff_dst_desc())},
-      {DNNL_ARG_SRC, program->converted(program->input(1, d.plain_x()), descriptor.src_desc())},
+      {DNNL_ARG_DIFF_DST,
+       program->converted(program->input(transposed ? 1 : 0, d.plain_y()), descriptor.diff_dst_desc())},
+      {DNNL_ARG_SRC,
+       program->converted(program->input(transposed ? 0 : 1, d.plain_x()), descriptor.src_desc())},
       {DNNL_ARG_DIFF_WEIGHTS, staged}};
   if (bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, program->output(1, d.plain_bias()));
   program->add(descriptor, Backward(descriptor), std::move(arguments));
   program->deliver(staged, dw);
+  if (transposed && has(request.op.outputs, 1)) {
+    program->finally([s = d.shape](const Arguments& args) {
+      sum_channels(s.batch, s.in_channels, s.in_plane(), args.in(0), args.out(1));
+    });
+  }
   return program;
 }
 

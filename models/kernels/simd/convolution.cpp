@@ -185,6 +185,7 @@ std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
+  if (request.op.outputs[0] == kNoValue) return nullptr;
   const ConvShape s = conv_shape(request);
   if (s.groups != 1) return nullptr;
   return is_tiny(s) ? make_dense_conv_grad_weight(s) : make_image_conv_grad_weight(make_plan(s));

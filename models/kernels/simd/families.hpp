@@ -17,6 +17,9 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request);  //
 
 std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request);       // MaxPool
 std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request);  // MaxPoolGrad
+// AveragePool, GlobalAveragePool; and their gradients
+std::unique_ptr<Kernel> make_average_pool(const KernelRequest& request);
+std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request);
 
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request);       // BatchNormalization
 std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request);  // BatchNormalizationGrad

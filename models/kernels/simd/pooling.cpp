@@ -1,4 +1,5 @@
-// MaxPool with 2 x 2 windows, 2 apart, unpadded; other windows are left to the general loops.
+// Average pools; MaxPool with 2 x 2 windows, 2 apart, unpadded, while other maxima are left to the general
+// loops.
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/families.hpp"
 #include "models/kernels/shapes.hpp"
@@ -19,7 +20,54 @@ HalvingPool halving(const PoolShape& s) {
   return {.planes = s.planes, .out_h = s.out_h, .out_w = s.out_w, .in_h = s.in_h, .in_w = s.in_w};
 }
 
+// The windows of an average pool, and the memory of what describes them.
+struct Averages {
+  PoolShape s;
+  std::vector<Averaged> rows, columns;
+
+  explicit Averages(const KernelRequest& request) : s(pool_shape(request)) {
+    if (s.window.kernel == Plane{s.in_h, s.in_w} && s.out_plane() == 1 && s.window.pad_begin == Plane{0, 0}) {
+      // A window over all of a plane needs no rows.
+      s.window = {.kernel = {1, s.in_plane()}, .output = {1, 1}};
+      s.in_w = s.in_plane();
+      s.in_h = 1;
+    }
+    rows = averaged(request, s, 0);
+    columns = averaged(request, s, 1);
+  }
+  AveragePool pool() const {
+    return {.planes = s.planes,
+            .in_h = s.in_h,
+            .in_w = s.in_w,
+            .out_h = s.out_h,
+            .out_w = s.out_w,
+            .rows = rows.data(),
+            .columns = columns.data()};
+  }
+  std::size_t scratch_bytes() const { return static_cast<std::size_t>(s.in_w) * sizeof(float); }
+};
+
 }  // namespace
+
+std::unique_ptr<Kernel> make_average_pool(const KernelRequest& request) {
+  Averages a(request);
+  const std::size_t scratch = a.scratch_bytes();
+  return lambda_kernel(
+      [a = std::move(a), &all = loops()](const Arguments& args) {
+        all.average_pool(a.pool(), args.in(0), args.floats(), args.out(0));
+      },
+      scratch);
+}
+
+std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request) {
+  Averages a(request);
+  const std::size_t scratch = a.scratch_bytes();
+  return lambda_kernel(
+      [a = std::move(a), &all = loops()](const Arguments& args) {
+        all.average_pool_grad(a.pool(), args.in(0), args.floats(), args.out(0));
+      },
+      scratch);
+}
 
 std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
   const PoolShape s = pool_shape(request);

@@ -98,6 +98,41 @@ TEST(Windows, HostileAttributesOfConvolutions) {
   }
 }
 
+TEST(Windows, HostileAttributesOfTransposedConvolutions) {
+  const std::vector<std::vector<Shape>> inputs{{{2, 4, 8}, {4, 3, 3}}, {{2, 4, 8, 8}, {4, 3, 3, 3}}};
+  for (std::size_t axes = 1; axes <= 2; ++axes) {
+    const Attributes legal{{"group", std::int64_t{2}}};
+    const auto& shapes = inputs[axes - 1];
+    expect_refusals("ConvTranspose", shapes, legal, common_refusals(axes));
+    expect_refusals("ConvTranspose", shapes, legal, refusals_of_dilations(axes));
+    const auto all = [&](std::int64_t number) { return Integers(axes, number); };
+    expect_refusals(
+        "ConvTranspose", shapes, legal,
+        {{{{"group", std::int64_t{3}}}, {"'group'", "3 does not divide"}},
+         {{{"group", kHuge}}, {"'group'", std::to_string(kHuge)}},
+         {{{"output_padding", all(1)}}, {"'output_padding'", "1 is not below stride 1"}},
+         {{{"output_padding", all(2)}, {"strides", all(2)}}, {"2 is not below stride 2 or dilation 1"}},
+         {{{"output_padding", all(-1)}}, {"'output_padding'", "-1"}},
+         {{{"output_padding", all(kHuge)}}, {"'output_padding'", std::to_string(kHuge)}},
+         {{{"output_padding", Integers{}}}, {"'output_padding'", "0 numbers"}},
+         {{{"output_shape", all(0)}}, {"'output_shape'", "0 is not from 1"}},
+         {{{"output_shape", all(11)}}, {"'output_shape'", "11 is more than windows reach over 8", "is 10"}},
+         {{{"output_shape", all(kHuge)}}, {"'output_shape'", std::to_string(kHuge)}},
+         {{{"output_shape", Integers{1, 1, 1}}}, {"'output_shape'", "3 numbers"}},
+         {{{"pads", Integers(2 * axes, 5)}}, {"'pads'", "5 and 5 leave nothing of an output of 10"}}});
+  }
+  EXPECT_THAT(
+      [] {
+        infer("ConvTranspose", {}, {{2, 5, 8}, {4, 3, 3}});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("5 input channels")));
+  EXPECT_THAT(
+      [] {
+        infer("ConvTranspose", {}, {{2, 4, 8}, {4, 3, 3}, {4}});
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("bias must be f32[3], not f32[4]")));
+}
+
 TEST(Windows, HostileShapesOfConvolutions) {
   const auto refused = [](const std::vector<Shape>& inputs, const std::string& word) {
     EXPECT_THAT([&] { infer("Conv", {}, inputs); }, ThrowsMessage<ConfigError>(HasSubstr(word)));
@@ -161,6 +196,17 @@ TEST(Windows, SizesOfOutputs) {
   EXPECT_EQ(shape_of("Conv", {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Integers{2}}},
                      {{2, 3, 9}, {4, 3, 4}}),
             (Shape{2, 4, 5}));
+  const std::vector<Shape> transposed{{2, 4, 5}, {4, 3, 4}};
+  EXPECT_EQ(shape_of("ConvTranspose", {{"strides", Integers{2}}}, transposed), (Shape{2, 3, 12}));
+  EXPECT_EQ(shape_of("ConvTranspose",
+                     {{"strides", Integers{2}}, {"pads", Integers{1, 2}}, {"output_padding", Integers{1}}},
+                     transposed),
+            (Shape{2, 3, 10}));
+  EXPECT_EQ(shape_of("ConvTranspose", {{"strides", Integers{3}}, {"auto_pad", std::string("SAME_LOWER")}},
+                     transposed),
+            (Shape{2, 3, 15}));
+  EXPECT_EQ(shape_of("ConvTranspose", {{"strides", Integers{2}}, {"output_shape", Integers{13}}}, transposed),
+            (Shape{2, 3, 13}));
   EXPECT_EQ(shape_of("GlobalAveragePool", {}, {{2, 3, 4, 5}}), (Shape{2, 3, 1, 1}));
   EXPECT_EQ(shape_of("GlobalAveragePool", {}, {{2, 3, 4}}), (Shape{2, 3, 1}));
 }

@@ -38,6 +38,7 @@ inline Graph window_model() {
                    {"strides", Integers{1, 2}}});
   x = build.apply("same", "AveragePool", {x},
                   {{"kernel_shape", Integers{2, 2}}, {"auto_pad", std::string("SAME_LOWER")}});
+  x = build.conv_transpose2d("up", x, 6, {.kernel = 3, .output_padding = 1, .groups = 2});
   ValueId line = build.global_avg_pool("global", build.conv2d("last", x, 4));
   line = build.linear("dense", build.flatten("flatten", line), 5);
   return build.finish(line);
@@ -45,12 +46,18 @@ inline Graph window_model() {
 
 // The same of series.
 inline Graph series_model() {
+  using Integers = std::vector<std::int64_t>;
+  const Initializer uniform{.kind = Initializer::Kind::kUniform, .bound = 0.5F};
   GraphBuilder build;
   ValueId x = build.conv1d("conv_1", build.input("x", {3, 40}), 8, {.kernel = 5, .stride = 2});
   x = build.relu("relu", build.batch_norm("bn_1", x));
   x = build.max_pool1d("pool", x, 3, 2, 1);
   x = build.conv1d("conv_2", x, 8, {.dilation = 3, .groups = 8, .bias = false});
   x = build.avg_pool1d("average", x, 2, 2);
+  x = build.conv_transpose1d("up", x, 6, {.kernel = 4, .padding = 1, .dilation = 2, .bias = false});
+  x = build.apply(
+      "sized", "ConvTranspose", {x, build.parameter("filter", {6, 4, 3}, uniform)},
+      {{"strides", Integers{2}}, {"output_shape", Integers{19}}, {"auto_pad", std::string("SAME_UPPER")}});
   x = build.global_avg_pool("global", x);
   return build.finish(build.linear("dense", build.flatten("flatten", x), 5));
 }

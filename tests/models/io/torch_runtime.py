@@ -46,6 +46,32 @@ def conv(a, x, w, bias=None):
     return function(x, w, bias, a.get("strides", 1), 0, a.get("dilations", 1), a.get("group", 1))
 
 
+def conv_transpose(a, x, w, bias=None):
+    axes = x.dim() - 2
+    strides, dilations = a.get("strides", [1] * axes), a.get("dilations", [1] * axes)
+    extra, group = a.get("output_padding", [0] * axes), a.get("group", 1)
+    begin, end = a.get("pads", [0] * 2 * axes)[:axes], a.get("pads", [0] * 2 * axes)[axes:]
+    auto_pad = a.get("auto_pad", "NOTSET")
+    auto_pad = auto_pad.decode() if isinstance(auto_pad, bytes) else auto_pad
+    function = by_rank(x, F.conv_transpose1d, F.conv_transpose2d)
+    if auto_pad == "NOTSET" and "output_shape" not in a and begin == end:
+        return function(x, w, bias, strides, begin, extra, group, dilations)
+    # All that windows reach, and more where the output has more; of that the part which is wanted.
+    behind, parts = [], [slice(None), slice(None)]
+    for i, size in enumerate(x.shape[2:]):
+        reach = strides[i] * (size - 1) + (w.shape[i + 2] - 1) * dilations[i] + 1
+        first, last = (begin[i], end[i]) if auto_pad == "NOTSET" else (0, 0)
+        if "output_shape" in a or auto_pad.startswith("SAME"):
+            wanted = a["output_shape"][i] if "output_shape" in a else size * strides[i]
+            total = max(0, reach + extra[i] - wanted)
+            first = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+        else:
+            wanted = reach + extra[i] - first - last
+        behind.append(max(0, first + wanted - reach))
+        parts.append(slice(first, first + wanted))
+    return function(x, w, bias, strides, 0, behind, group, dilations)[tuple(parts)]
+
+
 def overhang(a, x, kernel, begin, end):
     """How far the last windows of ceil_mode reach beyond the padding."""
     axes = len(kernel)
@@ -138,6 +164,7 @@ def gemm(a, x, w, c=None):
 # Attributes first, then the inputs.
 OPERATORS = {
     "Conv": conv,
+    "ConvTranspose": conv_transpose,
     "MaxPool": max_pool,
     "AveragePool": average_pool,
     "GlobalAveragePool": lambda a, x: x.mean(list(range(2, x.dim())), keepdim=True),

@@ -7,6 +7,7 @@
 
 #include "models/kernels/simd/loops/loops.hpp"
 #include "tests/models/kernels/cases.hpp"
+#include "tests/models/kernels/random_cases.hpp"
 
 namespace rookery::kernel_tests {
 namespace {
@@ -92,6 +93,39 @@ TEST_P(BackendTest, Gemm) {
     }
   }
   EXPECT_GT(served_, 10);
+}
+
+TEST_P(BackendTest, WindowsOfAnyKind) {
+  Draw draw(31);
+  for (const std::string& type : kWindowOps) {
+    for (int i = 0; i < 60; ++i) {
+      const OpCase forward = random_op_case(type, draw);
+      agrees(forward);
+      const auto results = run_on("eigen", forward);
+      const Tensor dy = random_tensor(forward.outputs[0].shape, random_);
+      for (auto& gradient : window_gradients(forward, *results, dy)) {
+        agrees(gradient.test);
+        if (gradient.targets.size() < 2) continue;
+        gradient.test.op.outputs[0] = kNoValue;  // a bias alone is trained
+        agrees(gradient.test);
+      }
+    }
+  }
+  EXPECT_GT(served_, 100);
+}
+
+TEST_P(BackendTest, AveragesOfLargePlanes) {
+  if (is("onednn")) GTEST_SKIP() << "has no pooling";
+  for (const Shape& shape : {Shape{2, 3, 56, 57}, Shape{3, 2, 7, 7}, Shape{2, 2, 1000}, Shape{1, 3, 70, 5}}) {
+    std::vector<Tensor> inputs;
+    inputs.push_back(random_tensor(shape, random_));
+    const Shape one = with_plane(shape, shape[1], {1, 1});
+    const OpCase forward = make_case("GlobalAveragePool", {}, std::move(inputs), {{DType::kF32, one}});
+    EXPECT_TRUE(agrees(forward));
+    for (const auto& gradient : window_gradients(forward, {}, random_tensor(one, random_))) {
+      EXPECT_TRUE(agrees(gradient.test));
+    }
+  }
 }
 
 TEST_P(BackendTest, MaxPool) {

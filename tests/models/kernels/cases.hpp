@@ -98,6 +98,19 @@ inline std::vector<GradientOf> product_gradients(const OpCase& forward, const Te
   return gradients;
 }
 
+// The gradient ops of Conv, ConvTranspose and pools; `results` are those of the forward op.
+inline std::vector<GradientOf> window_gradients(const OpCase& forward, const std::vector<Tensor>& results,
+                                                const Tensor& dy) {
+  if (forward.op.type.starts_with("Conv")) return product_gradients(forward, dy);
+  std::vector<Tensor> inputs;
+  inputs.push_back(dy.clone());
+  if (forward.op.type == "MaxPool") inputs.push_back(results[1].clone());
+  std::vector<GradientOf> gradients;
+  gradients.push_back(
+      {gradient_case(forward, forward.op.type + "Grad", std::move(inputs), {forward.inputs[0].type()}), {0}});
+  return gradients;
+}
+
 struct GemmSpec {
   std::int64_t m, n, k;
   bool trans_a = false, trans_b = true, bias = true;

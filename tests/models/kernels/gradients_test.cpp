@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/models/kernels/cases.hpp"
+#include "tests/models/kernels/random_cases.hpp"
 
 namespace rookery::kernel_tests {
 namespace {
@@ -89,6 +90,29 @@ TEST(Gradients, MaxPool) {
     const OpCase gradient =
         gradient_case(forward, "MaxPoolGrad", std::move(inputs), {forward.inputs[0].type()});
     check(forward, 0, (*run_on("eigen", gradient))[0], dy, random, 0.25F);
+  }
+}
+
+TEST(Gradients, WindowsOfAnyKind) {
+  Random random(17);
+  Draw draw(18);
+  for (const std::string& type : kWindowOps) {
+    for (int i = 0; i < 25; ++i) {
+      OpCase forward = random_op_case(type, draw);
+      if (type == "MaxPool") {  // numbers farther apart than the step of the differences
+        auto x = forward.inputs[0].as<float>();
+        std::iota(x.begin(), x.end(), 0.0F);
+        std::shuffle(x.begin(), x.end(), random);
+      }
+      const auto results = run_on("eigen", forward);
+      const Tensor dy = random_tensor(forward.outputs[0].shape, random);
+      for (const auto& gradient : window_gradients(forward, *results, dy)) {
+        const auto gradients = run_on("eigen", gradient.test);
+        for (std::size_t target = 0; target < gradient.targets.size(); ++target) {
+          check(forward, gradient.targets[target], (*gradients)[target], dy, random, 0.25F);
+        }
+      }
+    }
   }
 }
 

@@ -59,6 +59,53 @@ RandomCase conv(Draw& draw) {
   return test;
 }
 
+RandomCase conv_transpose(Draw& draw) {
+  const std::int64_t groups = draw.one_of<std::int64_t>({1, 1, 2, 3});
+  const std::int64_t in = groups * draw.integer(1, 4);
+  const std::int64_t out = groups * draw.integer(1, 5);
+  const Shape x = draw_image(draw, in, 2, 6);
+  const std::size_t axes = axes_of(x);
+  const auto kernel = draw.integers(axes, 2, 4);
+  std::vector<std::int64_t> strides(axes, 1), dilations(axes, 1), extra(axes), pads(2 * axes);
+  RandomCase test{.attributes = {{"kernel_shape", kernel}}, .inputs = {}};
+  if (draw.chance(0.7)) test.attributes["strides"] = strides = draw.integers(axes, 1, 3);
+  if (draw.chance(0.4)) test.attributes["dilations"] = dilations = draw.integers(axes, 1, 3);
+  if (groups > 1) test.attributes["group"] = groups;
+  const auto all = [&](auto number) {
+    std::vector<std::int64_t> numbers(axes);
+    for (std::size_t axis = 0; axis < axes; ++axis) numbers[axis] = number(axis);
+    return numbers;
+  };
+  const auto step = [&](std::size_t axis) { return std::max(strides[axis], dilations[axis]); };
+  if (draw.chance(0.4)) {
+    extra = all([&](std::size_t axis) { return draw.integer(0, step(axis) - 1); });
+    test.attributes["output_padding"] = extra;
+  }
+  const auto auto_pad = draw.one_of<std::string>({"NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"});
+  if (auto_pad != "NOTSET") test.attributes["auto_pad"] = auto_pad;
+  const auto reach = [&](std::size_t axis) {
+    return strides[axis] * (x[static_cast<int>(axis) + 2] - 1) + (kernel[axis] - 1) * dilations[axis] + 1;
+  };
+  if (draw.chance(0.3)) {
+    test.attributes["output_shape"] =
+        all([&](std::size_t axis) { return draw.integer(reach(axis) / 2, reach(axis) + step(axis) - 1); });
+  } else if (auto_pad == "NOTSET" && draw.chance(0.7)) {
+    const bool symmetric = draw.chance(0.5);
+    for (std::size_t axis = 0; axis < axes; ++axis) {
+      pads[axis] = draw.integer(0, kernel[axis] / 2);
+      pads[axis + axes] = symmetric ? pads[axis] : draw.integer(0, kernel[axis] / 2);
+    }
+    // Something must be left.
+    const auto size = [&](std::size_t axis) { return reach(axis) - pads[axis] - pads[axis + axes]; };
+    if (size(0) > 0 && size(axes - 1) > 0) test.attributes["pads"] = pads;
+  }
+  std::vector<std::int64_t> weight{in, out / groups};
+  weight.insert(weight.end(), kernel.begin(), kernel.end());
+  test.inputs = inputs_of(draw.floats(x), draw.floats(Shape(weight)));
+  if (draw.chance(0.6)) test.inputs.emplace_back(draw.floats({out}));
+  return test;
+}
+
 RandomCase max_pool(Draw& draw) {
   const bool many = draw.chance(0.15);  // so many elements in a window that a byte cannot count them
   const Shape line{draw.integer(1, 3), draw.integer(1, 4), 280};
@@ -216,6 +263,7 @@ RandomCase loss(Draw& draw) {
 const std::map<std::string, RandomOp>& random_ops() {
   static const std::map<std::string, RandomOp> table{
       {"Conv", {conv}},
+      {"ConvTranspose", {conv_transpose}},
       {"MaxPool", {max_pool}},
       {"AveragePool", {average_pool}},
       {"GlobalAveragePool", {global_average_pool}},
@@ -254,6 +302,18 @@ const std::map<std::string, RandomOp>& random_ops() {
       {"CrossEntropyLoss", {loss}},
   };
   return table;
+}
+
+OpCase random_op_case(const std::string& type, Draw& draw) {
+  RandomCase drawn = random_ops().at(type).draw(draw);
+  std::vector<Tensor> inputs;
+  std::vector<TensorType> types;
+  for (std::optional<Tensor>& input : drawn.inputs) {
+    types.push_back(input.value().type());
+    inputs.push_back(std::move(*input));
+  }
+  const Op op{.name = type, .type = type, .inputs = {}, .outputs = {}, .attributes = drawn.attributes};
+  return make_case(type, drawn.attributes, std::move(inputs), op_definition(type).infer(op, types));
 }
 
 const std::map<std::string, std::string>& without_random_cases() {

@@ -69,6 +69,12 @@ struct RandomOp {
 // By operator.
 const std::map<std::string, RandomOp>& random_ops();
 
+// A case in training form: with the outputs that the gradient needs. All its inputs are there.
+OpCase random_op_case(const std::string& type, Draw& draw);
+// What slides windows.
+inline const std::vector<std::string> kWindowOps{"Conv", "ConvTranspose", "MaxPool", "AveragePool",
+                                                 "GlobalAveragePool"};
+
 // Operators that have no random cases, and why.
 const std::map<std::string, std::string>& without_random_cases();
 

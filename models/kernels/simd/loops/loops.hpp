@@ -11,8 +11,8 @@ namespace rookery::simd {
 
 using Index = std::int64_t;
 
-// C = init + A B for row-major C, rectified where asked. A(i, j) lies at a[i * a_row + j * a_column]. Rows of B are b_row
-// apart and can be read up to the next multiple of lanes(); so can those of `columns`.
+// C = init + A B for row-major C, rectified where asked. A(i, j) lies at a[i * a_row + j * a_column]. Rows of
+// B are b_row apart and can be read up to the next multiple of lanes(); so can those of `columns`.
 struct Product {
   Index m, n, k;
   const float* a;
@@ -41,6 +41,19 @@ struct DotProduct {
 // Planes [h, w] to planes of half the size: 2 x 2 windows, 2 apart.
 struct HalvingPool {
   Index planes, out_h, out_w, in_h, in_w;
+};
+
+// The elements of one window along an axis of which it averages: those in the image, and how many it divides
+// by, among them elements of the padding where these count.
+struct Averaged {
+  Index begin, end, count;
+};
+
+// Planes [in_h, in_w] to averages [out_h, out_w].
+struct AveragePool {
+  Index planes, in_h, in_w, out_h, out_w;
+  const Averaged* rows;     // by row of the output
+  const Averaged* columns;  // by column
 };
 
 struct BatchNorm {
@@ -89,6 +102,10 @@ struct Loops {
   void (*pool_halves)(const HalvingPool&, const float* x, float* y,
                       std::uint8_t* window);  // window may be absent
   void (*pool_halves_grad)(const HalvingPool&, const float* dy, const std::uint8_t* window, float* dx);
+
+  // `sums`, `shares`: room for in_w floats.
+  void (*average_pool)(const AveragePool&, const float* x, float* sums, float* y);
+  void (*average_pool_grad)(const AveragePool&, const float* dy, float* shares, float* dx);
 
   // Per channel: mean, and sum of squared differences to it.
   void (*batch_norm_statistics)(const BatchNorm&, const float* x, float* mean, float* squares);

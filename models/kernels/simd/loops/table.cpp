@@ -12,6 +12,8 @@ void unfold(const Unfold&, const float*, float*, float*);
 void fold(const Unfold&, const float*, float*, float*);
 void pool_halves(const HalvingPool&, const float*, float*, std::uint8_t*);
 void pool_halves_grad(const HalvingPool&, const float*, const std::uint8_t*, float*);
+void average_pool(const AveragePool&, const float*, float*, float*);
+void average_pool_grad(const AveragePool&, const float*, float*, float*);
 void batch_norm_statistics(const BatchNorm&, const float*, float*, float*);
 void batch_norm_apply(const BatchNorm&, const float*, const float*, const float*, const float*, bool, float*);
 void batch_norm_sums(const BatchNorm&, const float*, const float*, const float*, float*, float*);
@@ -50,6 +52,8 @@ const Loops& table() {
                                 .fold = fold,
                                 .pool_halves = pool_halves,
                                 .pool_halves_grad = pool_halves_grad,
+                                .average_pool = average_pool,
+                                .average_pool_grad = average_pool_grad,
                                 .batch_norm_statistics = batch_norm_statistics,
                                 .batch_norm_apply = batch_norm_apply,
                                 .batch_norm_sums = batch_norm_sums,
