@@ -83,7 +83,11 @@ double conv_grad_weight_flops(const Op&, std::span<const TensorType> inputs,
 
 std::vector<OpDefinition> convolution_ops() {
   return {
-      {.type = "Conv", .infer = infer_conv, .differentiate = differentiate_convolution, .flops = conv_flops},
+      {.type = "Conv",
+       .infer = infer_conv,
+       .differentiate = differentiate_convolution,
+       .flops = conv_flops,
+       .images = {0}},
       {.type = "ConvGradInput", .flops = conv_grad_input_flops},
       {.type = "ConvGradWeight", .flops = conv_grad_weight_flops},
   };

@@ -259,6 +259,8 @@ const std::map<std::string, RandomOp>& random_ops() {
 const std::map<std::string, std::string>& without_random_cases() {
   static const std::map<std::string, std::string> table{
       {"Dropout", "its mask is our own definition; reference_test.cpp checks it word by word"},
+      {"FromBlocked", "a copy of our own; blocked_test.cpp compares it"},
+      {"ToBlocked", "as FromBlocked"},
   };
   return table;
 }
