@@ -23,6 +23,7 @@
 #include "models/graph/cost.hpp"
 #include "models/graph/loss.hpp"
 #include "models/io/safetensors.hpp"
+#include "models/kernels/measured.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/executable.hpp"
 #include "models/zoo/zoo.hpp"
@@ -107,9 +108,10 @@ class Training {
 
  private:
   CompileOptions options() const {
+    MeasuredKernels measured;
     return {.training_sizes = {size_},
             .inference_sizes = {},
-            .kernels = choose_kernels(graph_, size_),
+            .kernels = choose_kernels(graph_, size_, &measured),
             .seed = 42,
             .optimizer = {}};
   }

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "clusterize/kernel_choices.hpp"
 #include "clusterize/planner.hpp"
 #include "clusterize/provider_links.hpp"
 #include "clusterize/report.hpp"
@@ -84,8 +85,12 @@ int clusterize(const ProgramArguments& arguments) {
   const NodePool pool = NodePool::read(node_configs);
   const TrainingSettings settings = settings_of(arguments, node_data);
   const SearchOptions options = search_options(arguments, pool, settings.seed);
-  const TrainingTask task =
-      with_context((node_data / "train.json").string(), [&] { return make_task(settings, node_data); });
+  const std::filesystem::path choices = kernel_choices_path(node_data);
+  const std::string machine = measured_machine();
+  MeasuredKernels measured(read_kernel_choices(choices, machine));
+  const TrainingTask task = with_context((node_data / "train.json").string(),
+                                         [&] { return make_task(settings, node_data, &measured); });
+  write_kernel_choices(choices, machine, measured.known());
   const Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
   write_plan(node_data, task, planned, initial_state(task.graph, task.settings.seed));
   if (json) {
@@ -119,7 +124,10 @@ int main(int argc, char** argv) {
       .name = "clusterize",
       .summary =
           "Groups the machines of node_configs.json into clusters, cuts the model of train.json into one "
-          "stage per machine, and writes the files that the providers read.",
+          "stage per machine, and writes the files that the providers read. Kernels of large convolutions "
+          "are "
+          "chosen by measurement on this machine; kernel_choices.json keeps what was found, so that later "
+          "plans choose alike.",
       .example = "  clusterize\n  clusterize --node-data my_pool --seed 7 --objective throughput"};
   return run_program(info, options, argc, argv, clusterize);
 }

@@ -4,6 +4,7 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/loss.hpp"
+#include "models/kernels/precision.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {
@@ -27,7 +28,8 @@ void check_fit(const Graph& model, const Dataset& dataset, const TrainingSetting
   }
 }
 
-TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data) {
+TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
+                       MeasuredKernels* measured) {
   TrainingTask task{.graph = zoo_model(settings.model), .settings = settings};
   const std::unique_ptr<Dataset> dataset = open_dataset(settings.data, node_data);
   check_fit(task.graph, *dataset, settings);
@@ -38,7 +40,9 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
                                   settings.train_fraction, dataset->size(), settings.data));
   }
   add_loss(task.graph, settings.loss);
-  task.kernels = choose_kernels(task.graph, micro_batch_sizes(settings, settings.batch_size).front());
+  task.kernels =
+      choose_kernels(task.graph, micro_batch_sizes(settings, settings.batch_size).front(), measured);
+  if (settings.precision == "bf16") task.kernels = in_bf16(task.graph, std::move(task.kernels));
   return task;
 }
 

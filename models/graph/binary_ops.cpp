@@ -77,7 +77,9 @@ std::vector<OpDefinition> binary_ops() {
          .infer = infer_binary,
          .differentiate = [&binary](GradientBuilder& builder,
                                     const Op& op) { differentiate_binary(binary, builder, op); },
-         .in_place = {0, 1}});
+         .in_place = {0, 1},
+         .images =
+             std::string(binary.type) == "Add" ? std::set<std::size_t>{0, 1} : std::set<std::size_t>{}});
     for (const char* side : {"GradLeft", "GradRight"}) {
       definitions.push_back(
           {.type = std::string(binary.type) + side, .flops = gradient_flops, .in_place = {0}});

@@ -94,7 +94,11 @@ double grad_weight_flops(const Op& op, std::span<const TensorType> inputs,
 
 std::vector<OpDefinition> convolution_ops() {
   return {
-      {.type = "Conv", .infer = infer_conv, .differentiate = differentiate_convolution, .flops = conv_flops},
+      {.type = "Conv",
+       .infer = infer_conv,
+       .differentiate = differentiate_convolution,
+       .flops = conv_flops,
+       .images = {0}},
       {.type = "ConvGradInput", .flops = conv_transpose_flops},
       {.type = "ConvGradWeight", .flops = grad_weight_flops},
       {.type = "ConvTranspose",

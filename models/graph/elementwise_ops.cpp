@@ -69,7 +69,11 @@ void differentiate_identity(GradientBuilder& builder, const Op& op) {
 
 std::vector<OpDefinition> elementwise_ops() {
   return {
-      {.type = "Relu", .infer = infer_same, .differentiate = differentiate_relu, .in_place = {0}},
+      {.type = "Relu",
+       .infer = infer_same,
+       .differentiate = differentiate_relu,
+       .in_place = {0},
+       .images = {0}},
       {.type = "ReluGrad", .in_place = {0, 1}},
       {.type = "Softmax",
        .infer = infer_softmax,

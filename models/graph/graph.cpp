@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/graph/blocked_layout.hpp"
 #include "models/graph/ops.hpp"
 
 namespace rookery {
@@ -52,6 +53,17 @@ ValueId Graph::add_value(Value value) {
 ValueId Graph::add_input(std::string name, TensorType type) {
   const ValueId id = add_value({.name = std::move(name), .kind = ValueKind::kInput, .type = type});
   inputs_.push_back(id);
+  return id;
+}
+
+ValueId Graph::add_source(Value value) {
+  ROOKERY_CHECK(value.producer == kNoOp && value.like == kNoValue, "'{}' is made by an op", value.name);
+  const ValueKind kind = value.kind;
+  const ValueId id = add_value(std::move(value));
+  if (kind == ValueKind::kInput) inputs_.push_back(id);
+  if (kind == ValueKind::kParameter) parameters_.push_back(id);
+  if (kind == ValueKind::kBuffer) buffers_.push_back(id);
+  if (kind == ValueKind::kConstant) constants_.push_back(id);
   return id;
 }
 
@@ -163,8 +175,7 @@ std::vector<TensorType> Graph::types(std::int64_t batch) const {
       }
       continue;
     }
-    const std::vector<TensorType> outputs =
-        with_context(describe(), [&] { return op_definition(op.type).infer(op, inputs); });
+    const std::vector<TensorType> outputs = with_context(describe(), [&] { return infer_types(op, inputs); });
     ROOKERY_CHECK(outputs.size() >= op.outputs.size(), "{} infers {} of {} outputs", describe(),
                   outputs.size(), op.outputs.size());
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {

@@ -72,6 +72,8 @@ class Graph {
   ValueId add_parameter(std::string name, TensorType type, Initializer initializer = {});
   ValueId add_buffer(std::string name, TensorType type, Initializer initializer = {});
   ValueId add_constant(std::string name, std::shared_ptr<const Tensor> data);
+  // A value of another graph that no op makes.
+  ValueId add_source(Value value);
   // An input that has the type of another value.
   ValueId add_input_like(std::string name, ValueId like);
   // Appends an op that makes new values named `outputs`; they follow the op's inputs, which must

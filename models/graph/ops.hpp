@@ -23,6 +23,7 @@
 //     mean of -log softmax(logits)[label].
 //   A third input, i64[n] sample ids, takes no part in the arithmetic: with it the ids travel to the
 //   stage that has the labels.
+//   ToBlocked(x f32[n, c, h, w]) -> f32[n, c / 16, h, w, 16], and FromBlocked, its reverse
 // Gradient operators carry the attributes of their forward op and its name as "forward":
 //   ConvGradInput(dY, W) -> dX                  ConvGradWeight(dY, X) -> dW, dB (either may be absent)
 //   ConvTransposeGradInput(dY, W) -> dX         ConvTransposeGradWeight(dY, X) -> dW, dB (either may be
@@ -51,6 +52,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -80,6 +82,9 @@ struct OpDefinition {
   // memory. For the memory plan, which does so where the types are equal and nobody reads the input
   // afterwards.
   std::vector<std::size_t> in_place;
+  // Inputs that are images, f32[n, c, h, w], and may come in blocks of channels (blocked_layout.hpp). What
+  // is of rank 4 among the outputs is blocked then, too. Empty: the op knows no blocks.
+  std::set<std::size_t> images = {};
   // Its output is what training makes small.
   bool is_loss = false;
 };
@@ -103,5 +108,6 @@ std::vector<OpDefinition> elementwise_ops();  // Relu, Softmax, Flatten, Identit
 std::vector<OpDefinition> unary_ops();        // Sigmoid, Tanh, Gelu, …: functions of one number
 std::vector<OpDefinition> binary_ops();       // Add, Mul, …: functions of two numbers
 std::vector<OpDefinition> loss_ops();         // MseLoss, CrossEntropyLoss
+std::vector<OpDefinition> layout_ops();       // ToBlocked, FromBlocked
 
 }  // namespace rookery

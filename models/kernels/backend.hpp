@@ -25,6 +25,10 @@ const Backend& eigen_backend();
 // nullptr in a program that was built without it.
 const Backend* onednn_backend();
 const Backend& simd_backend();
+// Where its speed and its bits depend on a library: name and version.
+std::string onednn_version();
+// Those of this program, best first.
+std::vector<const Backend*> all_backends();
 
 // What Kernel::run() gets. Pointers are nullptr where an argument is absent.
 struct Arguments {

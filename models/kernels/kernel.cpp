@@ -7,24 +7,24 @@
 #include "models/base/error.hpp"
 #include "models/graph/fuse.hpp"
 #include "models/kernels/backend.hpp"
+#include "models/kernels/precision.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery {
 
 namespace {
 
-std::vector<const Backend*> all_backends() {
-  std::vector<const Backend*> all{&simd_backend()};
-  if (const Backend* onednn = onednn_backend()) all.push_back(onednn);
-  all.push_back(&eigen_backend());
-  return all;
-}
-
 const Backend* find_backend(const std::string& name) {
   for (const Backend* backend : all_backends()) {
     if (backend->name == name) return backend;
   }
   return nullptr;
+}
+
+// Conversions of layout and sums of gradients: every back end computes the same bits.
+bool is_exact(const Op& op) {
+  return op.type == "ToBlocked" || op.type == "FromBlocked" ||
+         (op.type == "Add" && op.attributes.contains("forward"));
 }
 
 // "backend/variant" in its two parts.
@@ -46,15 +46,6 @@ std::vector<std::string_view> words_of(std::string_view variant) {
     variant.remove_prefix(std::min(end + 1, variant.size()));
   }
   return words;
-}
-
-std::vector<TensorType> types_of(const std::vector<ValueId>& ids, const std::vector<TensorType>& types) {
-  std::vector<TensorType> result;
-  result.reserve(ids.size());
-  for (const ValueId id : ids) {
-    result.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
-  }
-  return result;
 }
 
 std::string types_text(std::span<const TensorType> types) {
@@ -82,6 +73,13 @@ class RectifiedKernel final : public Kernel {
 
 }  // namespace
 
+std::vector<const Backend*> all_backends() {
+  std::vector<const Backend*> all{&simd_backend()};
+  if (const Backend* onednn = onednn_backend()) all.push_back(onednn);
+  all.push_back(&eigen_backend());
+  return all;
+}
+
 const std::vector<std::string>& backends() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> result;
@@ -98,11 +96,24 @@ bool KernelRequest::asks_for(std::string_view word) const {
 const std::string& chosen_kernel(const KernelChoice& choice, const Op& op) {
   auto found = choice.find(op.name);
   if (found == choice.end()) found = choice.find(op.text("forward", op.name));
+  if (found == choice.end() && is_exact(op)) {
+    static const std::string fastest = "simd";
+    return fastest;
+  }
   if (found == choice.end()) {
     throw ConfigError(
         fmt::format("no kernel was chosen for op '{}': the plan is incomplete", op.text("forward", op.name)));
   }
   return found->second;
+}
+
+std::set<std::string> chosen_blocked(const KernelChoice& choice) {
+  std::set<std::string> ops;
+  for (const auto& [op, entry] : choice) {
+    const std::string variant = parse_choice(entry).variant;
+    if (std::ranges::count(words_of(variant), "blocked") > 0) ops.insert(op);
+  }
+  return ops;
 }
 
 std::string chosen_op(const Graph& forward, const std::string& entry) {
@@ -129,28 +140,17 @@ std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelReque
     throw ConfigError(fmt::format("{}: this program has no kernels called '{}'; it has {}", request.op.name,
                                   backend, fmt::join(backends(), ", ")));
   }
+  if (const std::string variant = parse_choice(choice).variant;
+      std::ranges::count(words_of(variant), "bf16") > 0 && !has_bf16()) {
+    throw ConfigError(fmt::format(
+        "{}: it is planned in bf16, which this processor has not (avx512_bf16): plan with precision fp32",
+        request.op.name));
+  }
   for (const std::string& name : {choice, std::string("onednn"), std::string("eigen")}) {
     if (auto kernel = make_kernel_of(name, request)) return kernel;
   }
   throw ConfigError(fmt::format("{}: no kernel for {} of ({}) -> ({})", request.op.name, request.op.type,
                                 types_text(request.inputs), types_text(request.outputs)));
-}
-
-KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch) {
-  const std::vector<TensorType> types = graph.types(micro_batch);
-  KernelChoice choice;
-  for (const Op& op : graph.ops()) {
-    const auto inputs = types_of(op.inputs, types);
-    const auto outputs = types_of(op.outputs, types);
-    const KernelRequest request{.op = op, .inputs = inputs, .outputs = outputs};
-    for (const Backend* backend : all_backends()) {
-      if (backend->prefers(request)) {
-        choice[op.name] = backend->name;
-        break;
-      }
-    }
-  }
-  return choice;
 }
 
 }  // namespace rookery

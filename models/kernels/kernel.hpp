@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -45,8 +46,8 @@ struct KernelRequest {
   std::span<const TensorType> inputs;   // f32[] where absent
   std::span<const TensorType> outputs;  // f32[] where absent
   std::uint64_t seed = 0;               // of the run, for random ops
-  // Which of a back end's ways, as words joined by "-"; empty: its own rule. "direct", "winograd": the
-  // algorithm of a convolution.
+  // Which of a back end's ways, as words joined by "-"; empty: its own rule. "blocked": images in blocks of
+  // channels (models/graph/blocked_layout.hpp); "direct", "winograd": the algorithm of a convolution.
   std::string variant = {};
 
   bool asks_for(std::string_view word) const;
@@ -56,14 +57,21 @@ struct KernelRequest {
 // Gradient ops without an entry of their own ("conv1.ConvGradInput") follow their forward op.
 using KernelChoice = std::map<std::string, std::string>;
 
-// The entry for an op of a training graph. ConfigError naming the op when there is none.
+// The entry for an op of a training graph. ConfigError naming the op when there is none, unless every back
+// end computes the same bits: conversions of layout and sums of gradients need no entry.
 const std::string& chosen_kernel(const KernelChoice& choice, const Op& op);
+// Names of the ops whose entry asks for the blocked layout.
+std::set<std::string> chosen_blocked(const KernelChoice& choice);
 // The op of the forward graph that an entry belongs to.
 std::string chosen_op(const Graph& forward, const std::string& entry);
 
-// Chooses a back end for every op of the whole model at this micro-batch size, from what this
-// program was built with; the same on every machine that has the same instruction sets.
-KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch);
+class MeasuredKernels;  // measured.hpp
+
+// Chooses kernels and layouts for the whole model at this micro-batch size, from what this program was
+// built with, by rules; the same on every machine that has the same instruction sets. With `measured`,
+// large convolutions are chosen by measurement.
+KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch,
+                            MeasuredKernels* measured = nullptr);
 
 // The kernel of a choice ("backend" or "backend/variant"), or where that back end lacks the op of the
 // first in {onednn, eigen} that has one. ConfigError naming op and types when none has.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/graph/blocked_layout.hpp"
 
 namespace rookery {
 
@@ -15,6 +16,11 @@ std::int64_t elements_between(const Shape& shape, int first, int last) {
   std::int64_t product = 1;
   for (int axis = first; axis < last; ++axis) product *= shape[axis];
   return product;
+}
+
+// Of an argument of `op`.
+Shape image_of(const Op& op, const Shape& shape) {
+  return is_blocked(op) && shape.rank() == 5 ? plain_shape(shape) : shape;
 }
 
 }  // namespace
@@ -34,8 +40,8 @@ ConvShape conv_shape(const KernelRequest& request) {
   const TensorType& map = of_weight   ? request.inputs[transposed ? 1 : 0]
                           : convolves ? request.outputs[0]
                                       : request.inputs[0];
-  const Shape& x = image.shape;
-  const Shape& y = map.shape;
+  const Shape x = image_of(op, image.shape);
+  const Shape y = image_of(op, map.shape);
   const Shape& w = (of_weight ? request.outputs[0] : request.inputs[1]).shape;
   const Plane in = plane_of(x);
   const Plane out = plane_of(y);
@@ -52,7 +58,8 @@ ConvShape conv_shape(const KernelRequest& request) {
 
 PoolShape pool_shape(const KernelRequest& request) {
   const std::string& type = request.op.type;
-  const Shape& x = (type.ends_with("Grad") ? request.outputs[0] : request.inputs[0]).shape;
+  const Shape x =
+      image_of(request.op, (type.ends_with("Grad") ? request.outputs[0] : request.inputs[0]).shape);
   const Window window = type.starts_with("Global") ? global_window(x) : pool_window(request.op, x);
   const Plane in = plane_of(x);
   return {.planes = x[0] * x[1],
@@ -130,7 +137,7 @@ MatMulShape matmul_shape(const KernelRequest& request) {
 
 BatchNormShape batch_norm_shape(const KernelRequest& request) {
   const Op& op = request.op;
-  const Shape& x = request.inputs[op.type == "BatchNormalization" ? 0 : 1].shape;
+  const Shape x = image_of(op, request.inputs[op.type == "BatchNormalization" ? 0 : 1].shape);
   return {.batch = x[0],
           .channels = x[1],
           .plane = elements_between(x, 2, x.rank()),

@@ -1,5 +1,6 @@
 #include "models/runtime/compiled.hpp"
 
+#include "models/graph/blocked_layout.hpp"
 #include "models/graph/fuse.hpp"
 #include "models/graph/ops.hpp"
 
@@ -27,6 +28,8 @@ CompiledForm compile_form(const Stage& stage, Mode mode, std::int64_t size, cons
                           bool accumulates) {
   CompiledForm form{.size = size};
   Graph forward = fuse(stage.graph);
+  forward =
+      with_blocked_layout(forward, chosen_blocked(options.kernels), stage.gradient_request(forward).received);
   if (mode == Mode::kTraining) {
     form.training = differentiate(forward, stage.gradient_request(forward));
     if (form.training.sent_gradients.empty()) form.training = in_one_backward_phase(std::move(form.training));

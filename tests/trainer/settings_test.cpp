@@ -42,7 +42,7 @@ TEST(Settings, EveryKeyIsRead) {
     "model": "mnist_mlp", "data": "idx:datasets/mnist", "train_fraction": 0.8, "split": "in_order",
     "loss": "cross_entropy",
     "optimizer": {"name": "adam", "learning_rate": 0.002, "betas": [0.8, 0.99], "epsilon": 1e-6, "weight_decay": 0.1},
-    "epochs": 7, "batch_size": 32, "micro_batches": 4, "schedule": "1f1b", "validate_every": 2, "seed": 5,
+    "epochs": 7, "batch_size": 32, "micro_batches": 4, "schedule": "1f1b", "validate_every": 2, "seed": 5, "precision": "bf16",
     "save": false, "peer_timeout_seconds": 2.5})");
   TrainingSettings expected;
   expected.model = "mnist_mlp";
@@ -58,6 +58,7 @@ TEST(Settings, EveryKeyIsRead) {
   expected.epochs = 7;
   expected.batch_size = 32;
   expected.micro_batches = 4;
+  expected.precision = "bf16";
   expected.validate_every = 2;
   expected.seed = 5;
   expected.save = false;

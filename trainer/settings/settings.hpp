@@ -24,7 +24,8 @@ struct TrainingSettings {
   std::int64_t batch_size = 64;
   int micro_batches = 1;  // per full batch
   std::string schedule = "1f1b";
-  int validate_every = 1;  // epochs; 0: never
+  int validate_every = 1;          // epochs; 0: never
+  std::string precision = "fp32";  // or "bf16"
   std::uint64_t seed = 42;
   bool save = true;                  // write each submodel's trained weights at the end
   double peer_timeout_seconds = 10;  // a peer silent for longer is lost

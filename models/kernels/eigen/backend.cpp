@@ -1,4 +1,5 @@
 #include "models/kernels/backend.hpp"
+#include "models/graph/blocked_layout.hpp"
 #include "models/kernels/eigen/families.hpp"
 
 namespace rookery {
@@ -44,6 +45,8 @@ const eigen::Makers& makers() {
         {"MseLossGrad", eigen::make_mse_grad},
         {"CrossEntropyLoss", eigen::make_cross_entropy},
         {"CrossEntropyLossGrad", eigen::make_cross_entropy_grad},
+        {"ToBlocked", eigen::make_conversion},
+        {"FromBlocked", eigen::make_conversion},
     };
     eigen::add_unary(known);
     eigen::add_binary(known);
@@ -54,6 +57,7 @@ const eigen::Makers& makers() {
 }
 
 std::unique_ptr<Kernel> make(const KernelRequest& request) {
+  if (is_blocked(request.op)) return eigen::make_by_plain(request, make);
   const auto found = makers().find(request.op.type);
   return found == makers().end() ? nullptr : found->second(request);
 }
@@ -62,11 +66,12 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 
 const Backend& eigen_backend() {
   // Of every op, also of views: their gradients may need a kernel.
-  static const Backend backend{.name = "eigen",
-                               .words = {},
-                               .make = make,
-                               .prefers = [](const KernelRequest&) { return true; },
-                               .fuses = [](const std::string&) { return false; }};
+  static const Backend backend{
+      .name = "eigen",
+      .words = {"blocked"},
+      .make = make,
+      .prefers = [](const KernelRequest&) { return true; },
+      .fuses = [](const std::string&) { return false; }};
   return backend;
 }
 

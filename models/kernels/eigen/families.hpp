@@ -53,4 +53,10 @@ void add_unary(Makers& makers);   // functions of one number, and their gradient
 void add_binary(Makers& makers);  // functions of two numbers, and their gradients
 void add_shape(Makers& makers);   // what moves elements and computes none
 
+// ToBlocked, FromBlocked.
+std::unique_ptr<Kernel> make_conversion(const KernelRequest& request);
+// An op in blocked layout by the kernel that `make` has for the plain one; nullptr where it has none.
+std::unique_ptr<Kernel> make_by_plain(const KernelRequest& request,
+                                      std::unique_ptr<Kernel> (*make)(const KernelRequest&));
+
 }  // namespace rookery::eigen

@@ -12,6 +12,9 @@ std::unique_ptr<Kernel> make_conv(const KernelRequest& request);              //
 std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request);   // ConvGradInput
 std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request);  // ConvGradWeight
 
+// Any of the three, as products of places (variant "places"): blocked images of small maps.
+std::unique_ptr<Kernel> make_place_convolution(const KernelRequest& request);
+
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request);              // Gemm
 std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request);   // GemmGradInput
 std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request);  // GemmGradWeight

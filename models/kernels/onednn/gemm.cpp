@@ -18,25 +18,28 @@ struct Operand {
   std::int64_t rows, columns;
   bool transposed;
 
-  memory::desc desc() const {
-    return {{rows, columns},
-            memory::data_type::f32,
-            transposed ? memory::format_tag::ba : memory::format_tag::ab};
+  memory::desc desc(memory::data_type type = memory::data_type::f32) const {
+    return {{rows, columns}, type, transposed ? memory::format_tag::ba : memory::format_tag::ab};
   }
 };
 
-// output 0 = a b, plus input 2 as a row where `bias`.
-std::unique_ptr<Program> product(const Operand& a, const Operand& b, bool bias) {
+// output 0 = a b, plus input 2 as a row where `bias`; a and b rounded to bf16 where the request asks for it.
+std::unique_ptr<Program> product(const KernelRequest& request, const Operand& a, const Operand& b,
+                                 bool bias) {
+  const bool rounds = request.asks_for("bf16");
+  const memory::desc left = rounds ? a.desc(memory::data_type::bf16) : a.desc();
+  const memory::desc right = rounds ? b.desc(memory::data_type::bf16) : b.desc();
   const memory::desc result({a.rows, b.columns}, memory::data_type::f32, memory::format_tag::ab);
   const memory::desc row({1, b.columns}, memory::data_type::f32, memory::format_tag::ab);
-  const dnnl::matmul::desc description = bias ? dnnl::matmul::desc(a.desc(), b.desc(), row, result)
-                                              : dnnl::matmul::desc(a.desc(), b.desc(), result);
+  const dnnl::matmul::desc description =
+      bias ? dnnl::matmul::desc(left, right, row, result) : dnnl::matmul::desc(left, right, result);
   const dnnl::matmul::primitive_desc descriptor(description, user_scratchpad(), cpu_engine());
   if (!is_optimized(descriptor.impl_info_str())) return nullptr;
   auto program = std::make_unique<Program>();
-  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, program->input(a.input, a.desc())},
-                                            {DNNL_ARG_WEIGHTS, program->input(b.input, b.desc())},
-                                            {DNNL_ARG_DST, program->output(0, result)}};
+  std::unordered_map<int, memory> arguments{
+      {DNNL_ARG_SRC, program->converted(program->input(a.input, a.desc()), left)},
+      {DNNL_ARG_WEIGHTS, program->converted(program->input(b.input, b.desc()), right)},
+      {DNNL_ARG_DST, program->output(0, result)}};
   if (bias) arguments.emplace(DNNL_ARG_BIAS, program->input(2, row));
   program->add(descriptor, dnnl::matmul(descriptor), std::move(arguments));
   return program;
@@ -58,21 +61,21 @@ void column_sums(const GemmShape& s, const float* dy, float* dc) {
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s)) return nullptr;
-  return product({0, s.m, s.k, s.trans_a}, {1, s.k, s.n, s.trans_b}, s.has_c);
+  return product(request, {0, s.m, s.k, s.trans_a}, {1, s.k, s.n, s.trans_b}, s.has_c);
 }
 
 std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s)) return nullptr;
-  if (s.trans_a) return product({1, s.k, s.n, s.trans_b}, {0, s.n, s.m, true}, false);
-  return product({0, s.m, s.n, false}, {1, s.n, s.k, !s.trans_b}, false);
+  if (s.trans_a) return product(request, {1, s.k, s.n, s.trans_b}, {0, s.n, s.m, true}, false);
+  return product(request, {0, s.m, s.n, false}, {1, s.n, s.k, !s.trans_b}, false);
 }
 
 std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s) || request.op.outputs[0] == kNoValue) return nullptr;
-  auto program = s.trans_b ? product({0, s.n, s.m, true}, {1, s.m, s.k, s.trans_a}, false)
-                           : product({1, s.k, s.m, !s.trans_a}, {0, s.m, s.n, false}, false);
+  auto program = s.trans_b ? product(request, {0, s.n, s.m, true}, {1, s.m, s.k, s.trans_a}, false)
+                           : product(request, {1, s.k, s.m, !s.trans_a}, {0, s.m, s.n, false}, false);
   if (program && s.has_c) {
     program->finally([s](const Arguments& args) { column_sums(s, args.in(0), args.out(1)); });
   }

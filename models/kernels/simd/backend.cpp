@@ -1,6 +1,7 @@
 #include <map>
 #include <string>
 
+#include "models/graph/blocked_layout.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/dense_convolution.hpp"
@@ -45,11 +46,14 @@ const std::map<std::string, Make>& makers() {
       {"MseLossGrad", simd::make_mse_grad},
       {"CrossEntropyLoss", simd::make_cross_entropy},
       {"CrossEntropyLossGrad", simd::make_cross_entropy_grad},
+      {"ToBlocked", simd::make_conversion},
+      {"FromBlocked", simd::make_conversion},
   };
   return all;
 }
 
 std::unique_ptr<Kernel> make(const KernelRequest& request) {
+  if (is_blocked(request.op)) return simd::make_blocked(request);
   const auto found = makers().find(request.op.type);
   return found == makers().end() ? nullptr : found->second(request);
 }
@@ -76,10 +80,13 @@ bool prefers(const KernelRequest& request) {
 }  // namespace
 
 const Backend& simd_backend() {
-  static const Backend backend{
-      .name = "simd", .words = {}, .make = make, .prefers = prefers, .fuses = [](const std::string& type) {
-        return type == "BatchNormalization" || type == "Conv" || type == "Gemm";
-      }};
+  static const Backend backend{.name = "simd",
+                               .words = {"blocked"},
+                               .make = make,
+                               .prefers = prefers,
+                               .fuses = [](const std::string& type) {
+                                 return type == "BatchNormalization" || type == "Conv" || type == "Gemm";
+                               }};
   return backend;
 }
 

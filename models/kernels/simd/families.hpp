@@ -39,4 +39,8 @@ std::unique_ptr<Kernel> make_mse_grad(const KernelRequest& request);            
 std::unique_ptr<Kernel> make_cross_entropy(const KernelRequest& request);       // CrossEntropyLoss
 std::unique_ptr<Kernel> make_cross_entropy_grad(const KernelRequest& request);  // CrossEntropyLossGrad
 
+// ToBlocked, FromBlocked, and ops in blocked layout (models/graph/blocked_layout.hpp).
+std::unique_ptr<Kernel> make_conversion(const KernelRequest& request);
+std::unique_ptr<Kernel> make_blocked(const KernelRequest& request);
+
 }  // namespace rookery::simd

@@ -11,6 +11,7 @@
 #include "models/base/rng.hpp"
 #include "models/graph/builder.hpp"
 #include "models/graph/loss.hpp"
+#include "models/kernels/precision.hpp"
 
 namespace rookery {
 namespace {
@@ -75,6 +76,24 @@ Graph moving_model(bool kinks = true) {
   x = b.mul("gate", x, b.apply("same", "Identity", {b.parameter("gain", {12}, uniform)}));
   x = b.add("again", x, b.apply("same_mask", "Identity", {constant}));
   x = b.linear("dense_2", x, 5);
+  Graph graph = b.finish(x);
+  add_loss(graph, "cross_entropy");
+  return graph;
+}
+
+// Convolutions of many channels, which run on images in blocks where the processor gains from it: branches
+// of blocked and plain uses, an edge that skips many ops.
+Graph image_model() {
+  GraphBuilder b;
+  ValueId x = b.relu("stem_relu", b.batch_norm("stem_bn", b.conv2d("stem", b.input("input", {2, 6, 6}), 32)));
+  const ValueId skipped = x;
+  ValueId y = b.relu("relu_1", b.batch_norm("bn_1", b.conv2d("conv_1", x, 32)));
+  y = b.add("gated", b.conv2d("conv_2", y, 32), b.sigmoid("gate", x));
+  x = b.relu("relu_2", b.add("sum_1", y, x));
+  x = b.add("sum_2", b.conv2d("conv_3", b.sigmoid("squash", x), 32), x);
+  x = b.max_pool2d("pool", b.add("sum_3", x, skipped), 2, 2);
+  x = b.conv2d("conv_4", b.dropout("drop", x, 0.25F), 48);
+  x = b.linear("dense", b.flatten("flat", b.relu("relu_3", x)), 5);
   Graph graph = b.finish(x);
   add_loss(graph, "cross_entropy");
   return graph;
@@ -155,13 +174,14 @@ TEST(Executable, GradientsAreThoseOfCentralDifferences) {
 // Trains `steps` steps of `micro_batches` each over the stages of one cut, passing tensors by hand,
 // all forwards of a step before its backwards.
 StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int steps, int micro_batches,
-                    std::vector<float>* losses, const OptimizerSettings& optimizer = {}) {
+                    std::vector<float>* losses, const OptimizerSettings& optimizer = {}, bool bf16 = false) {
   const std::int64_t size = 6;
   const std::vector<Stage> stages = cut(graph, begins);
   CompileOptions options = options_for(graph, size);
   options.slots = micro_batches;
   options.accumulates = micro_batches > 1;
   options.optimizer = optimizer;
+  if (bf16) options.kernels = in_bf16(graph, std::move(options.kernels));
   const StateDict start = initial_state(graph, kSeed);
   std::vector<Executable> executables;
   for (const Stage& stage : stages) {
@@ -269,6 +289,29 @@ TEST(Executable, EveryOptimizerStepsAlikeInEveryCut) {
 TEST(Executable, EveryCutComputesTheSameBits) {
   // sum adds what conv_1 sent past conv_2: an edge that skips a stage.
   check_cuts(branching_model(), {{0, 1, 3}, {0, 1, 2, 3, 4}});
+}
+
+TEST(Executable, EveryCutOfImagesInBlocksComputesTheSameBits) {
+  Graph graph = image_model();
+  const KernelChoice choice = choose_kernels(graph, 6);
+  EXPECT_EQ(choice.at("relu_1").ends_with("/blocked"), choice.at("conv_1").ends_with("/blocked"));
+  EXPECT_EQ(choice.at("gate").find('/'), std::string::npos);
+  check_cuts(graph, {{0, 5, 9}});
+}
+
+TEST(Executable, Bf16TrainsAlikeInEveryCutAndNearF32) {
+  if (!has_bf16()) GTEST_SKIP() << "this processor has none";
+  const Graph graph = image_model();
+  std::vector<float> losses, losses_cut, losses_f32;
+  const StateDict whole_state = train_cut(graph, {0}, 5, 1, &losses, {}, true);
+  const StateDict cut_state = train_cut(graph, {0, 5, 9}, 5, 1, &losses_cut, {}, true);
+  train_cut(graph, {0}, 5, 1, &losses_f32);
+  EXPECT_EQ(losses, losses_cut);
+  for (const auto& [name, tensor] : whole_state)
+    EXPECT_TRUE(std::ranges::equal(tensor.view().bytes(), cut_state.at(name).view().bytes())) << name;
+  EXPECT_NE(losses, losses_f32);
+  for (std::size_t step = 0; step < losses.size(); ++step)
+    EXPECT_NEAR(losses[step], losses_f32[step], 0.05) << step;
 }
 
 TEST(Executable, EveryCutOfElementwiseOpsComputesTheSameBits) {

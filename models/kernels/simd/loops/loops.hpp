@@ -60,6 +60,18 @@ struct BatchNorm {
   Index batch, channels, plane;
 };
 
+// One block of 16 channels in images of the blocked layout (models/graph/blocked_layout.hpp): in each of
+// `batch` images, `stride` floats apart, `plane` places of 16 floats.
+struct ChannelBlock {
+  Index batch, plane, stride;
+};
+
+// Blocked planes [in_h, in_w] to planes [out_h, out_w].
+struct BlockedPool {
+  Index planes, in_h, in_w, out_h, out_w;
+  Index kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
+};
+
 struct Dropout {
   Index elements;
   std::uint32_t key_low, key_high;
@@ -118,6 +130,18 @@ struct Loops {
   // dx = (dy - mean_dy - (x - mean) * slope) * factor.
   void (*batch_norm_grad)(const BatchNorm&, const float* dy, const float* x, const float* mean,
                           const float* mean_dy, const float* slope, const float* factor, float* dx);
+
+  // The same of one block.
+  void (*block_statistics)(const ChannelBlock&, const float* x, float* mean, float* squares);
+  void (*block_normalize)(const ChannelBlock&, const float* x, const float* mean, const float* scale,
+                          const float* bias, bool relu, float* y);
+  void (*block_gradient_sums)(const ChannelBlock&, const float* dy, const float* x, const float* mean,
+                              float* sum, float* product);
+  void (*block_gradient)(const ChannelBlock&, const float* dy, const float* x, const float* mean,
+                         const float* mean_dy, const float* slope, const float* factor, float* dx);
+  void (*blocked_max_pool)(const BlockedPool&, const float* x, float* y,
+                           std::uint8_t* window);  // window may be absent
+  void (*blocked_max_pool_grad)(const BlockedPool&, const float* dy, const std::uint8_t* window, float* dx);
 
   void (*relu)(Index n, const float* x, float* y);
   void (*relu_grad)(Index n, const float* dy, const float* y, float* dx);

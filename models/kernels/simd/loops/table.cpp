@@ -19,6 +19,14 @@ void batch_norm_apply(const BatchNorm&, const float*, const float*, const float*
 void batch_norm_sums(const BatchNorm&, const float*, const float*, const float*, float*, float*);
 void batch_norm_grad(const BatchNorm&, const float*, const float*, const float*, const float*, const float*,
                      const float*, float*);
+void block_statistics(const ChannelBlock&, const float*, float*, float*);
+void block_normalize(const ChannelBlock&, const float*, const float*, const float*, const float*, bool,
+                     float*);
+void block_gradient_sums(const ChannelBlock&, const float*, const float*, const float*, float*, float*);
+void block_gradient(const ChannelBlock&, const float*, const float*, const float*, const float*, const float*,
+                    const float*, float*);
+void blocked_max_pool(const BlockedPool&, const float*, float*, std::uint8_t*);
+void blocked_max_pool_grad(const BlockedPool&, const float*, const std::uint8_t*, float*);
 void relu(Index, const float*, float*);
 void relu_grad(Index, const float*, const float*, float*);
 void map(Function, Index, const float*, float*);
@@ -58,6 +66,12 @@ const Loops& table() {
                                 .batch_norm_apply = batch_norm_apply,
                                 .batch_norm_sums = batch_norm_sums,
                                 .batch_norm_grad = batch_norm_grad,
+                                .block_statistics = block_statistics,
+                                .block_normalize = block_normalize,
+                                .block_gradient_sums = block_gradient_sums,
+                                .block_gradient = block_gradient,
+                                .blocked_max_pool = blocked_max_pool,
+                                .blocked_max_pool_grad = blocked_max_pool_grad,
                                 .relu = relu,
                                 .relu_grad = relu_grad,
                                 .map = map,

@@ -1,0 +1,155 @@
+// Chooses kernels and layouts for a whole model.
+#include <algorithm>
+
+#include "models/graph/blocked_layout.hpp"
+#include "models/graph/differentiate.hpp"
+#include "models/graph/ops.hpp"
+#include "models/kernels/backend.hpp"
+#include "models/kernels/measured.hpp"
+
+namespace rookery {
+
+namespace {
+
+struct TypedOp {
+  Op op;
+  std::vector<TensorType> inputs, outputs;
+
+  KernelRequest request() const { return {.op = op, .inputs = inputs, .outputs = outputs}; }
+};
+
+class Chooser {
+ public:
+  Chooser(const Graph& graph, std::int64_t micro_batch, MeasuredKernels* measured)
+      : graph_(graph), types_(graph.types(micro_batch)), measured_(measured) {}
+
+  KernelChoice choose() {
+    for (const Op& op : graph_.ops()) choose_plain(op);
+    for (const Op& op : graph_.ops()) {
+      if (gains_from_blocks(op)) choose_blocked(op);
+      if (op.type == "Conv" && measured_ != nullptr) measure(op);
+    }
+    return std::move(choice_);
+  }
+
+ private:
+  const TensorType& type_of(ValueId id) const {
+    static const TensorType absent;
+    return id == kNoValue ? absent : types_[static_cast<std::size_t>(id)];
+  }
+
+  std::vector<TensorType> types_of(const std::vector<ValueId>& ids) const {
+    std::vector<TensorType> result;
+    for (const ValueId id : ids) result.push_back(type_of(id));
+    return result;
+  }
+
+  void choose_plain(const Op& op) {
+    const auto inputs = types_of(op.inputs);
+    const auto outputs = types_of(op.outputs);
+    const KernelRequest request{.op = op, .inputs = inputs, .outputs = outputs};
+    for (const Backend* backend : all_backends()) {
+      if (!backend->prefers(request)) continue;
+      choice_[op.name] = backend->name;
+      return;
+    }
+  }
+
+  // Convolutions too large for our own loops are fastest on blocks; what stands between them follows, so
+  // that images are converted at the ends of such a chain only.
+  bool gains_from_blocks(const Op& op) {
+    const std::set<std::size_t>& images = op_definition(op.type).images;
+    if (images.empty() || !has_blocks(op.outputs[0])) return false;
+    if (op.type == "Conv") return choice_[op.name] == "onednn";
+    return std::ranges::all_of(images, [&](std::size_t i) {
+      return is_blocked_.contains(op.inputs[i]) && type_of(op.inputs[i]) == type_of(op.inputs[0]);
+    });
+  }
+
+  bool has_blocks(ValueId value) const {
+    const Shape& shape = type_of(value).shape;
+    return shape.rank() == 4 && shape[1] % kChannelBlock == 0;
+  }
+
+  void choose_blocked(const Op& op) {
+    const std::string choice = op.type == "Conv" ? "onednn/blocked" : "simd/blocked";
+    if (!serves(choice, op)) return;
+    choice_[op.name] = choice;
+    is_blocked_.insert(op.outputs[0]);
+  }
+
+  // Does it have kernels for the op and for its gradients?
+  bool serves(const std::string& choice, const Op& op) const {
+    return std::ranges::all_of(training_ops(op, true), [&](const TypedOp& typed) {
+      return make_kernel_of(choice, typed.request()) != nullptr;
+    });
+  }
+
+  // A large convolution's algorithm, pass by pass.
+  void measure(const Op& op) {
+    constexpr double kLeastFlops = 20e6;
+    const std::string choice = choice_[op.name];
+    if (!choice.starts_with("onednn")) return;
+    const bool blocked = is_blocked_.contains(op.outputs[0]);
+    const std::string prefix = blocked ? choice + "-" : choice + "/";
+    for (const TypedOp& typed : training_ops(op, blocked)) {
+      if (op_definition(typed.op.type).flops(typed.op, typed.inputs, typed.outputs) < kLeastFlops) continue;
+      choice_[typed.op.name] =
+          measured_->fastest(typed.request(), {prefix + "direct", prefix + "winograd", prefix + "places"});
+    }
+  }
+
+  // The op as it is in a training graph, and its gradient ops.
+  std::vector<TypedOp> training_ops(const Op& op, bool blocked) const {
+    Graph alone;
+    Op copy = op;
+    copy.outputs.clear();
+    std::set<std::string> with_gradient;
+    for (ValueId& id : copy.inputs) {
+      if (id == kNoValue) continue;
+      const Value& value = graph_.value(id);
+      if (value.kind == ValueKind::kActivation) with_gradient.insert(value.name);
+      const std::optional<ValueId> known = alone.find(value.name);
+      const bool is_state = value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer;
+      id = known ? *known : is_state ? alone.add_source(value) : alone.add_input(value.name, type_of(id));
+    }
+    const std::string result = graph_.value(op.outputs[0]).name;
+    alone.add_op(std::move(copy), {result});
+    alone.mark_output(alone.at(result));
+    if (blocked) alone = with_blocked_layout(alone, {op.name}, {});
+    GradientRequest request{.inputs = {}, .received = {alone.at(result)}};
+    for (const std::string& name : with_gradient) request.inputs.insert(alone.at(name));
+    return typed_ops(differentiate(alone, request).graph);
+  }
+
+  // All but conversions.
+  static std::vector<TypedOp> typed_ops(const Graph& graph) {
+    const std::vector<TensorType> types = graph.types(1);  // whose batch is fixed
+    const auto types_of = [&](const std::vector<ValueId>& ids) {
+      std::vector<TensorType> result;
+      for (const ValueId id : ids)
+        result.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
+      return result;
+    };
+    std::vector<TypedOp> ops;
+    for (const Op& op : graph.ops()) {
+      if (op.type != "ToBlocked" && op.type != "FromBlocked")
+        ops.push_back({op, types_of(op.inputs), types_of(op.outputs)});
+    }
+    return ops;
+  }
+
+  const Graph& graph_;  // outlives the chooser: both live in choose_kernels()
+  std::vector<TensorType> types_;
+  KernelChoice choice_;
+  MeasuredKernels* measured_;
+  std::set<ValueId> is_blocked_;
+};
+
+}  // namespace
+
+KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch, MeasuredKernels* measured) {
+  return Chooser(graph, micro_batch, measured).choose();
+}
+
+}  // namespace rookery

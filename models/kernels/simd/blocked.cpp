@@ -1,0 +1,174 @@
+// Ops on images in blocks of channels. Batch normalization goes block by block, so that what it reads
+// several times is still in the cache.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+
+#include "models/graph/blocked_layout.hpp"
+#include "models/graph/fuse.hpp"
+#include "models/kernels/backend.hpp"
+#include "models/kernels/shapes.hpp"
+#include "models/kernels/simd/families.hpp"
+#include "models/kernels/simd/loops/loops.hpp"
+
+namespace rookery::simd {
+
+namespace {
+
+constexpr Index kBlock = kChannelBlock;
+
+// body(first channel, offset of the block's first number) for every block.
+template <typename Body>
+void for_blocks(const BatchNormShape& s, Body body) {
+  for (Index c = 0; c < s.channels; c += kBlock) body(c, c * s.plane);
+}
+
+ChannelBlock block_of(const BatchNormShape& s) {
+  return {.batch = s.batch, .plane = s.plane, .stride = s.channels * s.plane};
+}
+
+void train_batch_norm(const BatchNormShape& s, bool relu, const Loops& all, const Arguments& args) {
+  const auto count = static_cast<float>(s.batch * s.plane);
+  const float others = std::max(count - 1, 1.0F);
+  const float keep = s.momentum;
+  for_blocks(s, [&](Index first, Index begin) {
+    alignas(64) float squares[kBlock];
+    alignas(64) float scale[kBlock];
+    float* mean = args.out(4) + first;
+    all.block_statistics(block_of(s), args.in(0) + begin, mean, squares);
+    for (Index i = 0; i < kBlock; ++i) {
+      const Index c = first + i;
+      const float inverse = 1 / std::sqrt(squares[i] / count + s.epsilon);
+      args.out(5)[c] = inverse;
+      scale[i] = args.in(1)[c] * inverse;
+      args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[i];
+      args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[i] / others);
+    }
+    all.block_normalize(block_of(s), args.in(0) + begin, mean, scale, args.in(2) + first, relu,
+                        args.out(0) + begin);
+  });
+  if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;
+}
+
+void infer_batch_norm(const BatchNormShape& s, bool relu, const Loops& all, const Arguments& args) {
+  for_blocks(s, [&](Index first, Index begin) {
+    alignas(64) float scale[kBlock];
+    for (Index i = 0; i < kBlock; ++i) {
+      scale[i] = args.in(1)[first + i] / std::sqrt(args.in(4)[first + i] + s.epsilon);
+    }
+    all.block_normalize(block_of(s), args.in(0) + begin, args.in(3) + first, scale, args.in(2) + first, relu,
+                        args.out(0) + begin);
+  });
+}
+
+std::unique_ptr<Kernel> make_blocked_batch_norm(const KernelRequest& request) {
+  const BatchNormShape s = batch_norm_shape(request);
+  const auto run = s.training ? train_batch_norm : infer_batch_norm;
+  return lambda_kernel([s, run, relu = has_activation(request.op), &all = loops()](const Arguments& args) {
+    run(s, relu, all, args);
+  });
+}
+
+void batch_norm_grad(const BatchNormShape& s, const Loops& all, const Arguments& args) {
+  const auto count = static_cast<float>(s.batch * s.plane);
+  for_blocks(s, [&](Index first, Index begin) {
+    alignas(64) float sum[kBlock];
+    alignas(64) float product[kBlock];
+    alignas(64) float mean_dy[kBlock];
+    alignas(64) float slope[kBlock];
+    alignas(64) float factor[kBlock];
+    const float* dy = args.in(0) + begin;
+    const float* x = args.in(1) + begin;
+    const float* mean = args.in(3) + first;
+    all.block_gradient_sums(block_of(s), dy, x, mean, sum, product);
+    for (Index i = 0; i < kBlock; ++i) {
+      const Index c = first + i;
+      const float inverse = args.in(4)[c];
+      const float dscale = product[i] * inverse;
+      if (args.out(1) != nullptr) args.out(1)[c] = dscale;
+      if (args.out(2) != nullptr) args.out(2)[c] = sum[i];
+      mean_dy[i] = sum[i] / count;
+      slope[i] = dscale * inverse / count;
+      factor[i] = args.in(2)[c] * inverse;
+    }
+    if (args.out(0) == nullptr) return;
+    all.block_gradient(block_of(s), dy, x, mean, mean_dy, slope, factor, args.out(0) + begin);
+  });
+}
+
+std::unique_ptr<Kernel> make_blocked_batch_norm_grad(const KernelRequest& request) {
+  return lambda_kernel([s = batch_norm_shape(request), &all = loops()](const Arguments& args) {
+    batch_norm_grad(s, all, args);
+  });
+}
+
+BlockedPool blocked_pool(const KernelRequest& request) {
+  const PoolShape s = pool_shape(request);
+  const Window& w = s.window;
+  return {.planes = s.planes / kBlock,
+          .in_h = s.in_h,
+          .in_w = s.in_w,
+          .out_h = s.out_h,
+          .out_w = s.out_w,
+          .kernel_h = w.kernel[0],
+          .kernel_w = w.kernel[1],
+          .stride_h = w.stride[0],
+          .stride_w = w.stride[1],
+          .pad_top = w.pad_begin[0],
+          .pad_left = w.pad_begin[1]};
+}
+
+// Do its windows have no gaps, and an index that fits into a byte?
+bool is_dense(const Window& window) {
+  return window.dilation == Plane{1, 1} && window.taps() <= 256;
+}
+
+std::unique_ptr<Kernel> make_blocked_max_pool(const KernelRequest& request) {
+  if (!is_dense(pool_shape(request).window)) return nullptr;
+  return lambda_kernel([s = blocked_pool(request), &all = loops()](const Arguments& args) {
+    all.blocked_max_pool(s, args.in(0), args.out(0), args.out<std::uint8_t>(1));
+  });
+}
+
+std::unique_ptr<Kernel> make_blocked_max_pool_grad(const KernelRequest& request) {
+  if (!is_dense(pool_shape(request).window)) return nullptr;
+  return lambda_kernel([s = blocked_pool(request), &all = loops()](const Arguments& args) {
+    all.blocked_max_pool_grad(s, args.in(0), args.in<std::uint8_t>(1), args.out(0));
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conversion(const KernelRequest& request) {
+  const bool to_blocked = request.outputs[0].shape.rank() == 5;
+  const Shape s = (to_blocked ? request.outputs[0] : request.inputs[0]).shape;
+  const Index blocks = s[0] * s[1];
+  const Index plane = s[2] * s[3];
+  return lambda_kernel([=, &all = loops()](const Arguments& args) {
+    for (Index begin = 0; begin < blocks * plane * kBlock; begin += plane * kBlock) {
+      if (to_blocked) {
+        all.transpose(kBlock, plane, args.in(0) + begin, plane, args.out(0) + begin, kBlock);
+      } else {
+        all.transpose(plane, kBlock, args.in(0) + begin, kBlock, args.out(0) + begin, plane);
+      }
+    }
+  });
+}
+
+std::unique_ptr<Kernel> make_blocked(const KernelRequest& request) {
+  using Make = std::unique_ptr<Kernel> (*)(const KernelRequest&);
+  static const std::map<std::string, Make> makers{
+      {"BatchNormalization", make_blocked_batch_norm},
+      {"BatchNormalizationGrad", make_blocked_batch_norm_grad},
+      {"MaxPool", make_blocked_max_pool},
+      {"MaxPoolGrad", make_blocked_max_pool_grad},
+      {"Relu", make_relu},
+      {"ReluGrad", make_relu_grad},
+      {"Add", make_add},
+  };
+  const auto found = makers.find(request.op.type);
+  return found == makers.end() ? nullptr : found->second(request);
+}
+
+}  // namespace rookery::simd

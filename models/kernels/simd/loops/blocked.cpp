@@ -1,0 +1,180 @@
+// Images in blocks of 16 channels: every place holds its 16 numbers side by side.
+#include "models/kernels/simd/loops/vector.hpp"
+
+namespace rookery::simd::ROOKERY_ISA {
+
+namespace {
+
+constexpr Index kBlock = 16;
+constexpr Index kTogether = 4;  // places whose sums run side by side, to hide the latency of additions
+
+// Adds term(sums, place) over all places of a block, for the channels from `part` on; an image at a time,
+// so that sums of sums keep the rounding small.
+template <int kSums, typename Term>
+void sum_places(const ChannelBlock& s, Index part, Term term, float* const (&out)[kSums]) {
+  Floats totals[kSums]{};
+  for (Index n = 0; n < s.batch; ++n) {
+    Floats sums[kTogether][kSums]{};
+    const Index image = n * s.stride + part;
+    Index i = 0;
+    for (; i + kTogether <= s.plane; i += kTogether) {
+      for (Index t = 0; t < kTogether; ++t) term(sums[t], image + (i + t) * kBlock);
+    }
+    for (; i < s.plane; ++i) term(sums[0], image + i * kBlock);
+    for (int k = 0; k < kSums; ++k) {
+      totals[k] += (sums[0][k] + sums[1][k]) + (sums[2][k] + sums[3][k]);
+    }
+  }
+  for (int k = 0; k < kSums; ++k) store(out[k] + part, totals[k]);
+}
+
+template <typename Visit>
+void for_places(const ChannelBlock& s, Index part, Visit visit) {
+  for (Index n = 0; n < s.batch; ++n) {
+    const Index image = n * s.stride + part;
+    for (Index i = 0; i < s.plane; ++i) visit(image + i * kBlock);
+  }
+}
+
+template <bool kRelu>
+void normalize(const ChannelBlock& s, const float* x, const float* mean, const float* scale,
+               const float* bias, float* y) {
+  for (Index part = 0; part < kBlock; part += kLanes) {
+    const Floats means = load(mean + part);
+    const Floats scales = load(scale + part);
+    const Floats biases = load(bias + part);
+    for_places(s, part, [&](Index i) {
+      const Floats value = (load(x + i) - means) * scales + biases;
+      store(y + i, kRelu ? rectified(value) : value);
+    });
+  }
+}
+
+// The taps of the window of an output place that lie in the image: rows [top, bottom), columns [left, right)
+// of the image, of which (row, column) is tap (row - first_row) * kernel_w + column - first_column.
+struct Field {
+  Index first_row, first_column, top, bottom, left, right;
+
+  Field(const BlockedPool& s, Index out_row, Index out_column)
+      : first_row(out_row * s.stride_h - s.pad_top),
+        first_column(out_column * s.stride_w - s.pad_left),
+        top(first_row < 0 ? 0 : first_row),
+        bottom(first_row + s.kernel_h < s.in_h ? first_row + s.kernel_h : s.in_h),
+        left(first_column < 0 ? 0 : first_column),
+        right(first_column + s.kernel_w < s.in_w ? first_column + s.kernel_w : s.in_w) {}
+
+  // visit(place in the image, tap).
+  template <typename Visit>
+  void for_taps(const BlockedPool& s, Visit visit) const {
+    for (Index row = top; row < bottom; ++row) {
+      for (Index column = left; column < right; ++column) {
+        visit(row * s.in_w + column,
+              static_cast<std::int32_t>((row - first_row) * s.kernel_w + column - first_column));
+      }
+    }
+  }
+};
+
+// visit(first number of the input plane, of the output place, its field, part).
+template <typename Visit>
+void for_fields(const BlockedPool& s, Visit visit) {
+  Index out = 0;
+  for (Index plane = 0; plane < s.planes; ++plane) {
+    const Index in = plane * s.in_h * s.in_w * kBlock;
+    for (Index row = 0; row < s.out_h; ++row) {
+      for (Index column = 0; column < s.out_w; ++column, out += kBlock) {
+        const Field field(s, row, column);
+        for (Index part = 0; part < kBlock; part += kLanes) visit(in + part, out + part, field);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void block_statistics(const ChannelBlock& s, const float* x, float* mean, float* squares) {
+  const auto count = static_cast<float>(s.batch * s.plane);
+  for (Index part = 0; part < kBlock; part += kLanes) {
+    float* const sums_out[1]{mean};
+    sum_places<1>(
+        s, part, [x](Floats(&sums)[1], Index i) { sums[0] += load(x + i); }, sums_out);
+    const Floats means = load(mean + part) / count;
+    store(mean + part, means);
+    float* const squares_out[1]{squares};
+    sum_places<1>(
+        s, part,
+        [&](Floats(&sums)[1], Index i) {
+          const Floats difference = load(x + i) - means;
+          sums[0] += difference * difference;
+        },
+        squares_out);
+  }
+}
+
+void block_normalize(const ChannelBlock& s, const float* x, const float* mean, const float* scale,
+                     const float* bias, bool relu, float* y) {
+  (relu ? normalize<true> : normalize<false>)(s, x, mean, scale, bias, y);
+}
+
+void block_gradient_sums(const ChannelBlock& s, const float* dy, const float* x, const float* mean,
+                         float* sum, float* product) {
+  for (Index part = 0; part < kBlock; part += kLanes) {
+    const Floats means = load(mean + part);
+    float* const out[2]{sum, product};
+    sum_places<2>(
+        s, part,
+        [&](Floats(&sums)[2], Index i) {
+          const Floats gradient = load(dy + i);
+          sums[0] += gradient;
+          sums[1] += gradient * (load(x + i) - means);
+        },
+        out);
+  }
+}
+
+void block_gradient(const ChannelBlock& s, const float* dy, const float* x, const float* mean,
+                    const float* mean_dy, const float* slope, const float* factor, float* dx) {
+  for (Index part = 0; part < kBlock; part += kLanes) {
+    const Floats means = load(mean + part);
+    const Floats mean_dys = load(mean_dy + part);
+    const Floats slopes = load(slope + part);
+    const Floats factors = load(factor + part);
+    for_places(s, part, [&](Index i) {
+      const Floats centred = load(x + i) - means;
+      store(dx + i, (load(dy + i) - mean_dys - centred * slopes) * factors);
+    });
+  }
+}
+
+void blocked_max_pool(const BlockedPool& s, const float* x, float* y, std::uint8_t* window) {
+  for_fields(s, [&](Index in, Index out, const Field& field) {
+    Floats best{};
+    Ints index = Ints{} - 1;
+    field.for_taps(s, [&](Index place, std::int32_t tap) {
+      const Floats value = load(x + in + place * kBlock);
+      const Ints better = (value > best) | (value != value) | (index < 0);
+      best = better ? value : best;
+      index = better ? Ints{} + tap : index;
+    });
+    store(y + out, best);
+    if (window != nullptr) store_bytes(window + out, index);
+  });
+}
+
+void blocked_max_pool_grad(const BlockedPool& s, const float* dy, const std::uint8_t* window, float* dx) {
+  const bool tiles = s.stride_h == s.kernel_h && s.stride_w == s.kernel_w && s.pad_top == 0 &&
+                     s.pad_left == 0 && s.out_h * s.stride_h == s.in_h && s.out_w * s.stride_w == s.in_w;
+  const Index bytes = s.planes * s.in_h * s.in_w * kBlock * static_cast<Index>(sizeof(float));
+  if (!tiles) __builtin_memset(dx, 0, static_cast<std::size_t>(bytes));
+  for_fields(s, [&](Index in, Index out, const Field& field) {
+    const Floats gradient = load(dy + out);
+    const Ints index = load_bytes(window + out);
+    field.for_taps(s, [&](Index place, std::int32_t tap) {
+      float* to = dx + in + place * kBlock;
+      const Floats share = index == tap ? gradient : Floats{};
+      store(to, tiles ? share : load(to) + share);
+    });
+  });
+}
+
+}  // namespace rookery::simd::ROOKERY_ISA

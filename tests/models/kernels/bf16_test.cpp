@@ -1,0 +1,71 @@
+// Products of numbers rounded to bf16, summed in f32, where the processor has them.
+#include <gtest/gtest.h>
+
+#include <bit>
+
+#include "tests/models/kernels/cases.hpp"
+
+namespace rookery::kernel_tests {
+namespace {
+
+// As the variant computes it: every operand rounded to the nearest bf16, ties to even.
+OpCase rounded(const OpCase& test, std::size_t operands) {
+  OpCase result{.op = test.op, .inputs = {}, .outputs = test.outputs};
+  for (std::size_t i = 0; i < test.inputs.size(); ++i) {
+    result.inputs.push_back(test.inputs[i].clone());
+    if (i >= operands) continue;
+    for (float& value : result.inputs.back().as<float>()) {
+      auto bits = std::bit_cast<std::uint32_t>(value);
+      bits += 0x7FFFU + (bits >> 16 & 1U);
+      value = std::bit_cast<float>(bits & 0xFFFF0000U);
+    }
+  }
+  return result;
+}
+
+// Its error is that of rounding the operands, and no other.
+void expect_rounded_product(const OpCase& test) {
+  const auto actual = run_on("onednn/bf16", test);
+  ASSERT_TRUE(actual) << describe(test);
+  const auto exact = run_on("eigen", test);
+  const auto expected = run_on("eigen", rounded(test, 2));
+  EXPECT_LE(difference((*expected)[0], (*actual)[0]), 1e-5) << describe(test);
+  EXPECT_GT(difference((*exact)[0], (*actual)[0]), 1e-5) << "nothing was rounded: " << describe(test);
+  EXPECT_LE(difference((*exact)[0], (*actual)[0]), 1e-2) << describe(test);
+}
+
+bool has_bf16() {
+  Random random(1);
+  return kernel_of("onednn/bf16", gemm_case({32, 32, 32}, random)) != nullptr;
+}
+
+TEST(Bf16, ConvAndItsGradients) {
+  if (!has_bf16()) GTEST_SKIP() << "this processor has none";
+  Random random(2);
+  const std::vector<ConvSpec> specs{{2, 32, 14, 14, 32},
+                                    {2, 16, 9, 7, 32, {3, 3}, {2, 2}},
+                                    {2, 32, 8, 8, 64, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}};
+  for (const ConvSpec& spec : specs) {
+    const OpCase forward = conv_case(spec, random);
+    expect_rounded_product(forward);
+    for (const GradientOf& gradient :
+         product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
+      expect_rounded_product(gradient.test);
+  }
+}
+
+TEST(Bf16, GemmAndItsGradients) {
+  if (!has_bf16()) GTEST_SKIP() << "this processor has none";
+  Random random(3);
+  for (const GemmSpec& spec :
+       {GemmSpec{64, 256, 128}, GemmSpec{33, 10, 256}, GemmSpec{16, 48, 96, false, false}}) {
+    const OpCase forward = gemm_case(spec, random);
+    expect_rounded_product(forward);
+    for (const GradientOf& gradient :
+         product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
+      expect_rounded_product(gradient.test);
+  }
+}
+
+}  // namespace
+}  // namespace rookery::kernel_tests
