@@ -8,6 +8,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/program.hpp"
+#include "models/graph/loss.hpp"
 #include "trainer/batch_feed.hpp"
 #include "trainer/line_log.hpp"
 #include "trainer/schedule/schedule.hpp"
@@ -20,6 +21,7 @@ class Trainer::Impl {
       : options_(std::move(options)),
         link_(link),
         is_leaf_(executable.stage().is_leaf()),
+        loss_ops_(losses_of(executable.stage().graph)),
         feed_(make_feed(executable.stage(), dataset, options_)),
         worker_(executable, link, options_.settings.schedule,
                 [this](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
@@ -53,7 +55,41 @@ class Trainer::Impl {
   void open_logs() {
     if (!is_leaf_) return;
     losses_.emplace(options_.output / "losses.txt");
-    accuracies_.emplace(options_.output / "val_accuracies.txt");
+    validation_losses_.emplace(options_.output / "val_losses.txt");
+    if (classifies()) accuracies_.emplace(options_.output / "val_accuracies.txt");
+    if (loss_ops_.size() == 1) return;
+    std::string names = "# loss";
+    std::string classifiers = "#";
+    for (const LossOp& loss : loss_ops_) {
+      names += " " + loss.value;
+      if (loss.hits) classifiers += " " + loss.value;
+    }
+    losses_->write(names);
+    validation_losses_->write(names);
+    if (accuracies_) accuracies_->write(classifiers);
+  }
+
+  bool classifies() const {
+    return std::ranges::any_of(loss_ops_, [](const LossOp& loss) { return loss.hits.has_value(); });
+  }
+
+  // The loss; where there are several, their weighted sum and each of them.
+  static std::string losses_line(const BatchResult& result) {
+    std::string line = fmt::format("{:.9g}", result.loss);
+    if (result.losses.size() == 1) return line;
+    for (const LossResult& part : result.losses) line += fmt::format(" {:.9g}", part.loss);
+    return line;
+  }
+
+  // Of each loss whose targets are class indices; "nan" where all positions are ignored.
+  std::string accuracies_line(const BatchResult& result) const {
+    std::string line;
+    for (std::size_t i = 0; i < loss_ops_.size(); ++i) {
+      if (!loss_ops_[i].hits) continue;
+      const auto accuracy = result.losses[i].accuracy();
+      line += (line.empty() ? "" : " ") + (accuracy ? fmt::format("{:.4f}", *accuracy) : "nan");
+    }
+    return line;
   }
 
   void train_epoch(std::int64_t epoch) {
@@ -62,7 +98,7 @@ class Trainer::Impl {
       const BatchResult result = worker_.train(steps_done_, learning_rate_of_step(), sizes);
       ++steps_done_;
       samples_done_ += result.samples;
-      if (is_leaf_) losses_->write(fmt::format("{:.9g}", result.loss));
+      if (is_leaf_) losses_->write(losses_line(result));
       report(epoch, is_leaf_ ? std::optional(result.loss) : std::nullopt, std::nullopt);
     });
   }
@@ -71,14 +107,12 @@ class Trainer::Impl {
     if (feed_) feed_->start_validation();
     BatchResult total;
     for_each_batch(options_.data.validation_samples, [&](std::span<const std::int64_t> sizes) {
-      const BatchResult result = worker_.validate(validation_batches_++, sizes);
-      total.samples += result.samples;
-      total.correct += result.correct;
+      total.add(worker_.validate(validation_batches_++, sizes, options_.data.validation_samples));
     });
     if (!is_leaf_) return;
-    const double accuracy = 100.0 * static_cast<double>(total.correct) / static_cast<double>(total.samples);
-    accuracies_->write(fmt::format("{:.4f}", accuracy));
-    report(epoch, std::nullopt, accuracy);
+    validation_losses_->write(losses_line(total));
+    if (accuracies_) accuracies_->write(accuracies_line(total));
+    report(epoch, std::nullopt, total.accuracy());
   }
 
   // Calls `action` with the sizes of the micro-batches of every batch.
@@ -118,9 +152,10 @@ class Trainer::Impl {
   const TrainerOptions options_;
   Link& link_;
   const bool is_leaf_;
-  std::optional<BatchFeed> feed_;  // the Root's
+  const std::vector<LossOp> loss_ops_;  // the last stage's
+  std::optional<BatchFeed> feed_;       // the Root's
   StageWorker worker_;
-  std::optional<LineLog> losses_, accuracies_;  // the last stage's
+  std::optional<LineLog> losses_, validation_losses_, accuracies_;  // the last stage's
   Clock::time_point begin_;
   std::int64_t steps_done_ = 0;
   std::int64_t samples_done_ = 0;

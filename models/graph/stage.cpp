@@ -232,7 +232,17 @@ GradientRequest Stage::gradient_request(const Graph& lowered) const {
   return request;
 }
 
+// The last op whose output a loss measures.
+OpId last_measured(const Graph& graph) {
+  OpId last = kNoOp;
+  for (const Op& op : graph.ops()) {
+    if (op_definition(op.type).is_loss) last = std::max(last, graph.value(op.inputs.at(0)).producer);
+  }
+  return last;
+}
+
 std::vector<OpId> cut_positions(const Graph& graph) {
+  const OpId measured = last_measured(graph);
   const std::vector<TensorType> of_two = graph.types(2);
   const std::vector<TensorType> of_three = graph.types(3);
   const auto count = graph.ops().size();
@@ -247,8 +257,8 @@ std::vector<OpId> cut_positions(const Graph& graph) {
       const Value& value = graph.value(input);
       if (value.kind == ValueKind::kConstant) continue;
       const bool is_state = value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer;
-      const bool may_cross =
-          !is_state && !op_definition(op.type).is_loss && batch_type(of_two[id], of_three[id]);
+      const bool stays = op_definition(op.type).is_loss && value.producer == measured;
+      const bool may_cross = !is_state && !stays && batch_type(of_two[id], of_three[id]);
       const bool label = value.kind == ValueKind::kInput;
       if (may_cross || label) continue;
       const std::size_t from =
