@@ -5,16 +5,13 @@
 
 #include "clusterize/planner.hpp"
 #include "models/kernels/measured.hpp"
-#include "trainer/data/dataset.hpp"
 
 namespace rookery {
 
-// ConfigError when samples or labels of the data set do not fit the model.
-void check_fit(const Graph& model, const Dataset& dataset, const TrainingSettings& settings);
-
-// Builds the model with its loss, opens the data set for its sizes, and chooses kernels for the whole
-// graph, by `measured` where given. Throws what these throw, and ConfigError when the split leaves nothing
-// to train on.
+// Builds the model with its losses, opens the data set for its sizes, and chooses kernels for the whole
+// graph, by `measured` where given. Throws what these throw, ConfigError when samples and targets of the data
+// set do not fit the model or the split leaves nothing to train on, and DataError for a label that the model
+// has no class for.
 TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
                        MeasuredKernels* measured = nullptr);
 

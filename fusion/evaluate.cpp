@@ -14,6 +14,7 @@
 #include "models/runtime/executable.hpp"
 #include "models/zoo/zoo.hpp"
 #include "trainer/memory_link.hpp"
+#include "trainer/sample_source.hpp"
 #include "trainer/stage_worker.hpp"
 
 namespace rookery {
@@ -44,6 +45,8 @@ class Sources {
     if (const auto found = metadata_.find(key); found != metadata_.end()) {
       if constexpr (std::is_same_v<T, std::string>) {
         return found->second;
+      } else if constexpr (std::is_same_v<T, LossSettings>) {
+        return loss_from_text(found->second);
       } else {
         return number_from<T>(found->second, key);
       }
@@ -65,7 +68,7 @@ TrainingSettings settings_of(const EvaluationRequest& request, const Metadata& m
   settings.model = sources.choose(request.model, "model", &TrainingSettings::model);
   settings.data = sources.choose(request.data, "data", &TrainingSettings::data);
   settings.seed = sources.choose(request.seed, "seed", &TrainingSettings::seed);
-  settings.loss = sources.choose<std::string>({}, "loss", &TrainingSettings::loss);
+  settings.loss = sources.choose<LossSettings>({}, "loss", &TrainingSettings::loss);
   settings.split = sources.choose<std::string>({}, "split", &TrainingSettings::split);
   settings.train_fraction = sources.choose<double>({}, "train_fraction", &TrainingSettings::train_fraction);
   settings_from_json(to_json(settings), "settings");  // ranges and known names
@@ -82,24 +85,12 @@ std::vector<std::int64_t> ids_of(const Dataset& dataset, const TrainingSettings&
   return subset == Subset::kTrain ? std::move(split.train) : std::move(split.validation);
 }
 
-void check_fit(const Graph& model, const Dataset& dataset, std::span<const std::int64_t> ids) {
-  if (model.inputs().size() != 1 || model.outputs().size() != 1) {
-    throw ConfigError(fmt::format("a model of {} inputs and {} outputs; evaluation needs one of each",
-                                  model.inputs().size(), model.outputs().size()));
-  }
-  const std::vector<TensorType> types = model.types(1);
-  const std::int64_t takes = types[static_cast<std::size_t>(model.inputs()[0])].shape.elements();
-  const std::int64_t gives = types[static_cast<std::size_t>(model.outputs()[0])].shape.elements();
-  if (takes != dataset.sample_elements() || gives < dataset.classes()) {
-    throw ConfigError(
-        fmt::format("the model takes {} values and tells {} classes apart, a sample of the data has {} "
-                    "values and one of {} classes",
-                    takes, gives, dataset.sample_elements(), dataset.classes()));
-  }
-  if (ids.empty()) throw ConfigError("there are no samples in this part of the data");
-}
-
 }  // namespace
+
+const LossResult* Evaluation::classifier() const {
+  const auto found = std::ranges::find_if(losses, [](const auto& one) { return one.second.positions > 0; });
+  return found == losses.end() ? nullptr : &found->second;
+}
 
 Subset subset_named(const std::string& name) {
   if (name == "validation") return Subset::kValidation;
@@ -108,38 +99,35 @@ Subset subset_named(const std::string& name) {
   throw UsageError(fmt::format("split '{}' is unknown; there are: validation, train, all", name));
 }
 
-Evaluation evaluate(Graph model, const std::string& loss, const StateDict& state, const Dataset& dataset,
+Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& state, const Dataset& dataset,
                     std::span<const std::int64_t> ids, std::int64_t batch) {
-  check_fit(model, dataset, ids);
+  if (ids.empty()) throw ConfigError("there are no samples in this part of the data");
+  add_loss(model, loss, target_types(dataset, loss));
+  SampleSource source(dataset, model, loss);
+  check_labels(dataset, model);
   check_state(model, state);
-  batch = std::min(batch, std::ssize(ids));
-  add_loss(model, loss);
   const std::vector<Stage> whole = cut(model, std::vector<OpId>{0});
+  batch = std::min(batch, std::ssize(ids));
   CompileOptions options{.inference_sizes = {batch}, .kernels = choose_kernels(model, batch)};
-  if (const std::int64_t rest = std::ssize(ids) % batch; rest != 0) options.inference_sizes.push_back(rest);
+  // All samples are one batch, of which the mean is taken; what is computed at a time are its micro-batches.
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(std::ssize(ids) / batch), batch);
+  if (const std::int64_t rest = std::ssize(ids) % batch; rest != 0) {
+    options.inference_sizes.push_back(rest);
+    sizes.push_back(rest);
+  }
   Executable executable(whole[0], options, state);
-
-  std::span<const std::int64_t> at_hand;
-  const auto fill = [&](const MicroBatch&, const std::string& value, TensorView into) {
-    if (value == kSampleIds) {
-      std::ranges::copy(at_hand, into.as<std::int64_t>().begin());
-    } else if (value == kLabels) {
-      dataset.gather(at_hand, {}, into.as<std::int64_t>());
-    } else {
-      dataset.gather(at_hand, into.as<float>(), {});
-    }
+  source.set_batch(ids);
+  const auto fill = [&](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
+    const auto first = static_cast<std::size_t>(micro_batch.index * batch);
+    source.fill(value, ids.subspan(first, static_cast<std::size_t>(micro_batch.size)), into);
   };
   const auto links = make_memory_links(1, std::chrono::seconds(1));
   StageWorker worker(executable, *links[0], "1f1b", fill);
-  Evaluation result{.loss_name = loss, .samples = std::ssize(ids)};
-  std::int64_t number = 0;
-  for (std::size_t first = 0; first < ids.size(); first += at_hand.size()) {
-    at_hand = ids.subspan(first, std::min(ids.size() - first, static_cast<std::size_t>(batch)));
-    const std::int64_t size = std::ssize(at_hand);
-    const BatchResult part = worker.validate(number++, std::span(&size, 1));
-    result.loss += part.loss * static_cast<double>(size) / static_cast<double>(ids.size());
-    result.correct += part.correct;
-  }
+  const BatchResult measured = worker.validate(0, sizes);
+  Evaluation result{.loss_name = to_text(loss), .loss = measured.loss, .samples = measured.samples};
+  const std::vector<LossOp> losses = losses_of(model);
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    result.losses.emplace_back(losses[i].value, measured.losses[i]);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "models/io/safetensors.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/settings/settings.hpp"
+#include "trainer/stage_worker.hpp"
 
 namespace rookery {
 
@@ -34,11 +35,12 @@ struct Evaluation {
   std::string model;
   std::string data;
   std::string loss_name;
-  double loss = 0;           // mean over the samples
-  std::int64_t correct = 0;  // samples whose largest output is their label
+  double loss = 0;  // mean over the samples; of several losses their weighted sum
   std::int64_t samples = 0;
+  std::vector<std::pair<std::string, LossResult>> losses;  // each by its name in the graph
 
-  double accuracy() const { return 100.0 * static_cast<double>(correct) / static_cast<double>(samples); }
+  // The first loss whose targets are class indices; nullptr where there is none.
+  const LossResult* classifier() const;
 };
 
 // Runs the model forward, dropout off and running statistics fixed. ConfigError or DataError when
@@ -46,7 +48,7 @@ struct Evaluation {
 Evaluation evaluate(const EvaluationRequest& request);
 
 // The same for what is in memory already: `loss` over the samples `ids`, `batch` at a time.
-Evaluation evaluate(Graph model, const std::string& loss, const StateDict& state, const Dataset& dataset,
+Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& state, const Dataset& dataset,
                     std::span<const std::int64_t> ids, std::int64_t batch);
 
 }  // namespace rookery

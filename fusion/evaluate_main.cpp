@@ -27,6 +27,24 @@ std::optional<T> given(const ProgramArguments& arguments, const char* option) {
   return arguments[option].as<T>();
 }
 
+// `correct` and `accuracy` where the targets of a loss are class indices; `losses` where there are several.
+OrderedJson report_of(const Evaluation& result, const std::string& split) {
+  OrderedJson report = {{"model", result.model},     {"data", result.data},           {"split", split},
+                        {"samples", result.samples}, {"loss_name", result.loss_name}, {"loss", result.loss}};
+  const auto add_hits = [](OrderedJson& to, const LossResult& part) {
+    to["correct"] = part.correct;
+    to["accuracy"] = *part.accuracy();
+  };
+  if (const LossResult* classifier = result.classifier()) add_hits(report, *classifier);
+  for (const auto& [name, part] : result.losses) {
+    if (result.losses.size() == 1) break;
+    OrderedJson entry{{"name", name}, {"loss", part.loss}};
+    if (part.accuracy()) add_hits(entry, part);
+    report["losses"].push_back(std::move(entry));
+  }
+  return report;
+}
+
 int run(const ProgramArguments& arguments) {
   const auto split = arguments["split"].as<std::string>();
   const EvaluationRequest request{.state = arguments["state"].as<std::string>(),
@@ -38,16 +56,17 @@ int run(const ProgramArguments& arguments) {
                                   .node_data = arguments["node-data"].as<std::string>()};
   const Evaluation result = evaluate(request);
   if (arguments["json"].as<bool>()) {
-    const OrderedJson report = {
-        {"model", result.model},     {"data", result.data},           {"split", split},
-        {"samples", result.samples}, {"loss_name", result.loss_name}, {"loss", result.loss},
-        {"correct", result.correct}, {"accuracy", result.accuracy()}};
-    fmt::print("{}\n", report.dump());
+    fmt::print("{}\n", report_of(result, split).dump());
     return kDone;
   }
   fmt::print("{} on {} ({}, {} samples)\n", result.model, result.data, split, result.samples);
   fmt::print("loss      {:.6g} ({})\n", result.loss, result.loss_name);
-  fmt::print("accuracy  {:.2f}% ({} right)\n", result.accuracy(), result.correct);
+  for (const auto& [name, part] : result.losses) {
+    const std::string of = result.losses.size() == 1 ? "" : "  " + name;
+    if (!of.empty()) fmt::print("loss      {:.6g}{}\n", part.loss, of);
+    if (const auto accuracy = part.accuracy())
+      fmt::print("accuracy  {:.2f}% ({} of {} right){}\n", *accuracy, part.correct, part.positions, of);
+  }
   return kDone;
 }
 
@@ -60,7 +79,7 @@ int main(int argc, char** argv) {
   options.add_options()("state", po::value<std::string>()->required()->value_name("FILE"),
                         "the state dict, a .safetensors file")(
       "model", po::value<std::string>()->value_name("NAME"), "the model it belongs to")(
-      "data", po::value<std::string>()->value_name("NAME"), "digits, csv:FILE or idx:FOLDER")(
+      "data", po::value<std::string>()->value_name("NAME"), "digits, csv:FILE, idx:FOLDER or tensors:FILE")(
       "split", po::value<std::string>()->default_value("validation")->value_name("PART"),
       "validation, train or all")("batch", po::value<std::int64_t>()->default_value(256)->value_name("N"),
                                   "samples computed at a time")(

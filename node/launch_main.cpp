@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   ProgramOptions options("launch");
   options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
                         "folder that clusterize wrote")(
-      "output", po::value<std::string>()->default_value("."), "folder for losses.txt and val_accuracies.txt");
+      "output", po::value<std::string>()->default_value("."),
+      "folder for losses.txt, val_losses.txt and val_accuracies.txt");
   return run_program(info, options, argc, argv, launch);
 }

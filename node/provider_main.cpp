@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
                         "which node of the plan this is: node_0, node_1, ...")(
       "node-data", po::value<std::string>()->default_value("./node_data"), "folder that clusterize wrote")(
       "output", po::value<std::string>()->default_value("."),
-      "folder for losses.txt and val_accuracies.txt (the Leaf writes them)")(
+      "folder for losses.txt, val_losses.txt and val_accuracies.txt (the Leaf writes them)")(
       "wait-for-peers", po::value<double>()->default_value(300, "300"),
       "seconds to wait for the other providers")(
       "threads", po::value<int>()->default_value(1),

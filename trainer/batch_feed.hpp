@@ -10,6 +10,7 @@
 #include "models/graph/stage.hpp"
 #include "models/runtime/executable.hpp"
 #include "trainer/data/dataset.hpp"
+#include "trainer/sample_source.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {
@@ -21,7 +22,8 @@ class BatchFeed {
   BatchFeed(const Dataset& dataset, const TrainingSettings& settings, const DataSizes& planned,
             const Stage& root);
 
-  // Goes to the beginning of epoch `epoch`, in its order, or of the validation samples.
+  // Goes to the beginning of epoch `epoch`, in its order, or of the validation samples, which for their
+  // losses are one batch.
   void start_epoch(std::int64_t epoch);
   void start_validation();
   // The batch at hand: `samples` ids from `first` on.
@@ -31,9 +33,10 @@ class BatchFeed {
   void fill(const MicroBatch& micro_batch, const std::string& value, TensorView into) const;
 
  private:
-  const Dataset& dataset_;
   TrainingSettings settings_;
   Split split_;
+  SampleSource source_;
+  bool is_validation_ = false;
   std::vector<std::int64_t> order_;
   std::span<const std::int64_t> batch_;
 };

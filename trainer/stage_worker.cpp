@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <numeric>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -28,9 +30,7 @@ MessageKey key_of(MessageKind kind, const MicroBatch& micro_batch, const std::st
 }
 
 std::vector<MicroBatch> micro_batches_of(Mode mode, std::int64_t step, std::span<const std::int64_t> sizes,
-                                         int slots) {
-  std::int64_t samples = 0;
-  for (const std::int64_t size : sizes) samples += size;
+                                         int slots, std::int64_t samples) {
   std::vector<MicroBatch> micro_batches;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const int index = static_cast<int>(i);
@@ -45,15 +45,8 @@ std::vector<MicroBatch> micro_batches_of(Mode mode, std::int64_t step, std::span
   return micro_batches;
 }
 
-// Samples whose largest output, the first of equals, is their label.
-std::int64_t count_correct(std::span<const float> predictions, std::span<const std::int64_t> labels) {
-  const std::size_t classes = predictions.size() / labels.size();
-  std::int64_t correct = 0;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const auto outputs = predictions.subspan(i * classes, classes);
-    if (std::ranges::max_element(outputs) - outputs.begin() == labels[i]) ++correct;
-  }
-  return correct;
+std::int64_t sum_of(std::span<const std::int64_t> sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
 }
 
 // FNV-1a, a 64-bit word at a time.
@@ -67,6 +60,31 @@ std::uint64_t digest(std::uint64_t before, std::span<const std::int64_t> ids) {
 
 }  // namespace
 
+void LossResult::add(const LossResult& other) {
+  loss += other.loss;
+  positions += other.positions;
+  correct += other.correct;
+}
+
+std::optional<double> LossResult::accuracy() const {
+  if (positions == 0) return std::nullopt;
+  return 100.0 * static_cast<double>(correct) / static_cast<double>(positions);
+}
+
+void BatchResult::add(const BatchResult& other) {
+  loss += other.loss;
+  samples += other.samples;
+  losses.resize(std::max(losses.size(), other.losses.size()));
+  for (std::size_t i = 0; i < other.losses.size(); ++i) losses[i].add(other.losses[i]);
+}
+
+std::optional<double> BatchResult::accuracy() const {
+  for (const LossResult& part : losses) {
+    if (const auto accuracy = part.accuracy()) return accuracy;
+  }
+  return std::nullopt;
+}
+
 StageWorker::StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input,
                          std::optional<double> clip_gradient_norm)
     : executable_(executable),
@@ -76,15 +94,11 @@ StageWorker::StageWorker(Executable& executable, Link& link, std::string schedul
       fill_input_(std::move(fill_input)),
       exchange_(executable, link, clip_gradient_norm) {
   make_schedule(schedule_, stage_.index, stage_.count, 1);
-  observed_.labels = index_of(stage_.inputs, kLabels);
-  observed_.sample_ids = index_of(stage_.inputs, kSampleIds);
-  observed_.loss = index_of(stage_.outputs, kLoss);
-  for (std::size_t i = 0; i < stage_.outputs.size(); ++i) {
-    if (stage_.outputs[i].to.empty() && i != observed_.loss) observed_.prediction = i;
-  }
-  if (observed_.prediction) {
-    const ValueId prediction = stage_.graph.at(stage_.outputs[*observed_.prediction].value);
-    observed_.classes = stage_.graph.types(1).at(static_cast<std::size_t>(prediction)).shape.elements();
+  sample_ids_ = index_of(stage_.inputs, kSampleIds);
+  for (const LossOp& loss : losses_of(stage_.graph)) {
+    observed_.push_back({.loss = index_of(stage_.outputs, loss.value).value(),
+                         .hits = loss.hits ? index_of(stage_.outputs, *loss.hits) : std::nullopt,
+                         .weight = loss.weight});
   }
 }
 
@@ -92,8 +106,9 @@ BatchResult StageWorker::train(std::int64_t step, double learning_rate, std::spa
   return with_context(fmt::format("stage {}: step {}", stage_.index, step), [&] {
     const Schedule schedule =
         make_schedule(schedule_, stage_.index, stage_.count, static_cast<int>(sizes.size()));
-    auto micro_batches = micro_batches_of(Mode::kTraining, step, sizes, in_flight(schedule));
-    const BatchResult result = run(schedule, micro_batches);
+    const std::int64_t samples = sum_of(sizes);
+    auto micro_batches = micro_batches_of(Mode::kTraining, step, sizes, in_flight(schedule), samples);
+    const BatchResult result = run(schedule, micro_batches, samples);
     exchange_.finish_gradients(step);
     {
       const Timer timer(times_.update);
@@ -104,10 +119,12 @@ BatchResult StageWorker::train(std::int64_t step, double learning_rate, std::spa
   });
 }
 
-BatchResult StageWorker::validate(std::int64_t number, std::span<const std::int64_t> sizes) {
+BatchResult StageWorker::validate(std::int64_t number, std::span<const std::int64_t> sizes,
+                                  std::int64_t samples) {
   return with_context(fmt::format("stage {}: validation batch {}", stage_.index, number), [&] {
-    auto micro_batches = micro_batches_of(Mode::kInference, number, sizes, 1);
-    return run(inference_schedule(static_cast<int>(sizes.size())), micro_batches);
+    const std::int64_t all = std::max(samples, sum_of(sizes));
+    auto micro_batches = micro_batches_of(Mode::kInference, number, sizes, 1, all);
+    return run(inference_schedule(static_cast<int>(sizes.size())), micro_batches, all);
   });
 }
 
@@ -117,15 +134,16 @@ WorkTimes StageWorker::times() const {
   return times;
 }
 
-BatchResult StageWorker::run(const Schedule& schedule, std::vector<MicroBatch>& micro_batches) {
-  BatchResult result;
+BatchResult StageWorker::run(const Schedule& schedule, std::vector<MicroBatch>& micro_batches,
+                             std::int64_t samples) {
+  BatchResult result{.losses = std::vector<LossResult>(observed_.size())};
   for (const MicroBatch& micro_batch : micro_batches) result.samples += micro_batch.size;
   for (const Action& action : schedule) {
     const MicroBatch& micro_batch = micro_batches.at(static_cast<std::size_t>(action.micro_batch));
     switch (action.kind) {
       case ActionKind::kForward:
         forward(micro_batch);
-        observe(micro_batch, result.samples, result);
+        observe(micro_batch, samples, result);
         break;
       case ActionKind::kBackwardInputs:
         backward_inputs(micro_batch);
@@ -151,7 +169,7 @@ void StageWorker::forward(const MicroBatch& micro_batch) {
       receive(input.from, MessageKind::kForwardActivation, micro_batch, input.value, into);
     }
   }
-  check_samples(micro_batch);
+  digest_samples(micro_batch);
   {
     const Timer timer(times_.forward);
     executable_.forward(micro_batch);
@@ -195,30 +213,25 @@ void StageWorker::receive(int from_stage, MessageKind kind, const MicroBatch& mi
   link_.receive(from_stage, key_of(kind, micro_batch, value), into);
 }
 
-void StageWorker::check_samples(const MicroBatch& micro_batch) {
-  if (observed_.sample_ids) {
-    const TensorView ids = executable_.input(*observed_.sample_ids, micro_batch);
-    sample_digest_ = digest(sample_digest_, ids.as<std::int64_t>());
-  }
-  if (!observed_.labels || !observed_.prediction) return;
-  const TensorView labels = executable_.input(*observed_.labels, micro_batch);
-  for (const std::int64_t label : labels.as<std::int64_t>()) {
-    if (label < 0 || label >= observed_.classes) {
-      throw DataError(fmt::format("a sample has label {}, but the model has {} outputs, for labels 0 to {}",
-                                  label, observed_.classes, observed_.classes - 1));
-    }
-  }
+void StageWorker::digest_samples(const MicroBatch& micro_batch) {
+  if (!sample_ids_) return;
+  const TensorView ids = executable_.input(*sample_ids_, micro_batch);
+  sample_digest_ = digest(sample_digest_, ids.as<std::int64_t>());
 }
 
-void StageWorker::observe(const MicroBatch& micro_batch, std::int64_t batch_samples, BatchResult& result) {
-  if (observed_.loss) {
-    const double loss = executable_.output(*observed_.loss, micro_batch).as<float>().front();
-    result.loss += loss * static_cast<double>(micro_batch.size) / static_cast<double>(batch_samples);
-  }
-  if (observed_.labels && observed_.prediction) {
-    const TensorView labels = executable_.input(*observed_.labels, micro_batch);
-    result.correct += count_correct(executable_.output(*observed_.prediction, micro_batch).as<float>(),
-                                    std::as_const(labels).as<std::int64_t>());
+void StageWorker::observe(const MicroBatch& micro_batch, std::int64_t samples, BatchResult& result) {
+  const double share = static_cast<double>(micro_batch.size) / static_cast<double>(samples);
+  for (std::size_t i = 0; i < observed_.size(); ++i) {
+    const double loss =
+        share * double{executable_.output(observed_[i].loss, micro_batch).as<float>().front()};
+    LossResult part{.loss = loss};
+    if (observed_[i].hits) {
+      const auto hits = executable_.output(*observed_[i].hits, micro_batch).as<std::int64_t>();
+      part.correct = hits[0];
+      part.positions = hits[1];
+    }
+    result.losses[i].add(part);
+    result.loss += observed_[i].weight * loss;
   }
 }
 

@@ -16,15 +16,29 @@
 
 namespace rookery {
 
-// Fills the model's inputs (data, labels, sample ids) of one micro-batch; only stage 0 has one.
+// Fills the model's inputs (data, targets, sample ids) of one micro-batch; only stage 0 has one.
 // `value` is the input's name.
 using FillInput = std::function<void(const MicroBatch&, const std::string& value, TensorView into)>;
 
-// What the last stage learnt from one batch.
+// What the last stage learnt from one batch of one of the model's losses.
+struct LossResult {
+  double loss = 0;
+  // Where targets are class indices: positions that count, and those whose largest output is their label.
+  std::int64_t positions = 0;
+  std::int64_t correct = 0;
+
+  void add(const LossResult& other);
+  std::optional<double> accuracy() const;  // percent; nothing without positions
+};
+
+// And of all of them.
 struct BatchResult {
-  double loss = 0;           // mean over the batch
-  std::int64_t correct = 0;  // samples whose largest output is their label
+  double loss = 0;                 // their weighted sum
+  std::vector<LossResult> losses;  // in the order of losses_of()
   std::int64_t samples = 0;
+
+  void add(const BatchResult& other);
+  std::optional<double> accuracy() const;  // of the first loss that has one
 };
 
 // Seconds spent since the worker was made.
@@ -49,8 +63,9 @@ class StageWorker {
   // `step` counts from 0; `sizes` holds the samples of every micro-batch. On the last stage the result
   // is filled, elsewhere only `samples`.
   BatchResult train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes);
-  // One batch of validation; `number` counts all of the run, from 0.
-  BatchResult validate(std::int64_t number, std::span<const std::int64_t> sizes);
+  // One batch of validation; `number` counts all of the run, from 0. `samples` are those over which the
+  // losses take their mean, if it is more than this batch: the result is its share.
+  BatchResult validate(std::int64_t number, std::span<const std::int64_t> sizes, std::int64_t samples = 0);
 
   WorkTimes times() const;
   // Of the ids of all samples that came by, in their order; 0 on a stage that sees none. Root and
@@ -58,21 +73,21 @@ class StageWorker {
   std::uint64_t sample_digest() const { return sample_digest_; }
 
  private:
-  // Where the last stage finds what it reports: indices of its inputs and outputs.
+  // Where the last stage finds what a loss says: indices of its outputs.
   struct Observed {
-    std::optional<std::size_t> labels, sample_ids, prediction, loss;
-    std::int64_t classes = 0;  // outputs of the model for a sample
+    std::size_t loss = 0;
+    std::optional<std::size_t> hits;
+    double weight = 1;
   };
 
-  BatchResult run(const Schedule& schedule, std::vector<MicroBatch>& micro_batches);
+  // `samples`: over which losses take their mean.
+  BatchResult run(const Schedule& schedule, std::vector<MicroBatch>& micro_batches, std::int64_t samples);
   void forward(const MicroBatch& micro_batch);
   void backward_inputs(const MicroBatch& micro_batch);
   void receive(int from_stage, MessageKind kind, const MicroBatch& micro_batch, const std::string& value,
                TensorView into);
-  // Reads sample ids and labels of a micro-batch whose inputs are there. DataError for a label that
-  // the model has no output for.
-  void check_samples(const MicroBatch& micro_batch);
-  void observe(const MicroBatch& micro_batch, std::int64_t batch_samples, BatchResult& result);
+  void digest_samples(const MicroBatch& micro_batch);
+  void observe(const MicroBatch& micro_batch, std::int64_t samples, BatchResult& result);
 
   Executable& executable_;
   Link& link_;
@@ -80,7 +95,8 @@ class StageWorker {
   std::string schedule_;
   FillInput fill_input_;
   StepExchange exchange_;
-  Observed observed_;
+  std::optional<std::size_t> sample_ids_;  // index of the input
+  std::vector<Observed> observed_;
   WorkTimes times_;
   std::uint64_t sample_digest_ = 0;
 };

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/program.hpp"
+#include "models/graph/loss.hpp"
 #include "trainer/batch_feed.hpp"
 #include "trainer/line_log.hpp"
 #include "trainer/schedule/schedule.hpp"
@@ -23,6 +25,7 @@ class Trainer::Impl {
         is_leaf_(executable.stage().is_leaf()),
         rate_(options_.settings.optimizer.learning_rate),
         plateau_(rate_, options_.settings.learning_rate_schedule),
+        loss_ops_(losses_of(executable.stage().graph)),
         feed_(make_feed(executable.stage(), dataset, options_)),
         worker_(
             executable, link, options_.settings.schedule,
@@ -31,6 +34,12 @@ class Trainer::Impl {
             },
             options_.settings.clip_gradient_norm) {
     check_validation(settings(), options_.data);
+    if (is_leaf_ && follows_plateau() && settings().learning_rate_schedule.metric == "validation_accuracy" &&
+        !classifies()) {
+      throw ConfigError(
+          "learning_rate_schedule/metric: \"validation_accuracy\" needs a loss of class indices: give "
+          "\"validation_loss\"");
+    }
   }
 
   void run() {
@@ -53,8 +62,8 @@ class Trainer::Impl {
 
   // What the last stage knows; elsewhere only whether there was a validation.
   struct Validation {
-    double loss = 0;      // mean over the samples
-    double accuracy = 0;  // percent
+    double loss = 0;                 // mean over the samples
+    std::optional<double> accuracy;  // percent; of what is classified
   };
   struct EpochResult {
     double training_loss = 0;  // mean over the samples
@@ -71,7 +80,41 @@ class Trainer::Impl {
   void open_logs() {
     if (!is_leaf_) return;
     losses_.emplace(options_.output / "losses.txt");
-    accuracies_.emplace(options_.output / "val_accuracies.txt");
+    validation_losses_.emplace(options_.output / "val_losses.txt");
+    if (classifies()) accuracies_.emplace(options_.output / "val_accuracies.txt");
+    if (loss_ops_.size() == 1) return;
+    std::string names = "# loss";
+    std::string classifiers = "#";
+    for (const LossOp& loss : loss_ops_) {
+      names += " " + loss.value;
+      if (loss.hits) classifiers += " " + loss.value;
+    }
+    losses_->write(names);
+    validation_losses_->write(names);
+    if (accuracies_) accuracies_->write(classifiers);
+  }
+
+  bool classifies() const {
+    return std::ranges::any_of(loss_ops_, [](const LossOp& loss) { return loss.hits.has_value(); });
+  }
+
+  // The loss; where there are several, their weighted sum and each of them.
+  static std::string losses_line(const BatchResult& result) {
+    std::string line = fmt::format("{:.9g}", result.loss);
+    if (result.losses.size() == 1) return line;
+    for (const LossResult& part : result.losses) line += fmt::format(" {:.9g}", part.loss);
+    return line;
+  }
+
+  // Of each loss whose targets are class indices; "nan" where all positions are ignored.
+  std::string accuracies_line(const BatchResult& result) const {
+    std::string line;
+    for (std::size_t i = 0; i < loss_ops_.size(); ++i) {
+      if (!loss_ops_[i].hits) continue;
+      const auto accuracy = result.losses[i].accuracy();
+      line += (line.empty() ? "" : " ") + (accuracy ? fmt::format("{:.4f}", *accuracy) : "nan");
+    }
+    return line;
   }
 
   double train_epoch(std::int64_t epoch) {
@@ -82,7 +125,7 @@ class Trainer::Impl {
       ++steps_done_;
       samples_done_ += result.samples;
       loss += result.loss * static_cast<double>(result.samples);
-      if (is_leaf_) losses_->write(fmt::format("{:.9g}", result.loss));
+      if (is_leaf_) losses_->write(losses_line(result));
       report(epoch, is_leaf_ ? std::optional(result.loss) : std::nullopt, std::nullopt);
     });
     return loss / static_cast<double>(options_.data.train_samples);
@@ -92,17 +135,13 @@ class Trainer::Impl {
     if (feed_) feed_->start_validation();
     BatchResult total;
     for_each_batch(options_.data.validation_samples, [&](std::span<const std::int64_t> sizes) {
-      const BatchResult result = worker_.validate(validation_batches_++, sizes);
-      total.samples += result.samples;
-      total.correct += result.correct;
-      total.loss += result.loss * static_cast<double>(result.samples);
+      total.add(worker_.validate(validation_batches_++, sizes, options_.data.validation_samples));
     });
     if (!is_leaf_) return {};
-    const auto samples = static_cast<double>(total.samples);
-    const Validation validation{total.loss / samples, 100.0 * static_cast<double>(total.correct) / samples};
-    accuracies_->write(fmt::format("{:.4f}", validation.accuracy));
-    report(epoch, std::nullopt, validation.accuracy);
-    return validation;
+    validation_losses_->write(losses_line(total));
+    if (accuracies_) accuracies_->write(accuracies_line(total));
+    report(epoch, std::nullopt, total.accuracy());
+    return {total.loss, total.accuracy()};
   }
 
   bool follows_plateau() const { return settings().learning_rate_schedule.name == "plateau"; }
@@ -117,9 +156,10 @@ class Trainer::Impl {
       return;
     }
     const std::string& metric = settings().learning_rate_schedule.metric;
-    plateau_.note(metric == "training_loss"     ? result.training_loss
-                  : metric == "validation_loss" ? result.validation->loss
-                                                : result.validation->accuracy);
+    plateau_.note(metric == "training_loss" ? result.training_loss
+                  : metric == "validation_loss"
+                      ? result.validation->loss
+                      : result.validation->accuracy.value_or(std::numeric_limits<double>::quiet_NaN()));
     rate_ = plateau_.rate();
     for (int stage = 0; stage + 1 < stages_; ++stage) send_number(link_, stage, key, rate_);
   }
@@ -172,11 +212,12 @@ class Trainer::Impl {
   Link& link_;
   const int stages_;
   const bool is_leaf_;
-  double rate_;                    // what the schedule starts from; that of `plateau` itself
-  Plateau plateau_;                // the last stage's
-  std::optional<BatchFeed> feed_;  // the Root's
+  double rate_;                         // what the schedule starts from; that of `plateau` itself
+  Plateau plateau_;                     // the last stage's
+  const std::vector<LossOp> loss_ops_;  // the last stage's
+  std::optional<BatchFeed> feed_;       // the Root's
   StageWorker worker_;
-  std::optional<LineLog> losses_, accuracies_;  // the last stage's
+  std::optional<LineLog> losses_, validation_losses_, accuracies_;  // the last stage's
   Clock::time_point begin_;
   std::int64_t steps_done_ = 0;
   std::int64_t samples_done_ = 0;

@@ -24,14 +24,18 @@ struct Progress {
   std::int64_t steps = 0;  // of the whole run
   double samples_per_second = 0;
   double seconds_left = 0;
-  std::optional<double> loss;      // last stage
-  std::optional<double> accuracy;  // last stage, percent, after a validation
+  std::optional<double> loss;  // last stage
+  // Last stage, percent, after a validation: of the first loss whose targets are class indices.
+  std::optional<double> accuracy;
 };
 
 struct TrainerOptions {
   TrainingSettings settings;
   DataSizes data;
-  std::filesystem::path output = ".";                // losses.txt, val_accuracies.txt (last stage)
+  // The last stage writes losses.txt, a line a step, and val_losses.txt and, where targets are class indices,
+  // val_accuracies.txt, a line a validation. With several losses a first line says what the columns are: the
+  // weighted sum and each loss, or the accuracy of each that has one.
+  std::filesystem::path output = ".";
   std::function<void(const Progress&)> on_progress;  // called by the training thread
 };
 

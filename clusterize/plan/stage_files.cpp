@@ -29,18 +29,6 @@ constexpr const char* kWeightsFile = "submod.safetensors";
 
 // ---- Types of values, with "batch" where they follow the micro-batch -------------------------
 
-std::vector<TensorType> batch_types(const Graph& graph) {
-  std::vector<TensorType> of_two = graph.types(2);
-  const std::vector<TensorType> of_three = graph.types(3);
-  for (std::size_t id = 0; id < of_two.size(); ++id) {
-    Shape& shape = of_two[id].shape;
-    for (int axis = 0; axis < shape.rank(); ++axis) {
-      if (shape[axis] != of_three[id].shape[axis]) shape[axis] = kBatch;
-    }
-  }
-  return of_two;
-}
-
 void add_type(OrderedJson& document, const TensorType& type) {
   OrderedJson shape = OrderedJson::array();
   for (const std::int64_t dimension : type.shape.dims())
@@ -309,7 +297,10 @@ LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& 
   check_recorded(stage.outputs, metadata.outputs, output_path, metadata);
 
   with_context((folder / kOnnxFile).string(), [&] {
-    if (stage.index == stage.count - 1) add_loss(model.graph, metadata.settings.loss);
+    if (stage.index != stage.count - 1) return;
+    ValueTypes types;  // of what the losses take and the stage does not make
+    for (const NamedType& input : inputs) types.emplace(input.name, input.type);
+    add_loss(model.graph, metadata.settings.loss, types);
   });
   check_types(model.graph, inputs, input_path);
   with_context((folder / kOnnxFile).string(), [&] {
@@ -338,7 +329,7 @@ void write_trained(const std::filesystem::path& node_data, const NodeMetadata& n
                     {"seed", fmt::to_string(node.settings.seed)},
                     {"train_fraction", fmt::format("{}", node.settings.train_fraction)},
                     {"split", node.settings.split},
-                    {"loss", node.settings.loss}};
+                    {"loss", to_text(node.settings.loss)}};
   if (!sample_digest.empty()) metadata["sample_digest"] = sample_digest;
   make_directories(stage_folder(node_data, node));
   write_safetensors(trained_path(node_data, node), state, metadata);

@@ -39,10 +39,10 @@ Shape GraphBuilder::shape_of(ValueId value) const {
   return graph_.types(1)[static_cast<std::size_t>(value)].shape;
 }
 
-ValueId GraphBuilder::input(const std::string& name, const Shape& sample_shape) {
+ValueId GraphBuilder::input(const std::string& name, const Shape& sample_shape, DType dtype) {
   std::vector<std::int64_t> dims{kBatch};
   dims.insert(dims.end(), sample_shape.dims().begin(), sample_shape.dims().end());
-  return graph_.add_input(name, f32(Shape(dims)));
+  return graph_.add_input(name, {dtype, Shape(dims)});
 }
 
 std::vector<ValueId> GraphBuilder::convolution_inputs(const std::string& name, ValueId x, Integers weight,
@@ -288,7 +288,11 @@ ValueId GraphBuilder::apply(const std::string& name, const std::string& type, st
 }
 
 Graph GraphBuilder::finish(ValueId output) {
-  graph_.mark_output(output);
+  return finish(std::vector<ValueId>{output});
+}
+
+Graph GraphBuilder::finish(const std::vector<ValueId>& outputs) {
+  for (const ValueId output : outputs) graph_.mark_output(output);
   return std::move(graph_);
 }
 

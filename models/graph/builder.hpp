@@ -12,8 +12,8 @@ namespace rookery {
 
 class GraphBuilder {
  public:
-  // A model input f32[batch, dims…].
-  ValueId input(const std::string& name, const Shape& sample_shape);
+  // A model input [batch, dims…].
+  ValueId input(const std::string& name, const Shape& sample_shape, DType dtype = DType::kF32);
 
   // torch.nn.Conv1d and Conv2d(in, out, kernel, stride, padding, dilation, groups), weight "<name>.weight",
   // bias "<name>.bias"; all numbers along every axis, `padding` on all sides. Default: the padding that keeps
@@ -98,8 +98,9 @@ class GraphBuilder {
   ValueId apply(const std::string& name, const std::string& type, std::vector<ValueId> inputs,
                 std::map<std::string, Attribute> attributes = {});
 
-  // Marks the model's output and hands the graph out.
+  // Marks the model's outputs and hands the graph out.
   Graph finish(ValueId output);
+  Graph finish(const std::vector<ValueId>& outputs);
 
  private:
   using Integers = std::vector<std::int64_t>;

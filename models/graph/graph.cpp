@@ -40,6 +40,10 @@ std::vector<std::int64_t> Op::integers(const std::string& key, std::vector<std::
   return attribute_or(*this, key, std::move(otherwise));
 }
 
+std::vector<float> Op::numbers(const std::string& key, std::vector<float> otherwise) const {
+  return attribute_or(*this, key, std::move(otherwise));
+}
+
 ValueId Graph::add_value(Value value) {
   if (value.name.empty()) throw ConfigError("a value of the graph has no name");
   const auto id = static_cast<ValueId>(values_.size());
@@ -189,6 +193,18 @@ std::vector<TensorType> Graph::types(std::int64_t batch) const {
     if (values_[id].producer == kNoOp && values_[id].like != kNoValue) types[id] = type_of(values_[id].like);
   }
   return types;
+}
+
+std::vector<TensorType> batch_types(const Graph& graph) {
+  std::vector<TensorType> of_two = graph.types(2);
+  const std::vector<TensorType> of_three = graph.types(3);
+  for (std::size_t id = 0; id < of_two.size(); ++id) {
+    Shape& shape = of_two[id].shape;
+    for (int axis = 0; axis < shape.rank(); ++axis) {
+      if (shape[axis] != of_three[id].shape[axis]) shape[axis] = kBatch;
+    }
+  }
+  return of_two;
 }
 
 }  // namespace rookery

@@ -62,6 +62,7 @@ struct Op {
   float number(const std::string& key, float otherwise) const;
   std::string text(const std::string& key, std::string otherwise) const;
   std::vector<std::int64_t> integers(const std::string& key, std::vector<std::int64_t> otherwise) const;
+  std::vector<float> numbers(const std::string& key, std::vector<float> otherwise) const;
 };
 
 // A directed acyclic graph; ops() is in an order in which every op follows those it needs. Values
@@ -112,5 +113,8 @@ class Graph {
   std::map<std::string, ValueId, std::less<>> by_name_;
   std::set<std::string> op_names_;
 };
+
+// The type of every value, by ValueId, with kBatch for dimensions that follow the micro-batch.
+std::vector<TensorType> batch_types(const Graph& graph);
 
 }  // namespace rookery

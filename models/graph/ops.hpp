@@ -17,12 +17,25 @@
 //                       + saved mean f32[batch, groups], saved inverse deviation f32[batch, groups]
 //
 // Operators of our own:
-//   MseLoss(prediction f32[n, ...], labels i64[n]) -> loss f32[]
-//     mean of squared differences to the one-hot vectors of the labels.
-//   CrossEntropyLoss(logits f32[n, classes], labels i64[n]) -> loss f32[]
-//     mean of -log softmax(logits)[label].
-//   A third input, i64[n] sample ids, takes no part in the arithmetic: with it the ids travel to the
-//   stage that has the labels.
+//   Losses(prediction f32[n, …], target, sample ids i64[n], counted i64[1]) -> loss f32[], hits i64[2],
+//   to PyTorch's definitions. A target is of the prediction's type or, as i64, holds class indices: those of
+//   others than the model's classes are a DataError. NaN in prediction or target makes the loss NaN.
+//     MseLoss            mean of (x - t)^2; class indices i64[n] for f32[n, classes] stand for one-hot
+//     vectors L1Loss             mean of |x - t| BceWithLogitsLoss  mean of softplus(-x) (1 + (pos_weight -
+//     1) t) + (1 - t) x; pos_weight: floats, none,
+//                        one, or one for each of the last axis
+//     CrossEntropyLoss   mean over positions of -sum_c t_c log softmax(x)_c, the classes c lying along
+//                        class_axis (-1). Target: probabilities, or class indices of the prediction's shape
+//                        without that axis. label_smoothing s: t becomes t (1 - s) + s / classes.
+//                        ignore_index: positions with this label do not count.
+//   `sample ids` takes no part in the arithmetic: with it the ids travel to the stage that has the target.
+//   The loss is the mean over the micro-batch, so that the batch's is the sum of the micro-batches', times
+//   StepContext::loss_weight each. With ignore_index that needs `counted`, the number of positions of the
+//   whole batch that count: the loss is the sum over the micro-batch / (counted * loss_weight), 0 where
+//   counted is 0. `counted` and ignore_index come together. `hits`, where targets are class indices:
+//   positions whose largest value, the first of equals, is the label, and positions that count. In training
+//   form CrossEntropyLoss has a third output, its normalizers log sum exp(x), f32 of the positions. `weight`
+//   (1): factor of the gradient; the loss is without it.
 //   ToBlocked(x f32[n, c, h, w]) -> f32[n, c / 16, h, w, 16], and FromBlocked, its reverse
 // Gradient operators carry the attributes of their forward op and its name as "forward":
 //   ConvGradInput(dY, W) -> dX                  ConvGradWeight(dY, X) -> dW, dB (either may be absent)
@@ -44,8 +57,8 @@
 //   Functions of two numbers, f(A, B) with broadcasting: <Op>GradLeft(dY, A, B) -> dA and
 //     <Op>GradRight(dY, A, B) -> dB for Add, Div, Mul, PRelu, Pow, Sub, where A or B is absent when the
 //     derivative does not need it; sums over repeated elements go in dY's order.
-//   MseLossGrad(prediction, labels), CrossEntropyLossGrad(logits, labels) -> dprediction,
-//     times StepContext::loss_weight
+//   <Loss>Grad(prediction, target) -> dprediction, and CrossEntropyLossGrad(logits, target, normalizers,
+//     counted (may be absent)) -> dlogits: times weight and StepContext::loss_weight
 //   Add(a, b) sums contributions to one gradient.
 //   Copy(dW) -> dW: the gradient of a parameter, where a view would be one of other memory.
 // An op with several outputs has a gradient where one of them has.
@@ -107,7 +120,7 @@ std::vector<OpDefinition> row_norm_ops();     // LayerNormalization, GroupNormal
 std::vector<OpDefinition> elementwise_ops();  // Relu, Softmax, Flatten, Identity
 std::vector<OpDefinition> unary_ops();        // Sigmoid, Tanh, Gelu, …: functions of one number
 std::vector<OpDefinition> binary_ops();       // Add, Mul, …: functions of two numbers
-std::vector<OpDefinition> loss_ops();         // MseLoss, CrossEntropyLoss
+std::vector<OpDefinition> loss_ops();         // MseLoss, CrossEntropyLoss, BceWithLogitsLoss, L1Loss
 std::vector<OpDefinition> layout_ops();       // ToBlocked, FromBlocked
 
 }  // namespace rookery

@@ -162,11 +162,21 @@ struct Bond {
   OpId first = 0, last = 0;
 };
 
+// The last op whose output a loss measures.
+OpId last_measured(const Graph& graph) {
+  OpId last = kNoOp;
+  for (const Op& op : graph.ops()) {
+    if (op_definition(op.type).is_loss) last = std::max(last, graph.value(op.inputs.at(0)).producer);
+  }
+  return last;
+}
+
 // By op: what keeps it on the stage of the op before it; nothing where a stage may begin.
 std::vector<std::optional<Bond>> find_bonds(const Graph& graph) {
   const std::vector<TensorType> of_two = graph.types(2);
   const std::vector<TensorType> of_three = graph.types(3);
   std::vector<std::optional<Bond>> bonds(graph.ops().size());
+  const OpId measured = last_measured(graph);
   std::map<ValueId, OpId> first_use;
   for (OpId last = 0; last < std::ssize(graph.ops()); ++last) {
     for (const ValueId input : graph.op(last).inputs) {
@@ -175,8 +185,9 @@ std::vector<std::optional<Bond>> find_bonds(const Graph& graph) {
       if (kind != ValueKind::kActivation && kind != ValueKind::kBuffer) continue;
       const auto id = static_cast<std::size_t>(input);
       const bool is_buffer = kind == ValueKind::kBuffer;
-      if (!is_buffer && !op_definition(graph.op(last).type).is_loss && batch_type(of_two[id], of_three[id]))
-        continue;
+      const bool stays =
+          op_definition(graph.op(last).type).is_loss && graph.value(input).producer == measured;
+      if (!is_buffer && !stays && batch_type(of_two[id], of_three[id])) continue;
       const OpId first =
           is_buffer ? first_use.emplace(input, last).first->second : graph.value(input).producer;
       for (OpId op = first + 1; op <= last; ++op) bonds[static_cast<std::size_t>(op)] = {input, first, last};

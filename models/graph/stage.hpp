@@ -69,8 +69,8 @@ struct Stage {
   GradientRequest gradient_request(const Graph& lowered) const;
 };
 
-// The op positions where a stage may begin: no buffer is used on both sides, a loss stays with the op
-// whose output it measures, and the values that cross are batches of samples. 0 is not among them.
+// The op positions where a stage may begin: no buffer is used on both sides, losses stay with the last op
+// whose output one measures, and the values that cross are batches of samples. 0 is not among them.
 // Any rising choice of these positions is a legal cut.
 std::vector<OpId> cut_positions(const Graph& graph);
 

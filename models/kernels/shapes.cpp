@@ -177,8 +177,54 @@ AxisShape axis_shape(const KernelRequest& request) {
 }
 
 LossShape loss_shape(const KernelRequest& request) {
+  const Op& op = request.op;
   const Shape& prediction = request.inputs[0].shape;
-  return {.rows = prediction[0], .classes = elements_between(prediction, 1, prediction.rank())};
+  const auto given = static_cast<int>(op.integer("class_axis", -1));
+  const int axis = given < 0 ? given + prediction.rank() : given;
+  LossShape s{.samples = prediction[0],
+              .outer = elements_between(prediction, 0, axis),
+              .classes = prediction[axis],
+              .inner = elements_between(prediction, axis + 1, prediction.rank()),
+              .indices = request.inputs[1].dtype == DType::kI64,
+              .weight = op.number("weight", 1),
+              .smoothing = op.number("label_smoothing", 0),
+              .ignored = {}};
+  if (op.attributes.contains("ignore_index")) s.ignored = op.integer("ignore_index", 0);
+  return s;
+}
+
+bool LossShape::counts(const std::int64_t* labels, std::int64_t position) const {
+  const std::int64_t label = labels[position];
+  if (ignored && label == *ignored) return false;
+  if (label >= 0 && label < classes) return true;
+  const std::int64_t each = std::max<std::int64_t>(positions() / std::max<std::int64_t>(samples, 1), 1);
+  const std::string place = each == 1 ? "" : fmt::format(", position {}", position % each);
+  throw DataError(fmt::format("sample {} of the micro-batch{} has label {}; the model knows classes 0 to {}",
+                              position / each, place, label, classes - 1));
+}
+
+float loss_of_sum(double sum, std::int64_t terms, const std::int64_t* counted, const StepContext& context) {
+  if (counted == nullptr) return static_cast<float>(sum / static_cast<double>(terms));
+  if (*counted <= 0) return 0;
+  return static_cast<float>(sum / (static_cast<double>(*counted) * static_cast<double>(context.loss_weight)));
+}
+
+float gradient_factor(const LossShape& s, std::int64_t terms, const std::int64_t* counted,
+                      const StepContext& context) {
+  if (counted == nullptr) return s.weight * context.loss_weight / static_cast<float>(terms);
+  return *counted <= 0 ? 0 : s.weight / static_cast<float>(*counted);
+}
+
+void write_hits(std::int64_t* hits, std::int64_t correct, std::int64_t seen, const std::int64_t* counted) {
+  if (counted != nullptr && *counted < seen) {
+    throw DataError(
+        fmt::format("{} positions of the micro-batch count for the loss, but only {} of the whole "
+                    "batch: the data set's targets are not those that were counted",
+                    seen, *counted));
+  }
+  if (hits == nullptr) return;
+  hits[0] = correct;
+  hits[1] = seen;
 }
 
 DropoutShape dropout_shape(const KernelRequest& request) {
@@ -191,11 +237,6 @@ DropoutShape dropout_shape(const KernelRequest& request) {
   return {.elements = request.outputs[0].shape.elements(),
           .threshold = static_cast<std::uint32_t>(threshold),
           .scale = 1.0F / (1.0F - ratio)};
-}
-
-void fail_label(std::int64_t row, std::int64_t label, std::int64_t classes) {
-  throw DataError(fmt::format("sample {} of the micro-batch has label {}; the model knows classes 0 to {}",
-                              row, label, classes - 1));
 }
 
 }  // namespace rookery

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "models/graph/window.hpp"
@@ -113,12 +114,36 @@ struct AxisShape {
 
 AxisShape axis_shape(const KernelRequest& request);
 
-// MseLoss, CrossEntropyLoss and their gradients: [rows, classes].
+// Losses and their gradients: predictions [outer, classes, inner], the classes of each of the outer * inner
+// positions `inner` apart.
 struct LossShape {
-  std::int64_t rows, classes;
+  std::int64_t samples;  // the first dimension
+  std::int64_t outer, classes, inner;
+  bool indices;     // targets are class indices [outer, inner], else of the predictions' shape
+  float weight;     // of the gradient
+  float smoothing;  // of labels
+  std::optional<std::int64_t> ignored;  // label of positions that do not count
+
+  std::int64_t positions() const { return outer * inner; }
+  std::int64_t elements() const { return outer * classes * inner; }
+  // Where a position's first class lies.
+  std::int64_t begin(std::int64_t position) const {
+    return position / inner * classes * inner + position % inner;
+  }
+  // Is the position's label a class? False where it is the ignored one; DataError where it is neither.
+  bool counts(const std::int64_t* labels, std::int64_t position) const;
 };
 
 LossShape loss_shape(const KernelRequest& request);
+
+// The loss of a micro-batch from the sum over its positions or elements, `terms` of them; of the positions
+// that count in the whole batch where `counted` is there.
+float loss_of_sum(double sum, std::int64_t terms, const std::int64_t* counted, const StepContext& context);
+// What the derivative of that sum is multiplied with in the gradient.
+float gradient_factor(const LossShape& s, std::int64_t terms, const std::int64_t* counted,
+                      const StepContext& context);
+// Writes `hits` where they are wanted. DataError when more positions count here than in the whole batch.
+void write_hits(std::int64_t* hits, std::int64_t correct, std::int64_t seen, const std::int64_t* counted);
 
 // Dropout and its gradient: a word below `threshold` drops its element; the others are scaled.
 struct DropoutShape {
@@ -129,8 +154,5 @@ struct DropoutShape {
 
 // ConfigError when the ratio is not in [0, 1).
 DropoutShape dropout_shape(const KernelRequest& request);
-
-// Throws DataError naming the row, the label and the classes.
-[[noreturn]] void fail_label(std::int64_t row, std::int64_t label, std::int64_t classes);
 
 }  // namespace rookery

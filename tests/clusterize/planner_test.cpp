@@ -245,27 +245,24 @@ TEST(WritePlan, AFailureLeavesTheOlderPlan) {
   EXPECT_EQ(files_of(folder.path()), before);
 }
 
-class FixedDataset : public Dataset {
- public:
-  FixedDataset(std::int64_t elements, std::int64_t classes) : elements_(elements), classes_(classes) {}
-  std::int64_t size() const override { return 100; }
-  std::int64_t sample_elements() const override { return elements_; }
-  std::int64_t classes() const override { return classes_; }
-  void gather(std::span<const std::int64_t>, std::span<float>, std::span<std::int64_t>) const override {}
-
- private:
-  std::int64_t elements_;
-  std::int64_t classes_;
-};
-
 TEST(Task, DataMustFitTheModel) {
-  const TrainingSettings settings;
-  EXPECT_NO_THROW(check_fit(cnn_net(), FixedDataset(64, 10), settings));
-  EXPECT_NO_THROW(check_fit(cnn_net(), FixedDataset(64, 7), settings));
-  EXPECT_EQ(error_of([&] { check_fit(cnn_net(), FixedDataset(784, 10), settings); }),
-            "cnn_net takes samples of 64 values (f32[batch, 1, 8, 8]), those of digits have 784");
-  EXPECT_EQ(error_of([&] { check_fit(cnn_net(), FixedDataset(64, 26), settings); }),
-            "cnn_net tells 10 classes apart, digits has 26");
+  const ScratchFolder folder;
+  TrainingSettings settings;
+  settings.data = "csv:data.csv";
+  const auto problem = [&](std::size_t values, const std::string& label) {
+    std::string line;
+    for (std::size_t i = 0; i < values; ++i) line += "1,";
+    write_file(folder.path() / "data.csv", line + "3\n" + line + label + "\n");
+    return error_of([&] { make_task(settings, folder.path()); });
+  };
+  EXPECT_EQ(problem(63, "0"),
+            "cnn_net with csv:data.csv: the model's input 'input' is f32[batch, 1, 8, 8], but 'input' of the "
+            "data set is f32[batch, 63]");
+  EXPECT_EQ(
+      problem(64, "10"),
+      "cnn_net with csv:data.csv: sample 1 has labels 10, but the model's output has 10 classes, 0 to 9");
+  settings.loss = "l1";
+  EXPECT_THAT(problem(64, "9"), HasSubstr("targets of i64[1] for predictions of f32[1, 10]"));
 }
 
 TEST(Task, ReadsTheDigits) {

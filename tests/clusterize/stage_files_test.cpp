@@ -7,6 +7,7 @@
 #include "models/base/files.hpp"
 #include "models/io/safetensors.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "tests/support/two_headed_model.hpp"
 
 namespace rookery {
 namespace {
@@ -122,6 +123,33 @@ TEST_F(StageFiles, OfSharedParametersComeBackAsTheyWere) {
   metadata.shared.push_back({.parameter = "stranger", .to = 1});
   EXPECT_THAT(error_of([&] { read_stage(stage_path(0), metadata); }),
               HasSubstr("node_0.json: shared_parameters: 'stranger' is no parameter of submod.onnx"));
+}
+
+// With several inputs, outputs and losses, of which one measures what an earlier stage makes.
+TEST_F(StageFiles, OfSeveralLossesComeBackAsTheyWere) {
+  write_two_headed_data(folder() / "data.safetensors");
+  const auto dataset = open_dataset("tensors:data.safetensors", folder());
+  TrainingSettings settings;
+  settings.loss = two_headed_loss();
+  Graph graph = two_headed_model();
+  add_loss(graph, settings.loss, target_types(*dataset, settings.loss));
+  const StateDict state = initial_state(graph, 42);
+  const std::vector<OpId> positions = cut_positions(graph);
+  for (const std::vector<OpId>& begins :
+       {std::vector<OpId>{0}, {0, positions[3]}, {0, positions[5], positions[7]}, {0, positions[10]}}) {
+    for (const Stage& stage : cut(graph, begins)) {
+      NodeMetadata metadata;
+      metadata.node = "node_0";
+      metadata.stage = stage.index;
+      metadata.stages = stage.count;
+      metadata.settings = settings;
+      write_stage(folder() / "stage", stage, state);
+      const LoadedStage loaded = read_stage(folder() / "stage", metadata);
+      EXPECT_EQ(loaded.stage.inputs, stage.inputs);
+      EXPECT_EQ(loaded.stage.outputs, stage.outputs);
+      EXPECT_EQ(describe(loaded.stage.graph), describe(stage.graph));
+    }
+  }
 }
 
 TEST_F(StageFiles, HoldTheModelsInputsOnTheRoot) {

@@ -20,16 +20,18 @@ using testing::HasSubstr;
 class TwoValues : public Dataset {
  public:
   std::int64_t size() const override { return 7; }
-  std::int64_t sample_elements() const override { return 2; }
-  std::int64_t classes() const override { return 2; }
-  void gather(std::span<const std::int64_t> ids, std::span<float> samples,
-              std::span<std::int64_t> labels) const override {
+  const ValueTypes& tensors() const override {
+    static const ValueTypes types{{"x", {DType::kF32, {kBatch, 2}}}, {kLabels, {DType::kI64, {kBatch}}}};
+    return types;
+  }
+  void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override {
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (!samples.empty()) {
-        samples[2 * i] = static_cast<float>(ids[i]);
-        samples[2 * i + 1] = 10.0F * static_cast<float>(ids[i]);
+      if (name == kLabels) {
+        into.as<std::int64_t>()[i] = ids[i] % 2;
+      } else {
+        into.as<float>()[2 * i] = static_cast<float>(ids[i]);
+        into.as<float>()[2 * i + 1] = 10.0F * static_cast<float>(ids[i]);
       }
-      if (!labels.empty()) labels[i] = ids[i] % 2;
     }
   }
 };
@@ -61,10 +63,30 @@ TEST(EvaluateInMemory, MeanLossAndAccuracyForEveryBatchSize) {
     const Evaluation result = evaluate(linear_model(), "mse", linear_state(), TwoValues(), ids, batch);
     EXPECT_NEAR(result.loss, loss, 1e-5) << batch;
     // The first output is the larger one from 3 on, where both are equal.
-    EXPECT_EQ(result.correct, 3) << batch;
+    ASSERT_NE(result.classifier(), nullptr);
+    EXPECT_EQ(result.classifier()->correct, 3) << batch;
     EXPECT_EQ(result.samples, 7);
-    EXPECT_DOUBLE_EQ(result.accuracy(), 300.0 / 7);
+    EXPECT_DOUBLE_EQ(*result.classifier()->accuracy(), 300.0 / 7);
   }
+}
+
+// The mean is over what counts in all, not of the means of the parts.
+TEST(EvaluateInMemory, IgnoredPositionsCountInNoPart) {
+  const std::vector<std::int64_t> ids{0, 1, 2, 3, 4, 5, 6};
+  LossSettings loss("cross_entropy");
+  loss.terms[0].ignore_index = 1;  // leaves samples 0, 2, 4, 6: -log softmax(i, 3)[0]
+  double expected = 0;
+  for (const int i : {0, 2, 4, 6}) expected += std::log1p(std::exp(3 - i)) / 4;
+  for (const std::int64_t batch : {1, 2, 3, 7}) {
+    const Evaluation result = evaluate(linear_model(), loss, linear_state(), TwoValues(), ids, batch);
+    EXPECT_NEAR(result.loss, expected, 1e-6) << batch;
+    EXPECT_EQ(result.classifier()->positions, 4);
+    EXPECT_EQ(result.classifier()->correct, 2) << "of 4 and 6";
+  }
+  const std::vector<std::int64_t> all_ignored{1, 3};
+  const Evaluation none = evaluate(linear_model(), loss, linear_state(), TwoValues(), all_ignored, 1);
+  EXPECT_EQ(none.loss, 0);
+  EXPECT_EQ(none.classifier(), nullptr);
 }
 
 TEST(EvaluateInMemory, ModelAndDataMustFit) {
@@ -112,7 +134,7 @@ TEST_F(Evaluate, Subsets) {
   const Evaluation all = evaluate(asked);
   EXPECT_EQ(all.samples, 1797);
   const Evaluation validation = evaluate(request());
-  EXPECT_EQ(all.correct, train.correct + validation.correct);
+  EXPECT_EQ(all.classifier()->correct, train.classifier()->correct + validation.classifier()->correct);
   EXPECT_NEAR(all.loss * 1797, train.loss * 1078 + validation.loss * 719, 1e-3);
   EXPECT_THROW(subset_named("test"), UsageError);
 }
@@ -126,8 +148,9 @@ TEST_F(Evaluate, AgreesWithTheTrainersValidation) {
   const PipelineResult trained = run_pipeline(cnn_net(), std::vector<OpId>{0, cuts[3]}, settings, *dataset);
   write_safetensors(state_, trained.state, metadata_);
   const Evaluation result = evaluate(request());
-  EXPECT_GT(result.accuracy(), 50);
-  EXPECT_NEAR(result.accuracy(), trained.accuracies.back(), 0.2);
+  ASSERT_NE(result.classifier(), nullptr);
+  EXPECT_GT(*result.classifier()->accuracy(), 50);
+  EXPECT_NEAR(*result.classifier()->accuracy(), trained.accuracies.back(), 0.2);
 }
 
 TEST_F(Evaluate, WhatIsAskedForGoesBeforeTheFile) {
@@ -139,7 +162,9 @@ TEST_F(Evaluate, WhatIsAskedForGoesBeforeTheFile) {
   EXPECT_NE(evaluate(asked).loss, evaluate(request()).loss);
   asked = request();
   asked.model = "mnist_mlp";
-  EXPECT_THAT(error(asked), HasSubstr("the model takes 784 values"));
+  EXPECT_THAT(error(asked),
+              HasSubstr("the model's input 'input' is f32[batch, 784], but 'input' of the data set is "
+                        "f32[batch, 64]"));
 }
 
 TEST_F(Evaluate, TrainJsonFillsWhatTheFileDoesNotTell) {
@@ -179,7 +204,7 @@ TEST_F(Evaluate, Command) {
   const Evaluation expected = evaluate(request());
   const CommandResult text = run_command(command);
   EXPECT_EQ(text.exit_code, 0) << text.output;
-  EXPECT_THAT(text.output, HasSubstr(fmt::format("accuracy  {:.2f}%", expected.accuracy())));
+  EXPECT_THAT(text.output, HasSubstr(fmt::format("accuracy  {:.2f}%", *expected.classifier()->accuracy())));
   EXPECT_THAT(run_command(command + " --json").output, HasSubstr(R"("samples":719)"));
   EXPECT_EQ(run_command(command + " --split odd").exit_code, 2);
   EXPECT_EQ(run_command(command + " --batch 0").exit_code, 2);

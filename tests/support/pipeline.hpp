@@ -19,6 +19,7 @@
 #include "models/runtime/executable.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/memory_link.hpp"
+#include "trainer/sample_source.hpp"
 #include "trainer/trainer.hpp"
 
 namespace rookery {
@@ -58,7 +59,7 @@ class FirstError {
 inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
                                    const TrainingSettings& settings, const Dataset& dataset,
                                    const PipelineOptions& options = {}) {
-  add_loss(model, settings.loss);
+  add_loss(model, settings.loss, target_types(dataset, settings.loss));
   const StateDict initial = initial_state(model, settings.seed);
   const Split split = split_dataset(dataset.size(), settings);
   const DataSizes data{std::ssize(split.train), std::ssize(split.validation)};

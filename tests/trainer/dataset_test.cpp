@@ -11,6 +11,8 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/io/safetensors.hpp"
+#include "tests/support/gathered.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/formats.hpp"
 
@@ -86,12 +88,10 @@ class DatasetTest : public testing::Test {
 TEST_F(DatasetTest, Digits) {
   const auto digits = open_dataset("digits", kNodeData);
   EXPECT_EQ(digits->size(), 1797);
-  EXPECT_EQ(digits->sample_elements(), 64);
-  EXPECT_EQ(digits->classes(), 10);
-  std::vector<float> samples(2 * 64);
-  std::vector<std::int64_t> labels(2);
-  digits->gather(std::vector<std::int64_t>{1, 0}, samples, labels);
-  EXPECT_EQ(labels, (std::vector<std::int64_t>{1, 0}));
+  EXPECT_EQ(digits->tensors(),
+            (ValueTypes{{"input", {DType::kF32, {kBatch, 64}}}, {kLabels, {DType::kI64, {kBatch}}}}));
+  const std::vector<float> samples = gathered<float>(*digits, "input", {1, 0});
+  EXPECT_EQ(gathered<std::int64_t>(*digits, kLabels, {1, 0}), (std::vector<std::int64_t>{1, 0}));
   EXPECT_EQ(samples[3], 12.0F / 16);
   EXPECT_EQ(samples[64 + 2], 5.0F / 16);
 }
@@ -99,16 +99,13 @@ TEST_F(DatasetTest, Digits) {
 TEST_F(DatasetTest, MnistTestImages) {
   const auto mnist = open_dataset("idx:datasets/mnist", kNodeData);
   EXPECT_EQ(mnist->size(), 10000);
-  EXPECT_EQ(mnist->sample_elements(), 784);
-  EXPECT_EQ(mnist->classes(), 10);
+  EXPECT_EQ(mnist->tensors().at("input"), (TensorType{DType::kF32, {kBatch, 784}}));
   std::vector<std::int64_t> ids(10000);
   std::iota(ids.begin(), ids.end(), 0);
-  std::vector<std::int64_t> labels(10000);
-  mnist->gather(ids, {}, labels);
+  const std::vector<std::int64_t> labels = gathered<std::int64_t>(*mnist, kLabels, ids);
   EXPECT_EQ(labels[0], 7);
   EXPECT_EQ(std::ranges::count(labels, 0), 980);
-  std::vector<float> sample(784);
-  mnist->gather(std::vector<std::int64_t>{0}, sample, {});
+  const std::vector<float> sample = gathered<float>(*mnist, "input", {0});
   EXPECT_EQ(*std::ranges::max_element(sample), 1.0F);
 }
 
@@ -116,12 +113,8 @@ TEST_F(DatasetTest, CsvWithScaleBlankTailAndCarriageReturns) {
   put("x.csv", "1,2.5,0\r\n -3 ,4e1,2\r\n\r\n\n");
   const auto data = open("csv:x.csv?scale=0.5");
   EXPECT_EQ(data->size(), 2);
-  EXPECT_EQ(data->classes(), 3);
-  std::vector<float> samples(4);
-  std::vector<std::int64_t> labels(2);
-  data->gather(std::vector<std::int64_t>{0, 1}, samples, labels);
-  EXPECT_EQ(samples, (std::vector<float>{2, 5, -6, 80}));
-  EXPECT_EQ(labels, (std::vector<std::int64_t>{0, 2}));
+  EXPECT_EQ(gathered<float>(*data, "input", {0, 1}), (std::vector<float>{2, 5, -6, 80}));
+  EXPECT_EQ(gathered<std::int64_t>(*data, kLabels, {0, 1}), (std::vector<std::int64_t>{0, 2}));
 }
 
 TEST_F(DatasetTest, CsvWithoutLastNewlineAndGzipped) {
@@ -186,7 +179,7 @@ TEST_F(DatasetTest, InflationIsBounded) {
   std::string text;
   while (text.size() < (1 << 20)) text += "0,0,0\n";
   put("x.csv.gz", gzipped(text));
-  EXPECT_EQ(read_csv(folder_ / "x.csv.gz", 1, 2 << 20)->sample_elements(), 2);
+  EXPECT_EQ(read_csv(folder_ / "x.csv.gz", 1, 2 << 20)->tensors().at("input").shape[1], 2);
   EXPECT_THAT(problem([&] { read_csv(folder_ / "x.csv.gz", 1, 1 << 19); }),
               HasSubstr("more than the 524288 bytes that a data set may have"));
 }
@@ -195,14 +188,11 @@ TEST_F(DatasetTest, IdxPair) {
   put_idx();
   const auto data = open("idx:.");
   EXPECT_EQ(data->size(), 2);
-  EXPECT_EQ(data->sample_elements(), 6);
-  EXPECT_EQ(data->classes(), 8);
-  std::vector<float> sample(6);
-  std::vector<std::int64_t> label(1);
-  data->gather(std::vector<std::int64_t>{0}, sample, label);
+  const std::vector<float> sample = gathered<float>(*data, "input", {0});
+  ASSERT_EQ(sample.size(), 6U);
   EXPECT_EQ(sample[5], 1.0F);
   EXPECT_EQ(sample[1], 0.2F);
-  EXPECT_EQ(label[0], 7);
+  EXPECT_EQ(gathered<std::int64_t>(*data, kLabels, {0}), std::vector<std::int64_t>{7});
 }
 
 TEST_F(DatasetTest, IdxWrongMagic) {
@@ -249,6 +239,56 @@ TEST_F(DatasetTest, IdxFolderWithSeveralPairsNamesThem) {
   std::filesystem::remove(folder_ / "t10k-images-idx3-ubyte.gz");
   std::filesystem::remove(folder_ / "labels-idx1-ubyte");
   EXPECT_THAT(idx_problem(), HasSubstr("has no file *labels-idx1-ubyte[.gz]"));
+}
+
+class TensorsTest : public DatasetTest {
+ protected:
+  TensorsTest() {
+    all_.emplace("input_ids", Tensor(DType::kI64, {3, 4}));
+    all_.emplace("labels", Tensor(DType::kI64, {3, 4}));
+    all_.emplace("price", Tensor(DType::kF32, {3}));
+    std::iota(all_.at("input_ids").as<std::int64_t>().begin(), all_.at("input_ids").as<std::int64_t>().end(),
+              0);
+    all_.at("price").as<float>()[2] = 2.5F;
+  }
+  std::string tensors_problem() {
+    write_safetensors(folder_ / "data.safetensors", all_);
+    return problem([&] { open("tensors:data.safetensors"); });
+  }
+
+  StateDict all_;
+};
+
+TEST_F(TensorsTest, AreHandedOutByName) {
+  write_safetensors(folder_ / "data.safetensors", all_);
+  const auto data = open("tensors:data.safetensors");
+  EXPECT_EQ(data->size(), 3);
+  EXPECT_EQ(data->tensors(), (ValueTypes{{"input_ids", {DType::kI64, {kBatch, 4}}},
+                                         {"labels", {DType::kI64, {kBatch, 4}}},
+                                         {"price", {DType::kF32, {kBatch}}}}));
+  EXPECT_EQ(gathered<std::int64_t>(*data, "input_ids", {2, 0}),
+            (std::vector<std::int64_t>{8, 9, 10, 11, 0, 1, 2, 3}));
+  EXPECT_EQ(gathered<float>(*data, "price", {2, 1, 2}), (std::vector<float>{2.5F, 0, 2.5F}));
+}
+
+TEST_F(TensorsTest, WithoutOneNumberOfSamplesAreRefused) {
+  all_.emplace("z", Tensor(DType::kF32, {2, 5}));
+  EXPECT_THAT(tensors_problem(), AllOf(HasSubstr("data.safetensors: 'z' has 2 samples, 'input_ids' has 3")));
+  all_.erase("z");
+  all_.emplace("z", Tensor(DType::kF32, {}));
+  EXPECT_THAT(tensors_problem(), HasSubstr("'z' is f32[]: it has no samples"));
+  all_.clear();
+  EXPECT_THAT(tensors_problem(), HasSubstr("has no tensors"));
+}
+
+TEST_F(TensorsTest, NumbersThatAreNotFiniteAreNamed) {
+  all_.at("price").as<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THAT(tensors_problem(), HasSubstr("'price': sample 1 has the value nan"));
+}
+
+TEST_F(TensorsTest, FilesThatAreNoneAreNamed) {
+  put("data.safetensors", "not one");
+  EXPECT_THAT(problem([&] { open("tensors:data.safetensors"); }), HasSubstr("data.safetensors"));
 }
 
 TEST(Split, FractionsAreRoundedDown) {

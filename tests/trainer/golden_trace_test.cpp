@@ -60,12 +60,10 @@ TEST_P(GoldenTrace, LossesAndWeightsAreThoseOfPyTorch) {
   const auto fill = [&](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
     const auto ids =
         trace_.at("batches").at(static_cast<std::size_t>(micro_batch.step)).get<std::vector<std::int64_t>>();
-    if (value == kLabels) {
-      digits_->gather(ids, {}, into.as<std::int64_t>());
-    } else if (value == kSampleIds) {
+    if (value == kSampleIds) {
       std::ranges::copy(ids, into.as<std::int64_t>().begin());
     } else {
-      digits_->gather(ids, into.as<float>(), {});
+      digits_->gather(value, ids, into);
     }
   };
   StageWorker worker(executable, *links[0], "1f1b", fill);

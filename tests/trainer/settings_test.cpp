@@ -103,6 +103,73 @@ TEST(Settings, OptimizersAreThoseOfTheRuntime) {
   EXPECT_EQ(names, optimizer_names());
 }
 
+TEST(LossSettings, ANameAnObjectOrAList) {
+  EXPECT_EQ(parse(R"({"loss": "l1"})").loss, LossSettings("l1"));
+  const LossSettings smooth = parse(R"({"loss": {"name": "cross_entropy", "ignore_index": -100,
+                                                 "label_smoothing": 0.1, "class_axis": 1}})")
+                                  .loss;
+  LossSettings expected("cross_entropy");
+  expected.terms[0].ignore_index = -100;
+  expected.terms[0].label_smoothing = 0.1;
+  expected.terms[0].class_axis = 1;
+  EXPECT_EQ(smooth, expected);
+  const LossSettings several = parse(R"({"loss": [
+    {"output": "logits", "loss": {"name": "cross_entropy", "ignore_index": 0}},
+    {"output": "logits", "loss": "mse", "target": "soft"},
+    {"output": "mask", "loss": {"name": "bce_with_logits", "pos_weight": [1, 2.5]}, "weight": 0.25,
+     "target": "input"}]})")
+                                   .loss;
+  ASSERT_EQ(several.terms.size(), 3U);
+  EXPECT_EQ(several.terms[0].ignore_index, 0);
+  EXPECT_EQ(several.terms[0].target, kLabels);
+  EXPECT_EQ(several.terms[1].target, "soft");
+  EXPECT_EQ(several.terms[2].pos_weight, (std::vector<double>{1, 2.5}));
+  EXPECT_EQ(several.terms[2].weight, 0.25);
+  EXPECT_EQ(several.terms[2].target, "input");
+  for (const LossSettings& loss : {LossSettings("mse"), smooth, several}) {
+    TrainingSettings settings;
+    settings.loss = loss;
+    EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
+    EXPECT_EQ(loss_from_text(to_text(loss)), loss);
+  }
+  EXPECT_EQ(to_text("mse"), "mse");
+  EXPECT_THROW(loss_from_text("{"), ConfigError);
+  EXPECT_THROW(loss_from_text("mae"), ConfigError);
+}
+
+TEST(LossSettings, AllLossesAreKnownToBoth) {
+  std::vector<std::string> names;
+  for (const SettingsVariant& variant : loss_object().variants) names.push_back(variant.name);
+  EXPECT_EQ(names, loss_names());
+}
+
+TEST(LossSettings, ProblemsNameTheirPlace) {
+  EXPECT_THAT(problem(R"({"loss": 3})"), HasSubstr("train.json: loss: 3 is not an object"));
+  EXPECT_THAT(problem(R"({"loss": []})"), HasSubstr("loss: [] has no loss"));
+  EXPECT_THAT(problem(R"({"loss": {"name": "huber"}})"),
+              HasSubstr("loss/name: \"huber\" is not one of \"mse\""));
+  EXPECT_THAT(problem(R"({"loss": {"name": "mse", "ignore_index": 1}})"),
+              HasSubstr("loss/ignore_index: \"mse\" has no such key"));
+  EXPECT_THAT(problem(R"({"loss": {"name": "cross_entropy", "label_smoothing": 2}})"),
+              HasSubstr("loss/label_smoothing: 2 is not a number from 0 and up to 1"));
+  EXPECT_THAT(problem(R"({"loss": {"name": "cross_entropy", "ignore_index": 0.5}})"),
+              HasSubstr("loss/ignore_index: 0.5 is not an integer, or null"));
+  EXPECT_THAT(problem(R"({"loss": {"name": "bce_with_logits", "pos_weight": [1, -1]}})"),
+              HasSubstr("loss/pos_weight: [1,-1] is not"));
+  EXPECT_THAT(problem(R"({"loss": [{"output": "a", "loss": "mse"}, {"output": "b", "loss": "mae"}]})"),
+              HasSubstr("loss/1/loss: \"mae\" is not one of"));
+  EXPECT_THAT(problem(R"({"loss": [{"output": "a", "loss": "mse"}, "l1"]})"),
+              HasSubstr("loss/1: \"l1\" is not"));
+  EXPECT_THAT(problem(R"({"loss": [{"output": "a", "loss": "mse"}, {"loss": "l1"}]})"),
+              HasSubstr("loss/1/output: is missing"));
+  EXPECT_THAT(problem(R"({"loss": [{"output": "a", "loss": "l1"}, {"output": "a", "loss": "l1"}]})"),
+              HasSubstr("loss/1: \"l1\" of \"a\" is there before"));
+  EXPECT_THAT(problem(R"({"loss": [{"loss": "l1", "weight": -1, "goal": "x"}]})"),
+              AllOf(HasSubstr("loss/0/weight: -1 is not"), HasSubstr("loss/0/goal: there is no such key")));
+  EXPECT_THAT(problem(R"({"loss": [{"loss": {"name": "cross_entropy", "label_smoothing": "x"}}]})"),
+              HasSubstr("loss/0/loss/label_smoothing: \"x\" is not"));
+}
+
 TEST(Settings, UnknownKeysSuggestTheNearest) {
   EXPECT_THAT(problem(R"({"epoch": 3})"), AllOf(HasSubstr("train.json: epoch: "), HasSubstr("'epochs'")));
   EXPECT_THAT(problem(R"({"optimiser": {}})"), HasSubstr("'optimizer'"));

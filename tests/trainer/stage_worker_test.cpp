@@ -136,8 +136,17 @@ TEST_F(StageWorkerTest, TheLossIsTheMeanOverTheSamplesOfTheBatch) {
   const BatchResult fifth = last.validate(0, std::vector<std::int64_t>{1});
   const BatchResult five = worker.validate(1, std::vector<std::int64_t>{4, 1});
   EXPECT_EQ(five.samples, 5);
-  EXPECT_EQ(five.correct, four.correct + fifth.correct);
+  EXPECT_EQ(five.losses.at(0).correct, four.losses.at(0).correct + fifth.losses.at(0).correct);
+  EXPECT_EQ(five.losses.at(0).positions, 5);
   EXPECT_DOUBLE_EQ(five.loss, four.loss * 4 / 5 + fifth.loss / 5);
+}
+
+// A batch of validation may be a part of what the mean is over.
+TEST_F(StageWorkerTest, ABatchOfValidationIsAShareOfTheWhole) {
+  Executable executable = compile(whole(), {4});
+  StageWorker worker(executable, link_, "1f1b", fill);
+  const double alone = worker.validate(0, std::vector<std::int64_t>{4}).loss;
+  EXPECT_DOUBLE_EQ(worker.validate(1, std::vector<std::int64_t>{4}, 16).loss, alone / 4);
 }
 
 // Without batch normalisation micro-batches only split a sum.
@@ -164,8 +173,10 @@ TEST_F(StageWorkerTest, LabelsWithoutAnOutputAreRefused) {
     worker.train(41, 1e-3, std::vector<std::int64_t>{4});
     FAIL();
   } catch (const DataError& error) {
-    EXPECT_THAT(error.what(),
-                HasSubstr("stage 1: step 41: a sample has label 2, but the model has 2 outputs"));
+    EXPECT_THAT(
+        error.what(),
+        HasSubstr(
+            "stage 1: step 41: sample 0 of the micro-batch has label 2; the model knows classes 0 to 1"));
   }
   link_.integers[kLabels] = -1;
   EXPECT_THROW(worker.validate(0, std::vector<std::int64_t>{4}), DataError);

@@ -42,7 +42,9 @@ std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesy
     return read_csv(node_data / csv.file, csv.scale);
   }
   if (name.starts_with("idx:")) return read_idx(node_data / name.substr(4));
-  throw ConfigError(fmt::format("data: '{}' is not \"digits\", \"csv:FILE\" or \"idx:FOLDER\"", name));
+  if (name.starts_with("tensors:")) return read_tensors(node_data / name.substr(8));
+  throw ConfigError(
+      fmt::format("data: '{}' is not \"digits\", \"csv:FILE\", \"idx:FOLDER\" or \"tensors:FILE\"", name));
 }
 
 Split split_dataset(std::int64_t samples, const TrainingSettings& settings) {

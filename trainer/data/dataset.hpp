@@ -1,12 +1,14 @@
-// Data sets in memory: samples with integer labels, read once by the Root.
+// Data sets in memory: samples of named tensors, read once by the Root.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "models/graph/loss.hpp"
 #include "models/tensor/tensor.hpp"
 #include "trainer/settings/settings.hpp"
 
@@ -16,18 +18,18 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // Elements of one sample.
-  virtual std::int64_t sample_elements() const = 0;
-  virtual std::int64_t classes() const = 0;
-  // Copies the samples `ids` into f32 rows and their labels into i64; either span may be empty
-  // where only the other is wanted.
-  virtual void gather(std::span<const std::int64_t> ids, std::span<float> samples,
-                      std::span<std::int64_t> labels) const = 0;
+  // What every sample has, by name: types whose first dimension is kBatch. Those of images and tables are
+  // "input", f32[batch, elements], and "labels", i64[batch].
+  virtual const ValueTypes& tensors() const = 0;
+  // Copies the tensor `name` of the samples `ids`, one after the other. `into` has its dtype and its
+  // elements for as many samples.
+  virtual void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const = 0;
 };
 
 // "digits": NODE_DATA/datasets/digits.csv.gz, values / 16.
 // "csv:FILE": one sample a line, its label last; "csv:FILE?scale=S" divides the values by S.
 // "idx:FOLDER": the folder's *images-idx3-ubyte[.gz] and *labels-idx1-ubyte[.gz], values / 255.
+// "tensors:FILE": a safetensors file, every tensor with the samples along its first dimension.
 // Files named .gz are gzip, others plain.
 // Relative paths are below `node_data`. DataError naming file, line or offset.
 std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesystem::path& node_data);

@@ -25,4 +25,8 @@ std::unique_ptr<Dataset> read_csv(const std::filesystem::path& path, float scale
 std::unique_ptr<Dataset> read_idx(const std::filesystem::path& folder,
                                   std::uint64_t max_bytes = kMaxDataBytes);
 
+// A safetensors file, each of whose tensors has the samples along its first dimension. DataError naming the
+// file and a tensor that has none or another number of them, or a sample with a number that is not finite.
+std::unique_ptr<Dataset> read_tensors(const std::filesystem::path& path);
+
 }  // namespace rookery

@@ -1,6 +1,7 @@
-// A data set whose samples lie in one array, as they were stored.
+// A data set of samples with one label each, which lie in one array as they were stored.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -13,43 +14,53 @@ namespace rookery {
 template <typename Stored>
 class MemoryDataset : public Dataset {
  public:
+  static constexpr const char* kInput = "input";
+
   // `values` holds sample after sample; what gather() hands out is divided by `scale`.
   MemoryDataset(std::vector<Stored> values, std::vector<std::int64_t> labels, float scale)
       : values_(std::move(values)), labels_(std::move(labels)), scale_(scale) {
     ROOKERY_CHECK(!labels_.empty() && values_.size() % labels_.size() == 0, "{} values of {} samples",
                   values_.size(), labels_.size());
-    for (const std::int64_t label : labels_) classes_ = std::max(classes_, label + 1);
+    tensors_.emplace(kInput, TensorType{DType::kF32, {kBatch, static_cast<std::int64_t>(width())}});
+    tensors_.emplace(kLabels, TensorType{DType::kI64, {kBatch}});
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
-  std::int64_t sample_elements() const override {
-    return static_cast<std::int64_t>(values_.size() / labels_.size());
-  }
-  std::int64_t classes() const override { return classes_; }
+  const ValueTypes& tensors() const override { return tensors_; }
 
-  void gather(std::span<const std::int64_t> ids, std::span<float> samples,
-              std::span<std::int64_t> labels) const override {
-    const auto width = static_cast<std::size_t>(sample_elements());
-    ROOKERY_CHECK(samples.empty() || samples.size() == ids.size() * width,
-                  "{} samples of {} elements into {}", ids.size(), width, samples.size());
-    ROOKERY_CHECK(labels.empty() || labels.size() == ids.size(), "{} labels into {}", ids.size(),
-                  labels.size());
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      ROOKERY_CHECK(ids[i] >= 0 && ids[i] < size(), "sample {} of {}", ids[i], size());
-      const auto id = static_cast<std::size_t>(ids[i]);
-      if (!labels.empty()) labels[i] = labels_[id];
-      if (samples.empty()) continue;
-      const Stored* from = values_.data() + id * width;
-      float* to = samples.data() + i * width;
-      for (std::size_t j = 0; j < width; ++j) to[j] = static_cast<float>(from[j]) / scale_;
+  void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override {
+    ROOKERY_CHECK(tensors_.contains(name), "the data set has no tensor '{}'", name);
+    for (const std::int64_t id : ids) ROOKERY_CHECK(id >= 0 && id < size(), "sample {} of {}", id, size());
+    if (name == kLabels) {
+      copy_labels(ids, into.as<std::int64_t>());
+    } else {
+      copy_values(ids, into.as<float>());
     }
   }
 
  private:
+  std::size_t width() const { return values_.size() / labels_.size(); }
+
+  void copy_labels(std::span<const std::int64_t> ids, std::span<std::int64_t> to) const {
+    ROOKERY_CHECK(to.size() == ids.size(), "{} labels into {}", ids.size(), to.size());
+    std::ranges::transform(ids, to.begin(),
+                           [&](std::int64_t id) { return labels_[static_cast<std::size_t>(id)]; });
+  }
+
+  void copy_values(std::span<const std::int64_t> ids, std::span<float> to) const {
+    ROOKERY_CHECK(to.size() == ids.size() * width(), "{} samples of {} elements into {}", ids.size(), width(),
+                  to.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Stored* from = values_.data() + static_cast<std::size_t>(ids[i]) * width();
+      std::transform(from, from + width(), to.begin() + static_cast<std::ptrdiff_t>(i * width()),
+                     [&](Stored value) { return static_cast<float>(value) / scale_; });
+    }
+  }
+
   std::vector<Stored> values_;
   std::vector<std::int64_t> labels_;
   float scale_;
-  std::int64_t classes_ = 0;
+  ValueTypes tensors_;
 };
 
 }  // namespace rookery

@@ -62,10 +62,11 @@ bool read_key(const std::string& name, const Json& value, const std::vector<Sett
   return true;
 }
 
-void read_object(const SettingsObject& object, const Json& value, TrainingSettings& settings,
-                 Problems& problems) {
+// `path`: of the object in the file.
+void read_object(const SettingsObject& object, const std::string& path, const Json& value,
+                 TrainingSettings& settings, Problems& problems) {
   if (!value.is_object()) {
-    problems.add(fmt::format("{}: {} is not an object like {{\"name\": \"{}\"}}", object.name, value.dump(),
+    problems.add(fmt::format("{}: {} is not an object like {{\"name\": \"{}\"}}", path, value.dump(),
                              object.variants.front().name));
     return;
   }
@@ -73,17 +74,16 @@ void read_object(const SettingsObject& object, const Json& value, TrainingSettin
   const SettingsVariant* variant = name.is_string() ? find_variant(object, name.get<std::string>()) : nullptr;
   if (variant == nullptr) {
     problems.add(name.is_null()
-                     ? fmt::format("{}/name: is missing; give {}", object.name, choices_of(object))
-                     : fmt::format("{}/name: {} is not {}", object.name, name.dump(), choices_of(object)));
+                     ? fmt::format("{}/name: is missing; give {}", path, choices_of(object))
+                     : fmt::format("{}/name: {} is not {}", path, name.dump(), choices_of(object)));
     return;
   }
   object.choose(variant->name, settings);
   for (const auto& [key, of_key] : value.items()) {
-    if (key == "name" || read_key(key, of_key, variant->keys, object.name + "/", settings, problems))
-      continue;
+    if (key == "name" || read_key(key, of_key, variant->keys, path + "/", settings, problems)) continue;
     std::vector<std::string> known = names_of(variant->keys);
     known.insert(known.begin(), "name");
-    problems.add(fmt::format("{}/{}: \"{}\" has no such key; it has {}", object.name, key, variant->name,
+    problems.add(fmt::format("{}/{}: \"{}\" has no such key; it has {}", path, key, variant->name,
                              fmt::join(known, ", ")));
   }
 }
@@ -106,6 +106,98 @@ void check_plateau(const TrainingSettings& settings, Problems& problems) {
   }
 }
 
+// A loss by its name, or an object with its options.
+void read_one_loss(const std::string& path, const Json& value, TrainingSettings& settings,
+                   Problems& problems) {
+  if (!value.is_string()) {
+    read_object(loss_object(), path, value, settings, problems);
+  } else if (find_variant(loss_object(), value.get<std::string>()) != nullptr) {
+    loss_object().choose(value.get<std::string>(), settings);
+  } else {
+    problems.add(fmt::format("{}: {} is not {}", path, value.dump(), choices_of(loss_object())));
+  }
+}
+
+LossTerm read_loss_entry(const std::string& path, const Json& value, Problems& problems) {
+  TrainingSettings settings;
+  if (!value.is_object() || !value.contains("loss")) {
+    problems.add(fmt::format("{}: {} is not an object like {{\"output\": \"…\", \"loss\": \"{}\"}}", path,
+                             value.dump(), loss_object().variants.front().name));
+    return settings.loss.terms.front();
+  }
+  read_one_loss(path + "/loss", value.at("loss"), settings, problems);
+  for (const auto& [key, of_key] : value.items()) {
+    if (key == "loss" || read_key(key, of_key, loss_entry_keys(), path + "/", settings, problems)) continue;
+    problems.add(fmt::format("{}/{}: there is no such key; there are loss, {}", path, key,
+                             fmt::join(names_of(loss_entry_keys()), ", ")));
+  }
+  return settings.loss.terms.front();
+}
+
+void check_loss_entry(const std::string& path, const LossTerm& term, const std::vector<LossTerm>& before,
+                      Problems& problems) {
+  const auto same = [&](const LossTerm& other) {
+    return other.name == term.name && other.output == term.output;
+  };
+  if (term.output.empty()) {
+    problems.add(fmt::format("{}/output: is missing: each of several losses says what it measures", path));
+  } else if (std::ranges::any_of(before, same)) {
+    problems.add(fmt::format("{}: \"{}\" of \"{}\" is there before: give one with both weights", path,
+                             term.name, term.output));
+  }
+}
+
+void read_loss(const Json& value, TrainingSettings& settings, Problems& problems) {
+  if (!value.is_array()) {
+    read_one_loss("loss", value, settings, problems);
+    return;
+  }
+  if (value.empty()) problems.add("loss: [] has no loss");
+  std::vector<LossTerm> terms;
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    const std::string path = fmt::format("loss/{}", i);
+    LossTerm term = read_loss_entry(path, value[i], problems);
+    if (value.size() > 1) check_loss_entry(path, term, terms, problems);
+    terms.push_back(std::move(term));
+  }
+  if (!terms.empty()) settings.loss = LossSettings(std::move(terms));
+}
+
+OrderedJson to_json(const SettingsObject& object, const TrainingSettings& settings) {
+  const std::string name = object.chosen(settings);
+  const SettingsVariant* variant = find_variant(object, name);
+  if (variant == nullptr) {
+    throw ConfigError(fmt::format("{}/name: \"{}\" is not {}", object.name, name, choices_of(object)));
+  }
+  OrderedJson document;
+  document["name"] = name;
+  for (const SettingsKey& key : variant->keys) document[key.name] = key.write(settings);
+  return document;
+}
+
+// A name where nothing else is said, as people write it.
+OrderedJson to_json(const LossSettings& loss) {
+  OrderedJson entries = OrderedJson::array();
+  for (const LossTerm& term : loss.terms) {
+    TrainingSettings settings;
+    settings.loss = LossSettings(std::vector<LossTerm>{term});
+    LossTerm options = term;  // without what an entry of the list has
+    options.output = LossTerm().output;
+    options.target = LossTerm().target;
+    options.weight = LossTerm().weight;
+    OrderedJson one =
+        options == LossTerm{.name = term.name} && find_variant(loss_object(), term.name) != nullptr
+            ? OrderedJson(term.name)
+            : to_json(loss_object(), settings);
+    if (loss.terms.size() == 1 && options == term) return one;
+    OrderedJson entry;
+    entry["loss"] = std::move(one);
+    for (const SettingsKey& key : loss_entry_keys()) entry[key.name] = key.write(settings);
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
 // What no key alone tells.
 void check_together(const TrainingSettings& settings, Problems& problems) {
   if (settings.micro_batches > settings.batch_size) {
@@ -125,6 +217,32 @@ Json object_schema(const std::vector<SettingsKey>& keys) {
     schema["properties"][key.name] = key.schema;
     schema["properties"][key.name]["description"] = key.help;
   }
+  return schema;
+}
+
+// Of an object, a choice for each variant.
+Json variants_schema(const SettingsObject& object) {
+  Json choices = Json::array();
+  for (const SettingsVariant& variant : object.variants) {
+    Json choice = object_schema(variant.keys);
+    choice["properties"]["name"] = {{"const", variant.name}};
+    choice["required"] = {"name"};
+    choices.push_back(choice);
+  }
+  return choices;
+}
+
+Json loss_schema() {
+  Json choices = variants_schema(loss_object());
+  choices.push_back({{"enum", names_of(loss_object().variants)}});
+  Json entry = object_schema(loss_entry_keys());
+  entry["properties"]["loss"]["oneOf"] = choices;
+  entry["required"] = {"loss"};
+  Json list = {{"type", "array"}, {"minItems", 1}};
+  list["items"] = entry;
+  choices.push_back(list);
+  Json schema;
+  schema["oneOf"] = choices;
   return schema;
 }
 
@@ -172,15 +290,9 @@ Json settings_schema() {
   Json schema = object_schema(settings_keys());
   schema["$schema"] = "http://json-schema.org/draft-07/schema#";
   schema["title"] = "train.json";
-  for (const SettingsObject& object : settings_objects()) {
-    Json& choices = schema["properties"][object.name]["oneOf"];
-    for (const SettingsVariant& variant : object.variants) {
-      Json choice = object_schema(variant.keys);
-      choice["properties"]["name"] = {{"const", variant.name}};
-      choice["required"] = {"name"};
-      choices.push_back(choice);
-    }
-  }
+  schema["properties"][loss_object().name] = loss_schema();
+  for (const SettingsObject& object : settings_objects())
+    schema["properties"][object.name]["oneOf"] = variants_schema(object);
   return schema;
 }
 
@@ -190,6 +302,9 @@ std::string settings_reference() {
   for (const SettingsKey& key : settings_keys()) {
     text += reference_row(key.name, key.values, key.write(defaults), key.help);
   }
+  text += object_reference(loss_object());
+  for (const SettingsKey& key : loss_entry_keys())
+    text += reference_row("loss/N/" + key.name, key.values, key.write(defaults), key.help);
   for (const SettingsObject& object : settings_objects()) text += object_reference(object);
   return text;
 }
@@ -199,11 +314,14 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
   TrainingSettings settings;
   Problems problems;
   std::vector<std::string> known = names_of(settings_keys());
+  known.push_back(loss_object().name);
   for (const SettingsObject& object : settings_objects()) known.push_back(object.name);
   for (const auto& [name, value] : document.items()) {
     const auto object = std::ranges::find(settings_objects(), name, &SettingsObject::name);
-    if (object != settings_objects().end()) {
-      read_object(*object, value, settings, problems);
+    if (name == loss_object().name) {
+      read_loss(value, settings, problems);
+    } else if (object != settings_objects().end()) {
+      read_object(*object, name, value, settings, problems);
     } else if (!read_key(name, value, settings_keys(), "", settings, problems)) {
       problems.unknown_key(name, known);
     }
@@ -226,20 +344,27 @@ void check_validation(const TrainingSettings& settings, const DataSizes& data) {
 OrderedJson to_json(const TrainingSettings& settings) {
   OrderedJson document;
   for (const SettingsKey& key : settings_keys()) document[key.name] = key.write(settings);
-  for (const SettingsObject& object : settings_objects()) {
-    const std::string name = object.chosen(settings);
-    const SettingsVariant* variant = find_variant(object, name);
-    if (variant == nullptr) {
-      throw ConfigError(fmt::format("{}/name: \"{}\" is not {}", object.name, name, choices_of(object)));
-    }
-    document[object.name]["name"] = name;
-    for (const SettingsKey& key : variant->keys) document[object.name][key.name] = key.write(settings);
-  }
+  document[loss_object().name] = to_json(settings.loss);
+  for (const SettingsObject& object : settings_objects()) document[object.name] = to_json(object, settings);
   return document;
 }
 
 TrainingSettings read_settings(const std::filesystem::path& train_json) {
   return settings_from_json(read_json(train_json), train_json.string());
+}
+
+std::string to_text(const LossSettings& loss) {
+  const OrderedJson document = to_json(loss);
+  return document.is_string() ? document.get<std::string>() : document.dump();
+}
+
+LossSettings loss_from_text(const std::string& text) {
+  const bool is_json = text.starts_with('{') || text.starts_with('[');
+  const Json value = is_json ? Json::parse(text, nullptr, false) : Json(text);
+  if (value.is_discarded()) throw ConfigError(fmt::format("loss: '{}' is not JSON", text));
+  Json document;
+  document["loss"] = value;
+  return settings_from_json(document, "its metadata").loss;
 }
 
 }  // namespace rookery

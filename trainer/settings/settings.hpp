@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/base/json_file.hpp"
+#include "models/graph/loss.hpp"
 #include "models/runtime/optimizer.hpp"
 #include "trainer/settings/learning_rate.hpp"
 
@@ -15,10 +16,10 @@ namespace rookery {
 
 struct TrainingSettings {
   std::string model = "cnn_net";   // zoo name
-  std::string data = "digits";     // "digits", "csv:FILE", "idx:FOLDER"
+  std::string data = "digits";     // "digits", "csv:FILE", "idx:FOLDER", "tensors:FILE"
   double train_fraction = 0.6;     // of the samples; the rest validates
   std::string split = "shuffled";  // or "in_order"
-  std::string loss = "mse";
+  LossSettings loss;
   OptimizerSettings optimizer;
   LearningRateSchedule learning_rate_schedule;
   std::optional<double> clip_gradient_norm;  // of all gradients of a step
@@ -42,6 +43,9 @@ Json settings_schema();
 // The same as a markdown table: key, values, default, meaning.
 std::string settings_reference();
 TrainingSettings read_settings(const std::filesystem::path& train_json);
+// The `loss` of train.json in one line: a name, or JSON. ConfigError for what is no loss.
+std::string to_text(const LossSettings& loss);
+LossSettings loss_from_text(const std::string& text);
 
 // Sizes that the data set gives to a run.
 struct DataSizes {

@@ -1,6 +1,5 @@
 #include "trainer/settings/settings_keys.hpp"
 
-#include "models/graph/loss.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/key_builders.hpp"
 
@@ -24,20 +23,25 @@ template <typename Field>
 SettingsKey data_key(Field field) {
   return {
       .name = "data",
-      .values = "\"digits\", \"csv:FILE\" or \"idx:FOLDER\"",
-      .schema = {{"type", "string"}, {"pattern", "^(digits|csv:.+|idx:.+)$"}},
+      .values = "\"digits\", \"csv:FILE\", \"idx:FOLDER\" or \"tensors:FILE\"",
+      .schema = {{"type", "string"}, {"pattern", "^(digits|csv:.+|idx:.+|tensors:.+)$"}},
       .accepts =
           [](const Json& value) {
             if (!value.is_string()) return false;
             const auto text = value.get<std::string>();
-            return text == "digits" ||
-                   (text.size() > 4 && (text.starts_with("csv:") || text.starts_with("idx:")));
+            const auto names_file = [&](std::string_view kind) {
+              return text.starts_with(kind) && text.size() > kind.size();
+            };
+            return text == "digits" || names_file("csv:") || names_file("idx:") || names_file("tensors:");
           },
       .read = reader(field),
       .write = writer(field),
       .help =
           "the data set; files are looked for below node_data. `csv:FILE` has one sample a line, its label "
-          "last (`csv:FILE?scale=S` divides the values by S); `idx:FOLDER` has one pair of IDX files"};
+          "last (`csv:FILE?scale=S` divides the values by S); `idx:FOLDER` has one pair of IDX files; "
+          "`tensors:FILE` is a safetensors file with the model's inputs and targets by name, the samples "
+          "along "
+          "the first dimension"};
 }
 
 std::vector<SettingsKey> make_settings_keys() {
@@ -52,10 +56,6 @@ std::vector<SettingsKey> make_settings_keys() {
       choice_key(
           "split", {"shuffled", "in_order"}, [](S& s) -> std::string& { return s.split; },
           "which samples train: drawn with the seed, or the first of the file"),
-      choice_key(
-          "loss", loss_names(), [](S& s) -> std::string& { return s.loss; },
-          "`mse`: mean squared error to one-hot targets; `cross_entropy`: of softmax, for models that end in "
-          "logits"),
       optional_number_key(
           "clip_gradient_norm", {0, Bound::kExcluded, 1e30, Bound::kIncluded},
           [](S& s) -> std::optional<double>& { return s.clip_gradient_norm; },

@@ -38,4 +38,9 @@ struct SettingsObject {
 };
 const std::vector<SettingsObject>& settings_objects();
 
+// `loss` is a name, an object, or a list of losses. The keys here read and write loss.terms.front().
+const SettingsObject& loss_object();
+// What an entry of the list has besides its "loss".
+const std::vector<SettingsKey>& loss_entry_keys();
+
 }  // namespace rookery

@@ -41,16 +41,13 @@ const eigen::Makers& makers() {
         {"ReluGrad", eigen::make_relu_grad},
         {"Softmax", eigen::make_softmax},
         {"SoftmaxGrad", eigen::make_softmax_grad},
-        {"MseLoss", eigen::make_mse},
-        {"MseLossGrad", eigen::make_mse_grad},
-        {"CrossEntropyLoss", eigen::make_cross_entropy},
-        {"CrossEntropyLossGrad", eigen::make_cross_entropy_grad},
         {"ToBlocked", eigen::make_conversion},
         {"FromBlocked", eigen::make_conversion},
     };
     eigen::add_unary(known);
     eigen::add_binary(known);
     eigen::add_shape(known);
+    eigen::add_losses(known);
     return known;
   }();
   return all;

@@ -40,18 +40,15 @@ std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request);  // Dro
 std::unique_ptr<Kernel> make_relu(const KernelRequest& request);          // Relu
 std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request);     // ReluGrad
 
-std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);             // Softmax
-std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);        // SoftmaxGrad
-std::unique_ptr<Kernel> make_mse(const KernelRequest& request);                 // MseLoss
-std::unique_ptr<Kernel> make_mse_grad(const KernelRequest& request);            // MseLossGrad
-std::unique_ptr<Kernel> make_cross_entropy(const KernelRequest& request);       // CrossEntropyLoss
-std::unique_ptr<Kernel> make_cross_entropy_grad(const KernelRequest& request);  // CrossEntropyLossGrad
+std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);       // Softmax
+std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);  // SoftmaxGrad
 
 // By op type. Where the makers of a family are many it adds them itself.
 using Makers = std::map<std::string, std::unique_ptr<Kernel> (*)(const KernelRequest&)>;
 void add_unary(Makers& makers);   // functions of one number, and their gradients
 void add_binary(Makers& makers);  // functions of two numbers, and their gradients
 void add_shape(Makers& makers);   // what moves elements and computes none
+void add_losses(Makers& makers);  // losses, and their gradients
 
 // ToBlocked, FromBlocked.
 std::unique_ptr<Kernel> make_conversion(const KernelRequest& request);

@@ -11,44 +11,42 @@ namespace rookery {
 
 namespace {
 
-using Make = std::unique_ptr<Kernel> (*)(const KernelRequest&);
-
-const std::map<std::string, Make>& makers() {
-  static const std::map<std::string, Make> all{
-      {"Conv", simd::make_conv},
-      {"ConvGradInput", simd::make_conv_grad_input},
-      {"ConvGradWeight", simd::make_conv_grad_weight},
-      {"Gemm", simd::make_gemm},
-      {"GemmGradInput", simd::make_gemm_grad_input},
-      {"GemmGradWeight", simd::make_gemm_grad_weight},
-      {"MaxPool", simd::make_max_pool},
-      {"MaxPoolGrad", simd::make_max_pool_grad},
-      {"AveragePool", simd::make_average_pool},
-      {"AveragePoolGrad", simd::make_average_pool_grad},
-      {"GlobalAveragePool", simd::make_average_pool},
-      {"GlobalAveragePoolGrad", simd::make_average_pool_grad},
-      {"BatchNormalization", simd::make_batch_norm},
-      {"BatchNormalizationGrad", simd::make_batch_norm_grad},
-      {"Dropout", simd::make_dropout},
-      {"DropoutGrad", simd::make_dropout_grad},
-      {"Relu", simd::make_relu},
-      {"ReluGrad", simd::make_relu_grad},
-      {"Gelu", simd::make_function},
-      {"GeluGrad", simd::make_function_grad},
-      {"Sigmoid", simd::make_function},
-      {"SigmoidGrad", simd::make_function_grad},
-      {"Tanh", simd::make_function},
-      {"TanhGrad", simd::make_function_grad},
-      {"Add", simd::make_add},
-      {"Softmax", simd::make_softmax},
-      {"SoftmaxGrad", simd::make_softmax_grad},
-      {"MseLoss", simd::make_mse},
-      {"MseLossGrad", simd::make_mse_grad},
-      {"CrossEntropyLoss", simd::make_cross_entropy},
-      {"CrossEntropyLossGrad", simd::make_cross_entropy_grad},
-      {"ToBlocked", simd::make_conversion},
-      {"FromBlocked", simd::make_conversion},
-  };
+const simd::Makers& makers() {
+  static const simd::Makers all = [] {
+    simd::Makers known{
+        {"Conv", simd::make_conv},
+        {"ConvGradInput", simd::make_conv_grad_input},
+        {"ConvGradWeight", simd::make_conv_grad_weight},
+        {"Gemm", simd::make_gemm},
+        {"GemmGradInput", simd::make_gemm_grad_input},
+        {"GemmGradWeight", simd::make_gemm_grad_weight},
+        {"MaxPool", simd::make_max_pool},
+        {"MaxPoolGrad", simd::make_max_pool_grad},
+        {"AveragePool", simd::make_average_pool},
+        {"AveragePoolGrad", simd::make_average_pool_grad},
+        {"GlobalAveragePool", simd::make_average_pool},
+        {"GlobalAveragePoolGrad", simd::make_average_pool_grad},
+        {"BatchNormalization", simd::make_batch_norm},
+        {"BatchNormalizationGrad", simd::make_batch_norm_grad},
+        {"Dropout", simd::make_dropout},
+        {"DropoutGrad", simd::make_dropout_grad},
+        {"Relu", simd::make_relu},
+        {"ReluGrad", simd::make_relu_grad},
+        {"Gelu", simd::make_function},
+        {"GeluGrad", simd::make_function_grad},
+        {"Sigmoid", simd::make_function},
+        {"SigmoidGrad", simd::make_function_grad},
+        {"Tanh", simd::make_function},
+        {"TanhGrad", simd::make_function_grad},
+        {"Add", simd::make_add},
+        {"Softmax", simd::make_softmax},
+        {"SoftmaxGrad", simd::make_softmax_grad},
+        {"ToBlocked", simd::make_conversion},
+        {"FromBlocked", simd::make_conversion},
+    };
+    simd::add_losses(known);
+    return known;
+  }();
   return all;
 }
 

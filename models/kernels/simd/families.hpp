@@ -1,7 +1,9 @@
 // The kernels of the SIMD back end; nullptr where it does not serve the request.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "models/kernels/kernel.hpp"
 
@@ -32,12 +34,12 @@ std::unique_ptr<Kernel> make_function(const KernelRequest& request);       // Ge
 std::unique_ptr<Kernel> make_function_grad(const KernelRequest& request);  // and their gradients
 std::unique_ptr<Kernel> make_add(const KernelRequest& request);            // Add
 
-std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);             // Softmax
-std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);        // SoftmaxGrad
-std::unique_ptr<Kernel> make_mse(const KernelRequest& request);                 // MseLoss
-std::unique_ptr<Kernel> make_mse_grad(const KernelRequest& request);            // MseLossGrad
-std::unique_ptr<Kernel> make_cross_entropy(const KernelRequest& request);       // CrossEntropyLoss
-std::unique_ptr<Kernel> make_cross_entropy_grad(const KernelRequest& request);  // CrossEntropyLossGrad
+std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);       // Softmax
+std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);  // SoftmaxGrad
+
+// By op type; a maker gives nullptr where it does not serve the request.
+using Makers = std::map<std::string, std::unique_ptr<Kernel> (*)(const KernelRequest&)>;
+void add_losses(Makers& makers);  // losses, and their gradients
 
 // ToBlocked, FromBlocked, and ops in blocked layout (models/graph/blocked_layout.hpp).
 std::unique_ptr<Kernel> make_conversion(const KernelRequest& request);

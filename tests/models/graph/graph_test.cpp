@@ -149,7 +149,8 @@ TEST(Cut, RoutesValuesLabelsAndGradients) {
   EXPECT_EQ(stages[2].inputs, (std::vector<StageInput>{{.value = "drop_out", .from = 1, .gradient_to = 1},
                                                        {.value = kLabels, .from = 0},
                                                        {.value = kSampleIds, .from = 0}}));
-  EXPECT_EQ(stages[2].outputs, (std::vector<StageOutput>{{.value = "softmax_out"}, {.value = kLoss}}));
+  EXPECT_EQ(stages[2].outputs,
+            (std::vector<StageOutput>{{.value = "softmax_out"}, {.value = kLoss}, {.value = "loss.hits"}}));
 }
 
 TEST(Cut, SkippingEdgesPassTheirGradientFromUserToUser) {

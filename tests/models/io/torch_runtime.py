@@ -152,8 +152,23 @@ def hard_sigmoid(a, x):
     return torch.where(y <= 0, torch.zeros_like(y), torch.where(y >= 1, torch.ones_like(y), y))
 
 
-def mse_loss(a, prediction, labels, ids=None):
-    return F.mse_loss(prediction, F.one_hot(labels, prediction.shape[1]).to(prediction.dtype))
+def mse_loss(a, prediction, target, ids=None):
+    if target.dtype == torch.int64:
+        target = F.one_hot(target, prediction.shape[1]).to(prediction.dtype)
+    return F.mse_loss(prediction, target)
+
+
+def bce_with_logits_loss(a, logits, target, ids=None):
+    weight = torch.tensor(a["pos_weight"], dtype=logits.dtype) if "pos_weight" in a else None
+    return F.binary_cross_entropy_with_logits(logits, target, pos_weight=weight)
+
+
+def cross_entropy_loss(a, logits, target, ids=None):
+    axis = a.get("class_axis", -1)
+    if target.dtype != torch.int64:
+        target = target.movedim(axis, 1)
+    # PyTorch has the classes along dimension 1.
+    return F.cross_entropy(logits.movedim(axis, 1), target, label_smoothing=a.get("label_smoothing", 0.0))
 
 
 def gemm(a, x, w, c=None):
@@ -201,7 +216,9 @@ OPERATORS = {
     "Div": lambda a, x, y: x / y,
     "Pow": lambda a, x, y: x**y,
     "MseLoss": mse_loss,
-    "CrossEntropyLoss": lambda a, logits, labels, ids=None: F.cross_entropy(logits, labels),
+    "L1Loss": lambda a, prediction, target, ids=None: F.l1_loss(prediction, target),
+    "BceWithLogitsLoss": bce_with_logits_loss,
+    "CrossEntropyLoss": cross_entropy_loss,
 }
 
 

@@ -249,15 +249,93 @@ TEST_P(BackendTest, SoftmaxOfLargeNumbers) {
   EXPECT_TRUE(agrees(test));
 }
 
-TEST_P(BackendTest, LabelsOutOfRangeAreRefused) {
+TEST_P(BackendTest, Losses) {
+  if (is("onednn")) GTEST_SKIP() << "has no losses";
+  int served = 0;
+  for (const OpCase& forward : loss_cases(random_)) {
+    OpCase gradient = loss_gradient(forward);
+    gradient.context.loss_weight = 0.25F;
+    const bool both = agrees(forward) && agrees(gradient);
+    served += both ? 1 : 0;
+    // Classes that do not lie side by side may be left to others.
+    EXPECT_TRUE(both || forward.op.integer("class_axis", 1) + 1 < forward.inputs[0].shape().rank())
+        << describe(forward);
+  }
+  EXPECT_GT(served, 20);
+}
+
+TEST_P(BackendTest, HitsAreTheFirstOfTheLargest) {
+  if (is("onednn")) GTEST_SKIP() << "has no losses";
   for (const char* type : {"MseLoss", "CrossEntropyLoss"}) {
-    for (const std::int64_t label : {-1, 10}) {
-      OpCase forward = loss_case(type, 5, 10, random_);
-      forward.inputs[1].as<std::int64_t>()[3] = label;
+    OpCase test = loss_case(type, 6, 20, random_);
+    const auto x = test.inputs[0].as<float>();
+    const auto labels = test.inputs[1].as<std::int64_t>();
+    for (std::size_t row = 0; row < 6; ++row) {
+      labels[row] = 7;
+      x[row * 20 + 7] = 5;
+    }
+    x[1 * 20 + 3] = 5;                                        // before it, as large
+    x[2 * 20 + 19] = 5;                                       // behind it, as large
+    x[3 * 20 + 0] = 6;                                        // larger
+    x[4 * 20 + 5] = std::numeric_limits<float>::quiet_NaN();  // nothing is known
+    const auto results = run_on(backend(), test);
+    EXPECT_EQ((*results)[1].as<std::int64_t>()[0], 3) << type;
+    EXPECT_EQ((*results)[1].as<std::int64_t>()[1], 6) << type;
+    EXPECT_TRUE(std::isnan((*results)[0].as<float>()[0])) << type;
+  }
+}
+
+// As with PyTorch, a NaN among predictions or targets shows in the loss and in its gradient.
+TEST_P(BackendTest, LossesShowNaN) {
+  if (is("onednn")) GTEST_SKIP() << "has no losses";
+  for (const char* type : {"MseLoss", "L1Loss", "BceWithLogitsLoss", "CrossEntropyLoss"}) {
+    for (const std::size_t input : {0U, 1U}) {
+      OpCase forward =
+          loss_case(type, random_tensor({4, 21}, random_, -4, 4), random_tensor({4, 21}, random_, 0, 1));
       OpCase gradient = loss_gradient(forward);
-      for (const OpCase* test : {&forward, &gradient}) {
+      forward.inputs[input].as<float>()[25] = std::numeric_limits<float>::quiet_NaN();
+      gradient.inputs[input].as<float>()[25] = std::numeric_limits<float>::quiet_NaN();
+      EXPECT_TRUE(std::isnan((*run_on(backend(), forward))[0].as<float>()[0])) << type << input;
+      EXPECT_TRUE(std::isnan((*run_on(backend(), gradient))[0].as<float>()[25])) << type << input;
+    }
+  }
+}
+
+TEST_P(BackendTest, WithoutACountedPositionLossAndGradientAreZero) {
+  if (is("onednn")) GTEST_SKIP() << "has no losses";
+  OpCase forward = loss_case("CrossEntropyLoss", 5, 10, random_, {{"ignore_index", std::int64_t{3}}});
+  std::ranges::fill(forward.inputs[1].as<std::int64_t>(), 3);
+  for (const std::int64_t counted_elsewhere : {0, 8}) {
+    forward.inputs[3].as<std::int64_t>()[0] = counted_elsewhere;
+    const auto results = run_on(backend(), forward);
+    EXPECT_EQ((*results)[0].as<float>()[0], 0);
+    EXPECT_EQ((*results)[1].as<std::int64_t>()[1], 0);
+    const auto gradient = run_on(backend(), loss_gradient(forward));
+    for (const float number : (*gradient)[0].as<float>()) EXPECT_EQ(number, 0);
+  }
+}
+
+TEST_P(BackendTest, MorePositionsThanTheBatchHasAreRefused) {
+  if (is("onednn")) GTEST_SKIP() << "has no losses";
+  OpCase test = loss_case("CrossEntropyLoss", 5, 10, random_, {{"ignore_index", std::int64_t{-1}}});
+  for (const std::int64_t counted : {4, 0, -7}) {
+    test.inputs[3].as<std::int64_t>()[0] = counted;
+    const auto kernel = kernel_of(backend(), test);
+    EXPECT_THAT([&] { run_kernel(*kernel, test, 0); },
+                testing::ThrowsMessage<std::exception>(testing::HasSubstr("5 positions of the micro-batch")));
+  }
+}
+
+TEST_P(BackendTest, LabelsOutOfRangeAreRefused) {
+  if (is("onednn")) GTEST_SKIP() << "has no losses";
+  for (const char* type : {"MseLoss", "CrossEntropyLoss"}) {
+    for (const std::int64_t label :
+         {std::int64_t{-1}, std::int64_t{10}, std::numeric_limits<std::int64_t>::min()}) {
+      OpCase forward = loss_case(type, 5, 10, random_);
+      OpCase gradient = loss_gradient(forward);
+      for (OpCase* test : {&forward, &gradient}) {
+        test->inputs[1].as<std::int64_t>()[3] = label;
         const auto kernel = kernel_of(backend(), *test);
-        if (is("onednn")) GTEST_SKIP() << "has no losses";
         ASSERT_NE(kernel, nullptr);
         EXPECT_THAT([&] { run_kernel(*kernel, *test, 0); },
                     testing::ThrowsMessage<std::exception>(testing::HasSubstr("sample 3")));

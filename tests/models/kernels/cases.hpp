@@ -237,18 +237,98 @@ inline OpCase dropout_case(const Shape& shape, float ratio, Random& random) {
   return test;
 }
 
-inline OpCase loss_case(const std::string& type, std::int64_t rows, std::int64_t classes, Random& random) {
+// A loss with everything that it can say: hits for class indices, the normalizers of cross entropy.
+inline OpCase loss_case(const std::string& type, Tensor prediction, Tensor target,
+                        std::map<std::string, Attribute> attributes = {}) {
   std::vector<Tensor> inputs;
-  inputs.push_back(random_tensor({rows, classes}, random, -4, 4));
-  inputs.push_back(random_labels(rows, classes, random));
-  return make_case(type, {}, std::move(inputs), {{DType::kF32, {}}});
+  inputs.push_back(std::move(prediction));
+  inputs.push_back(std::move(target));
+  std::vector<std::int64_t> positions(inputs[0].shape().dims().begin(), inputs[0].shape().dims().end());
+  if (const auto axis = attributes.find("class_axis"); axis == attributes.end()) {
+    positions.pop_back();
+  } else {
+    positions.erase(positions.begin() + std::get<std::int64_t>(axis->second));
+  }
+  const auto ignored = attributes.find("ignore_index");
+  std::int64_t counted = 0;
+  if (ignored != attributes.end()) {
+    for (const std::int64_t label : inputs[1].as<std::int64_t>())
+      counted += label == std::get<std::int64_t>(ignored->second) ? 0 : 1;
+  }
+  OpCase test = make_case(type, std::move(attributes), std::move(inputs),
+                          {{DType::kF32, {}},
+                           {DType::kI64, {2}},
+                           {DType::kF32, Shape(std::span<const std::int64_t>(positions))}});
+  if (test.inputs[1].type().dtype != DType::kI64) test.op.outputs[1] = kNoValue;
+  if (type != "CrossEntropyLoss") test.op.outputs[2] = kNoValue;
+  if (test.op.attributes.contains("ignore_index")) {
+    test.inputs.emplace_back(DType::kI64, Shape{test.inputs[0].shape()[0]});  // sample ids
+    test.inputs.emplace_back(DType::kI64, Shape{1});
+    test.inputs[3].as<std::int64_t>()[0] = counted;
+    test.op.inputs = {0, 1, 2, 3};
+  }
+  return test;
 }
 
+inline OpCase loss_case(const std::string& type, std::int64_t rows, std::int64_t classes, Random& random,
+                        std::map<std::string, Attribute> attributes = {}) {
+  return loss_case(type, random_tensor({rows, classes}, random, -4, 4), random_labels(rows, classes, random),
+                   std::move(attributes));
+}
+
+// Its gradient op, with what the forward op keeps for it.
 inline OpCase loss_gradient(const OpCase& forward) {
   std::vector<Tensor> inputs;
   inputs.push_back(forward.inputs[0].clone());
   inputs.push_back(forward.inputs[1].clone());
+  const bool is_cross_entropy = forward.op.type == "CrossEntropyLoss";
+  if (is_cross_entropy) inputs.push_back(std::move((*run_on("eigen", forward))[2]));
+  if (forward.inputs.size() > 3) inputs.push_back(forward.inputs[3].clone());
   return gradient_case(forward, forward.op.type + "Grad", std::move(inputs), {forward.inputs[0].type()});
+}
+
+// Every loss, with all its options.
+inline std::vector<OpCase> loss_cases(Random& random) {
+  std::vector<OpCase> cases;
+  for (const char* type : {"MseLoss", "L1Loss", "BceWithLogitsLoss"}) {
+    for (const Shape& shape : {Shape{1}, Shape{7}, Shape{3, 5}, Shape{4, 3, 17}, Shape{64, 100}}) {
+      cases.push_back(
+          loss_case(type, random_tensor(shape, random, -4, 4), random_tensor(shape, random, 0, 1)));
+    }
+  }
+  const auto weights = [&](std::int64_t count) {
+    std::vector<float> numbers(static_cast<std::size_t>(count));
+    for (float& number : numbers) number = std::uniform_real_distribution<float>(0, 3)(random);
+    return numbers;
+  };
+  for (const std::int64_t count : {1, 5, 33}) {
+    cases.push_back(loss_case("BceWithLogitsLoss", random_tensor({6, 4, count}, random, -4, 4),
+                              random_tensor({6, 4, count}, random, 0, 1), {{"pos_weight", weights(count)}}));
+  }
+  cases.push_back(loss_case("MseLoss", 6, 5, random, {{"weight", 0.3F}}));
+  for (const float smoothing : {0.0F, 0.1F, 1.0F}) {
+    for (const bool ignores : {false, true}) {
+      for (const auto& [shape, axis] :
+           {std::pair(Shape{6, 5}, 1), {Shape{3, 4, 17}, 2}, {Shape{3, 4, 17}, 1}, {Shape{2, 3, 4, 5}, 1}}) {
+        std::map<std::string, Attribute> attributes{
+            {"class_axis", std::int64_t{axis}}, {"label_smoothing", smoothing}, {"weight", 2.0F}};
+        std::vector<std::int64_t> positions(shape.dims().begin(), shape.dims().end());
+        positions.erase(positions.begin() + axis);
+        Tensor labels(DType::kI64, Shape(std::span<const std::int64_t>(positions)));
+        for (auto& label : labels.as<std::int64_t>()) {
+          label = std::uniform_int_distribution<std::int64_t>(0, shape[axis] - 1)(random);
+          if (ignores && random() % 3 == 0) label = -100;
+        }
+        if (ignores) attributes["ignore_index"] = std::int64_t{-100};
+        cases.push_back(loss_case("CrossEntropyLoss", random_tensor(shape, random, -4, 4), std::move(labels),
+                                  attributes));
+        if (ignores) continue;
+        cases.push_back(loss_case("CrossEntropyLoss", random_tensor(shape, random, -4, 4),
+                                  random_tensor(shape, random, 0, 1), attributes));
+      }
+    }
+  }
+  return cases;
 }
 
 }  // namespace rookery::kernel_tests

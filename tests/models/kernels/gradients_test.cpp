@@ -145,15 +145,19 @@ TEST(Gradients, Dropout) {
 
 TEST(Gradients, Losses) {
   Random random(16);
-  for (const char* type : {"MseLoss", "CrossEntropyLoss"}) {
-    OpCase forward = loss_case(type, 6, 5, random);
-    const auto plain = run_on("eigen", loss_gradient(forward));
-    check(forward, 0, (*plain)[0], unit(), random, 0.01F);
-    OpCase weighted = loss_gradient(forward);
-    weighted.context.loss_weight = 0.25F;
-    const auto quarter = run_on("eigen", weighted);
-    for (std::size_t i = 0; i < 30; ++i) {
-      EXPECT_FLOAT_EQ((*quarter)[0].as<float>()[i], 0.25F * (*plain)[0].as<float>()[i]);
+  for (OpCase& forward : loss_cases(random)) {
+    OpCase gradient = loss_gradient(forward);
+    const auto plain = run_on("eigen", gradient);
+    const float weight = forward.op.number("weight", 1);
+    Tensor factor = unit();
+    factor.as<float>()[0] = weight;
+    check(forward, 0, (*plain)[0], factor, random, 0.01F);
+    // The share of a micro-batch: of the positions that count in the batch, whatever the others hold.
+    gradient.context.loss_weight = 0.25F;
+    const float share = forward.inputs.size() > 3 ? 1 : 0.25F;
+    const auto quarter = run_on("eigen", gradient);
+    for (std::size_t i = 0; i < (*plain)[0].as<float>().size(); ++i) {
+      EXPECT_FLOAT_EQ((*quarter)[0].as<float>()[i], share * (*plain)[0].as<float>()[i]);
     }
   }
 }

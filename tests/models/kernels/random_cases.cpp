@@ -249,12 +249,51 @@ RandomOp binary(float low = -3, float high = 3, bool both = true) {
   }};
 }
 
-RandomCase loss(Draw& draw) {
+// A loss whose targets are numbers like the outputs; they have no gradient.
+RandomCase distance(Draw& draw) {
+  const Shape shape = draw.shape(1, 4);
+  return {.attributes = {}, .inputs = inputs_of(draw.quarters(shape), draw.quarters(shape)), .buffers = {1}};
+}
+
+RandomCase one_hot(Draw& draw) {
   const std::int64_t rows = draw.integer(1, 9);
   const std::int64_t classes = draw.integer(2, 12);
   RandomCase test{.attributes = {},
-                  .inputs = inputs_of(draw.floats({rows, classes}, -4, 4), draw.labels(rows, classes))};
-  if (draw.chance(0.3)) test.inputs.emplace_back(draw.labels(rows, 1000));  // sample ids
+                  .inputs = inputs_of(draw.floats({rows, classes}, -4, 4), draw.labels({rows}, classes))};
+  if (draw.chance(0.3)) test.inputs.emplace_back(draw.labels({rows}, 1000));  // sample ids
+  return test;
+}
+
+RandomCase bce_with_logits(Draw& draw) {
+  const Shape shape = draw.shape(1, 4);
+  RandomCase test{.attributes = {},
+                  .inputs = inputs_of(draw.floats(shape, -6, 6), draw.floats(shape, 0, 1)),
+                  .buffers = {1}};
+  const auto weight = [&] { return static_cast<float>(draw.integer(0, 12)) / 4; };
+  if (draw.chance(0.5)) {
+    std::vector<float> weights(static_cast<std::size_t>(draw.chance(0.5) ? shape[-1] : 1));
+    std::ranges::generate(weights, weight);
+    test.attributes["pos_weight"] = weights;
+  }
+  return test;
+}
+
+// Labels that are ignored are in loss_traces_test.cpp.
+RandomCase cross_entropy(Draw& draw) {
+  const Shape shape = draw.shape(2, 4, 9);
+  RandomCase test{.attributes = {}, .inputs = inputs_of(draw.floats(shape, -4, 4))};
+  std::int64_t axis = shape.rank() - 1;
+  if (draw.chance(0.5)) test.attributes["class_axis"] = axis = draw.integer(1, shape.rank() - 1);
+  if (draw.chance(0.5)) test.attributes["label_smoothing"] = draw.one_of<float>({0.125F, 1.0F});
+  if (draw.chance(0.4)) {
+    test.inputs.emplace_back(draw.floats(shape, 0, 1));
+    test.buffers = {1};
+    return test;
+  }
+  std::vector<std::int64_t> positions(shape.dims().begin(), shape.dims().end());
+  positions.erase(positions.begin() + axis);
+  test.inputs.emplace_back(draw.labels(Shape(positions), shape[static_cast<int>(axis)]));
+  if (draw.chance(0.3)) test.inputs.emplace_back(draw.labels({shape[0]}, 1000));
   return test;
 }
 
@@ -298,8 +337,10 @@ const std::map<std::string, RandomOp>& random_ops() {
       {"Div", binary(0.5F, 3)},
       {"Pow", binary(0.5F, 3)},
       {"PRelu", binary(-3, 3, false)},
-      {"MseLoss", {loss}},
-      {"CrossEntropyLoss", {loss}},
+      {"MseLoss", {[](Draw& draw) { return draw.chance(0.5) ? one_hot(draw) : distance(draw); }}},
+      {"L1Loss", {distance}},
+      {"BceWithLogitsLoss", {bce_with_logits}},
+      {"CrossEntropyLoss", {cross_entropy}},
   };
   return table;
 }
@@ -360,8 +401,10 @@ Tensor Draw::quarters(const Shape& shape) {
   return tensor;
 }
 
-Tensor Draw::labels(std::int64_t rows, std::int64_t classes) {
-  return random_labels(rows, classes, random_);
+Tensor Draw::labels(const Shape& shape, std::int64_t classes) {
+  Tensor labels(DType::kI64, shape);
+  for (std::int64_t& label : labels.as<std::int64_t>()) label = integer(0, classes - 1);
+  return labels;
 }
 
 }  // namespace rookery::kernel_tests

@@ -39,7 +39,7 @@ class Draw {
   Tensor floats(const Shape& shape, float low = -3, float high = 3);
   // Multiples of 1/4 from -4 to 4.
   Tensor quarters(const Shape& shape);
-  Tensor labels(std::int64_t rows, std::int64_t classes);
+  Tensor labels(const Shape& shape, std::int64_t classes);
 
  private:
   Random random_;

@@ -93,6 +93,11 @@ struct Unfold {
 // Functions of one number with loops of their own.
 enum class Function : std::uint8_t { kGelu, kGeluTanh, kSigmoid, kTanh };
 
+// Sums over a row of logits and their targets.
+struct LogitSums {
+  float logits, targets, products;
+};
+
 struct Loops {
   const char* name;
   Index lanes;  // floats in a vector
@@ -156,8 +161,25 @@ struct Loops {
   void (*softmax_grad)(Index rows, Index n, const float* dy, const float* y, float* dx);
   // Sum of exp(x - peak) of one row; x need not be aligned.
   float (*sum_exp)(Index n, const float* x, float peak);
-  // y = factor * exp(x - shift); neither need be aligned.
-  void (*scaled_exp)(Index n, const float* x, float shift, float factor, float* y);
+  // The largest of n >= 1 numbers that are not NaN; x need not be aligned.
+  float (*peak_of)(Index n, const float* x);
+
+  // Of losses; no pointer need be aligned, and y may be x.
+  LogitSums (*logit_sums)(Index n, const float* x, const float* target);  // target may be absent
+  // y = scale * exp(x - shift) + offset + slope * target; target may be absent.
+  void (*cross_entropy_grad)(Index n, const float* x, float shift, float scale, float offset, float slope,
+                             const float* target, float* y);
+  // Sum of (x - t)^2, and y = factor * (x - t).
+  float (*squared_distance)(Index n, const float* x, const float* t);
+  void (*scaled_difference)(Index n, float factor, const float* x, const float* t, float* y);
+  // Sum of |x - t|, and y = factor * sign(x - t).
+  float (*distance)(Index n, const float* x, const float* t);
+  void (*scaled_sign)(Index n, float factor, const float* x, const float* t, float* y);
+  // Sum of (1 - t) x + (1 + (w - 1) t) softplus(-x), and y = factor times its derivative; w[i * w_step],
+  // w_step 0 or 1.
+  float (*bce)(Index n, const float* x, const float* t, const float* w, Index w_step);
+  void (*bce_grad)(Index n, float factor, const float* x, const float* t, const float* w, Index w_step,
+                   float* y);
 
   // n is a multiple of 16.
   void (*adam)(const AdamCoefficients&, Index n, float* parameter, const float* gradient, float* mean,

@@ -5,15 +5,12 @@ namespace rookery::simd::ROOKERY_ISA {
 
 namespace {
 
-float peak_of(Index n, const float* x) {
-  Floats best = spread(x[0]);
-  const auto larger = [](Floats a, Floats b) { return a > b ? a : b; };
+void scaled_exp(Index n, const float* x, float shift, float factor, float* y) {
   for_vectors(
-      n, [&](Index i) { best = larger(load(x + i), best); },
+      n, [&](Index i) { store(y + i, exponential(load(x + i) - shift) * factor); },
       [&](Index i, Index count) {
-        for (Index j = 0; j < count; ++j) best[0] = x[i + j] > best[0] ? x[i + j] : best[0];
+        store_part(y + i, exponential(load_part(x + i, count) - shift) * factor, count);
       });
-  return max_of(best);
 }
 
 void scale(Index n, float factor, float* y) {
@@ -24,12 +21,15 @@ void scale(Index n, float factor, float* y) {
 
 }  // namespace
 
-void scaled_exp(Index n, const float* x, float shift, float factor, float* y) {
+float peak_of(Index n, const float* x) {
+  Floats best = spread(x[0]);
+  const auto larger = [](Floats a, Floats b) { return a > b ? a : b; };
   for_vectors(
-      n, [&](Index i) { store(y + i, exponential(load(x + i) - shift) * factor); },
+      n, [&](Index i) { best = larger(load(x + i), best); },
       [&](Index i, Index count) {
-        store_part(y + i, exponential(load_part(x + i, count) - shift) * factor, count);
+        for (Index j = 0; j < count; ++j) best[0] = x[i + j] > best[0] ? x[i + j] : best[0];
       });
+  return max_of(best);
 }
 
 float sum_exp(Index n, const float* x, float peak) {

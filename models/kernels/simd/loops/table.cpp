@@ -37,7 +37,15 @@ void dropout_grad(Index, float, const float*, const std::uint8_t*, float*);
 void softmax(Index, Index, const float*, float*);
 void softmax_grad(Index, Index, const float*, const float*, float*);
 float sum_exp(Index, const float*, float);
-void scaled_exp(Index, const float*, float, float, float*);
+float peak_of(Index, const float*);
+LogitSums logit_sums(Index, const float*, const float*);
+void cross_entropy_grad(Index, const float*, float, float, float, float, const float*, float*);
+float squared_distance(Index, const float*, const float*);
+void scaled_difference(Index, float, const float*, const float*, float*);
+float distance(Index, const float*, const float*);
+void scaled_sign(Index, float, const float*, const float*, float*);
+float bce(Index, const float*, const float*, const float*, Index);
+void bce_grad(Index, float, const float*, const float*, const float*, Index, float*);
 void adam(const AdamCoefficients&, Index, float*, const float*, float*, float*);
 void sgd(const SgdCoefficients&, Index, float*, const float*, float*);
 void rmsprop(const RmspropCoefficients&, Index, float*, const float*, float*, float*, float*);
@@ -82,7 +90,15 @@ const Loops& table() {
                                 .softmax = softmax,
                                 .softmax_grad = softmax_grad,
                                 .sum_exp = sum_exp,
-                                .scaled_exp = scaled_exp,
+                                .peak_of = peak_of,
+                                .logit_sums = logit_sums,
+                                .cross_entropy_grad = cross_entropy_grad,
+                                .squared_distance = squared_distance,
+                                .scaled_difference = scaled_difference,
+                                .distance = distance,
+                                .scaled_sign = scaled_sign,
+                                .bce = bce,
+                                .bce_grad = bce_grad,
                                 .adam = adam,
                                 .sgd = sgd,
                                 .rmsprop = rmsprop,

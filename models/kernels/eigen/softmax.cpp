@@ -1,0 +1,46 @@
+// Softmax and its gradient.
+#include <algorithm>
+#include <cmath>
+
+#include "models/kernels/backend.hpp"
+#include "models/kernels/eigen/families.hpp"
+#include "models/kernels/shapes.hpp"
+
+namespace rookery::eigen {
+
+std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
+  return lambda_kernel([s = axis_shape(request)](const Arguments& args) {
+    for (std::int64_t line = 0; line < s.outer * s.inner; ++line) {
+      const std::int64_t begin = line / s.inner * s.size * s.inner + line % s.inner;
+      const float* x = args.in(0) + begin;
+      float* y = args.out(0) + begin;
+      float peak = x[0];
+      for (std::int64_t i = 1; i < s.size; ++i) peak = std::max(peak, x[i * s.inner]);
+      double sum = 0;
+      for (std::int64_t i = 0; i < s.size; ++i) {
+        y[i * s.inner] = std::exp(x[i * s.inner] - peak);
+        sum += y[i * s.inner];
+      }
+      const auto factor = static_cast<float>(1 / sum);
+      for (std::int64_t i = 0; i < s.size; ++i) y[i * s.inner] *= factor;
+    }
+  });
+}
+
+std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request) {
+  return lambda_kernel([s = axis_shape(request)](const Arguments& args) {
+    for (std::int64_t line = 0; line < s.outer * s.inner; ++line) {
+      const std::int64_t begin = line / s.inner * s.size * s.inner + line % s.inner;
+      const float* dy = args.in(0) + begin;
+      const float* y = args.in(1) + begin;
+      float* dx = args.out(0) + begin;
+      double product = 0;
+      for (std::int64_t i = 0; i < s.size; ++i)
+        product += static_cast<double>(dy[i * s.inner]) * y[i * s.inner];
+      const auto mean = static_cast<float>(product);
+      for (std::int64_t i = 0; i < s.size; ++i) dx[i * s.inner] = y[i * s.inner] * (dy[i * s.inner] - mean);
+    }
+  });
+}
+
+}  // namespace rookery::eigen

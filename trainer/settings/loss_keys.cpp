@@ -1,0 +1,128 @@
+// The keys of `loss`.
+#include "trainer/settings/key_builders.hpp"
+
+namespace rookery {
+namespace {
+
+using S = TrainingSettings;
+
+LossTerm& term_of(S& settings) {
+  return settings.loss.terms.front();
+}
+
+const LossTerm& term_of(const S& settings) {
+  return settings.loss.terms.front();
+}
+
+template <typename Field>
+SettingsKey name_key(const std::string& name, const std::string& values, std::int64_t least_length,
+                     Field field, const std::string& help) {
+  return {.name = name,
+          .values = values,
+          .schema = {{"type", "string"}, {"minLength", least_length}},
+          .accepts =
+              [least_length](const Json& value) {
+                return value.is_string() && std::ssize(value.get<std::string>()) >= least_length;
+              },
+          .read = reader(field),
+          .write = writer(field),
+          .help = help};
+}
+
+SettingsKey ignore_index_key() {
+  constexpr std::int64_t kMost = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
+  const SettingsKey number = integer_key(
+      "ignore_index", -kMost, kMost, [](S& s) -> std::int64_t& { return *term_of(s).ignore_index; },
+      "positions with this label do not count: the mean is over the others of the whole batch, and 0 where "
+      "there are none; null: all count");
+  SettingsKey key = number;
+  key.values = "an integer, or null";
+  key.schema = {{"anyOf", {number.schema, {{"type", "null"}}}}};
+  key.accepts = [number](const Json& value) { return value.is_null() || number.accepts(value); };
+  key.read = [](const Json& value, S& settings) {
+    term_of(settings).ignore_index =
+        value.is_null() ? std::nullopt : std::optional(value.get<std::int64_t>());
+  };
+  key.write = [](const S& settings) -> OrderedJson {
+    const auto& ignored = term_of(settings).ignore_index;
+    return ignored ? OrderedJson(*ignored) : OrderedJson();
+  };
+  return key;
+}
+
+SettingsKey pos_weight_key() {
+  const Range range{0, Bound::kIncluded, 1e6, Bound::kIncluded};
+  const auto is_weight = [range](const Json& value) {
+    return value.is_number() && range.holds(value.get<double>());
+  };
+  return {.name = "pos_weight",
+          .values = fmt::format("{}, or a list of such numbers", range.text()),
+          .schema = {{"anyOf",
+                      {range.schema(), {{"type", "array"}, {"items", range.schema()}, {"minItems", 1}}}}},
+          .accepts =
+              [is_weight](const Json& value) {
+                if (!value.is_array()) return is_weight(value);
+                return !value.empty() && std::ranges::all_of(value, is_weight);
+              },
+          .read =
+              [](const Json& value, S& settings) {
+                term_of(settings).pos_weight = value.is_array() ? value.get<std::vector<double>>()
+                                                                : std::vector<double>{value.get<double>()};
+              },
+          .write = [](const S& settings) -> OrderedJson {
+            const std::vector<double>& weights = term_of(settings).pos_weight;
+            return weights.size() == 1 ? OrderedJson(weights.front()) : OrderedJson(weights);
+          },
+          .help = "weight of targets of 1: of all, or of each along the output's last axis"};
+}
+
+SettingsObject make_loss_object() {
+  const SettingsKey smoothing = number_key(
+      "label_smoothing", {0, Bound::kIncluded, 1, Bound::kIncluded},
+      [](S& s) -> double& { return term_of(s).label_smoothing; },
+      "share of the target that is spread over all classes");
+  const SettingsKey class_axis = integer_key(
+      "class_axis", -kMaxRank, kMaxRank - 1, [](S& s) -> std::int64_t& { return term_of(s).class_axis; },
+      "of the output, along which the classes lie: -1 for `[n, c]` and a language model's `[n, s, c]`, 1 for "
+      "images `[n, c, h, w]`");
+  return {
+      .name = "loss",
+      .help =
+          "a mean, as PyTorch defines it. `mse` (squared error) and `l1` (absolute error) take targets of "
+          "the output's type, `mse` also class indices of an output `[n, c]`, which stand for one-hot "
+          "vectors; `cross_entropy`, of softmax, takes logits, and class indices of the output's shape "
+          "without the classes or probabilities; `bce_with_logits` takes logits and targets from 0 to 1",
+      .chosen = [](const S& s) { return term_of(s).name; },
+      .choose = [](const std::string& name, S& s) { term_of(s) = LossTerm{.name = name}; },
+      .variants = {{"mse", {}},
+                   {"cross_entropy", {ignore_index_key(), smoothing, class_axis}},
+                   {"bce_with_logits", {pos_weight_key()}},
+                   {"l1", {}}}};
+}
+
+std::vector<SettingsKey> make_entry_keys() {
+  return {name_key(
+              "output", "the name of an output of the model", 0,
+              [](S& s) -> std::string& { return term_of(s).output; },
+              "what the loss measures; may be absent where there is one loss and one output"),
+          name_key(
+              "target", "the name of a tensor", 1, [](S& s) -> std::string& { return term_of(s).target; },
+              "what it is compared with: a tensor of the data set, or an input of the model"),
+          number_key(
+              "weight", {0, Bound::kIncluded, 1e6, Bound::kIncluded},
+              [](S& s) -> double& { return term_of(s).weight; }, "factor in the sum of the losses")};
+}
+
+}  // namespace
+
+const SettingsObject& loss_object() {
+  static const SettingsObject object = make_loss_object();
+  return object;
+}
+
+const std::vector<SettingsKey>& loss_entry_keys() {
+  static const std::vector<SettingsKey> keys = make_entry_keys();
+  return keys;
+}
+
+}  // namespace rookery
