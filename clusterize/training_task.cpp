@@ -31,8 +31,7 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
   TrainingTask task{.graph = zoo_model(settings.model), .settings = settings};
   const std::unique_ptr<Dataset> dataset = open_dataset(settings.data, node_data);
   check_fit(task.graph, *dataset, settings);
-  const Split split = split_dataset(dataset->size(), settings);
-  task.data = {std::ssize(split.train), std::ssize(split.validation)};
+  task.data = data_sizes(*dataset, settings);
   if (task.data.train_samples == 0) {
     throw ConfigError(fmt::format("train_fraction {} of the {} samples of {} leaves none to train on",
                                   settings.train_fraction, dataset->size(), settings.data));

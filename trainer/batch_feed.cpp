@@ -29,7 +29,7 @@ const Value& sample_input(const Stage& root) {
 BatchFeed::BatchFeed(const Dataset& dataset, const TrainingSettings& settings, const DataSizes& planned,
                      const Stage& root)
     : dataset_(dataset), settings_(settings), split_(split_dataset(dataset.size(), settings)) {
-  const DataSizes found{std::ssize(split_.train), std::ssize(split_.validation)};
+  const DataSizes found{std::ssize(split_.train), std::ssize(split_.validation), planned.bytes};
   if (found != planned) {
     throw ConfigError(
         fmt::format("data: '{}' gives {} samples to train and {} to validate, the plan was made for {} and "

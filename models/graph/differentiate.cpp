@@ -12,14 +12,6 @@
 namespace rookery {
 namespace {
 
-// A name like `wanted` that `taken` does not know.
-template <typename Taken>
-std::string unique_name(const std::string& wanted, const Taken& taken) {
-  std::string name = wanted;
-  for (int i = 2; taken(name); ++i) name = fmt::format("{}.{}", wanted, i);
-  return name;
-}
-
 // Every value of real numbers that a parameter or a wanted input flows into.
 std::set<ValueId> reached_from(const Graph& graph, std::set<ValueId> sources) {
   const std::vector<TensorType> types = graph.types(2);
@@ -82,8 +74,7 @@ void GradientBuilder::add(Phase phase, const Op& forward, const std::string& typ
                           std::vector<ValueId> inputs, const std::vector<ValueId>& targets) {
   if (std::ranges::none_of(targets, [&](ValueId target) { return wants(target); })) return;
   Graph& graph = training_.graph;
-  const auto op_taken = [&](const std::string& name) { return graph.has_op(name); };
-  Op op{.name = unique_name(forward.name + "." + type, op_taken),
+  Op op{.name = graph.unused_op_name(forward.name + "." + type),
         .type = type,
         .inputs = std::move(inputs),
         .outputs = {},
@@ -98,9 +89,7 @@ void GradientBuilder::add(Phase phase, const Op& forward, const std::string& typ
       graph.op(id).outputs.push_back(kNoValue);
       continue;
     }
-    const std::string name =
-        unique_name(graph.value(target).name + ".gradient",
-                    [&](const std::string& taken) { return graph.find(taken).has_value(); });
+    const std::string name = graph.unused_value_name(graph.value(target).name + ".gradient");
     graph.add_output_like(id, name, target);
   }
   const std::vector<ValueId> outputs = graph.op(id).outputs;
@@ -129,17 +118,14 @@ void GradientBuilder::accumulate(Phase phase, const Op& forward, ValueId value, 
   }
   Graph& graph = training_.graph;
   const bool is_parameter = graph.value(value).kind == ValueKind::kParameter;
-  const auto op_taken = [&](const std::string& name) { return graph.has_op(name); };
-  Op op{.name = unique_name(graph.value(value).name + ".gradient.Add", op_taken),
+  Op op{.name = graph.unused_op_name(graph.value(value).name + ".gradient.Add"),
         .type = "Add",
         .inputs = {sum, contribution},
         .outputs = {},
         .attributes = {{"forward", forward.name}}};
   const OpId id = graph.add_op(std::move(op), {});
   training_.phases.push_back(is_parameter ? Phase::kBackwardWeights : phase);
-  const std::string name = unique_name(graph.value(value).name + ".gradient", [&](const std::string& taken) {
-    return graph.find(taken).has_value();
-  });
+  const std::string name = graph.unused_value_name(graph.value(value).name + ".gradient");
   gradients_[value] = graph.add_output_like(id, name, value);
 }
 

@@ -143,12 +143,11 @@ KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch) {
     const auto inputs = types_of(op.inputs, types);
     const auto outputs = types_of(op.outputs, types);
     const KernelRequest request{.op = op, .inputs = inputs, .outputs = outputs};
-    for (const Backend* backend : all_backends()) {
-      if (backend->prefers(request)) {
-        choice[op.name] = backend->name;
-        break;
-      }
-    }
+    const auto backends = all_backends();
+    const auto preferred =
+        std::ranges::find_if(backends, [&](const Backend* backend) { return backend->prefers(request); });
+    // Views need no kernel, but sums of gradients that pass through them do.
+    choice[op.name] = preferred == backends.end() ? backends.front()->name : (*preferred)->name;
   }
   return choice;
 }

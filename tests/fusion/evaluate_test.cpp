@@ -22,6 +22,7 @@ class TwoValues : public Dataset {
   std::int64_t size() const override { return 7; }
   std::int64_t sample_elements() const override { return 2; }
   std::int64_t classes() const override { return 2; }
+  std::int64_t bytes() const override { return 0; }
   void gather(std::span<const std::int64_t> ids, std::span<float> samples,
               std::span<std::int64_t> labels) const override {
     for (std::size_t i = 0; i < ids.size(); ++i) {

@@ -19,6 +19,8 @@ class Dataset {
   // Elements of one sample.
   virtual std::int64_t sample_elements() const = 0;
   virtual std::int64_t classes() const = 0;
+  // Memory that it holds.
+  virtual std::int64_t bytes() const = 0;
   // Copies the samples `ids` into f32 rows and their labels into i64; either span may be empty
   // where only the other is wanted.
   virtual void gather(std::span<const std::int64_t> ids, std::span<float> samples,
@@ -39,6 +41,9 @@ struct Split {
   std::vector<std::int64_t> validation;
 };
 Split split_dataset(std::int64_t samples, const TrainingSettings& settings);
+
+// What the run needs to know of a data set, and plans with: memory includes the order of the samples.
+DataSizes data_sizes(const Dataset& dataset, const TrainingSettings& settings);
 
 // The order in which epoch `epoch` goes through the training ids.
 std::vector<std::int64_t> epoch_order(std::span<const std::int64_t> train_ids, std::uint64_t seed,

@@ -18,6 +18,8 @@ class MemoryDataset : public Dataset {
       : values_(std::move(values)), labels_(std::move(labels)), scale_(scale) {
     ROOKERY_CHECK(!labels_.empty() && values_.size() % labels_.size() == 0, "{} values of {} samples",
                   values_.size(), labels_.size());
+    values_.shrink_to_fit();
+    labels_.shrink_to_fit();
     for (const std::int64_t label : labels_) classes_ = std::max(classes_, label + 1);
   }
 
@@ -26,6 +28,10 @@ class MemoryDataset : public Dataset {
     return static_cast<std::int64_t>(values_.size() / labels_.size());
   }
   std::int64_t classes() const override { return classes_; }
+  std::int64_t bytes() const override {
+    return static_cast<std::int64_t>(values_.capacity() * sizeof(Stored) +
+                                     labels_.capacity() * sizeof(std::int64_t));
+  }
 
   void gather(std::span<const std::int64_t> ids, std::span<float> samples,
               std::span<std::int64_t> labels) const override {

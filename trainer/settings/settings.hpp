@@ -24,7 +24,8 @@ struct TrainingSettings {
   std::int64_t batch_size = 64;
   int micro_batches = 1;  // per full batch
   std::string schedule = "1f1b";
-  int validate_every = 1;  // epochs; 0: never
+  std::string recompute = "auto";  // activations: "none", "full"; "auto": where a stage fits only so
+  int validate_every = 1;          // epochs; 0: never
   std::uint64_t seed = 42;
   bool save = true;                  // write each submodel's trained weights at the end
   double peer_timeout_seconds = 10;  // a peer silent for longer is lost
@@ -44,6 +45,7 @@ TrainingSettings read_settings(const std::filesystem::path& train_json);
 struct DataSizes {
   std::int64_t train_samples = 0;
   std::int64_t validation_samples = 0;
+  std::int64_t bytes = 0;  // of the Root's memory
   bool operator==(const DataSizes&) const = default;
 };
 

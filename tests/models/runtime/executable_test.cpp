@@ -155,13 +155,15 @@ TEST(Executable, GradientsAreThoseOfCentralDifferences) {
 // Trains `steps` steps of `micro_batches` each over the stages of one cut, passing tensors by hand,
 // all forwards of a step before its backwards.
 StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int steps, int micro_batches,
-                    std::vector<float>* losses, const OptimizerSettings& optimizer = {}) {
+                    std::vector<float>* losses, const OptimizerSettings& optimizer = {},
+                    bool recompute = false) {
   const std::int64_t size = 6;
   const std::vector<Stage> stages = cut(graph, begins);
   CompileOptions options = options_for(graph, size);
   options.slots = micro_batches;
   options.accumulates = micro_batches > 1;
   options.optimizer = optimizer;
+  options.recompute = recompute;
   const StateDict start = initial_state(graph, kSeed);
   std::vector<Executable> executables;
   for (const Stage& stage : stages) {
@@ -224,7 +226,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
   return merged;
 }
 
-// On every cut in two, on the finest one and on those given.
+// On every cut in two, on the finest one and on those given, with and without recomputation.
 void check_cuts(const Graph& graph, const std::vector<std::vector<OpId>>& more) {
   const std::vector<OpId> positions = cut_positions(graph);
   for (const int micro_batches : {1, 3}) {
@@ -236,15 +238,18 @@ void check_cuts(const Graph& graph, const std::vector<std::vector<OpId>>& more) 
     std::vector<OpId> finest{0};
     finest.insert(finest.end(), positions.begin(), positions.end());
     cuts.push_back(finest);
+    cuts.push_back({0});
     for (const std::vector<OpId>& begins : cuts) {
-      std::vector<float> cut_losses;
-      const StateDict state = train_cut(graph, begins, 5, micro_batches, &cut_losses);
-      EXPECT_EQ(cut_losses, losses);
-      ASSERT_EQ(state.size(), reference.size());
-      for (const auto& [name, tensor] : reference) {
-        const auto expected = tensor.view().bytes();
-        EXPECT_EQ(std::memcmp(state.at(name).view().bytes().data(), expected.data(), expected.size()), 0)
-            << name << " with " << begins.size() << " stages";
+      for (const bool recompute : {false, true}) {
+        std::vector<float> cut_losses;
+        const StateDict state = train_cut(graph, begins, 5, micro_batches, &cut_losses, {}, recompute);
+        EXPECT_EQ(cut_losses, losses);
+        ASSERT_EQ(state.size(), reference.size());
+        for (const auto& [name, tensor] : reference) {
+          const auto expected = tensor.view().bytes();
+          EXPECT_EQ(std::memcmp(state.at(name).view().bytes().data(), expected.data(), expected.size()), 0)
+              << name << " with " << begins.size() << " stages";
+        }
       }
     }
   }
