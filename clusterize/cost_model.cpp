@@ -30,7 +30,8 @@ CostModel::CostModel(const NodePool& pool, const ModelCosts& costs) : pool_(pool
       if (a != b) links_[a * count + b] = pool.link(a, b);
     }
   }
-  whole_bytes_ = static_cast<double>(costs.memory(0, costs.count(), 1));
+  whole_bytes_ = least_bytes_ = static_cast<double>(costs.memory(0, costs.count(), 1));
+  if (costs.may_recompute) least_bytes_ = static_cast<double>(costs.recomputed_memory(0, costs.count(), 1));
   // Gradient and value, from one neighbour and to the other, twice each (transport_bytes()).
   for (const SharedBytes& shared : costs.shared) shared_bytes_ += 8 * shared.bytes;
 }
@@ -77,7 +78,7 @@ double CostModel::shortfall(const std::vector<int>& members) const {
   double memory = 0;
   for (const int node : members) memory += kBytesPerGb * pool_.nodes()[static_cast<std::size_t>(node)].ram_gb;
   const double too_many = std::max(0.0, static_cast<double>(members.size()) - costs_.count());
-  return 1 + too_many + std::max(0.0, whole_bytes_ - memory) / whole_bytes_;
+  return 1 + too_many + std::max(0.0, least_bytes_ - memory) / least_bytes_;
 }
 
 void CostModel::add_times(const std::vector<int>& members, ClusterCost& cost) const {
@@ -93,6 +94,7 @@ void CostModel::add_times(const std::vector<int>& members, ClusterCost& cost) co
     const double speed = flops_per_second(members[stage]);
     StageTimes times{.forward = forward_seconds(costs_, begin, end, speed),
                      .backward = backward_seconds(costs_, begin, end, speed)};
+    if (cost.cut.recompute[stage]) times.backward += times.forward;
     double activations = 0;
     double gradients = 0;
     if (!last) {

@@ -1,6 +1,6 @@
 // Predicted times of a plan. Node i has a speed s_i and a link (latency λ, bandwidth β) to each
 // other node; stage k of a cluster, per micro-batch:
-//   T_k = arithmetic of the stage / s_k + kSecondsPerOp per op
+//   T_k = arithmetic of the stage / s_k + kSecondsPerOp per op, forward twice where it recomputes
 //   X_k = λ + a_k / β                  transfer of its boundary, one direction
 //   RTT = Σ T_k + Σ (X_k forward + X_k backward)
 //   P   = max(max T_k, max a_k / β, NIC load, RTT / micro-batches in flight)
@@ -71,6 +71,7 @@ class CostModel {
   std::vector<LinkSpeed> links_;  // row by row
   double whole_bytes_ = 0;        // the whole model on one machine, one micro-batch in flight
   double shared_bytes_ = 0;       // most that a link's buffers take for shared parameters
+  double least_bytes_ = 0;        // the same, with activations recomputed where that is allowed
   std::map<std::vector<int>, ClusterCost> known_;
 };
 

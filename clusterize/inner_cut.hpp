@@ -27,16 +27,17 @@ double forward_seconds(const ModelCosts& costs, int first, int last, double flop
 double backward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
 
 struct InnerCut {
-  std::vector<int> begins;  // first segment of every stage; begins[0] = 0
-  int empty_stages = 0;     // without parameters
-  double bottleneck = 0;    // seconds: largest of the stages' arithmetic and the boundaries' transfers
-  double transfer = 0;      // seconds over all boundaries
+  std::vector<int> begins;      // first segment of every stage; begins[0] = 0
+  std::vector<bool> recompute;  // by stage: does it run forward twice?
+  int empty_stages = 0;         // without parameters
+  double bottleneck = 0;        // seconds: largest of the stages' arithmetic and the boundaries' transfers
+  double transfer = 0;          // seconds over all boundaries
 };
 
 // The legal cut into one stage per machine in which every stage fits its machine's memory, and of
 // these the one with the fewest stages without parameters, then the smallest bottleneck, then the
-// smallest sum of transfers; of equals, the one whose last stages begin earliest. Nothing when no
-// cut fits.
+// smallest sum of transfers; of equals, the one whose last stages begin earliest. A stage that fits
+// only so recomputes activations, where the costs allow it. Nothing when no cut fits.
 std::optional<InnerCut> inner_cut(const ModelCosts& costs, const std::vector<CutMachine>& machines);
 
 }  // namespace rookery

@@ -91,8 +91,15 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   costs.clips_gradients = settings.clip_gradient_norm.has_value();
   std::vector<OpId> begins;
   for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
-  costs.memory = [memory = std::make_shared<StageMemory>(graph, begins, settings, data, kernels)](
-                     int first, int last, int slots) { return memory->bytes(first, last, slots); };
+  costs.may_recompute = settings.recompute != "none";
+  costs.must_recompute = settings.recompute == "full";
+  const auto memory = std::make_shared<StageMemory>(graph, begins, settings, data, kernels);
+  costs.memory = [memory](int first, int last, int slots) {
+    return memory->bytes(first, last, slots, false);
+  };
+  costs.recomputed_memory = [memory](int first, int last, int slots) {
+    return memory->bytes(first, last, slots, true);
+  };
   return costs;
 }
 

@@ -43,13 +43,18 @@ struct ModelCosts {
   std::string schedule = "1f1b";
   // Bytes that segments [first, last) take on one machine with `slots` micro-batches in flight.
   std::function<std::int64_t(int first, int last, int slots)> memory;
+  // The same when activations are recomputed; a stage may where `may_recompute`, and must where it
+  // `must_recompute`.
+  std::function<std::int64_t(int first, int last, int slots)> recomputed_memory;
+  bool may_recompute = false;
+  bool must_recompute = false;
 
   int count() const { return static_cast<int>(segments.size()); }
 };
 
 // Of a graph that ends in its loss, at the micro-batch size of `settings`. memory() is
-// memory_use() of the stage and the buffers of its link, remembered per range; it refers to
-// arguments by copy.
+// memory_use() of the stage, the buffers of its link and the Root's data set, remembered per range; it
+// refers to arguments by copy.
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
                        const KernelChoice& kernels);
 

@@ -65,21 +65,22 @@ std::int64_t count_parameters(const Stage& stage) {
 }
 
 PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const Stage& stage,
-                        std::vector<OpId> ops, const StageTimes& times) {
+                        std::vector<OpId> ops, const StageTimes& times, bool recompute) {
   const std::int64_t micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front();
-  const CompileOptions options =
-      compile_options(task.settings, task.data, stage.index, stage.count, task.kernels);
+  CompileOptions options = compile_options(task.settings, task.data, stage.index, stage.count, task.kernels);
+  options.recompute = recompute;
   PlannedStage planned{.node = node_name(node),
                        .address = node.address,
                        .ops = std::move(ops),
                        .parameters = count_parameters(stage),
+                       .recompute = recompute,
                        .prediction = {.forward_ms = 1e3 * times.forward,
                                       .backward_ms = 1e3 * times.backward,
                                       .send_ms = 1e3 * times.send,
                                       .memory = memory_use(stage, options),
-                                      .transport_bytes = transport_bytes(stage, micro_batch)}};
-  const auto needed =
-      static_cast<double>(planned.prediction.memory.total() + planned.prediction.transport_bytes);
+                                      .transport_bytes = transport_bytes(stage, micro_batch),
+                                      .dataset_bytes = stage.is_root() ? task.data.bytes : 0}};
+  const auto needed = static_cast<double>(planned.prediction.total_bytes());
   if (needed > 1e9 * node.ram_gb) {
     throw ConfigError(
         fmt::format("{} ({}): its stage takes {:.3g} GB, it has {} GB: use a smaller batch_size",
@@ -97,7 +98,8 @@ PlannedCluster plan_cluster(const TrainingTask& task, const CostModel& model, co
     std::iota(ops.begin(), ops.end(), first);
     first += static_cast<OpId>(ops.size());
     const PoolNode& node = model.pool().nodes()[static_cast<std::size_t>(members[stage])];
-    cluster.stages.push_back(plan_stage(task, node, stages[stage], std::move(ops), cost.stages[stage]));
+    cluster.stages.push_back(
+        plan_stage(task, node, stages[stage], std::move(ops), cost.stages[stage], cost.cut.recompute[stage]));
   }
   return cluster;
 }
@@ -149,6 +151,7 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .inputs = part.inputs,
                         .outputs = part.outputs,
                         .shared = part.shared,
+                        .recompute = self.recompute,
                         .prediction = self.prediction,
                         .settings = task.settings,
                         .data = task.data};

@@ -192,18 +192,23 @@ std::string memory_text(double bytes) {
     together += 1e9 * node.ram_gb;
     largest = std::max(largest, 1e9 * node.ram_gb);
   }
+  const auto& memory = costs.may_recompute ? costs.recomputed_memory : costs.memory;
   std::int64_t piece = 0;
-  for (int i = 0; i < costs.count(); ++i) piece = std::max(piece, costs.memory(i, i + 1, 1));
+  for (int i = 0; i < costs.count(); ++i) piece = std::max(piece, memory(i, i + 1, 1));
+  const auto whole = static_cast<double>(memory(0, costs.count(), 1));
+  std::string advice = "use a smaller batch_size, more micro_batches, ";
+  if (!costs.may_recompute && costs.recomputed_memory) {
+    const auto recomputed = static_cast<double>(costs.recomputed_memory(0, costs.count(), 1));
+    advice += fmt::format("recompute \"auto\" (on one machine it then takes {}), ", memory_text(recomputed));
+  }
   constexpr const char* kMessage =
-      "{} with batch_size {} and micro_batches {} does not fit: on one machine it takes {}, its largest "
-      "piece "
-      "that cannot be cut {} with buffers for its links; all machines ({}) have {} together, the largest {}: "
-      "use "
-      "a smaller batch_size, more micro_batches, or more or larger machines";
+      "{} with batch_size {} and micro_batches {} does not fit{}: on one machine it takes {}, its largest "
+      "piece that cannot be cut {} with buffers for its links; all machines ({}) have {} together, the "
+      "largest {}: {}or more or larger machines";
   throw ConfigError(fmt::format(kMessage, costs.name, costs.batch_size, costs.micro_batches,
-                                memory_text(static_cast<double>(costs.memory(0, costs.count(), 1))),
-                                memory_text(static_cast<double>(piece)), model.nodes(), memory_text(together),
-                                memory_text(largest)));
+                                costs.may_recompute ? ", even with activations recomputed" : "",
+                                memory_text(whole), memory_text(static_cast<double>(piece)), model.nodes(),
+                                memory_text(together), memory_text(largest), advice));
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
     : graph_(std::move(graph)),
       begins_(std::move(begins)),
       settings_(std::move(settings)),
+      data_bytes_(data.bytes),
       options_(compile_options(settings_, data, 0, 1, kernels)) {}
 
 // The stage as it is in any cut that has these two boundaries: what it keeps does not depend on how
@@ -42,13 +43,15 @@ Stage StageMemory::stage(int first, int last) const {
   return std::move(stages[first > 0 ? 1 : 0]);
 }
 
-std::int64_t StageMemory::bytes(int first, int last, int slots) {
-  const auto [entry, is_new] = known_.try_emplace({first, last, slots});
+std::int64_t StageMemory::bytes(int first, int last, int slots, bool recompute) {
+  const auto [entry, is_new] = known_.try_emplace({first, last, slots, recompute});
   if (is_new) {
     const Stage part = stage(first, last);
     options_.slots = slots;
+    options_.recompute = recompute;
     entry->second = memory_use(part, options_).total() +
-                    transport_bytes(part, micro_batch_sizes(settings_, settings_.batch_size).front());
+                    transport_bytes(part, micro_batch_sizes(settings_, settings_.batch_size).front()) +
+                    (first == 0 ? data_bytes_ : 0);
   }
   return entry->second;
 }

@@ -24,7 +24,8 @@ class StageMemory {
   StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
               const KernelChoice& kernels);
 
-  std::int64_t bytes(int first, int last, int slots);
+  // With the data set where `first` is 0.
+  std::int64_t bytes(int first, int last, int slots, bool recompute);
 
  private:
   Stage stage(int first, int last) const;
@@ -32,8 +33,9 @@ class StageMemory {
   Graph graph_;
   std::vector<OpId> begins_;
   TrainingSettings settings_;
-  CompileOptions options_;  // slots apart
-  std::map<std::tuple<int, int, int>, std::int64_t> known_;
+  std::int64_t data_bytes_;
+  CompileOptions options_;  // apart from slots and recompute
+  std::map<std::tuple<int, int, int, bool>, std::int64_t> known_;
 };
 
 }  // namespace rookery

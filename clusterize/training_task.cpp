@@ -20,8 +20,7 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
     const SampleSource fits(*dataset, task.graph, settings.loss);
     check_labels(*dataset, task.graph);
   });
-  const Split split = split_dataset(dataset->size(), settings);
-  task.data = {std::ssize(split.train), std::ssize(split.validation)};
+  task.data = data_sizes(*dataset, settings);
   if (task.data.train_samples == 0) {
     throw ConfigError(fmt::format("train_fraction {} of the {} samples of {} leaves none to train on",
                                   settings.train_fraction, dataset->size(), settings.data));

@@ -145,10 +145,14 @@ struct Node::Impl {
       check_sizes(*dataset, metadata);
     }
     throw_if_stopped();
-    executable.emplace(
-        loaded.stage,
-        compile_options(metadata.settings, metadata.data, metadata.stage, metadata.stages, metadata.kernels),
-        loaded.state);
+    CompileOptions compile =
+        compile_options(metadata.settings, metadata.data, metadata.stage, metadata.stages, metadata.kernels);
+    compile.recompute = metadata.recompute;
+    // What the plan counts is no part of the floor, though it is here already.
+    floor_bytes = process_memory("VmRSS") - (dataset ? dataset->bytes() : 0);
+    for (const auto& [name, tensor] : loaded.state)
+      floor_bytes -= static_cast<std::int64_t>(tensor.type().bytes());
+    executable.emplace(loaded.stage, compile, std::move(loaded.state));
   }
 
   // A cluster of one has nobody to talk to: no sockets.
@@ -221,7 +225,7 @@ struct Node::Impl {
     if (metadata.settings.save) {
       // Stems see no sample ids.
       const std::uint64_t digest = trainer.sample_digest();
-      write_trained(options.node_data, metadata, executable->state(), trainer.steps_done(),
+      write_trained(options.node_data, metadata, executable->state_views(), trainer.steps_done(),
                     digest == 0 ? std::string() : fmt::format("{:016x}", digest));
     }
     return report;
@@ -235,7 +239,7 @@ struct Node::Impl {
   std::optional<Executable> executable;
   RunStatus status;  // the newest known
   std::optional<Progress> last_progress;
-  std::int64_t base_bytes = process_memory("VmRSS");
+  std::int64_t floor_bytes = 0;
 };
 
 Node::Node(NodeOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -260,7 +264,7 @@ NodeReport Node::run() {
       impl_->network->leave();
       impl_->tell_end();
     }
-    report.base_bytes = impl_->base_bytes;
+    report.floor_bytes = impl_->floor_bytes;
     report.peak_bytes = process_memory("VmHWM");
     return report;
   } catch (const Interrupted& interrupted) {

@@ -28,11 +28,12 @@ struct NodeOptions {
 // What was measured, beside what clusterize predicted (NodeMetadata::prediction).
 struct NodeReport {
   std::int64_t steps = 0;
-  double seconds = 0;           // training and validation
-  double waiting = 0;           // of these, in receive()
-  double forward_ms = 0;        // per micro-batch
-  double backward_ms = 0;       // per micro-batch
-  std::int64_t base_bytes = 0;  // resident before anything was read: the programs and libraries
+  double seconds = 0;      // training and validation
+  double waiting = 0;      // of these, in receive()
+  double forward_ms = 0;   // per micro-batch
+  double backward_ms = 0;  // per micro-batch
+  // Resident before the stage was built, without what the plan counts: program, libraries, sockets.
+  std::int64_t floor_bytes = 0;
   std::int64_t peak_bytes = 0;  // resident at most (VmHWM)
 };
 

@@ -1,6 +1,7 @@
 #include "node/provider_events.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <cmath>
@@ -33,6 +34,24 @@ Progress progress_from_json(const Json& line) {
   if (line.contains("loss")) progress.loss = line.at("loss").get<double>();
   if (line.contains("accuracy")) progress.accuracy = line.at("accuracy").get<double>();
   return progress;
+}
+
+std::string memory_text(const StagePrediction& predicted, const NodeReport& report) {
+  const auto text = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  std::vector<std::string> parts;
+  const auto add = [&](const char* what, std::int64_t bytes) {
+    if (bytes > 0) parts.push_back(fmt::format("{} {}", what, text(bytes)));
+  };
+  add("parameters", predicted.memory.parameters);
+  add("gradients", predicted.memory.gradients);
+  add("optimizer", predicted.memory.optimizer);
+  add("stash", predicted.memory.stash);
+  add("workspace", predicted.memory.workspace);
+  add("transport", predicted.transport_bytes);
+  add("data set", predicted.dataset_bytes);
+  return fmt::format("memory: {} at the peak, besides {} of program and libraries; planned: {} ({})",
+                     text(report.peak_bytes - report.floor_bytes), text(report.floor_bytes),
+                     text(predicted.total_bytes()), fmt::join(parts, ", "));
 }
 
 }  // namespace
@@ -93,15 +112,12 @@ std::string to_line(const ProviderEvent& event) {
 
 std::string report_text(const Node& node, const NodeReport& report) {
   const StagePrediction& predicted = node.metadata().prediction;
-  const auto planned = static_cast<double>(predicted.memory.total() + predicted.transport_bytes);
   return fmt::format(
       "{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n"
       "compute of a micro-batch: forward {:.3f} ms (predicted {:.3f}), backward {:.3f} ms (predicted "
-      "{:.3f})\n"
-      "memory: peak {} with {} of programs and libraries; planned for the stage and its transport: {}",
+      "{:.3f})\n{}",
       report.steps, report.seconds, report.waiting, report.forward_ms, predicted.forward_ms,
-      report.backward_ms, predicted.backward_ms, bytes_text(static_cast<double>(report.peak_bytes)),
-      bytes_text(static_cast<double>(report.base_bytes)), bytes_text(planned));
+      report.backward_ms, predicted.backward_ms, memory_text(predicted, report));
 }
 
 }  // namespace rookery

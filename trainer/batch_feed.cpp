@@ -13,7 +13,7 @@ BatchFeed::BatchFeed(const Dataset& dataset, const TrainingSettings& settings, c
       split_(split_dataset(dataset.size(), settings)),
       source_(with_context(fmt::format("data: {}", settings.data),
                            [&] { return SampleSource(dataset, root.graph, settings.loss); })) {
-  const DataSizes found{std::ssize(split_.train), std::ssize(split_.validation)};
+  const DataSizes found{std::ssize(split_.train), std::ssize(split_.validation), planned.bytes};
   if (found != planned) {
     throw ConfigError(
         fmt::format("data: '{}' gives {} samples to train and {} to validate, the plan was made for {} and "

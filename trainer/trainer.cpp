@@ -252,6 +252,7 @@ CompileOptions compile_options(const TrainingSettings& settings, const DataSizes
           .inference_sizes = validation_sizes(settings, data),
           .slots = in_flight(make_schedule(settings.schedule, stage, stages, micro_batches)),
           .accumulates = micro_batches > 1,
+          .recompute = settings.recompute == "full",
           .kernels = kernels,
           .seed = settings.seed,
           .optimizer = settings.optimizer};

@@ -14,6 +14,7 @@ OrderedJson to_json(const PlannedStage& stage, int index, int stages) {
           {"role", role_of(index, stages)},
           {"ops", stage.ops},
           {"parameters", stage.parameters},
+          {"recompute", stage.recompute},
           {"prediction", to_json(stage.prediction)}};
 }
 

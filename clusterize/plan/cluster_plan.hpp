@@ -24,6 +24,8 @@ struct StagePrediction {
   double send_ms = 0;  // its boundary, one direction
   MemoryUse memory;
   std::int64_t transport_bytes = 0;  // buffers of the link
+  std::int64_t dataset_bytes = 0;    // on the Root
+  std::int64_t total_bytes() const { return memory.total() + transport_bytes + dataset_bytes; }
 };
 
 struct PlannedStage {
@@ -31,6 +33,7 @@ struct PlannedStage {
   std::string address;          // "0.0.0.0:8080"
   std::vector<OpId> ops;        // of the whole graph
   std::int64_t parameters = 0;  // that it owns
+  bool recompute = false;       // activations
   StagePrediction prediction;
 };
 
@@ -88,6 +91,7 @@ struct NodeMetadata {
   std::vector<StageInput> inputs;
   std::vector<StageOutput> outputs;
   std::vector<SharedParameter> shared;
+  bool recompute = false;  // activations: decided by the planner where settings leave it open
   StagePrediction prediction;
   KernelChoice kernels;  // of its own ops
   TrainingSettings settings;
@@ -122,6 +126,8 @@ LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& 
 // A trained submodel: safetensors with metadata format ("rookery.trained"), version, plan_id, node,
 // stage, stages, cluster, step, and the run's model, data, seed, train_fraction, split and loss;
 // sample_digest, of the samples trained on, where given.
+void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateViews& state,
+                   std::int64_t step, const std::string& sample_digest = {});
 void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
                    std::int64_t step, const std::string& sample_digest = {});
 

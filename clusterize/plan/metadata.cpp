@@ -80,11 +80,13 @@ OrderedJson to_json(const NodeMetadata& metadata) {
           {"outputs", outputs},
           {"shared_parameters", shared},
           {"rings", rings},
+          {"recompute", metadata.recompute},
           {"prediction", to_json(metadata.prediction)},
           {"kernels", metadata.kernels},
           {"data",
            {{"train_samples", metadata.data.train_samples},
-            {"validation_samples", metadata.data.validation_samples}}},
+            {"validation_samples", metadata.data.validation_samples},
+            {"bytes", metadata.data.bytes}}},
           {"settings", to_json(metadata.settings)}};
 }
 
@@ -92,8 +94,8 @@ Json make_schema() {
   Json schema = Json::parse(R"({
     "type": "object", "additionalProperties": false,
     "required": ["format", "version", "plan_id", "node", "address", "role", "cluster", "clusters", "stage",
-                 "stages", "members", "inputs", "outputs", "shared_parameters", "rings", "prediction", "kernels",
-                 "data", "settings"],
+                 "stages", "members", "inputs", "outputs", "shared_parameters", "rings", "recompute", "prediction",
+                 "kernels", "data", "settings"],
     "properties": {
       "format": {}, "version": {},
       "plan_id": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
@@ -111,8 +113,9 @@ Json make_schema() {
         "type": "object", "required": ["id", "first_parameter", "peers"], "additionalProperties": false,
         "properties": {"id": {"$ref": "#/definitions/index"}, "first_parameter": {"type": "string"},
                        "peers": {"$ref": "#/definitions/peers"}}}},
+      "recompute": {"type": "boolean"},
       "kernels": {"type": "object", "additionalProperties": {"type": "string"}},
-      "data": {"type": "object", "required": ["train_samples", "validation_samples"],
+      "data": {"type": "object", "required": ["train_samples", "validation_samples", "bytes"],
                "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1125899906842624}},
       "settings": {"type": "object"}},
     "definitions": {
@@ -232,11 +235,13 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
                         .stage = document.at("stage").get<int>(),
                         .stages = document.at("stages").get<int>(),
                         .members = peers_from_json(document.at("members"), "members", file),
+                        .recompute = document.at("recompute").get<bool>(),
                         .prediction = prediction_from_json(document.at("prediction")),
                         .kernels = document.at("kernels").get<KernelChoice>(),
                         .settings = settings_from_json(document.at("settings"), file + ": settings"),
                         .data = {document.at("data").at("train_samples").get<std::int64_t>(),
-                                 document.at("data").at("validation_samples").get<std::int64_t>()}};
+                                 document.at("data").at("validation_samples").get<std::int64_t>(),
+                                 document.at("data").at("bytes").get<std::int64_t>()}};
   for (const Json& input : document.at("inputs")) metadata.inputs.push_back(input_from_json(input));
   for (const Json& output : document.at("outputs")) metadata.outputs.push_back(output_from_json(output));
   for (const Json& shared : document.at("shared_parameters"))

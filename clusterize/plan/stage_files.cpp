@@ -109,10 +109,8 @@ class Selection {
  private:
   ValueId copy_of(const Value& value) {
     if (const std::optional<ValueId> known = graph_.find(value.name)) return *known;
-    if (value.kind == ValueKind::kParameter)
-      return graph_.add_parameter(value.name, value.type, value.initializer);
-    if (value.kind == ValueKind::kBuffer) return graph_.add_buffer(value.name, value.type, value.initializer);
-    if (value.kind == ValueKind::kConstant) return graph_.add_constant(value.name, value.data);
+    if (value.kind != ValueKind::kInput && value.kind != ValueKind::kActivation)
+      return graph_.add_source(value);
     add_input(value.name);
     return graph_.at(value.name);
   }
@@ -315,6 +313,11 @@ LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& 
 }
 
 void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
+                   std::int64_t step, const std::string& sample_digest) {
+  write_trained(node_data, node, views_of(state), step, sample_digest);
+}
+
+void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateViews& state,
                    std::int64_t step, const std::string& sample_digest) {
   Metadata metadata{{"format", kTrainedFormat},
                     {"version", fmt::to_string(kVersion)},

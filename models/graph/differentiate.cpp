@@ -12,14 +12,6 @@
 namespace rookery {
 namespace {
 
-// A name like `wanted` that `taken` does not know.
-template <typename Taken>
-std::string unique_name(const std::string& wanted, const Taken& taken) {
-  std::string name = wanted;
-  for (int i = 2; taken(name); ++i) name = fmt::format("{}.{}", wanted, i);
-  return name;
-}
-
 // Every value of real numbers that a parameter or a wanted input flows into.
 std::set<ValueId> reached_from(const Graph& graph, std::set<ValueId> sources) {
   const std::vector<TensorType> types = graph.types(2);
@@ -82,8 +74,7 @@ void GradientBuilder::add(Phase phase, const Op& forward, const std::string& typ
                           std::vector<ValueId> inputs, const std::vector<ValueId>& targets) {
   if (std::ranges::none_of(targets, [&](ValueId target) { return wants(target); })) return;
   Graph& graph = training_.graph;
-  const auto op_taken = [&](const std::string& name) { return graph.has_op(name); };
-  Op op{.name = unique_name(forward.name + "." + type, op_taken),
+  Op op{.name = graph.unused_op_name(forward.name + "." + type),
         .type = type,
         .inputs = std::move(inputs),
         .outputs = {},
@@ -98,9 +89,7 @@ void GradientBuilder::add(Phase phase, const Op& forward, const std::string& typ
       graph.op(id).outputs.push_back(kNoValue);
       continue;
     }
-    const std::string name =
-        unique_name(graph.value(target).name + ".gradient",
-                    [&](const std::string& taken) { return graph.find(taken).has_value(); });
+    const std::string name = graph.unused_value_name(graph.value(target).name + ".gradient");
     graph.add_output_like(id, name, target);
   }
   const std::vector<ValueId> outputs = graph.op(id).outputs;
@@ -146,16 +135,14 @@ ValueId GradientBuilder::add_sum(Phase phase, const Op& forward, ValueId value, 
 ValueId GradientBuilder::append(Phase phase, const std::string& forward, const std::string& name,
                                 const std::string& type, std::vector<ValueId> inputs, ValueId target) {
   Graph& graph = training_.graph;
-  const auto op_taken = [&](const std::string& taken) { return graph.has_op(taken); };
-  const auto value_taken = [&](const std::string& taken) { return graph.find(taken).has_value(); };
-  const OpId id = graph.add_op({.name = unique_name(name, op_taken),
+  const OpId id = graph.add_op({.name = graph.unused_op_name(name),
                                 .type = type,
                                 .inputs = std::move(inputs),
                                 .outputs = {},
                                 .attributes = {{"forward", forward}}},
                                {});
   training_.phases.push_back(phase);
-  return graph.add_output_like(id, unique_name(graph.value(target).name + ".gradient", value_taken), target);
+  return graph.add_output_like(id, graph.unused_value_name(graph.value(target).name + ".gradient"), target);
 }
 
 TrainingGraph differentiate(const Graph& forward, const GradientRequest& request) {

@@ -22,6 +22,13 @@ T attribute_or(const Op& op, const std::string& key, T otherwise) {
   return *value;
 }
 
+template <typename Taken>
+std::string unused_name(const std::string& wanted, const Taken& is_taken) {
+  std::string name = wanted;
+  for (int i = 2; is_taken(name); ++i) name = fmt::format("{}.{}", wanted, i);
+  return name;
+}
+
 }  // namespace
 
 std::int64_t Op::integer(const std::string& key, std::int64_t otherwise) const {
@@ -60,17 +67,6 @@ ValueId Graph::add_input(std::string name, TensorType type) {
   return id;
 }
 
-ValueId Graph::add_source(Value value) {
-  ROOKERY_CHECK(value.producer == kNoOp && value.like == kNoValue, "'{}' is made by an op", value.name);
-  const ValueKind kind = value.kind;
-  const ValueId id = add_value(std::move(value));
-  if (kind == ValueKind::kInput) inputs_.push_back(id);
-  if (kind == ValueKind::kParameter) parameters_.push_back(id);
-  if (kind == ValueKind::kBuffer) buffers_.push_back(id);
-  if (kind == ValueKind::kConstant) constants_.push_back(id);
-  return id;
-}
-
 ValueId Graph::add_input_like(std::string name, ValueId like) {
   const ValueId id = add_value({.name = std::move(name), .kind = ValueKind::kInput, .like = like});
   inputs_.push_back(id);
@@ -103,6 +99,22 @@ ValueId Graph::add_constant(std::string name, std::shared_ptr<const Tensor> data
   return id;
 }
 
+ValueId Graph::add_source(const Value& value) {
+  switch (value.kind) {
+    case ValueKind::kInput:
+      return add_input(value.name, value.type);
+    case ValueKind::kParameter:
+      return add_parameter(value.name, value.type, value.initializer);
+    case ValueKind::kBuffer:
+      return add_buffer(value.name, value.type, value.initializer);
+    case ValueKind::kConstant:
+      return add_constant(value.name, value.data);
+    case ValueKind::kActivation:
+      break;
+  }
+  ROOKERY_CHECK(false, "'{}' is made by an op", value.name);
+}
+
 OpId Graph::add_op(Op op, const std::vector<std::string>& outputs) {
   op_definition(op.type);
   if (!op_names_.insert(op.name).second) {
@@ -131,6 +143,14 @@ ValueId Graph::add_output_like(OpId op_id, std::string name, ValueId like) {
 void Graph::mark_output(ValueId value) {
   ROOKERY_CHECK(value >= 0 && value < std::ssize(values_), "output {}", value);
   outputs_.push_back(value);
+}
+
+std::string Graph::unused_op_name(const std::string& wanted) const {
+  return unused_name(wanted, [&](const std::string& name) { return has_op(name); });
+}
+
+std::string Graph::unused_value_name(const std::string& wanted) const {
+  return unused_name(wanted, [&](const std::string& name) { return find(name).has_value(); });
 }
 
 std::optional<ValueId> Graph::find(std::string_view name) const {

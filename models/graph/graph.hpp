@@ -73,8 +73,8 @@ class Graph {
   ValueId add_parameter(std::string name, TensorType type, Initializer initializer = {});
   ValueId add_buffer(std::string name, TensorType type, Initializer initializer = {});
   ValueId add_constant(std::string name, std::shared_ptr<const Tensor> data);
-  // A value of another graph that no op makes.
-  ValueId add_source(Value value);
+  // An input, parameter, buffer or constant like this one of another graph.
+  ValueId add_source(const Value& value);
   // An input that has the type of another value.
   ValueId add_input_like(std::string name, ValueId like);
   // Appends an op that makes new values named `outputs`; they follow the op's inputs, which must
@@ -96,6 +96,9 @@ class Graph {
   const std::vector<ValueId>& buffers() const { return buffers_; }
   const std::vector<ValueId>& constants() const { return constants_; }
   bool has_op(const std::string& name) const { return op_names_.contains(name); }
+  // `wanted`, or `wanted` with a number where it is taken.
+  std::string unused_op_name(const std::string& wanted) const;
+  std::string unused_value_name(const std::string& wanted) const;
   std::optional<ValueId> find(std::string_view name) const;
   // ConfigError when no value has this name.
   ValueId at(std::string_view name) const;

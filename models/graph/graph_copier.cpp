@@ -6,22 +6,7 @@ GraphCopier::GraphCopier(const Graph& from) : from_(from), copies_(from.values()
   for (std::size_t id = 0; id < from.values().size(); ++id) {
     const Value& value = from.values()[id];
     ROOKERY_CHECK(value.like == kNoValue, "'{}' is a gradient: only forward graphs are copied", value.name);
-    switch (value.kind) {
-      case ValueKind::kInput:
-        copies_[id] = to_.add_input(value.name, value.type);
-        break;
-      case ValueKind::kParameter:
-        copies_[id] = to_.add_parameter(value.name, value.type, value.initializer);
-        break;
-      case ValueKind::kBuffer:
-        copies_[id] = to_.add_buffer(value.name, value.type, value.initializer);
-        break;
-      case ValueKind::kConstant:
-        copies_[id] = to_.add_constant(value.name, value.data);
-        break;
-      case ValueKind::kActivation:
-        break;
-    }
+    if (value.producer == kNoOp) copies_[id] = to_.add_source(value);
   }
 }
 

@@ -30,6 +30,12 @@ Tensor initial_tensor(const Value& value, std::uint64_t seed) {
 
 }  // namespace
 
+StateViews views_of(const StateDict& state) {
+  StateViews views;
+  for (const auto& [name, tensor] : state) views.emplace(name, tensor.view());
+  return views;
+}
+
 StateDict initial_state(const Graph& graph, std::uint64_t seed) {
   StateDict state;
   for (const auto& ids : {graph.parameters(), graph.buffers()}) {

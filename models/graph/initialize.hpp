@@ -11,6 +11,9 @@ namespace rookery {
 
 // Tensors by the global name of the parameter or buffer: how every room hands state around.
 using StateDict = std::map<std::string, Tensor>;
+// The same of tensors that somebody else owns.
+using StateViews = std::map<std::string, ConstTensorView>;
+StateViews views_of(const StateDict& state);
 
 // The state of a graph before training: a function of (seed, name) alone.
 StateDict initial_state(const Graph& graph, std::uint64_t seed);

@@ -57,8 +57,8 @@ class Planner {
   const Timeline& timeline() const { return timeline_; }
   void cover(ValueId value, int time) { lives_[block_of(value)].cover(time); }
 
-  // `accumulates`: gradients of parameters have a working place too.
-  MemoryPlan finish(const std::map<ValueId, std::vector<ValueId>>& parameter_gradients, bool accumulates) {
+  // `accumulates`: gradients of parameters have a working place too. After all cover()s.
+  void settle(const std::map<ValueId, std::vector<ValueId>>& parameter_gradients, bool accumulates) {
     for (const auto& [parameter, gradients] : parameter_gradients) {
       for (const ValueId gradient : gradients) {
         ROOKERY_CHECK(memory_owner(graph_, gradient) == gradient, "the gradient of '{}' is a view",
@@ -68,8 +68,16 @@ class Planner {
     }
     write_in_place();
     forget_what_is_elsewhere(accumulates);
-    const std::vector<std::size_t> stash = stashed();
-    const Packing packing = pack(lives_, stash);
+  }
+
+  MemoryDemand demand() const {
+    MemoryDemand demand{.live_bytes = live_bytes(lives_)};
+    for (const std::size_t buffer : stashed()) demand.stash_bytes += lives_[buffer].bytes;
+    return demand;
+  }
+
+  MemoryPlan finish() {
+    const Packing packing = pack(lives_, stashed());
     plan_.stash_bytes = packing.fence;
     plan_.transient_bytes = packing.bytes - packing.fence;
     plan_.live_bytes = live_bytes(lives_);
@@ -185,8 +193,10 @@ ValueId memory_owner(const Graph& graph, ValueId value) {
   }
 }
 
-MemoryPlan plan_memory(const TrainingGraph& training, std::span<const TensorType> types,
-                       std::span<const std::size_t> scratch_bytes, bool accumulates) {
+namespace {
+
+Planner planner_of(const TrainingGraph& training, std::span<const TensorType> types,
+                   std::span<const std::size_t> scratch_bytes, bool accumulates) {
   const Graph& graph = training.graph;
   Planner planner(graph, training.phases, types, scratch_bytes);
   const Timeline& timeline = planner.timeline();
@@ -197,7 +207,20 @@ MemoryPlan plan_memory(const TrainingGraph& training, std::span<const TensorType
   for (const auto& [value, gradient] : training.received_gradients)
     planner.cover(gradient, timeline.forward_end + 1);
   for (const auto& [value, gradient] : training.sent_gradients) planner.cover(gradient, timeline.end);
-  return planner.finish(training.parameter_gradients, accumulates);
+  planner.settle(training.parameter_gradients, accumulates);
+  return planner;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const TrainingGraph& training, std::span<const TensorType> types,
+                       std::span<const std::size_t> scratch_bytes, bool accumulates) {
+  return planner_of(training, types, scratch_bytes, accumulates).finish();
+}
+
+MemoryDemand memory_demand(const TrainingGraph& training, std::span<const TensorType> types,
+                           std::span<const std::size_t> scratch_bytes, bool accumulates) {
+  return planner_of(training, types, scratch_bytes, accumulates).demand();
 }
 
 MemoryPlan plan_memory(const Graph& forward, std::span<const TensorType> types,
@@ -209,7 +232,8 @@ MemoryPlan plan_memory(const Graph& forward, std::span<const TensorType> types,
     planner.cover(input, planner.timeline().forward_end);
   }
   for (const ValueId output : forward.outputs()) planner.cover(output, planner.timeline().forward_end);
-  return planner.finish({}, false);
+  planner.settle({}, false);
+  return planner.finish();
 }
 
 }  // namespace rookery

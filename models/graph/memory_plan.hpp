@@ -49,7 +49,15 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const TrainingGraph& training, std::span<const TensorType> types,
                        std::span<const std::size_t> scratch_bytes, bool accumulates);
 
-// The same for a graph that only runs forward: nothing is stashed; inputs and outputs stay until
+// The same without the places: what any plan takes at least. Less work.
+struct MemoryDemand {
+  std::size_t stash_bytes = 0;  // as in MemoryPlan
+  std::size_t live_bytes = 0;
+};
+MemoryDemand memory_demand(const TrainingGraph& training, std::span<const TensorType> types,
+                           std::span<const std::size_t> scratch_bytes, bool accumulates);
+
+// plan_memory() for a graph that only runs forward: nothing is stashed; inputs and outputs stay until
 // the next micro-batch.
 MemoryPlan plan_memory(const Graph& forward, std::span<const TensorType> types,
                        std::span<const std::size_t> scratch_bytes);

@@ -11,7 +11,8 @@
 //                       the buffers themselves, updated in place as PyTorch does: unbiased variance,
 //                       new = momentum * old + (1 - momentum) * batch), num_batches_tracked (the
 //                       buffer, or kNoValue), saved mean f32[C], saved inverse deviation f32[C].
-//                       Its inputs may end in a sixth, i64[] num_batches_tracked.
+//                       Its inputs may end in a sixth, i64[] num_batches_tracked. What is run again
+//                       (recompute.hpp) has no buffers among its outputs: they are absent in run().
 //   LayerNormalization  + saved mean and saved inverse deviation: ONNX's second and third output
 //   GroupNormalization, InstanceNormalization
 //                       + saved mean f32[batch, groups], saved inverse deviation f32[batch, groups]

@@ -255,14 +255,10 @@ class StageMaker {
     if (id == kNoValue) return kNoValue;
     if (const auto found = copied_.find(id); found != copied_.end()) return found->second;
     const Value& value = whole_.value(id);
-    if (value.kind == ValueKind::kParameter) {
-      copied_[id] = stage_.graph.add_parameter(value.name, value.type, value.initializer);
-    } else if (value.kind == ValueKind::kBuffer) {
-      copied_[id] = stage_.graph.add_buffer(value.name, value.type, value.initializer);
-    } else if (value.kind == ValueKind::kConstant) {
-      copied_[id] = stage_.graph.add_constant(value.name, value.data);
-    } else {
+    if (value.kind == ValueKind::kInput || value.kind == ValueKind::kActivation) {
       add_input(id);
+    } else {
+      copied_[id] = stage_.graph.add_source(value);
     }
     return copied_[id];
   }

@@ -217,13 +217,13 @@ auto with_file(const std::filesystem::path& path, const Action& action) {
   });
 }
 
-std::string header_text(const std::vector<const StateDict::value_type*>& order, const Metadata& metadata) {
+std::string header_text(const std::vector<const StateViews::value_type*>& order, const Metadata& metadata) {
   OrderedJson header;
   header[kMetadataKey] = metadata;
   header[kMetadataKey][kVersionKey] = std::to_string(kNewestVersion);
   std::uint64_t offset = 0;
   for (const auto* item : order) {
-    const TensorType& type = item->second.type();
+    const TensorType& type = item->second.type;
     const std::uint64_t end = offset + type.bytes();
     const auto dims = type.shape.dims();
     if (item->first == kMetadataKey) throw DataError("no tensor can be called __metadata__");
@@ -266,16 +266,21 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path) {
 
 void write_safetensors(const std::filesystem::path& path, const StateDict& tensors,
                        const Metadata& metadata) {
-  std::vector<const StateDict::value_type*> order;
+  write_safetensors(path, views_of(tensors), metadata);
+}
+
+void write_safetensors(const std::filesystem::path& path, const StateViews& tensors,
+                       const Metadata& metadata) {
+  std::vector<const StateViews::value_type*> order;
   for (const auto& item : tensors) order.push_back(&item);
   std::ranges::stable_sort(order, std::greater{},
-                           [](const auto* item) { return bytes_of(item->second.type().dtype); });
+                           [](const auto* item) { return bytes_of(item->second.type.dtype); });
   const std::string header = with_context(path.string(), [&] { return header_text(order, metadata); });
   AtomicFile file(path);
   const auto length = std::bit_cast<std::array<std::byte, kLengthBytes>>(std::uint64_t{header.size()});
   file.write(length);
   file.write(header);
-  for (const auto* item : order) file.write(item->second.view().bytes());
+  for (const auto* item : order) file.write(item->second.bytes());
   file.commit();
 }
 

@@ -28,6 +28,8 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path);
 // other's at a multiple of its element size: wide elements come first, then by name. Our format
 // version is kept beside `metadata` and not handed out again. DataError when a name or a text of
 // the metadata is not UTF-8.
+void write_safetensors(const std::filesystem::path& path, const StateViews& tensors,
+                       const Metadata& metadata = {});
 void write_safetensors(const std::filesystem::path& path, const StateDict& tensors,
                        const Metadata& metadata = {});
 

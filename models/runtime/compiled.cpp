@@ -3,11 +3,12 @@
 #include "models/graph/blocked_layout.hpp"
 #include "models/graph/fuse.hpp"
 #include "models/graph/ops.hpp"
+#include "models/graph/recompute.hpp"
 
 namespace rookery {
 namespace {
 
-std::unique_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& types,
+std::shared_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& types,
                                   const CompileOptions& options) {
   if (is_view(op)) return nullptr;
   const auto types_of = [&](const std::vector<ValueId>& ids) {
@@ -20,6 +21,14 @@ std::unique_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& t
   const std::vector<TensorType> outputs = types_of(op.outputs);
   return make_kernel(chosen_kernel(options.kernels, op),
                      {.op = op, .inputs = inputs, .outputs = outputs, .seed = options.seed});
+}
+
+// What belongs to `of` in the graph that the new one was made of.
+template <typename T>
+std::vector<T> taken_from(const std::vector<T>& before, const std::vector<int>& of) {
+  std::vector<T> now;
+  for (const int id : of) now.push_back(before[static_cast<std::size_t>(id)]);
+  return now;
 }
 
 }  // namespace
@@ -37,15 +46,21 @@ CompiledForm compile_form(const Stage& stage, Mode mode, std::int64_t size, cons
     form.training.phases.assign(forward.ops().size(), Phase::kForward);
     form.training.graph = std::move(forward);
   }
-  const Graph& graph = form.training.graph;
-  form.types = graph.types(size);
+  form.types = form.training.graph.types(size);
   std::vector<std::size_t> scratch;
-  for (const Op& op : graph.ops()) {
+  for (const Op& op : form.training.graph.ops()) {
     form.kernels.push_back(kernel_of(op, form.types, options));
     scratch.push_back(form.kernels.back() ? form.kernels.back()->scratch_bytes() : 0);
   }
+  if (mode == Mode::kTraining && options.recompute) {
+    RecomputedGraph again = recompute(form.training, form.types, scratch, options.slots, accumulates);
+    form.training = std::move(again.training);
+    form.types = taken_from(form.types, again.values);
+    form.kernels = taken_from(form.kernels, again.ops);
+    scratch = taken_from(scratch, again.ops);
+  }
   form.plan = mode == Mode::kTraining ? plan_memory(form.training, form.types, scratch, accumulates)
-                                      : plan_memory(graph, form.types, scratch);
+                                      : plan_memory(form.training.graph, form.types, scratch);
   return form;
 }
 

@@ -11,10 +11,11 @@
 namespace rookery {
 
 struct CompiledForm {
-  std::int64_t size = 0;                         // samples in the micro-batch
-  TrainingGraph training;                        // in inference: the forward graph alone
-  std::vector<TensorType> types;                 // by ValueId
-  std::vector<std::unique_ptr<Kernel>> kernels;  // by OpId; null for views
+  std::int64_t size = 0;          // samples in the micro-batch
+  TrainingGraph training;         // in inference: the forward graph alone
+  std::vector<TensorType> types;  // by ValueId
+  // By OpId; null for views. An op and the same op run again (recompute.hpp) have one together.
+  std::vector<std::shared_ptr<Kernel>> kernels;
   MemoryPlan plan;
 };
 

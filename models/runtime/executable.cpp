@@ -113,10 +113,13 @@ MemoryUse memory_use(const Stage& stage, const CompileOptions& options) {
 }
 
 struct Executable::Impl {
-  Impl(const Stage& the_stage, const CompileOptions& the_options, const StateDict& initial)
-      : Impl(the_stage, the_options, initial, Forms(the_stage, the_options)) {}
+  // `consumed`: the same state where it is to be freed on the way.
+  Impl(const Stage& the_stage, const CompileOptions& the_options, const StateDict& initial,
+       StateDict* consumed)
+      : Impl(the_stage, the_options, initial, consumed, Forms(the_stage, the_options)) {}
 
-  Impl(const Stage& the_stage, const CompileOptions& the_options, const StateDict& initial, Forms forms)
+  Impl(const Stage& the_stage, const CompileOptions& the_options, const StateDict& initial,
+       StateDict* consumed, Forms forms)
       : stage(the_stage),
         options(the_options),
         optimizer(make_optimizer(options.optimizer)),
@@ -129,7 +132,11 @@ struct Executable::Impl {
         memory(forms.memory(stage, options)) {
     with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
     for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
-      for (const ValueId id : ids) copy(initial.at(stage.graph.value(id).name).view(), state_view(id));
+      for (const ValueId id : ids) {
+        const std::string& name = stage.graph.value(id).name;
+        copy(initial.at(name).view(), state_view(id));
+        if (consumed != nullptr) consumed->erase(name);
+      }
     }
     for (const ValueId id : stage.graph.constants()) copy(stage.graph.value(id).data->view(), state_view(id));
     if (!forms.training.empty()) {
@@ -313,7 +320,9 @@ struct Executable::Impl {
 };
 
 Executable::Executable(const Stage& stage, const CompileOptions& options, const StateDict& state)
-    : impl_(std::make_unique<Impl>(stage, options, state)) {}
+    : impl_(std::make_unique<Impl>(stage, options, state, nullptr)) {}
+Executable::Executable(const Stage& stage, const CompileOptions& options, StateDict&& state)
+    : impl_(std::make_unique<Impl>(stage, options, state, &state)) {}
 Executable::~Executable() = default;
 Executable::Executable(Executable&&) noexcept = default;
 
@@ -396,14 +405,20 @@ TensorView Executable::shared_parameter(std::size_t i) {
 
 StateDict Executable::state() const {
   StateDict state;
-  for (const auto& ids : {impl_->stage.owned_parameters(), impl_->stage.graph.buffers()}) {
-    for (const ValueId id : ids) {
-      Tensor tensor(impl_->stage.graph.value(id).type);
-      copy(impl_->state_view(id), tensor.view());
-      state.emplace(impl_->stage.graph.value(id).name, std::move(tensor));
-    }
+  for (const auto& [name, view] : state_views()) {
+    Tensor tensor(view.type);
+    copy(view, tensor.view());
+    state.emplace(name, std::move(tensor));
   }
   return state;
+}
+
+StateViews Executable::state_views() const {
+  StateViews views;
+  for (const auto& ids : {impl_->stage.graph.parameters(), impl_->stage.graph.buffers()}) {
+    for (const ValueId id : ids) views.emplace(impl_->stage.graph.value(id).name, impl_->state_view(id));
+  }
+  return views;
 }
 
 StateDict Executable::optimizer_state() const {

@@ -21,6 +21,8 @@ struct CompileOptions {
   std::vector<std::int64_t> inference_sizes;  // and validation
   int slots = 1;             // training micro-batches in flight: whose forward ran and whose backward has not
   bool accumulates = false;  // a step may have several micro-batches
+  // Runs forward ops again before their gradients where that saves memory; the same bits.
+  bool recompute = false;
   KernelChoice kernels;
   std::uint64_t seed = 0;
   OptimizerSettings optimizer;  // used when training_sizes is not empty
@@ -54,8 +56,11 @@ struct MicroBatch {
 // sum_gradient() of every shared parameter, clipping, update(), new values of borrowed parameters.
 class Executable {
  public:
-  // ConfigError when the stage cannot be compiled; state is that of check_state().
+  // ConfigError when the stage cannot be compiled; state is that of check_state(). Tensors of a state that
+  // is moved here are freed one by one as they are copied, before other memory is taken: no more than the
+  // planned total is taken at any time.
   Executable(const Stage& stage, const CompileOptions& options, const StateDict& state);
+  Executable(const Stage& stage, const CompileOptions& options, StateDict&& state);
   ~Executable();
   Executable(Executable&&) noexcept;
 
@@ -90,8 +95,10 @@ class Executable {
   // The value of stage.shared[i]: to be sent after update(), or to be replaced where it is borrowed.
   TensorView shared_parameter(std::size_t i);
 
-  // Buffers, and the parameters that this stage owns, by global name.
+  // Buffers, and the parameters that this stage owns, by global name: copies, and windows onto them for as
+  // long as they are not trained.
   StateDict state() const;
+  StateViews state_views() const;
   // Optimizer state as "<parameter>.<state name>".
   StateDict optimizer_state() const;
   // The gradient of one parameter, as far as this stage knows it, after the step's last

@@ -1,5 +1,7 @@
 #include "models/tensor/tensor.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +10,12 @@
 #include "models/base/error.hpp"
 
 namespace rookery {
+namespace {
+
+// From here on a buffer is a mapping of its own: the heap would keep what is freed.
+constexpr std::size_t kOwnMapping = std::size_t{1} << 18;
+
+}  // namespace
 
 std::size_t bytes_of(DType type) {
   constexpr std::array<std::size_t, kDTypes> kBytes{4, 8, 8, 4, 1, 1};
@@ -75,13 +83,25 @@ std::string TensorType::to_string() const {
 
 AlignedBuffer::AlignedBuffer(std::size_t bytes) : size_(align_up(bytes)) {
   if (size_ == 0) return;
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(kAlignment, size_)));
-  if (!memory_) throw std::bad_alloc();
-  std::memset(memory_.get(), 0, size_);
+  void* memory = nullptr;
+  if (size_ >= kOwnMapping) {
+    memory =
+        ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED) memory = nullptr;
+  } else {
+    memory = std::aligned_alloc(kAlignment, size_);
+    if (memory != nullptr) std::memset(memory, 0, size_);
+  }
+  if (memory == nullptr) throw std::bad_alloc();
+  memory_ = {static_cast<std::byte*>(memory), Free{size_}};
 }
 
 void AlignedBuffer::Free::operator()(std::byte* memory) const {
-  std::free(memory);
+  if (bytes >= kOwnMapping) {
+    ::munmap(memory, bytes);
+  } else {
+    std::free(memory);
+  }
 }
 
 Tensor Tensor::clone() const {

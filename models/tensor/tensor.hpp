@@ -119,7 +119,8 @@ struct BasicTensorView {
 using TensorView = BasicTensorView<std::byte>;
 using ConstTensorView = BasicTensorView<const std::byte>;
 
-// Owned, zeroed, aligned memory, padded to a multiple of kAlignment.
+// Owned, zeroed, aligned memory, padded to a multiple of kAlignment. It is resident from the beginning, and
+// what is large goes back to the system at the end, so that planned and measured memory agree.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -130,6 +131,7 @@ class AlignedBuffer {
 
  private:
   struct Free {
+    std::size_t bytes;
     void operator()(std::byte* memory) const;
   };
   std::unique_ptr<std::byte, Free> memory_;

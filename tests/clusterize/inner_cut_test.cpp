@@ -14,7 +14,7 @@ struct Instance {
 };
 
 // Small whole numbers, so that ties are common and sums are exact. Memory is the number of
-// parameters, times the micro-batches in flight.
+// parameters, times the micro-batches in flight unless activations are recomputed.
 Instance random_instance() {
   Instance instance;
   const int segments = *rc::gen::inRange(1, 9);
@@ -33,6 +33,11 @@ Instance random_instance() {
     for (int i = first; i < last; ++i) bytes += all[static_cast<std::size_t>(i)].parameters * slots;
     return bytes;
   };
+  instance.costs.recomputed_memory = [memory = instance.costs.memory](int first, int last, int) {
+    return memory(first, last, 1);
+  };
+  instance.costs.may_recompute = *rc::gen::arbitrary<bool>();
+  instance.costs.must_recompute = instance.costs.may_recompute && *rc::gen::arbitrary<bool>();
   const int machines = *rc::gen::inRange(1, 5);
   for (int i = 0; i < machines; ++i) {
     instance.machines.push_back({.flops_per_second = static_cast<double>(*rc::gen::element(1, 2, 4)),
@@ -52,14 +57,21 @@ std::optional<InnerCut> judge(const Instance& instance, const std::vector<int>& 
     const int begin = begins[static_cast<std::size_t>(k)];
     const int end = k + 1 < stages ? begins[static_cast<std::size_t>(k) + 1] : instance.costs.count();
     double flops = 0;
+    double forward_flops = 0;
     std::int64_t parameters = 0;
     for (int i = begin; i < end; ++i) {
       const Segment& segment = instance.costs.segments[static_cast<std::size_t>(i)];
       flops += segment.forward_flops + segment.backward_flops;
+      forward_flops += segment.forward_flops;
       parameters += segment.parameters;
     }
     const int slots = std::min(instance.costs.micro_batches, stages - k);
-    if (static_cast<double>(parameters * slots) > machine.memory_bytes) return std::nullopt;
+    const bool fits = static_cast<double>(parameters * slots) <= machine.memory_bytes;
+    const bool fits_recomputed = static_cast<double>(parameters) <= machine.memory_bytes;
+    const bool recompute = instance.costs.must_recompute || (instance.costs.may_recompute && !fits);
+    if (recompute ? !fits_recomputed : !fits) return std::nullopt;
+    cut.recompute.push_back(recompute);
+    if (recompute) flops += forward_flops;
     cut.empty_stages += parameters == 0 ? 1 : 0;
     cut.bottleneck = std::max(cut.bottleneck, flops / machine.flops_per_second);
     if (k + 1 == stages) continue;
@@ -104,6 +116,7 @@ RC_GTEST_PROP(InnerCut, IsAsGoodAsTheBestOfAllCuts, ()) {
   RC_ASSERT(judged->empty_stages == found->empty_stages);
   RC_ASSERT(judged->bottleneck == found->bottleneck);
   RC_ASSERT(judged->transfer == found->transfer);
+  RC_ASSERT(judged->recompute == found->recompute);
   RC_ASSERT(!better(*expected, *found) && !better(*found, *expected));
 }
 

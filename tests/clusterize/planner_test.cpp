@@ -176,6 +176,28 @@ TEST(Plan, MemoryIsAHardBound) {
                     HasSubstr("smaller batch_size")));
 }
 
+TEST(Plan, AStageRecomputesWhereItFitsOnlySo) {
+  TrainingSettings settings;
+  settings.batch_size = 1024;
+  const auto first_stage = [&](const std::string& recompute, double ram) {
+    settings.recompute = recompute;
+    return plan(equal_nodes(1, ram), cnn_task(settings)).plan.clusters[0].stages[0];
+  };
+  const PlannedStage plain = first_stage("auto", 8);
+  EXPECT_FALSE(plain.recompute);
+  const PlannedStage full = first_stage("full", 8);
+  EXPECT_TRUE(full.recompute);
+  EXPECT_LT(full.prediction.memory.total(), plain.prediction.memory.total());
+  EXPECT_DOUBLE_EQ(full.prediction.backward_ms, plain.prediction.backward_ms + plain.prediction.forward_ms);
+  const double between =
+      static_cast<double>(plain.prediction.total_bytes() + full.prediction.total_bytes()) / 2e9;
+  EXPECT_TRUE(first_stage("auto", between).recompute);
+  EXPECT_THAT(error_of([&] { first_stage("none", between); }),
+              HasSubstr("recompute \"auto\" (on one machine"));
+  EXPECT_THAT(error_of([&] { first_stage("auto", between / 50); }),
+              HasSubstr("does not fit, even with activations recomputed"));
+}
+
 TEST(Plan, ItsIdFollowsWhatDecidesTheRun) {
   const auto id = [](const Json& pool, const TrainingSettings& of_run) {
     return plan(pool, cnn_task(of_run)).plan.plan_id;

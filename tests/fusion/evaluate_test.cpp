@@ -24,6 +24,7 @@ class TwoValues : public Dataset {
     static const ValueTypes types{{"x", {DType::kF32, {kBatch, 2}}}, {kLabels, {DType::kI64, {kBatch}}}};
     return types;
   }
+  std::int64_t bytes() const override { return 0; }
   void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (name == kLabels) {

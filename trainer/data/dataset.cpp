@@ -66,6 +66,15 @@ Split split_dataset(std::int64_t samples, const TrainingSettings& settings) {
   return {{ids.begin(), middle}, {middle, ids.end()}};
 }
 
+DataSizes data_sizes(const Dataset& dataset, const TrainingSettings& settings) {
+  const Split split = split_dataset(dataset.size(), settings);
+  // Ids of all samples, and while an epoch's order is drawn those that train twice more.
+  const std::int64_t ids = dataset.size() + 2 * std::ssize(split.train);
+  return {.train_samples = std::ssize(split.train),
+          .validation_samples = std::ssize(split.validation),
+          .bytes = dataset.bytes() + ids * static_cast<std::int64_t>(sizeof(std::int64_t))};
+}
+
 std::vector<std::int64_t> epoch_order(std::span<const std::int64_t> train_ids, std::uint64_t seed,
                                       std::int64_t epoch) {
   std::vector<std::int64_t> order =

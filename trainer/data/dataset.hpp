@@ -21,6 +21,8 @@ class Dataset {
   // What every sample has, by name: types whose first dimension is kBatch. Those of images and tables are
   // "input", f32[batch, elements], and "labels", i64[batch].
   virtual const ValueTypes& tensors() const = 0;
+  // Memory that it holds.
+  virtual std::int64_t bytes() const = 0;
   // Copies the tensor `name` of the samples `ids`, one after the other. `into` has its dtype and its
   // elements for as many samples.
   virtual void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const = 0;
@@ -41,6 +43,9 @@ struct Split {
   std::vector<std::int64_t> validation;
 };
 Split split_dataset(std::int64_t samples, const TrainingSettings& settings);
+
+// What the run needs to know of a data set, and plans with: memory includes the order of the samples.
+DataSizes data_sizes(const Dataset& dataset, const TrainingSettings& settings);
 
 // The order in which epoch `epoch` goes through the training ids.
 std::vector<std::int64_t> epoch_order(std::span<const std::int64_t> train_ids, std::uint64_t seed,

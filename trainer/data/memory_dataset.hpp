@@ -21,12 +21,18 @@ class MemoryDataset : public Dataset {
       : values_(std::move(values)), labels_(std::move(labels)), scale_(scale) {
     ROOKERY_CHECK(!labels_.empty() && values_.size() % labels_.size() == 0, "{} values of {} samples",
                   values_.size(), labels_.size());
+    values_.shrink_to_fit();
+    labels_.shrink_to_fit();
     tensors_.emplace(kInput, TensorType{DType::kF32, {kBatch, static_cast<std::int64_t>(width())}});
     tensors_.emplace(kLabels, TensorType{DType::kI64, {kBatch}});
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
   const ValueTypes& tensors() const override { return tensors_; }
+  std::int64_t bytes() const override {
+    return static_cast<std::int64_t>(values_.capacity() * sizeof(Stored) +
+                                     labels_.capacity() * sizeof(std::int64_t));
+  }
 
   void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override {
     ROOKERY_CHECK(tensors_.contains(name), "the data set has no tensor '{}'", name);

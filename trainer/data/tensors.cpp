@@ -24,6 +24,11 @@ class TensorDataset : public Dataset {
 
   std::int64_t size() const override { return samples_; }
   const ValueTypes& tensors() const override { return tensors_; }
+  std::int64_t bytes() const override {
+    std::int64_t bytes = 0;
+    for (const auto& [name, tensor] : all_) bytes += std::ssize(tensor.view().bytes());
+    return bytes;
+  }
 
   void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override {
     const auto found = all_.find(name);

@@ -27,6 +27,7 @@ struct TrainingSettings {
   std::int64_t batch_size = 64;
   int micro_batches = 1;  // per full batch
   std::string schedule = "1f1b";
+  std::string recompute = "auto";  // activations: "none", "full"; "auto": where a stage fits only so
   int validate_every = 1;          // epochs; 0: never
   std::string precision = "fp32";  // or "bf16"
   std::uint64_t seed = 42;
@@ -51,6 +52,7 @@ LossSettings loss_from_text(const std::string& text);
 struct DataSizes {
   std::int64_t train_samples = 0;
   std::int64_t validation_samples = 0;
+  std::int64_t bytes = 0;  // of the Root's memory
   bool operator==(const DataSizes&) const = default;
 };
 

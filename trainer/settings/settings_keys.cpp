@@ -73,6 +73,10 @@ std::vector<SettingsKey> make_settings_keys() {
       choice_key(
           "schedule", schedule_names(), [](S& s) -> std::string& { return s.schedule; },
           "order of work in the pipeline; `1f1b`: one forward, one backward, one update a batch"),
+      choice_key(
+          "recompute", {"none", "full", "auto"}, [](S& s) -> std::string& { return s.recompute; },
+          "run forward again before backward instead of keeping activations: less memory, more time, the "
+          "same bits. `auto`: on machines whose memory is too small otherwise"),
       integer_key(
           "validate_every", 0, 1'000'000, [](S& s) -> int& { return s.validate_every; },
           "epochs from one validation to the next; 0: never"),

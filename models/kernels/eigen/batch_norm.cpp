@@ -42,8 +42,9 @@ void run_training(const BatchNormShape& s, const Arguments& args) {
     const auto inverse = static_cast<float>(1 / std::sqrt(variance + s.epsilon));
     normalize(s, args, c, static_cast<float>(mean), inverse);
     const float keep = s.momentum;
-    args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * static_cast<float>(mean);
-    args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * static_cast<float>(unbiased);
+    if (args.out(1) != nullptr) args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * static_cast<float>(mean);
+    if (args.out(2) != nullptr)
+      args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * static_cast<float>(unbiased);
     args.out(4)[c] = static_cast<float>(mean);
     args.out(5)[c] = inverse;
   }

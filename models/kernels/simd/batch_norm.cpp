@@ -34,8 +34,8 @@ void run_training(const BatchNormShape& s, bool relu, const Loops& all, const Ar
   for (Index c = 0; c < s.channels; ++c) {
     inverse[c] = 1 / std::sqrt(squares[c] / count + s.epsilon);
     scale[c] = args.in(1)[c] * inverse[c];
-    args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[c];
-    args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[c] / others);
+    if (args.out(1) != nullptr) args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[c];
+    if (args.out(2) != nullptr) args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[c] / others);
   }
   all.batch_norm_apply(size, args.in(0), mean, scale, args.in(2), relu, args.out(0));
   if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;

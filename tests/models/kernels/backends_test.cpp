@@ -174,6 +174,9 @@ TEST_P(BackendTest, BatchNormalization) {
     forward.op.outputs[3] = kNoValue;
     forward.in_place.pop_back();
     EXPECT_TRUE(agrees(forward));
+    forward.op.outputs[1] = forward.op.outputs[2] = kNoValue;  // and run again
+    forward.in_place.clear();
+    EXPECT_TRUE(agrees(forward));
   }
 }
 

@@ -219,7 +219,7 @@ void end_step(std::vector<Executable>& executables, int step, const CompileOptio
 // all forwards of a step before its backwards.
 StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int steps, int micro_batches,
                      std::vector<float>* losses, const OptimizerSettings& optimizer = {},
-                     double clip_gradient_norm = 0.5, bool bf16 = false) {
+                     bool recompute = false, double clip_gradient_norm = 0.5, bool bf16 = false) {
   const std::int64_t size = 6;
   const std::vector<Stage> stages = cut(graph, begins);
   CompileOptions options = options_for(graph, size);
@@ -227,6 +227,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
   options.accumulates = micro_batches > 1;
   options.optimizer = optimizer;
   if (bf16) options.kernels = in_bf16(graph, std::move(options.kernels));
+  options.recompute = recompute;
   const StateDict start = initial_state(graph, kSeed);
   std::vector<Executable> executables;
   for (const Stage& stage : stages) {
@@ -289,7 +290,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
   return merged;
 }
 
-// On every cut in two, on the finest one and on those given.
+// On every cut in two, on the finest one and on those given, with and without recomputation.
 void check_cuts(const Graph& graph, const std::vector<std::vector<OpId>>& more) {
   const std::vector<OpId> positions = cut_positions(graph);
   for (const int micro_batches : {1, 3}) {
@@ -301,15 +302,18 @@ void check_cuts(const Graph& graph, const std::vector<std::vector<OpId>>& more) 
     std::vector<OpId> finest{0};
     finest.insert(finest.end(), positions.begin(), positions.end());
     cuts.push_back(finest);
+    cuts.push_back({0});
     for (const std::vector<OpId>& begins : cuts) {
-      std::vector<float> cut_losses;
-      const StateDict state = train_cut(graph, begins, 5, micro_batches, &cut_losses);
-      EXPECT_EQ(cut_losses, losses);
-      ASSERT_EQ(state.size(), reference.size());
-      for (const auto& [name, tensor] : reference) {
-        const auto expected = tensor.view().bytes();
-        EXPECT_EQ(std::memcmp(state.at(name).view().bytes().data(), expected.data(), expected.size()), 0)
-            << name << " with " << begins.size() << " stages";
+      for (const bool recompute : {false, true}) {
+        std::vector<float> cut_losses;
+        const StateDict state = train_cut(graph, begins, 5, micro_batches, &cut_losses, {}, recompute);
+        EXPECT_EQ(cut_losses, losses);
+        ASSERT_EQ(state.size(), reference.size());
+        for (const auto& [name, tensor] : reference) {
+          const auto expected = tensor.view().bytes();
+          EXPECT_EQ(std::memcmp(state.at(name).view().bytes().data(), expected.data(), expected.size()), 0)
+              << name << " with " << begins.size() << " stages";
+        }
       }
     }
   }
@@ -348,8 +352,8 @@ TEST(Executable, Bf16TrainsAlikeInEveryCutAndNearF32) {
   if (!has_bf16()) GTEST_SKIP() << "this processor has none";
   const Graph graph = image_model();
   std::vector<float> losses, losses_cut, losses_f32;
-  const StateDict whole_state = train_cut(graph, {0}, 5, 1, &losses, {}, 0.5, true);
-  const StateDict cut_state = train_cut(graph, {0, 5, 9}, 5, 1, &losses_cut, {}, 0.5, true);
+  const StateDict whole_state = train_cut(graph, {0}, 5, 1, &losses, {}, false, 0.5, true);
+  const StateDict cut_state = train_cut(graph, {0, 5, 9}, 5, 1, &losses_cut, {}, false, 0.5, true);
   train_cut(graph, {0}, 5, 1, &losses_f32);
   EXPECT_EQ(losses, losses_cut);
   for (const auto& [name, tensor] : whole_state)
