@@ -218,8 +218,8 @@ void end_step(std::vector<Executable>& executables, int step, const CompileOptio
 // Trains `steps` steps of `micro_batches` each over the stages of one cut, passing tensors by hand,
 // all forwards of a step before its backwards.
 StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int steps, int micro_batches,
-                     std::vector<float>* losses, const OptimizerSettings& optimizer = {},
-                     bool recompute = false, double clip_gradient_norm = 0.5, bool bf16 = false) {
+                    std::vector<float>* losses, const OptimizerSettings& optimizer = {},
+                    bool recompute = false, double clip_gradient_norm = 0.5, bool bf16 = false) {
   const std::int64_t size = 6;
   const std::vector<Stage> stages = cut(graph, begins);
   CompileOptions options = options_for(graph, size);
