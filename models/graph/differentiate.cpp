@@ -109,38 +109,53 @@ void GradientBuilder::add(Phase phase, const Op& forward, const std::string& typ
   }
 }
 
-ValueId GradientBuilder::of_its_own(ValueId parameter) {
-  const ValueId gradient = gradient_of(parameter);
-  Graph& graph = training_.graph;
+ValueId GradientBuilder::of_its_own(ValueId parameter, ValueId gradient) {
+  const Graph& graph = training_.graph;
   const OpId maker = graph.value(gradient).producer;
   if (maker == kNoOp || !is_view(graph.op(maker))) return gradient;
-  const Op view = graph.op(maker);
-  gradients_.erase(parameter);
-  Op forward{.name = view.text("forward", view.name), .type = "Copy", .inputs = {}, .outputs = {}};
-  add(Phase::kBackwardWeights, forward, "Copy", {gradient}, {parameter});
-  return gradient_of(parameter);
+  const std::string forward = graph.op(maker).text("forward", graph.op(maker).name);
+  return append(Phase::kBackwardWeights, forward, forward + ".Copy", "Copy", {gradient}, parameter);
 }
 
 void GradientBuilder::accumulate(Phase phase, const Op& forward, ValueId value, ValueId contribution) {
-  const ValueId sum = gradient_of(value);
-  if (sum == kNoValue) {
-    gradients_[value] = contribution;
+  if (training_.graph.value(value).kind == ValueKind::kParameter) {
+    accumulate_parameter(forward, value, contribution);
     return;
   }
+  const ValueId sum = gradient_of(value);
+  gradients_[value] = sum == kNoValue ? contribution : add_sum(phase, forward, value, sum, contribution);
+}
+
+void GradientBuilder::accumulate_parameter(const Op& forward, ValueId parameter, ValueId contribution) {
+  std::vector<ValueId>& uses = training_.parameter_gradients[parameter];
+  std::string& newest = newest_users_[parameter];
+  if (!uses.empty() && newest == forward.name) {
+    uses.back() = add_sum(Phase::kBackwardWeights, forward, parameter, uses.back(), contribution);
+  } else {
+    uses.push_back(contribution);
+    newest = forward.name;
+  }
+}
+
+ValueId GradientBuilder::add_sum(Phase phase, const Op& forward, ValueId value, ValueId sum,
+                                 ValueId contribution) {
+  return append(phase, forward.name, training_.graph.value(value).name + ".gradient.Add", "Add",
+                {sum, contribution}, value);
+}
+
+ValueId GradientBuilder::append(Phase phase, const std::string& forward, const std::string& name,
+                                const std::string& type, std::vector<ValueId> inputs, ValueId target) {
   Graph& graph = training_.graph;
-  const bool is_parameter = graph.value(value).kind == ValueKind::kParameter;
-  const auto op_taken = [&](const std::string& name) { return graph.has_op(name); };
-  Op op{.name = unique_name(graph.value(value).name + ".gradient.Add", op_taken),
-        .type = "Add",
-        .inputs = {sum, contribution},
-        .outputs = {},
-        .attributes = {{"forward", forward.name}}};
-  const OpId id = graph.add_op(std::move(op), {});
-  training_.phases.push_back(is_parameter ? Phase::kBackwardWeights : phase);
-  const std::string name = unique_name(graph.value(value).name + ".gradient", [&](const std::string& taken) {
-    return graph.find(taken).has_value();
-  });
-  gradients_[value] = graph.add_output_like(id, name, value);
+  const auto op_taken = [&](const std::string& taken) { return graph.has_op(taken); };
+  const auto value_taken = [&](const std::string& taken) { return graph.find(taken).has_value(); };
+  const OpId id = graph.add_op({.name = unique_name(name, op_taken),
+                                .type = type,
+                                .inputs = std::move(inputs),
+                                .outputs = {},
+                                .attributes = {{"forward", forward}}},
+                               {});
+  training_.phases.push_back(phase);
+  return graph.add_output_like(id, unique_name(graph.value(target).name + ".gradient", value_taken), target);
 }
 
 TrainingGraph differentiate(const Graph& forward, const GradientRequest& request) {
@@ -163,10 +178,8 @@ TrainingGraph differentiate(const Graph& forward, const GradientRequest& request
     const Op op = graph.op(id);  // a copy: the rule adds ops
     if (const auto& differentiate_op = op_definition(op.type).differentiate) differentiate_op(builder, op);
   }
-  for (const ValueId parameter : graph.parameters()) {
-    if (const ValueId gradient = builder.gradient_of(parameter); gradient != kNoValue) {
-      training.parameter_gradients.emplace(parameter, builder.of_its_own(parameter));
-    }
+  for (auto& [parameter, uses] : training.parameter_gradients) {
+    for (ValueId& gradient : uses) gradient = builder.of_its_own(parameter, gradient);
   }
   for (const ValueId input : request.inputs) {
     const ValueId gradient = builder.gradient_of(input);

@@ -4,7 +4,9 @@
 //
 // A value used by several ops gets the sum of their gradients, added one by one from the last user
 // to the first. Where users lie on several stages the partial sum travels along the same order, so
-// that every cut adds the same numbers in the same order.
+// that every cut adds the same numbers in the same order. The gradients of a parameter are not added
+// here, but for those within one op: each user's accumulates over the micro-batches of a step by
+// itself, and they are added when the step ends, as users on other stages have to be.
 #pragma once
 
 #include <map>
@@ -21,9 +23,10 @@ enum class Phase : std::uint8_t { kForward, kBackwardInputs, kBackwardWeights };
 struct TrainingGraph {
   Graph graph;                // the forward ops in training form, then those of the two backward phases
   std::vector<Phase> phases;  // by OpId
-  std::map<ValueId, ValueId> parameter_gradients;  // parameter -> its gradient
-  std::map<ValueId, ValueId> sent_gradients;       // stage input -> gradient to send upstream
-  std::map<ValueId, ValueId> received_gradients;   // value -> gradient that comes from downstream
+  // Parameter -> the gradients of the ops that use it, from the last to the first.
+  std::map<ValueId, std::vector<ValueId>> parameter_gradients;
+  std::map<ValueId, ValueId> sent_gradients;      // stage input -> gradient to send upstream
+  std::map<ValueId, ValueId> received_gradients;  // value -> gradient that comes from downstream
 };
 
 struct GradientRequest {
@@ -61,18 +64,24 @@ class GradientBuilder {
   // not wanted become kNoValue outputs.
   void add(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
            const std::vector<ValueId>& targets);
-  // The gradient of a parameter in memory of its own: a copy where it is a view of another value.
-  ValueId of_its_own(ValueId parameter);
+  // A gradient of a parameter in memory of its own: a copy where it is a view of another value.
+  ValueId of_its_own(ValueId parameter, ValueId gradient);
   // Starts the sum for `value` with a gradient that is given.
   void seed(ValueId value, ValueId gradient);
 
  private:
   void accumulate(Phase phase, const Op& forward, ValueId value, ValueId contribution);
+  void accumulate_parameter(const Op& forward, ValueId parameter, ValueId contribution);
+  ValueId add_sum(Phase phase, const Op& forward, ValueId value, ValueId sum, ValueId contribution);
+  // Appends an op of this name, or one like it, that makes a gradient of `target`.
+  ValueId append(Phase phase, const std::string& forward, const std::string& name, const std::string& type,
+                 std::vector<ValueId> inputs, ValueId target);
 
   TrainingGraph& training_;  // outlives the builder: both live in differentiate()
   std::set<ValueId> wanted_;
-  std::vector<TensorType> of_two_, of_three_;  // types at a batch of two and three
-  std::map<ValueId, ValueId> gradients_;
+  std::vector<TensorType> of_two_, of_three_;    // types at a batch of two and three
+  std::map<ValueId, ValueId> gradients_;         // of values that are no parameters
+  std::map<ValueId, std::string> newest_users_;  // of parameters: the op whose gradient came last
 };
 
 }  // namespace rookery

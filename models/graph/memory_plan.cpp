@@ -58,11 +58,13 @@ class Planner {
   void cover(ValueId value, int time) { lives_[block_of(value)].cover(time); }
 
   // `accumulates`: gradients of parameters have a working place too.
-  MemoryPlan finish(const std::map<ValueId, ValueId>& parameter_gradients, bool accumulates) {
-    for (const auto& [parameter, gradient] : parameter_gradients) {
-      ROOKERY_CHECK(memory_owner(graph_, gradient) == gradient, "the gradient of '{}' is a view",
-                    graph_.value(parameter).name);
-      place_of(gradient).placement = Placement::kGradient;
+  MemoryPlan finish(const std::map<ValueId, std::vector<ValueId>>& parameter_gradients, bool accumulates) {
+    for (const auto& [parameter, gradients] : parameter_gradients) {
+      for (const ValueId gradient : gradients) {
+        ROOKERY_CHECK(memory_owner(graph_, gradient) == gradient, "the gradient of '{}' is a view",
+                      graph_.value(parameter).name);
+        place_of(gradient).placement = Placement::kGradient;
+      }
     }
     write_in_place();
     forget_what_is_elsewhere(accumulates);

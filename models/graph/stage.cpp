@@ -43,7 +43,9 @@ class Routing {
   }
 
   int stage_of(OpId op) const { return stage_of_op_[static_cast<std::size_t>(op)]; }
+  // Of a parameter: its owner.
   int producer_of(ValueId value) const {
+    if (graph_.value(value).kind == ValueKind::kParameter) return *all_users(value).begin();
     const OpId op = graph_.value(value).producer;
     return op == kNoOp ? 0 : stage_of(op);
   }
@@ -67,18 +69,33 @@ class Routing {
 
   // The neighbours of `stage` on the way of the gradient of `value`: from the last user to the one
   // before it, … to the producer.
-  int gradient_to(ValueId value, int stage) const {
-    const auto chain = gradient_chain(value);
+  int gradient_to(ValueId value, int stage) const { return before(gradient_chain(value), stage); }
+  int gradient_from(ValueId value, int stage) const { return after(gradient_chain(value), stage); }
+
+  // Nothing where this is the only stage that uses the parameter, or does not use it.
+  std::optional<SharedParameter> shared(ValueId parameter, int stage) const {
+    const std::set<int>& users = all_users(parameter);
+    if (users.size() < 2 || !users.contains(stage)) return std::nullopt;
+    return SharedParameter{.parameter = graph_.value(parameter).name,
+                           .from = before(users, stage),
+                           .to = after(users, stage),
+                           .gradient_to = gradient_to(parameter, stage),
+                           .gradient_from = gradient_from(parameter, stage)};
+  }
+
+ private:
+  // The neighbours of `stage` in a chain of stages; kNoStage where there is none.
+  template <typename Chain>
+  static int before(const Chain& chain, int stage) {
     const auto here = std::ranges::find(chain, stage);
     return here == chain.end() || here == chain.begin() ? kNoStage : *std::prev(here);
   }
-  int gradient_from(ValueId value, int stage) const {
-    const auto chain = gradient_chain(value);
+  template <typename Chain>
+  static int after(const Chain& chain, int stage) {
     const auto here = std::ranges::find(chain, stage);
     return here == chain.end() || std::next(here) == chain.end() ? kNoStage : *std::next(here);
   }
 
- private:
   void find_users() {
     for (std::size_t op = 0; op < stage_of_op_.size(); ++op) {
       for (const ValueId input : graph_.ops()[op].inputs) {
@@ -113,7 +130,8 @@ class Routing {
       for (const ValueId input : op.inputs) {
         if (!is_real(input)) continue;
         to_loss.insert(input);
-        if (trained.contains(input) && graph_.value(input).kind == ValueKind::kActivation) {
+        const ValueKind kind = graph_.value(input).kind;
+        if (trained.contains(input) && (kind == ValueKind::kActivation || kind == ValueKind::kParameter)) {
           gradient_users_[input].insert(stage_of_op_[i]);
         }
       }
@@ -138,6 +156,58 @@ class Routing {
   std::map<ValueId, std::set<int>> gradient_users_;
 };
 
+// A value that needs the ops from `first` to `last` on one stage.
+struct Bond {
+  ValueId value = kNoValue;
+  OpId first = 0, last = 0;
+};
+
+// By op: what keeps it on the stage of the op before it; nothing where a stage may begin.
+std::vector<std::optional<Bond>> find_bonds(const Graph& graph) {
+  const std::vector<TensorType> of_two = graph.types(2);
+  const std::vector<TensorType> of_three = graph.types(3);
+  std::vector<std::optional<Bond>> bonds(graph.ops().size());
+  std::map<ValueId, OpId> first_use;
+  for (OpId last = 0; last < std::ssize(graph.ops()); ++last) {
+    for (const ValueId input : graph.op(last).inputs) {
+      if (input == kNoValue) continue;
+      const ValueKind kind = graph.value(input).kind;
+      if (kind != ValueKind::kActivation && kind != ValueKind::kBuffer) continue;
+      const auto id = static_cast<std::size_t>(input);
+      const bool is_buffer = kind == ValueKind::kBuffer;
+      if (!is_buffer && !op_definition(graph.op(last).type).is_loss && batch_type(of_two[id], of_three[id]))
+        continue;
+      const OpId first =
+          is_buffer ? first_use.emplace(input, last).first->second : graph.value(input).producer;
+      for (OpId op = first + 1; op <= last; ++op) bonds[static_cast<std::size_t>(op)] = {input, first, last};
+    }
+  }
+  return bonds;
+}
+
+std::string describe(const Bond& bond, const Graph& graph) {
+  const Value& value = graph.value(bond.value);
+  const Op& last = graph.op(bond.last);
+  const char* why = value.kind == ValueKind::kBuffer   ? "both use the buffer"
+                    : op_definition(last.type).is_loss ? "the loss stays with the op that makes"
+                                                       : "only batches of samples can cross, not";
+  return fmt::format(
+      "'{}' and '{}' need one stage: {} '{}'; begin the stage at or before op {} or after op {}",
+      graph.op(bond.first).name, last.name, why, value.name, bond.first, bond.last);
+}
+
+// The stage's parameters that it borrows, or those that it owns.
+std::vector<ValueId> parameters_of(const Stage& stage, bool borrowed) {
+  std::vector<ValueId> parameters;
+  for (const ValueId id : stage.graph.parameters()) {
+    const auto shared =
+        std::ranges::find(stage.shared, stage.graph.value(id).name, &SharedParameter::parameter);
+    const bool is_borrowed = shared != stage.shared.end() && shared->from != kNoStage;
+    if (is_borrowed == borrowed) parameters.push_back(id);
+  }
+  return parameters;
+}
+
 // Copies the values and ops of one stage out of the whole graph.
 class StageMaker {
  public:
@@ -152,6 +222,9 @@ class StageMaker {
       if (routing_.stage_of(static_cast<OpId>(i)) == stage_.index) add_op(whole_.ops()[i]);
     }
     for (std::size_t id = 0; id < whole_.values().size(); ++id) add_output(static_cast<ValueId>(id));
+    for (const ValueId id : whole_.parameters()) {
+      if (auto shared = routing_.shared(id, stage_.index)) stage_.shared.push_back(std::move(*shared));
+    }
     return std::move(stage_);
   }
 
@@ -220,6 +293,14 @@ const char* Stage::role() const {
   return is_root() ? "root" : is_leaf() ? "leaf" : "stem";
 }
 
+std::vector<ValueId> Stage::owned_parameters() const {
+  return parameters_of(*this, false);
+}
+
+std::vector<ValueId> Stage::borrowed_parameters() const {
+  return parameters_of(*this, true);
+}
+
 GradientRequest Stage::gradient_request(const Graph& lowered) const {
   GradientRequest request;
   for (const StageInput& input : inputs) {
@@ -233,43 +314,26 @@ GradientRequest Stage::gradient_request(const Graph& lowered) const {
 }
 
 std::vector<OpId> cut_positions(const Graph& graph) {
-  const std::vector<TensorType> of_two = graph.types(2);
-  const std::vector<TensorType> of_three = graph.types(3);
-  const auto count = graph.ops().size();
-  // blocked[p]: some value needs ops p-1 and p on one stage.
-  std::vector<bool> blocked(count + 1, false);
-  std::map<ValueId, std::size_t> first_use;
-  for (std::size_t i = 0; i < count; ++i) {
-    const Op& op = graph.ops()[i];
-    for (const ValueId input : op.inputs) {
-      if (input == kNoValue) continue;
-      const auto id = static_cast<std::size_t>(input);
-      const Value& value = graph.value(input);
-      if (value.kind == ValueKind::kConstant) continue;
-      const bool is_state = value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer;
-      const bool may_cross =
-          !is_state && !op_definition(op.type).is_loss && batch_type(of_two[id], of_three[id]);
-      const bool label = value.kind == ValueKind::kInput;
-      if (may_cross || label) continue;
-      const std::size_t from =
-          is_state ? first_use.emplace(input, i).first->second : static_cast<std::size_t>(value.producer);
-      for (std::size_t p = from + 1; p <= i; ++p) blocked[p] = true;
-    }
-  }
+  const std::vector<std::optional<Bond>> bonds = find_bonds(graph);
   std::vector<OpId> positions;
-  for (std::size_t p = 1; p < count; ++p) {
-    if (!blocked[p]) positions.push_back(static_cast<OpId>(p));
+  for (std::size_t p = 1; p < bonds.size(); ++p) {
+    if (!bonds[p]) positions.push_back(static_cast<OpId>(p));
   }
   return positions;
 }
 
 std::vector<Stage> cut(const Graph& graph, std::span<const OpId> begins) {
   if (begins.empty() || begins[0] != 0) throw ConfigError("the first stage must begin with the first op");
-  const std::vector<OpId> legal = cut_positions(graph);
+  const std::vector<std::optional<Bond>> bonds = find_bonds(graph);
   for (std::size_t stage = 1; stage < begins.size(); ++stage) {
-    if (begins[stage] <= begins[stage - 1] || !std::ranges::binary_search(legal, begins[stage])) {
-      throw ConfigError(
-          fmt::format("stage {} cannot begin at op {}: there is no legal cut", stage, begins[stage]));
+    const OpId begin = begins[stage];
+    if (begin <= begins[stage - 1] || begin >= std::ssize(bonds)) {
+      throw ConfigError(fmt::format("stage {} cannot begin at op {} of {}: the stage before begins at {}",
+                                    stage, begin, bonds.size(), begins[stage - 1]));
+    }
+    if (const std::optional<Bond>& bond = bonds[static_cast<std::size_t>(begin)]) {
+      throw ConfigError(fmt::format("stage {} cannot begin at op {} ('{}'): there is no legal cut: {}", stage,
+                                    begin, graph.op(begin).name, describe(*bond, graph)));
     }
   }
   const Routing routing(graph, begins);

@@ -4,6 +4,10 @@
 // use it, labels included. A value that several stages use goes from its producer to each of them;
 // its gradient goes from the last user to the one before it and so on to the producer, each adding
 // its share, so that sums have the same order in every cut.
+//
+// A parameter may be used on several stages, too. The first of them owns it: it updates it, keeps its
+// optimizer state and saves it. At the end of every step its gradient goes from the last user to the
+// one before and so on to the owner, and the new value from the owner to the next user and so on.
 #pragma once
 
 #include <span>
@@ -34,31 +38,45 @@ struct StageOutput {
   bool operator==(const StageOutput&) const = default;
 };
 
+// A parameter that other stages use as well.
+struct SharedParameter {
+  std::string parameter;
+  int from = kNoStage;           // the user before, who sends its new value; kNoStage: this stage owns it
+  int to = kNoStage;             // the next user, who gets it then
+  int gradient_to = kNoStage;    // who gets the (partial) gradient of a step
+  int gradient_from = kNoStage;  // whose partial gradient is added to first
+  bool operator==(const SharedParameter&) const = default;
+};
+
 struct Stage {
   int index = 0;
   int count = 1;
   Graph graph;  // its inputs and outputs are those below, in the same order
   std::vector<StageInput> inputs;
   std::vector<StageOutput> outputs;
+  std::vector<SharedParameter> shared;  // in an order that is the same on all stages
 
   bool is_root() const { return index == 0; }
   bool is_leaf() const { return index == count - 1; }
   // "root", "stem", "leaf", "root_leaf"
   const char* role() const;
+  // Parameters that this stage owns, and those that it borrows; each in the order of the graph's.
+  std::vector<ValueId> owned_parameters() const;
+  std::vector<ValueId> borrowed_parameters() const;
   // What differentiate() needs to know of the routing.
   GradientRequest gradient_request() const { return gradient_request(graph); }
   // The same in a graph that passes made of the stage's: names of inputs and outputs are kept.
   GradientRequest gradient_request(const Graph& lowered) const;
 };
 
-// The op positions where a stage may begin: no parameter is used on both sides, a loss stays with
-// the op whose output it measures, and the values that cross are batches of samples. 0 is not among
-// them. Any rising choice of these positions is a legal cut.
+// The op positions where a stage may begin: no buffer is used on both sides, a loss stays with the op
+// whose output it measures, and the values that cross are batches of samples. 0 is not among them.
+// Any rising choice of these positions is a legal cut.
 std::vector<OpId> cut_positions(const Graph& graph);
 
 // Cuts at op positions: stage k holds ops [begins[k], begins[k+1]). begins[0] is 0, the rest are
-// rising cut_positions(); otherwise ConfigError. Value and op names are kept. Every stage has the
-// constants that it reads.
+// rising cut_positions(); otherwise ConfigError saying what keeps it together. Value and op names are
+// kept. Every stage has the constants that it reads.
 std::vector<Stage> cut(const Graph& graph, std::span<const OpId> begins);
 
 }  // namespace rookery

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <ranges>
 
 #include "models/base/error.hpp"
+#include "models/kernels/simd/elementwise.hpp"
 #include "models/runtime/compiled.hpp"
+#include "models/runtime/parameter_layout.hpp"
 
 namespace rookery {
 namespace {
@@ -44,6 +47,7 @@ enum : std::size_t { kFirst, kLater };
 
 struct Form {
   CompiledForm compiled;
+  std::map<ValueId, std::size_t> gradient_offsets;  // of what the gradient arena holds
   std::vector<BoundForm> slots;
   std::vector<std::byte*> slot_memory;  // where the stash of each slot begins
   std::byte* transient = nullptr;       // after the last of them
@@ -78,14 +82,19 @@ struct Forms {
     }
   }
 
-  MemoryUse memory(const Graph& graph, const CompileOptions& options) const {
+  ParameterLayout parameter_layout(const Stage& stage) const {
+    return {stage, training.empty() ? nullptr : &training.front().training};
+  }
+
+  MemoryUse memory(const Stage& stage, const CompileOptions& options) const {
     MemoryUse use;
-    const ArenaLayout parameters = lay_out(graph, graph.parameters());
-    use.parameters = static_cast<std::int64_t>(parameters.bytes + lay_out(graph, graph.buffers()).bytes +
-                                               lay_out(graph, graph.constants()).bytes);
+    const ParameterLayout parameters = parameter_layout(stage);
+    use.parameters = static_cast<std::int64_t>(parameters.parameter_bytes +
+                                               lay_out(stage.graph, stage.graph.buffers()).bytes +
+                                               lay_out(stage.graph, stage.graph.constants()).bytes);
     if (!training.empty()) {
-      use.gradients = static_cast<std::int64_t>(parameters.bytes);
-      use.optimizer = static_cast<std::int64_t>(parameters.bytes *
+      use.gradients = static_cast<std::int64_t>(parameters.gradient_bytes);
+      use.optimizer = static_cast<std::int64_t>(parameters.owned_bytes *
                                                 make_optimizer(options.optimizer)->state_names().size());
     }
     const std::size_t stash = slot_bytes(training) * static_cast<std::size_t>(options.slots);
@@ -97,44 +106,36 @@ struct Forms {
   }
 };
 
-std::vector<ParameterExtent> extents_of(const Graph& graph, const ArenaLayout& layout) {
-  std::vector<ParameterExtent> extents;
-  for (const auto& [id, offset] : layout.offsets) {
-    const auto count = static_cast<std::size_t>(graph.value(id).type.shape.elements());
-    extents.push_back({.offset = offset / sizeof(float), .count = count});
-  }
-  return extents;
-}
-
 }  // namespace
 
 MemoryUse memory_use(const Stage& stage, const CompileOptions& options) {
-  return Forms(stage, options).memory(stage.graph, options);
+  return Forms(stage, options).memory(stage, options);
 }
 
 struct Executable::Impl {
   Impl(const Stage& the_stage, const CompileOptions& the_options, const StateDict& initial)
+      : Impl(the_stage, the_options, initial, Forms(the_stage, the_options)) {}
+
+  Impl(const Stage& the_stage, const CompileOptions& the_options, const StateDict& initial, Forms forms)
       : stage(the_stage),
         options(the_options),
         optimizer(make_optimizer(options.optimizer)),
-        parameter_layout(lay_out(stage.graph, stage.graph.parameters())),
+        layout(forms.parameter_layout(stage)),
         buffer_layout(lay_out(stage.graph, stage.graph.buffers())),
         constant_layout(lay_out(stage.graph, stage.graph.constants())),
-        extents(extents_of(stage.graph, parameter_layout)),
-        parameters(parameter_layout.bytes),
+        parameters(layout.parameter_bytes),
         buffers(buffer_layout.bytes),
-        constants(constant_layout.bytes) {
+        constants(constant_layout.bytes),
+        memory(forms.memory(stage, options)) {
     with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
     for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
       for (const ValueId id : ids) copy(initial.at(stage.graph.value(id).name).view(), state_view(id));
     }
     for (const ValueId id : stage.graph.constants()) copy(stage.graph.value(id).data->view(), state_view(id));
-    Forms forms(stage, options);
-    memory = forms.memory(stage.graph, options);
     if (!forms.training.empty()) {
-      gradients = AlignedBuffer(parameter_layout.bytes);
+      gradients = AlignedBuffer(layout.gradient_bytes);
       for (std::size_t i = 0; i < optimizer->state_names().size(); ++i) {
-        optimizer_state.emplace_back(parameter_layout.bytes);
+        optimizer_state.emplace_back(layout.owned_bytes);
       }
     }
     working = AlignedBuffer(static_cast<std::size_t>(memory.stash + memory.workspace));
@@ -151,14 +152,41 @@ struct Executable::Impl {
 
   // Parameters, buffers and constants.
   TensorView state_view(ValueId id) {
-    const TensorType& type = stage.graph.value(id).type;
-    if (const auto found = parameter_layout.offsets.find(id); found != parameter_layout.offsets.end()) {
-      return {type, parameters.data() + found->second};
+    const Value& value = stage.graph.value(id);
+    if (value.kind == ValueKind::kParameter) {
+      return {value.type, parameters.data() + layout.parameters.at(value.name)};
     }
-    if (const auto found = buffer_layout.offsets.find(id); found != buffer_layout.offsets.end()) {
-      return {type, buffers.data() + found->second};
+    if (value.kind == ValueKind::kBuffer) {
+      return {value.type, buffers.data() + buffer_layout.offsets.at(id)};
     }
-    return {type, constants.data() + constant_layout.offsets.at(id)};
+    return {value.type, constants.data() + constant_layout.offsets.at(id)};
+  }
+
+  const TensorType& type_of(const std::string& parameter) const {
+    return stage.graph.value(stage.graph.at(parameter)).type;
+  }
+
+  // The place of one term of a parameter's gradient; the first is also the total's.
+  TensorView term(const std::string& parameter, std::size_t index) {
+    return {type_of(parameter), gradients.data() + layout.gradient_terms.at(parameter).at(index)};
+  }
+
+  void sum_terms(const std::string& parameter) {
+    const std::span<float> total = term(parameter, 0).as<float>();
+    for (std::size_t i = 1; i < layout.gradient_terms.at(parameter).size(); ++i) {
+      const std::span<const float> share = term(parameter, i).as<float>();
+      for (std::size_t j = 0; j < total.size(); ++j) total[j] += share[j];
+    }
+  }
+
+  // Of the parameters that only this stage uses; once a step.
+  void sum_own_gradients() {
+    if (is_summed) return;
+    is_summed = true;
+    for (const auto& [name, terms] : layout.gradient_terms) {
+      if (std::ranges::find(stage.shared, name, &SharedParameter::parameter) == stage.shared.end())
+        sum_terms(name);
+    }
   }
 
   static std::byte* address(const Form& form, std::size_t slot, const WorkingPlace& place) {
@@ -176,7 +204,7 @@ struct Executable::Impl {
         return {type, state_view(own(graph, memory_owner(graph, id))).data};
       case Placement::kGradient:
         if (accumulate) return {type, address(form, slot, place.at)};
-        return {type, gradients.data() + parameter_layout.offsets.at(own(graph, graph.value(id).like))};
+        return {type, gradients.data() + form.gradient_offsets.at(id)};
       case Placement::kWorking:
         return {type, address(form, slot, place.at)};
     }
@@ -190,11 +218,7 @@ struct Executable::Impl {
     for (const ValueId input : op.inputs) bound.inputs.push_back(view(form, slot, input, later));
     for (const ValueId output : op.outputs) {
       bound.outputs.push_back(view(form, slot, output, later));
-      if (!later || output == kNoValue) continue;
-      const ValueId target = training_graph.graph.value(output).like;
-      const auto final_gradient = training_graph.parameter_gradients.find(target);
-      if (final_gradient == training_graph.parameter_gradients.end() || final_gradient->second != output)
-        continue;
+      if (!later || !form.gradient_offsets.contains(output)) continue;
       bound.sums.push_back({view(form, slot, output).as<float>(), bound.outputs.back().as<float>()});
     }
     bound.scratch = address(form, slot, form.compiled.plan.scratch[static_cast<std::size_t>(id)]);
@@ -208,6 +232,12 @@ struct Executable::Impl {
       form.slot_memory.push_back(working.data() + slot * bytes_of_slot);
     }
     form.transient = working.data() + form.slots.size() * bytes_of_slot;
+    for (const auto& [parameter, uses] : form.compiled.training.parameter_gradients) {
+      const std::string& name = form.compiled.training.graph.value(parameter).name;
+      const std::vector<std::size_t>& terms = layout.gradient_terms.at(name);
+      const std::size_t first = terms.size() - uses.size();  // 1 after a partial sum of later stages
+      for (std::size_t i = 0; i < uses.size(); ++i) form.gradient_offsets[uses[i]] = terms[first + i];
+    }
     for (std::size_t slot = 0; slot < form.slots.size(); ++slot) {
       BoundForm& bound = form.slots[slot];
       for (std::size_t op = 0; op < form.compiled.kernels.size(); ++op) {
@@ -266,16 +296,20 @@ struct Executable::Impl {
     return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
   }
 
+  // Totals of the parameters that this stage owns.
+  std::span<float> owned_gradients() { return floats(gradients).first(layout.owned_bytes / sizeof(float)); }
+
   const Stage stage;
   const CompileOptions options;
   const std::unique_ptr<Optimizer> optimizer;
-  const ArenaLayout parameter_layout, buffer_layout, constant_layout;
-  const std::vector<ParameterExtent> extents;
+  const ParameterLayout layout;
+  const ArenaLayout buffer_layout, constant_layout;
   AlignedBuffer parameters, buffers, constants, gradients;
-  std::vector<AlignedBuffer> optimizer_state;  // as parameters, one for each of its state names
+  bool is_summed = false;                      // the gradients of parameters used here alone are totals
+  std::vector<AlignedBuffer> optimizer_state;  // one for each of its state names
   AlignedBuffer working;                       // stashes of all slots, then transient memory
   std::vector<Form> training, inference;
-  MemoryUse memory;
+  const MemoryUse memory;
 };
 
 Executable::Executable(const Stage& stage, const CompileOptions& options, const StateDict& state)
@@ -313,23 +347,56 @@ void Executable::backward_inputs(const MicroBatch& micro_batch) {
 }
 
 void Executable::backward_weights(const MicroBatch& micro_batch) {
+  impl_->is_summed = false;
   Impl::run(impl_->bound_form(micro_batch).backward_weights[micro_batch.index == 0 ? kFirst : kLater],
             micro_batch);
 }
 
+TensorView Executable::partial_sum(std::size_t i) {
+  return impl_->term(impl_->stage.shared.at(i).parameter, 0);
+}
+
+ConstTensorView Executable::sum_gradient(std::size_t i) {
+  const std::string& parameter = impl_->stage.shared.at(i).parameter;
+  impl_->sum_terms(parameter);
+  return impl_->term(parameter, 0);
+}
+
+double Executable::add_squared_gradients(double sum) {
+  impl_->sum_own_gradients();
+  const std::span<const float> gradients = impl_->owned_gradients();
+  for (const auto& [offset, count] : impl_->layout.owned | std::views::reverse) {
+    sum += simd::sum_of_squares(gradients.data() + offset, count);
+  }
+  return sum;
+}
+
+void Executable::scale_gradients(float factor) {
+  impl_->sum_own_gradients();
+  for (const auto& [offset, count] : impl_->layout.owned) {
+    for (float& gradient : impl_->owned_gradients().subspan(offset, count)) gradient *= factor;
+  }
+}
+
 void Executable::update(std::int64_t step, double learning_rate) {
+  impl_->sum_own_gradients();
   std::vector<std::span<float>> state;
   for (AlignedBuffer& arena : impl_->optimizer_state) state.push_back(Impl::floats(arena));
-  impl_->optimizer->update(step, learning_rate,
-                           {.parameters = Impl::floats(impl_->parameters),
-                            .gradients = Impl::floats(impl_->gradients),
-                            .state = state,
-                            .extents = impl_->extents});
+  impl_->optimizer->update(
+      step, learning_rate,
+      {.parameters = Impl::floats(impl_->parameters).first(impl_->layout.owned_bytes / sizeof(float)),
+       .gradients = impl_->owned_gradients(),
+       .state = state,
+       .extents = impl_->layout.owned});
+}
+
+TensorView Executable::shared_parameter(std::size_t i) {
+  return impl_->state_view(impl_->stage.graph.at(impl_->stage.shared.at(i).parameter));
 }
 
 StateDict Executable::state() const {
   StateDict state;
-  for (const auto& ids : {impl_->stage.graph.parameters(), impl_->stage.graph.buffers()}) {
+  for (const auto& ids : {impl_->stage.owned_parameters(), impl_->stage.graph.buffers()}) {
     for (const ValueId id : ids) {
       Tensor tensor(impl_->stage.graph.value(id).type);
       copy(impl_->state_view(id), tensor.view());
@@ -343,10 +410,12 @@ StateDict Executable::optimizer_state() const {
   StateDict state;
   const std::vector<std::string> names = impl_->optimizer->state_names();
   for (std::size_t i = 0; i < impl_->optimizer_state.size(); ++i) {
-    for (const auto& [id, offset] : impl_->parameter_layout.offsets) {
+    for (const ValueId id : impl_->stage.owned_parameters()) {
       const Value& value = impl_->stage.graph.value(id);
+      const std::byte* const place =
+          impl_->optimizer_state[i].data() + impl_->layout.parameters.at(value.name);
       Tensor tensor(value.type);
-      copy(ConstTensorView{value.type, impl_->optimizer_state[i].data() + offset}, tensor.view());
+      copy(ConstTensorView{value.type, place}, tensor.view());
       state.emplace(value.name + "." + names[i], std::move(tensor));
     }
   }
@@ -354,9 +423,8 @@ StateDict Executable::optimizer_state() const {
 }
 
 ConstTensorView Executable::gradient(const std::string& parameter) const {
-  const ValueId id = impl_->stage.graph.at(parameter);
-  return {impl_->stage.graph.value(id).type,
-          impl_->gradients.data() + impl_->parameter_layout.offsets.at(id)};
+  impl_->sum_own_gradients();
+  return impl_->term(parameter, 0);
 }
 
 const MemoryUse& Executable::memory() const {

@@ -50,7 +50,8 @@ struct MicroBatch {
 };
 
 // Used by one thread at a time. Within a step: forward of a micro-batch; later its backward_inputs,
-// directly followed by its backward_weights; micro-batches in rising order in each; then update().
+// directly followed by its backward_weights; micro-batches in rising order in each. Then the step ends:
+// sum_gradient() of every shared parameter, clipping, update(), new values of borrowed parameters.
 class Executable {
  public:
   // ConfigError when the stage cannot be compiled; state is that of check_state().
@@ -73,13 +74,28 @@ class Executable {
   void backward_inputs(const MicroBatch& micro_batch);
   // Adds to the gradients of the step; the step's first micro-batch starts them.
   void backward_weights(const MicroBatch& micro_batch);
-  void update(std::int64_t step, double learning_rate);
 
-  // Parameters and buffers by global name.
+  // For stage.shared[i]: where the partial gradient that comes from gradient_from is put; then
+  // sum_gradient() adds this stage's share, and the result is for gradient_to, or for update() where
+  // this stage owns the parameter.
+  TensorView partial_sum(std::size_t i);
+  ConstTensorView sum_gradient(std::size_t i);
+  // Adds to `sum` the squares of the gradients of every parameter that this stage owns, the parameters
+  // from the last to the first in the order of their first use.
+  double add_squared_gradients(double sum);
+  // Multiplies these gradients.
+  void scale_gradients(float factor);
+  // Of the parameters that this stage owns.
+  void update(std::int64_t step, double learning_rate);
+  // The value of stage.shared[i]: to be sent after update(), or to be replaced where it is borrowed.
+  TensorView shared_parameter(std::size_t i);
+
+  // Buffers, and the parameters that this stage owns, by global name.
   StateDict state() const;
   // Optimizer state as "<parameter>.<state name>".
   StateDict optimizer_state() const;
-  // The gradient of one parameter after the step's last backward_weights(), before update().
+  // The gradient of one parameter, as far as this stage knows it, after the step's last
+  // backward_weights() and before the next step.
   ConstTensorView gradient(const std::string& parameter) const;
   const MemoryUse& memory() const;
   const Stage& stage() const;

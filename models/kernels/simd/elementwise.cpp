@@ -1,6 +1,8 @@
 #include "models/kernels/simd/elementwise.hpp"
 
+#include <array>
 #include <cmath>
+#include <numeric>
 
 #include "models/base/check.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
@@ -40,6 +42,23 @@ void lamb_update(const LambCoefficients& c, double learning_rate, float* p, cons
   const bool trusts = norms.parameter > 0 && norms.direction > 0;
   const double ratio = trusts ? std::sqrt(norms.parameter / norms.direction) : 1;
   loops().lamb_step(c, static_cast<float>(learning_rate * ratio), n, p, m, v);
+}
+
+double sum_of_squares(const float* values, std::size_t count) {
+  constexpr std::size_t kSums = 16;  // enough for the widest vectors
+  std::array<double, kSums> sums{};
+  std::size_t i = 0;
+  for (; i + kSums <= count; i += kSums) {
+    for (std::size_t j = 0; j < kSums; ++j) {
+      const double value = values[i + j];
+      sums[j] += value * value;
+    }
+  }
+  for (std::size_t j = 0; i + j < count; ++j) {
+    const double value = values[i + j];
+    sums[j] += value * value;
+  }
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
 }  // namespace rookery::simd

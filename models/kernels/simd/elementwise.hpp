@@ -55,4 +55,7 @@ struct LambNorms {
 void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g, float* m,
                  float* v, std::size_t count);
 
+// In double, with the same bits on every instruction set; any number of values.
+double sum_of_squares(const float* values, std::size_t count);
+
 }  // namespace rookery::simd

@@ -96,7 +96,7 @@ struct Made {
 
 // What makes the gradient of the parameter.
 Made maker_of(const TrainingGraph& training, const std::string& parameter) {
-  const ValueId gradient = training.parameter_gradients.at(training.graph.at(parameter));
+  const ValueId gradient = training.parameter_gradients.at(training.graph.at(parameter)).at(0);
   const OpId op = training.graph.value(gradient).producer;
   return {training.graph.op(op).type, training.phases[static_cast<std::size_t>(op)]};
 }

@@ -12,6 +12,7 @@
 #include "models/graph/loss.hpp"
 #include "models/graph/ops.hpp"
 #include "models/graph/stage.hpp"
+#include "tests/support/tied_model.hpp"
 
 namespace rookery {
 namespace {
@@ -162,6 +163,70 @@ TEST(Cut, SkippingEdgesPassTheirGradientFromUserToUser) {
   EXPECT_EQ(stages[2].inputs[1], (StageInput{.value = "conv_out", .from = 0, .gradient_to = 1}));
 }
 
+TEST(Differentiate, EveryUserOfAParameterHasAGradientOfItsOwn) {
+  const Graph graph = tied_model({8}, 5);
+  const TrainingGraph training = differentiate(graph, {.received = {graph.outputs()[0]}});
+  const auto makers = [&](const std::string& parameter) {
+    std::vector<std::string> names;
+    for (const ValueId gradient : training.parameter_gradients.at(training.graph.at(parameter)))
+      names.push_back(training.graph.op(training.graph.value(gradient).producer).name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(makers("code.weight"), (Names{"code.GemmGradWeight"}));
+  EXPECT_EQ(makers("core.weight"),
+            (Names{"core_3.GemmGradWeight", "core_2.GemmGradWeight", "core_1.GemmGradWeight"}));
+  const Names of_gain = makers("gain");
+  ASSERT_EQ(of_gain.size(), 3U) << "one for each op";
+  EXPECT_EQ(of_gain[1], "gain.gradient.Add") << "gain_squared uses it twice";
+}
+
+TEST(Cut, SharedParametersGoFromUserToUser) {
+  Graph graph = tied_model({8}, 5);
+  add_loss(graph, "mse");
+  const auto begin = [&](const std::string& name) {
+    const auto found = std::ranges::find(graph.ops(), name, &Op::name);
+    return static_cast<OpId>(found - graph.ops().begin());
+  };
+  const std::vector<Stage> stages =
+      cut(graph, std::vector<OpId>{0, begin("gain_1"), begin("gelu"), begin("encode_again")});
+  using Shared = std::vector<SharedParameter>;
+  EXPECT_EQ(stages[0].shared, (Shared{{.parameter = "key", .to = 1, .gradient_from = 1}}));
+  EXPECT_EQ(stages[1].shared,
+            (Shared{{.parameter = "key", .from = 0, .to = 3, .gradient_to = 0, .gradient_from = 3},
+                    {.parameter = "core.weight", .to = 3, .gradient_from = 3},
+                    {.parameter = "core.bias", .to = 3, .gradient_from = 3},
+                    {.parameter = "gain", .to = 3, .gradient_from = 3}}));
+  EXPECT_EQ(stages[2].shared, Shared{});
+  EXPECT_EQ(stages[3].shared, (Shared{{.parameter = "key", .from = 1, .gradient_to = 1},
+                                      {.parameter = "core.weight", .from = 1, .gradient_to = 1},
+                                      {.parameter = "core.bias", .from = 1, .gradient_to = 1},
+                                      {.parameter = "gain", .from = 1, .gradient_to = 1}}));
+  EXPECT_EQ(stages[3].owned_parameters().size(), 2U);
+  EXPECT_EQ(stages[3].borrowed_parameters().size(), 4U);
+}
+
+// What no loss depends on has no gradient to pass.
+TEST(Cut, AUserWithoutGradientGetsTheNewValueOnly) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 4}});
+  const ValueId w = graph.add_parameter("w", {DType::kF32, {4}});
+  const auto add = [&](const std::string& name, const std::string& type, std::vector<ValueId> inputs) {
+    return graph.op(graph.add_op({.name = name, .type = type, .inputs = std::move(inputs)}, {name + "_out"}))
+        .outputs[0];
+  };
+  const ValueId first = add("first", "Mul", {x, w});
+  const ValueId aside = add("aside", "Mul", {first, w});
+  graph.mark_output(add("last", "Mul", {first, w}));
+  add_loss(graph, "mse");
+  graph.mark_output(aside);
+  const std::vector<Stage> stages = cut(graph, std::vector<OpId>{0, 1, 2});
+  const SharedParameter expected{.parameter = "w", .from = 0, .to = 2};
+  ASSERT_EQ(stages[1].shared.size(), 1U);
+  EXPECT_EQ(stages[1].shared[0], expected);
+  EXPECT_EQ(stages[0].shared[0].gradient_from, 2);
+}
+
 TEST(Cut, EveryOpAndParameterLiesOnOneStage) {
   const Graph graph = small_model();
   std::vector<OpId> begins{0};
@@ -209,6 +274,26 @@ TEST(Cut, IllegalPositionsAreErrors) {
   EXPECT_NE(error_at({0, 3, 2}), "");
   EXPECT_NE(error_at({0, static_cast<OpId>(graph.ops().size()) - 1}), "") << "loss without its softmax";
   EXPECT_NE(error_at({0, 99}), "");
+}
+
+TEST(Cut, AnIllegalPositionSaysWhatKeepsTheOpsTogether) {
+  Graph graph;
+  const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 4}});
+  const ValueId scale = graph.add_parameter("scale", {DType::kF32, {4}});
+  const ValueId mean = graph.add_buffer("mean", {DType::kF32, {4}});
+  const ValueId variance = graph.add_buffer("variance", {DType::kF32, {4}});
+  ValueId y = x;
+  for (const std::string name : {"first", "second"}) {
+    const OpId op = graph.add_op(
+        {.name = name, .type = "BatchNormalization", .inputs = {y, scale, scale, mean, variance}},
+        {name + "_out"});
+    y = graph.op(op).outputs[0];
+  }
+  graph.mark_output(y);
+  const std::string error = error_of([&] { cut(graph, std::vector<OpId>{0, 1}); });
+  EXPECT_NE(error.find("stage 1 cannot begin at op 1 ('second')"), std::string::npos) << error;
+  EXPECT_NE(error.find("'first' and 'second' need one stage: both use the buffer"), std::string::npos)
+      << error;
 }
 
 TEST(Cost, CountsFlopsAndParameters) {

@@ -154,10 +154,12 @@ class Batch {
       Json gradients = Json::array();
       for (const ValueId input : single.differentiable) {
         gradients.push_back(Json());
-        for (const auto* table : {&training.sent_gradients, &training.parameter_gradients}) {
-          if (const auto found = table->find(input); found != table->end()) {
-            gradients.back() = keep_gradient(found->second);
-          }
+        if (const auto sent = training.sent_gradients.find(input); sent != training.sent_gradients.end())
+          gradients.back() = keep_gradient(sent->second);
+        const auto uses = training.parameter_gradients.find(input);
+        if (uses != training.parameter_gradients.end()) {
+          EXPECT_EQ(uses->second.size(), 1U) << name << ": one op is one use";
+          gradients.back() = keep_gradient(uses->second.front());
         }
         EXPECT_EQ(gradients.back().is_null(), input == kNoValue) << name << ": gradients";
       }

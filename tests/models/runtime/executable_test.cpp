@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/builder.hpp"
 #include "models/graph/loss.hpp"
+#include "tests/support/tied_model.hpp"
 
 namespace rookery {
 namespace {
@@ -80,6 +82,12 @@ Graph moving_model(bool kinks = true) {
   return graph;
 }
 
+Graph tied_model_with_loss() {
+  Graph graph = tied_model({2, 6, 6}, 5);
+  add_loss(graph, "cross_entropy");
+  return graph;
+}
+
 struct Batch {
   Tensor data, labels, ids;
 };
@@ -134,6 +142,7 @@ void check_gradients(const Graph& graph) {
     shifted.forward(micro_batch);
     return static_cast<double>(loss_of(shifted, micro_batch));
   };
+  for (std::size_t i = 0; i < executable.stage().shared.size(); ++i) executable.sum_gradient(i);
   for (const ValueId id : graph.parameters()) {
     const std::string& name = graph.value(id).name;
     const auto gradient = executable.gradient(name).as<float>();
@@ -150,12 +159,48 @@ TEST(Executable, GradientsAreThoseOfCentralDifferences) {
   check_gradients(branching_model(false));
   check_gradients(elementwise_model(false));
   check_gradients(moving_model(false));
+  check_gradients(tied_model_with_loss());
+}
+
+// Ends a step as StepExchange does, by hand.
+void end_step(std::vector<Executable>& executables, int step, const CompileOptions& options,
+              double clip_gradient_norm) {
+  const auto for_each_shared = [&](Executable& executable, auto&& action) {
+    const std::vector<SharedParameter>& shared = executable.stage().shared;
+    for (std::size_t i = 0; i < shared.size(); ++i) action(shared[i], i);
+  };
+  const auto place_on = [&](int stage, const std::string& parameter) {
+    const auto& shared = executables[static_cast<std::size_t>(stage)].stage().shared;
+    return static_cast<std::size_t>(std::ranges::find(shared, parameter, &SharedParameter::parameter) -
+                                    shared.begin());
+  };
+  double squares = 0;
+  for (Executable& executable : executables | std::views::reverse) {
+    for_each_shared(executable, [&](const SharedParameter& shared, std::size_t i) {
+      const ConstTensorView sum = executable.sum_gradient(i);
+      if (shared.gradient_to == kNoStage) return;
+      const auto to = static_cast<std::size_t>(shared.gradient_to);
+      copy(sum, executables[to].partial_sum(place_on(shared.gradient_to, shared.parameter)));
+    });
+    squares = executable.add_squared_gradients(squares);
+  }
+  const double factor = clip_gradient_norm / std::sqrt(squares);
+  for (Executable& executable : executables) {
+    if (factor < 1) executable.scale_gradients(static_cast<float>(factor));
+    executable.update(step, options.optimizer.learning_rate);
+    for_each_shared(executable, [&](const SharedParameter& shared, std::size_t i) {
+      if (shared.to == kNoStage) return;
+      copy(executable.shared_parameter(i), executables[static_cast<std::size_t>(shared.to)].shared_parameter(
+                                               place_on(shared.to, shared.parameter)));
+    });
+  }
 }
 
 // Trains `steps` steps of `micro_batches` each over the stages of one cut, passing tensors by hand,
 // all forwards of a step before its backwards.
 StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int steps, int micro_batches,
-                    std::vector<float>* losses, const OptimizerSettings& optimizer = {}) {
+                    std::vector<float>* losses, const OptimizerSettings& optimizer = {},
+                    double clip_gradient_norm = 0.5) {
   const std::int64_t size = 6;
   const std::vector<Stage> stages = cut(graph, begins);
   CompileOptions options = options_for(graph, size);
@@ -217,7 +262,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
     };
     for (int index = 0; index < micro_batches; ++index) forward(micro_batch(index));
     for (int index = 0; index < micro_batches; ++index) backward(micro_batch(index));
-    for (Executable& executable : executables) executable.update(step, options.optimizer.learning_rate);
+    end_step(executables, step, options, clip_gradient_norm);
   }
   StateDict merged;
   for (const Executable& executable : executables) merged.merge(executable.state());
@@ -293,6 +338,52 @@ TEST(Executable, ConstantsAreNoState) {
   StateDict with_mask = initial_state(graph, kSeed);
   with_mask.emplace("mask", Tensor(DType::kF32, {12}));
   EXPECT_THROW(Executable(stage, options_for(graph, 6), with_mask), DataError);
+}
+
+TEST(Executable, EveryCutOfSharedParametersComputesTheSameBits) {
+  const Graph graph = tied_model_with_loss();
+  EXPECT_GT(cut_positions(graph).size(), 12U);
+  check_cuts(graph, {{0, 3, 6, 9, 12}});
+}
+
+TEST(Executable, ABorrowedParameterTakesNoOptimizerState) {
+  const Graph graph = tied_model_with_loss();
+  const CompileOptions options = options_for(graph, 6);
+  const std::vector<Stage> stages = cut(graph, std::vector<OpId>{0, 10});
+  ASSERT_EQ(stages[1].shared.size(), 4U);
+  const Executable executable(stages[1], options, [&] {
+    StateDict state;
+    for (auto& [name, tensor] : initial_state(graph, kSeed)) {
+      if (stages[1].graph.find(name)) state.emplace(name, tensor.clone());
+    }
+    return state;
+  }());
+  StateDict state = executable.state();
+  EXPECT_EQ(state.size(), 2U) << "only classes.weight and classes.bias are its own";
+  for (const auto& [name, tensor] : executable.optimizer_state())
+    EXPECT_TRUE(name.starts_with("classes.")) << name;
+  const MemoryUse memory = executable.memory();
+  EXPECT_LT(memory.optimizer, 2 * memory.parameters);
+  EXPECT_EQ(memory.total(), memory_use(stages[1], options).total());
+}
+
+TEST(Executable, ScalingGradientsByTheirNormClipsThem) {
+  const Graph graph = tied_model_with_loss();
+  Executable executable(whole(graph), options_for(graph, 6), initial_state(graph, kSeed));
+  const MicroBatch micro_batch{.size = 6};
+  fill(executable, micro_batch, random_batch(graph, 6, 0));
+  executable.forward(micro_batch);
+  executable.backward_inputs(micro_batch);
+  executable.backward_weights(micro_batch);
+  double expected = 0;
+  for (const ValueId id : graph.parameters()) {
+    for (const double gradient : executable.gradient(graph.value(id).name).as<float>())
+      expected += gradient * gradient;
+  }
+  const double squares = executable.add_squared_gradients(0);
+  EXPECT_NEAR(squares, expected, 1e-9 * expected);
+  executable.scale_gradients(static_cast<float>(1 / std::sqrt(squares)));
+  EXPECT_NEAR(executable.add_squared_gradients(2), 3, 1e-5);
 }
 
 TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {

@@ -1,0 +1,60 @@
+#include "models/runtime/parameter_layout.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+// How many gradients are added up to one parameter's total.
+std::size_t count_terms(const Stage& stage, const TrainingGraph& training, const std::string& name) {
+  const auto uses = training.parameter_gradients.find(training.graph.at(name));
+  std::size_t terms = uses == training.parameter_gradients.end() ? 0 : uses->second.size();
+  const auto shared = std::ranges::find(stage.shared, name, &SharedParameter::parameter);
+  if (shared == stage.shared.end()) return terms;
+  if (shared->gradient_to != kNoStage && terms == 0) {
+    throw ConfigError(
+        fmt::format("'{}' has no influence on the loss here, but its gradient is wanted on stage {}", name,
+                    shared->gradient_to));
+  }
+  return terms + (shared->gradient_from == kNoStage ? 0 : 1);
+}
+
+}  // namespace
+
+ParameterLayout::ParameterLayout(const Stage& stage, const TrainingGraph* training) {
+  const auto name_and_bytes = [&](ValueId id) {
+    const Value& value = stage.graph.value(id);
+    return std::pair(value.name, align_up(value.type.bytes()));
+  };
+  for (const ValueId id : stage.owned_parameters()) {
+    const auto [name, bytes] = name_and_bytes(id);
+    parameters.emplace(name, owned_bytes);
+    owned.push_back({.offset = owned_bytes / sizeof(float),
+                     .count = static_cast<std::size_t>(stage.graph.value(id).type.shape.elements())});
+    if (training != nullptr) gradient_terms[name] = {owned_bytes};
+    owned_bytes += bytes;
+  }
+  parameter_bytes = owned_bytes;
+  for (const ValueId id : stage.borrowed_parameters()) {
+    const auto [name, bytes] = name_and_bytes(id);
+    parameters.emplace(name, parameter_bytes);
+    parameter_bytes += bytes;
+  }
+  if (training == nullptr) return;
+  gradient_bytes = owned_bytes;
+  for (const ValueId id : stage.graph.parameters()) {
+    const auto [name, bytes] = name_and_bytes(id);
+    std::vector<std::size_t>& terms = gradient_terms[name];
+    const std::size_t count = count_terms(stage, *training, name);
+    while (terms.size() < count) {
+      terms.push_back(gradient_bytes);
+      gradient_bytes += bytes;
+    }
+  }
+}
+
+}  // namespace rookery
