@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr std::uint64_t kLeastBudget = 1U << 20;
 
-// What one micro-batch moves between this stage and one other, each way.
+// What one micro-batch and the end of a step move between this stage and one other, each way.
 struct Traffic {
   std::uint64_t sent = 0, received = 0, largest = 0;
 };
@@ -48,16 +48,23 @@ std::map<int, Traffic> traffic_by_stage(const Stage& stage, std::int64_t micro_b
     for (const int peer : output.to) add(peer, output.value, &Traffic::sent);
     add(output.gradient_from, output.value, &Traffic::received);
   }
+  for (const SharedParameter& shared : stage.shared) {
+    add(shared.from, shared.parameter, &Traffic::received);
+    add(shared.gradient_from, shared.parameter, &Traffic::received);
+    add(shared.to, shared.parameter, &Traffic::sent);
+    add(shared.gradient_to, shared.parameter, &Traffic::sent);
+  }
   return traffic;
 }
 
 // Two micro-batches may be under way each way, as the planner counts them: one is used while the next
 // arrives. Every stage uses a peer's tensors in the order of micro-batches in which that peer sends
-// them, so one micro-batch would do to never block for ever.
+// them, so one micro-batch would do to never block for ever. What the end of a step moves is counted
+// with them.
 void set_budgets(ZmqLinkOptions& options, const Stage& stage, const NodeMetadata& metadata) {
   const std::int64_t micro_batch = micro_batch_sizes(metadata.settings, metadata.settings.batch_size).front();
   options.send_budget = options.receive_budget = kLeastBudget;
-  options.max_message_bytes = 0;
+  options.max_message_bytes = kNumberBytes;
   for (const auto& [peer, traffic] : traffic_by_stage(stage, micro_batch)) {
     options.send_budget = std::max(options.send_budget, 2 * traffic.sent);
     options.receive_budget = std::max(options.receive_budget, 2 * traffic.received);
@@ -204,7 +211,7 @@ struct Node::Impl {
     NodeReport report;
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     report.steps = trainer.steps_done();
-    const WorkTimes& times = trainer.times();
+    const WorkTimes times = trainer.times();
     const auto per = [](double seconds, std::int64_t count) {
       return count == 0 ? 0 : 1e3 * seconds / static_cast<double>(count);
     };

@@ -2,12 +2,42 @@
 
 #include <fmt/format.h>
 
+#include "models/base/check.hpp"
+
 namespace rookery {
 
 std::string to_string(const MessageKey& key) {
-  return fmt::format("{} {} of {} {}, micro-batch {}",
-                     key.kind == MessageKind::kForwardActivation ? "activation" : "gradient of", key.edge,
-                     key.validation ? "validation batch" : "step", key.step, key.micro_batch);
+  const auto of_micro_batch = [&](const char* what) {
+    return fmt::format("{} {} of {} {}, micro-batch {}", what, key.edge,
+                       key.validation ? "validation batch" : "step", key.step, key.micro_batch);
+  };
+  switch (key.kind) {
+    case MessageKind::kForwardActivation:
+      return of_micro_batch("activation");
+    case MessageKind::kBackwardGradient:
+      return of_micro_batch("gradient of");
+    case MessageKind::kBackwardParameterGradient:
+      return fmt::format("gradient of parameter {} of step {}", key.edge, key.step);
+    case MessageKind::kForwardParameter:
+      return fmt::format("parameter {} after step {}", key.edge, key.step);
+    case MessageKind::kBackwardSquares:
+      return fmt::format("sum of squared gradients of step {}", key.step);
+    case MessageKind::kForwardSquares:
+      return fmt::format("sum of all squared gradients of step {}", key.step);
+    case MessageKind::kBackwardLearningRate:
+      return fmt::format("learning rate from step {} on", key.step);
+  }
+  ROOKERY_CHECK(false, "there is no message of kind {}", static_cast<int>(key.kind));
+}
+
+void send_number(Link& link, int to_stage, const MessageKey& key, double number) {
+  link.send(to_stage, key, {{DType::kF64, Shape{1}}, reinterpret_cast<const std::byte*>(&number)});
+}
+
+double receive_number(Link& link, int from_stage, const MessageKey& key) {
+  double number = 0;
+  link.receive(from_stage, key, {{DType::kF64, Shape{1}}, reinterpret_cast<std::byte*>(&number)});
+  return number;
 }
 
 }  // namespace rookery

@@ -10,17 +10,29 @@
 
 namespace rookery {
 
-enum class MessageKind : std::uint8_t { kForwardActivation = 0, kBackwardGradient = 1 };
+enum class MessageKind : std::uint8_t {
+  // Of a micro-batch.
+  kForwardActivation = 0,
+  kBackwardGradient = 1,
+  // Of a step (see StepExchange); micro_batch is 0.
+  kBackwardParameterGradient = 2,  // the partial gradient of a parameter that stages share
+  kForwardParameter = 3,           // its new value
+  kBackwardSquares = 4,            // the squares of gradients, summed over stages: one f64
+  kForwardSquares = 5,             // those of all stages: one f64
+  // From the last stage to all others (see Trainer).
+  kBackwardLearningRate = 6,  // from step `step` on: one f64
+};
+constexpr int kMessageKinds = 7;
 
-// What a tensor is: the value `edge` of micro-batch `micro_batch` of step `step`. Training steps
-// count updates; validation passes have steps of their own (see StageWorker), so a key is used once
-// in a run between two given stages.
+// What a tensor is: the value or parameter `edge` of micro-batch `micro_batch` of step `step`. Training
+// steps count updates; validation passes have steps of their own (see StageWorker), so a key is used
+// once in a run between two given stages.
 struct MessageKey {
   MessageKind kind = MessageKind::kForwardActivation;
   bool validation = false;
   std::int64_t step = 0;
   std::int32_t micro_batch = 0;
-  std::string edge;  // name of the value
+  std::string edge;  // name of the value; empty for a number
   // NOLINTNEXTLINE(modernize-use-nullptr): the check takes the generated comparison for a pointer's
   auto operator<=>(const MessageKey&) const = default;
 };
@@ -43,5 +55,10 @@ class Link {
   // Returns when everything sent has arrived. TransportError as above.
   virtual void flush() = 0;
 };
+
+// A number as a message: f64[1].
+constexpr std::uint64_t kNumberBytes = sizeof(double);
+void send_number(Link& link, int to_stage, const MessageKey& key, double number);
+double receive_number(Link& link, int from_stage, const MessageKey& key);
 
 }  // namespace rookery

@@ -3,28 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "models/base/error.hpp"
 #include "models/graph/loss.hpp"
+#include "trainer/timer.hpp"
 
 namespace rookery {
 namespace {
-
-// Adds the time of its life to `total`.
-class Timer {
- public:
-  explicit Timer(double& total) : total_(total), begin_(Clock::now()) {}
-  ~Timer() { total_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
- private:
-  using Clock = std::chrono::steady_clock;
-  double& total_;
-  Clock::time_point begin_;
-};
 
 template <typename Port>
 std::optional<std::size_t> index_of(const std::vector<Port>& ports, const std::string& value) {
@@ -81,12 +67,14 @@ std::uint64_t digest(std::uint64_t before, std::span<const std::int64_t> ids) {
 
 }  // namespace
 
-StageWorker::StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input)
+StageWorker::StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input,
+                         std::optional<double> clip_gradient_norm)
     : executable_(executable),
       link_(link),
       stage_(executable.stage()),
       schedule_(std::move(schedule)),
-      fill_input_(std::move(fill_input)) {
+      fill_input_(std::move(fill_input)),
+      exchange_(executable, link, clip_gradient_norm) {
   make_schedule(schedule_, stage_.index, stage_.count, 1);
   observed_.labels = index_of(stage_.inputs, kLabels);
   observed_.sample_ids = index_of(stage_.inputs, kSampleIds);
@@ -106,8 +94,12 @@ BatchResult StageWorker::train(std::int64_t step, double learning_rate, std::spa
         make_schedule(schedule_, stage_.index, stage_.count, static_cast<int>(sizes.size()));
     auto micro_batches = micro_batches_of(Mode::kTraining, step, sizes, in_flight(schedule));
     const BatchResult result = run(schedule, micro_batches);
-    const Timer timer(times_.update);
-    executable_.update(step, learning_rate);
+    exchange_.finish_gradients(step);
+    {
+      const Timer timer(times_.update);
+      executable_.update(step, learning_rate);
+    }
+    exchange_.spread_parameters(step);
     return result;
   });
 }
@@ -117,6 +109,12 @@ BatchResult StageWorker::validate(std::int64_t number, std::span<const std::int6
     auto micro_batches = micro_batches_of(Mode::kInference, number, sizes, 1);
     return run(inference_schedule(static_cast<int>(sizes.size())), micro_batches);
   });
+}
+
+WorkTimes StageWorker::times() const {
+  WorkTimes times = times_;
+  times.waiting += exchange_.seconds_waiting();
+  return times;
 }
 
 BatchResult StageWorker::run(const Schedule& schedule, std::vector<MicroBatch>& micro_batches) {

@@ -12,6 +12,7 @@
 #include "models/runtime/executable.hpp"
 #include "trainer/link.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/step_exchange.hpp"
 
 namespace rookery {
 
@@ -40,15 +41,18 @@ struct WorkTimes {
 class StageWorker {
  public:
   // ConfigError for an unknown schedule; `fill_input` may be empty but on stage 0.
-  StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input);
+  // `clip_gradient_norm`: StepExchange's.
+  StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input,
+              std::optional<double> clip_gradient_norm = std::nullopt);
 
-  // One step: forwards, backwards, update. `step` counts from 0; `sizes` holds the samples of every
-  // micro-batch. On the last stage the result is filled, elsewhere only `samples`.
+  // One step: forwards, backwards, update; then shared parameters have their new values on every stage.
+  // `step` counts from 0; `sizes` holds the samples of every micro-batch. On the last stage the result
+  // is filled, elsewhere only `samples`.
   BatchResult train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes);
   // One batch of validation; `number` counts all of the run, from 0.
   BatchResult validate(std::int64_t number, std::span<const std::int64_t> sizes);
 
-  const WorkTimes& times() const { return times_; }
+  WorkTimes times() const;
   // Of the ids of all samples that came by, in their order; 0 on a stage that sees none. Root and
   // Leaf of one run have the same.
   std::uint64_t sample_digest() const { return sample_digest_; }
@@ -75,6 +79,7 @@ class StageWorker {
   const Stage& stage_;  // the Executable's
   std::string schedule_;
   FillInput fill_input_;
+  StepExchange exchange_;
   Observed observed_;
   WorkTimes times_;
   std::uint64_t sample_digest_ = 0;

@@ -19,20 +19,28 @@ class Trainer::Impl {
   Impl(Executable& executable, Link& link, const Dataset* dataset, TrainerOptions options)
       : options_(std::move(options)),
         link_(link),
+        stages_(executable.stage().count),
         is_leaf_(executable.stage().is_leaf()),
+        rate_(options_.settings.optimizer.learning_rate),
+        plateau_(rate_, options_.settings.learning_rate_schedule),
         feed_(make_feed(executable.stage(), dataset, options_)),
-        worker_(executable, link, options_.settings.schedule,
-                [this](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
-                  feed_->fill(micro_batch, value, into);
-                }) {}
+        worker_(
+            executable, link, options_.settings.schedule,
+            [this](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
+              feed_->fill(micro_batch, value, into);
+            },
+            options_.settings.clip_gradient_norm) {
+    check_validation(settings(), options_.data);
+  }
 
   void run() {
     open_logs();
     begin_ = Clock::now();
     for (std::int64_t epoch = 0; epoch < settings().epochs; ++epoch) {
-      train_epoch(epoch);
+      EpochResult result{.training_loss = train_epoch(epoch)};
       const bool is_due = settings().validate_every > 0 && (epoch + 1) % settings().validate_every == 0;
-      if (is_due && options_.data.validation_samples > 0) validate(epoch);
+      if (is_due && options_.data.validation_samples > 0) result.validation = validate(epoch);
+      if (follows_plateau() && epoch + 1 < settings().epochs) follow_plateau(result);
     }
     link_.flush();
   }
@@ -42,6 +50,16 @@ class Trainer::Impl {
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  // What the last stage knows; elsewhere only whether there was a validation.
+  struct Validation {
+    double loss = 0;      // mean over the samples
+    double accuracy = 0;  // percent
+  };
+  struct EpochResult {
+    double training_loss = 0;  // mean over the samples
+    std::optional<Validation> validation;
+  };
 
   static std::optional<BatchFeed> make_feed(const Stage& stage, const Dataset* dataset,
                                             const TrainerOptions& options) {
@@ -56,29 +74,64 @@ class Trainer::Impl {
     accuracies_.emplace(options_.output / "val_accuracies.txt");
   }
 
-  void train_epoch(std::int64_t epoch) {
+  double train_epoch(std::int64_t epoch) {
     if (feed_) feed_->start_epoch(epoch);
+    double loss = 0;
     for_each_batch(options_.data.train_samples, [&](std::span<const std::int64_t> sizes) {
       const BatchResult result = worker_.train(steps_done_, learning_rate_of_step(), sizes);
       ++steps_done_;
       samples_done_ += result.samples;
+      loss += result.loss * static_cast<double>(result.samples);
       if (is_leaf_) losses_->write(fmt::format("{:.9g}", result.loss));
       report(epoch, is_leaf_ ? std::optional(result.loss) : std::nullopt, std::nullopt);
     });
+    return loss / static_cast<double>(options_.data.train_samples);
   }
 
-  void validate(std::int64_t epoch) {
+  Validation validate(std::int64_t epoch) {
     if (feed_) feed_->start_validation();
     BatchResult total;
     for_each_batch(options_.data.validation_samples, [&](std::span<const std::int64_t> sizes) {
       const BatchResult result = worker_.validate(validation_batches_++, sizes);
       total.samples += result.samples;
       total.correct += result.correct;
+      total.loss += result.loss * static_cast<double>(result.samples);
     });
-    if (!is_leaf_) return;
-    const double accuracy = 100.0 * static_cast<double>(total.correct) / static_cast<double>(total.samples);
-    accuracies_->write(fmt::format("{:.4f}", accuracy));
-    report(epoch, std::nullopt, accuracy);
+    if (!is_leaf_) return {};
+    const auto samples = static_cast<double>(total.samples);
+    const Validation validation{total.loss / samples, 100.0 * static_cast<double>(total.correct) / samples};
+    accuracies_->write(fmt::format("{:.4f}", validation.accuracy));
+    report(epoch, std::nullopt, validation.accuracy);
+    return validation;
+  }
+
+  bool follows_plateau() const { return settings().learning_rate_schedule.name == "plateau"; }
+  bool watches_validation() const { return settings().learning_rate_schedule.metric != "training_loss"; }
+
+  // The last stage knows what the epoch has led to: it decides the rate and tells all others.
+  void follow_plateau(const EpochResult& result) {
+    if (watches_validation() && !result.validation) return;
+    const MessageKey key{.kind = MessageKind::kBackwardLearningRate, .step = steps_done_};
+    if (!is_leaf_) {
+      receive_rate(key);
+      return;
+    }
+    const std::string& metric = settings().learning_rate_schedule.metric;
+    plateau_.note(metric == "training_loss"     ? result.training_loss
+                  : metric == "validation_loss" ? result.validation->loss
+                                                : result.validation->accuracy);
+    rate_ = plateau_.rate();
+    for (int stage = 0; stage + 1 < stages_; ++stage) send_number(link_, stage, key, rate_);
+  }
+
+  void receive_rate(const MessageKey& key) {
+    const double rate = receive_number(link_, stages_ - 1, key);
+    if (!(rate >= 0 && rate <= rate_)) {
+      throw TransportError(
+          fmt::format("receive {} from stage {}: it is {}, and was {} before: a rate can only fall",
+                      to_string(key), stages_ - 1, rate, rate_));
+    }
+    rate_ = rate;
   }
 
   // Calls `action` with the sizes of the micro-batches of every batch.
@@ -94,7 +147,7 @@ class Trainer::Impl {
 
   // The same on every stage.
   double learning_rate_of_step() const {
-    return learning_rate(settings().optimizer.learning_rate, settings().learning_rate_schedule, steps_done_,
+    return learning_rate(rate_, settings().learning_rate_schedule, steps_done_,
                          batches_per_epoch(settings(), options_.data.train_samples), settings().epochs);
   }
 
@@ -117,7 +170,10 @@ class Trainer::Impl {
 
   const TrainerOptions options_;
   Link& link_;
+  const int stages_;
   const bool is_leaf_;
+  double rate_;                    // what the schedule starts from; that of `plateau` itself
+  Plateau plateau_;                // the last stage's
   std::optional<BatchFeed> feed_;  // the Root's
   StageWorker worker_;
   std::optional<LineLog> losses_, accuracies_;  // the last stage's
@@ -139,7 +195,7 @@ std::int64_t Trainer::steps_done() const {
   return impl_->steps_done();
 }
 
-const WorkTimes& Trainer::times() const {
+WorkTimes Trainer::times() const {
   return impl_->worker().times();
 }
 

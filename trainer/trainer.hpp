@@ -49,7 +49,7 @@ class Trainer {
   void run();
 
   std::int64_t steps_done() const;
-  const WorkTimes& times() const;
+  WorkTimes times() const;
   // StageWorker's.
   std::uint64_t sample_digest() const;
 

@@ -134,6 +134,13 @@ TEST_P(LinkSuite, KeysMayBeAskedForInAnotherOrder) {
   }
 }
 
+TEST_P(LinkSuite, MessagesOfEveryKindAreKeptApart) {
+  auto links = make(2);
+  const auto key = [](int kind) { return MessageKey{.kind = static_cast<MessageKind>(kind), .step = 3}; };
+  for (int kind = 0; kind < kMessageKinds; ++kind) send_number(*links[0], 1, key(kind), 0.1 * kind);
+  for (int kind = kMessageKinds; kind-- > 0;) EXPECT_EQ(receive_number(*links[1], 0, key(kind)), 0.1 * kind);
+}
+
 TEST_P(LinkSuite, EveryPartOfTheKeyCounts) {
   auto links = make(2);
   const MessageKey base = forward(1, "x", 1);

@@ -85,6 +85,28 @@ SettingsKey number_key(const std::string& name, Range range, Field field, const 
       .help = help};
 }
 
+// Null is no number; `Field` gives a std::optional<double>&.
+template <typename Field>
+SettingsKey optional_number_key(const std::string& name, Range range, Field field, const std::string& help) {
+  return {.name = name,
+          .values = range.text() + ", or null",
+          .schema = {{"anyOf", {range.schema(), {{"type", "null"}}}}},
+          .accepts =
+              [range](const Json& value) {
+                return value.is_null() || (value.is_number() && range.holds(value.get<double>()));
+              },
+          .read =
+              [field](const Json& value, TrainingSettings& settings) {
+                field(settings) = value.is_null() ? std::nullopt : std::optional(value.get<double>());
+              },
+          .write = [field](const TrainingSettings& settings) -> OrderedJson {
+            TrainingSettings copy = settings;
+            const std::optional<double> number = field(copy);
+            return number ? OrderedJson(*number) : OrderedJson();
+          },
+          .help = help};
+}
+
 template <typename Field>
 SettingsKey choice_key(const std::string& name, const std::vector<std::string>& choices, Field field,
                        const std::string& help) {

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <utility>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
@@ -45,7 +48,7 @@ double one_cycle(double rate, const LearningRateSchedule& schedule, const Time& 
 }  // namespace
 
 std::vector<std::string> learning_rate_schedule_names() {
-  return {"constant", "step", "cosine", "linear_warmup", "one_cycle"};
+  return {"constant", "step", "cosine", "linear_warmup", "one_cycle", "plateau"};
 }
 
 double learning_rate(double rate, const LearningRateSchedule& schedule, std::int64_t step,
@@ -55,7 +58,7 @@ double learning_rate(double rate, const LearningRateSchedule& schedule, std::int
   const bool by_epoch = schedule.per == "epoch";
   const std::int64_t t = by_epoch ? step / steps_per_epoch : step;
   const Time time{static_cast<double>(t), static_cast<double>(by_epoch ? epochs : epochs * steps_per_epoch)};
-  if (schedule.name == "constant") return rate;
+  if (schedule.name == "constant" || schedule.name == "plateau") return rate;
   if (schedule.name == "step") {
     const std::int64_t drops = t / schedule.step_size;
     return rate * std::pow(schedule.gamma, static_cast<double>(drops));
@@ -65,6 +68,42 @@ double learning_rate(double rate, const LearningRateSchedule& schedule, std::int
   if (schedule.name == "one_cycle") return one_cycle(rate, schedule, time);
   throw ConfigError(fmt::format("learning_rate_schedule '{}' is unknown; there are: {}", schedule.name,
                                 fmt::join(learning_rate_schedule_names(), ", ")));
+}
+
+Plateau::Plateau(double rate, LearningRateSchedule schedule)
+    : rate_(rate),
+      schedule_(std::move(schedule)),
+      best_(schedule_.mode == "min" ? std::numeric_limits<double>::infinity()
+                                    : -std::numeric_limits<double>::infinity()) {}
+
+void Plateau::note(double metric) {
+  if (is_better(metric)) {
+    best_ = metric;
+    bad_epochs_ = 0;
+  } else {
+    ++bad_epochs_;
+  }
+  if (cooldown_left_ > 0) {
+    --cooldown_left_;
+    bad_epochs_ = 0;
+  }
+  if (bad_epochs_ > schedule_.patience) drop();
+}
+
+bool Plateau::is_better(double metric) const {
+  const bool is_smaller = schedule_.mode == "min";
+  const double margin = is_smaller ? -schedule_.threshold : schedule_.threshold;
+  double bar = best_;
+  // The best is infinitely bad at first, and no threshold makes that a bar.
+  if (std::isfinite(best_)) bar = schedule_.threshold_mode == "rel" ? best_ * (1 + margin) : best_ + margin;
+  return is_smaller ? metric < bar : metric > bar;
+}
+
+void Plateau::drop() {
+  const double lower = std::max(rate_ * schedule_.factor, schedule_.min_lr);
+  if (rate_ - lower > schedule_.eps) rate_ = lower;
+  cooldown_left_ = schedule_.cooldown;
+  bad_epochs_ = 0;
 }
 
 }  // namespace rookery

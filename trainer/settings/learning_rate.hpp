@@ -1,4 +1,5 @@
-// Learning-rate schedules: the rate of every step as a function of its number, to PyTorch's definitions.
+// Learning-rate schedules, to PyTorch's definitions: the rate of every step as a function of its number,
+// but for `plateau`, which follows what an epoch has led to.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +20,19 @@ struct LearningRateSchedule {
   double pct_start = 0.3;         // one_cycle: share of the run in which the rate rises
   double div_factor = 25;         // one_cycle: the rate over that of the start
   double final_div_factor = 1e4;  // one_cycle: rate of the start over that of the end
+  std::string metric = "validation_loss";  // plateau: or "validation_accuracy", "training_loss"
+  std::string mode = "min";                // plateau: or "max": what is better
+  double factor = 0.1;                     // plateau: of the rate at a drop
+  std::int64_t patience = 10;              // plateau: epochs without a better metric that are let pass
+  double threshold = 1e-4;                 // plateau: by how much better is better
+  std::string threshold_mode = "rel";      // plateau: or "abs"
+  std::int64_t cooldown = 0;               // plateau: epochs after a drop that do not count
+  double min_lr = 0;                       // plateau: no drop leads below it
+  double eps = 1e-8;                       // plateau: a smaller drop is left undone
   bool operator==(const LearningRateSchedule&) const = default;
 };
 
-// "constant", "step", "cosine", "linear_warmup", "one_cycle".
+// "constant", "step", "cosine", "linear_warmup", "one_cycle", "plateau".
 std::vector<std::string> learning_rate_schedule_names();
 
 // The rate of update number `step` (from 0) of a run of epochs * steps_per_epoch. With t and T the step
@@ -32,8 +42,28 @@ std::vector<std::string> learning_rate_schedule_names();
 //   cosine         for t < w LinearLR from start_factor; then CosineAnnealingLR over T - w to rate end_factor
 //   linear_warmup  the same, then LinearLR over T - w to rate end_factor
 //   one_cycle      OneCycleLR (arXiv 1708.07120), two phases, cosines, the rate being max_lr
+//   plateau        rate, which is then that of Plateau
 // ConfigError for an unknown name.
 double learning_rate(double rate, const LearningRateSchedule& schedule, std::int64_t step,
                      std::int64_t steps_per_epoch, std::int64_t epochs);
+
+// ReduceLROnPlateau: the rate drops when the metric has not become better for `patience` epochs.
+class Plateau {
+ public:
+  Plateau(double rate, LearningRateSchedule schedule);
+  double rate() const { return rate_; }
+  // One more epoch has led to this; a NaN is no better than anything.
+  void note(double metric);
+
+ private:
+  bool is_better(double metric) const;
+  void drop();
+
+  double rate_;
+  LearningRateSchedule schedule_;
+  double best_;
+  std::int64_t bad_epochs_ = 0;
+  std::int64_t cooldown_left_ = 0;
+};
 
 }  // namespace rookery

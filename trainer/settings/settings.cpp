@@ -88,6 +88,24 @@ void read_object(const SettingsObject& object, const Json& value, TrainingSettin
   }
 }
 
+void check_plateau(const TrainingSettings& settings, Problems& problems) {
+  const LearningRateSchedule& schedule = settings.learning_rate_schedule;
+  if (schedule.name != "plateau") return;
+  const std::string metric = fmt::format("learning_rate_schedule/metric: \"{}\"", schedule.metric);
+  if (schedule.metric != "training_loss" && settings.validate_every == 0) {
+    problems.add(metric + " needs validation: give validate_every, or \"metric\": \"training_loss\"");
+  }
+  if (schedule.metric != "training_loss" && settings.train_fraction == 1) {
+    problems.add(metric +
+                 " needs samples to validate with: give a train_fraction below 1, or "
+                 "\"metric\": \"training_loss\"");
+  }
+  const char* const better = schedule.metric == "validation_accuracy" ? "max" : "min";
+  if (schedule.mode != better) {
+    problems.add(fmt::format("{} gets better the other way: give \"mode\": \"{}\"", metric, better));
+  }
+}
+
 // What no key alone tells.
 void check_together(const TrainingSettings& settings, Problems& problems) {
   if (settings.micro_batches > settings.batch_size) {
@@ -98,6 +116,7 @@ void check_together(const TrainingSettings& settings, Problems& problems) {
   if (optimizer.nesterov && (optimizer.momentum == 0 || optimizer.dampening != 0)) {
     problems.add("optimizer/nesterov: needs a momentum above 0 and a dampening of 0");
   }
+  check_plateau(settings, problems);
 }
 
 Json object_schema(const std::vector<SettingsKey>& keys) {
@@ -193,6 +212,15 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
   problems.throw_if_any(file);
   validate_json(document, settings_schema(), file);
   return settings;
+}
+
+void check_validation(const TrainingSettings& settings, const DataSizes& data) {
+  const LearningRateSchedule& schedule = settings.learning_rate_schedule;
+  if (schedule.name != "plateau" || schedule.metric == "training_loss" || data.validation_samples > 0) return;
+  throw ConfigError(fmt::format(
+      "learning_rate_schedule/metric: \"{}\": train_fraction {} leaves no samples to validate with: "
+      "give a smaller one, or \"metric\": \"training_loss\"",
+      schedule.metric, settings.train_fraction));
 }
 
 OrderedJson to_json(const TrainingSettings& settings) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct TrainingSettings {
   std::string loss = "mse";
   OptimizerSettings optimizer;
   LearningRateSchedule learning_rate_schedule;
+  std::optional<double> clip_gradient_norm;  // of all gradients of a step
   int epochs = 1;
   std::int64_t batch_size = 64;
   int micro_batches = 1;  // per full batch
@@ -46,6 +48,9 @@ struct DataSizes {
   std::int64_t validation_samples = 0;
   bool operator==(const DataSizes&) const = default;
 };
+
+// ConfigError when the learning rate follows a validation that has no samples.
+void check_validation(const TrainingSettings& settings, const DataSizes& data);
 
 // The sizes of the micro-batches of a batch of `samples`: settings' micro-batch size
 // ceil(batch_size / micro_batches) until what is left is smaller.

@@ -56,6 +56,12 @@ std::vector<SettingsKey> make_settings_keys() {
           "loss", loss_names(), [](S& s) -> std::string& { return s.loss; },
           "`mse`: mean squared error to one-hot targets; `cross_entropy`: of softmax, for models that end in "
           "logits"),
+      optional_number_key(
+          "clip_gradient_norm", {0, Bound::kExcluded, 1e30, Bound::kIncluded},
+          [](S& s) -> std::optional<double>& { return s.clip_gradient_norm; },
+          "what the norm of all gradients of a step, of every stage, is scaled down to where it is larger, "
+          "as "
+          "PyTorch's `clip_grad_norm_` does; null: gradients stay as they are"),
       integer_key(
           "epochs", 1, 1'000'000, [](S& s) -> int& { return s.epochs; }, "passes over the training samples"),
       integer_key(

@@ -121,17 +121,50 @@ SettingsObject make_schedule_object() {
       "final_div_factor", {1, Bound::kIncluded, 1e12, Bound::kIncluded},
       [](S& s) -> double& { return s.learning_rate_schedule.final_div_factor; },
       "rate of the start over that of the end");
+  const SettingsKey metric = choice_key(
+      "metric", {"validation_loss", "validation_accuracy", "training_loss"},
+      [](S& s) -> std::string& { return s.learning_rate_schedule.metric; },
+      "what is watched at the end of every epoch (`training_loss`) or of those that are validated: the mean "
+      "over the samples; `validation_accuracy` is in percent");
+  const SettingsKey mode = choice_key(
+      "mode", {"min", "max"}, [](S& s) -> std::string& { return s.learning_rate_schedule.mode; },
+      "whether less or more of it is better");
+  const SettingsKey factor = number_key(
+      "factor", {0, Bound::kExcluded, 1, Bound::kExcluded},
+      [](S& s) -> double& { return s.learning_rate_schedule.factor; }, "of the rate at a drop");
+  const SettingsKey patience = integer_key(
+      "patience", 0, kMostSteps, [](S& s) -> std::int64_t& { return s.learning_rate_schedule.patience; },
+      "epochs without anything better that are let pass; the next one drops the rate");
+  const SettingsKey threshold = number_key(
+      "threshold", {0, Bound::kIncluded, 1e12, Bound::kIncluded},
+      [](S& s) -> double& { return s.learning_rate_schedule.threshold; }, "by how much better is better");
+  const SettingsKey threshold_mode = choice_key(
+      "threshold_mode", {"rel", "abs"},
+      [](S& s) -> std::string& { return s.learning_rate_schedule.threshold_mode; },
+      "whether `threshold` is a share of the best so far");
+  const SettingsKey cooldown = integer_key(
+      "cooldown", 0, kMostSteps, [](S& s) -> std::int64_t& { return s.learning_rate_schedule.cooldown; },
+      "epochs after a drop that do not count");
+  const SettingsKey min_lr = number_key(
+      "min_lr", {0, Bound::kIncluded, 1000, Bound::kIncluded},
+      [](S& s) -> double& { return s.learning_rate_schedule.min_lr; }, "no drop leads below it");
+  const SettingsKey eps = number_key(
+      "eps", {0, Bound::kIncluded, 1000, Bound::kIncluded},
+      [](S& s) -> double& { return s.learning_rate_schedule.eps; },
+      "a drop that is not larger is left undone");
   return {.name = "learning_rate_schedule",
           .help =
               "how the rate changes in a run, as PyTorch defines it; `cosine` and `linear_warmup` fall by a "
-              "cosine or evenly after their warm-up",
+              "cosine or evenly after their warm-up, `plateau` drops when an epoch's `metric` gets no better",
           .chosen = [](const S& s) { return s.learning_rate_schedule.name; },
           .choose = [](const std::string& name, S& s) { s.learning_rate_schedule = {.name = name}; },
           .variants = {{"constant", {}},
                        {"step", {step_size, gamma, per}},
                        {"cosine", {warmup, start_factor, end_factor, per}},
                        {"linear_warmup", {warmup, start_factor, end_factor, per}},
-                       {"one_cycle", {pct_start, div_factor, final_div_factor, per}}}};
+                       {"one_cycle", {pct_start, div_factor, final_div_factor, per}},
+                       {"plateau",
+                        {metric, mode, factor, patience, threshold, threshold_mode, cooldown, min_lr, eps}}}};
 }
 
 }  // namespace

@@ -1,0 +1,83 @@
+#include "trainer/step_exchange.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "models/base/error.hpp"
+#include "trainer/timer.hpp"
+
+namespace rookery {
+
+StepExchange::StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm)
+    : executable_(executable),
+      link_(link),
+      stage_(executable.stage()),
+      clip_gradient_norm_(clip_gradient_norm) {}
+
+void StepExchange::finish_gradients(std::int64_t step) {
+  sum_shared_gradients(step);
+  if (clip_gradient_norm_) clip_gradients(step);
+}
+
+// One parameter after the other: a stage that took all before it sent any could make stages that share
+// several parameters wait for each other.
+void StepExchange::sum_shared_gradients(std::int64_t step) {
+  for (std::size_t i = 0; i < stage_.shared.size(); ++i) {
+    const SharedParameter& shared = stage_.shared[i];
+    const MessageKey key{
+        .kind = MessageKind::kBackwardParameterGradient, .step = step, .edge = shared.parameter};
+    if (shared.gradient_from != kNoStage) receive(shared.gradient_from, key, executable_.partial_sum(i));
+    const ConstTensorView sum = executable_.sum_gradient(i);
+    if (shared.gradient_to != kNoStage) link_.send(shared.gradient_to, key, sum);
+  }
+}
+
+void StepExchange::clip_gradients(std::int64_t step) {
+  constexpr double kEpsilon = 1e-6;  // PyTorch's
+  const double factor = *clip_gradient_norm_ / (std::sqrt(squared_norm(step)) + kEpsilon);
+  if (factor < 1 || std::isnan(factor)) executable_.scale_gradients(static_cast<float>(factor));
+}
+
+// The sum runs from the last stage to the first, parameter by parameter, so that every cut adds in the
+// same order; and it comes by when the stages are done with their gradients, which is in that order.
+double StepExchange::squared_norm(std::int64_t step) {
+  const MessageKey partial{.kind = MessageKind::kBackwardSquares, .step = step};
+  const MessageKey whole{.kind = MessageKind::kForwardSquares, .step = step};
+  const double later = stage_.is_leaf() ? 0 : receive_squares(stage_.index + 1, partial);
+  const double sum = executable_.add_squared_gradients(later);
+  if (!stage_.is_root()) {
+    send_number(link_, stage_.index - 1, partial, sum);
+    return receive_squares(0, whole);
+  }
+  for (int stage = 1; stage < stage_.count; ++stage) send_number(link_, stage, whole, sum);
+  return sum;
+}
+
+void StepExchange::spread_parameters(std::int64_t step) {
+  for (std::size_t i = 0; i < stage_.shared.size(); ++i) {
+    const SharedParameter& shared = stage_.shared[i];
+    const MessageKey key{.kind = MessageKind::kForwardParameter, .step = step, .edge = shared.parameter};
+    const TensorView value = executable_.shared_parameter(i);
+    if (shared.from != kNoStage) receive(shared.from, key, value);
+    if (shared.to != kNoStage) link_.send(shared.to, key, value);
+  }
+}
+
+void StepExchange::receive(int from_stage, const MessageKey& key, TensorView into) {
+  const Timer timer(seconds_waiting_);
+  link_.receive(from_stage, key, into);
+}
+
+// Gradients that overflow make it infinite or no number, as in one process.
+double StepExchange::receive_squares(int from_stage, const MessageKey& key) {
+  const Timer timer(seconds_waiting_);
+  const double squares = receive_number(link_, from_stage, key);
+  if (squares < 0) {
+    throw TransportError(
+        fmt::format("receive {} from stage {}: it is {}", to_string(key), from_stage, squares));
+  }
+  return squares;
+}
+
+}  // namespace rookery

@@ -1,0 +1,48 @@
+// What the stages tell each other when a step ends: gradients and new values of parameters that several
+// of them use, and the norm of all gradients, by which they are clipped.
+//
+// Gradients and sums go from later stages to earlier ones, values and the norm the other way
+// afterwards, parameters in one order everywhere. So no circle of stages can wait for each other,
+// however little may be under way between two of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "models/runtime/executable.hpp"
+#include "trainer/link.hpp"
+
+namespace rookery {
+
+// One thread. Link and Executable outlive it. Throws what Link throws, and TransportError for a number
+// that no peer can have computed.
+class StepExchange {
+ public:
+  // `clip_gradient_norm`: what the norm of all gradients is scaled down to where it is larger, as
+  // torch.nn.utils.clip_grad_norm_ does.
+  StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm);
+
+  // After the last backward_weights() of the step: all that comes before update().
+  void finish_gradients(std::int64_t step);
+  // After update(): hands new values of shared parameters on.
+  void spread_parameters(std::int64_t step);
+
+  // In receive(), since it was made.
+  double seconds_waiting() const { return seconds_waiting_; }
+
+ private:
+  void sum_shared_gradients(std::int64_t step);
+  void clip_gradients(std::int64_t step);
+  // The squares of the gradients of all stages, summed.
+  double squared_norm(std::int64_t step);
+  void receive(int from_stage, const MessageKey& key, TensorView into);
+  double receive_squares(int from_stage, const MessageKey& key);
+
+  Executable& executable_;
+  Link& link_;
+  const Stage& stage_;  // the Executable's
+  std::optional<double> clip_gradient_norm_;
+  double seconds_waiting_ = 0;
+};
+
+}  // namespace rookery
