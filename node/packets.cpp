@@ -4,6 +4,7 @@
 
 #include <array>
 #include <limits>
+#include <optional>
 
 #include "models/base/check.hpp"
 #include "node/wire_archive.hpp"
@@ -23,15 +24,25 @@ enum class Type : std::uint8_t {
   kCtlStatus = 6,
   kCtlStop = 7,
   kCtlBye = 8,
-  kFwdActivation = 16,
-  kBwdGradient = 17,
+  kFirstData = 16,  // a DataChunk: this and the number of its MessageKind
 };
+
+// By MessageKind.
+constexpr std::array<const char*, kMessageKinds> kDataNames = {
+    "FwdActivation", "BwdGradient", "BwdParameterGradient", "FwdParameter",
+    "BwdSquares",    "FwdSquares",  "BwdLearningRate"};
 
 Type type_of(const Packet& packet) {
   if (const auto* chunk = std::get_if<DataChunk>(&packet)) {
-    return chunk->key.kind == MessageKind::kForwardActivation ? Type::kFwdActivation : Type::kBwdGradient;
+    return static_cast<Type>(static_cast<int>(Type::kFirstData) + static_cast<int>(chunk->key.kind));
   }
   return static_cast<Type>(packet.index() + 1);  // Packet lists the others in the order of Type
+}
+
+std::optional<MessageKind> kind_of(Type type) {
+  const int number = static_cast<int>(type) - static_cast<int>(Type::kFirstData);
+  if (number < 0 || number >= kMessageKinds) return std::nullopt;
+  return static_cast<MessageKind>(number);
 }
 
 // Reads and writes an enum as its number, refusing numbers it does not have.
@@ -115,13 +126,12 @@ void fields(Archive& archive, DataChunk& chunk) {
   archive(chunk.total, chunk.offset);
 }
 
-DataChunk empty_chunk(MessageKind kind) {
-  DataChunk chunk;
-  chunk.key.kind = kind;
-  return chunk;
-}
-
 Packet empty_packet(Type type) {
+  if (const std::optional<MessageKind> kind = kind_of(type)) {
+    DataChunk chunk;
+    chunk.key.kind = *kind;
+    return chunk;
+  }
   switch (type) {
     case Type::kCtlHello:
       return CtlHello{};
@@ -139,10 +149,8 @@ Packet empty_packet(Type type) {
       return CtlStop{};
     case Type::kCtlBye:
       return CtlBye{};
-    case Type::kFwdActivation:
-      return empty_chunk(MessageKind::kForwardActivation);
-    case Type::kBwdGradient:
-      return empty_chunk(MessageKind::kBackwardGradient);
+    case Type::kFirstData:
+      break;
   }
   throw TransportError(
       fmt::format("the header has packet type {}, which is unknown", static_cast<int>(type)));
@@ -214,6 +222,9 @@ Packet decode(std::span<const std::byte> header) {
 }
 
 const char* name_of(const Packet& packet) {
+  if (const auto* chunk = std::get_if<DataChunk>(&packet)) {
+    return kDataNames.at(static_cast<std::size_t>(chunk->key.kind));
+  }
   switch (type_of(packet)) {
     case Type::kCtlHello:
       return "CtlHello";
@@ -231,10 +242,8 @@ const char* name_of(const Packet& packet) {
       return "CtlStop";
     case Type::kCtlBye:
       return "CtlBye";
-    case Type::kFwdActivation:
-      return "FwdActivation";
-    case Type::kBwdGradient:
-      return "BwdGradient";
+    case Type::kFirstData:
+      break;
   }
   return "unknown";
 }

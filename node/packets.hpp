@@ -14,7 +14,7 @@
 
 namespace rookery {
 
-constexpr std::uint16_t kProtocolVersion = 1;
+constexpr std::uint16_t kProtocolVersion = 2;
 constexpr std::size_t kMaxHeaderBytes = 4096;
 constexpr std::size_t kMaxChunkBytes = 256U << 10;
 
@@ -103,7 +103,7 @@ constexpr std::uint64_t chunk_cost(std::size_t payload) {
   return payload + 512;
 }
 
-// DataChunk travels as FwdActivation or BwdGradient, by key.kind.
+// DataChunk travels under several types, by key.kind: FwdActivation, BwdGradient, …
 using Packet = std::variant<CtlHello, CtlWelcome, CtlHeartbeat, CtlAck, CtlAckRequest, CtlStatus, CtlStop,
                             CtlBye, DataChunk>;
 
@@ -114,7 +114,7 @@ std::vector<std::byte> encode(const Packet& packet);
 // over, a value out of range.
 Packet decode(std::span<const std::byte> header);
 
-// "CtlHello", …, "FwdActivation", "BwdGradient"
+// "CtlHello", …, "FwdActivation", "BwdGradient", …
 const char* name_of(const Packet& packet);
 
 }  // namespace rookery

@@ -212,7 +212,7 @@ TEST_F(HostilePeer, AnotherVersionIsNamed) {
   std::vector<std::byte> header = FalsePeer::hello(Channel::kControl, 7);
   header[4] = std::byte{9};
   peer_.control().send(header);
-  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 1"));
+  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 2"));
   expect_unharmed();
 }
 
@@ -242,6 +242,58 @@ TEST_F(HostilePeer, ATensorBeyondThePlanIsDroppedNamingTheSender) {
 TEST_F(HostilePeer, AFrameBeyondAChunkClosesTheConnectionOnly) {
   Wire stranger(peer_.context(), link_->address());
   stranger.send(payload(kMaxChunkBytes + 1, 0));
+  expect_unharmed();
+}
+
+// What an end of a step brings: numbers and parameters.
+TEST_F(HostilePeer, ANumberOfAnotherTypeNamesTheSender) {
+  std::uint64_t sequence = 0;
+  for (const TensorType& type :
+       {TensorType{DType::kF32, {1}}, TensorType{DType::kF64, {2}}, TensorType{DType::kU8, {8}}}) {
+    const MessageKey key{.kind = MessageKind::kForwardSquares, .step = static_cast<std::int64_t>(sequence)};
+    peer_.data().send(encode(DataChunk{sequence++, key, type, type.bytes(), 0}), payload(type.bytes(), 1));
+    try {
+      receive_number(*link_, 1, key);
+      FAIL();
+    } catch (const TransportError& error) {
+      EXPECT_THAT(error.what(),
+                  testing::AllOf(HasSubstr("sum of all squared gradients of step"), HasSubstr("node_1 ("),
+                                 HasSubstr(type.to_string()), HasSubstr("expects f64[1]")));
+    }
+  }
+  expect_unharmed(sequence);
+}
+
+TEST_F(HostilePeer, AStrangersParametersAndNumbersAreDropped) {
+  Wire stranger(peer_.context(), link_->address());
+  for (const auto& [kind, name] : {std::pair(MessageKind::kForwardParameter, "FwdParameter"),
+                                   std::pair(MessageKind::kBackwardParameterGradient, "BwdParameterGradient"),
+                                   std::pair(MessageKind::kBackwardSquares, "BwdSquares"),
+                                   std::pair(MessageKind::kBackwardLearningRate, "BwdLearningRate")}) {
+    DataChunk forged = chunk(0, 0, 8);
+    forged.key.kind = kind;
+    stranger.send(encode(forged), payload(8, 0));
+    EXPECT_TRUE(log_.has(fmt::format("a {} on a connection that has not said hello", name)));
+  }
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, ANumberThatComesTwiceCountsOnce) {
+  const MessageKey key{.kind = MessageKind::kBackwardLearningRate, .step = 6};
+  const TensorType type{DType::kF64, {1}};
+  for (const std::uint64_t sequence : {0U, 1U}) {
+    peer_.data().send(encode(DataChunk{sequence, key, type, 8, 0}), payload(8, sequence == 0 ? 0 : 1));
+  }
+  EXPECT_TRUE(log_.has("learning rate from step 6 on came twice"));
+  EXPECT_EQ(receive_number(*link_, 1, key), 0);
+  expect_unharmed(2);
+}
+
+TEST_F(HostilePeer, AParameterBeyondThePlanIsDropped) {
+  DataChunk large = chunk(0, 0, 1LL << 40);
+  large.key = {.kind = MessageKind::kForwardParameter, .step = 0, .edge = "embedding.weight"};
+  peer_.data().send(encode(large), payload(4, 1));
+  EXPECT_TRUE(log_.has("parameter embedding.weight after step 0: 1099511627776 bytes"));
   expect_unharmed();
 }
 

@@ -31,18 +31,20 @@ DataChunk a_chunk() {
 }
 
 std::vector<Packet> one_of_each() {
-  DataChunk forward = a_chunk();
-  forward.key.kind = MessageKind::kForwardActivation;
-  return {CtlHello{"0123456789abcdef", 1ULL << 63, "node_1", 1, Channel::kData, 3},
-          CtlWelcome{99, Channel::kData, 3, {12, 4096}},
-          CtlHeartbeat{{5, 6}, 7, -1},
-          CtlAck{{1, 2}},
-          CtlAckRequest{},
-          CtlStatus{3, 41, 0.25, 97.5},
-          CtlStop{"node_2", "was stopped by SIGTERM", 15},
-          CtlBye{},
-          forward,
-          a_chunk()};
+  std::vector<Packet> packets{CtlHello{"0123456789abcdef", 1ULL << 63, "node_1", 1, Channel::kData, 3},
+                              CtlWelcome{99, Channel::kData, 3, {12, 4096}},
+                              CtlHeartbeat{{5, 6}, 7, -1},
+                              CtlAck{{1, 2}},
+                              CtlAckRequest{},
+                              CtlStatus{3, 41, 0.25, 97.5},
+                              CtlStop{"node_2", "was stopped by SIGTERM", 15},
+                              CtlBye{}};
+  for (int kind = 0; kind < kMessageKinds; ++kind) {
+    DataChunk chunk = a_chunk();
+    chunk.key.kind = static_cast<MessageKind>(kind);
+    packets.emplace_back(chunk);
+  }
+  return packets;
 }
 
 std::string refusal(std::span<const std::byte> header) {
@@ -67,13 +69,17 @@ TEST(Packets, ComeBackAsTheyWere) {
 
 TEST(Packets, TheNamesSayTheDirection) {
   EXPECT_STREQ(name_of(a_chunk()), "BwdGradient");
-  EXPECT_STREQ(name_of(one_of_each()[8]), "FwdActivation");
+  std::vector<std::string> names;
+  for (const Packet& packet : one_of_each()) names.emplace_back(name_of(packet));
+  names.erase(names.begin(), names.begin() + 8);
+  EXPECT_THAT(names, testing::ElementsAre("FwdActivation", "BwdGradient", "BwdParameterGradient",
+                                          "FwdParameter", "BwdSquares", "FwdSquares", "BwdLearningRate"));
   EXPECT_STREQ(name_of(CtlBye{}), "CtlBye");
 }
 
 TEST(Packets, BytesAreAsWrittenInProtocolMd) {
   const std::vector<std::byte> header = encode(CtlAck{{0x0102, 0x03}});
-  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 1, 0, 4, 2, 1, 0, 0, 0,
+  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 2, 0, 4, 2, 1, 0, 0, 0,
                                                0,   0,   0,   3,   0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(header.size(), expected.size());
   EXPECT_EQ(std::memcmp(header.data(), expected.data(), expected.size()), 0);
@@ -99,7 +105,7 @@ TEST(Packets, TrailingBytesAreRefused) {
 
 TEST(Packets, AnotherVersionIsNamed) {
   const auto header = with(encode(CtlBye{}), 4, std::uint16_t{7});
-  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 1")));
+  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 2")));
 }
 
 TEST(Packets, AnotherMagicIsNoPacket) {
@@ -107,7 +113,10 @@ TEST(Packets, AnotherMagicIsNoPacket) {
 }
 
 TEST(Packets, AnUnknownTypeIsRefused) {
-  EXPECT_THAT(refusal(with(encode(CtlBye{}), 6, std::uint8_t{200})), HasSubstr("packet type 200"));
+  for (const int type : {0, 9, 15, 16 + kMessageKinds, 200}) {
+    EXPECT_THAT(refusal(with(encode(CtlBye{}), 6, static_cast<std::uint8_t>(type))),
+                HasSubstr("packet type " + std::to_string(type) + ", which is unknown"));
+  }
 }
 
 TEST(Packets, AHostileLengthTakesNoMemory) {

@@ -9,6 +9,7 @@
 #include "models/zoo/zoo.hpp"
 #include "tests/node/loopback.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/tied_model.hpp"
 
 namespace rookery {
 namespace {
@@ -59,6 +60,32 @@ TEST(Pipeline, TheNetworkComputesTheBitsOfOneProcess) {
     EXPECT_EQ(over_sockets.accuracies, in_memory.accuracies);
     EXPECT_EQ(over_sockets.losses.size(), 34U);
     EXPECT_TRUE(same_state(over_sockets.state, in_memory.state)) << stages << " stages";
+  }
+}
+
+// Shared parameters, clipping and a rate that follows the validation loss: all that is exchanged.
+TEST(Pipeline, WhatStepsAndEpochsEndWithComesOverTheNetwork) {
+  const auto digits = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const Graph model = tied_model({1, 8, 8}, 10);
+  TrainingSettings settings;
+  settings.loss = "cross_entropy";
+  settings.epochs = 4;
+  settings.micro_batches = 4;
+  settings.optimizer.learning_rate = 0.02;
+  settings.clip_gradient_norm = 0.5;
+  settings.learning_rate_schedule = {.name = "plateau", .patience = 0, .threshold = 0.5};
+  Graph with_loss = model;
+  add_loss(with_loss, settings.loss);
+  const std::vector<OpId> positions = cut_positions(with_loss);
+  const PipelineResult whole = run_pipeline(model, std::vector<OpId>{0}, settings, *digits);
+  for (const std::size_t stages : {2U, 3U, 5U}) {
+    std::vector<OpId> begins{0};
+    for (std::size_t k = 1; k < stages; ++k) begins.push_back(positions[k * positions.size() / stages]);
+    const PipelineResult over_sockets =
+        run_pipeline(model, begins, settings, *digits, {.output = {}, .make_links = make_leaving_links});
+    EXPECT_EQ(over_sockets.losses, whole.losses);
+    EXPECT_EQ(over_sockets.accuracies, whole.accuracies);
+    EXPECT_TRUE(same_state(over_sockets.state, whole.state)) << stages << " stages";
   }
 }
 
