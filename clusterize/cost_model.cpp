@@ -31,6 +31,8 @@ CostModel::CostModel(const NodePool& pool, const ModelCosts& costs) : pool_(pool
     }
   }
   whole_bytes_ = static_cast<double>(costs.memory(0, costs.count(), 1));
+  // Gradient and value, from one neighbour and to the other, twice each (transport_bytes()).
+  for (const SharedBytes& shared : costs.shared) shared_bytes_ += 8 * shared.bytes;
 }
 
 const LinkSpeed& CostModel::link(int a, int b) const {
@@ -54,7 +56,7 @@ CutMachine CostModel::machine(const std::vector<int>& members, std::size_t stage
   // A stage keeps no more per micro-batch in flight than the whole model does, so where that fits
   // many times over, nothing needs to be measured.
   const auto slots = static_cast<double>(std::min<std::size_t>(members.size(), costs_.micro_batches));
-  if ((slots + 1) * whole_bytes_ <= machine.memory_bytes)
+  if ((slots + 1) * whole_bytes_ + shared_bytes_ <= machine.memory_bytes)
     machine.memory_bytes = std::numeric_limits<double>::infinity();
   if (stage + 1 < members.size())
     machine.next_bytes_per_second = bytes_per_second(link(node, members[stage + 1]).bandwidth_mbps);
@@ -115,7 +117,34 @@ void CostModel::add_times(const std::vector<int>& members, ClusterCost& cost) co
   const int in_flight_most =
       in_flight(make_schedule(costs_.schedule, 0, static_cast<int>(members.size()), costs_.micro_batches));
   period = std::max(period, round_trip / in_flight_most);
-  cost.step_seconds = round_trip + (costs_.micro_batches - 1) * period + update;
+  cost.step_seconds =
+      round_trip + (costs_.micro_batches - 1) * period + update + exchange_seconds(members, cost.cut.begins);
+}
+
+// Shared parameters follow each other, so that their bytes add up and their latencies do not. What
+// clipping sums up runs along with the backward passes; the norm comes back from the first stage.
+double CostModel::exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const {
+  double transfers = 0;
+  double latency = 0;
+  for (const SharedBytes& shared : costs_.shared) {
+    double way = 0;
+    std::size_t before = begins.size();
+    for (const int segment : shared.segments) {
+      const auto stage =
+          static_cast<std::size_t>(std::ranges::upper_bound(begins, segment) - begins.begin()) - 1;
+      if (before < stage) {
+        const LinkSpeed& hop = link(members[before], members[stage]);
+        way += 2 * seconds(hop.latency_ms);
+        transfers += 2 * shared.bytes / bytes_per_second(hop.bandwidth_mbps);
+      }
+      before = stage;
+    }
+    latency = std::max(latency, way);
+  }
+  double norm = 0;
+  for (std::size_t stage = 1; costs_.clips_gradients && stage < members.size(); ++stage)
+    norm = std::max(norm, seconds(link(members[0], members[stage]).latency_ms));
+  return transfers + latency + norm;
 }
 
 double CostModel::averaging_seconds(const std::vector<std::vector<int>>& clusters) {

@@ -4,7 +4,9 @@
 //   X_k = λ + a_k / β                  transfer of its boundary, one direction
 //   RTT = Σ T_k + Σ (X_k forward + X_k backward)
 //   P   = max(max T_k, max a_k / β, NIC load, RTT / micro-batches in flight)
-//   step = RTT + (M - 1) P + update    of one batch of M micro-batches, synchronous
+//   E   = what stages exchange when a step ends: 2 (λ + w / β) from user to user of a shared parameter,
+//         λ from the first stage for the norm that gradients are clipped by
+//   step = RTT + (M - 1) P + update + E    of one batch of M micro-batches, synchronous
 // Averaging over C clusters: 2 (C - 1) messages of w_r / C along every ring r at once, rings on one
 // node sharing its connection.
 #pragma once
@@ -62,11 +64,13 @@ class CostModel {
   CutMachine machine(const std::vector<int>& members, std::size_t stage) const;
   double shortfall(const std::vector<int>& members) const;
   void add_times(const std::vector<int>& members, ClusterCost& cost) const;
+  double exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const;
 
   const NodePool& pool_;
   const ModelCosts& costs_;
   std::vector<LinkSpeed> links_;  // row by row
   double whole_bytes_ = 0;        // the whole model on one machine, one micro-batch in flight
+  double shared_bytes_ = 0;       // most that a link's buffers take for shared parameters
   std::map<std::vector<int>, ClusterCost> known_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <tuple>
 
 #include "clusterize/stage_memory.hpp"
@@ -31,23 +32,41 @@ std::vector<Segment> make_segments(const Graph& graph, std::int64_t micro_batch)
   return segments;
 }
 
+std::size_t segment_of(OpId op, const std::vector<Segment>& segments) {
+  const auto next = std::ranges::upper_bound(segments, op, {}, &Segment::begin);
+  return static_cast<std::size_t>(next - segments.begin()) - 1;
+}
+
+std::vector<SharedBytes> shared_bytes(const Graph& graph, const std::vector<Segment>& segments) {
+  std::map<ValueId, std::set<int>> users;
+  for (std::size_t op = 0; op < graph.ops().size(); ++op) {
+    for (const ValueId input : graph.ops()[op].inputs) {
+      if (input == kNoValue || graph.value(input).kind != ValueKind::kParameter) continue;
+      users[input].insert(static_cast<int>(segment_of(static_cast<OpId>(op), segments)));
+    }
+  }
+  std::vector<SharedBytes> shared;
+  for (const auto& [parameter, of_it] : users) {
+    if (of_it.size() < 2) continue;
+    shared.push_back({.segments = {of_it.begin(), of_it.end()},
+                      .bytes = static_cast<double>(graph.value(parameter).type.bytes())});
+  }
+  return shared;
+}
+
 // Adds every value to the boundaries between its producer and its last user.
 void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Segment>& segments) {
-  const auto segment_of = [&](OpId op) {
-    const auto next = std::ranges::upper_bound(segments, op, {}, &Segment::begin);
-    return static_cast<std::size_t>(next - segments.begin()) - 1;
-  };
   std::map<ValueId, std::size_t> last_user;
   for (std::size_t op = 0; op < graph.ops().size(); ++op) {
     for (const ValueId input : graph.ops()[op].inputs) {
-      if (input != kNoValue) last_user[input] = segment_of(static_cast<OpId>(op));
+      if (input != kNoValue) last_user[input] = segment_of(static_cast<OpId>(op), segments);
     }
   }
   const std::vector<TensorType> types = graph.types(micro_batch);
   for (const auto& [id, last] : last_user) {
     const Value& value = graph.value(id);
     if (value.kind != ValueKind::kInput && value.kind != ValueKind::kActivation) continue;
-    const std::size_t first = value.producer == kNoOp ? 0 : segment_of(value.producer);
+    const std::size_t first = value.producer == kNoOp ? 0 : segment_of(value.producer, segments);
     const auto bytes = static_cast<double>(types[static_cast<std::size_t>(id)].bytes());
     for (std::size_t segment = first + 1; segment <= last; ++segment) {
       segments[segment].activation_bytes += bytes;
@@ -68,6 +87,8 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
       .micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size))),
       .schedule = settings.schedule};
   add_boundaries(graph, micro_batch, costs.segments);
+  costs.shared = shared_bytes(graph, costs.segments);
+  costs.clips_gradients = settings.clip_gradient_norm.has_value();
   std::vector<OpId> begins;
   for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
   costs.memory = [memory = std::make_shared<StageMemory>(graph, begins, settings, data, kernels)](

@@ -26,9 +26,18 @@ struct Segment {
   double gradient_bytes = 0;    // backward
 };
 
+// A parameter that several segments use: once a step, each stage that has one of them sends its gradient
+// to the one before, and gets its new value from there.
+struct SharedBytes {
+  std::vector<int> segments;  // rising
+  double bytes = 0;
+};
+
 struct ModelCosts {
   std::string name;  // for messages
   std::vector<Segment> segments;
+  std::vector<SharedBytes> shared;
+  bool clips_gradients = false;
   std::int64_t batch_size = 1;
   int micro_batches = 1;
   std::string schedule = "1f1b";

@@ -58,9 +58,9 @@ std::vector<OpId> op_begins(const ModelCosts& costs, const InnerCut& cut) {
   return begins;
 }
 
-std::int64_t count_parameters(const Graph& graph) {
+std::int64_t count_parameters(const Stage& stage) {
   std::int64_t count = 0;
-  for (const ValueId id : graph.parameters()) count += graph.value(id).type.shape.elements();
+  for (const ValueId id : stage.owned_parameters()) count += stage.graph.value(id).type.shape.elements();
   return count;
 }
 
@@ -72,7 +72,7 @@ PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const St
   PlannedStage planned{.node = node_name(node),
                        .address = node.address,
                        .ops = std::move(ops),
-                       .parameters = count_parameters(stage.graph),
+                       .parameters = count_parameters(stage),
                        .prediction = {.forward_ms = 1e3 * times.forward,
                                       .backward_ms = 1e3 * times.backward,
                                       .send_ms = 1e3 * times.send,
@@ -148,6 +148,7 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .stages = part.count,
                         .inputs = part.inputs,
                         .outputs = part.outputs,
+                        .shared = part.shared,
                         .prediction = self.prediction,
                         .settings = task.settings,
                         .data = task.data};

@@ -11,9 +11,9 @@ namespace {
 std::map<std::string, int> stage_of_parameters(const std::vector<Stage>& stages) {
   std::map<std::string, int> stage_of;
   for (const Stage& stage : stages) {
-    for (const ValueId id : stage.graph.parameters()) {
+    for (const ValueId id : stage.owned_parameters()) {
       const std::string& name = stage.graph.value(id).name;
-      ROOKERY_CHECK(stage_of.emplace(name, stage.index).second, "'{}' lies on two stages", name);
+      ROOKERY_CHECK(stage_of.emplace(name, stage.index).second, "two stages own '{}'", name);
     }
   }
   return stage_of;

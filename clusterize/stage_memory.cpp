@@ -18,6 +18,10 @@ std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch) {
   }
   for (const StageOutput& output : stage.outputs)
     add(output.value, std::ssize(output.to) + (output.gradient_from != kNoStage));
+  for (const SharedParameter& shared : stage.shared) {
+    add(shared.parameter, (shared.from != kNoStage) + (shared.to != kNoStage) +
+                              (shared.gradient_to != kNoStage) + (shared.gradient_from != kNoStage));
+  }
   return bytes;
 }
 

@@ -14,8 +14,8 @@
 
 namespace rookery {
 
-// Buffers of a stage's link: everything that a micro-batch brings or takes away, once on its way in
-// and once on its way out.
+// Buffers of a stage's link: everything that a micro-batch, or the end of a step, brings or takes away,
+// once on its way in and once on its way out.
 std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch);
 
 class StageMemory {

@@ -37,6 +37,7 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
     throw ConfigError(fmt::format("train_fraction {} of the {} samples of {} leaves none to train on",
                                   settings.train_fraction, dataset->size(), settings.data));
   }
+  check_validation(settings, task.data);
   add_loss(task.graph, settings.loss);
   task.kernels = choose_kernels(task.graph, micro_batch_sizes(settings, settings.batch_size).front());
   return task;

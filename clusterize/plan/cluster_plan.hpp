@@ -27,10 +27,10 @@ struct StagePrediction {
 };
 
 struct PlannedStage {
-  std::string node;       // "node_0"
-  std::string address;    // "0.0.0.0:8080"
-  std::vector<OpId> ops;  // of the whole graph
-  std::int64_t parameters = 0;
+  std::string node;             // "node_0"
+  std::string address;          // "0.0.0.0:8080"
+  std::vector<OpId> ops;        // of the whole graph
+  std::int64_t parameters = 0;  // that it owns
   StagePrediction prediction;
 };
 
@@ -83,9 +83,11 @@ struct NodeMetadata {
   std::vector<PeerInfo> members;                    // of the cluster, by stage, itself included
   std::map<int, std::string> rings;                 // ring id -> first parameter, of the rings it is in
   std::map<int, std::vector<PeerInfo>> ring_peers;  // one member per cluster, by cluster
-  // Where each input of the stage comes from and each output goes; both empty when not recorded.
+  // Where each input of the stage comes from and each output goes, both empty when not recorded; and
+  // with whom it shares parameters.
   std::vector<StageInput> inputs;
   std::vector<StageOutput> outputs;
+  std::vector<SharedParameter> shared;
   StagePrediction prediction;
   KernelChoice kernels;  // of its own ops
   TrainingSettings settings;
@@ -113,8 +115,8 @@ struct LoadedStage {
   Stage stage;
   StateDict state;
 };
-// Reads them again, appends the loss on the last stage, and checks routing against graph and
-// metadata. ConfigError or DataError naming file and value.
+// Reads them again, appends the loss on the last stage, takes over the metadata's shared parameters, and
+// checks routing against graph and metadata. ConfigError or DataError naming file and value.
 LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);
 
 // A trained submodel: safetensors with metadata format ("rookery.trained"), version, plan_id, node,

@@ -61,6 +61,8 @@ OrderedJson to_json(const NodeMetadata& metadata) {
   for (const StageInput& input : metadata.inputs) inputs.push_back(to_json(input));
   OrderedJson outputs = OrderedJson::array();
   for (const StageOutput& output : metadata.outputs) outputs.push_back(to_json(output));
+  OrderedJson shared = OrderedJson::array();
+  for (const SharedParameter& parameter : metadata.shared) shared.push_back(to_json(parameter));
   return {{"format", kFormat},
           {"version", kVersion},
           {"plan_id", metadata.plan_id},
@@ -76,6 +78,7 @@ OrderedJson to_json(const NodeMetadata& metadata) {
           {"backward_peers", backward_peers(metadata)},
           {"inputs", inputs},
           {"outputs", outputs},
+          {"shared_parameters", shared},
           {"rings", rings},
           {"prediction", to_json(metadata.prediction)},
           {"kernels", metadata.kernels},
@@ -89,7 +92,8 @@ Json make_schema() {
   Json schema = Json::parse(R"({
     "type": "object", "additionalProperties": false,
     "required": ["format", "version", "plan_id", "node", "address", "role", "cluster", "clusters", "stage",
-                 "stages", "members", "inputs", "outputs", "rings", "prediction", "kernels", "data", "settings"],
+                 "stages", "members", "inputs", "outputs", "shared_parameters", "rings", "prediction", "kernels",
+                 "data", "settings"],
     "properties": {
       "format": {}, "version": {},
       "plan_id": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
@@ -123,6 +127,7 @@ Json make_schema() {
   schema["properties"]["prediction"] = prediction_schema();
   schema["properties"]["inputs"] = {{"type", "array"}, {"items", input_schema()}};
   schema["properties"]["outputs"] = {{"type", "array"}, {"items", output_schema()}};
+  schema["properties"]["shared_parameters"] = {{"type", "array"}, {"items", shared_schema()}};
   return schema;
 }
 
@@ -197,6 +202,21 @@ void check_routing(const NodeMetadata& metadata, std::string_view file) {
     for (const int stage : output.to) check("outputs", output.value, stage, false);
     check("outputs", output.value, output.gradient_from, false);
   }
+  std::set<std::string> parameters;
+  for (const SharedParameter& shared : metadata.shared) {
+    check("shared_parameters", shared.parameter, shared.from, true);
+    check("shared_parameters", shared.parameter, shared.gradient_to, true);
+    check("shared_parameters", shared.parameter, shared.to, false);
+    check("shared_parameters", shared.parameter, shared.gradient_from, false);
+    if (!parameters.insert(shared.parameter).second)
+      fail(file, "shared_parameters: '{}' is there twice", shared.parameter);
+    if (shared.from == kNoStage && (shared.to == kNoStage || shared.gradient_to != kNoStage)) {
+      fail(file,
+           "shared_parameters: '{}' comes from nobody: then its value goes to somebody, and its gradient to "
+           "nobody",
+           shared.parameter);
+    }
+  }
 }
 
 NodeMetadata metadata_from_json(const Json& document, const std::string& node, const std::string& file) {
@@ -219,6 +239,8 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
                                  document.at("data").at("validation_samples").get<std::int64_t>()}};
   for (const Json& input : document.at("inputs")) metadata.inputs.push_back(input_from_json(input));
   for (const Json& output : document.at("outputs")) metadata.outputs.push_back(output_from_json(output));
+  for (const Json& shared : document.at("shared_parameters"))
+    metadata.shared.push_back(shared_from_json(shared));
   read_rings(document.at("rings"), metadata, file);
 
   if (metadata.node != node) fail(file, "node: this is the file of {}", metadata.node);

@@ -60,6 +60,15 @@ OrderedJson to_json(const StageOutput& output) {
   return document;
 }
 
+OrderedJson to_json(const SharedParameter& shared) {
+  OrderedJson document = {{"parameter", shared.parameter}};
+  if (shared.from != kNoStage) document["from"] = shared.from;
+  if (shared.to != kNoStage) document["to"] = shared.to;
+  if (shared.gradient_to != kNoStage) document["gradient_to"] = shared.gradient_to;
+  if (shared.gradient_from != kNoStage) document["gradient_from"] = shared.gradient_from;
+  return document;
+}
+
 StageInput input_from_json(const Json& document) {
   return {.value = document.at("value").get<std::string>(),
           .from = document.value("from", kNoStage),
@@ -73,12 +82,33 @@ StageOutput output_from_json(const Json& document) {
           .gradient_from = document.value("gradient_from", kNoStage)};
 }
 
+SharedParameter shared_from_json(const Json& document) {
+  return {.parameter = document.at("parameter").get<std::string>(),
+          .from = document.value("from", kNoStage),
+          .to = document.value("to", kNoStage),
+          .gradient_to = document.value("gradient_to", kNoStage),
+          .gradient_from = document.value("gradient_from", kNoStage)};
+}
+
 const Json& input_schema() {
   static const Json schema = Json::parse(R"({
     "type": "object", "required": ["value"],
     "properties": {
       "value": {"type": "string", "minLength": 1},
       "from": {"type": "integer", "minimum": 0, "maximum": 999},
+      "gradient_to": {"type": "integer", "minimum": 0, "maximum": 999},
+      "gradient_from": {"type": "integer", "minimum": 0, "maximum": 999}}
+  })");
+  return schema;
+}
+
+const Json& shared_schema() {
+  static const Json schema = Json::parse(R"({
+    "type": "object", "required": ["parameter"], "additionalProperties": false,
+    "properties": {
+      "parameter": {"type": "string", "minLength": 1},
+      "from": {"type": "integer", "minimum": 0, "maximum": 999},
+      "to": {"type": "integer", "minimum": 0, "maximum": 999},
       "gradient_to": {"type": "integer", "minimum": 0, "maximum": 999},
       "gradient_from": {"type": "integer", "minimum": 0, "maximum": 999}}
   })");

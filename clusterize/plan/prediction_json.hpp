@@ -17,10 +17,13 @@ const Json& prediction_schema();
 // One edge of a stage. Stages are numbers; what is absent is left out.
 OrderedJson to_json(const StageInput& input);
 OrderedJson to_json(const StageOutput& output);
-// Documents have passed input_schema() and output_schema().
+OrderedJson to_json(const SharedParameter& shared);
+// Documents have passed input_schema(), output_schema() and shared_schema().
 StageInput input_from_json(const Json& document);
 StageOutput output_from_json(const Json& document);
+SharedParameter shared_from_json(const Json& document);
 const Json& input_schema();
 const Json& output_schema();
+const Json& shared_schema();
 
 }  // namespace rookery

@@ -240,6 +240,16 @@ void check_recorded(const std::vector<Edge>& edges, const std::vector<Edge>& rec
                                 metadata.node));
 }
 
+void check_shared(const Graph& graph, const NodeMetadata& metadata) {
+  for (const SharedParameter& shared : metadata.shared) {
+    const std::optional<ValueId> id = graph.find(shared.parameter);
+    if (id && graph.value(*id).kind == ValueKind::kParameter) continue;
+    throw ConfigError(
+        fmt::format("{}.json: shared_parameters: '{}' is no parameter of {}: run clusterize again",
+                    metadata.node, shared.parameter, kOnnxFile));
+  }
+}
+
 // Values that `graph` does not know pass through the stage.
 void check_types(const Graph& graph, const std::vector<NamedType>& declared,
                  const std::filesystem::path& path) {
@@ -307,6 +317,8 @@ LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& 
     check_state(stage.graph, model.state);
   });
   check_types(stage.graph, outputs, output_path);
+  check_shared(stage.graph, metadata);
+  stage.shared = metadata.shared;
   loaded.state = std::move(model.state);
   return loaded;
 }

@@ -69,6 +69,30 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_EQ(read.ring_peers.begin()->second.size(), 2U);
 }
 
+TEST_F(MetadataFile, SharedParametersComeBackAndAreChecked) {
+  const TrainingTask task = tied_task();
+  const Planned planned = make_plan(task, pool_of(equal_nodes(3)), {.min_nodes = 3});
+  all_[1] = make_metadata(task, planned, 0, 1);
+  write_metadata(folder(), written());
+  ASSERT_FALSE(written().shared.empty());
+  EXPECT_EQ(read_metadata(folder(), "node_1").shared, written().shared);
+  const auto error_with = [&](const char* shared) {
+    return error_after([&](Json& d) { d["shared_parameters"] = Json::parse(shared); });
+  };
+  EXPECT_THAT(error_with(R"([{"from": 0}])"), HasSubstr("shared_parameters/0"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "owner": 0}])"), HasSubstr("shared_parameters/0"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "from": 2}])"),
+              HasSubstr("shared_parameters: 'key' cannot come from or go to stage 2"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "from": 0, "gradient_to": 1}])"), HasSubstr("stage 1"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "to": 3}])"), HasSubstr("stage 3"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "to": 2, "gradient_from": 0}])"), HasSubstr("stage 0"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "to": 2, "gradient_to": 0}])"),
+              HasSubstr("'key' comes from nobody"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key"}])"), HasSubstr("'key' comes from nobody"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "to": 2}, {"parameter": "key", "from": 0}])"),
+              HasSubstr("'key' is there twice"));
+}
+
 TEST_F(MetadataFile, AllAreReadByClusterAndStage) {
   const std::vector<NodeMetadata> read = read_all_metadata(folder());
   ASSERT_EQ(read.size(), 6U);
@@ -96,7 +120,7 @@ TEST_F(MetadataFile, NewerAndForeignFilesAreRefused) {
 TEST_F(MetadataFile, AMissingOrUnknownKeyIsNamed) {
   for (const char* key :
        {"node", "address", "members", "stage", "stages", "settings", "plan_id", "rings", "kernels", "data",
-        "prediction", "inputs", "outputs", "cluster", "clusters", "role"}) {
+        "prediction", "inputs", "outputs", "shared_parameters", "cluster", "clusters", "role"}) {
     EXPECT_THAT(error_after([&](Json& d) { d.erase(key); }), HasSubstr(fmt::format("'{}'", key))) << key;
   }
   EXPECT_THAT(error_after([](Json& d) { d["colour"] = "red"; }), HasSubstr("colour"));

@@ -13,6 +13,7 @@
 #include "models/graph/loss.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/tied_model.hpp"
 
 namespace rookery {
 
@@ -35,6 +36,14 @@ inline TrainingTask cnn_task(const TrainingSettings& settings = TrainingSettings
   TrainingTask task{.graph = zoo_model(settings.model), .settings = settings, .data = {1078, 719}};
   add_loss(task.graph, settings.loss);
   task.kernels = choose_kernels(task.graph, micro_batch_sizes(settings, settings.batch_size).front());
+  return task;
+}
+
+inline TrainingTask tied_task() {
+  TrainingTask task{.graph = tied_model({1, 8, 8}, 10), .settings = {}, .data = {1078, 719}};
+  add_loss(task.graph, task.settings.loss);
+  task.kernels =
+      choose_kernels(task.graph, micro_batch_sizes(task.settings, task.settings.batch_size).front());
   return task;
 }
 

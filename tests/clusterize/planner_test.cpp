@@ -7,6 +7,7 @@
 
 #include "clusterize/provider_links.hpp"
 #include "clusterize/report.hpp"
+#include "clusterize/stage_memory.hpp"
 #include "clusterize/training_task.hpp"
 #include "clusterize/write_plan.hpp"
 #include "models/base/files.hpp"
@@ -126,6 +127,37 @@ TEST(Plan, RingsAreRunsThatLieTogetherInEveryCluster) {
   for (const ValueId id : task.graph.parameters()) all.push_back(task.graph.value(id).name);
   EXPECT_EQ(in_rings, all);
   EXPECT_GE(rings.size(), 4U);
+}
+
+TEST(Plan, ASharedParameterIsItsOwnersOnce) {
+  const TrainingTask task = tied_task();
+  std::int64_t all = 0;
+  for (const ValueId id : task.graph.parameters()) all += task.graph.value(id).type.shape.elements();
+  const Planned planned = plan(equal_nodes(6), task);  // two clusters of three
+  std::int64_t transport = 0;
+  for (const PlannedCluster& cluster : planned.plan.clusters) {
+    std::int64_t parameters = 0;
+    for (const PlannedStage& stage : cluster.stages) parameters += stage.parameters;
+    EXPECT_EQ(parameters, all);
+  }
+  std::size_t in_rings = 0;
+  for (const Ring& ring : planned.plan.rings) in_rings += ring.parameters.size();
+  EXPECT_EQ(in_rings, task.graph.parameters().size());
+  for (const Stage& stage : planned.stages[0]) {
+    Stage alone = stage;
+    alone.shared.clear();
+    std::int64_t messages = 0;
+    for (const SharedParameter& shared : stage.shared) {
+      const std::int64_t ways = (shared.from != kNoStage) + (shared.to != kNoStage) +
+                                (shared.gradient_to != kNoStage) + (shared.gradient_from != kNoStage);
+      messages += 2 * ways *
+                  static_cast<std::int64_t>(
+                      align_up(stage.graph.value(stage.graph.at(shared.parameter)).type.bytes()));
+    }
+    EXPECT_EQ(transport_bytes(stage, 64), transport_bytes(alone, 64) + messages);
+    transport += messages;
+  }
+  EXPECT_GT(transport, 0);
 }
 
 TEST(Plan, MemoryIsAHardBound) {

@@ -221,5 +221,26 @@ TEST(CostModel, AddsUpAsWritten) {
   EXPECT_NEAR(model.bound_samples_per_second(), 32 * 200e9 / 6e9, 1e-6);
 }
 
+TEST(CostModel, CountsWhatTheEndOfAStepExchanges) {
+  Json json = equal_nodes(3);
+  json["network"] = {{"default", {{"latency_ms", 7}, {"bandwidth_mbps", 8}}}};  // 1 MB/s
+  const NodePool pool = pool_of(json);
+  const auto step_seconds = [&](const ModelCosts& costs) {
+    CostModel model(pool, costs);
+    return model.cluster({0, 1, 2}).step_seconds;
+  };
+  ModelCosts costs = chain(6);  // two segments a stage
+  const double before = step_seconds(costs);
+  costs.clips_gradients = true;
+  EXPECT_NEAR(step_seconds(costs) - before, 0.007, 1e-9);
+  costs.clips_gradients = false;
+  costs.shared = {{.segments = {0, 1}, .bytes = 1e6}};
+  EXPECT_NEAR(step_seconds(costs), before, 1e-9) << "both on one stage";
+  costs.shared = {{.segments = {1, 5}, .bytes = 1e6}};
+  EXPECT_NEAR(step_seconds(costs) - before, 2 * (1 + 0.007), 1e-9) << "past the stage between";
+  costs.shared.push_back({.segments = {0, 2, 3, 4}, .bytes = 2e6});
+  EXPECT_NEAR(step_seconds(costs) - before, 2 * 1 + 2 * (2 * 2 + 2 * 0.007), 1e-9) << "two hops, too";
+}
+
 }  // namespace
 }  // namespace rookery

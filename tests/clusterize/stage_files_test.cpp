@@ -91,6 +91,39 @@ TEST_P(StageFiles, ComeBackAsTheyWere) {
 
 INSTANTIATE_TEST_SUITE_P(Cuts, StageFiles, testing::Values(1, 2, 3, 4, 5));
 
+// Every user has the first value of a parameter; who owns it stands in the metadata.
+TEST_F(StageFiles, OfSharedParametersComeBackAsTheyWere) {
+  task_ = tied_task();
+  for (std::size_t i = 0; i < task_.graph.ops().size(); ++i) {
+    Op& op = task_.graph.op(static_cast<OpId>(i));
+    if (op.type != "Gelu") continue;  // which files of this operator set cannot hold
+    op.type = "Tanh";
+    op.attributes.clear();
+  }
+  task_.kernels = choose_kernels(task_.graph, task_.settings.batch_size);
+  state_ = initial_state(task_.graph, 42);
+  plan(4);
+  std::size_t shared = 0;
+  for (const Stage& stage : planned_.stages[0]) {
+    const LoadedStage loaded = load(stage.index);
+    EXPECT_EQ(loaded.stage.shared, stage.shared);
+    EXPECT_EQ(describe(loaded.stage.graph), describe(stage.graph));
+    const CompileOptions options =
+        compile_options(task_.settings, task_.data, stage.index, stage.count, task_.kernels);
+    EXPECT_EQ(memory_use(loaded.stage, options).total(), memory_use(stage, options).total());
+    for (const SharedParameter& parameter : stage.shared) {
+      EXPECT_TRUE(std::ranges::equal(loaded.state.at(parameter.parameter).view().bytes(),
+                                     state_.at(parameter.parameter).view().bytes()));
+      ++shared;
+    }
+  }
+  EXPECT_GT(shared, 4U);
+  NodeMetadata metadata = read_metadata(folder(), "node_0");
+  metadata.shared.push_back({.parameter = "stranger", .to = 1});
+  EXPECT_THAT(error_of([&] { read_stage(stage_path(0), metadata); }),
+              HasSubstr("node_0.json: shared_parameters: 'stranger' is no parameter of submod.onnx"));
+}
+
 TEST_F(StageFiles, HoldTheModelsInputsOnTheRoot) {
   plan(3);
   const Json document = read_json(stage_path(0) / "model_inputs.json");

@@ -31,6 +31,14 @@ class SameBits(WholeTest):
         alone = self.result(1, micro_batches=4)
         self.assert_same(alone, self.result(3, micro_batches=4))
 
+    def test_clipping_and_a_rate_that_follows_the_loss(self):
+        settings = {
+            "clip_gradient_norm": 0.02,
+            "learning_rate_schedule": {"name": "plateau", "patience": 0, "threshold": 0.9, "metric": "training_loss"},
+        }
+        alone = self.result(1, **settings)
+        self.assert_same(alone, self.result(3, **settings))
+
     def test_any_order_of_starting(self):
         first = self.result(3, order=[0, 1, 2])
         self.assert_same(first, self.result(3, order=[2, 0, 1]))
