@@ -24,6 +24,9 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
       {"Gemm", onednn::make_gemm},
       {"GemmGradInput", onednn::make_gemm_grad_input},
       {"GemmGradWeight", onednn::make_gemm_grad_weight},
+      {"MatMul", onednn::make_matmul},
+      {"MatMulGradLeft", onednn::make_matmul_grad_left},
+      {"MatMulGradRight", onednn::make_matmul_grad_right},
   };
   const auto found = makers.find(request.op.type);
   if (found == makers.end()) return nullptr;

@@ -19,6 +19,12 @@ void batch_norm_apply(const BatchNorm&, const float*, const float*, const float*
 void batch_norm_sums(const BatchNorm&, const float*, const float*, const float*, float*, float*);
 void batch_norm_grad(const BatchNorm&, const float*, const float*, const float*, const float*, const float*,
                      const float*, float*);
+void layer_norm(const LayerNorm&, const float*, const float*, const float*, float*, float*, float*);
+void layer_norm_grad(const LayerNorm&, const float*, const float*, const float*, const float*, const float*,
+                     float*, float*, float*, float*);
+void attention_softmax(const AttentionRows&, float*, float*);
+void attention_weights(const AttentionRows&, float*, const float*);
+void attention_scores_grad(const AttentionRows&, const float*, float*);
 void relu(Index, const float*, float*);
 void relu_grad(Index, const float*, const float*, float*);
 void map(Function, Index, const float*, float*);
@@ -58,6 +64,11 @@ const Loops& table() {
                                 .batch_norm_apply = batch_norm_apply,
                                 .batch_norm_sums = batch_norm_sums,
                                 .batch_norm_grad = batch_norm_grad,
+                                .layer_norm = layer_norm,
+                                .layer_norm_grad = layer_norm_grad,
+                                .attention_softmax = attention_softmax,
+                                .attention_weights = attention_weights,
+                                .attention_scores_grad = attention_scores_grad,
                                 .relu = relu,
                                 .relu_grad = relu_grad,
                                 .map = map,
