@@ -256,6 +256,16 @@ ValueId GraphBuilder::matmul(const std::string& name, ValueId a, ValueId b) {
   return apply(name, "MatMul", {a, b});
 }
 
+ValueId GraphBuilder::attention(const std::string& name, ValueId q, ValueId k, ValueId v,
+                                const AttentionOptions& options) {
+  std::vector<ValueId> inputs{q, k, v};
+  if (options.mask != kNoValue) inputs.push_back(options.mask);
+  std::map<std::string, Attribute> attributes{{"num_heads", options.heads}};
+  if (options.is_causal) attributes["is_causal"] = std::int64_t{1};
+  if (options.dropout > 0) attributes["ratio"] = options.dropout;
+  return apply(name, "Attention", std::move(inputs), std::move(attributes));
+}
+
 ValueId GraphBuilder::scale(const std::string& name, ValueId x, const Shape& shape) {
   return mul(name, x, parameter(name + ".weight", shape, {.kind = Initializer::Kind::kOnes}));
 }

@@ -80,6 +80,19 @@ class GraphBuilder {
   ValueId silu(const std::string& name, ValueId x);
   // numpy.matmul.
   ValueId matmul(const std::string& name, ValueId a, ValueId b);
+  // Scaled dot-product attention (ops.hpp) of q, k and v f32[batch, rows, heads * depth], or of all three
+  // side by side in `qkv`.
+  struct AttentionOptions {
+    std::int64_t heads = 1;
+    bool is_causal = false;
+    float dropout = 0;
+    ValueId mask = kNoValue;
+  };
+  ValueId attention(const std::string& name, ValueId q, ValueId k, ValueId v,
+                    const AttentionOptions& options);
+  ValueId self_attention(const std::string& name, ValueId qkv, const AttentionOptions& options) {
+    return attention(name, qkv, kNoValue, kNoValue, options);
+  }
   // With broadcasting.
   ValueId add(const std::string& name, ValueId a, ValueId b);
   ValueId sub(const std::string& name, ValueId a, ValueId b);

@@ -1,4 +1,4 @@
-// Relu, Softmax, Flatten and Identity (https://onnx.ai/onnx/operators/).
+// Relu, Softmax, LogSoftmax, Flatten and Identity (https://onnx.ai/onnx/operators/).
 #include <fmt/format.h>
 
 #include "models/base/error.hpp"
@@ -31,10 +31,11 @@ std::vector<TensorType> infer_softmax(const Op& op, std::span<const TensorType> 
   return {inputs[0]};
 }
 
+// Softmax and LogSoftmax.
 void differentiate_softmax(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_of(op.outputs[0]);
   if (dy == kNoValue) return;
-  builder.add(builder.phase_for(op.inputs[0]), op, "SoftmaxGrad", {dy, op.outputs[0]}, {op.inputs[0]});
+  builder.add(builder.phase_for(op.inputs[0]), op, op.type + "Grad", {dy, op.outputs[0]}, {op.inputs[0]});
 }
 
 double softmax_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {
@@ -81,6 +82,12 @@ std::vector<OpDefinition> elementwise_ops() {
        .flops = softmax_flops,
        .in_place = {0}},
       {.type = "SoftmaxGrad", .in_place = {0, 1}},
+      {.type = "LogSoftmax",
+       .infer = infer_softmax,
+       .differentiate = differentiate_softmax,
+       .flops = softmax_flops,
+       .in_place = {0}},
+      {.type = "LogSoftmaxGrad", .flops = softmax_flops, .in_place = {0, 1}},
       {.type = "Flatten", .infer = infer_flatten, .differentiate = differentiate_flatten, .is_view = always},
       {.type = "FlattenGrad", .is_view = always},
       {.type = "Identity", .infer = infer_same, .differentiate = differentiate_identity, .is_view = always},

@@ -1,5 +1,5 @@
 // A graph of typed operations over named values, with the operators and semantics of ONNX
-// (https://onnx.ai/onnx/operators/, opset 15); operators of our own (losses, gradients) are listed
+// (https://onnx.ai/onnx/operators/, opset 17); operators of our own (losses, gradients) are listed
 // in ops.hpp.
 #pragma once
 

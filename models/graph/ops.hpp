@@ -17,7 +17,19 @@
 //   GroupNormalization, InstanceNormalization
 //                       + saved mean f32[batch, groups], saved inverse deviation f32[batch, groups]
 //
+//   Attention           + output log sum exp f32[batch, heads, rows]: of the scores of each row
+//
 // Operators of our own:
+//   Attention(Q, K, V, mask) -> Y: softmax(scale Q K^T + mask) V in every head.
+//     Q[batch, rows, num_heads * depth], K[batch, columns, num_heads * depth] and V[batch, columns,
+//     num_heads * width] make Y[batch, rows, num_heads * width]; or without num_heads
+//     Q[batch, heads, rows, depth] and so on. Without K and V, Q[batch, rows, 3 * num_heads * depth] holds
+//     all three side by side. Attributes: scale (1 / sqrt(depth)); is_causal (0): row i sees the columns up
+//     to i alone; ratio (0): in training weights are dropped like elements in Dropout, where the weight of
+//     row r, counted through batch and heads, and column c is element 16 * ceil(columns / 16) * r + c. The
+//     mask, which may be absent and has no gradient, is added to the scores, or when of bool says what is
+//     seen; it broadcasts to [batch, heads, rows, columns]. A row that sees nothing is zero. The scores of
+//     the whole batch are never in memory at once, and backward computes them again.
 //   Losses(prediction f32[n, …], target, sample ids i64[n], counted i64[1]) -> loss f32[], hits i64[2],
 //   to PyTorch's definitions. A target is of the prediction's type or, as i64, holds class indices: those of
 //   others than the model's classes are a DataError. NaN in prediction or target makes the loss NaN.
@@ -51,6 +63,10 @@
 //   MaxPoolGrad(dY, window) -> dX               DropoutGrad(dY, mask) -> dX
 //   AveragePoolGrad(dY) -> dX                   GlobalAveragePoolGrad(dY) -> dX
 //   ReluGrad(dY, Y) -> dX                       SoftmaxGrad(dY, Y) -> dX
+//   LogSoftmaxGrad(dY, Y) -> dX
+//   ReduceMeanGrad(dY) -> dX, ReduceSumGrad(dY) -> dX
+//   ReduceMaxGrad(dY, X, Y) -> dX: equals share
+//   AttentionGrad(dY, Q, K, V, mask, log sum exp) -> dQ, dK, dV
 //   FlattenGrad(dY) -> dX, a view               Identity(dY) -> dX, a view
 //   Functions f of one number: <Op>Grad(dY, Y) -> dX for Exp, Sigmoid, Sqrt, Tanh; <Op>Grad(dY, X) -> dX
 //     for Abs, Clip, Elu, Erf, Gelu, HardSigmoid, HardSwish, LeakyRelu, Log, Softplus; Neg(dY) -> dX. At
@@ -116,6 +132,8 @@ std::vector<OpDefinition> convolution_ops();    // Conv, ConvTranspose
 std::vector<OpDefinition> pooling_ops();        // MaxPool, AveragePool, GlobalAveragePool
 std::vector<OpDefinition> product_ops();        // Gemm
 std::vector<OpDefinition> matmul_ops();         // MatMul
+std::vector<OpDefinition> attention_ops();      // Attention
+std::vector<OpDefinition> reduction_ops();      // ReduceMax, ReduceMean, ReduceSum
 std::vector<OpDefinition> normalization_ops();  // BatchNormalization, Dropout
 std::vector<OpDefinition> row_norm_ops();     // LayerNormalization, GroupNormalization, InstanceNormalization
 std::vector<OpDefinition> elementwise_ops();  // Relu, Softmax, Flatten, Identity

@@ -1,4 +1,4 @@
-// Functions of one number, element by element (https://onnx.ai/onnx/operators/, opset 15; Gelu is of
+// Functions of one number, element by element (https://onnx.ai/onnx/operators/, opset 17; Gelu is of
 // opset 20).
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// ONNX files (IR version 8, opset 15). Weights live in a safetensors file beside the model, which
+// ONNX files (IR version 8, opset 17). Weights live in a safetensors file beside the model, which
 // the initializers point into as ONNX external data (location, offset, length).
 #pragma once
 

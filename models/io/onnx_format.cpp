@@ -24,6 +24,27 @@ static_assert(
     std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(AttributeKind::kFloats), Attribute>,
                    std::vector<float>>);
 
+void set_attribute(onnx::AttributeProto& out, const std::string& key, const Attribute& attribute) {
+  out.set_name(key);
+  if (const auto* integer = std::get_if<std::int64_t>(&attribute)) {
+    out.set_type(onnx::AttributeProto::INT);
+    out.set_i(*integer);
+  } else if (const auto* number = std::get_if<float>(&attribute)) {
+    out.set_type(onnx::AttributeProto::FLOAT);
+    out.set_f(*number);
+  } else if (const auto* text = std::get_if<std::string>(&attribute)) {
+    out.set_type(onnx::AttributeProto::STRING);
+    out.set_s(*text);
+  } else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute)) {
+    out.set_type(onnx::AttributeProto::INTS);
+    out.mutable_ints()->Assign(integers->begin(), integers->end());
+  } else {
+    const auto& numbers = std::get<std::vector<float>>(attribute);
+    out.set_type(onnx::AttributeProto::FLOATS);
+    out.mutable_floats()->Assign(numbers.begin(), numbers.end());
+  }
+}
+
 const OnnxOperator* find_onnx_operator(const std::string& type) {
   using enum AttributeKind;
   static const std::map<std::string, OnnxOperator> table{
@@ -71,8 +92,12 @@ const OnnxOperator* find_onnx_operator(const std::string& type) {
       {"HardSigmoid", {1, 1, {{"alpha", kFloat}, {"beta", kFloat}}}},
       {"HardSwish", {1, 1, {}}},
       {"Identity", {1, 1, {}}},
+      {"InstanceNormalization", {3, 3, {{"epsilon", kFloat}}}},
+      {"LayerNormalization", {2, 3, {{"axis", kInt}, {"epsilon", kFloat}}}},
       {"LeakyRelu", {1, 1, {{"alpha", kFloat}}}},
       {"Log", {1, 1, {}}},
+      {"LogSoftmax", {1, 1, {{"axis", kInt}}}},
+      {"MatMul", {2, 2, {}}},
       {"MaxPool",
        {1,
         1,
@@ -86,6 +111,8 @@ const OnnxOperator* find_onnx_operator(const std::string& type) {
       {"Neg", {1, 1, {}}},
       {"PRelu", {2, 2, {}}},
       {"Pow", {2, 2, {}}},
+      {"ReduceMax", {1, 1, {{"axes", kInts}, {"keepdims", kInt}}}},
+      {"ReduceMean", {1, 1, {{"axes", kInts}, {"keepdims", kInt}}}},
       {"Relu", {1, 1, {}}},
       {"Sigmoid", {1, 1, {}}},
       {"Softmax", {1, 1, {{"axis", kInt}}}},

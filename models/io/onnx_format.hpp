@@ -8,10 +8,14 @@
 
 #include "models/graph/graph.hpp"
 
+namespace onnx {
+class AttributeProto;
+}
+
 namespace rookery {
 
 constexpr std::int64_t kOnnxIrVersion = 8;
-constexpr std::int64_t kOnnxOpset = 15;
+constexpr std::int64_t kOnnxOpset = 17;
 constexpr const char* kOnnxBatch = "batch";                // the dim_param that stands for kBatch
 constexpr const char* kOnnxVersionKey = "rookery_format";  // in metadata_props
 constexpr std::int64_t kOnnxNewestVersion = 1;
@@ -28,6 +32,7 @@ constexpr std::size_t kBatchNormTracked = 5;
 enum class AttributeKind : std::uint8_t { kInt, kFloat, kString, kInts, kFloats };
 
 AttributeKind kind_of(const Attribute& attribute);
+void set_attribute(onnx::AttributeProto& out, const std::string& key, const Attribute& attribute);
 
 // What an operator may look like in a file.
 struct OnnxOperator {

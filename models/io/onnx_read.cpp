@@ -14,6 +14,7 @@
 #include "models/io/onnx.hpp"
 #include "models/io/onnx_external.hpp"
 #include "models/io/onnx_format.hpp"
+#include "models/io/onnx_functions.hpp"
 
 namespace rookery {
 namespace {
@@ -65,12 +66,13 @@ Attribute attribute_from(const onnx::AttributeProto& attribute) {
   }
 }
 
-std::map<std::string, Attribute> attributes_from(const onnx::NodeProto& node, const OnnxOperator& known) {
+std::map<std::string, Attribute> attributes_from(const onnx::NodeProto& node,
+                                                 const std::map<std::string, AttributeKind>& known) {
   std::map<std::string, Attribute> attributes;
   for (const onnx::AttributeProto& attribute : node.attribute()) {
     with_context("attribute " + quoted(attribute.name()), [&] {
-      const auto found = known.attributes.find(attribute.name());
-      if (found == known.attributes.end()) throw DataError("the operator has none of this name");
+      const auto found = known.find(attribute.name());
+      if (found == known.end()) throw DataError("the operator has none of this name");
       Attribute value = attribute_from(attribute);
       if (kind_of(value) != found->second) throw DataError("has the wrong type");
       if (!attributes.emplace(attribute.name(), std::move(value)).second) throw DataError("is there twice");
@@ -205,19 +207,43 @@ class Reader {
   }
 
   void add_node(const onnx::NodeProto& node) {
-    const OnnxOperator* known = find_onnx_operator(node.op_type());
-    if (known == nullptr || !node.domain().empty()) throw DataError("this operator is not supported");
     if (node.name().empty()) throw DataError("has no name");
     if (node.output_size() != 1) throw DataError(fmt::format("has {} outputs, not 1", node.output_size()));
+    if (node.domain() == kOnnxDomain) {
+      add_call(node);
+      return;
+    }
+    const OnnxOperator* known = find_onnx_operator(node.op_type());
+    if (known == nullptr || !node.domain().empty()) throw DataError("this operator is not supported");
     const auto inputs = static_cast<std::size_t>(node.input_size());
     if (inputs < known->least_inputs || inputs > known->most_inputs) {
       throw DataError(
           fmt::format("has {} inputs, not {} to {}", inputs, known->least_inputs, known->most_inputs));
     }
     Op op{.name = node.name(), .type = node.op_type(), .inputs = {}, .outputs = {}};
-    op.attributes = attributes_from(node, *known);
+    op.attributes = attributes_from(node, known->attributes);
     for (std::size_t i = 0; i < inputs; ++i) add_op_input(op, i, node.input(static_cast<int>(i)), *known);
     if (op.type == "BatchNormalization") attach_tracked(op);
+    quoted(node.output(0));
+    model_.graph.add_op(std::move(op), {node.output(0)});
+  }
+
+  void add_call(const onnx::NodeProto& node) {
+    const OnnxFunction* function = find_onnx_function(node.op_type());
+    if (function == nullptr) throw DataError("this function is not supported");
+    Op op{.name = node.name(), .type = function->type, .inputs = {}, .outputs = {}};
+    op.attributes = attributes_from(node, function->attributes);
+    for (const auto& [key, kind] : function->attributes) {
+      if (!op.attributes.contains(key)) throw DataError(fmt::format("has no attribute '{}'", key));
+    }
+    op.attributes.insert(function->implied.begin(), function->implied.end());
+    const auto inputs = static_cast<std::size_t>(node.input_size());
+    if (inputs != function->given.size())
+      throw DataError(fmt::format("has {} inputs, not {}", inputs, function->given.size()));
+    op.inputs.assign(function->inputs, kNoValue);
+    for (std::size_t i = 0; i < inputs; ++i) {
+      op.inputs[function->given[i]] = value_called(node.input(static_cast<int>(i)));
+    }
     quoted(node.output(0));
     model_.graph.add_op(std::move(op), {node.output(0)});
   }
@@ -286,6 +312,7 @@ class Reader {
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const ValueId input = op.inputs[i];
         if (input == kNoValue || (op.type == "BatchNormalization" && i == kBatchNormTracked)) continue;
+        if (has_onnx_function(op.type)) continue;  // whose types are checked with its shapes
         const TensorType& type = types[static_cast<std::size_t>(input)];
         if (type.dtype == DType::kF32) continue;
         throw DataError(fmt::format("node {} ({}): its input {} is {}, not f32", quoted(op.name), op.type,
@@ -314,15 +341,40 @@ onnx::ModelProto parse(const std::string& bytes) {
   return model;
 }
 
+// The functions must be ours, word for word: their calls are read as our ops.
+void check_functions(const onnx::ModelProto& model) {
+  std::set<std::string> called;
+  for (const onnx::NodeProto& node : model.graph().node()) {
+    if (node.domain() == kOnnxDomain) called.insert(node.op_type());
+  }
+  for (const onnx::FunctionProto& function : model.functions()) {
+    const OnnxFunction* known = find_onnx_function(function.name());
+    if (known == nullptr || function.SerializeAsString() != function_body(*known).SerializeAsString()) {
+      throw DataError(
+          fmt::format("its function {} is none that this program knows", quoted(function.name())));
+    }
+    if (called.erase(function.name()) == 0)
+      throw DataError(fmt::format("its function {} is there twice or not called", quoted(function.name())));
+  }
+  for (const std::string& name : called) {
+    if (find_onnx_function(name) != nullptr) throw DataError(fmt::format("has no function {}", quoted(name)));
+  }
+}
+
 void check_version(const onnx::ModelProto& model) {
-  if (model.ir_version() != kOnnxIrVersion || model.opset_import_size() != 1 ||
-      !model.opset_import(0).domain().empty() || model.opset_import(0).version() != kOnnxOpset) {
-    throw DataError(fmt::format("is of another version than IR {} with opset {} alone, or an incomplete copy",
-                                kOnnxIrVersion, kOnnxOpset));
+  std::map<std::string, std::int64_t> opsets;
+  for (const auto& opset : model.opset_import()) opsets.emplace(opset.domain(), opset.version());
+  std::map<std::string, std::int64_t> expected{{"", kOnnxOpset}};
+  if (model.functions_size() > 0) expected.emplace(kOnnxDomain, kOnnxDomainVersion);
+  if (model.ir_version() != kOnnxIrVersion || model.opset_import_size() != std::ssize(expected) ||
+      opsets != expected) {
+    throw DataError(
+        fmt::format("is of another version than IR {} with opset {} and functions of '{}', or an incomplete "
+                    "copy",
+                    kOnnxIrVersion, kOnnxOpset, kOnnxDomain));
   }
-  if (model.functions_size() > 0 || model.training_info_size() > 0) {
-    throw DataError("functions and training graphs are not supported");
-  }
+  if (model.training_info_size() > 0) throw DataError("training graphs are not supported");
+  check_functions(model);
   const auto found = std::ranges::find(model.metadata_props(), kOnnxVersionKey,
                                        [](const auto& property) { return property.key(); });
   if (found == model.metadata_props().end()) {

@@ -11,6 +11,7 @@
 #include "models/graph/ops.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/onnx_format.hpp"
+#include "models/io/onnx_functions.hpp"
 #include "models/io/safetensors.hpp"
 
 namespace rookery {
@@ -39,13 +40,21 @@ class Writer {
     out_->set_name("rookery");
     for (const Op& op : graph_.ops()) add_node(op);
     add_values();
+    for (const std::string& name : functions_)
+      *model.add_functions() = function_body(*find_onnx_function(name));
+    if (!functions_.empty()) {
+      onnx::OperatorSetIdProto& own = *model.add_opset_import();
+      own.set_domain(kOnnxDomain);
+      own.set_version(kOnnxDomainVersion);
+    }
     return model;
   }
 
  private:
   void add_node(const Op& op) {
     const OnnxOperator* known = find_onnx_operator(op.type);
-    if (known == nullptr) {
+    const OnnxFunction* function = onnx_function_of(op, input_types(op));
+    if (known == nullptr && function == nullptr) {
       left_out_.insert(op.outputs.begin(), op.outputs.end());
       return;
     }
@@ -55,9 +64,13 @@ class Writer {
     }
     onnx::NodeProto& node = *out_->add_node();
     node.set_name(op.name);
+    node.add_output(graph_.value(op.outputs[0]).name);
+    if (function != nullptr) {
+      add_call(op, *function, node);
+      return;
+    }
     node.set_op_type(op.type);
     add_inputs(op, *known, node);
-    node.add_output(graph_.value(op.outputs[0]).name);
     for (const auto& [key, attribute] : op.attributes) {
       if (is_constant_input(op, *known, key)) continue;
       const auto found = known->attributes.find(key);
@@ -65,7 +78,28 @@ class Writer {
         throw ConfigError(
             fmt::format("op '{}' ({}): ONNX has no attribute '{}' of this kind", op.name, op.type, key));
       }
-      add_attribute(node, key, attribute);
+      set_attribute(*node.add_attribute(), key, attribute);
+    }
+  }
+
+  std::vector<TensorType> input_types(const Op& op) const {
+    std::vector<TensorType> types;
+    for (const ValueId input : op.inputs) {
+      types.push_back(input == kNoValue ? TensorType{} : of_two_[static_cast<std::size_t>(input)]);
+    }
+    return types;
+  }
+
+  void add_call(const Op& op, const OnnxFunction& function, onnx::NodeProto& node) {
+    node.set_domain(kOnnxDomain);
+    node.set_op_type(function.name);
+    functions_.insert(function.name);
+    for (const std::size_t i : function.given) {
+      used_.insert(op.inputs[i]);
+      node.add_input(graph_.value(op.inputs[i]).name);
+    }
+    for (const auto& [key, attribute] : call_attributes(function, op, input_types(op))) {
+      set_attribute(*node.add_attribute(), key, attribute);
     }
   }
 
@@ -101,28 +135,6 @@ class Writer {
     tensor.set_data_type(onnx::TensorProto::FLOAT);
     tensor.set_raw_data(&number, sizeof number);
     return name;
-  }
-
-  static void add_attribute(onnx::NodeProto& node, const std::string& key, const Attribute& attribute) {
-    onnx::AttributeProto& out = *node.add_attribute();
-    out.set_name(key);
-    if (const auto* integer = std::get_if<std::int64_t>(&attribute)) {
-      out.set_type(onnx::AttributeProto::INT);
-      out.set_i(*integer);
-    } else if (const auto* number = std::get_if<float>(&attribute)) {
-      out.set_type(onnx::AttributeProto::FLOAT);
-      out.set_f(*number);
-    } else if (const auto* text = std::get_if<std::string>(&attribute)) {
-      out.set_type(onnx::AttributeProto::STRING);
-      out.set_s(*text);
-    } else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute)) {
-      out.set_type(onnx::AttributeProto::INTS);
-      out.mutable_ints()->Assign(integers->begin(), integers->end());
-    } else {
-      const auto& numbers = std::get<std::vector<float>>(attribute);
-      out.set_type(onnx::AttributeProto::FLOATS);
-      out.mutable_floats()->Assign(numbers.begin(), numbers.end());
-    }
   }
 
   // Inputs that a node uses, outputs that a node makes, all state and all constants.
@@ -189,6 +201,7 @@ class Writer {
   onnx::GraphProto* out_ = nullptr;  // of the model under construction in model()
   std::set<ValueId> used_;
   std::set<ValueId> left_out_;
+  std::set<std::string> functions_;  // that are called
 };
 
 // Losses, and what only they read, have no place in a file; a value that they make must not be read by
@@ -196,13 +209,14 @@ class Writer {
 void check_left_out(const Graph& graph) {
   std::set<ValueId> made;
   for (const Op& op : graph.ops()) {
-    if (find_onnx_operator(op.type) == nullptr) {
-      if (!op_definition(op.type).is_loss) {
-        throw ConfigError(
-            fmt::format("op '{}' ({}): ONNX has no such operator in opset {}", op.name, op.type, kOnnxOpset));
-      }
+    if (op_definition(op.type).is_loss) {
       made.insert(op.outputs.begin(), op.outputs.end());
       continue;
+    }
+    const bool is_known = find_onnx_operator(op.type) != nullptr || has_onnx_function(op.type);
+    if (!is_known) {
+      throw ConfigError(
+          fmt::format("op '{}' ({}): ONNX has no such operator in opset {}", op.name, op.type, kOnnxOpset));
     }
     for (const ValueId input : op.inputs) {
       if (input != kNoValue && made.contains(input)) {

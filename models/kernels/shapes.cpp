@@ -130,6 +130,7 @@ MatMulShape matmul_shape(const KernelRequest& request) {
   return {.m = m,
           .n = n,
           .k = k,
+          .batch = batch.elements(),
           .walk = Broadcasting<2>(batch, {batch_a, batch_b}),
           .a_elements = a.elements(),
           .b_elements = b.elements()};

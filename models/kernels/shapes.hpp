@@ -68,6 +68,7 @@ GemmShape gemm_shape(const KernelRequest& request);
 // A are one matrix.
 struct MatMulShape {
   std::int64_t m, n, k;
+  std::int64_t batch;  // matrices of Y
   Broadcasting<2> walk;
   std::int64_t a_elements, b_elements;
 

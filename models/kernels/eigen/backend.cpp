@@ -35,6 +35,14 @@ const eigen::Makers& makers() {
         {"GroupNormalizationGrad", eigen::make_row_norm_grad},
         {"InstanceNormalization", eigen::make_row_norm},
         {"InstanceNormalizationGrad", eigen::make_row_norm_grad},
+        {"Attention", eigen::make_attention},
+        {"AttentionGrad", eigen::make_attention_grad},
+        {"ReduceMax", eigen::make_reduce_max},
+        {"ReduceMaxGrad", eigen::make_reduce_max_grad},
+        {"ReduceMean", eigen::make_reduce_mean},
+        {"ReduceMeanGrad", eigen::make_reduce_mean_grad},
+        {"ReduceSum", eigen::make_reduce_sum},
+        {"ReduceSumGrad", eigen::make_reduce_sum_grad},
         {"Dropout", eigen::make_dropout},
         {"DropoutGrad", eigen::make_dropout_grad},
         {"Relu", eigen::make_relu},
@@ -43,6 +51,8 @@ const eigen::Makers& makers() {
         {"SoftmaxGrad", eigen::make_softmax_grad},
         {"ToBlocked", eigen::make_conversion},
         {"FromBlocked", eigen::make_conversion},
+        {"LogSoftmax", eigen::make_log_softmax},
+        {"LogSoftmaxGrad", eigen::make_log_softmax_grad},
     };
     eigen::add_unary(known);
     eigen::add_binary(known);
@@ -63,12 +73,11 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 
 const Backend& eigen_backend() {
   // Of every op, also of views: their gradients may need a kernel.
-  static const Backend backend{
-      .name = "eigen",
-      .words = {"blocked"},
-      .make = make,
-      .prefers = [](const KernelRequest&) { return true; },
-      .fuses = [](const std::string&) { return false; }};
+  static const Backend backend{.name = "eigen",
+                               .words = {"blocked"},
+                               .make = make,
+                               .prefers = [](const KernelRequest&) { return true; },
+                               .fuses = [](const std::string&) { return false; }};
   return backend;
 }
 

@@ -35,13 +35,25 @@ std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request);  // 
 std::unique_ptr<Kernel> make_row_norm(const KernelRequest& request);
 std::unique_ptr<Kernel> make_row_norm_grad(const KernelRequest& request);
 
+std::unique_ptr<Kernel> make_attention(const KernelRequest& request);       // Attention
+std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request);  // AttentionGrad
+
+std::unique_ptr<Kernel> make_reduce_max(const KernelRequest& request);        // ReduceMax
+std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request);   // ReduceMaxGrad
+std::unique_ptr<Kernel> make_reduce_mean(const KernelRequest& request);       // ReduceMean
+std::unique_ptr<Kernel> make_reduce_mean_grad(const KernelRequest& request);  // ReduceMeanGrad
+std::unique_ptr<Kernel> make_reduce_sum(const KernelRequest& request);        // ReduceSum
+std::unique_ptr<Kernel> make_reduce_sum_grad(const KernelRequest& request);   // ReduceSumGrad
+
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request);       // Dropout in training
 std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request);  // DropoutGrad
 std::unique_ptr<Kernel> make_relu(const KernelRequest& request);          // Relu
 std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request);     // ReluGrad
 
-std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);       // Softmax
-std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);  // SoftmaxGrad
+std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);             // Softmax
+std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);        // SoftmaxGrad
+std::unique_ptr<Kernel> make_log_softmax(const KernelRequest& request);         // LogSoftmax
+std::unique_ptr<Kernel> make_log_softmax_grad(const KernelRequest& request);    // LogSoftmaxGrad
 
 // By op type. Where the makers of a family are many it adds them itself.
 using Makers = std::map<std::string, std::unique_ptr<Kernel> (*)(const KernelRequest&)>;

@@ -1,4 +1,4 @@
-// Softmax and its gradient.
+// Softmax, LogSoftmax and their gradients.
 #include <algorithm>
 #include <cmath>
 
@@ -39,6 +39,39 @@ std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request) {
         product += static_cast<double>(dy[i * s.inner]) * y[i * s.inner];
       const auto mean = static_cast<float>(product);
       for (std::int64_t i = 0; i < s.size; ++i) dx[i * s.inner] = y[i * s.inner] * (dy[i * s.inner] - mean);
+    }
+  });
+}
+
+std::unique_ptr<Kernel> make_log_softmax(const KernelRequest& request) {
+  return lambda_kernel([s = axis_shape(request)](const Arguments& args) {
+    for (std::int64_t line = 0; line < s.outer * s.inner; ++line) {
+      const std::int64_t begin = line / s.inner * s.size * s.inner + line % s.inner;
+      const float* x = args.in(0) + begin;
+      float* y = args.out(0) + begin;
+      double peak = x[0];
+      for (std::int64_t i = 1; i < s.size; ++i) peak = std::max(peak, static_cast<double>(x[i * s.inner]));
+      double sum = 0;
+      for (std::int64_t i = 0; i < s.size; ++i) sum += std::exp(x[i * s.inner] - peak);
+      const double log_sum = peak + std::log(sum);
+      for (std::int64_t i = 0; i < s.size; ++i) y[i * s.inner] = static_cast<float>(x[i * s.inner] - log_sum);
+    }
+  });
+}
+
+std::unique_ptr<Kernel> make_log_softmax_grad(const KernelRequest& request) {
+  return lambda_kernel([s = axis_shape(request)](const Arguments& args) {
+    for (std::int64_t line = 0; line < s.outer * s.inner; ++line) {
+      const std::int64_t begin = line / s.inner * s.size * s.inner + line % s.inner;
+      const float* dy = args.in(0) + begin;
+      const float* y = args.in(1) + begin;
+      float* dx = args.out(0) + begin;
+      double sum = 0;
+      for (std::int64_t i = 0; i < s.size; ++i) sum += dy[i * s.inner];
+      for (std::int64_t i = 0; i < s.size; ++i) {
+        const double share = std::exp(static_cast<double>(y[i * s.inner])) * sum;
+        dx[i * s.inner] = static_cast<float>(dy[i * s.inner] - share);
+      }
     }
   });
 }

@@ -28,6 +28,9 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
       {"Gemm", onednn::make_gemm},
       {"GemmGradInput", onednn::make_gemm_grad_input},
       {"GemmGradWeight", onednn::make_gemm_grad_weight},
+      {"MatMul", onednn::make_matmul},
+      {"MatMulGradLeft", onednn::make_matmul_grad_left},
+      {"MatMulGradRight", onednn::make_matmul_grad_right},
   };
   if (is_blocked(request.op) && !request.op.type.starts_with("Conv")) return nullptr;
   const auto found = makers.find(request.op.type);

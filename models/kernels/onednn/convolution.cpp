@@ -175,7 +175,8 @@ std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
   std::unordered_map<int, memory> arguments{
       {DNNL_ARG_DIFF_DST,
        program->converted(program->input(transposed ? 1 : 0, d.own_y()), descriptor.diff_dst_desc())},
-      {DNNL_ARG_SRC, program->converted(program->input(transposed ? 0 : 1, d.own_x()), descriptor.src_desc())},
+      {DNNL_ARG_SRC,
+       program->converted(program->input(transposed ? 0 : 1, d.own_x()), descriptor.src_desc())},
       {DNNL_ARG_DIFF_WEIGHTS, staged}};
   if (bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, program->output(1, d.plain_bias()));
   program->add(descriptor, Backward(descriptor), std::move(arguments));

@@ -19,4 +19,8 @@ std::unique_ptr<Kernel> make_gemm(const KernelRequest& request);              //
 std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request);   // GemmGradInput
 std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request);  // GemmGradWeight
 
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& request);             // MatMul
+std::unique_ptr<Kernel> make_matmul_grad_left(const KernelRequest& request);   // MatMulGradLeft
+std::unique_ptr<Kernel> make_matmul_grad_right(const KernelRequest& request);  // MatMulGradRight
+
 }  // namespace rookery::onednn

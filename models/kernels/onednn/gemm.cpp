@@ -1,5 +1,5 @@
-// Gemm and its gradients as matmul primitives on plain matrices; transposition is a matter of strides.
-// Formulas as in eigen/gemm.cpp.
+// Gemm, MatMul and their gradients as matmul primitives on plain matrices; transposition is a matter of
+// strides. Formulas as in eigen/gemm.cpp.
 #include <algorithm>
 
 #include "models/kernels/onednn/families.hpp"
@@ -17,9 +17,12 @@ struct Operand {
   std::size_t input;
   std::int64_t rows, columns;
   bool transposed;
+  std::int64_t batch = 1;  // matrices, one behind the other
 
   memory::desc desc(memory::data_type type = memory::data_type::f32) const {
-    return {{rows, columns}, type, transposed ? memory::format_tag::ba : memory::format_tag::ab};
+    using Tag = memory::format_tag;
+    if (batch > 1) return {{batch, rows, columns}, type, transposed ? Tag::acb : Tag::abc};
+    return {{rows, columns}, type, transposed ? Tag::ba : Tag::ab};
   }
 };
 
@@ -29,7 +32,7 @@ std::unique_ptr<Program> product(const KernelRequest& request, const Operand& a,
   const bool rounds = request.asks_for("bf16");
   const memory::desc left = rounds ? a.desc(memory::data_type::bf16) : a.desc();
   const memory::desc right = rounds ? b.desc(memory::data_type::bf16) : b.desc();
-  const memory::desc result({a.rows, b.columns}, memory::data_type::f32, memory::format_tag::ab);
+  const memory::desc result = Operand{0, a.rows, b.columns, false, a.batch}.desc();
   const memory::desc row({1, b.columns}, memory::data_type::f32, memory::format_tag::ab);
   const dnnl::matmul::desc description =
       bias ? dnnl::matmul::desc(left, right, row, result) : dnnl::matmul::desc(left, right, result);
@@ -43,6 +46,11 @@ std::unique_ptr<Program> product(const KernelRequest& request, const Operand& a,
   if (bias) arguments.emplace(DNNL_ARG_BIAS, program->input(2, row));
   program->add(descriptor, dnnl::matmul(descriptor), std::move(arguments));
   return program;
+}
+
+// Whether every matrix of an operand is used once: oneDNN takes them as a batch.
+bool is_plain(const MatMulShape& s) {
+  return s.a_elements == s.batch * s.m * s.k && s.b_elements == s.batch * s.k * s.n;
 }
 
 bool is_plain(const GemmShape& s) {
@@ -80,6 +88,24 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
     program->finally([s](const Arguments& args) { column_sums(s, args.in(0), args.out(1)); });
   }
   return program;
+}
+
+std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
+  const MatMulShape s = matmul_shape(request);
+  if (!is_plain(s)) return nullptr;
+  return product(request, {0, s.m, s.k, false, s.batch}, {1, s.k, s.n, false, s.batch}, false);
+}
+
+std::unique_ptr<Kernel> make_matmul_grad_left(const KernelRequest& request) {
+  const MatMulShape s = matmul_shape(request);
+  if (!is_plain(s)) return nullptr;
+  return product(request, {0, s.m, s.n, false, s.batch}, {1, s.n, s.k, true, s.batch}, false);
+}
+
+std::unique_ptr<Kernel> make_matmul_grad_right(const KernelRequest& request) {
+  const MatMulShape s = matmul_shape(request);
+  if (!is_plain(s)) return nullptr;
+  return product(request, {1, s.k, s.m, true, s.batch}, {0, s.m, s.n, false, s.batch}, false);
 }
 
 }  // namespace rookery::onednn

@@ -26,6 +26,11 @@ std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request);
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request);       // BatchNormalization
 std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request);  // BatchNormalizationGrad
 
+std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request);       // LayerNormalization
+std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request);  // LayerNormalizationGrad
+std::unique_ptr<Kernel> make_attention(const KernelRequest& request);        // Attention
+std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request);   // AttentionGrad
+
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request);        // Dropout in training
 std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request);   // DropoutGrad
 std::unique_ptr<Kernel> make_relu(const KernelRequest& request);           // Relu

@@ -81,5 +81,59 @@ TEST(GroupNormalization, HostileAttributesAndShapesAreRefused) {
   expect_refused("InstanceNormalization", {{"epsilon", -1.0F}}, {x, c, c}, "epsilon");
 }
 
+TEST(Reductions, HostileAttributesAreRefused) {
+  using Axes = std::vector<std::int64_t>;
+  const TensorType x = f32({kBatch, 3, 4});
+  EXPECT_EQ(infer("ReduceSum", {}, {x}), (Shape{1, 1, 1}));
+  EXPECT_EQ(infer("ReduceMean", {{"axes", Axes{-1, 1}}}, {x}), (Shape{2, 1, 1}));
+  EXPECT_EQ(infer("ReduceMax", {{"axes", Axes{1}}, {"keepdims", std::int64_t{0}}}, {x}), (Shape{2, 4}));
+  EXPECT_EQ(infer("ReduceMax", {{"keepdims", std::int64_t{0}}}, {x}), Shape());
+  for (const char* type : {"ReduceMax", "ReduceMean", "ReduceSum"}) {
+    expect_refused(type, {{"axes", Axes{3}}}, {x}, "axis 3 of rank 3");
+    expect_refused(type, {{"axes", Axes{-4}}}, {x}, "axis -4");
+    expect_refused(type, {{"axes", Axes{1, -2}}}, {x}, "twice");
+    expect_refused(type, {{"axes", std::int64_t{1}}}, {x}, "wrong type");
+    expect_refused(type, {{"keepdims", std::int64_t{2}}}, {x}, "keepdims is 2");
+    expect_refused(type, {}, {{DType::kI64, {3}}}, "of f32");
+  }
+}
+
+TEST(Attention, HasTheShapesOfItsForms) {
+  const Attributes two_heads{{"num_heads", std::int64_t{2}}};
+  EXPECT_EQ(infer("Attention", two_heads, {f32({kBatch, 3, 8}), f32({kBatch, 5, 8}), f32({kBatch, 5, 6})}),
+            (Shape{2, 3, 6}));
+  EXPECT_EQ(infer("Attention", {}, {f32({kBatch, 4, 3, 8}), f32({kBatch, 4, 5, 8}), f32({kBatch, 4, 5, 6})}),
+            (Shape{2, 4, 3, 6}));
+}
+
+TEST(Attention, HostileAttributesAndShapesAreRefused) {
+  const TensorType q = f32({kBatch, 3, 8});
+  const std::vector<TensorType> qkv{q, q, q};
+  const auto with = [](const std::string& key, Attribute value) {
+    Attributes attributes{{"num_heads", std::int64_t{2}}};
+    attributes[key] = std::move(value);
+    return attributes;
+  };
+  expect_refused("Attention", {}, qkv, "num_heads is 0");
+  expect_refused("Attention", with("num_heads", std::int64_t{-2}), qkv, "num_heads is -2");
+  expect_refused("Attention", with("num_heads", std::int64_t{3}), qkv, "8 numbers for 3 heads");
+  expect_refused("Attention", with("num_heads", 2.0F), qkv, "wrong type");
+  expect_refused("Attention", with("is_causal", std::int64_t{2}), qkv, "is_causal is 2");
+  for (const float bad :
+       {0.0F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
+    expect_refused("Attention", with("scale", bad), qkv, "scale");
+  for (const float bad : {-0.5F, 1.0F, std::numeric_limits<float>::quiet_NaN()})
+    expect_refused("Attention", with("ratio", bad), qkv, "ratio");
+  const Attributes two = with("ratio", 0.0F);
+  expect_refused("Attention", two, {q, q}, "needs q, k and v");
+  expect_refused("Attention", two, {q, q, f32({kBatch, 8})}, "does not go with");
+  expect_refused("Attention", two, {q, f32({kBatch, 3, 4}), q}, "do not go together");
+  expect_refused("Attention", two, {q, q, f32({kBatch, 4, 8})}, "do not go together");
+  expect_refused("Attention", two, {f32({3, 8}), f32({3, 8}), f32({3, 8})}, "[batch, rows, width]");
+  expect_refused("Attention", two, {q, q, q, f32({5, 3})}, "broadcast");
+  expect_refused("Attention", two, {q, q, q, f32({1, kBatch, 2, 3, 3})}, "broadcast");
+  expect_refused("Attention", two, {q, q, q, {DType::kI64, {3, 3}}}, "f32 or bool");
+}
+
 }  // namespace
 }  // namespace rookery

@@ -94,6 +94,14 @@ TEST_F(HostileOnnx, FlippedBits) {
   }
 }
 
+// A model that calls a function of its own.
+onnx::FunctionProto& add_function(onnx::ModelProto& model) {
+  onnx::OperatorSetIdProto& opset = *model.add_opset_import();
+  opset.set_domain("rookery");
+  opset.set_version(1);
+  return *model.add_functions();
+}
+
 TEST_F(HostileOnnx, NotAModel) {
   EXPECT_THAT(error_of(std::string(1000, '\xff')), HasSubstr("is no ONNX model"));
   EXPECT_THAT(error_of(std::string((64 << 20) + 1, 'x')), HasSubstr("more than the 67108864"));
@@ -107,7 +115,35 @@ TEST_F(HostileOnnx, Versions) {
               HasSubstr("format version \"2\", this program knows up to 1"));
   EXPECT_THAT(error_after([](auto& model) { model.clear_metadata_props(); }),
               HasSubstr("not written by Rookery"));
-  EXPECT_THAT(error_after([](auto& model) { model.add_functions(); }), HasSubstr("not supported"));
+  EXPECT_THAT(error_after([](auto& model) { model.add_functions(); }), HasSubstr("another version"));
+  EXPECT_THAT(error_after([](auto& model) { add_function(model).set_name("Evil"); }),
+              HasSubstr("its function \"Evil\" is none that this program knows"));
+}
+
+TEST_F(HostileOnnx, Functions) {
+  const Graph graph = transformer_model();
+  write_onnx(path_, "model.safetensors", graph, trained_state(graph));
+  whole_ = read_file(path_, kAnySize);
+  EXPECT_THAT(
+      error_after([](auto& model) { model.mutable_functions(0)->mutable_node(0)->set_op_type("Erf"); }),
+      HasSubstr("is none that this program knows"));
+  EXPECT_THAT(error_after([](auto& model) { *model.add_functions() = model.functions(0); }),
+              HasSubstr("is there twice"));
+  EXPECT_THAT(error_after([](auto& model) { model.mutable_functions()->RemoveLast(); }),
+              HasSubstr("has no function"));
+  EXPECT_THAT(error_after([](auto& model) { model.clear_functions(); }), HasSubstr("another version"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "gelu").set_op_type("Swish"); }),
+              HasSubstr("or not called"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "ln_1").set_domain("rookery"); }),
+              HasSubstr("this function is not supported"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "ln_1").set_domain("elsewhere"); }),
+              HasSubstr("this operator is not supported"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "gelu").add_input("x"); }),
+              HasSubstr("has 2 inputs, not 1"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "group").mutable_attribute()->RemoveLast(); }),
+              HasSubstr("has no attribute 'num_groups'"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "group").mutable_attribute(1)->set_i(5); }),
+              HasSubstr("5 groups of 6 channels"));
 }
 
 TEST_F(HostileOnnx, Cycle) {

@@ -98,6 +98,50 @@ inline Graph moving_model() {
   return build.finish(build.linear("dense_2", x, 5));
 }
 
+// What transformers are made of, and every other operator that is written as a function.
+inline Graph transformer_model() {
+  GraphBuilder build;
+  const auto matrix = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {
+    return build.parameter(name, {rows, columns}, {.kind = Initializer::Kind::kUniform, .bound = 0.5F});
+  };
+  const ValueId x = build.input("x", {6, 12});
+  const ValueId normal = build.layer_norm("ln_1", x);
+  const ValueId qkv = build.matmul("qkv", normal, matrix("qkv.weight", 12, 36));
+  ValueId y = build.self_attention("packed", qkv, {.heads = 3, .is_causal = true, .dropout = 0.25F});
+  y = build.add("skip", x, build.matmul("out", y, matrix("out.weight", 12, 12)));
+  y = build.add("sum_1", y, build.attention("cross", y, x, normal, {.heads = 2}));
+  std::vector<float> distances;
+  Tensor seen(DType::kBool, {6, 6});
+  for (int i = 0; i < 36; ++i) {
+    distances.push_back(0.25F * static_cast<float>(i % 6 - i / 6));
+    seen.as<bool>()[static_cast<std::size_t>(i)] = i % 5 != 0 && i / 6 != 4;  // row 4 sees nothing
+  }
+  const ValueId bias = build.constant("distances", {1, 1, 6, 6}, distances);
+  y = build.attention("biased", y, x, y, {.heads = 4, .mask = bias});
+  const ValueId mask = build.constant("seen", std::move(seen));
+  y = build.add("sum_2", y, build.attention("masked", y, y, x, {.heads = 1, .mask = mask}));
+  y = build.gelu("gelu", build.gelu("gelu_tanh", y, "tanh"));
+  y = build.group_norm("group", y, 2);
+  y = build.apply("instance", "InstanceNormalization",
+                  {y, build.parameter("instance.weight", {6}, {.kind = Initializer::Kind::kOnes}),
+                   build.parameter("instance.bias", {6})},
+                  {{"epsilon", 1e-3F}});
+  const ValueId most = build.apply("most", "ReduceMax", {y}, {{"axes", std::vector<std::int64_t>{-1}}});
+  y = build.sub("less", y, most);
+  const auto rows = std::vector<std::int64_t>{1};
+  y = build.apply("pool", "ReduceMean", {y}, {{"axes", rows}, {"keepdims", std::int64_t{0}}});
+  return build.finish(build.apply("log_softmax", "LogSoftmax", {build.linear("dense", y, 5)}));
+}
+
+// Attention over heads that lie apart.
+inline Graph heads_model() {
+  GraphBuilder build;
+  const ValueId x = build.input("x", {2, 6, 4});
+  const ValueId y = build.apply("apart", "Attention", {x, build.gelu("gelu", x), x}, {{"scale", 2.0F}});
+  const ValueId z = build.apply("causal", "Attention", {x, y, y}, {{"is_causal", std::int64_t{1}}});
+  return build.finish(build.linear("dense", build.flatten("flatten", z), 5));
+}
+
 // Its state with running statistics as after some training.
 inline StateDict trained_state(const Graph& graph) {
   StateDict state = initial_state(graph, 7);

@@ -1,5 +1,5 @@
 """Rookery's operators as PyTorch's functions, and an ONNX runtime of them for Pythons that have neither
-onnxruntime nor onnx.reference. Follows https://onnx.ai/onnx/operators/, opset 15.
+onnxruntime nor onnx.reference. Follows https://onnx.ai/onnx/operators/, opset 17.
 """
 
 import torch
@@ -135,6 +135,33 @@ def group_norm(a, x, scale, bias):
     return F.group_norm(x, a.get("num_groups", x.shape[1]), scale, bias, a.get("epsilon", 1e-5))
 
 
+def attention(a, q, k, v, mask=None):
+    """What sees nothing is zero."""
+    if k is None:
+        q, k, v = q.chunk(3, -1)
+    merged = q.dim() == 3
+    if merged:
+        q, k, v = (x.unflatten(-1, (a["num_heads"], -1)).transpose(1, 2) for x in (q, k, v))
+    scores = q @ k.transpose(-1, -2) * a.get("scale", q.shape[-1] ** -0.5)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -float("inf")) if mask.dtype == torch.bool else scores + mask
+    if a.get("is_causal", 0):
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(later, -float("inf"))
+    blind = (scores == -float("inf")).all(-1, keepdim=True)
+    weights = scores.masked_fill(blind, 0).softmax(-1).masked_fill(blind, 0)
+    y = weights @ v
+    return y.transpose(1, 2).flatten(2) if merged else y
+
+
+def reduction(function):
+    def run(a, x):
+        axes = a.get("axes") or list(range(x.dim()))
+        return function(x, axes, keepdim=bool(a.get("keepdims", 1))) if axes else x + 0.0
+
+    return run
+
+
 def clip(a, x, low=None, high=None):
     low, high = setting(a, "min", low), setting(a, "max", high)
     return x if low is high is None else x.clamp(low, high)
@@ -185,6 +212,11 @@ OPERATORS = {
     "GlobalAveragePool": lambda a, x: x.mean(list(range(2, x.dim())), keepdim=True),
     "BatchNormalization": batch_norm,
     "Gemm": gemm,
+    "Attention": attention,
+    "LogSoftmax": lambda a, x: x.log_softmax(a.get("axis", -1)),
+    "ReduceMax": reduction(torch.amax),
+    "ReduceMean": reduction(torch.mean),
+    "ReduceSum": reduction(torch.sum),
     "MatMul": lambda a, x, y: x @ y,
     "LayerNormalization": layer_norm,
     "GroupNormalization": group_norm,
@@ -222,16 +254,68 @@ OPERATORS = {
 }
 
 
+def constant(a):
+    value = next(iter(a.values()))
+    return torch.tensor(value, dtype=torch.float32 if isinstance(value, float) else torch.int64)
+
+
+def reshape(a, x, shape):
+    return x.reshape([x.shape[i] if size == 0 else size for i, size in enumerate(shape.tolist())])
+
+
+# What the bodies of functions are made of besides: shapes are inputs there.
+IN_FUNCTIONS = {
+    "Cast": lambda a, x: x.bool() if a["to"] == 9 else x.float(),
+    "Concat": lambda a, *x: torch.cat(x, a["axis"]),
+    "Constant": constant,
+    "ConstantOfShape": lambda a, shape: torch.zeros(shape.tolist()),
+    "Equal": lambda a, x, y: x == y,
+    "Reshape": reshape,
+    "Shape": lambda a, x: torch.tensor(x.shape),
+    "Slice": lambda a, x, starts, ends: x[starts.item() : ends.item()],
+    "Split": lambda a, x: x.chunk(3, a["axis"]),
+    "Transpose": lambda a, x: x.permute(a["perm"]),
+    "Trilu": lambda a, x: x.tril() if a["upper"] == 0 else x.triu(),
+    "Unsqueeze": lambda a, x, axes: x.unsqueeze(axes.item()),
+    "Where": lambda a, condition, x, y: torch.where(condition, x, y),
+}
+
+
+def attributes_of(node, call):
+    """Those of a node; in a function some are those of its call."""
+    import onnx
+
+    return {
+        entry.name: call[entry.ref_attr_name] if entry.ref_attr_name else onnx.helper.get_attribute_value(entry)
+        for entry in node.attribute
+    }
+
+
+def evaluate(nodes, known, functions, call=None):
+    """Adds the outputs of the nodes to the values that are known."""
+    for node in nodes:
+        attributes = attributes_of(node, call)
+        inputs = [known[name] if name else None for name in node.input]
+        if node.domain:
+            function = functions[node.domain, node.op_type]
+            inner = dict(zip(function.input, inputs))
+            evaluate(function.node, inner, functions, attributes)
+            outputs = [inner[name] for name in function.output]
+        else:
+            operator = (IN_FUNCTIONS if call is not None else {}).get(node.op_type) or OPERATORS[node.op_type]
+            outputs = operator(attributes, *inputs)
+            outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+        known.update(zip(node.output, outputs))
+
+
 def run(path, values):
     """The outputs of the ONNX model at `path`, by name."""
     import onnx
     from onnx import numpy_helper
 
-    graph = onnx.load(path).graph
+    model = onnx.load(path)
+    graph = model.graph
     known = {tensor.name: torch.tensor(numpy_helper.to_array(tensor)) for tensor in graph.initializer}
     known.update({value.name: torch.tensor(values[value.name]) for value in graph.input})
-    for node in graph.node:
-        attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
-        inputs = [known[name] if name else None for name in node.input]
-        known[node.output[0]] = OPERATORS[node.op_type](attributes, *inputs)
+    evaluate(graph.node, known, {(function.domain, function.name): function for function in model.functions})
     return {output.name: known[output.name].numpy() for output in graph.output}

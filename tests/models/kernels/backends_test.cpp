@@ -245,6 +245,77 @@ TEST_P(BackendTest, SoftmaxAndLosses) {
   }
 }
 
+TEST_P(BackendTest, Attention) {
+  if (is("onednn")) GTEST_SKIP() << "has no attention";
+  for (const AttentionSpec& spec : attention_specs()) {
+    OpCase forward = attention_case(spec, random_);
+    EXPECT_TRUE(agrees(forward));
+    const auto results = run_on("eigen", forward);
+    OpCase gradient = attention_gradient(forward, *results, random_tensor(forward.outputs[0].shape, random_));
+    EXPECT_TRUE(agrees(gradient));
+    if (spec.form != AttentionSpec::Form::kPacked) {
+      gradient.op.outputs[0] = gradient.op.outputs[2] = kNoValue;  // k alone is trained
+      EXPECT_TRUE(agrees(gradient));
+    }
+    forward.op.outputs.pop_back();  // the inference form, without dropout
+    forward.outputs.pop_back();
+    EXPECT_TRUE(agrees(forward));
+  }
+}
+
+TEST_P(BackendTest, LayerNormalization) {
+  if (is("onednn")) GTEST_SKIP() << "has no layer normalization";
+  for (const auto& [rows, size] : layer_norm_sizes()) {
+    for (const bool bias : {false, true}) {
+      OpCase forward = layer_norm_case(rows, size, bias, random_);
+      EXPECT_TRUE(agrees(forward));
+      const auto results = run_on("eigen", forward);
+      OpCase gradient = layer_norm_gradient(forward, *results, random_tensor({rows, size}, random_));
+      EXPECT_TRUE(agrees(gradient));
+      gradient.op.outputs[0] = gradient.op.outputs[1] = kNoValue;
+      EXPECT_TRUE(agrees(gradient));
+      forward.op.outputs.resize(1);  // the inference form
+      forward.outputs.resize(1);
+      EXPECT_TRUE(agrees(forward));
+    }
+  }
+}
+
+TEST_P(BackendTest, MatMul) {
+  if (is("simd")) GTEST_SKIP() << "has no MatMul";
+  const std::vector<std::pair<Shape, Shape>> shapes{
+      {{5, 7}, {7, 3}},
+      {{4, 33, 20}, {20, 18}},
+      {{6, 9, 16}, {6, 16, 8}},
+      {{2, 3, 8, 5}, {2, 3, 5, 4}},
+      {{2, 3, 8, 5}, {3, 5, 4}},
+      {{3, 4}, {5, 4, 2}},
+      {{4}, {4, 6}},
+      {{5, 4}, {4}},
+  };
+  for (const auto& [a, b] : shapes) {
+    Graph graph;
+    const ValueId left = graph.add_input("a", {DType::kF32, a});
+    const ValueId right = graph.add_input("b", {DType::kF32, b});
+    graph.add_op({.name = "op", .type = "MatMul", .inputs = {left, right}}, {"y"});
+    const TensorType y = graph.types(1).back();
+    std::vector<Tensor> inputs;
+    inputs.push_back(random_tensor(a, random_));
+    inputs.push_back(random_tensor(b, random_));
+    const OpCase forward = make_case("MatMul", {}, std::move(inputs), {y});
+    agrees(forward);
+    const Tensor dy = random_tensor(y.shape, random_);
+    for (const bool of_left : {false, true}) {
+      std::vector<Tensor> of_gradient;
+      of_gradient.push_back(dy.clone());
+      of_gradient.push_back(forward.inputs[of_left ? 1 : 0].clone());
+      agrees(gradient_case(forward, of_left ? "MatMulGradLeft" : "MatMulGradRight", std::move(of_gradient),
+                           {{DType::kF32, of_left ? a : b}}));
+    }
+  }
+  EXPECT_GT(served_, 12);
+}
+
 TEST_P(BackendTest, SoftmaxOfLargeNumbers) {
   OpCase test = simple_case("Softmax", {4, 10}, random_);
   for (float& value : test.inputs[0].as<float>()) value *= 1e4F;

@@ -220,6 +220,97 @@ inline OpCase batch_norm_gradient(const OpCase& forward, const std::vector<Tenso
                        {forward.outputs[0], results[4].type(), results[4].type()});
 }
 
+struct AttentionSpec {
+  std::int64_t batch, heads, rows, columns, depth, width;
+  enum class Form : std::uint8_t { kPacked, kMerged, kApart } form = Form::kMerged;
+  bool causal = false;
+  float ratio = 0;
+  std::optional<TensorType> mask = {};
+};
+
+inline std::vector<AttentionSpec> attention_specs() {
+  using enum AttentionSpec::Form;
+  const TensorType added{DType::kF32, {33, 47}};
+  const TensorType seen{DType::kBool, {2, 1, 1, 47}};
+  return {
+      {2, 3, 11, 11, 16, 16, kPacked, true, 0.1F},
+      {1, 2, 128, 128, 64, 64, kPacked},
+      {2, 2, 33, 47, 5, 7, kMerged, false, 0, added},
+      {2, 2, 33, 47, 16, 3, kApart, true, 0.3F, seen},
+      {1, 1, 300, 300, 8, 8, kPacked, true, 0.2F},
+      {1, 1, 520, 130, 4, 4, kMerged},
+      {1, 2, 1, 2, 1, 1, kApart},
+  };
+}
+
+// The training form.
+inline OpCase attention_case(const AttentionSpec& s, Random& random) {
+  std::map<std::string, Attribute> attributes{{"is_causal", std::int64_t{s.causal}}, {"ratio", s.ratio}};
+  std::vector<Tensor> inputs;
+  const bool apart = s.form == AttentionSpec::Form::kApart;
+  const bool packed = s.form == AttentionSpec::Form::kPacked;
+  if (!apart) attributes["num_heads"] = s.heads;
+  const auto shape = [&](std::int64_t rows, std::int64_t depth) {
+    return apart ? Shape{s.batch, s.heads, rows, depth} : Shape{s.batch, rows, s.heads * depth};
+  };
+  inputs.push_back(
+      random_tensor(packed ? shape(s.rows, 3 * s.depth) : shape(s.rows, s.depth), random, -2, 2));
+  for (const std::int64_t depth : {s.depth, s.width})
+    inputs.push_back(packed ? Tensor(TensorType{}) : random_tensor(shape(s.columns, depth), random, -2, 2));
+  if (s.mask && s.mask->dtype == DType::kF32) inputs.push_back(random_tensor(s.mask->shape, random));
+  if (s.mask && s.mask->dtype == DType::kBool) {
+    inputs.emplace_back(*s.mask);
+    for (bool& seen : inputs.back().as<bool>()) seen = random() % 3 != 0;
+  }
+  OpCase test = make_case("Attention", attributes, std::move(inputs),
+                          {{DType::kF32, shape(s.rows, s.width)}, {DType::kF32, {s.batch, s.heads, s.rows}}});
+  if (packed) test.op.inputs[1] = test.op.inputs[2] = kNoValue;
+  test.context = {.step = 12345, .micro_batch = 3};
+  return test;
+}
+
+inline OpCase attention_gradient(const OpCase& forward, const std::vector<Tensor>& results,
+                                 const Tensor& dy) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(dy.clone());
+  for (const Tensor& input : forward.inputs) inputs.push_back(input.clone());
+  if (forward.inputs.size() < 4) inputs.emplace_back(TensorType{});
+  inputs.push_back(results[1].clone());
+  OpCase test = gradient_case(forward, "AttentionGrad", std::move(inputs),
+                              {forward.inputs[0].type(), forward.inputs[1].type(), forward.inputs[2].type()});
+  for (const std::size_t i : {1U, 2U}) {
+    if (forward.op.inputs[i] != kNoValue) continue;
+    test.op.inputs[i + 1] = kNoValue;
+    test.op.outputs[i] = kNoValue;
+  }
+  if (forward.inputs.size() < 4) test.op.inputs[4] = kNoValue;
+  return test;
+}
+
+inline std::vector<std::pair<std::int64_t, std::int64_t>> layer_norm_sizes() {
+  return {{1, 6}, {7, 5}, {3, 16}, {200, 48}, {64, 768}, {5, 33}};
+}
+
+inline OpCase layer_norm_case(std::int64_t rows, std::int64_t size, bool bias, Random& random) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(random_tensor({rows, size}, random, -1, 3));
+  inputs.push_back(random_tensor({size}, random, 0.5F, 2));
+  if (bias) inputs.push_back(random_tensor({size}, random));
+  return make_case("LayerNormalization", {{"epsilon", 1e-5F}}, std::move(inputs),
+                   {{DType::kF32, {rows, size}}, {DType::kF32, {rows, 1}}, {DType::kF32, {rows, 1}}});
+}
+
+inline OpCase layer_norm_gradient(const OpCase& forward, const std::vector<Tensor>& results,
+                                  const Tensor& dy) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(dy.clone());
+  for (const std::size_t i : {0U, 1U}) inputs.push_back(forward.inputs[i].clone());
+  for (const std::size_t i : {1U, 2U}) inputs.push_back(results[i].clone());
+  const TensorType scale = forward.inputs[1].type();
+  return gradient_case(forward, "LayerNormalizationGrad", std::move(inputs),
+                       {forward.outputs[0], scale, scale});
+}
+
 // Ops of one input and one output and of the same shape, or of two inputs.
 inline OpCase simple_case(const std::string& type, const Shape& shape, Random& random, int inputs = 1,
                           std::map<std::string, Attribute> attributes = {}) {

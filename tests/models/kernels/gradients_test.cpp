@@ -143,6 +143,30 @@ TEST(Gradients, Dropout) {
   check(forward, 0, (*run_on("eigen", gradient))[0], dy, random, 0.1F);
 }
 
+TEST(Gradients, AttentionWithMaskAndDropout) {
+  Random random(17);
+  for (const AttentionSpec& spec : attention_specs()) {
+    if (spec.rows > 100) continue;
+    OpCase forward = attention_case(spec, random);
+    const Tensor dy = random_tensor(forward.outputs[0].shape, random);
+    const auto results = run_on("eigen", attention_gradient(forward, *run_on("eigen", forward), dy));
+    for (int input = 0; input < 3; ++input) {
+      if (forward.op.inputs[static_cast<std::size_t>(input)] == kNoValue) continue;
+      check(forward, input, (*results)[static_cast<std::size_t>(input)], dy, random, 0.02F);
+    }
+  }
+}
+
+TEST(Gradients, LayerNormalization) {
+  Random random(18);
+  OpCase forward = layer_norm_case(7, 9, true, random);
+  const Tensor dy = random_tensor({7, 9}, random);
+  const auto results = run_on("eigen", layer_norm_gradient(forward, *run_on("eigen", forward), dy));
+  for (int input = 0; input < 3; ++input) {
+    check(forward, input, (*results)[static_cast<std::size_t>(input)], dy, random, 0.01F);
+  }
+}
+
 TEST(Gradients, Losses) {
   Random random(16);
   for (OpCase& forward : loss_cases(random)) {

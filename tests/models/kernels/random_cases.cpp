@@ -208,6 +208,57 @@ RandomOp group_normalization(bool instances) {
           5e-5};
 }
 
+// All three forms, with and without a mask; rows that see nothing among them.
+RandomCase attention(Draw& draw) {
+  const std::int64_t batch = draw.integer(1, 3);
+  const std::int64_t heads = draw.integer(1, 3);
+  const std::int64_t rows = draw.integer(2, 20);
+  const std::int64_t depth = draw.one_of<std::int64_t>({1, 3, 4, 16, 21});
+  const int form = static_cast<int>(draw.integer(0, 2));  // packed, [batch, rows, width], four dimensions
+  const std::int64_t columns = form == 0 ? rows : draw.integer(2, 40);  // of one most cancels
+  const std::int64_t width = form == 0 ? depth : draw.integer(1, 20);
+  RandomCase test{.attributes = {}, .inputs = {}};
+  if (form == 0) {
+    test.inputs = inputs_of(draw.floats({batch, rows, 3 * heads * depth}), std::nullopt, std::nullopt);
+  } else if (form == 1) {
+    test.inputs =
+        inputs_of(draw.floats({batch, rows, heads * depth}), draw.floats({batch, columns, heads * depth}),
+                  draw.floats({batch, columns, heads * width}));
+  } else {
+    test.inputs =
+        inputs_of(draw.floats({batch, heads, rows, depth}), draw.floats({batch, heads, columns, depth}),
+                  draw.floats({batch, heads, columns, width}));
+  }
+  if (form < 2) test.attributes["num_heads"] = heads;
+  if (draw.chance(0.5)) test.attributes["scale"] = draw.one_of<float>({0.5F, 0.125F, -0.25F});
+  if (draw.chance(0.4)) test.attributes["is_causal"] = draw.integer(0, 1);
+  if (draw.chance(0.6)) {
+    const Shape shape = draw.broadcast_to({batch, heads, rows, columns});
+    if (draw.chance(0.5)) {
+      Tensor seen(DType::kBool, shape);
+      for (bool& value : seen.as<bool>()) value = draw.chance(0.7);
+      test.inputs.emplace_back(std::move(seen));
+    } else {
+      test.inputs.emplace_back(draw.floats(shape));
+      test.buffers = {3};
+    }
+  }
+  return test;
+}
+
+RandomCase reduction(Draw& draw) {
+  const Shape x = draw.shape(0, 4);
+  RandomCase test{.attributes = {},
+                  .inputs = inputs_of(draw.chance(0.5) ? draw.quarters(x) : draw.floats(x))};
+  std::vector<std::int64_t> axes;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (draw.chance(0.5)) axes.push_back(draw.chance(0.5) ? axis : axis - x.rank());
+  }
+  if (!axes.empty() || draw.chance(0.5)) test.attributes["axes"] = axes;
+  if (draw.chance(0.6)) test.attributes["keepdims"] = draw.integer(0, 1);
+  return test;
+}
+
 RandomCase softmax(Draw& draw) {
   const Shape x = draw.shape(1, 4);
   RandomCase test{.attributes = {}, .inputs = inputs_of(draw.floats(x, -5, 5))};
@@ -314,6 +365,11 @@ const std::map<std::string, RandomOp>& random_ops() {
       {"InstanceNormalization", group_normalization(true)},
       {"Relu", unary()},
       {"Softmax", {softmax, 5e-5}},
+      {"LogSoftmax", {softmax, 5e-5}},
+      {"Attention", {attention, 5e-5}},
+      {"ReduceMax", {reduction}},
+      {"ReduceMean", {reduction}},
+      {"ReduceSum", {reduction}},
       {"Flatten", {flatten}},
       {"Identity", unary()},
       {"Abs", unary()},

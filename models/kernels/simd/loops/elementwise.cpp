@@ -60,7 +60,8 @@ inline void philox_words(const Dropout& s, const PhiloxKeys& keys, std::uint64_t
   for (Index i = 0; i < kLanes / 2; ++i) places[i] = static_cast<std::uint64_t>(i);
   Longs c[kCount][4];
   for (int k = 0; k < kCount; ++k) {
-    c[k][0] = places + (block + static_cast<std::uint64_t>(k * kLanes / 2));  // only low halves count
+    c[k][0] =
+        places + (s.first_block + block + static_cast<std::uint64_t>(k * kLanes / 2));  // low halves count
     c[k][1] = c[k][0] >> 32;
     c[k][2] = Longs{} + (s.stream & kLow);
     c[k][3] = Longs{} + (s.stream >> 32);

@@ -24,6 +24,7 @@ struct Product {
   const float* rows = nullptr;     // init of each row, or nothing
   const float* columns = nullptr;  // init of each column, or nothing
   bool relu = false;
+  bool accumulates = false;  // C is added to the init
 };
 
 // Adds A B^T to sums, where row i of A is `chunks` runs of `run` floats (a multiple of the lanes), runs
@@ -77,6 +78,21 @@ struct Dropout {
   std::uint32_t key_low, key_high;
   std::uint64_t stream;
   std::uint32_t threshold;
+  float scale;
+  std::uint64_t first_block = 0;  // of the counters: 4 elements each
+};
+
+struct LayerNorm {
+  Index rows, n;
+  float epsilon;
+};
+
+// Scores of attention: rows are `stride` apart and see all columns, or when causal the first one `seen` of
+// them and every next one more.
+struct AttentionRows {
+  Index rows, columns, stride;
+  bool is_causal;
+  Index seen;
   float scale;
 };
 
@@ -147,6 +163,21 @@ struct Loops {
   void (*blocked_max_pool)(const BlockedPool&, const float* x, float* y,
                            std::uint8_t* window);  // window may be absent
   void (*blocked_max_pool_grad)(const BlockedPool&, const float* dy, const std::uint8_t* window, float* dx);
+  // bias, mean and inverse may be absent, the last two together.
+  void (*layer_norm)(const LayerNorm&, const float* x, const float* scale, const float* bias, float* y,
+                     float* mean, float* inverse);
+  // dx may be absent. `sums` is room for 2 * n numbers.
+  void (*layer_norm_grad)(const LayerNorm&, const float* dy, const float* x, const float* scale,
+                          const float* mean, const float* inverse, float* dx, float* dscale, float* dbias,
+                          float* sums);
+
+  // Scores to softmax(scale * scores), zeros where nothing is seen; log_sums may be absent, and is infinite
+  // for a row without any weight.
+  void (*attention_softmax)(const AttentionRows&, float* scores, float* log_sums);
+  // The same from log_sums.
+  void (*attention_weights)(const AttentionRows&, float* scores, const float* log_sums);
+  // The gradient of the weights to that of the scores.
+  void (*attention_scores_grad)(const AttentionRows&, const float* weights, float* gradient);
 
   void (*relu)(Index n, const float* x, float* y);
   void (*relu_grad)(Index n, const float* dy, const float* y, float* dx);

@@ -25,6 +25,15 @@ inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
       sums[r][v] = p.columns == nullptr ? spread(row) : load(p.columns + j + v * kLanes);
     }
   }
+  if (p.accumulates) {
+    for (int r = 0; r < kRows; ++r) {
+      const float* c = p.c + (i + r) * p.c_row + j;
+      for (int v = 0; v < kVectors; ++v) {
+        const Index left = columns - v * kLanes;
+        sums[r][v] += left >= kLanes ? load(c + v * kLanes) : load_part(c + v * kLanes, left);
+      }
+    }
+  }
   const float* a = p.a + i * p.a_row;
   const float* b = p.b + j;
   for (Index k = 0; k < p.k; ++k, a += p.a_column, b += p.b_row) {

@@ -27,6 +27,12 @@ void block_gradient(const ChannelBlock&, const float*, const float*, const float
                     const float*, float*);
 void blocked_max_pool(const BlockedPool&, const float*, float*, std::uint8_t*);
 void blocked_max_pool_grad(const BlockedPool&, const float*, const std::uint8_t*, float*);
+void layer_norm(const LayerNorm&, const float*, const float*, const float*, float*, float*, float*);
+void layer_norm_grad(const LayerNorm&, const float*, const float*, const float*, const float*, const float*,
+                     float*, float*, float*, float*);
+void attention_softmax(const AttentionRows&, float*, float*);
+void attention_weights(const AttentionRows&, float*, const float*);
+void attention_scores_grad(const AttentionRows&, const float*, float*);
 void relu(Index, const float*, float*);
 void relu_grad(Index, const float*, const float*, float*);
 void map(Function, Index, const float*, float*);
@@ -80,6 +86,11 @@ const Loops& table() {
                                 .block_gradient = block_gradient,
                                 .blocked_max_pool = blocked_max_pool,
                                 .blocked_max_pool_grad = blocked_max_pool_grad,
+                                .layer_norm = layer_norm,
+                                .layer_norm_grad = layer_norm_grad,
+                                .attention_softmax = attention_softmax,
+                                .attention_weights = attention_weights,
+                                .attention_scores_grad = attention_scores_grad,
                                 .relu = relu,
                                 .relu_grad = relu_grad,
                                 .map = map,

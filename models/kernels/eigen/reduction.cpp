@@ -1,0 +1,107 @@
+// ReduceMax, ReduceMean, ReduceSum and their gradients. Sums in double.
+#include <algorithm>
+#include <limits>
+
+#include "models/graph/reduction.hpp"
+#include "models/kernels/backend.hpp"
+#include "models/kernels/broadcasting.hpp"
+#include "models/kernels/eigen/families.hpp"
+
+namespace rookery::eigen {
+
+namespace {
+
+// X, and what of the result belongs to each of its elements.
+struct Reduction {
+  Broadcasting<1> walk;
+  std::size_t results;
+  double share;  // of one result in an element: 1 / the number of elements reduced to it
+
+  // visit(element of X, its result).
+  template <typename Visit>
+  void for_each(Visit visit) const {
+    walk.for_runs([&](std::int64_t place, const auto& offsets) {
+      for (std::int64_t i = 0; i < walk.length(); ++i) visit(place + i, offsets[0] + i * walk.steps()[0]);
+    });
+  }
+};
+
+Reduction reduction_of(const KernelRequest& request, const Shape& x) {
+  const Shape kept = reduced_shape(request.op, x);
+  return {.walk = Broadcasting<1>(x, {kept}),
+          .results = static_cast<std::size_t>(kept.elements()),
+          .share = static_cast<double>(kept.elements()) / static_cast<double>(x.elements())};
+}
+
+std::unique_ptr<Kernel> make_sum(const KernelRequest& request, bool mean) {
+  const Reduction r = reduction_of(request, request.inputs[0].shape);
+  return lambda_kernel(
+      [r, factor = mean ? r.share : 1.0](const Arguments& args) {
+        auto* sums = reinterpret_cast<double*>(args.scratch);
+        std::fill_n(sums, r.results, 0.0);
+        const float* x = args.in(0);
+        r.for_each([&](std::int64_t i, std::int64_t result) { sums[result] += x[i]; });
+        for (std::size_t i = 0; i < r.results; ++i) args.out(0)[i] = static_cast<float>(sums[i] * factor);
+      },
+      r.results * sizeof(double));
+}
+
+std::unique_ptr<Kernel> make_sum_grad(const KernelRequest& request, bool mean) {
+  const Reduction r = reduction_of(request, request.outputs[0].shape);
+  return lambda_kernel([r, factor = mean ? r.share : 1.0](const Arguments& args) {
+    const float* dy = args.in(0);
+    float* dx = args.out(0);
+    r.for_each([&](std::int64_t i, std::int64_t result) { dx[i] = static_cast<float>(dy[result] * factor); });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce_mean(const KernelRequest& request) {
+  return make_sum(request, true);
+}
+
+std::unique_ptr<Kernel> make_reduce_mean_grad(const KernelRequest& request) {
+  return make_sum_grad(request, true);
+}
+
+std::unique_ptr<Kernel> make_reduce_sum(const KernelRequest& request) {
+  return make_sum(request, false);
+}
+
+std::unique_ptr<Kernel> make_reduce_sum_grad(const KernelRequest& request) {
+  return make_sum_grad(request, false);
+}
+
+std::unique_ptr<Kernel> make_reduce_max(const KernelRequest& request) {
+  return lambda_kernel([r = reduction_of(request, request.inputs[0].shape)](const Arguments& args) {
+    const float* x = args.in(0);
+    float* y = args.out(0);
+    std::fill_n(y, r.results, -std::numeric_limits<float>::infinity());
+    // A NaN stays one.
+    r.for_each([&](std::int64_t i, std::int64_t result) {
+      if (!(x[i] <= y[result])) y[result] = x[i];
+    });
+  });
+}
+
+// Equals share the gradient, as in torch.amax.
+std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
+  const Reduction r = reduction_of(request, request.outputs[0].shape);
+  return lambda_kernel(
+      [r](const Arguments& args) {
+        const float* dy = args.in(0);
+        const float* x = args.in(1);
+        const float* y = args.in(2);
+        float* dx = args.out(0);
+        auto* equals = reinterpret_cast<std::int64_t*>(args.scratch);
+        std::fill_n(equals, r.results, 0);
+        r.for_each([&](std::int64_t i, std::int64_t result) { equals[result] += x[i] == y[result] ? 1 : 0; });
+        r.for_each([&](std::int64_t i, std::int64_t result) {
+          dx[i] = x[i] == y[result] ? dy[result] / static_cast<float>(equals[result]) : 0;
+        });
+      },
+      r.results * sizeof(std::int64_t));
+}
+
+}  // namespace rookery::eigen
