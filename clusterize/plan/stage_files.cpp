@@ -49,13 +49,6 @@ void add_type(OrderedJson& document, const TensorType& type) {
   document["shape"] = shape;
 }
 
-std::optional<DType> dtype_named(const std::string& name) {
-  for (int i = 0; i < kDTypes; ++i) {
-    if (name == name_of(static_cast<DType>(i))) return static_cast<DType>(i);
-  }
-  return std::nullopt;
-}
-
 // The document has passed the schema below.
 TensorType type_from_json(const Json& document) {
   const std::optional<DType> dtype = dtype_named(document.at("dtype").get<std::string>());

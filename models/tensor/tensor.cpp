@@ -19,6 +19,13 @@ const char* name_of(DType type) {
   return kNames.at(static_cast<std::size_t>(type));
 }
 
+std::optional<DType> dtype_named(const std::string& name) {
+  for (int i = 0; i < kDTypes; ++i) {
+    if (name == name_of(static_cast<DType>(i))) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
 Shape::Shape(std::span<const std::int64_t> dims) : rank_(static_cast<int>(dims.size())) {
   if (dims.size() > kMaxRank) {
     throw DataError(

@@ -49,8 +49,12 @@ std::unique_ptr<Kernel> make_cross_entropy_grad(const KernelRequest& request);  
 
 // By op type. Where the makers of a family are many it adds them itself.
 using Makers = std::map<std::string, std::unique_ptr<Kernel> (*)(const KernelRequest&)>;
-void add_unary(Makers& makers);   // functions of one number, and their gradients
-void add_binary(Makers& makers);  // functions of two numbers, and their gradients
-void add_shape(Makers& makers);   // what moves elements and computes none
+void add_unary(Makers& makers);      // functions of one number, and their gradients
+void add_binary(Makers& makers);     // functions of two numbers, and their gradients
+void add_shape(Makers& makers);      // Copy, Transpose, Expand, Tile, and their gradients
+void add_parts(Makers& makers);      // Concat, Split, Slice, Pad, Trilu, and their gradients
+void add_indexing(Makers& makers);   // Gather, GatherElements, and their gradients
+void add_selection(Makers& makers);  // comparisons, logic, Where, Min, Max, Cast, and their gradients
+void add_resize(Makers& makers);     // Resize and its gradient
 
 }  // namespace rookery::eigen
