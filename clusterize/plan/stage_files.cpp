@@ -15,6 +15,7 @@
 #include "models/graph/ops.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/safetensors.hpp"
+#include "models/tensor/dtype_named.hpp"
 
 namespace rookery {
 namespace {

@@ -9,6 +9,7 @@
 #include "models/graph/broadcast.hpp"
 #include "models/graph/differentiate.hpp"
 #include "models/graph/ops.hpp"
+#include "models/tensor/dtype_named.hpp"
 
 namespace rookery {
 namespace {

@@ -135,9 +135,11 @@ const ConstantInput* constant_input(const std::string& type, std::size_t positio
   };
   static const std::map<std::string, Inputs> table{
       {"Clip", {1, {{"min", kFloat}, {"max", kFloat}}}},
+      {"ConstantOfShape", {0, {{"input", kInts}}}},
       {"Dropout", {1, {{"ratio", kFloat}}}},
       {"Expand", {1, {{"shape", kInts}}}},
       {"Pad", {1, {{"pads", kInts}, {"constant_value", kFloat}}}},
+      {"Range", {0, {{"start", kInt}, {"limit", kInt}, {"delta", kInt}}}},
       {"Reshape", {1, {{"shape", kInts}}}},
       {"Resize", {1, {{"roi", kFloats}, {"scales", kFloats}}}},
       {"Slice", {1, {{"starts", kInts}, {"ends", kInts}, {"axes", kInts}, {"steps", kInts}}}},

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -242,6 +243,12 @@ class Reader {
   }
 
   void add_node(const onnx::NodeProto& node) {
+    if (std::optional<Tensor> constant = folded(node)) {
+      if (node.output_size() != 1) throw DataError(fmt::format("has {} outputs, not 1", node.output_size()));
+      quoted(node.output(0));
+      model_.graph.add_constant(node.output(0), std::make_shared<const Tensor>(std::move(*constant)));
+      return;
+    }
     const OnnxOperator* known = find_onnx_operator(node.op_type());
     if (known == nullptr || !node.domain().empty()) throw DataError("this operator is not supported");
     if (node.name().empty()) throw DataError("has no name");
@@ -261,6 +268,89 @@ class Reader {
     if (op.type == "BatchNormalization") attach_tracked(op);
     for (const std::string& output : node.output()) quoted(output);
     model_.graph.add_op(std::move(op), {node.output().begin(), node.output().end()});
+  }
+
+  // What a node makes that has no input but constants.
+  std::optional<Tensor> folded(const onnx::NodeProto& node) {
+    const std::string& type = node.op_type();
+    if (!node.domain().empty()) return std::nullopt;
+    if (type == "Constant") {
+      std::optional<Tensor> value = value_of(node);
+      if (!value || node.input_size() > 0)
+        throw DataError("needs a tensor as attribute \"value\", and no input");
+      return value;
+    }
+    if (type == "ConstantOfShape")
+      return repeated(constants_of<std::vector<std::int64_t>>(node, 1)[0], value_of(node));
+    if (type == "Range") return counted(constants_of<std::int64_t>(node, 3));
+    return std::nullopt;
+  }
+
+  std::optional<Tensor> value_of(const onnx::NodeProto& node) {
+    if (node.attribute_size() == 0) return std::nullopt;
+    const onnx::AttributeProto& attribute = node.attribute(0);
+    if (node.attribute_size() > 1 || attribute.name() != "value" ||
+        attribute.type() != onnx::AttributeProto::TENSOR)
+      throw DataError("has other attributes than a tensor \"value\"");
+    std::vector<std::int64_t> dims;
+    for (const std::int64_t dim : attribute.t().dims()) dims.push_back(checked_dim(dim));
+    if (attribute.t().data_location() == onnx::TensorProto::EXTERNAL)
+      throw DataError("its value is not in the model itself");
+    return tensor_from(attribute.t(), {dtype_from_onnx(attribute.t().data_type()), Shape(dims)});
+  }
+
+  // The constant inputs of a node, all of one kind.
+  template <typename T>
+  std::vector<T> constants_of(const onnx::NodeProto& node, int count) const {
+    if (node.input_size() != count)
+      throw DataError(fmt::format("has {} inputs, not {}", node.input_size(), count));
+    std::vector<T> result;
+    for (const std::string& input : node.input()) {
+      const auto constant = attributes_.find(input);
+      const T* value = constant == attributes_.end() ? nullptr : std::get_if<T>(&constant->second);
+      if (value == nullptr)
+        throw DataError(fmt::format("its input {} is no initializer of i64", quoted(input)));
+      result.push_back(*value);
+    }
+    return result;
+  }
+
+  static Tensor repeated(const std::vector<std::int64_t>& dims, std::optional<Tensor> element) {
+    if (!element) element.emplace(DType::kF32, Shape{1});
+    if (element->shape().elements() != 1) throw DataError("its value is not one element");
+    for (const std::int64_t dim : dims) checked_dim(dim);
+    const TensorType type{element->type().dtype, Shape(dims)};
+    check_constant_size(type);
+    Tensor tensor(type);
+    const auto one = element->view().bytes();
+    const auto all = tensor.view().bytes();
+    for (std::size_t i = 0; i < all.size(); i += one.size())
+      std::ranges::copy(one, all.begin() + static_cast<std::ptrdiff_t>(i));
+    return tensor;
+  }
+
+  static Tensor counted(const std::vector<std::int64_t>& range) {
+    const auto start = static_cast<std::uint64_t>(range[0]);
+    const auto limit = static_cast<std::uint64_t>(range[1]);
+    const auto delta = static_cast<std::uint64_t>(range[2]);
+    const bool up = range[2] > 0;
+    if (range[2] == 0 || (up ? range[0] >= range[1] : range[0] <= range[1]))
+      throw DataError(fmt::format("nothing lies from {} to {} in steps of {}", range[0], range[1], range[2]));
+    // Unsigned: neither the distance nor the step overflows.
+    const std::uint64_t last = up ? (limit - start - 1) / delta : (start - limit - 1) / (0 - delta);
+    if (last >= kMaxOnnxBytes) throw DataError(fmt::format("makes more than {} numbers", kMaxOnnxBytes));
+    const TensorType type{DType::kI64, {static_cast<std::int64_t>(last) + 1}};
+    check_constant_size(type);
+    Tensor tensor(type);
+    for (std::uint64_t i = 0; i <= last; ++i)
+      tensor.as<std::int64_t>()[i] = static_cast<std::int64_t>(start + i * delta);
+    return tensor;
+  }
+
+  // A few bytes of a file must not become gigabytes.
+  static void check_constant_size(const TensorType& type) {
+    if (type.bytes() > kMaxOnnxBytes)
+      throw DataError(fmt::format("makes a constant of {} bytes, more than {}", type.bytes(), kMaxOnnxBytes));
   }
 
   void add_op_input(Op& op, std::size_t position, const std::string& name, const OnnxOperator& known) {

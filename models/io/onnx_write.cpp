@@ -12,6 +12,7 @@
 #include "models/io/onnx.hpp"
 #include "models/io/onnx_format.hpp"
 #include "models/io/safetensors.hpp"
+#include "models/tensor/dtype_named.hpp"
 
 namespace rookery {
 namespace {

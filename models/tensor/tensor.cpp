@@ -6,6 +6,7 @@
 #include <new>
 
 #include "models/base/error.hpp"
+#include "models/tensor/dtype_named.hpp"
 
 namespace rookery {
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -24,8 +23,6 @@ constexpr bool is_floating(DType type) {
 std::size_t bytes_of(DType type);
 // "f32", "f64", "i64", "i32", "u8", "bool".
 const char* name_of(DType type);
-// The type of this name, if there is one.
-std::optional<DType> dtype_named(const std::string& name);
 
 template <typename T>
 constexpr DType dtype_of();
