@@ -15,6 +15,7 @@
 #include "models/graph/ops.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/safetensors.hpp"
+#include "models/tensor/dtype_named.hpp"
 
 namespace rookery {
 namespace {
@@ -35,13 +36,6 @@ void add_type(OrderedJson& document, const TensorType& type) {
     shape.push_back(dimension == kBatch ? OrderedJson("batch") : OrderedJson(dimension));
   document["dtype"] = name_of(type.dtype);
   document["shape"] = shape;
-}
-
-std::optional<DType> dtype_named(const std::string& name) {
-  for (int i = 0; i < kDTypes; ++i) {
-    if (name == name_of(static_cast<DType>(i))) return static_cast<DType>(i);
-  }
-  return std::nullopt;
 }
 
 // The document has passed the schema below.

@@ -34,14 +34,19 @@ const std::vector<Binary>& binary_table() {
 }
 
 std::vector<TensorType> infer_binary(const Op& op, std::span<const TensorType> inputs) {
-  if (inputs.size() != 2 || inputs[0].dtype != DType::kF32 || inputs[1].dtype != DType::kF32)
-    throw ConfigError("needs two inputs, of f32");
+  const bool has_integers = op.type == "Add" || op.type == "Sub" || op.type == "Mul" || op.type == "Div";
+  const auto fits = [&](DType type) {
+    return type == DType::kF32 || (has_integers && (type == DType::kI64 || type == DType::kI32));
+  };
+  if (inputs.size() != 2 || inputs[0].dtype != inputs[1].dtype || !fits(inputs[0].dtype))
+    throw ConfigError(has_integers ? "needs two inputs of one type, of f32, i64 or i32"
+                                   : "needs two inputs, of f32");
   const Shape shape = broadcast(inputs[0].shape, inputs[1].shape);
   if (op.type == "PRelu" && shape != inputs[0].shape) {
     throw ConfigError(fmt::format("a slope of {} does not broadcast to {}", inputs[1].shape.to_string(),
                                   inputs[0].shape.to_string()));
   }
-  return {{DType::kF32, shape}};
+  return {{inputs[0].dtype, shape}};
 }
 
 void differentiate_binary(const Binary& binary, GradientBuilder& builder, const Op& op) {

@@ -270,6 +270,92 @@ ValueId GraphBuilder::scale(const std::string& name, ValueId x, const Shape& sha
   return mul(name, x, parameter(name + ".weight", shape, {.kind = Initializer::Kind::kOnes}));
 }
 
+ValueId GraphBuilder::reshape(const std::string& name, ValueId x, const std::vector<std::int64_t>& shape) {
+  return apply(name, "Reshape", {x}, {{"shape", shape}});
+}
+
+ValueId GraphBuilder::squeeze(const std::string& name, ValueId x, const std::vector<std::int64_t>& axes) {
+  return apply(name, "Squeeze", {x}, {{"axes", axes}});
+}
+
+ValueId GraphBuilder::unsqueeze(const std::string& name, ValueId x, const std::vector<std::int64_t>& axes) {
+  return apply(name, "Unsqueeze", {x}, {{"axes", axes}});
+}
+
+ValueId GraphBuilder::transpose(const std::string& name, ValueId x, const std::vector<std::int64_t>& perm) {
+  return apply(name, "Transpose", {x}, {{"perm", perm}});
+}
+
+ValueId GraphBuilder::concat(const std::string& name, const std::vector<ValueId>& parts, std::int64_t axis) {
+  return apply(name, "Concat", parts, {{"axis", axis}});
+}
+
+std::vector<ValueId> GraphBuilder::split(const std::string& name, ValueId x,
+                                         const std::vector<std::int64_t>& sizes, std::int64_t axis) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < sizes.size(); ++i) names.push_back(name + "_out_" + std::to_string(i));
+  const OpId id = graph_.add_op({.name = name,
+                                 .type = "Split",
+                                 .inputs = {x},
+                                 .outputs = {},
+                                 .attributes = {{"axis", axis}, {"split", sizes}}},
+                                names);
+  return graph_.op(id).outputs;
+}
+
+ValueId GraphBuilder::slice(const std::string& name, ValueId x, std::int64_t axis, std::int64_t begin,
+                            std::int64_t end, std::int64_t step) {
+  using Integers = std::vector<std::int64_t>;
+  return apply(name, "Slice", {x},
+               {{"starts", Integers{begin}},
+                {"ends", Integers{end}},
+                {"axes", Integers{axis}},
+                {"steps", Integers{step}}});
+}
+
+ValueId GraphBuilder::gather(const std::string& name, ValueId data, ValueId indices, std::int64_t axis) {
+  return apply(name, "Gather", {data, indices}, {{"axis", axis}});
+}
+
+ValueId GraphBuilder::embedding(const std::string& name, ValueId ids, std::int64_t count, std::int64_t width,
+                                Initializer initializer) {
+  return gather(name, parameter(name + ".weight", {count, width}, initializer), ids);
+}
+
+ValueId GraphBuilder::where(const std::string& name, ValueId condition, ValueId a, ValueId b) {
+  return apply(name, "Where", {condition, a, b});
+}
+
+ValueId GraphBuilder::cast(const std::string& name, ValueId x, DType to) {
+  return apply(name, "Cast", {x}, {{"to", std::string(name_of(to))}});
+}
+
+ValueId GraphBuilder::upsample(const std::string& name, ValueId x, float factor, const std::string& mode) {
+  std::vector<float> scales(static_cast<std::size_t>(shape_of(x).rank()), factor);
+  scales[0] = scales[1] = 1;
+  if (mode == "nearest") {
+    return apply(name, "Resize", {x},
+                 {{"scales", scales},
+                  {"mode", mode},
+                  {"coordinate_transformation_mode", std::string("asymmetric")},
+                  {"nearest_mode", std::string("floor")}});
+  }
+  ROOKERY_CHECK(mode == "bilinear", "mode '{}'", mode);
+  return apply(name, "Resize", {x}, {{"scales", scales}, {"mode", std::string("linear")}});
+}
+
+ValueId GraphBuilder::full(const std::string& name, const Shape& shape, float number) {
+  return constant(name, shape, std::vector<float>(static_cast<std::size_t>(shape.elements()), number));
+}
+
+ValueId GraphBuilder::range(const std::string& name, std::int64_t begin, std::int64_t end,
+                            std::int64_t step) {
+  ROOKERY_CHECK(step != 0, "a step of 0");
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = begin; step > 0 ? i < end : i > end; i += step) numbers.push_back(i);
+  return constant(name, {std::ssize(numbers)}, numbers);
+}
+
 ValueId GraphBuilder::constant(const std::string& name, Tensor elements) {
   return graph_.add_constant(name, std::make_shared<const Tensor>(std::move(elements)));
 }

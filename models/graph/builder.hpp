@@ -101,6 +101,32 @@ class GraphBuilder {
   // x times a parameter "<name>.weight" of `shape`, at first all ones.
   ValueId scale(const std::string& name, ValueId x, const Shape& shape);
 
+  // One dimension of `shape` may be -1, what is left; 0 is that of x: for the batch.
+  ValueId reshape(const std::string& name, ValueId x, const std::vector<std::int64_t>& shape);
+  ValueId squeeze(const std::string& name, ValueId x, const std::vector<std::int64_t>& axes);
+  ValueId unsqueeze(const std::string& name, ValueId x, const std::vector<std::int64_t>& axes);
+  // numpy.transpose.
+  ValueId transpose(const std::string& name, ValueId x, const std::vector<std::int64_t>& perm);
+  ValueId concat(const std::string& name, const std::vector<ValueId>& parts, std::int64_t axis);
+  // Parts of these sizes, "<name>_out_0", "<name>_out_1", …
+  std::vector<ValueId> split(const std::string& name, ValueId x, const std::vector<std::int64_t>& sizes,
+                             std::int64_t axis);
+  // x[begin:end:step] along one axis, as in Python.
+  ValueId slice(const std::string& name, ValueId x, std::int64_t axis, std::int64_t begin, std::int64_t end,
+                std::int64_t step = 1);
+  // numpy.take.
+  ValueId gather(const std::string& name, ValueId data, ValueId indices, std::int64_t axis = 0);
+  // torch.nn.Embedding(count, width) of ids: "<name>.weight", drawn uniformly with the deviation 1 of
+  // PyTorch's normal distribution where `initializer` says nothing else.
+  ValueId embedding(const std::string& name, ValueId ids, std::int64_t count, std::int64_t width,
+                    Initializer initializer = {.kind = Initializer::Kind::kUniform, .bound = 1.7320508F});
+  ValueId where(const std::string& name, ValueId condition, ValueId a, ValueId b);
+  ValueId cast(const std::string& name, ValueId x, DType to);
+  // torch.nn.Upsample of an image by a factor, "nearest" or "bilinear".
+  ValueId upsample(const std::string& name, ValueId x, float factor, const std::string& mode);
+  // numpy.full and numpy.arange as constants, without an op.
+  ValueId full(const std::string& name, const Shape& shape, float number);
+  ValueId range(const std::string& name, std::int64_t begin, std::int64_t end, std::int64_t step = 1);
   // A constant of these elements, an operand for others.
   ValueId constant(const std::string& name, Tensor elements);
   ValueId constant(const std::string& name, const Shape& shape, const std::vector<float>& elements);

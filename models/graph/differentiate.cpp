@@ -72,6 +72,16 @@ void GradientBuilder::seed(ValueId value, ValueId gradient) {
 
 void GradientBuilder::add(Phase phase, const Op& forward, const std::string& type,
                           std::vector<ValueId> inputs, const std::vector<ValueId>& targets) {
+  add_op(phase, forward, type, std::move(inputs), targets, false);
+}
+
+void GradientBuilder::add_whole(Phase phase, const Op& forward, const std::string& type,
+                                std::vector<ValueId> inputs, const std::vector<ValueId>& targets) {
+  add_op(phase, forward, type, std::move(inputs), targets, true);
+}
+
+void GradientBuilder::add_op(Phase phase, const Op& forward, const std::string& type,
+                             std::vector<ValueId> inputs, const std::vector<ValueId>& targets, bool whole) {
   if (std::ranges::none_of(targets, [&](ValueId target) { return wants(target); })) return;
   Graph& graph = training_.graph;
   Op op{.name = graph.unused_op_name(forward.name + "." + type),
@@ -85,7 +95,7 @@ void GradientBuilder::add(Phase phase, const Op& forward, const std::string& typ
   const OpId id = graph.add_op(std::move(op), {});
   training_.phases.push_back(phase);
   for (const ValueId target : targets) {
-    if (!wants(target)) {
+    if (!wants(target) && !whole) {
       graph.op(id).outputs.push_back(kNoValue);
       continue;
     }
@@ -94,7 +104,7 @@ void GradientBuilder::add(Phase phase, const Op& forward, const std::string& typ
   }
   const std::vector<ValueId> outputs = graph.op(id).outputs;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (outputs[i] != kNoValue) accumulate(phase, forward, targets[i], outputs[i]);
+    if (wants(targets[i])) accumulate(phase, forward, targets[i], outputs[i]);
   }
 }
 

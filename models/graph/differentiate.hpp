@@ -64,12 +64,17 @@ class GradientBuilder {
   // not wanted become kNoValue outputs.
   void add(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
            const std::vector<ValueId>& targets);
+  // The same with an output for every entry, wanted or not: for kernels that need to know all sizes.
+  void add_whole(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
+                 const std::vector<ValueId>& targets);
   // A gradient of a parameter in memory of its own: a copy where it is a view of another value.
   ValueId of_its_own(ValueId parameter, ValueId gradient);
   // Starts the sum for `value` with a gradient that is given.
   void seed(ValueId value, ValueId gradient);
 
  private:
+  void add_op(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
+              const std::vector<ValueId>& targets, bool whole);
   void accumulate(Phase phase, const Op& forward, ValueId value, ValueId contribution);
   void accumulate_parameter(const Op& forward, ValueId parameter, ValueId contribution);
   ValueId add_sum(Phase phase, const Op& forward, ValueId value, ValueId sum, ValueId contribution);

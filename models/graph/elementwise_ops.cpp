@@ -17,6 +17,11 @@ std::vector<TensorType> infer_same(const Op&, std::span<const TensorType> inputs
   return {inputs[0]};
 }
 
+std::vector<TensorType> infer_relu(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.size() != 1 || inputs[0].dtype != DType::kF32) throw ConfigError("needs one input, of f32");
+  return {inputs[0]};
+}
+
 void differentiate_relu(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_of(op.outputs[0]);
   if (dy == kNoValue) return;
@@ -24,7 +29,7 @@ void differentiate_relu(GradientBuilder& builder, const Op& op) {
 }
 
 std::vector<TensorType> infer_softmax(const Op& op, std::span<const TensorType> inputs) {
-  if (inputs.empty()) throw ConfigError("needs an input");
+  if (inputs.size() != 1 || inputs[0].dtype != DType::kF32) throw ConfigError("needs one input, of f32");
   const std::int64_t axis = op.integer("axis", -1);
   const int rank = inputs[0].shape.rank();
   if (axis < -rank || axis >= rank) throw ConfigError(fmt::format("axis {} of rank {}", axis, rank));
@@ -71,7 +76,7 @@ void differentiate_identity(GradientBuilder& builder, const Op& op) {
 std::vector<OpDefinition> elementwise_ops() {
   return {
       {.type = "Relu",
-       .infer = infer_same,
+       .infer = infer_relu,
        .differentiate = differentiate_relu,
        .in_place = {0},
        .images = {0}},

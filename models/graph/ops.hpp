@@ -19,6 +19,12 @@
 //
 //   Attention           + output log sum exp f32[batch, heads, rows]: of the scores of each row
 //
+// What is a constant input in ONNX is an attribute of the same name: shape of Reshape and Expand, axes of
+// Squeeze and Unsqueeze, starts, ends, axes and steps of Slice, split of Split, pads and constant_value of
+// Pad, repeats of Tile, scales of Resize, k of Trilu, ratio of Dropout, min and max of Clip. The type that
+// Cast makes is the text `to`: "f32". Where a Reshape's first dimension is the batch its shape has 0 or
+// -1 there. ONNX's Constant, ConstantOfShape and Range are constants of the graph.
+//
 // Operators of our own:
 //   Attention(Q, K, V, mask) -> Y: softmax(scale Q K^T + mask) V in every head.
 //     Q[batch, rows, num_heads * depth], K[batch, columns, num_heads * depth] and V[batch, columns,
@@ -76,6 +82,15 @@
 //     derivative does not need it; sums over repeated elements go in dY's order.
 //   <Loss>Grad(prediction, target) -> dprediction, and CrossEntropyLossGrad(logits, target, normalizers,
 //     counted (may be absent)) -> dlogits: times weight and StepContext::loss_weight
+//   What moves elements; sums over elements that were repeated go in dY's order:
+//     ReshapeGrad(dY) -> dX, a view, for Reshape, Squeeze, Unsqueeze
+//     <Op>Grad(dY) -> dX for Expand, Pad, Resize, Slice, Tile, Transpose; Trilu(dY) -> dX
+//     ConcatGrad(dY) -> dX…, one for every input    SplitGrad(dY…) -> dX; an absent dY is zeros
+//     GatherGrad(dY, indices) -> ddata              GatherElementsGrad(dY, indices) -> ddata
+//   WhereGradLeft(dY, condition), WhereGradRight(dY, condition) -> gradient of the second, third input
+//   ExtremumGrad(dY, Y, X…) -> gradient of the input number `input` of Min and Max: inputs that are equal
+//     to Y have equal shares of dY, as PyTorch's maximum and amax
+//   CastGrad(dY) -> dX
 //   Add(a, b) sums contributions to one gradient.
 //   Copy(dW) -> dW: the gradient of a parameter, where a view would be one of other memory.
 // An op with several outputs has a gradient where one of them has.
@@ -140,6 +155,11 @@ std::vector<OpDefinition> elementwise_ops();  // Relu, Softmax, Flatten, Identit
 std::vector<OpDefinition> unary_ops();        // Sigmoid, Tanh, Gelu, …: functions of one number
 std::vector<OpDefinition> binary_ops();       // Add, Mul, …: functions of two numbers
 std::vector<OpDefinition> loss_ops();         // MseLoss, CrossEntropyLoss, BceWithLogitsLoss, L1Loss
+std::vector<OpDefinition> shape_ops();        // Reshape, Transpose, Expand, …: another shape or order
+std::vector<OpDefinition> part_ops();         // Concat, Split, Slice, Pad, Trilu: joining, taking parts
+std::vector<OpDefinition> index_ops();        // Gather, GatherElements
+std::vector<OpDefinition> selection_ops();    // Where, Min, Max, comparisons, logic, Cast
+std::vector<OpDefinition> resize_ops();       // Resize
 std::vector<OpDefinition> layout_ops();       // ToBlocked, FromBlocked
 
 }  // namespace rookery

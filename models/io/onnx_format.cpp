@@ -47,9 +47,11 @@ void set_attribute(onnx::AttributeProto& out, const std::string& key, const Attr
 
 const OnnxOperator* find_onnx_operator(const std::string& type) {
   using enum AttributeKind;
+  constexpr std::size_t kMany = 1024;
+  constexpr bool kAnyType = false;  // of floats_only
   static const std::map<std::string, OnnxOperator> table{
       {"Abs", {1, 1, {}}},
-      {"Add", {2, 2, {}}},
+      {"Add", {2, 2, {}, 1, kAnyType}},
       {"AveragePool",
        {1,
         1,
@@ -81,17 +83,17 @@ const OnnxOperator* find_onnx_operator(const std::string& type) {
          {"output_shape", kInts},
          {"pads", kInts},
          {"strides", kInts}}}},
-      {"Div", {2, 2, {}}},
+      {"Div", {2, 2, {}, 1, kAnyType}},
       {"Dropout", {1, 2, {}}},
       {"Elu", {1, 1, {{"alpha", kFloat}}}},
       {"Erf", {1, 1, {}}},
       {"Exp", {1, 1, {}}},
-      {"Flatten", {1, 1, {{"axis", kInt}}}},
+      {"Flatten", {1, 1, {{"axis", kInt}}, 1, kAnyType}},
       {"Gemm", {2, 3, {{"alpha", kFloat}, {"beta", kFloat}, {"transA", kInt}, {"transB", kInt}}}},
       {"GlobalAveragePool", {1, 1, {}}},
       {"HardSigmoid", {1, 1, {{"alpha", kFloat}, {"beta", kFloat}}}},
       {"HardSwish", {1, 1, {}}},
-      {"Identity", {1, 1, {}}},
+      {"Identity", {1, 1, {}, 1, kAnyType}},
       {"InstanceNormalization", {3, 3, {{"epsilon", kFloat}}}},
       {"LayerNormalization", {2, 3, {{"axis", kInt}, {"epsilon", kFloat}}}},
       {"LeakyRelu", {1, 1, {{"alpha", kFloat}}}},
@@ -107,7 +109,7 @@ const OnnxOperator* find_onnx_operator(const std::string& type) {
          {"kernel_shape", kInts},
          {"pads", kInts},
          {"strides", kInts}}}},
-      {"Mul", {2, 2, {}}},
+      {"Mul", {2, 2, {}, 1, kAnyType}},
       {"Neg", {1, 1, {}}},
       {"PRelu", {2, 2, {}}},
       {"Pow", {2, 2, {}}},
@@ -118,18 +120,66 @@ const OnnxOperator* find_onnx_operator(const std::string& type) {
       {"Softmax", {1, 1, {{"axis", kInt}}}},
       {"Softplus", {1, 1, {}}},
       {"Sqrt", {1, 1, {}}},
-      {"Sub", {2, 2, {}}},
+      {"Sub", {2, 2, {}, 1, kAnyType}},
       {"Tanh", {1, 1, {}}},
+      {"And", {2, 2, {}, 1, kAnyType}},
+      {"Cast", {1, 1, {{"to", kType}}, 1, kAnyType}},
+      {"Concat", {1, kMany, {{"axis", kInt}}, 1, kAnyType}},
+      {"Equal", {2, 2, {}, 1, kAnyType}},
+      {"Expand", {2, 2, {}, 1, kAnyType}},
+      {"Gather", {2, 2, {{"axis", kInt}}, 1, kAnyType}},
+      {"GatherElements", {2, 2, {{"axis", kInt}}, 1, kAnyType}},
+      {"Greater", {2, 2, {}, 1, kAnyType}},
+      {"GreaterOrEqual", {2, 2, {}, 1, kAnyType}},
+      {"Less", {2, 2, {}, 1, kAnyType}},
+      {"LessOrEqual", {2, 2, {}, 1, kAnyType}},
+      {"Max", {1, kMany, {}, 1, kAnyType}},
+      {"Min", {1, kMany, {}, 1, kAnyType}},
+      {"Not", {1, 1, {}, 1, kAnyType}},
+      {"Or", {2, 2, {}, 1, kAnyType}},
+      {"Pad", {2, 3, {{"mode", kString}}, 1, kAnyType}},
+      {"Reshape", {2, 2, {{"allowzero", kInt}}, 1, kAnyType}},
+      {"Resize",
+       {3, 3, {{"coordinate_transformation_mode", kString}, {"mode", kString}, {"nearest_mode", kString}}}},
+      {"Slice", {3, 5, {}, 1, kAnyType}},
+      {"Split", {1, 2, {{"axis", kInt}}, kMany, kAnyType}},
+      {"Squeeze", {2, 2, {}, 1, kAnyType}},
+      {"Tile", {2, 2, {}, 1, kAnyType}},
+      {"Transpose", {1, 1, {{"perm", kInts}}, 1, kAnyType}},
+      {"Trilu", {1, 2, {{"upper", kInt}}, 1, kAnyType}},
+      {"Unsqueeze", {2, 2, {}, 1, kAnyType}},
+      {"Where", {3, 3, {}, 1, kAnyType}},
   };
   const auto found = table.find(type);
   return found == table.end() ? nullptr : &found->second;
 }
 
-const char* constant_input(const std::string& type, std::size_t position) {
-  if (type == "Dropout" && position == 1) return "ratio";
-  if (type == "Clip" && position == 1) return "min";
-  if (type == "Clip" && position == 2) return "max";
-  return nullptr;
+const ConstantInput* constant_input(const std::string& type, std::size_t position) {
+  using enum AttributeKind;
+  struct Inputs {
+    std::size_t first;
+    std::vector<ConstantInput> inputs;
+  };
+  static const std::map<std::string, Inputs> table{
+      {"Clip", {1, {{"min", kFloat}, {"max", kFloat}}}},
+      {"ConstantOfShape", {0, {{"input", kInts}}}},
+      {"Dropout", {1, {{"ratio", kFloat}}}},
+      {"Expand", {1, {{"shape", kInts}}}},
+      {"Pad", {1, {{"pads", kInts}, {"constant_value", kFloat}}}},
+      {"Range", {0, {{"start", kInt}, {"limit", kInt}, {"delta", kInt}}}},
+      {"Reshape", {1, {{"shape", kInts}}}},
+      {"Resize", {1, {{"roi", kFloats}, {"scales", kFloats}}}},
+      {"Slice", {1, {{"starts", kInts}, {"ends", kInts}, {"axes", kInts}, {"steps", kInts}}}},
+      {"Split", {1, {{"split", kInts}}}},
+      {"Squeeze", {1, {{"axes", kInts}}}},
+      {"Tile", {1, {{"repeats", kInts}}}},
+      {"Trilu", {1, {{"k", kInt}}}},
+      {"Unsqueeze", {1, {{"axes", kInts}}}},
+  };
+  const auto found = table.find(type);
+  if (found == table.end() || position < found->second.first) return nullptr;
+  const std::size_t at = position - found->second.first;
+  return at < found->second.inputs.size() ? &found->second.inputs[at] : nullptr;
 }
 
 int onnx_dtype(DType type) {

@@ -29,7 +29,8 @@ constexpr std::size_t kBatchNormMean = 3;
 constexpr std::size_t kBatchNormVariance = 4;
 constexpr std::size_t kBatchNormTracked = 5;
 
-enum class AttributeKind : std::uint8_t { kInt, kFloat, kString, kInts, kFloats };
+// kType: in a Graph the name of a dtype, in a file its TensorProto.DataType.
+enum class AttributeKind : std::uint8_t { kInt, kFloat, kString, kInts, kFloats, kType };
 
 AttributeKind kind_of(const Attribute& attribute);
 void set_attribute(onnx::AttributeProto& out, const std::string& key, const Attribute& attribute);
@@ -39,14 +40,22 @@ struct OnnxOperator {
   std::size_t least_inputs = 1;
   std::size_t most_inputs = 1;
   std::map<std::string, AttributeKind> attributes;
+  std::size_t most_outputs = 1;
+  bool floats_only = true;  // otherwise the operator itself knows which inputs of other types it takes
 };
 
-// nullptr when files do not have it. Every operator there has one output.
+// nullptr when files do not have it.
 const OnnxOperator* find_onnx_operator(const std::string& type);
 
-// The number that is an attribute of the op in a Graph and a constant initializer f32[] in a file, its
-// input `position`: ratio of Dropout, min and max of Clip. nullptr: the input is a value.
-const char* constant_input(const std::string& type, std::size_t position);
+// What is an attribute of the op in a Graph and a constant initializer in a file, its input `position`:
+// shape of Reshape, min of Clip. kFloat is f32[] there, kFloats f32[n], kInt i64[], kInts i64[n].
+struct ConstantInput {
+  std::string key;
+  AttributeKind kind;
+};
+
+// nullptr: the input is a value.
+const ConstantInput* constant_input(const std::string& type, std::size_t position);
 
 // TensorProto.DataType of a dtype, and back; DataError naming a number that stands for none of ours.
 int onnx_dtype(DType type);

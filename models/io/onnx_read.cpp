@@ -7,7 +7,9 @@
 #include <charconv>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
@@ -66,6 +68,33 @@ Attribute attribute_from(const onnx::AttributeProto& attribute) {
   }
 }
 
+DType checked_dtype(std::int64_t type) {
+  if (type < 0 || type > std::numeric_limits<int>::max())
+    throw DataError(fmt::format("element type {} is not supported", type));
+  return dtype_from_onnx(static_cast<int>(type));
+}
+
+// The attribute that these elements are, of a type that fits its kind.
+Attribute attribute_of(AttributeKind kind, const Tensor& tensor) {
+  switch (kind) {
+    case AttributeKind::kInt:
+      return tensor.as<std::int64_t>()[0];
+    case AttributeKind::kFloat:
+      return tensor.as<float>()[0];
+    case AttributeKind::kInts:
+      return std::vector<std::int64_t>(tensor.as<std::int64_t>().begin(), tensor.as<std::int64_t>().end());
+    default:
+      ROOKERY_CHECK(kind == AttributeKind::kFloats, "attribute kind {}", static_cast<int>(kind));
+      return std::vector<float>(tensor.as<float>().begin(), tensor.as<float>().end());
+  }
+}
+
+bool fits(AttributeKind kind, const TensorType& type) {
+  const bool is_whole = kind == AttributeKind::kInt || kind == AttributeKind::kInts;
+  const bool is_list = kind == AttributeKind::kInts || kind == AttributeKind::kFloats;
+  return type.dtype == (is_whole ? DType::kI64 : DType::kF32) && type.shape.rank() == (is_list ? 1 : 0);
+}
+
 std::map<std::string, Attribute> attributes_from(const onnx::NodeProto& node,
                                                  const std::map<std::string, AttributeKind>& known) {
   std::map<std::string, Attribute> attributes;
@@ -74,7 +103,10 @@ std::map<std::string, Attribute> attributes_from(const onnx::NodeProto& node,
       const auto found = known.find(attribute.name());
       if (found == known.end()) throw DataError("the operator has none of this name");
       Attribute value = attribute_from(attribute);
-      if (kind_of(value) != found->second) throw DataError("has the wrong type");
+      const bool is_type = found->second == AttributeKind::kType;
+      if (kind_of(value) != (is_type ? AttributeKind::kInt : found->second))
+        throw DataError("has the wrong type");
+      if (is_type) value = std::string(name_of(checked_dtype(std::get<std::int64_t>(value))));
       if (!attributes.emplace(attribute.name(), std::move(value)).second) throw DataError("is there twice");
     });
   }
@@ -86,8 +118,11 @@ struct Uses {
   std::set<std::string> values;    // parameters and constants: the first lie outside of the file
   std::set<std::string> buffers;   // running statistics
   std::set<std::string> counters;  // num_batches_tracked that go with them
-  // Name -> what it is for the last node that reads it: "ratio of a Dropout".
-  std::map<std::string, std::string> attributes;
+  struct Constant {
+    AttributeKind kind;
+    std::string what;  // "ratio of a Dropout"
+  };
+  std::map<std::string, Constant> attributes;  // what they are for the last node that reads them
 };
 
 Uses find_uses(const onnx::GraphProto& graph) {
@@ -96,8 +131,8 @@ Uses find_uses(const onnx::GraphProto& graph) {
     for (int i = 0; i < node.input_size(); ++i) {
       const std::string& input = node.input(i);
       const auto position = static_cast<std::size_t>(i);
-      if (const char* constant = constant_input(node.op_type(), position)) {
-        uses.attributes[input] = fmt::format("{} of a {}", constant, node.op_type());
+      if (const ConstantInput* constant = constant_input(node.op_type(), position)) {
+        uses.attributes[input] = {constant->kind, fmt::format("{} of a {}", constant->key, node.op_type())};
       } else if (node.op_type() == "BatchNormalization" && position >= kBatchNormMean) {
         uses.buffers.insert(input);
         if (position == kBatchNormMean) uses.counters.insert(tracked_name(input));
@@ -152,22 +187,25 @@ class Reader {
   }
 
   void add_initializer(const onnx::TensorProto& proto) {
-    std::vector<std::int64_t> dims;
-    for (const std::int64_t dim : proto.dims()) dims.push_back(checked_dim(dim));
-    const TensorType type{dtype_from_onnx(proto.data_type()), Shape(dims)};
     const std::string& name = proto.name();
+    const auto attribute = uses_.attributes.find(name);
+    const bool may_be_empty = attribute != uses_.attributes.end() && proto.dims_size() == 1;
+    std::vector<std::int64_t> dims;
+    for (const std::int64_t dim : proto.dims())
+      dims.push_back(dim == 0 && may_be_empty ? 0 : checked_dim(dim));
+    const TensorType type{dtype_from_onnx(proto.data_type()), Shape(dims)};
     const bool value = uses_.values.contains(name);
     const bool buffer = uses_.buffers.contains(name) || uses_.counters.contains(name);
     if (static_cast<int>(value) + static_cast<int>(buffer) +
-            static_cast<int>(uses_.attributes.contains(name)) !=
+            static_cast<int>(attribute != uses_.attributes.end()) !=
         1) {
       throw DataError(
           "must be used as a value, as a running statistic or as an attribute, and as one of them only");
     }
-    if (const auto attribute = uses_.attributes.find(name); attribute != uses_.attributes.end()) {
-      if (type != TensorType{})
-        throw DataError(fmt::format("the {} is {}", attribute->second, type.to_string()));
-      if (!attributes_.emplace(name, tensor_from(proto, type).as<float>()[0]).second)
+    if (attribute != uses_.attributes.end()) {
+      const auto& [kind, what] = attribute->second;
+      if (!fits(kind, type)) throw DataError(fmt::format("the {} is {}", what, type.to_string()));
+      if (!attributes_.emplace(name, attribute_of(kind, tensor_from(proto, type))).second)
         throw DataError("is there twice");
       return;
     }
@@ -207,14 +245,24 @@ class Reader {
   }
 
   void add_node(const onnx::NodeProto& node) {
+    if (std::optional<Tensor> constant = folded(node)) {
+      if (node.output_size() != 1) throw DataError(fmt::format("has {} outputs, not 1", node.output_size()));
+      quoted(node.output(0));
+      model_.graph.add_constant(node.output(0), std::make_shared<const Tensor>(std::move(*constant)));
+      return;
+    }
     if (node.name().empty()) throw DataError("has no name");
-    if (node.output_size() != 1) throw DataError(fmt::format("has {} outputs, not 1", node.output_size()));
     if (node.domain() == kOnnxDomain) {
       add_call(node);
       return;
     }
     const OnnxOperator* known = find_onnx_operator(node.op_type());
     if (known == nullptr || !node.domain().empty()) throw DataError("this operator is not supported");
+    if (node.output_size() < 1 || std::cmp_greater(node.output_size(), known->most_outputs)) {
+      throw DataError(
+          fmt::format("has {} outputs, not {}", node.output_size(),
+                      known->most_outputs == 1 ? "1" : fmt::format("1 to {}", known->most_outputs)));
+    }
     const auto inputs = static_cast<std::size_t>(node.input_size());
     if (inputs < known->least_inputs || inputs > known->most_inputs) {
       throw DataError(
@@ -224,13 +272,97 @@ class Reader {
     op.attributes = attributes_from(node, known->attributes);
     for (std::size_t i = 0; i < inputs; ++i) add_op_input(op, i, node.input(static_cast<int>(i)), *known);
     if (op.type == "BatchNormalization") attach_tracked(op);
-    quoted(node.output(0));
-    model_.graph.add_op(std::move(op), {node.output(0)});
+    for (const std::string& output : node.output()) quoted(output);
+    model_.graph.add_op(std::move(op), {node.output().begin(), node.output().end()});
+  }
+
+  // What a node makes that has no input but constants.
+  std::optional<Tensor> folded(const onnx::NodeProto& node) {
+    const std::string& type = node.op_type();
+    if (!node.domain().empty()) return std::nullopt;
+    if (type == "Constant") {
+      std::optional<Tensor> value = value_of(node);
+      if (!value || node.input_size() > 0)
+        throw DataError("needs a tensor as attribute \"value\", and no input");
+      return value;
+    }
+    if (type == "ConstantOfShape")
+      return repeated(constants_of<std::vector<std::int64_t>>(node, 1)[0], value_of(node));
+    if (type == "Range") return counted(constants_of<std::int64_t>(node, 3));
+    return std::nullopt;
+  }
+
+  std::optional<Tensor> value_of(const onnx::NodeProto& node) {
+    if (node.attribute_size() == 0) return std::nullopt;
+    const onnx::AttributeProto& attribute = node.attribute(0);
+    if (node.attribute_size() > 1 || attribute.name() != "value" ||
+        attribute.type() != onnx::AttributeProto::TENSOR)
+      throw DataError("has other attributes than a tensor \"value\"");
+    std::vector<std::int64_t> dims;
+    for (const std::int64_t dim : attribute.t().dims()) dims.push_back(checked_dim(dim));
+    if (attribute.t().data_location() == onnx::TensorProto::EXTERNAL)
+      throw DataError("its value is not in the model itself");
+    return tensor_from(attribute.t(), {dtype_from_onnx(attribute.t().data_type()), Shape(dims)});
+  }
+
+  // The constant inputs of a node, all of one kind.
+  template <typename T>
+  std::vector<T> constants_of(const onnx::NodeProto& node, int count) const {
+    if (node.input_size() != count)
+      throw DataError(fmt::format("has {} inputs, not {}", node.input_size(), count));
+    std::vector<T> result;
+    for (const std::string& input : node.input()) {
+      const auto constant = attributes_.find(input);
+      const T* value = constant == attributes_.end() ? nullptr : std::get_if<T>(&constant->second);
+      if (value == nullptr)
+        throw DataError(fmt::format("its input {} is no initializer of i64", quoted(input)));
+      result.push_back(*value);
+    }
+    return result;
+  }
+
+  static Tensor repeated(const std::vector<std::int64_t>& dims, std::optional<Tensor> element) {
+    if (!element) element.emplace(DType::kF32, Shape{1});
+    if (element->shape().elements() != 1) throw DataError("its value is not one element");
+    for (const std::int64_t dim : dims) checked_dim(dim);
+    const TensorType type{element->type().dtype, Shape(dims)};
+    check_constant_size(type);
+    Tensor tensor(type);
+    const auto one = element->view().bytes();
+    const auto all = tensor.view().bytes();
+    for (std::size_t i = 0; i < all.size(); i += one.size())
+      std::ranges::copy(one, all.begin() + static_cast<std::ptrdiff_t>(i));
+    return tensor;
+  }
+
+  static Tensor counted(const std::vector<std::int64_t>& range) {
+    const auto start = static_cast<std::uint64_t>(range[0]);
+    const auto limit = static_cast<std::uint64_t>(range[1]);
+    const auto delta = static_cast<std::uint64_t>(range[2]);
+    const bool up = range[2] > 0;
+    if (range[2] == 0 || (up ? range[0] >= range[1] : range[0] <= range[1]))
+      throw DataError(fmt::format("nothing lies from {} to {} in steps of {}", range[0], range[1], range[2]));
+    // Unsigned: neither the distance nor the step overflows.
+    const std::uint64_t last = up ? (limit - start - 1) / delta : (start - limit - 1) / (0 - delta);
+    if (last >= kMaxOnnxBytes) throw DataError(fmt::format("makes more than {} numbers", kMaxOnnxBytes));
+    const TensorType type{DType::kI64, {static_cast<std::int64_t>(last) + 1}};
+    check_constant_size(type);
+    Tensor tensor(type);
+    for (std::uint64_t i = 0; i <= last; ++i)
+      tensor.as<std::int64_t>()[i] = static_cast<std::int64_t>(start + i * delta);
+    return tensor;
+  }
+
+  // A few bytes of a file must not become gigabytes.
+  static void check_constant_size(const TensorType& type) {
+    if (type.bytes() > kMaxOnnxBytes)
+      throw DataError(fmt::format("makes a constant of {} bytes, more than {}", type.bytes(), kMaxOnnxBytes));
   }
 
   void add_call(const onnx::NodeProto& node) {
     const OnnxFunction* function = find_onnx_function(node.op_type());
     if (function == nullptr) throw DataError("this function is not supported");
+    if (node.output_size() != 1) throw DataError(fmt::format("has {} outputs, not 1", node.output_size()));
     Op op{.name = node.name(), .type = function->type, .inputs = {}, .outputs = {}};
     op.attributes = attributes_from(node, function->attributes);
     for (const auto& [key, kind] : function->attributes) {
@@ -249,12 +381,14 @@ class Reader {
   }
 
   void add_op_input(Op& op, std::size_t position, const std::string& name, const OnnxOperator& known) {
-    if (const char* key = constant_input(op.type, position)) {
+    if (const ConstantInput* input = constant_input(op.type, position)) {
       if (name.empty()) return;
       const auto constant = attributes_.find(name);
       if (constant == attributes_.end())
-        throw DataError(fmt::format("its {} {} is no initializer", key, quoted(name)));
-      op.attributes[key] = constant->second;
+        throw DataError(fmt::format("its {} {} is no initializer", input->key, quoted(name)));
+      if (kind_of(constant->second) != input->kind)
+        throw DataError(fmt::format("its {} {} has the wrong type", input->key, quoted(name)));
+      op.attributes[input->key] = constant->second;
     } else if (name.empty() && position >= known.least_inputs) {
       op.inputs.push_back(kNoValue);
     } else {
@@ -293,7 +427,7 @@ class Reader {
     model_.graph.mark_output(id);
   }
 
-  // Shapes fit, arithmetic is on f32, and no value is of absurd size.
+  // Shapes fit, inputs are of types that operators take, and no value is of absurd size.
   void check_types() const {
     const Graph& graph = model_.graph;
     const auto check_size = [&](const Value& value, const TensorType& type) {
@@ -309,6 +443,7 @@ class Reader {
     const std::vector<TensorType> types = graph.types(1);
     for (std::size_t id = 0; id < types.size(); ++id) check_size(graph.values()[id], types[id]);
     for (const Op& op : graph.ops()) {
+      if (!find_onnx_operator(op.type)->floats_only) continue;
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const ValueId input = op.inputs[i];
         if (input == kNoValue || (op.type == "BatchNormalization" && i == kBatchNormTracked)) continue;
@@ -324,7 +459,7 @@ class Reader {
   const onnx::GraphProto& in_;  // outlives the reader: both live in read_onnx()
   ExternalData external_;
   Uses uses_;
-  std::map<std::string, float> attributes_;
+  std::map<std::string, Attribute> attributes_;
   OnnxModel model_;
 };
 

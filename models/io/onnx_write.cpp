@@ -13,6 +13,7 @@
 #include "models/io/onnx_format.hpp"
 #include "models/io/onnx_functions.hpp"
 #include "models/io/safetensors.hpp"
+#include "models/tensor/dtype_named.hpp"
 
 namespace rookery {
 namespace {
@@ -58,22 +59,27 @@ class Writer {
       left_out_.insert(op.outputs.begin(), op.outputs.end());
       return;
     }
-    if (op.outputs.size() != 1) {
+    if (op.outputs.size() > known->most_outputs) {
       throw ConfigError(fmt::format("op '{}' ({}) has {} outputs: only graphs for inference can be written",
                                     op.name, op.type, op.outputs.size()));
     }
     onnx::NodeProto& node = *out_->add_node();
     node.set_name(op.name);
-    node.add_output(graph_.value(op.outputs[0]).name);
     if (function != nullptr) {
+      node.add_output(graph_.value(op.outputs[0]).name);
       add_call(op, *function, node);
       return;
     }
     node.set_op_type(op.type);
     add_inputs(op, *known, node);
+    for (const ValueId output : op.outputs) node.add_output(graph_.value(output).name);
     for (const auto& [key, attribute] : op.attributes) {
       if (is_constant_input(op, *known, key)) continue;
       const auto found = known->attributes.find(key);
+      if (found != known->attributes.end() && found->second == AttributeKind::kType) {
+        add_attribute(node, key, std::int64_t{onnx_dtype(dtype_named(op.text(key, "")).value())});
+        continue;
+      }
       if (found == known->attributes.end() || found->second != kind_of(attribute)) {
         throw ConfigError(
             fmt::format("op '{}' ({}): ONNX has no attribute '{}' of this kind", op.name, op.type, key));
@@ -111,29 +117,49 @@ class Writer {
       node.add_input(input == kNoValue ? "" : graph_.value(input).name);
     }
     for (std::size_t i = op.inputs.size(); i < known.most_inputs; ++i) {
-      const char* key = constant_input(op.type, i);
-      if (key == nullptr || !op.attributes.contains(key)) continue;
+      const ConstantInput* input = constant_input(op.type, i);
+      if (input == nullptr) break;
+      const auto attribute = op.attributes.find(input->key);
+      if (attribute == op.attributes.end()) continue;
+      if (kind_of(attribute->second) != input->kind) {
+        throw ConfigError(
+            fmt::format("op '{}' ({}): attribute '{}' has the wrong type", op.name, op.type, input->key));
+      }
       while (std::cmp_less(node.input_size(), i)) node.add_input("");
-      node.add_input(add_constant(op.name, key, op.number(key, 0)));
+      node.add_input(add_constant(op.name, input->key, attribute->second));
     }
   }
 
   static bool is_constant_input(const Op& op, const OnnxOperator& known, const std::string& key) {
     for (std::size_t i = 0; i < known.most_inputs; ++i) {
-      if (const char* constant = constant_input(op.type, i); constant != nullptr && key == constant)
+      if (const ConstantInput* input = constant_input(op.type, i); input != nullptr && key == input->key)
         return true;
     }
     return false;
   }
 
   // A constant of the file that is no value of the graph.
-  std::string add_constant(const std::string& op, const char* key, float number) {
+  std::string add_constant(const std::string& op, const std::string& key, const Attribute& attribute) {
     std::string name = fmt::format("{}.{}", op, key);
     if (graph_.find(name)) throw ConfigError(fmt::format("the name '{}' is taken by a value", name));
     onnx::TensorProto& tensor = *out_->add_initializer();
     tensor.set_name(name);
-    tensor.set_data_type(onnx::TensorProto::FLOAT);
-    tensor.set_raw_data(&number, sizeof number);
+    const auto set = [&](DType dtype, const auto* elements, std::size_t count) {
+      tensor.set_data_type(onnx_dtype(dtype));
+      tensor.set_raw_data(elements, count * bytes_of(dtype));
+    };
+    if (const auto* integer = std::get_if<std::int64_t>(&attribute)) {
+      set(DType::kI64, integer, 1);
+    } else if (const auto* number = std::get_if<float>(&attribute)) {
+      set(DType::kF32, number, 1);
+    } else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&attribute)) {
+      tensor.add_dims(std::ssize(*integers));
+      set(DType::kI64, integers->data(), integers->size());
+    } else {
+      const auto& numbers = std::get<std::vector<float>>(attribute);
+      tensor.add_dims(std::ssize(numbers));
+      set(DType::kF32, numbers.data(), numbers.size());
+    }
     return name;
   }
 

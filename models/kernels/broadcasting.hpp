@@ -1,8 +1,10 @@
-// Walks over operands that are repeated to a common shape. Internal to this room.
+// Walks over operands that are repeated to a common shape, or lie at steps of their own. Internal to this
+// room.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "models/tensor/tensor.hpp"
 
@@ -14,6 +16,19 @@ template <std::size_t kOperands>
 class Broadcasting {
  public:
   using Steps = std::array<std::int64_t, kOperands>;
+  static constexpr std::size_t kMaxAxes = 2 * kMaxRank;
+
+  // Operands of which is known how far apart neighbours along each dimension of the whole are.
+  Broadcasting(const std::vector<std::int64_t>& whole,
+               const std::array<std::vector<std::int64_t>, kOperands>& steps) {
+    ROOKERY_CHECK(whole.size() <= kMaxAxes, "{} axes", whole.size());
+    dims_.fill(1);
+    for (std::size_t axis = whole.size(); axis-- > 0;) {
+      Steps step{};
+      for (std::size_t i = 0; i < kOperands; ++i) step[i] = steps[i][axis];
+      add_outer(whole[axis], step);
+    }
+  }
 
   Broadcasting(const Shape& whole, const std::array<Shape, kOperands>& operands) {
     Steps size;  // of an operand, from its last dimension to the present one
@@ -40,7 +55,7 @@ class Broadcasting {
   void for_runs(Body body) const {
     std::int64_t runs = dims_[0] == 0 ? 0 : 1;
     for (std::size_t axis = 1; axis < dims_.size(); ++axis) runs *= dims_[axis];
-    std::array<std::int64_t, kMaxRank> place{};
+    std::array<std::int64_t, kMaxAxes> place{};
     Steps offsets{};
     for (std::int64_t run = 0; run < runs; ++run) {
       body(run * dims_[0], offsets);
@@ -74,8 +89,8 @@ class Broadcasting {
   }
 
   std::size_t rank_ = 0;
-  std::array<std::int64_t, kMaxRank> dims_{};  // the innermost first
-  std::array<Steps, kMaxRank> steps_{};
+  std::array<std::int64_t, kMaxAxes> dims_{};  // the innermost first
+  std::array<Steps, kMaxAxes> steps_{};
 };
 
 }  // namespace rookery

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "models/base/error.hpp"
+#include "models/tensor/dtype_named.hpp"
 
 namespace rookery {
 namespace {
@@ -25,6 +26,13 @@ std::size_t bytes_of(DType type) {
 const char* name_of(DType type) {
   constexpr std::array<const char*, kDTypes> kNames{"f32", "f64", "i64", "i32", "u8", "bool"};
   return kNames.at(static_cast<std::size_t>(type));
+}
+
+std::optional<DType> dtype_named(const std::string& name) {
+  for (int i = 0; i < kDTypes; ++i) {
+    if (name == name_of(static_cast<DType>(i))) return static_cast<DType>(i);
+  }
+  return std::nullopt;
 }
 
 Shape::Shape(std::span<const std::int64_t> dims) : rank_(static_cast<int>(dims.size())) {

@@ -58,6 +58,10 @@ const eigen::Makers& makers() {
     eigen::add_binary(known);
     eigen::add_shape(known);
     eigen::add_losses(known);
+    eigen::add_parts(known);
+    eigen::add_indexing(known);
+    eigen::add_selection(known);
+    eigen::add_resize(known);
     return known;
   }();
   return all;

@@ -1,6 +1,11 @@
 // Functions of two numbers with broadcasting, and their derivatives by the left and the right one.
-#include <cmath>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "models/base/error.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/broadcasting.hpp"
 #include "models/kernels/eigen/families.hpp"
@@ -9,7 +14,10 @@ namespace rookery::eigen {
 namespace {
 
 struct Add {
-  static float y(float a, float b) { return a + b; }
+  template <typename T>
+  static T y(T a, T b) {
+    return a + b;
+  }
   static float left(float, float) { return 1; }
   static float right(float, float) { return 1; }
 };
@@ -45,16 +53,51 @@ struct Sub {
   static float right(float, float) { return -1; }
 };
 
-template <typename Function>
+// Integers: what does not fit in their range is taken modulo its size.
+struct WrappingAdd {
+  template <typename T>
+  static T y(T a, T b) {
+    return static_cast<T>(std::make_unsigned_t<T>(a) + std::make_unsigned_t<T>(b));
+  }
+};
+struct WrappingMul {
+  template <typename T>
+  static T y(T a, T b) {
+    return static_cast<T>(std::make_unsigned_t<T>(a) * std::make_unsigned_t<T>(b));
+  }
+};
+struct WrappingSub {
+  template <typename T>
+  static T y(T a, T b) {
+    return static_cast<T>(std::make_unsigned_t<T>(a) - std::make_unsigned_t<T>(b));
+  }
+};
+struct WholeDiv {
+  template <typename T>
+  static T y(T a, T b) {
+    return b == -1 ? WrappingSub::y(T(0), a) : a / b;
+  }
+  // Before the first division.
+  template <typename T>
+  static void check(const std::string& op, std::span<const T> divisors) {
+    const auto zero = std::ranges::find(divisors, T(0));
+    if (zero == divisors.end()) return;
+    throw DataError(fmt::format("op '{}': element {} of the divisor is 0", op, zero - divisors.begin()));
+  }
+};
+
+template <typename Function, typename T = float>
 std::unique_ptr<Kernel> make_function(const KernelRequest& request) {
   const Broadcasting<2> walk(request.outputs[0].shape, {request.inputs[0].shape, request.inputs[1].shape});
-  return lambda_kernel([walk](const Arguments& args) {
+  return lambda_kernel([walk, op = request.op.name](const Arguments& args) {
+    if constexpr (requires(std::span<const T> b) { Function::check(op, b); })
+      Function::check(op, args.inputs[1].as<T>());
     const std::int64_t n = walk.length();
     const auto [step_a, step_b] = walk.steps();
     walk.for_runs([&, step_a = step_a, step_b = step_b](std::int64_t place, const auto& offsets) {
-      const float* a = args.in(0) + offsets[0];
-      const float* b = args.in(1) + offsets[1];
-      float* y = args.out(0) + place;
+      const T* a = args.in<T>(0) + offsets[0];
+      const T* b = args.in<T>(1) + offsets[1];
+      T* y = args.out<T>(0) + place;
       if (step_a == 1 && step_b == 1) {
         for (std::int64_t i = 0; i < n; ++i) y[i] = Function::y(a[i], b[i]);
       } else {
@@ -62,6 +105,20 @@ std::unique_ptr<Kernel> make_function(const KernelRequest& request) {
       }
     });
   });
+}
+
+template <typename Function, typename Integers>
+std::unique_ptr<Kernel> make_of_any(const KernelRequest& request) {
+  switch (request.inputs[0].dtype) {
+    case DType::kI64:
+      return make_function<Integers, std::int64_t>(request);
+    case DType::kI32:
+      return make_function<Integers, std::int32_t>(request);
+    case DType::kF64:  // sums of gradients of what is cast to f64
+      return std::is_same_v<Function, Add> ? make_function<Add, double>(request) : nullptr;
+    default:
+      return make_function<Function>(request);
+  }
 }
 
 // Operands that the derivative does not need are absent and read as 0. Sums over repeated elements are
@@ -121,9 +178,13 @@ std::unique_ptr<Kernel> make_any_gradient(const KernelRequest& request) {
   return sums ? make_gradient<slope>(request) : make_plain_gradient<slope>(request);
 }
 
-template <typename Function>
+template <typename Function, typename Integers = void>
 void add(Makers& makers, const std::string& type) {
-  makers.emplace(type, make_function<Function>);
+  if constexpr (std::is_void_v<Integers>) {
+    makers.emplace(type, make_function<Function>);
+  } else {
+    makers.emplace(type, make_of_any<Function, Integers>);
+  }
   makers.emplace(type + "GradLeft", make_any_gradient<Function::left>);
   makers.emplace(type + "GradRight", make_any_gradient<Function::right>);
 }
@@ -131,12 +192,12 @@ void add(Makers& makers, const std::string& type) {
 }  // namespace
 
 void add_binary(Makers& makers) {
-  add<Add>(makers, "Add");
-  add<Div>(makers, "Div");
-  add<Mul>(makers, "Mul");
+  add<Add, WrappingAdd>(makers, "Add");
+  add<Div, WholeDiv>(makers, "Div");
+  add<Mul, WrappingMul>(makers, "Mul");
   add<PRelu>(makers, "PRelu");
   add<Pow>(makers, "Pow");
-  add<Sub>(makers, "Sub");
+  add<Sub, WrappingSub>(makers, "Sub");
 }
 
 }  // namespace rookery::eigen

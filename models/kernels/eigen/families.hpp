@@ -50,17 +50,21 @@ std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request);  // Dro
 std::unique_ptr<Kernel> make_relu(const KernelRequest& request);          // Relu
 std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request);     // ReluGrad
 
-std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);             // Softmax
-std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);        // SoftmaxGrad
-std::unique_ptr<Kernel> make_log_softmax(const KernelRequest& request);         // LogSoftmax
-std::unique_ptr<Kernel> make_log_softmax_grad(const KernelRequest& request);    // LogSoftmaxGrad
+std::unique_ptr<Kernel> make_softmax(const KernelRequest& request);           // Softmax
+std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);      // SoftmaxGrad
+std::unique_ptr<Kernel> make_log_softmax(const KernelRequest& request);       // LogSoftmax
+std::unique_ptr<Kernel> make_log_softmax_grad(const KernelRequest& request);  // LogSoftmaxGrad
 
 // By op type. Where the makers of a family are many it adds them itself.
 using Makers = std::map<std::string, std::unique_ptr<Kernel> (*)(const KernelRequest&)>;
-void add_unary(Makers& makers);   // functions of one number, and their gradients
-void add_binary(Makers& makers);  // functions of two numbers, and their gradients
-void add_shape(Makers& makers);   // what moves elements and computes none
-void add_losses(Makers& makers);  // losses, and their gradients
+void add_unary(Makers& makers);      // functions of one number, and their gradients
+void add_binary(Makers& makers);     // functions of two numbers, and their gradients
+void add_shape(Makers& makers);      // Copy, Transpose, Expand, Tile, and their gradients
+void add_parts(Makers& makers);      // Concat, Split, Slice, Pad, Trilu, and their gradients
+void add_indexing(Makers& makers);   // Gather, GatherElements, and their gradients
+void add_selection(Makers& makers);  // comparisons, logic, Where, Min, Max, Cast, and their gradients
+void add_resize(Makers& makers);     // Resize and its gradient
+void add_losses(Makers& makers);     // losses, and their gradients
 
 // ToBlocked, FromBlocked.
 std::unique_ptr<Kernel> make_conversion(const KernelRequest& request);

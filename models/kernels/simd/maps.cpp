@@ -72,7 +72,7 @@ std::unique_ptr<Kernel> make_function_grad(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_add(const KernelRequest& request) {
-  if (request.inputs[0] != request.inputs[1]) return nullptr;
+  if (request.inputs[0] != request.inputs[1] || request.inputs[0].dtype != DType::kF32) return nullptr;
   return lambda_kernel([n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
     all.add(n, args.in(0), args.in(1), args.out(0));
   });

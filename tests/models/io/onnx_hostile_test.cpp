@@ -1,4 +1,5 @@
 // Files that are broken by accident or by design.
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
@@ -386,6 +387,76 @@ TEST_F(HostileOnnx, BoundsOfClipAreConstants) {
               HasSubstr("the min of a Clip is f32[1]"));
   EXPECT_THAT(with_own_bound([&](auto& bound) { bound.set_raw_data(not_a_number); }),
               HasSubstr("op 'relu' (Clip"));
+}
+
+// Shapes, axes, pads: inputs in the file, attributes in the graph.
+TEST_F(HostileOnnx, AttributesThatAreInputs) {
+  const auto with_input = [&](const std::string& type, int dtype, const std::vector<std::int64_t>& dims,
+                              const std::string& raw) {
+    return error_after([&](auto& model) {
+      onnx::TensorProto& tensor = *model.mutable_graph()->add_initializer();
+      tensor.set_name("given");
+      tensor.set_data_type(dtype);
+      tensor.mutable_dims()->Assign(dims.begin(), dims.end());
+      tensor.set_raw_data(raw);
+      onnx::NodeProto& changed = node(model, "relu");
+      changed.set_op_type(type);
+      changed.add_input("given");
+    });
+  };
+  const auto i64 = onnx::TensorProto::INT64;
+  const std::string huge("\0\0\0\0\0\0\0\x10", 8);  // 2^60
+  EXPECT_THAT(with_input("Reshape", i64, {1}, huge), HasSubstr("op 'relu' (Reshape"));
+  EXPECT_THAT(with_input("Reshape", i64, {2}, huge + huge), HasSubstr("no usable number of elements"));
+  EXPECT_THAT(with_input("Reshape", i64, {2}, huge), HasSubstr("needs 16 bytes of raw data, there are 8"));
+  EXPECT_THAT(with_input("Reshape", i64, {}, huge), HasSubstr("the shape of a Reshape is i64[]"));
+  EXPECT_THAT(with_input("Reshape", i64, {1, 1}, huge), HasSubstr("the shape of a Reshape is i64[1, 1]"));
+  EXPECT_THAT(with_input("Reshape", i64, {-1}, huge), HasSubstr("a dimension of -1"));
+  EXPECT_THAT(with_input("Reshape", onnx::TensorProto::FLOAT, {2}, huge),
+              HasSubstr("the shape of a Reshape is f32[2]"));
+  EXPECT_THAT(with_input("Tile", i64, {1}, huge), HasSubstr("1 repeats for 4 axes"));
+  EXPECT_THAT(with_input("Trilu", i64, {1}, huge), HasSubstr("the k of a Trilu is i64[1]"));
+  EXPECT_THAT(error_after([](auto& model) {
+                node(model, "relu").set_op_type("Reshape");
+                node(model, "relu").add_input("x");
+              }),
+              HasSubstr("its shape \"x\" is no initializer"));
+  EXPECT_THAT(error_after([](auto& model) {
+                node(model, "relu").set_op_type("Reshape");
+                node(model, "relu").add_input("dropout.ratio");
+              }),
+              HasSubstr("dropout.ratio"));
+  EXPECT_THAT(error_after([](auto& model) { node(model, "relu").set_op_type("Reshape"); }),
+              HasSubstr("has 1 inputs, not 2 to 2"));
+}
+
+TEST_F(HostileOnnx, ConstantsAndCasts) {
+  EXPECT_THAT(error_after([](auto& model) {
+                onnx::TensorProto& tensor = *model.mutable_graph()->add_initializer();
+                tensor.set_name("yes");
+                tensor.set_data_type(onnx::TensorProto::BOOL);
+                tensor.set_raw_data("\x02");
+                node(model, "relu").set_op_type("Where");
+                node(model, "relu").add_input("yes");
+                node(model, "relu").add_input("conv_out");
+              }),
+              HasSubstr("initializer \"yes\": has a bool of 2"));
+  for (const std::int64_t type : {std::int64_t{10}, std::int64_t{-1}, std::int64_t{1} << 40}) {
+    EXPECT_THAT(error_after([&](auto& model) {
+                  node(model, "relu").set_op_type("Cast");
+                  onnx::AttributeProto& to = *node(model, "relu").add_attribute();
+                  to.set_name("to");
+                  to.set_type(onnx::AttributeProto::INT);
+                  to.set_i(type);
+                }),
+                HasSubstr(fmt::format("element type {} is not supported", type)));
+  }
+  EXPECT_THAT(error_after([](auto& model) {
+                node(model, "relu").set_op_type("Split");
+                node(model, "relu").add_output("more");
+                node(model, "relu").add_output("more");
+              }),
+              HasSubstr("two values of the graph are called 'more'"));
 }
 
 TEST_F(HostileOnnx, InitializersOfTwoUsesOrNone) {

@@ -95,6 +95,35 @@ inline Graph moving_model() {
   x = build.add("embed", build.mul("masked", x, mask),
                 build.flatten("flat", build.parameter("table", {1, 2, 3}, uniform)));
   x = build.add("again", x, mask);
+  using Integers = std::vector<std::int64_t>;
+  x = build.transpose("turned", build.reshape("planes", x, {0, 3, 2}), {0, 2, 1});
+  x = build.squeeze("squeezed", build.unsqueeze("unsqueezed", x, {1, -1}), {1, 4});
+  const std::vector<ValueId> parts = build.split("parts", x, {1, 2}, 2);
+  const ValueId turned = build.slice("back", parts[1], 2, -1, -3, -1);
+  x = build.concat("joined", {parts[1], turned, parts[0]}, -1);
+  const std::vector<ValueId> halves = build.split("halves", x, {3, 2}, 2);
+  x = build.apply("least", "Min", {halves[0], build.full("most_value", {1}, 0.75F)});
+  x = build.apply("largest", "Max", {x, build.full("least_value", {3}, -0.75F), halves[0]});
+  const ValueId below = build.apply("below", "Less", {x, build.full("half", {1}, 0.5F)});
+  const ValueId above = build.apply("above", "GreaterOrEqual", {x, build.full("third", {1}, -0.25F)});
+  const ValueId either = build.apply("either", "Or", {above, build.apply("not", "Not", {below})});
+  x = build.where("where", build.apply("both", "And", {below, either}), x,
+                  build.gather("taken", x, build.range("order", 2, -1, -1), 2));
+  const ValueId places = build.apply("expanded", "Expand", {build.constant("places", {1, 1}, Integers{2})},
+                                     {{"shape", Integers{1, 2, 3}}});
+  const ValueId fewer = build.sub("fewer", places, build.range("one", 1, 2));
+  x = build.mul("scaled", x, build.cast("number", fewer, DType::kF32));
+  x = build.apply("tiled", "Tile", {x}, {{"repeats", Integers{1, 1, 2}}});
+  x = build.apply("mirrored", "Pad", {x},
+                  {{"pads", Integers{0, 0, 2, 0, 0, 0}}, {"mode", std::string("reflect")}});
+  x = build.apply("cut", "Pad", {x}, {{"pads", Integers{0, 0, -1, 0, 0, -1}}, {"constant_value", 0.5F}});
+  const ValueId nothing = build.mul("nothing", x, build.full("zero", {}, 0));
+  x = build.apply("firsts", "GatherElements", {x, build.cast("place", nothing, DType::kI64)},
+                  {{"axis", std::int64_t{2}}});
+  x = build.apply("lower", "Trilu", {x}, {{"k", std::int64_t{1}}, {"upper", std::int64_t{0}}});
+  x = build.upsample("larger", build.reshape("image", x, {0, 1, 2, 6}), 1.5F, "bilinear");
+  x = build.reshape("rows", build.upsample("larger_yet", x, 2, "nearest"), {0, -1});
+  return build.finish(build.linear("dense_2", x, 5));
   return build.finish(build.linear("dense_2", x, 5));
 }
 

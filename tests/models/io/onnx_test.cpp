@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
 
 #include "models/graph/ops.hpp"
 #include "models/graph/stage.hpp"
@@ -115,6 +116,70 @@ TEST_F(Onnx, FunctionsRoundTrip) {
   ASSERT_NE(packed, read.ops().end());
   EXPECT_EQ(packed->number("scale", 0), 0.5F) << "1 / sqrt(4)";
   EXPECT_EQ(packed->number("ratio", 0), 0.25F) << "which training reads";
+}
+
+// Three initializers as the nodes that make the same.
+TEST_F(Onnx, NodesThatMakeConstantsAreConstants) {
+  const Graph graph = moving_model();
+  write_onnx(path_, "model.safetensors", graph, trained_state(graph));
+  onnx::ModelProto model;
+  ASSERT_TRUE(model.ParseFromString(read_file(path_, 1 << 20)));
+  auto& initializers = *model.mutable_graph()->mutable_initializer();
+  const auto find = [&](const std::string& name) {
+    return std::ranges::find(initializers, name, [](const auto& tensor) { return tensor.name(); });
+  };
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> numbers, bool is_list) {
+    onnx::TensorProto& tensor = *initializers.Add();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::TensorProto::INT64);
+    if (is_list) tensor.add_dims(std::ssize(numbers));
+    tensor.set_raw_data(numbers.data(), numbers.size() * sizeof(std::int64_t));
+  };
+  std::vector<onnx::NodeProto> made(3);
+  made[0].set_op_type("Constant");
+  made[0].add_output("mask");
+  onnx::AttributeProto& value = *made[0].add_attribute();
+  value.set_name("value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  *value.mutable_t() = *find("mask");
+  made[1].set_op_type("ConstantOfShape");
+  made[1].add_input("shape_of_least");
+  made[1].add_output("least_value");
+  *made[1].add_attribute() = value;
+  onnx::TensorProto& one = *made[1].mutable_attribute(0)->mutable_t();
+  one = *find("half");
+  one.set_raw_data(find("least_value")->raw_data().substr(0, sizeof(float)));
+  made[2].set_op_type("Range");
+  for (const char* name : {"from", "to", "by"}) made[2].add_input(name);
+  made[2].add_output("order");
+  for (const char* name : {"mask", "least_value", "order"}) initializers.erase(find(name));
+  add("shape_of_least", {3}, true);
+  add("from", {2}, false);
+  add("to", {-1}, false);
+  add("by", {-1}, false);
+  auto& nodes = *model.mutable_graph()->mutable_node();
+  for (onnx::NodeProto& node : made) *nodes.Add() = node;
+  std::rotate(nodes.begin(), nodes.end() - 3, nodes.end());
+  overwrite(path_, model.SerializeAsString());
+  const Graph read = read_onnx(path_).graph;
+  for (const ValueId id : graph.constants()) {
+    const Value& expected = graph.value(id);
+    const Value& actual = read.value(read.at(expected.name));
+    ASSERT_EQ(actual.kind, ValueKind::kConstant) << expected.name;
+    EXPECT_EQ(actual.type, expected.type) << expected.name;
+    EXPECT_TRUE(std::ranges::equal(actual.data->view().bytes(), expected.data->view().bytes()))
+        << expected.name;
+  }
+  EXPECT_EQ(read.ops().size(), graph.ops().size());
+  const auto error_with = [&](std::int64_t limit, std::int64_t step) {
+    for (const auto& [name, number] : {std::pair{"to", limit}, std::pair{"by", step}})
+      find(name)->set_raw_data(&number, sizeof number);
+    overwrite(path_, model.SerializeAsString());
+    return data_error([&] { read_onnx(path_); });
+  };
+  EXPECT_THAT(error_with(-1, 0), HasSubstr("nothing lies from 2 to -1 in steps of 0"));
+  EXPECT_THAT(error_with(std::numeric_limits<std::int64_t>::min(), -1), HasSubstr("makes more than"));
+  EXPECT_THAT(error_with(-(1 << 24), -1), HasSubstr("makes a constant of"));
 }
 
 TEST_F(Onnx, WhatTheOperatorSetLacksIsRefused) {

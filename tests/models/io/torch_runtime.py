@@ -2,6 +2,8 @@
 onnxruntime nor onnx.reference. Follows https://onnx.ai/onnx/operators/, opset 17.
 """
 
+import functools
+
 import torch
 import torch.nn.functional as F
 
@@ -9,6 +11,12 @@ import torch.nn.functional as F
 def setting(a, key, given):
     """What is an input in ONNX and an attribute in our graphs."""
     return a.get(key) if given is None else given
+
+
+def integers(a, key, given=None):
+    """The same of a list of integers, as such."""
+    value = setting(a, key, given)
+    return value if value is None else [int(number) for number in value]
 
 
 def padding_of(a, x, kernel):
@@ -203,6 +211,137 @@ def gemm(a, x, w, c=None):
     return product if c is None else product + a.get("beta", 1.0) * c
 
 
+def reshape(a, x, shape=None):
+    return x.reshape([x.shape[i] if dim == 0 else dim for i, dim in enumerate(integers(a, "shape", shape))])
+
+
+def squeeze(a, x, axes=None):
+    for axis in sorted((axis % x.dim() for axis in integers(a, "axes", axes)), reverse=True):
+        x = x.squeeze(axis)
+    return x
+
+
+def unsqueeze(a, x, axes=None):
+    axes = integers(a, "axes", axes)
+    rank = x.dim() + len(axes)
+    for axis in sorted(axis % rank for axis in axes):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def expand(a, x, shape=None):
+    return x.broadcast_to(torch.broadcast_shapes(x.shape, integers(a, "shape", shape)))
+
+
+def split(a, x, sizes=None):
+    axis, sizes = a.get("axis", 0), integers(a, "split", sizes)
+    return x.split(x.shape[axis] // a.get("outputs", 2) if sizes is None else sizes, axis)
+
+
+def slice_(a, x, starts=None, ends=None, axes=None, steps=None):
+    """Python's slices follow the same rules."""
+    starts, ends = integers(a, "starts", starts), integers(a, "ends", ends)
+    axes, steps = integers(a, "axes", axes), integers(a, "steps", steps)
+    for i, (start, end) in enumerate(zip(starts, ends)):
+        axis = i if axes is None else axes[i]
+        places = list(range(x.shape[axis]))[start : end : 1 if steps is None else steps[i]]
+        x = x.index_select(axis, torch.tensor(places, dtype=torch.int64))
+    return x
+
+
+def pad(a, x, pads=None, value=None):
+    pads, mode = integers(a, "pads", pads), a.get("mode", "constant")
+    mode = mode.decode() if isinstance(mode, bytes) else mode
+    value = setting(a, "constant_value", value)
+    around = list(zip(pads[: x.dim()], pads[x.dim() :]))
+    if mode == "constant":
+        flat = [number for pair in reversed(around) for number in pair]
+        return F.pad(x, flat, value=float(value or 0)) if x.dim() > 0 else x
+    for axis, (begin, end) in enumerate(around):
+        places = torch.arange(-begin, x.shape[axis] + end)
+        last = x.shape[axis] - 1
+        if mode == "reflect":
+            places = torch.where(places > last, 2 * last - places, places.abs())
+        x = x.index_select(axis, places.clamp(0, last))
+    return x
+
+
+def gather(a, x, indices):
+    axis = a.get("axis", 0) % x.dim()
+    taken = x.index_select(axis, indices.flatten() % x.shape[axis])
+    return taken.reshape(x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
+
+
+def gather_elements(a, x, indices):
+    axis = a.get("axis", 0)
+    return x.gather(axis, indices.long() % x.shape[axis])
+
+
+# By our names, real numbers in double precision; and by ONNX's numbers.
+DTYPES = {"f32": torch.float64, "f64": torch.float64, "i64": torch.int64, "i32": torch.int32}
+DTYPES |= {"u8": torch.uint8, "bool": torch.bool, 1: torch.float32, 2: torch.uint8, 6: torch.int32}
+DTYPES |= {7: torch.int64, 9: torch.bool, 11: torch.float64}
+
+
+def trilu(a, x, k=None):
+    k = setting(a, "k", k)
+    # PyTorch 1.13 has no triu of bools.
+    plain = x.to(torch.uint8) if x.dtype == torch.bool else x
+    return (plain.triu if a.get("upper", 1) else plain.tril)(int(k or 0)).to(x.dtype)
+
+
+def word(a, key, otherwise):
+    value = a.get(key, otherwise)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def resize_weights(a, size, scale):
+    """The matrix [to, from] of one axis, by ONNX's definitions."""
+    to = int(size * scale + 1e-6)
+    at = torch.arange(to, dtype=torch.float64)
+    mode = word(a, "coordinate_transformation_mode", "half_pixel")
+    if mode == "align_corners":
+        at = at * (size - 1) / (to - 1) if to > 1 else at
+    elif mode == "asymmetric":
+        at = at / scale
+    elif mode == "half_pixel" or to > 1:
+        at = (at + 0.5) / scale - 0.5
+    if word(a, "mode", "nearest") == "linear":
+        at = at.clamp(0, size - 1)
+        return (1 - (at[:, None] - torch.arange(size)).abs()).clamp(min=0)
+    rounding = word(a, "nearest_mode", "round_prefer_floor")
+    at = {
+        "round_prefer_floor": lambda: (at - 0.5).ceil(),
+        "round_prefer_ceil": lambda: (at + 0.5).floor(),
+        "floor": lambda: at.floor(),
+        "ceil": lambda: at.ceil(),
+    }[rounding]()
+    return F.one_hot(at.clamp(0, size - 1).long(), size).double()
+
+
+def resize(a, x, roi=None, scales=None):
+    scales = [float(scale) for scale in setting(a, "scales", scales)]
+    y = x @ resize_weights(a, x.shape[-1], scales[-1]).T.to(x.dtype)
+    if x.dim() == 4:
+        y = resize_weights(a, x.shape[2], scales[2]).to(x.dtype) @ y
+    check_interpolate(a, x, scales, y)
+    return y
+
+
+def check_interpolate(a, x, scales, y):
+    """What PyTorch has a function for is the same."""
+    ways = (word(a, "mode", "nearest"), word(a, "coordinate_transformation_mode", "half_pixel"))
+    options = {"recompute_scale_factor": False}
+    if ways == ("nearest", "asymmetric") and word(a, "nearest_mode", "") == "floor":
+        options["mode"] = "nearest"
+    elif ways[0] == "linear" and ways[1] in ("half_pixel", "align_corners"):
+        options |= {"mode": "linear" if x.dim() == 3 else "bilinear", "align_corners": ways[1] == "align_corners"}
+    else:
+        return
+    expected = F.interpolate(x, scale_factor=scales[2:], **options)
+    assert torch.allclose(y, expected, atol=1e-5), "resize differs from torch.nn.functional.interpolate"
+
+
 # Attributes first, then the inputs.
 OPERATORS = {
     "Conv": conv,
@@ -245,8 +384,34 @@ OPERATORS = {
     "Add": lambda a, x, y: x + y,
     "Sub": lambda a, x, y: x - y,
     "Mul": lambda a, x, y: x * y,
-    "Div": lambda a, x, y: x / y,
+    "Div": lambda a, x, y: x / y if x.is_floating_point() else x.div(y, rounding_mode="trunc"),
     "Pow": lambda a, x, y: x**y,
+    "Reshape": reshape,
+    "Squeeze": squeeze,
+    "Unsqueeze": unsqueeze,
+    "Transpose": lambda a, x: x.permute(a.get("perm", list(reversed(range(x.dim()))))),
+    "Expand": expand,
+    "Tile": lambda a, x, repeats=None: x.tile(integers(a, "repeats", repeats)),
+    "Concat": lambda a, *parts: torch.cat(parts, a["axis"]),
+    "Split": split,
+    "Slice": slice_,
+    "Pad": pad,
+    "Trilu": trilu,
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "Equal": lambda a, x, y: x == y,
+    "Less": lambda a, x, y: x < y,
+    "LessOrEqual": lambda a, x, y: x <= y,
+    "Greater": lambda a, x, y: x > y,
+    "GreaterOrEqual": lambda a, x, y: x >= y,
+    "And": lambda a, x, y: x & y,
+    "Or": lambda a, x, y: x | y,
+    "Not": lambda a, x: ~x,
+    "Where": lambda a, condition, x, y: torch.where(condition, x, y),
+    "Min": lambda a, *x: functools.reduce(torch.minimum, x),
+    "Max": lambda a, *x: functools.reduce(torch.maximum, x),
+    "Cast": lambda a, x: x.to(DTYPES[a["to"]]),
+    "Resize": resize,
     "MseLoss": mse_loss,
     "L1Loss": lambda a, prediction, target, ids=None: F.l1_loss(prediction, target),
     "BceWithLogitsLoss": bce_with_logits_loss,
@@ -259,25 +424,16 @@ def constant(a):
     return torch.tensor(value, dtype=torch.float32 if isinstance(value, float) else torch.int64)
 
 
-def reshape(a, x, shape):
-    return x.reshape([x.shape[i] if size == 0 else size for i, size in enumerate(shape.tolist())])
-
-
 # What the bodies of functions are made of besides: shapes are inputs there.
 IN_FUNCTIONS = {
     "Cast": lambda a, x: x.bool() if a["to"] == 9 else x.float(),
-    "Concat": lambda a, *x: torch.cat(x, a["axis"]),
     "Constant": constant,
     "ConstantOfShape": lambda a, shape: torch.zeros(shape.tolist()),
-    "Equal": lambda a, x, y: x == y,
-    "Reshape": reshape,
     "Shape": lambda a, x: torch.tensor(x.shape),
     "Slice": lambda a, x, starts, ends: x[starts.item() : ends.item()],
     "Split": lambda a, x: x.chunk(3, a["axis"]),
-    "Transpose": lambda a, x: x.permute(a["perm"]),
     "Trilu": lambda a, x: x.tril() if a["upper"] == 0 else x.triu(),
     "Unsqueeze": lambda a, x, axes: x.unsqueeze(axes.item()),
-    "Where": lambda a, condition, x, y: torch.where(condition, x, y),
 }
 
 
@@ -302,6 +458,8 @@ def evaluate(nodes, known, functions, call=None):
             evaluate(function.node, inner, functions, attributes)
             outputs = [inner[name] for name in function.output]
         else:
+            if node.op_type == "Split":
+                attributes["outputs"] = len(node.output)
             operator = (IN_FUNCTIONS if call is not None else {}).get(node.op_type) or OPERATORS[node.op_type]
             outputs = operator(attributes, *inputs)
             outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]

@@ -289,11 +289,17 @@ RandomOp unary(float low = -4, float high = 4, std::map<std::string, std::vector
   }};
 }
 
-// A function of two numbers with broadcasting, the left one too where `both`.
-RandomOp binary(float low = -3, float high = 3, bool both = true) {
+// A function of two numbers with broadcasting, the left one too where `both`; also of integers.
+RandomOp binary(float low = -3, float high = 3, bool both = true, bool has_integers = false) {
   return {[=](Draw& draw) {
     const Shape whole = draw.shape(0, 4);
     const Shape left = both && draw.chance(0.5) ? draw.broadcast_to(whole) : whole;
+    if (has_integers && draw.chance(0.2)) {
+      const DType type = draw.chance(0.5) ? DType::kI64 : DType::kI32;
+      return RandomCase{.attributes = {},
+                        .inputs = inputs_of(draw.integers_of(left, -9, 9, type),
+                                            draw.integers_of(draw.broadcast_to(whole), 1, 4, type))};
+    }
     return RandomCase{
         .attributes = {},
         .inputs = inputs_of(draw.floats(left, low, high), draw.floats(draw.broadcast_to(whole), low, high))};
@@ -348,9 +354,7 @@ RandomCase cross_entropy(Draw& draw) {
   return test;
 }
 
-}  // namespace
-
-const std::map<std::string, RandomOp>& random_ops() {
+const std::map<std::string, RandomOp>& other_ops() {
   static const std::map<std::string, RandomOp> table{
       {"Conv", {conv}},
       {"ConvTranspose", {conv_transpose}},
@@ -387,10 +391,10 @@ const std::map<std::string, RandomOp>& random_ops() {
       {"Softplus", unary()},
       {"Sqrt", unary(0.1F, 5)},
       {"Tanh", unary()},
-      {"Add", binary()},
-      {"Sub", binary()},
-      {"Mul", binary()},
-      {"Div", binary(0.5F, 3)},
+      {"Add", binary(-3, 3, true, true)},
+      {"Sub", binary(-3, 3, true, true)},
+      {"Mul", binary(-3, 3, true, true)},
+      {"Div", binary(0.5F, 3, true, true)},
       {"Pow", binary(0.5F, 3)},
       {"PRelu", binary(-3, 3, false)},
       {"MseLoss", {[](Draw& draw) { return draw.chance(0.5) ? one_hot(draw) : distance(draw); }}},
@@ -399,6 +403,17 @@ const std::map<std::string, RandomOp>& random_ops() {
       {"CrossEntropyLoss", {cross_entropy}},
   };
   return table;
+}
+
+}  // namespace
+
+const std::map<std::string, RandomOp>& random_ops() {
+  static const std::map<std::string, RandomOp> all = [] {
+    std::map<std::string, RandomOp> joined = other_ops();
+    joined.insert(random_tensor_ops().begin(), random_tensor_ops().end());
+    return joined;
+  }();
+  return all;
 }
 
 OpCase random_op_case(const std::string& type, Draw& draw) {
@@ -420,6 +435,22 @@ const std::map<std::string, std::string>& without_random_cases() {
       {"ToBlocked", "as FromBlocked"},
   };
   return table;
+}
+
+Tensor Draw::integers_of(const Shape& shape, std::int64_t low, std::int64_t high, DType dtype) {
+  Tensor tensor(dtype, shape);
+  if (dtype == DType::kI32) {
+    for (auto& value : tensor.as<std::int32_t>()) value = static_cast<std::int32_t>(integer(low, high));
+  } else {
+    for (auto& value : tensor.as<std::int64_t>()) value = integer(low, high);
+  }
+  return tensor;
+}
+
+Tensor Draw::bools(const Shape& shape) {
+  Tensor tensor(DType::kBool, shape);
+  for (bool& value : tensor.as<bool>()) value = chance(0.5);
+  return tensor;
 }
 
 std::int64_t Draw::integer(std::int64_t low, std::int64_t high) {

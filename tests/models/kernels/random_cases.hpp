@@ -40,6 +40,9 @@ class Draw {
   // Multiples of 1/4 from -4 to 4.
   Tensor quarters(const Shape& shape);
   Tensor labels(const Shape& shape, std::int64_t classes);
+  // Of i64 or i32, both bounds included.
+  Tensor integers_of(const Shape& shape, std::int64_t low, std::int64_t high, DType dtype = DType::kI64);
+  Tensor bools(const Shape& shape);
 
  private:
   Random random_;
@@ -68,6 +71,8 @@ struct RandomOp {
 
 // By operator.
 const std::map<std::string, RandomOp>& random_ops();
+// Those of them in random_tensor_cases.cpp.
+const std::map<std::string, RandomOp>& random_tensor_ops();
 
 // A case in training form: with the outputs that the gradient needs. All its inputs are there.
 OpCase random_op_case(const std::string& type, Draw& draw);
