@@ -415,7 +415,7 @@ StateDict Executable::state() const {
 
 StateViews Executable::state_views() const {
   StateViews views;
-  for (const auto& ids : {impl_->stage.graph.parameters(), impl_->stage.graph.buffers()}) {
+  for (const auto& ids : {impl_->stage.owned_parameters(), impl_->stage.graph.buffers()}) {
     for (const ValueId id : ids) views.emplace(impl_->stage.graph.value(id).name, impl_->state_view(id));
   }
   return views;
