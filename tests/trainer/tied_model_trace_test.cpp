@@ -71,12 +71,10 @@ class TiedModelTrace : public testing::TestWithParam<std::string> {
     std::vector<std::int64_t> ids;
     for (std::int64_t i = 0; i < kBatchSize; ++i)
       ids.push_back((micro_batch.step * kBatchSize + i) % digits_->size());
-    if (value == kLabels) {
-      digits_->gather(ids, {}, into.as<std::int64_t>());
-    } else if (value == kSampleIds) {
+    if (value == kSampleIds) {
       std::ranges::copy(ids, into.as<std::int64_t>().begin());
     } else {
-      digits_->gather(ids, into.as<float>(), {});
+      digits_->gather(value, ids, into);
     }
   }
 

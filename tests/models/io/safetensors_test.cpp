@@ -77,7 +77,7 @@ TEST_F(Safetensors, RoundTrip) {
 }
 
 TEST_F(Safetensors, EmptyStateRoundTrip) {
-  write_safetensors(path_, {});
+  write_safetensors(path_, StateDict{});
   EXPECT_TRUE(read_safetensors(path_).tensors.empty());
   EXPECT_TRUE(read_safetensors(path_).metadata.empty());
 }

@@ -154,7 +154,9 @@ CompileOptions options_for(const Graph& graph, std::int64_t size) {
 }
 
 float loss_of(const Executable& executable, const MicroBatch& micro_batch) {
-  return executable.output(1, micro_batch).as<float>()[0];
+  const auto& outputs = executable.stage().outputs;
+  const auto loss = std::ranges::find(outputs, kLoss, &StageOutput::value);
+  return executable.output(static_cast<std::size_t>(loss - outputs.begin()), micro_batch).as<float>()[0];
 }
 
 void check_gradients(const Graph& graph) {
@@ -267,7 +269,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
         }
       }
     }
-    losses->push_back(executables.back().output(stages.back().outputs.size() - 1, mb).as<float>()[0]);
+    losses->push_back(loss_of(executables.back(), mb));
   };
   const auto backward = [&](const MicroBatch& mb) {
     for (std::size_t k = stages.size(); k-- > 0;) {
