@@ -77,7 +77,8 @@ class Writer {
       if (is_constant_input(op, *known, key)) continue;
       const auto found = known->attributes.find(key);
       if (found != known->attributes.end() && found->second == AttributeKind::kType) {
-        add_attribute(node, key, std::int64_t{onnx_dtype(dtype_named(op.text(key, "")).value())});
+        set_attribute(*node.add_attribute(), key,
+                      std::int64_t{onnx_dtype(dtype_named(op.text(key, "")).value())});
         continue;
       }
       if (found == known->attributes.end() || found->second != kind_of(attribute)) {

@@ -144,7 +144,10 @@ std::pair<std::vector<float>, StateDict> train(const Graph& graph, const Compile
         }
       }
       executable.forward(micro_batch(index));
-      losses.push_back(executable.output(1, micro_batch(index)).as<float>()[0]);
+      const auto& outputs = executable.stage().outputs;
+      const auto loss = std::ranges::find(outputs, kLoss, &StageOutput::value);
+      losses.push_back(executable.output(static_cast<std::size_t>(loss - outputs.begin()), micro_batch(index))
+                           .as<float>()[0]);
     };
     // As many forwards ahead as there are slots.
     for (int index = 0; index < micro_batches + options.slots - 1; ++index) {
