@@ -4,6 +4,7 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/loss.hpp"
+#include "models/graph/recognize.hpp"
 #include "models/kernels/precision.hpp"
 #include "models/zoo/zoo.hpp"
 #include "trainer/data/dataset.hpp"
@@ -13,7 +14,7 @@ namespace rookery {
 
 TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
                        MeasuredKernels* measured) {
-  TrainingTask task{.graph = zoo_model(settings.model), .settings = settings};
+  TrainingTask task{.graph = recognize_attention(zoo_model(settings.model)), .settings = settings};
   const std::unique_ptr<Dataset> dataset = open_dataset(settings.data, node_data);
   with_context(fmt::format("{} with {}", settings.model, settings.data), [&] {
     add_loss(task.graph, settings.loss, target_types(*dataset, settings.loss));

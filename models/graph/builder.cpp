@@ -192,16 +192,22 @@ ValueId GraphBuilder::flatten(const std::string& name, ValueId x) {
                  .attributes = {{"axis", std::int64_t{1}}}});
 }
 
-ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t out_features) {
-  const std::int64_t in = shape_of(x)[1];
+ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t out_features, bool bias) {
+  const Shape shape = shape_of(x);
+  const std::int64_t in = shape[-1];
   const Initializer initializer = fan_in_uniform(in);
-  const ValueId weight = graph_.add_parameter(name + ".weight", f32({out_features, in}), initializer);
-  const ValueId bias = graph_.add_parameter(name + ".bias", f32({out_features}), initializer);
-  return append({.name = name,
-                 .type = "Gemm",
-                 .inputs = {x, weight, bias},
-                 .outputs = {},
-                 .attributes = {{"transB", std::int64_t{1}}}});
+  std::vector<ValueId> inputs{
+      x, graph_.add_parameter(name + ".weight", f32({out_features, in}), initializer)};
+  if (bias) inputs.push_back(graph_.add_parameter(name + ".bias", f32({out_features}), initializer));
+  const bool has_parts = shape.rank() > 2;
+  if (has_parts)
+    inputs[0] = apply(name + "_rows", "Flatten", {x}, {{"axis", std::int64_t{shape.rank() - 1}}});
+  const ValueId rows = apply(name, "Gemm", std::move(inputs), {{"transB", std::int64_t{1}}});
+  if (!has_parts) return rows;
+  std::vector<std::int64_t> dims(shape.dims().begin(), shape.dims().end());
+  dims.front() = -1;  // the batch
+  dims.back() = out_features;
+  return reshape(name + "_parts", rows, dims);
 }
 
 ValueId GraphBuilder::softmax(const std::string& name, ValueId x) {

@@ -67,8 +67,9 @@ class GraphBuilder {
   // torch.nn.GroupNorm(groups, channels) over dimension 1.
   ValueId group_norm(const std::string& name, ValueId x, std::int64_t groups);
   ValueId flatten(const std::string& name, ValueId x);
-  // torch.nn.Linear(in, out).
-  ValueId linear(const std::string& name, ValueId x, std::int64_t out_features);
+  // torch.nn.Linear(in, out) over the last dimension. With more than two it is a Gemm between the views
+  // "<name>_rows" and "<name>_parts".
+  ValueId linear(const std::string& name, ValueId x, std::int64_t out_features, bool bias = true);
   ValueId softmax(const std::string& name, ValueId x);
   // torch.nn.LeakyReLU, ELU, GELU, Sigmoid, Tanh.
   ValueId leaky_relu(const std::string& name, ValueId x, float slope = 0.01F);

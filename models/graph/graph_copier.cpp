@@ -6,13 +6,16 @@ GraphCopier::GraphCopier(const Graph& from) : from_(from), copies_(from.values()
   for (std::size_t id = 0; id < from.values().size(); ++id) {
     const Value& value = from.values()[id];
     ROOKERY_CHECK(value.like == kNoValue, "'{}' is a gradient: only forward graphs are copied", value.name);
-    if (value.producer == kNoOp) copies_[id] = to_.add_source(value);
+    if (value.producer == kNoOp && value.kind != ValueKind::kConstant) copies_[id] = to_.add_source(value);
   }
 }
 
-ValueId GraphCopier::at(ValueId value) const {
+ValueId GraphCopier::at(ValueId value) {
   if (value == kNoValue) return kNoValue;
-  const ValueId copy = copies_.at(static_cast<std::size_t>(value));
+  ValueId& copy = copies_.at(static_cast<std::size_t>(value));
+  const Value& original = from_.value(value);
+  if (copy == kNoValue && original.kind == ValueKind::kConstant)
+    copy = to_.add_source(original);
   ROOKERY_CHECK(copy != kNoValue, "'{}' is not copied yet", from_.value(value).name);
   return copy;
 }

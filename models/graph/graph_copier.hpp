@@ -8,14 +8,15 @@
 
 namespace rookery {
 
-// Starts with the values that no op makes. The graph that is copied outlives the copier.
+// Starts with the values that no op makes; constants follow when they are read. The graph that is copied
+// outlives the copier.
 class GraphCopier {
  public:
   explicit GraphCopier(const Graph& from);
 
   Graph& graph() { return to_; }
   // What stands in the copy for a value that has been copied or replaced; kNoValue for kNoValue.
-  ValueId at(ValueId value) const;
+  ValueId at(ValueId value);
   void replace(ValueId value, ValueId by);
   // Appends `op`, which reads values of the original and makes the original's values `op.outputs`, under
   // the names that these have there.

@@ -5,9 +5,11 @@
 
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "models/base/rng.hpp"
+#include "models/graph/loss.hpp"
 #include "models/graph/ops.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/support/random_graph.hpp"
