@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/measured_models.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/differentiate.hpp"
 #include "models/graph/fuse.hpp"
@@ -18,7 +19,6 @@
 #include "models/graph/loss.hpp"
 #include "models/graph/ops.hpp"
 #include "models/kernels/kernel.hpp"
-#include "models/zoo/zoo.hpp"
 
 namespace rookery {
 namespace {
@@ -28,7 +28,7 @@ constexpr std::int64_t kBatchSize = 64;
 class Bench {
  public:
   Bench(const std::string& model, std::string only) : only_(std::move(only)) {
-    Graph forward = zoo_model(model);
+    Graph forward = measured_model(model);
     add_loss(forward, "cross_entropy");
     choice_ = choose_kernels(forward, kBatchSize);
     training_ = differentiate(fuse(forward), {});

@@ -132,6 +132,15 @@ class Block(nn.Module):
         return x + self.mlp.dropout(self.mlp.c_proj(hidden))
 
 
+class OneBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.block = Block(width, heads, 0.0)
+
+    def forward(self, x):
+        return self.block(x)
+
+
 class Gpt(nn.Module):
     """As minGPT's, whose mask is not part of the state here."""
 
@@ -205,7 +214,7 @@ MODELS = {
     "deep_mlp": Model(lambda dropout: DeepMlp(), lambda: random_batches((64, 784), 10)),
     "vgg11": Model(lambda dropout: Vgg11(), lambda: random_batches((64, 3, 32, 32), 10), images=True),
     "resnet18": Model(lambda dropout: Resnet18(), lambda: random_batches((16, 3, 64, 64), 1000), images=True),
-    "transformer_block": Model(lambda dropout: Block(768, 12, 0.0), lambda: random_sequences(8, 128, 768), loss="mse"),
+    "transformer_block": Model(lambda dropout: OneBlock(768, 12), lambda: random_sequences(8, 128, 768), loss="mse"),
     "gpt_nano": Model(lambda dropout: Gpt(3, 11, 3, 3, 48, 0.1 if dropout else 0.0),
                       lambda: random_tokens(64, 11, 3)),
 }

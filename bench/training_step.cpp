@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/measured_models.hpp"
 #include "models/base/error.hpp"
 #include "models/base/program.hpp"
 #include "models/graph/cost.hpp"
@@ -26,7 +27,6 @@
 #include "models/kernels/measured.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/executable.hpp"
-#include "models/zoo/zoo.hpp"
 
 namespace rookery {
 namespace {
@@ -47,16 +47,10 @@ struct Task {
   bool dropout = true;
 };
 
-// A model of the zoo, at the size that is measured where it is not the zoo's.
-Graph model_of(const std::string& name) {
-  if (name == "resnet18") return resnet18(64);
-  return zoo_model(name);
-}
-
 Graph training_graph(const Task& task) {
-  Graph graph = model_of(task.model);
+  Graph graph = measured_model(task.model);
   for (OpId id = 0; !task.dropout && id < static_cast<OpId>(graph.ops().size()); ++id) {
-    if (graph.op(id).type == "Dropout") graph.op(id).attributes["ratio"] = 0.0F;
+    if (auto& attributes = graph.op(id).attributes; attributes.contains("ratio")) attributes["ratio"] = 0.0F;
   }
   add_loss(graph, task.loss);
   return graph;

@@ -45,6 +45,8 @@ MODELS = [
     Model("deep_mlp", "784-128-9×512-10, batch 64", 2),
     # From the seventh step on PyTorch differs from itself with another memory layout by 1e-3.
     Model("vgg11", "VGG-11, 3×32×32, batch 64", 2.5, checked_steps=5),
+    Model("gpt_nano", "gpt-nano: 3 layers, 3 heads, 48 wide, batch 64, sequence 11", 5),
+    Model("transformer_block", "transformer block, 768 wide, 12 heads, sequence 128, batch 8", 1.1, loss="mse"),
     # With another memory layout PyTorch differs from itself by 3e-4 after one update, by 3e-3 after three.
     Model("resnet18", "ResNet-18, 3×64×64, batch 16", 1.8, checked_steps=3, tolerance=1e-3),
 ]

@@ -196,8 +196,8 @@ ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t ou
   const Shape shape = shape_of(x);
   const std::int64_t in = shape[-1];
   const Initializer initializer = fan_in_uniform(in);
-  std::vector<ValueId> inputs{
-      x, graph_.add_parameter(name + ".weight", f32({out_features, in}), initializer)};
+  std::vector<ValueId> inputs{x,
+                              graph_.add_parameter(name + ".weight", f32({out_features, in}), initializer)};
   if (bias) inputs.push_back(graph_.add_parameter(name + ".bias", f32({out_features}), initializer));
   const bool has_parts = shape.rank() > 2;
   if (has_parts)

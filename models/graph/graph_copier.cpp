@@ -14,8 +14,7 @@ ValueId GraphCopier::at(ValueId value) {
   if (value == kNoValue) return kNoValue;
   ValueId& copy = copies_.at(static_cast<std::size_t>(value));
   const Value& original = from_.value(value);
-  if (copy == kNoValue && original.kind == ValueKind::kConstant)
-    copy = to_.add_source(original);
+  if (copy == kNoValue && original.kind == ValueKind::kConstant) copy = to_.add_source(original);
   ROOKERY_CHECK(copy != kNoValue, "'{}' is not copied yet", from_.value(value).name);
   return copy;
 }

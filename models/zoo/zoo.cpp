@@ -15,6 +15,7 @@ const std::vector<ZooModel>& zoo() {
       {"mnist_mlp", "784-256-256-10 with ReLU on 28×28 grey images, logits", mnist_mlp},
       {"deep_mlp", "784-128-9×512-10 with ReLU on 28×28 grey images, logits", deep_mlp},
       {"vgg11", "VGG-11 on 32×32 color images, 10 classes, logits", [] { return vgg11(); }},
+      {"gpt_nano", "a transformer of 3 layers, 48 wide, on 11 tokens of 3, logits", [] { return gpt(); }},
       {"resnet18", "ResNet-18 on 224×224 color images, 1000 classes, logits", [] { return resnet18(); }},
   };
   return models;

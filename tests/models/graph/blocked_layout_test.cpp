@@ -53,11 +53,11 @@ TEST(BlockedLayout, ConvertsAtTheEndsOfAChainAndKeepsTheNamesOfTheBoundary) {
 // the last run has a conversion of its own.
 TEST(BlockedLayout, OnlyTheLastUsesShareAConversion) {
   const Graph from_blocked = with_blocked_layout(branches(), kConvolutions, {});
-  EXPECT_THAT(op_names(from_blocked),
-              ElementsAre("trunk", "first", "trunk_out.for.plain_1.0.FromBlocked", "plain_1",
-                          "first_out.FromBlocked", "sum_1", "trunk_out.for.plain_2.0.FromBlocked", "plain_2",
-                          "sum_2", "second", "second_out.FromBlocked", "sum_3", "trunk_out.FromBlocked",
-                          "sum_4"));
+  EXPECT_THAT(
+      op_names(from_blocked),
+      ElementsAre("trunk", "first", "trunk_out.for.plain_1.0.FromBlocked", "plain_1", "first_out.FromBlocked",
+                  "sum_1", "trunk_out.for.plain_2.0.FromBlocked", "plain_2", "sum_2", "second",
+                  "second_out.FromBlocked", "sum_3", "trunk_out.FromBlocked", "sum_4"));
   // The other way round: a plain trunk whose last two uses are blocked share one.
   GraphBuilder b;
   const ValueId trunk = b.sigmoid("trunk", b.input("input", {16, 8, 8}));

@@ -131,7 +131,8 @@ const Op* find_attention(const Graph& graph) {
 StateDict trained_once(const Graph& graph, const Graph& numbered_by) {
   const StateDict start = initial_state(numbered_by, 3);
   const Stage stage = std::move(cut(graph, std::vector<OpId>{0}).front());
-  Executable executable(stage, {.training_sizes = {4}, .kernels = choose_kernels(graph, 4), .seed = 3}, start);
+  Executable executable(stage, {.training_sizes = {4}, .kernels = choose_kernels(graph, 4), .seed = 3},
+                        start);
   const MicroBatch batch{.size = 4};
   CounterRng rng(rng_key(3, "batch"), 0);
   for (float& x : executable.input(0, batch).as<float>()) x = 4 * rng.next_float() - 2;
@@ -204,7 +205,8 @@ TEST(RecognizeAttention, LeavesAloneWhatOthersRead) {
   const ValueId turned = b.transpose("turned", x, {0, 1, 3, 2});
   const ValueId weights = b.softmax("softmax", b.matmul("scores", x, turned));
   const ValueId y = b.matmul("attention", weights, x);
-  EXPECT_EQ(find_attention(recognize_attention(b.finish(b.add("both", y, b.matmul("again", weights, x))))), nullptr);
+  EXPECT_EQ(find_attention(recognize_attention(b.finish(b.add("both", y, b.matmul("again", weights, x))))),
+            nullptr);
 }
 
 }  // namespace

@@ -109,8 +109,9 @@ TEST(Zoo, AnUnknownNameListsTheKnownOnes) {
     zoo_model("cnn-net");
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(error.what(),
-                 "there is no model 'cnn-net'; there are: cnn_net, mnist_mlp, deep_mlp, vgg11, resnet18");
+    EXPECT_STREQ(
+        error.what(),
+        "there is no model 'cnn-net'; there are: cnn_net, mnist_mlp, deep_mlp, vgg11, gpt_nano, resnet18");
   }
 }
 

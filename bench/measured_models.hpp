@@ -1,0 +1,19 @@
+// The models that benchmarks measure, by the names of bench/training_step.py.
+#pragma once
+
+#include <string>
+
+#include "models/zoo/zoo.hpp"
+
+namespace rookery {
+
+// A model of the zoo, at the size that is measured where it is not the zoo's.
+inline Graph measured_model(const std::string& name) {
+  if (name == "resnet18") return resnet18(64);
+  if (name == "transformer_block") {
+    return gpt_block({.length = 128, .layers = 12, .heads = 12, .width = 768, .dropout = 0});
+  }
+  return zoo_model(name);
+}
+
+}  // namespace rookery
