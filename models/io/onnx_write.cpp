@@ -59,7 +59,7 @@ class Writer {
       left_out_.insert(op.outputs.begin(), op.outputs.end());
       return;
     }
-    if (op.outputs.size() > known->most_outputs) {
+    if (op.outputs.size() > (known == nullptr ? 1 : known->most_outputs)) {
       throw ConfigError(fmt::format("op '{}' ({}) has {} outputs: only graphs for inference can be written",
                                     op.name, op.type, op.outputs.size()));
     }

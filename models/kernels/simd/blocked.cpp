@@ -42,8 +42,8 @@ void train_batch_norm(const BatchNormShape& s, bool relu, const Loops& all, cons
       const float inverse = 1 / std::sqrt(squares[i] / count + s.epsilon);
       args.out(5)[c] = inverse;
       scale[i] = args.in(1)[c] * inverse;
-      args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[i];
-      args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[i] / others);
+      if (args.out(1) != nullptr) args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[i];
+      if (args.out(2) != nullptr) args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[i] / others);
     }
     all.block_normalize(block_of(s), args.in(0) + begin, mean, scale, args.in(2) + first, relu,
                         args.out(0) + begin);
