@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <ranges>
 
 #include "models/base/error.hpp"
 #include "models/graph/differentiate.hpp"
@@ -22,8 +23,7 @@ class Pass {
  public:
   Pass(const Graph& forward, const std::set<std::string>& ops, const std::set<ValueId>& received)
       : forward_(forward), types_(forward.types(2)), copies_(forward.values().size()) {
-    for (std::size_t i = 0; i < forward.ops().size(); ++i) {
-      const Op& op = forward.ops()[i];
+    for (const Op& op : forward.ops()) {
       blocked_ops_.push_back(ops.contains(op.name) && !op_definition(op.type).images.empty());
     }
     find_shared(received);
@@ -74,9 +74,9 @@ class Pass {
     }
     for (const auto& [value, all] : uses) {
       if (received.contains(value) && !is_made_blocked(value)) continue;
-      for (auto use = all.rbegin(); use != all.rend(); ++use) {
-        if (takes_blocked(*use) == is_made_blocked(value)) break;
-        copies_[index(value)].shared.insert(*use);
+      for (const Use& use : all | std::views::reverse) {
+        if (takes_blocked(use) == is_made_blocked(value)) break;
+        copies_[index(value)].shared.insert(use);
       }
     }
   }

@@ -72,7 +72,8 @@ void differentiate_convolution(GradientBuilder& builder, const Op& op) {
 // A multiplication and an addition for every element of `values` and every element of one filter, the part
 // of the weight at one place of its first dimension.
 double products(const Shape& values, const Shape& weight) {
-  return 2.0 * static_cast<double>(values.elements()) * static_cast<double>(weight.elements() / weight[0]);
+  const std::int64_t filter = weight.elements() / weight[0];
+  return 2.0 * static_cast<double>(values.elements()) * static_cast<double>(filter);
 }
 
 // Of a Conv, and of the gradient that is one.

@@ -53,7 +53,7 @@ std::vector<TensorType> infer_mse(const Op& op, std::span<const TensorType> inpu
 }
 
 std::vector<TensorType> infer_bce(const Op& op, std::span<const TensorType> inputs) {
-  const std::vector<TensorType> types = infer_distance(op, inputs);
+  std::vector<TensorType> types = infer_distance(op, inputs);
   const std::vector<float> weights = op.numbers("pos_weight", {});
   const std::int64_t last = inputs[kPrediction].shape[-1];
   if (weights.size() > 1 && std::ssize(weights) != last) {

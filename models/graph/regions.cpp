@@ -117,7 +117,7 @@ Integers split_of(const Op& op, std::int64_t size, std::size_t parts) {
     }
     return Integers(parts, size / count);
   }
-  const Integers sizes = op.integers("split", {});
+  Integers sizes = op.integers("split", {});
   if (sizes.size() != parts) throw ConfigError(fmt::format("{} sizes for {} outputs", sizes.size(), parts));
   std::int64_t left = size;
   for (const std::int64_t part : sizes) {

@@ -443,11 +443,12 @@ class Reader {
     const std::vector<TensorType> types = graph.types(1);
     for (std::size_t id = 0; id < types.size(); ++id) check_size(graph.values()[id], types[id]);
     for (const Op& op : graph.ops()) {
-      if (!find_onnx_operator(op.type)->floats_only) continue;
+      const OnnxOperator* known = find_onnx_operator(op.type);
+      // The types that a function takes are checked with its shapes.
+      if (known == nullptr || !known->floats_only) continue;
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const ValueId input = op.inputs[i];
         if (input == kNoValue || (op.type == "BatchNormalization" && i == kBatchNormTracked)) continue;
-        if (has_onnx_function(op.type)) continue;  // whose types are checked with its shapes
         const TensorType& type = types[static_cast<std::size_t>(input)];
         if (type.dtype == DType::kF32) continue;
         throw DataError(fmt::format("node {} ({}): its input {} is {}, not f32", quoted(op.name), op.type,
