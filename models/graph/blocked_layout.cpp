@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <ranges>
 
 #include "models/base/error.hpp"
 #include "models/graph/differentiate.hpp"
@@ -74,9 +73,9 @@ class Pass {
     }
     for (const auto& [value, all] : uses) {
       if (received.contains(value) && !is_made_blocked(value)) continue;
-      for (const Use& use : all | std::views::reverse) {
-        if (takes_blocked(use) == is_made_blocked(value)) break;
-        copies_[index(value)].shared.insert(use);
+      for (std::size_t i = all.size(); i-- > 0;) {
+        if (takes_blocked(all[i]) == is_made_blocked(value)) break;
+        copies_[index(value)].shared.insert(all[i]);
       }
     }
   }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <ranges>
 
 #include "models/base/error.hpp"
 #include "models/kernels/simd/elementwise.hpp"
@@ -374,8 +373,9 @@ ConstTensorView Executable::sum_gradient(std::size_t i) {
 double Executable::add_squared_gradients(double sum) {
   impl_->sum_own_gradients();
   const std::span<const float> gradients = impl_->owned_gradients();
-  for (const auto& [offset, count] : impl_->layout.owned | std::views::reverse) {
-    sum += simd::sum_of_squares(gradients.data() + offset, count);
+  const std::vector<ParameterExtent>& owned = impl_->layout.owned;
+  for (std::size_t i = owned.size(); i-- > 0;) {
+    sum += simd::sum_of_squares(gradients.data() + owned[i].offset, owned[i].count);
   }
   return sum;
 }

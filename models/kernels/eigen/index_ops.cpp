@@ -34,7 +34,8 @@ IndexedAxis indexed_axis(const Op& op, const Shape& data, int axis) {
 
 template <typename Body>
 std::unique_ptr<Kernel> with_index(DType type, Body body) {
-  return type == DType::kI32 ? body(std::int32_t()) : body(std::int64_t());
+  if (type == DType::kI32) return body(std::int32_t());
+  return body(std::int64_t());
 }
 
 // Data [outer, axis, inner], of which whole rows of `inner` are taken.

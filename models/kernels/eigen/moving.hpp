@@ -30,7 +30,8 @@ auto with_element_size(DType type, Body body) {
 template <typename Body>
 auto with_real(DType type, Body body) {
   ROOKERY_CHECK(is_floating(type), "a gradient of {}", name_of(type));
-  return type == DType::kF64 ? body(double()) : body(float());
+  if (type == DType::kF64) return body(double());
+  return body(float());
 }
 
 // n elements of kSize bytes, each `step` elements after the one before on either side.

@@ -170,8 +170,8 @@ void scatter(Index batch, Index channels, Index places, const float* matrices, c
 class PlaceConvolution : public Kernel {
  public:
   PlaceConvolution(const ConvShape& shape, Product product, Reordering reordering)
-      : s(shape),
-        pairs(connected_pairs(shape)),
+      : s_(shape),
+        pairs_(connected_pairs(shape)),
         product_(std::move(product)),
         reordering_(std::move(reordering)),
         stream_(cpu_engine()) {}
@@ -179,7 +179,7 @@ class PlaceConvolution : public Kernel {
   bool is_fast() const { return product_.is_fast(); }
 
   std::size_t scratch_bytes() const override {
-    return static_cast<std::size_t>(x_size() + y_size() + s.weights()) * sizeof(float) +
+    return static_cast<std::size_t>(x_size() + y_size() + s_.weights()) * sizeof(float) +
            std::max(product_.scratch_bytes(), reordering_.scratch_bytes());
   }
 
@@ -189,7 +189,7 @@ class PlaceConvolution : public Kernel {
     float* x = reinterpret_cast<float*>(scratch);
     float* y = x + x_size();
     float* w = y + y_size();
-    run_pass(Arguments{inputs, outputs, reinterpret_cast<std::byte*>(w + s.weights()), context}, x, y, w);
+    run_pass(Arguments{inputs, outputs, reinterpret_cast<std::byte*>(w + s_.weights()), context}, x, y, w);
     stream_.wait();
   }
 
@@ -197,11 +197,11 @@ class PlaceConvolution : public Kernel {
   virtual void run_pass(const Arguments& args, float* x, float* y, float* w) const = 0;
 
   // Sizes are multiples of 16 floats: channels are.
-  Index x_place() const { return s.batch * s.in_channels; }
-  Index y_place() const { return s.batch * s.out_channels; }
-  Index w_tap() const { return s.in_channels * s.out_channels; }
-  Index x_size() const { return s.in_plane() * x_place(); }
-  Index y_size() const { return s.out_plane() * y_place(); }
+  Index x_place() const { return s_.batch * s_.in_channels; }
+  Index y_place() const { return s_.batch * s_.out_channels; }
+  Index w_tap() const { return s_.in_channels * s_.out_channels; }
+  Index x_size() const { return s_.in_plane() * x_place(); }
+  Index y_size() const { return s_.out_plane() * y_place(); }
 
   void multiply(const float* a, const float* b, float* c, bool adds, const Arguments& args) const {
     product_.run(stream_, a, b, c, adds, args.scratch);
@@ -210,8 +210,8 @@ class PlaceConvolution : public Kernel {
     reordering_.run(stream_, from, to, args.scratch);
   }
 
-  const ConvShape s;
-  const std::vector<Pair> pairs;
+  const ConvShape s_;
+  const std::vector<Pair> pairs_;
 
  private:
   Product product_;
@@ -227,11 +227,11 @@ class Forward final : public PlaceConvolution {
 
  private:
   void run_pass(const Arguments& args, float* x, float* y, float* w) const override {
-    gather(s.batch, s.in_channels, s.in_plane(), args.in(0), x);
+    gather(s_.batch, s_.in_channels, s_.in_plane(), args.in(0), x);
     reorder(args.in(1), w, args);
-    for (const Pair& p : pairs)
+    for (const Pair& p : pairs_)
       multiply(x + p.in * x_place(), w + p.tap * w_tap(), y + p.out * y_place(), p.adds_out, args);
-    scatter(s.batch, s.out_channels, s.out_plane(), y, args.in(2), args.out(0));
+    scatter(s_.batch, s_.out_channels, s_.out_plane(), y, args.in(2), args.out(0));
   }
 };
 
@@ -243,11 +243,11 @@ class GradInput final : public PlaceConvolution {
 
  private:
   void run_pass(const Arguments& args, float* x, float* y, float* w) const override {
-    gather(s.batch, s.out_channels, s.out_plane(), args.in(0), y);
+    gather(s_.batch, s_.out_channels, s_.out_plane(), args.in(0), y);
     reorder(args.in(1), w, args);
-    for (const Pair& p : pairs)
+    for (const Pair& p : pairs_)
       multiply(y + p.out * y_place(), w + p.tap * w_tap(), x + p.in * x_place(), p.adds_in, args);
-    scatter(s.batch, s.in_channels, s.in_plane(), x, nullptr, args.out(0));
+    scatter(s_.batch, s_.in_channels, s_.in_plane(), x, nullptr, args.out(0));
   }
 };
 
@@ -259,13 +259,13 @@ class GradWeight final : public PlaceConvolution {
 
  private:
   void run_pass(const Arguments& args, float* x, float* y, float* w) const override {
-    gather(s.batch, s.out_channels, s.out_plane(), args.in(0), y);
-    gather(s.batch, s.in_channels, s.in_plane(), args.in(1), x);
-    for (const Pair& p : pairs)
+    gather(s_.batch, s_.out_channels, s_.out_plane(), args.in(0), y);
+    gather(s_.batch, s_.in_channels, s_.in_plane(), args.in(1), x);
+    for (const Pair& p : pairs_)
       multiply(x + p.in * x_place(), y + p.out * y_place(), w + p.tap * w_tap(), p.adds_tap, args);
     reorder(w, args.out(0), args);
     if (float* bias = args.out(1)) {
-      simd::loops().column_sums(s.out_plane() * s.batch, s.out_channels, y, bias);
+      simd::loops().column_sums(s_.out_plane() * s_.batch, s_.out_channels, y, bias);
     }
   }
 };

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <ranges>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
@@ -210,7 +209,8 @@ void end_step(std::vector<Executable>& executables, int step, const CompileOptio
                                     shared.begin());
   };
   double squares = 0;
-  for (Executable& executable : executables | std::views::reverse) {
+  for (std::size_t k = executables.size(); k-- > 0;) {
+    Executable& executable = executables[k];
     for_each_shared(executable, [&](const SharedParameter& shared, std::size_t i) {
       const ConstTensorView sum = executable.sum_gradient(i);
       if (shared.gradient_to == kNoStage) return;
