@@ -150,7 +150,8 @@ Graph feed_forward_network() {
 TEST(MemoryPlan, ComesCloseToWhatIsAlive) {
   const std::map<std::string, Graph> graphs{{"residual", residual_network()},
                                             {"feed-forward", feed_forward_network()}};
-  for (const auto& [name, graph] : graphs) {
+  for (const auto& [title, graph] : graphs) {
+    const std::string& name = title;  // which the lambda may capture
     const TrainingGraph training = in_one_backward_phase(differentiate(graph, {}));
     for (const std::int64_t size : {1, 8, 64}) {
       std::vector<std::size_t> scratch(training.graph.ops().size(), 0);

@@ -142,7 +142,8 @@ inline Graph transformer_model() {
   std::vector<float> distances;
   Tensor seen(DType::kBool, {6, 6});
   for (int i = 0; i < 36; ++i) {
-    distances.push_back(0.25F * static_cast<float>(i % 6 - i / 6));
+    const int ahead = i % 6 - i / 6;
+    distances.push_back(0.25F * static_cast<float>(ahead));
     seen.as<bool>()[static_cast<std::size_t>(i)] = i % 5 != 0 && i / 6 != 4;  // row 4 sees nothing
   }
   const ValueId bias = build.constant("distances", {1, 1, 6, 6}, distances);

@@ -275,7 +275,8 @@ RandomCase flatten(Draw& draw) {
 
 // A function of one number between `low` and `high`, and by default also of quarters(), with some of
 // these attributes.
-RandomOp unary(float low = -4, float high = 4, std::map<std::string, std::vector<Attribute>> choices = {}) {
+RandomOp unary(float low = -4, float high = 4,
+               const std::map<std::string, std::vector<Attribute>>& choices = {}) {
   return {[=](Draw& draw) {
     RandomCase test;
     for (const auto& [key, values] : choices) {

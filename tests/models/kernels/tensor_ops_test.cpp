@@ -142,7 +142,10 @@ TEST(TensorOps, LargePlanesAreTurned) {
   const Attributes perm{{"perm", Integers{0, 3, 2, 1}}};
   const auto check = [&](Tensor x, auto number) {
     using T = decltype(number);
-    for (std::size_t i = 0; i < x.as<T>().size(); ++i) x.as<T>()[i] = static_cast<T>(i * 7 + i / 251);
+    for (std::size_t i = 0; i < x.as<T>().size(); ++i) {
+      const std::size_t odd = i * 7 + i / 251;
+      x.as<T>()[i] = static_cast<T>(odd);
+    }
     const Tensor y = run("Transpose", perm, inputs_of(x.clone()), {x.type().dtype, to});
     const Tensor back = run("TransposeGrad", perm, inputs_of(y.clone()), x.type());
     EXPECT_TRUE(same_bits(back, x));

@@ -123,7 +123,7 @@ class Batch {
     for (const std::string& backend : backends()) {
       const std::vector<Tensor> values = run_graph(graph, given, backend, context);
       if (values.empty()) continue;
-      const std::string prefix = name + "." + backend;
+      const std::string prefix = fmt::format("{}.{}", name, backend);
       Json outputs = Json::array();
       for (const ValueId id : graph.outputs()) {
         outputs.push_back(

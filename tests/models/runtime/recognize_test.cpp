@@ -90,7 +90,8 @@ class Writer {
     for (std::int64_t i = 0; i < kRows * kRows; ++i) {
       const auto place = static_cast<std::size_t>(i);
       if (i % kRows > i / kRows) later[place] = -std::numeric_limits<float>::infinity();
-      distance.push_back(0.25F * static_cast<float>(i % kRows - i / kRows));
+      const std::int64_t ahead = i % kRows - i / kRows;
+      distance.push_back(0.25F * static_cast<float>(ahead));
       seen.as<bool>()[place] = i % 3 != 2;
     }
     switch (how_.mask) {
