@@ -186,7 +186,9 @@ TEST_P(RecognizeAttention, TakesEverythingIn) {
   for (const Op& op : graph.ops()) {
     EXPECT_NE(op.type, "MatMul");
     EXPECT_NE(op.type, "Softmax");
-    if (how.joined) EXPECT_NE(op.type, "Transpose") << op.name;
+    if (how.joined) {
+      EXPECT_NE(op.type, "Transpose") << op.name;
+    }
   }
 }
 

@@ -34,10 +34,8 @@ void attention_softmax(const AttentionRows& s, float* scores, float* log_sums) {
           peaks = score > peaks ? score : peaks;
         },
         [&](Index i, Index count) {
-          for (Index j = 0; j < count; ++j) {
-            const float score = scores[i + j] * s.scale;
-            peaks[j] = score > peaks[j] ? score : peaks[j];
-          }
+          const Floats score = first_or(load_part(scores + i, count) * s.scale, count, peaks);
+          peaks = score > peaks ? score : peaks;
         });
     const float peak = max_of(peaks);
     zero_behind(s, peak == -kInfinity ? 0 : n, scores);

@@ -98,6 +98,16 @@ inline Floats rectified(Floats vector) {
   return vector <= 0 ? Floats{} : vector;
 }
 
+// `other` behind the first `count` elements.
+inline Floats first_or(Floats vector, Index count, Floats other) {
+#if defined(__AVX512F__)
+  return _mm512_mask_mov_ps(other, static_cast<__mmask16>((1U << count) - 1), vector);
+#else
+  for (Index i = count; i < kLanes; ++i) vector[i] = other[i];
+  return vector;
+#endif
+}
+
 inline float sum_of(Floats vector) {
 #if defined(__AVX512F__)
   return _mm512_reduce_add_ps(vector);
