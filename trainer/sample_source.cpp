@@ -88,7 +88,8 @@ SampleSource::SampleSource(const Dataset& dataset, const Graph& graph, const Los
 }
 
 void SampleSource::set_batch(std::span<const std::int64_t> ids) {
-  for (auto& [input, counted] : counted_) {
+  for (auto& entry : counted_) {
+    auto& counted = entry.second;
     counted.positions = 0;
     for_labels(dataset_, counted.target, ids, [&](std::size_t, std::span<const std::int64_t> labels) {
       counted.positions += std::ssize(labels) - std::ranges::count(labels, counted.ignored);
