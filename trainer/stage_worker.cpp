@@ -108,7 +108,7 @@ BatchResult StageWorker::train(std::int64_t step, double learning_rate, std::spa
         make_schedule(schedule_, stage_.index, stage_.count, static_cast<int>(sizes.size()));
     const std::int64_t samples = sum_of(sizes);
     auto micro_batches = micro_batches_of(Mode::kTraining, step, sizes, in_flight(schedule), samples);
-    const BatchResult result = run(schedule, micro_batches, samples);
+    BatchResult result = run(schedule, micro_batches, samples);
     exchange_.finish_gradients(step);
     {
       const Timer timer(times_.update);
