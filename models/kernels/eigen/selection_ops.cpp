@@ -16,8 +16,8 @@ using Byte = std::uint8_t;  // a bool in memory, whatever it holds
 // body(T()) for every type; a bool is read as the byte that it is.
 template <typename Body>
 std::unique_ptr<Kernel> with_type(DType type, Body body) {
-  switch (type) {  // NOLINT(bugprone-branch-clone): the branches differ in their types
-    case DType::kF32:
+  switch (type) {
+    case DType::kF32:  // NOLINT(bugprone-branch-clone): the branches differ in their types
       return body(float());
     case DType::kF64:
       return body(double());
