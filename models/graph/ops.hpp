@@ -40,9 +40,13 @@
 //   to PyTorch's definitions. A target is of the prediction's type or, as i64, holds class indices: those of
 //   others than the model's classes are a DataError. NaN in prediction or target makes the loss NaN.
 //     MseLoss            mean of (x - t)^2; class indices i64[n] for f32[n, classes] stand for one-hot
-//     vectors L1Loss             mean of |x - t| BceWithLogitsLoss  mean of softplus(-x) (1 + (pos_weight -
-//     1) t) + (1 - t) x; pos_weight: floats, none,
-//                        one, or one for each of the last axis
+//                        vectors
+//
+//     L1Loss             mean of |x - t|
+//
+//     BceWithLogitsLoss  mean of softplus(-x) (1 + (pos_weight - 1) t) + (1 - t) x; pos_weight: floats,
+//                        none, one, or one for each of the last axis
+//
 //     CrossEntropyLoss   mean over positions of -sum_c t_c log softmax(x)_c, the classes c lying along
 //                        class_axis (-1). Target: probabilities, or class indices of the prediction's shape
 //                        without that axis. label_smoothing s: t becomes t (1 - s) + s / classes.
@@ -58,8 +62,8 @@
 //   ToBlocked(x f32[n, c, h, w]) -> f32[n, c / 16, h, w, 16], and FromBlocked, its reverse
 // Gradient operators carry the attributes of their forward op and its name as "forward":
 //   ConvGradInput(dY, W) -> dX                  ConvGradWeight(dY, X) -> dW, dB (either may be absent)
-//   ConvTransposeGradInput(dY, W) -> dX         ConvTransposeGradWeight(dY, X) -> dW, dB (either may be
-//   absent) GemmGradInput(dY, B) -> dA                  GemmGradWeight(dY, A) -> dB, dC (may be absent)
+//   ConvTransposeGradInput, ConvTransposeGradWeight: the same
+//   GemmGradInput(dY, B) -> dA                  GemmGradWeight(dY, A) -> dB, dC (may be absent)
 //   MatMulGradLeft(dY, B) -> dA                 MatMulGradRight(dY, A) -> dB
 //     summed where an operand was repeated
 //   <Op>Grad(dY, X, scale, saved mean, saved inverse deviation) -> dX (may be absent), dscale, dbias
