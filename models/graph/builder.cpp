@@ -27,6 +27,19 @@ Tensor tensor_of(const Shape& shape, const std::vector<T>& elements) {
   return tensor;
 }
 
+// Of a convolution or a transposed one over `axes` axes.
+template <typename Options>
+std::map<std::string, Attribute> convolution_attributes(const Options& options, std::size_t axes,
+                                                        std::int64_t padding) {
+  using Integers = std::vector<std::int64_t>;
+  std::map<std::string, Attribute> attributes{{"kernel_shape", Integers(axes, options.kernel)},
+                                              {"strides", Integers(axes, options.stride)},
+                                              {"pads", Integers(2 * axes, padding)},
+                                              {"group", options.groups}};
+  if (options.dilation != 1) attributes["dilations"] = Integers(axes, options.dilation);
+  return attributes;
+}
+
 }  // namespace
 
 ValueId GraphBuilder::append(Op op) {
@@ -61,24 +74,15 @@ ValueId GraphBuilder::conv(const std::string& name, ValueId x, std::int64_t out_
   const Integers kernel(axes, options.kernel);
   const std::int64_t padding =
       options.padding < 0 ? options.dilation * (options.kernel / 2) : options.padding;
-  std::map<std::string, Attribute> attributes{{"kernel_shape", kernel},
-                                              {"strides", Integers(axes, options.stride)},
-                                              {"pads", Integers(2 * axes, padding)},
-                                              {"group", options.groups}};
-  if (options.dilation != 1) attributes["dilations"] = Integers(axes, options.dilation);
   const Integers weight{out_channels, shape_of(x)[1] / options.groups};
   return apply(name, "Conv", convolution_inputs(name, x, weight, kernel, out_channels, options.bias),
-               std::move(attributes));
+               convolution_attributes(options, axes, padding));
 }
 
 ValueId GraphBuilder::conv_transpose(const std::string& name, ValueId x, std::int64_t out_channels,
                                      std::size_t axes, const ConvTransposeOptions& options) {
   const Integers kernel(axes, options.kernel);
-  std::map<std::string, Attribute> attributes{{"kernel_shape", kernel},
-                                              {"strides", Integers(axes, options.stride)},
-                                              {"pads", Integers(2 * axes, options.padding)},
-                                              {"group", options.groups}};
-  if (options.dilation != 1) attributes["dilations"] = Integers(axes, options.dilation);
+  auto attributes = convolution_attributes(options, axes, options.padding);
   if (options.output_padding != 0) attributes["output_padding"] = Integers(axes, options.output_padding);
   const Integers weight{shape_of(x)[1], out_channels / options.groups};
   return apply(name, "ConvTranspose", convolution_inputs(name, x, weight, kernel, out_channels, options.bias),

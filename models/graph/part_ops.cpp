@@ -8,6 +8,7 @@
 #include "models/graph/differentiate.hpp"
 #include "models/graph/ops.hpp"
 #include "models/graph/regions.hpp"
+#include "models/graph/rules.hpp"
 
 namespace rookery {
 namespace {
@@ -15,21 +16,8 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 using Types = std::vector<TensorType>;
 
-void expect_one(std::span<const TensorType> inputs) {
-  if (inputs.size() != 1) throw ConfigError(fmt::format("has {} inputs, not 1", inputs.size()));
-}
-
 Integers dims_of(const Shape& shape) {
   return {shape.dims().begin(), shape.dims().end()};
-}
-
-// The gradient is that of `type`, of dY alone.
-auto gradient_by(const char* type) {
-  return [type](GradientBuilder& builder, const Op& op) {
-    const ValueId dy = builder.gradient_of(op.outputs[0]);
-    if (dy == kNoValue) return;
-    builder.add(builder.phase_for(op.inputs[0]), op, type, {dy}, {op.inputs[0]});
-  };
 }
 
 std::int64_t required_axis(const Op& op) {

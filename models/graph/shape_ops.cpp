@@ -10,25 +10,13 @@
 #include "models/graph/differentiate.hpp"
 #include "models/graph/ops.hpp"
 #include "models/graph/regions.hpp"
+#include "models/graph/rules.hpp"
 
 namespace rookery {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
 using Types = std::vector<TensorType>;
-
-void expect_one(std::span<const TensorType> inputs) {
-  if (inputs.size() != 1) throw ConfigError(fmt::format("has {} inputs, not 1", inputs.size()));
-}
-
-// The gradient is that of `type`, of dY alone.
-auto gradient_by(const char* type) {
-  return [type](GradientBuilder& builder, const Op& op) {
-    const ValueId dy = builder.gradient_of(op.outputs[0]);
-    if (dy == kNoValue) return;
-    builder.add(builder.phase_for(op.inputs[0]), op, type, {dy}, {op.inputs[0]});
-  };
-}
 
 Types infer_reshape(const Op& op, std::span<const TensorType> inputs) {
   expect_one(inputs);
