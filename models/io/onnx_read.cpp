@@ -14,6 +14,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/io/onnx.hpp"
+#include "models/io/onnx_constants.hpp"
 #include "models/io/onnx_external.hpp"
 #include "models/io/onnx_format.hpp"
 #include "models/io/onnx_functions.hpp"
@@ -22,8 +23,6 @@ namespace rookery {
 namespace {
 
 constexpr int kMaxNesting = 16;
-// Of any value at a batch of one sample.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
 
 std::uint64_t number_from(const std::string& text, const char* key) {
   std::uint64_t number = 0;
@@ -32,11 +31,6 @@ std::uint64_t number_from(const std::string& text, const char* key) {
     throw DataError(fmt::format("its external data has the {} {}", key, quoted(text)));
   }
   return number;
-}
-
-std::int64_t checked_dim(std::int64_t dim) {
-  if (dim < 1 || dim > kMaxElements) throw DataError(fmt::format("a dimension of {}", dim));
-  return dim;
 }
 
 // A byte that is neither 0 nor 1 is no bool to C++.
@@ -287,8 +281,8 @@ class Reader {
       return value;
     }
     if (type == "ConstantOfShape")
-      return repeated(constants_of<std::vector<std::int64_t>>(node, 1)[0], value_of(node));
-    if (type == "Range") return counted(constants_of<std::int64_t>(node, 3));
+      return repeated_constant(constants_of<std::vector<std::int64_t>>(node, 1)[0], value_of(node));
+    if (type == "Range") return range_constant(constants_of<std::int64_t>(node, 3));
     return std::nullopt;
   }
 
@@ -319,44 +313,6 @@ class Reader {
       result.push_back(*value);
     }
     return result;
-  }
-
-  static Tensor repeated(const std::vector<std::int64_t>& dims, std::optional<Tensor> element) {
-    if (!element) element.emplace(DType::kF32, Shape{1});
-    if (element->shape().elements() != 1) throw DataError("its value is not one element");
-    for (const std::int64_t dim : dims) checked_dim(dim);
-    const TensorType type{element->type().dtype, Shape(dims)};
-    check_constant_size(type);
-    Tensor tensor(type);
-    const auto one = element->view().bytes();
-    const auto all = tensor.view().bytes();
-    for (std::size_t i = 0; i < all.size(); i += one.size())
-      std::ranges::copy(one, all.begin() + static_cast<std::ptrdiff_t>(i));
-    return tensor;
-  }
-
-  static Tensor counted(const std::vector<std::int64_t>& range) {
-    const auto start = static_cast<std::uint64_t>(range[0]);
-    const auto limit = static_cast<std::uint64_t>(range[1]);
-    const auto delta = static_cast<std::uint64_t>(range[2]);
-    const bool up = range[2] > 0;
-    if (range[2] == 0 || (up ? range[0] >= range[1] : range[0] <= range[1]))
-      throw DataError(fmt::format("nothing lies from {} to {} in steps of {}", range[0], range[1], range[2]));
-    // Unsigned: neither the distance nor the step overflows.
-    const std::uint64_t last = up ? (limit - start - 1) / delta : (start - limit - 1) / (0 - delta);
-    if (last >= kMaxOnnxBytes) throw DataError(fmt::format("makes more than {} numbers", kMaxOnnxBytes));
-    const TensorType type{DType::kI64, {static_cast<std::int64_t>(last) + 1}};
-    check_constant_size(type);
-    Tensor tensor(type);
-    for (std::uint64_t i = 0; i <= last; ++i)
-      tensor.as<std::int64_t>()[i] = static_cast<std::int64_t>(start + i * delta);
-    return tensor;
-  }
-
-  // A few bytes of a file must not become gigabytes.
-  static void check_constant_size(const TensorType& type) {
-    if (type.bytes() > kMaxOnnxBytes)
-      throw DataError(fmt::format("makes a constant of {} bytes, more than {}", type.bytes(), kMaxOnnxBytes));
   }
 
   void add_call(const onnx::NodeProto& node) {
@@ -431,7 +387,7 @@ class Reader {
   void check_types() const {
     const Graph& graph = model_.graph;
     const auto check_size = [&](const Value& value, const TensorType& type) {
-      if (type.shape.elements() > kMaxElements) {
+      if (type.shape.elements() > kMaxOnnxElements) {
         throw DataError(
             fmt::format("{} would have the shape {}", quoted(value.name), type.shape.to_string()));
       }

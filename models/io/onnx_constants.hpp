@@ -1,0 +1,25 @@
+// What ONNX's ConstantOfShape and Range make, when a file is read. Nothing that comes in is trusted:
+// DataError for what makes no sense or more than kMaxOnnxBytes. Internal to this room.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "models/tensor/tensor.hpp"
+
+namespace rookery {
+
+// Of any value at a batch of one sample.
+constexpr std::int64_t kMaxOnnxElements = std::int64_t{1} << 40;
+
+// A dimension of a file; DataError unless it is from 1 to kMaxOnnxElements.
+std::int64_t checked_dim(std::int64_t dim);
+
+// Of these dimensions, full of one element; without one, of 0.0F.
+Tensor repeated_constant(const std::vector<std::int64_t>& dims, std::optional<Tensor> element);
+
+// i64 from range[0] up or down to range[1], which is left out, in steps of range[2].
+Tensor range_constant(const std::vector<std::int64_t>& range);
+
+}  // namespace rookery
