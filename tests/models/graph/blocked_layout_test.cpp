@@ -6,17 +6,12 @@
 #include "models/base/error.hpp"
 #include "models/graph/builder.hpp"
 #include "models/graph/differentiate.hpp"
+#include "tests/support/graph_names.hpp"
 
 namespace rookery {
 namespace {
 
 using testing::ElementsAre;
-
-std::vector<std::string> op_names(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Op& op : graph.ops()) names.push_back(op.name);
-  return names;
-}
 
 // Uses of `trunk`: blocked, plain, plain, blocked, blocked.
 Graph branches() {

@@ -5,17 +5,12 @@
 
 #include "models/graph/builder.hpp"
 #include "models/graph/differentiate.hpp"
+#include "tests/support/graph_names.hpp"
 
 namespace rookery {
 namespace {
 
 using testing::ElementsAre;
-
-std::vector<std::string> op_types(const Graph& graph) {
-  std::vector<std::string> types;
-  for (const Op& op : graph.ops()) types.push_back(op.type);
-  return types;
-}
 
 TEST(Fuse, AReluBecomesPartOfWhatItFollows) {
   GraphBuilder builder;

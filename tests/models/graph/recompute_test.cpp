@@ -8,6 +8,7 @@
 #include "models/graph/stage.hpp"
 #include "tests/support/check_plan.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/random_segments.hpp"
 
 namespace rookery {
 namespace {
@@ -80,18 +81,9 @@ TEST(Recompute, TakesLessMemory) {
 }
 
 RC_GTEST_PROP(Recompute, PlansOfRandomSegmentsAreRight, ()) {
-  const Graph graph = test::RandomGraph::make(*rc::gen::arbitrary<unsigned>(), *rc::gen::inRange(1, 25));
-  std::vector<OpId> cuts{0};
-  for (const OpId position : cut_positions(graph)) {
-    if (*rc::gen::inRange(0, 8) == 0) cuts.push_back(position);
-  }
-  for (const Stage& stage : cut(graph, cuts)) {
+  for (const Stage& stage : test::random_stages()) {
     const TrainingGraph training = differentiate(stage.graph, stage.gradient_request());
-    Segments segments{.begins = {0}, .keeps_last = *rc::gen::arbitrary<bool>()};
-    for (int op = 1; op < std::ssize(stage.graph.ops()); ++op) {
-      if (*rc::gen::inRange(0, 4) == 0) segments.begins.push_back(op);
-    }
-    const TrainingGraph made = recompute(training, segments).training;
+    const TrainingGraph made = recompute(training, test::random_segments(stage)).training;
     test::check_plan(made, 3, *rc::gen::arbitrary<bool>());
   }
   RC_ASSERT(!testing::Test::HasFailure());

@@ -14,6 +14,7 @@
 #include "models/graph/ops.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/random_segments.hpp"
 
 namespace rookery {
 namespace {
@@ -96,18 +97,9 @@ void expect_same_bits(const Tensor& a, const Tensor& b, const std::string& name)
 }
 
 RC_GTEST_PROP(Recompute, RandomSegmentsComputeTheSameBits, ()) {
-  const Graph graph = test::RandomGraph::make(*rc::gen::arbitrary<unsigned>(), *rc::gen::inRange(1, 25));
-  std::vector<OpId> cuts{0};
-  for (const OpId position : cut_positions(graph)) {
-    if (*rc::gen::inRange(0, 8) == 0) cuts.push_back(position);
-  }
-  for (const Stage& stage : cut(graph, cuts)) {
+  for (const Stage& stage : test::random_stages()) {
     const TrainingGraph training = differentiate(stage.graph, stage.gradient_request());
-    Segments segments{.begins = {0}, .keeps_last = *rc::gen::arbitrary<bool>()};
-    for (int op = 1; op < std::ssize(stage.graph.ops()); ++op) {
-      if (*rc::gen::inRange(0, 4) == 0) segments.begins.push_back(op);
-    }
-    const RecomputedGraph made = recompute(training, segments);
+    const RecomputedGraph made = recompute(training, test::random_segments(stage));
     const Interpreter expected(training);
     const Interpreter actual(made.training);
     for (const Value& value : training.graph.values())

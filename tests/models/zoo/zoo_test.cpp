@@ -8,17 +8,12 @@
 #include "models/base/error.hpp"
 #include "models/graph/loss.hpp"
 #include "models/graph/stage.hpp"
+#include "tests/support/graph_names.hpp"
 
 namespace rookery {
 namespace {
 
 using testing::ElementsAre;
-
-std::vector<std::string> op_names(const Graph& graph) {
-  std::vector<std::string> names;
-  for (const Op& op : graph.ops()) names.push_back(op.name);
-  return names;
-}
 
 std::int64_t count_parameters(const Graph& graph) {
   std::int64_t count = 0;
