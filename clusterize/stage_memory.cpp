@@ -1,27 +1,15 @@
 #include "clusterize/stage_memory.hpp"
 
 #include "trainer/trainer.hpp"
+#include "trainer/transfers.hpp"
 
 namespace rookery {
 
 std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch) {
-  const std::vector<TensorType> types = stage.graph.types(micro_batch);
   std::int64_t bytes = 0;
-  const auto add = [&](const std::string& value, std::int64_t times) {
+  for (const Transfer& transfer : transfers(stage, micro_batch))
     bytes +=
-        2 * times *
-        static_cast<std::int64_t>(align_up(types[static_cast<std::size_t>(stage.graph.at(value))].bytes()));
-  };
-  for (const StageInput& input : stage.inputs) {
-    if (input.from == kNoStage) continue;
-    add(input.value, 1 + (input.gradient_to != kNoStage) + (input.gradient_from != kNoStage));
-  }
-  for (const StageOutput& output : stage.outputs)
-    add(output.value, std::ssize(output.to) + (output.gradient_from != kNoStage));
-  for (const SharedParameter& shared : stage.shared) {
-    add(shared.parameter, (shared.from != kNoStage) + (shared.to != kNoStage) +
-                              (shared.gradient_to != kNoStage) + (shared.gradient_from != kNoStage));
-  }
+        kTransfersUnderWay * static_cast<std::int64_t>(align_up(static_cast<std::size_t>(transfer.bytes)));
   return bytes;
 }
 

@@ -59,7 +59,7 @@ IoLoop::Peer::Peer(zmq::context_t& context, const ZmqPeer& peer, const ZmqLinkOp
       name(fmt::format("{} ({})", peer.node, peer.address)),
       lines{Line(context, endpoint_of(peer)), Line(context, endpoint_of(peer))},
       out(kMaxChunkBytes),
-      in(options.receive_budget, options.max_message_bytes) {}
+      in(options.receive_budget, options.max_message_bytes, options.buffers) {}
 
 void IoLoop::run() {
   try {
@@ -251,7 +251,8 @@ void IoLoop::act(const MembershipAction& action) {
     if (status_) send_control(bye->peer, *status_);  // the last one
     send_control(bye->peer, CtlBye{bye->confirms});
   } else if (const auto* forget = std::get_if<action::Forget>(&action)) {
-    peers_[forget->peer].in = ReceiveStream(options_.receive_budget, options_.max_message_bytes);
+    peers_[forget->peer].in =
+        ReceiveStream(options_.receive_budget, options_.max_message_bytes, options_.buffers);
     exchange_.forget(forget->peer);
   } else if (const auto* departed = std::get_if<action::Departed>(&action)) {
     exchange_.depart(departed->peer);

@@ -17,6 +17,7 @@
 #include "node/stream.hpp"
 #include "node/zmq_link.hpp"
 #include "trainer/memory_link.hpp"
+#include "trainer/transfers.hpp"
 
 namespace rookery {
 namespace {
@@ -25,51 +26,30 @@ using std::chrono::milliseconds;
 
 constexpr std::uint64_t kLeastBudget = 1U << 20;
 
-// What one micro-batch and the end of a step move between this stage and one other, each way.
-struct Traffic {
-  std::uint64_t sent = 0, received = 0, largest = 0;
-};
-
-std::map<int, Traffic> traffic_by_stage(const Stage& stage, std::int64_t micro_batch) {
-  const std::vector<TensorType> types = stage.graph.types(micro_batch);
-  std::map<int, Traffic> traffic;
-  const auto add = [&](int peer, const std::string& value, std::uint64_t Traffic::*way) {
-    if (peer == kNoStage) return;
-    const std::uint64_t bytes = types[static_cast<std::size_t>(stage.graph.at(value))].bytes();
-    traffic[peer].*way += message_cost(bytes, kMaxChunkBytes);
-    traffic[peer].largest = std::max(traffic[peer].largest, bytes);
-  };
-  for (const StageInput& input : stage.inputs) {
-    add(input.from, input.value, &Traffic::received);
-    add(input.gradient_from, input.value, &Traffic::received);
-    add(input.gradient_to, input.value, &Traffic::sent);
-  }
-  for (const StageOutput& output : stage.outputs) {
-    for (const int peer : output.to) add(peer, output.value, &Traffic::sent);
-    add(output.gradient_from, output.value, &Traffic::received);
-  }
-  for (const SharedParameter& shared : stage.shared) {
-    add(shared.from, shared.parameter, &Traffic::received);
-    add(shared.gradient_from, shared.parameter, &Traffic::received);
-    add(shared.to, shared.parameter, &Traffic::sent);
-    add(shared.gradient_to, shared.parameter, &Traffic::sent);
-  }
-  return traffic;
-}
-
-// Two micro-batches may be under way each way, as the planner counts them: one is used while the next
-// arrives. Every stage uses a peer's tensors in the order of micro-batches in which that peer sends
-// them, so one micro-batch would do to never block for ever. What the end of a step moves is counted
-// with them.
+// Every stage uses a peer's tensors in the order of micro-batches in which that peer sends them, so one of
+// each under way would do to never block for ever. What the end of a step moves is counted with them.
 void set_budgets(ZmqLinkOptions& options, const Stage& stage, const NodeMetadata& metadata) {
-  const std::int64_t micro_batch = micro_batch_sizes(metadata.settings, metadata.settings.batch_size).front();
-  options.send_budget = options.receive_budget = kLeastBudget;
+  struct Traffic {
+    std::uint64_t sent = 0, received = 0;
+  };
+  std::map<int, Traffic> traffic;
+  std::vector<std::uint64_t> buffers;
   options.max_message_bytes = kNumberBytes;
-  for (const auto& [peer, traffic] : traffic_by_stage(stage, micro_batch)) {
-    options.send_budget = std::max(options.send_budget, 2 * traffic.sent);
-    options.receive_budget = std::max(options.receive_budget, 2 * traffic.received);
-    options.max_message_bytes = std::max(options.max_message_bytes, traffic.largest);
+  const std::int64_t micro_batch = micro_batch_sizes(metadata.settings, metadata.settings.batch_size).front();
+  for (const Transfer& transfer : transfers(stage, micro_batch)) {
+    const auto bytes = static_cast<std::uint64_t>(transfer.bytes);
+    Traffic& with_peer = traffic[transfer.peer];
+    (transfer.is_sent ? with_peer.sent : with_peer.received) +=
+        kTransfersUnderWay * message_cost(bytes, kMaxChunkBytes);
+    options.max_message_bytes = std::max(options.max_message_bytes, bytes);
+    buffers.insert(buffers.end(), kTransfersUnderWay, bytes);
   }
+  options.send_budget = options.receive_budget = kLeastBudget;
+  for (const auto& [peer, needs] : traffic) {
+    options.send_budget = std::max(options.send_budget, needs.sent);
+    options.receive_budget = std::max(options.receive_budget, needs.received);
+  }
+  options.buffers = BufferPool(buffers);
 }
 
 ZmqLinkOptions link_options(const NodeOptions& options, const NodeMetadata& metadata) {
@@ -98,7 +78,7 @@ void check_sizes(const Dataset& dataset, const NodeMetadata& metadata) {
                   metadata.data.validation_samples));
 }
 
-// "VmHWM", the peak, or "VmRSS", the present.
+// Resident bytes: "VmHWM", the peak; "RssAnon" and "RssFile", of the present the anonymous and the mapped.
 std::int64_t process_memory(std::string_view what) {
   std::ifstream status("/proc/self/status");
   std::string line;
@@ -149,7 +129,7 @@ struct Node::Impl {
         compile_options(metadata.settings, metadata.data, metadata.stage, metadata.stages, metadata.kernels);
     compile.recompute = metadata.recompute;
     // What the plan counts is no part of the floor, though it is here already.
-    floor_bytes = process_memory("VmRSS") - (dataset ? dataset->bytes() : 0);
+    floor_bytes = process_memory("RssAnon") - transport_bytes - (dataset ? dataset->bytes() : 0);
     for (const auto& [name, tensor] : loaded.state)
       floor_bytes -= static_cast<std::int64_t>(tensor.type().bytes());
     executable.emplace(loaded.stage, compile, std::move(loaded.state));
@@ -163,6 +143,7 @@ struct Node::Impl {
     }
     ZmqLinkOptions made = link_options(options, metadata);
     set_budgets(made, stage, metadata);
+    transport_bytes = static_cast<std::int64_t>(made.buffers.bytes());
     catch_stop_signals();
     made.stop_descriptor = stop_descriptor();
     auto network_link = std::make_unique<ZmqLink>(made);
@@ -239,7 +220,8 @@ struct Node::Impl {
   std::optional<Executable> executable;
   RunStatus status;  // the newest known
   std::optional<Progress> last_progress;
-  std::int64_t floor_bytes = 0;
+  std::int64_t transport_bytes = 0;  // of the link's buffers
+  std::int64_t floor_bytes = 0;      // anonymous memory of the program itself
 };
 
 Node::Node(NodeOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
@@ -264,7 +246,8 @@ NodeReport Node::run() {
       impl_->network->leave();
       impl_->tell_end();
     }
-    report.floor_bytes = impl_->floor_bytes;
+    // Code is mapped page by page as it is first used: all of it is known only now.
+    report.floor_bytes = impl_->floor_bytes + process_memory("RssFile");
     report.peak_bytes = process_memory("VmHWM");
     return report;
   } catch (const Interrupted& interrupted) {

@@ -32,7 +32,7 @@ struct NodeReport {
   double waiting = 0;      // of these, in receive()
   double forward_ms = 0;   // per micro-batch
   double backward_ms = 0;  // per micro-batch
-  // Resident before the stage was built, without what the plan counts: program, libraries, sockets.
+  // Resident besides what the plan counts: program, libraries, sockets.
   std::int64_t floor_bytes = 0;
   std::int64_t peak_bytes = 0;  // resident at most (VmHWM)
 };

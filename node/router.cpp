@@ -10,7 +10,7 @@
 namespace rookery {
 namespace {
 
-constexpr int kMaxQueued = 64;  // chunks per connection
+constexpr int kMaxQueued = 8;  // chunks per connection: memory that no plan counts
 constexpr int kBacklog = 1024;
 constexpr int kHandshakeMs = 3000;
 

@@ -91,8 +91,7 @@ ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, std::span<co
   if (chunk.sequence > received_) return Verdict::kGap;
   check(chunk, payload.size());
   if (!partial_) {
-    partial_ =
-        IncomingMessage{chunk.key, chunk.type, std::make_shared_for_overwrite<std::byte[]>(chunk.total), 0};
+    partial_ = IncomingMessage{chunk.key, chunk.type, buffers_.take(chunk.total), 0};
     filled_ = 0;
   }
   if (!payload.empty()) std::memcpy(partial_->bytes.get() + filled_, payload.data(), payload.size());

@@ -10,16 +10,15 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "node/buffer_pool.hpp"
 #include "node/packets.hpp"
 
 namespace rookery {
 
 using Clock = std::chrono::steady_clock;
-
-// A tensor on its way out or in: bytes that chunks share.
-using SharedBytes = std::shared_ptr<std::byte[]>;
 
 struct OutgoingMessage {
   MessageKey key;
@@ -80,9 +79,12 @@ struct IncomingMessage {
 class ReceiveStream {
  public:
   // Holds at most `budget` of cost that release() has not given back; `budget` is at least the cost
-  // of one message of `max_message_bytes`.
-  ReceiveStream(std::uint64_t budget, std::uint64_t max_message_bytes)
-      : budget_(budget), max_message_bytes_(max_message_bytes), granted_(budget) {}
+  // of one message of `max_message_bytes`. Messages lie in memory of `buffers`.
+  ReceiveStream(std::uint64_t budget, std::uint64_t max_message_bytes, BufferPool buffers = BufferPool())
+      : budget_(budget),
+        max_message_bytes_(max_message_bytes),
+        buffers_(std::move(buffers)),
+        granted_(budget) {}
 
   enum class Verdict : std::uint8_t { kAccepted, kDuplicate, kGap };
   // Takes a chunk; a message that it completes is in take_message(). TransportError when the chunk
@@ -105,6 +107,7 @@ class ReceiveStream {
 
   std::uint64_t budget_;
   std::uint64_t max_message_bytes_;
+  BufferPool buffers_;
   std::uint64_t granted_;
   std::uint64_t received_ = 0;
   std::uint64_t arrived_ = 0;  // cost of all chunks received

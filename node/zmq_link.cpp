@@ -86,7 +86,7 @@ void ZmqLink::send(int to_stage, const MessageKey& key, ConstTensorView tensor) 
                                      to_string(key), tensor.type.to_string(), size,
                                      impl_->options.max_message_bytes));
   }
-  OutgoingMessage message{key, tensor.type, std::make_shared_for_overwrite<std::byte[]>(size)};
+  OutgoingMessage message{key, tensor.type, impl_->options.buffers.take(size)};
   if (size != 0) std::memcpy(message.bytes.get(), tensor.data, size);
   impl_->exchange->put(peer, std::move(message));
 }

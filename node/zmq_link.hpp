@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "node/buffer_pool.hpp"
 #include "trainer/link.hpp"
 
 namespace rookery {
@@ -32,6 +33,7 @@ struct ZmqLinkOptions {
   std::uint64_t max_message_bytes = 64ULL << 20;
   std::uint64_t send_budget = 64ULL << 20;
   std::uint64_t receive_budget = 64ULL << 20;
+  BufferPool buffers;  // for tensors on their way, of all peers
 
   // Becomes readable when this process is asked to stop; stop_signal() then says by what.
   int stop_descriptor = -1;

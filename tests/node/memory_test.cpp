@@ -54,7 +54,7 @@ Graph images() {
 }
 
 struct Measured {
-  double peak = 0, planned = 0, transport = 0;  // MB
+  double peak = 0, planned = 0;  // MB
 };
 
 Measured parse(const std::string& report) {
@@ -67,9 +67,7 @@ Measured parse(const std::string& report) {
     words >> number >> unit;
     return unit.starts_with("GB") ? 1e3 * number : number;
   };
-  return {.peak = number_after("memory: "),
-          .planned = number_after("planned: "),
-          .transport = number_after("transport ")};
+  return {.peak = number_after("memory: "), .planned = number_after("planned: ")};
 }
 
 // Trains with the real providers on `nodes` machines; what each measured, by stage.
@@ -120,21 +118,29 @@ std::vector<Measured> run_providers(Graph model, TrainingSettings settings, int 
   return measured;
 }
 
-// Buffers of the link are bounds, and how many of them are full at the same time is a matter of luck.
 void expect_agreement(const std::vector<Measured>& stages) {
   for (const Measured& stage : stages) {
     EXPECT_GE(stage.planned, 100);
     EXPECT_LE(stage.peak, 1.05 * stage.planned);
-    EXPECT_GE(stage.peak, 0.95 * (stage.planned - stage.transport));
+    EXPECT_GE(stage.peak, 0.95 * stage.planned);
   }
 }
 
-TEST(Memory, OfLargeWeightsIsAsPlanned) {
+class Memory : public testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the sanitizer's own memory would be measured";
+#endif
+  }
+};
+
+TEST_F(Memory, OfLargeWeightsIsAsPlanned) {
   const TrainingSettings settings{.loss = "cross_entropy", .epochs = 2, .batch_size = 64, .micro_batches = 2};
   expect_agreement(run_providers(wide_layers(), settings, 256, 1));
 }
 
-TEST(Memory, OfLargeActivationsIsAsPlanned) {
+TEST_F(Memory, OfLargeActivationsIsAsPlanned) {
   TrainingSettings settings{
       .train_fraction = 1, .loss = "cross_entropy", .epochs = 1, .batch_size = 2000, .validate_every = 0};
   const std::vector<Measured> plain = run_providers(images(), settings, 2000, 1);
@@ -146,7 +152,7 @@ TEST(Memory, OfLargeActivationsIsAsPlanned) {
   EXPECT_LT(again[0].peak, 1.5 * plain[0].peak) << "twice the batch, recomputed";
 }
 
-TEST(Memory, OfAPipelineIsAsPlanned) {
+TEST_F(Memory, OfAPipelineIsAsPlanned) {
   const TrainingSettings settings{
       .train_fraction = 1, .loss = "cross_entropy", .epochs = 1, .batch_size = 6400, .micro_batches = 4};
   expect_agreement(run_providers(images(), settings, 6400, 2));
