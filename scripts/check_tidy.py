@@ -5,7 +5,8 @@
 
 DIR (by default build/) holds compile_commands.json, which cmake writes. A file that passed is not
 looked at again until it, a header of the repository that it includes, .clang-tidy or its compile
-command changes; what passed is remembered in DIR/tidy-cache. Exits with 1 if a file fails.
+command changes; what passed is remembered for all copies of the repository in
+$XDG_CACHE_HOME/rookery/tidy (by default ~/.cache/rookery/tidy). Exits with 1 if a file fails.
 """
 
 import argparse
@@ -46,6 +47,7 @@ def closure(path):
 
 def fingerprint(path, command, version):
     digest = hashlib.sha256()
+    command = command.replace(str(ROOT), "")  # the same in every copy
     for part in [version, command.encode(), read(ROOT / ".clang-tidy"), *map(read, closure(path))]:
         digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()
@@ -80,8 +82,8 @@ def main():
     wanted = [file.resolve() for file in arguments.files] or sorted(
         path for path in commands if path.is_relative_to(ROOT) and not path.is_relative_to(arguments.build.resolve())
     )
-    cache = arguments.build / "tidy-cache"
-    cache.mkdir(exist_ok=True)
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "rookery" / "tidy"
+    cache.mkdir(parents=True, exist_ok=True)
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
 
     failed = 0

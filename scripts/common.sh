@@ -29,10 +29,11 @@ configure() {
   }
 }
 
-# build PRESET [TARGET...]
+# build PRESET [TARGET...]; copies of the repository share what ccache keeps.
 build() {
   local preset=$1
   shift
+  export CCACHE_BASEDIR=$repo CCACHE_NOHASHDIR=1
   (cd "$repo" && cmake --build --preset "$preset" --parallel "$(nproc)" ${1:+--target "$@"}) ||
     fail "the build failed; the messages of the compiler are above"
 }

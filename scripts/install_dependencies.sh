@@ -14,8 +14,8 @@ packages=(
   libprotobuf-dev libspdlog-dev libvalijson-dev libzmq3-dev nlohmann-json3-dev protobuf-compiler zlib1g-dev
 )
 test_packages=(
-  clang-format clang-tidy libbenchmark-dev libgmock-dev libgtest-dev librapidcheck-dev python3 python3-onnx
-  python3-torch shellcheck
+  clang-format clang-tidy libbenchmark-dev libgmock-dev libgtest-dev libopenblas0-pthread librapidcheck-dev
+  python3 python3-onnx python3-torch shellcheck
 )
 
 for argument in "$@"; do
