@@ -13,7 +13,8 @@
 namespace rookery {
 namespace {
 
-// From here on a buffer is a mapping of its own: the heap would keep what is freed.
+// From here on a buffer is a mapping of its own: the heap would keep what is freed. It takes large pages
+// where the system has them: kernels walk through many places of it at once.
 constexpr std::size_t kOwnMapping = std::size_t{1} << 18;
 
 }  // namespace
@@ -93,14 +94,17 @@ AlignedBuffer::AlignedBuffer(std::size_t bytes) : size_(align_up(bytes)) {
   if (size_ == 0) return;
   void* memory = nullptr;
   if (size_ >= kOwnMapping) {
-    memory =
-        ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory == MAP_FAILED) memory = nullptr;
+    memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      memory = nullptr;
+    } else {
+      ::madvise(memory, size_, MADV_HUGEPAGE);
+    }
   } else {
     memory = std::aligned_alloc(kAlignment, size_);
-    if (memory != nullptr) std::memset(memory, 0, size_);
   }
   if (memory == nullptr) throw std::bad_alloc();
+  std::memset(memory, 0, size_);  // the first steps need not wait for pages
   memory_ = {static_cast<std::byte*>(memory), Free{size_}};
 }
 

@@ -83,7 +83,7 @@ bool prefers(const KernelRequest& request) {
 
 const Backend& simd_backend() {
   static const Backend backend{.name = "simd",
-                               .words = {"blocked"},
+                               .words = {"blocked", "winograd"},
                                .make = make,
                                .prefers = prefers,
                                .fuses = [](const std::string& type) {

@@ -167,6 +167,7 @@ std::unique_ptr<Kernel> make_blocked(const KernelRequest& request) {
       {"ReluGrad", make_relu_grad},
       {"Add", make_add},
   };
+  if (request.asks_for("winograd")) return make_winograd(request);
   const auto found = makers.find(request.op.type);
   return found == makers.end() ? nullptr : found->second(request);
 }

@@ -50,4 +50,7 @@ void add_losses(Makers& makers);  // losses, and their gradients
 std::unique_ptr<Kernel> make_conversion(const KernelRequest& request);
 std::unique_ptr<Kernel> make_blocked(const KernelRequest& request);
 
+// Conv, ConvGradInput, ConvGradWeight in blocked layout (variant "winograd").
+std::unique_ptr<Kernel> make_winograd(const KernelRequest& request);
+
 }  // namespace rookery::simd

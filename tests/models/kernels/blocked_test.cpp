@@ -1,7 +1,10 @@
 // Images in blocks of channels: every op computes what it computes on plain ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "models/graph/blocked_layout.hpp"
+#include "models/graph/fuse.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 #include "tests/models/kernels/cases.hpp"
 
@@ -79,6 +82,15 @@ std::vector<Tensor> expect_same(const std::string& choice, const OpCase& plain) 
   return expected;
 }
 
+// A Relu that became part of the op.
+void expect_rectified(const std::string& choice, const OpCase& plain) {
+  OpCase test = blocked(plain);
+  std::vector<Tensor> expected = *run_on(choice, test);
+  for (float& y : expected[0].as<float>()) y = std::max(y, 0.0F);
+  test.op.attributes[kActivation] = "relu";
+  EXPECT_TRUE(same_bits(expected[0], (*run_on(choice, test))[0])) << choice << " " << describe(plain);
+}
+
 bool has_blocked_convolutions() {
   Random random(1);
   return kernel_of("onednn/blocked", blocked(conv_case({2, 16, 8, 8, 16}, random))) != nullptr;
@@ -153,6 +165,35 @@ TEST(Blocked, ConvOfSmallMapsByPlaces) {
   // A tap that lies in the padding everywhere, and too large a map.
   for (const ConvSpec& spec : {ConvSpec{2, 16, 1, 1, 16}, ConvSpec{2, 16, 5, 5, 16}})
     EXPECT_EQ(kernel_of("onednn/blocked-places", blocked(conv_case(spec, random))), nullptr);
+}
+
+TEST(Blocked, ConvByWinograd) {
+  const std::string best = simd::loops().name;
+  const std::vector<ConvSpec> specs{
+      {2, 32, 8, 8, 48},
+      {3, 16, 7, 10, 16, {3, 3}, {1, 1}, {1, 1}, {0, 2, 1, 0}},
+      {2, 48, 5, 4, 32, {3, 3}, {1, 1}, {1, 1}, {2, 2, 2, 2}, 1, "NOTSET", false},
+      {1, 16, 3, 3, 16, {3, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
+      {1, 1024, 4, 4, 80},     // several slices of channels
+      {3, 1024, 20, 24, 48}};  // and of tiles
+  for (const char* const* name = simd::loop_names(); *name != nullptr; ++name) {
+    ASSERT_TRUE(simd::select_loops(*name));
+    Random random(11);
+    for (const ConvSpec& spec : specs) {
+      if (spec.in > 48 && best != *name) continue;  // the slices are the same
+      const OpCase forward = conv_case(spec, random);
+      EXPECT_NE(kernel_of("simd/blocked-winograd", blocked(forward)), nullptr) << describe(forward);
+      expect_same("simd/blocked-winograd", forward);
+      expect_rectified("simd/blocked-winograd", forward);
+      for (const GradientOf& gradient :
+           product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
+        expect_same("simd/blocked-winograd", gradient.test);
+    }
+    for (const ConvSpec& spec :
+         {ConvSpec{2, 16, 9, 7, 32, {3, 3}, {2, 2}}, ConvSpec{2, 16, 8, 8, 16, {1, 1}}})
+      EXPECT_EQ(kernel_of("simd/blocked-winograd", blocked(conv_case(spec, random))), nullptr);
+  }
+  simd::select_loops(best.c_str());
 }
 
 TEST(Blocked, MaxPool) {
