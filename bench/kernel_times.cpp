@@ -1,5 +1,5 @@
-// Time of every kernel in a training step of a model at batch 64, one thread, each checked against the Eigen
-// back end before it is timed.
+// Time of every kernel in a training step of a model, one thread, each checked against the Eigen back end
+// before it is timed; its rate, its scratch memory, and the memory of the whole step.
 //
 //   kernel_times [MODEL [CHOICE]]     cnn_net unless told; the chosen kernels, or one choice for all ops
 #include <fmt/format.h>
@@ -13,38 +13,47 @@
 
 #include "bench/measured_models.hpp"
 #include "models/base/rng.hpp"
-#include "models/graph/differentiate.hpp"
-#include "models/graph/fuse.hpp"
+#include "models/graph/blocked_layout.hpp"
 #include "models/graph/initialize.hpp"
 #include "models/graph/loss.hpp"
 #include "models/graph/ops.hpp"
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/measured.hpp"
+#include "models/runtime/compiled.hpp"
 
 namespace rookery {
 namespace {
 
-constexpr std::int64_t kBatchSize = 64;
-
 class Bench {
  public:
   Bench(const std::string& model, std::string only) : only_(std::move(only)) {
+    const std::int64_t batch = measured_batch(model);
     Graph forward = measured_model(model);
-    add_loss(forward, "cross_entropy");
-    choice_ = choose_kernels(forward, kBatchSize);
-    training_ = differentiate(fuse(forward), {});
-    types_ = training_.graph.types(kBatchSize);
-    for (const TensorType& type : types_) tensors_.emplace_back(type);
+    const std::string loss =
+        forward.value(forward.outputs().at(0)).type.shape.rank() == 3 ? "mse" : "cross_entropy";
+    add_loss(forward, loss);
+    MeasuredKernels measured;
+    const CompileOptions options{.training_sizes = {batch},
+                                 .inference_sizes = {},
+                                 .kernels = choose_kernels(forward, batch, &measured),
+                                 .seed = kSeed,
+                                 .optimizer = {}};
+    const Stage stage = std::move(cut(forward, std::vector<OpId>{0}).front());
+    memory_ = memory_use(stage, options);
+    form_ = compile_form(stage, Mode::kTraining, batch, options, false);
+    choice_ = options.kernels;
+    for (const TensorType& type : form_.types) tensors_.emplace_back(type);
     fill_inputs();
   }
 
   void run() {
     double total = 0;
-    for (const Op& op : training_.graph.ops()) {
+    for (OpId id = 0; id < std::ssize(graph().ops()); ++id) {
+      const Op& op = graph().op(id);
       if (is_view(op)) {
         copy_view(op);
         continue;
       }
-      const double microseconds = run_op(op);
+      const double microseconds = run_op(id);
       by_type_[op.type] += microseconds;
       total += microseconds;
     }
@@ -52,22 +61,29 @@ class Bench {
       fmt::print("{:>10.2f} us  {:>3.0f} %  {}\n", microseconds, 100 * microseconds / total, type);
     }
     fmt::print("{:>10.2f} us  sum\n", total);
+    const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
+    fmt::print("MB: parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, stash {:.1f}, workspace {:.1f}\n",
+               megabytes(memory_.parameters), megabytes(memory_.gradients), megabytes(memory_.optimizer),
+               megabytes(memory_.stash), megabytes(memory_.workspace));
   }
 
  private:
+  static constexpr std::uint64_t kSeed = 42;
+
+  const Graph& graph() const { return form_.training.graph; }
   Tensor& tensor(ValueId id) { return tensors_.at(static_cast<std::size_t>(id)); }
 
   void fill_inputs() {
     CounterRng random(rng_key(1, "samples"), 0);
-    for (const ValueId id : training_.graph.inputs()) {
+    for (const ValueId id : graph().inputs()) {
       if (tensor(id).type().dtype == DType::kI64) {
-        for (auto& label : tensor(id).as<std::int64_t>()) label = random.next_below(10);
+        for (auto& label : tensor(id).as<std::int64_t>()) label = random.next_below(3);
       } else {
         for (float& sample : tensor(id).as<float>()) sample = random.next_float();
       }
     }
-    for (auto& [name, value] : initial_state(training_.graph, 42)) {
-      copy(value.view(), tensor(training_.graph.at(name)).view());
+    for (auto& [name, value] : initial_state(graph(), kSeed)) {
+      copy(value.view(), tensor(graph().at(name)).view());
     }
   }
 
@@ -77,30 +93,43 @@ class Bench {
   }
 
   // Microseconds of the kernel; leaves the outputs of the Eigen one.
-  double run_op(const Op& op) {
+  double run_op(OpId id) {
+    const Op& op = graph().op(id);
     std::vector<TensorType> input_types;
     std::vector<TensorType> output_types;
-    for (const ValueId id : op.inputs) input_types.push_back(type_of(id));
-    for (const ValueId id : op.outputs) output_types.push_back(type_of(id));
-    const KernelRequest request{.op = op, .inputs = input_types, .outputs = output_types, .seed = 42};
+    for (const ValueId input : op.inputs) input_types.push_back(type_of(input));
+    for (const ValueId output : op.outputs) output_types.push_back(type_of(output));
+    const KernelRequest request{.op = op, .inputs = input_types, .outputs = output_types, .seed = kSeed};
     const std::string backend = only_.empty() ? chosen_kernel(choice_, op) : only_;
     const auto kernel = make_kernel(backend, request);
     const auto reference = make_kernel("eigen", request);
     const bool pure = op.type != "BatchNormalization";  // which updates its statistics
     run_once(op, *kernel);
     std::vector<Tensor> results;
-    for (const ValueId id : op.outputs) results.push_back(id == kNoValue ? Tensor() : tensor(id).clone());
+    for (const ValueId output : op.outputs)
+      results.push_back(output == kNoValue ? Tensor() : tensor(output).clone());
     const double microseconds = best_time(op, *kernel);
     run_once(op, *reference);
     for (std::size_t i = 0; i < (pure ? results.size() : 1); ++i) {
       if (op.outputs[i] != kNoValue) check(op, results[i], tensor(op.outputs[i]));
     }
-    fmt::print("{:>10.2f} us  {:<7} {}\n", microseconds, backend, op.name);
+    const auto& flops = op_definition(op.type).flops;
+    const double gflops =
+        flops ? flops(op, plain(input_types), plain(output_types)) / microseconds * 1e-3 : 0;
+    fmt::print("{:>10.2f} us  {:>4.0f} GFLOP/s  {:>5.1f} MB  {:<23} {}\n", microseconds, gflops,
+               static_cast<double>(kernel->scratch_bytes()) * 1e-6, backend, op.name);
     return microseconds;
   }
 
+  static std::vector<TensorType> plain(std::vector<TensorType> types) {
+    for (TensorType& type : types) {
+      if (type.shape.rank() == 5) type.shape = plain_shape(type.shape);
+    }
+    return types;
+  }
+
   TensorType type_of(ValueId id) const {
-    return id == kNoValue ? TensorType{} : types_.at(static_cast<std::size_t>(id));
+    return id == kNoValue ? TensorType{} : form_.types.at(static_cast<std::size_t>(id));
   }
 
   void run_once(const Op& op, Kernel& kernel) {
@@ -151,8 +180,8 @@ class Bench {
   std::string only_;
   std::map<std::string, double> by_type_;
   KernelChoice choice_;
-  TrainingGraph training_;
-  std::vector<TensorType> types_;
+  CompiledForm form_;
+  MemoryUse memory_;
   std::vector<Tensor> tensors_;
 };
 

@@ -16,4 +16,10 @@ inline Graph measured_model(const std::string& name) {
   return zoo_model(name);
 }
 
+// The size of its batches.
+inline std::int64_t measured_batch(const std::string& name) {
+  if (name == "resnet18") return 16;
+  return name == "transformer_block" ? 8 : 64;
+}
+
 }  // namespace rookery

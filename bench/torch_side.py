@@ -58,9 +58,16 @@ def load_state(module, path):
     module.load_state_dict({name: torch.from_numpy(array) for name, array in read_safetensors(path).items()})
 
 
-def peak_memory():
+def memory_status(line):
+    """In bytes."""
     status = pathlib.Path("/proc/self/status").read_text()
-    return 1024 * int(status.split("VmHWM:")[1].split()[0])
+    return 1024 * int(status.split(f"{line}:")[1].split()[0])
+
+
+def floor_of_memory():
+    """What is resident now; the peak begins anew here."""
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+    return memory_status("VmRSS")
 
 
 class Training:
@@ -104,12 +111,12 @@ def train(model, folder, options):
     for name, array in read_safetensors(folder / "batches.safetensors").items():
         number, name = name.split(".", 1)
         batches.setdefault(int(number), {})[name] = torch.from_numpy(array)
-    floor = peak_memory()
+    floor = floor_of_memory()
     training = Training(model, folder, [batches[i] for i in range(len(batches))], options)
     print(json.dumps({}), flush=True)
     for line in sys.stdin:
         if line.strip() == "memory":
-            print(peak_memory() - floor, flush=True)
+            print(memory_status("VmHWM") - floor, flush=True)
         else:
             seconds, losses = training.run(int(line))
             print(seconds, *losses, flush=True)

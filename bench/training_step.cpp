@@ -31,13 +31,20 @@
 namespace rookery {
 namespace {
 
-std::int64_t peak_memory() {
+// A line of /proc/self/status, in bytes.
+std::int64_t memory_status(const std::string& line) {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {
     std::int64_t kilobytes = 0;
-    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
+    if (word == line + ":" && status >> kilobytes) return kilobytes * 1024;
   }
-  throw DataError("/proc/self/status has no VmHWM");
+  throw DataError(fmt::format("/proc/self/status has no {}", line));
+}
+
+// What is resident now; the peak begins anew here.
+std::int64_t floor_of_memory() {
+  std::ofstream("/proc/self/clear_refs") << "5";
+  return memory_status("VmRSS");
 }
 
 struct Task {
@@ -127,7 +134,7 @@ class Training {
 int serve(const Task& task, int threads) {
   set_kernel_threads(threads);
   const std::vector<StateDict> batches = read_batches(task.folder / "batches.safetensors");
-  const std::int64_t floor = peak_memory();
+  const std::int64_t floor = floor_of_memory();
   Training training(task, batches);
   const auto answer = [](const std::string& line) {
     fmt::print("{}\n", line);
@@ -137,7 +144,7 @@ int serve(const Task& task, int threads) {
   std::vector<float> losses;
   for (std::string order; std::cin >> order;) {
     if (order == "memory") {
-      answer(std::to_string(peak_memory() - floor));
+      answer(std::to_string(memory_status("VmHWM") - floor));
       continue;
     }
     const std::size_t steps = std::stoul(order);
