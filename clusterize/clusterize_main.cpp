@@ -14,6 +14,7 @@
 #include "models/base/error.hpp"
 #include "models/base/program.hpp"
 #include "models/graph/initialize.hpp"
+#include "models/io/state_file.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {
@@ -77,6 +78,16 @@ void link_providers(const ClusterPlan& plan, bool quiet) {
   }
 }
 
+// What training starts from: the weights of --init, or drawn from the seed.
+StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
+  if (arguments.count("init") == 0) return initial_state(task.graph, task.settings.seed);
+  const std::filesystem::path path = arguments["init"].as<std::string>();
+  StateDict state = read_state_file(path).tensors;
+  with_context(path.string(), [&] { check_state(task.graph, state); });
+  task.weights = weights_digest(state);
+  return state;
+}
+
 int clusterize(const ProgramArguments& arguments) {
   if (arguments.count("list-models") != 0) return list_models();
   const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
@@ -88,11 +99,12 @@ int clusterize(const ProgramArguments& arguments) {
   const std::filesystem::path choices = kernel_choices_path(node_data);
   const std::string machine = measured_machine();
   MeasuredKernels measured(read_kernel_choices(choices, machine));
-  const TrainingTask task = with_context((node_data / "train.json").string(),
-                                         [&] { return make_task(settings, node_data, &measured); });
+  TrainingTask task = with_context((node_data / "train.json").string(),
+                                   [&] { return make_task(settings, node_data, &measured); });
   write_kernel_choices(choices, machine, measured.known());
+  const StateDict state = first_state(arguments, task);
   const Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
-  write_plan(node_data, task, planned, initial_state(task.graph, task.settings.seed));
+  write_plan(node_data, task, planned, state);
   if (json) {
     fmt::print("{}\n", to_json(planned.plan).dump(2));
   } else {
@@ -112,6 +124,9 @@ int main(int argc, char** argv) {
                         "folder with node_configs.json and train.json; the plan is written there");
   options.add_options()("seed", po::value<std::int64_t>(), "instead of train.json's seed");
   options.add_options()("model", po::value<std::string>(), "instead of train.json's model");
+  options.add_options()(
+      "init", po::value<std::string>()->value_name("FILE"),
+      "state dict to start from, a .pt or .safetensors file, instead of weights drawn from the seed");
   options.add_options()("list-models", "show the models there are, and end");
   options.add_options()(
       "objective", po::value<std::string>(),
@@ -128,6 +143,8 @@ int main(int argc, char** argv) {
           "are "
           "chosen by measurement on this machine; kernel_choices.json keeps what was found, so that later "
           "plans choose alike.",
-      .example = "  clusterize\n  clusterize --node-data my_pool --seed 7 --objective throughput"};
+      .example =
+          "  clusterize\n  clusterize --node-data my_pool --seed 7 --objective throughput\n"
+          "  clusterize --init weights.pt"};
   return run_program(info, options, argc, argv, clusterize);
 }

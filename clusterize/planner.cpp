@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 
 #include "clusterize/rings.hpp"
 #include "clusterize/stage_memory.hpp"
@@ -18,11 +19,17 @@ std::string node_name(const PoolNode& node) {
 }
 
 // FNV-1a, 64 bits, as 16 hex digits.
-std::string digest(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return fmt::format("{:016x}", hash);
-}
+class Digest {
+ public:
+  void add(std::span<const std::byte> bytes) {
+    for (const std::byte byte : bytes) hash_ = (hash_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
+  }
+  void add(const std::string& text) { add(std::as_bytes(std::span(text))); }
+  std::string text() const { return fmt::format("{:016x}", hash_); }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325ULL;
+};
 
 OrderedJson to_json(const PoolNode& node) {
   return {{"id", node.id},
@@ -43,12 +50,15 @@ std::string plan_digest(const TrainingTask& task, const NodePool& pool, const Cl
     for (const PlannedStage& stage : cluster.stages) stages.push_back({stage.node, stage.ops});
     cuts.push_back(stages);
   }
-  const OrderedJson all = {{"settings", to_json(task.settings)},
-                           {"data", {task.data.train_samples, task.data.validation_samples}},
-                           {"nodes", nodes},
-                           {"cuts", cuts},
-                           {"kernels", task.kernels}};
-  return digest(all.dump());
+  OrderedJson all = {{"settings", to_json(task.settings)},
+                     {"data", {task.data.train_samples, task.data.validation_samples}},
+                     {"nodes", nodes},
+                     {"cuts", cuts},
+                     {"kernels", task.kernels}};
+  if (!task.weights.empty()) all["weights"] = task.weights;
+  Digest digest;
+  digest.add(all.dump());
+  return digest.text();
 }
 
 std::vector<OpId> op_begins(const ModelCosts& costs, const InnerCut& cut) {
@@ -105,6 +115,15 @@ PlannedCluster plan_cluster(const TrainingTask& task, const CostModel& model, co
 }
 
 }  // namespace
+
+std::string weights_digest(const StateDict& state) {
+  Digest digest;
+  for (const auto& [name, tensor] : state) {
+    digest.add(name + tensor.type().to_string());
+    digest.add(tensor.view().bytes());
+  }
+  return digest.text();
+}
 
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
   const ModelCosts costs = model_costs(task.graph, task.settings, task.data, task.kernels);

@@ -1,6 +1,7 @@
 // From a model and a pool to a plan: search, cut, rings, predictions.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "clusterize/plan/cluster_plan.hpp"
@@ -15,7 +16,12 @@ struct TrainingTask {
   TrainingSettings settings;
   DataSizes data;
   KernelChoice kernels;
+  // weights_digest() of what training starts from, where that does not follow from the seed.
+  std::string weights;
 };
+
+// 16 hex digits, of names and elements.
+std::string weights_digest(const StateDict& state);
 
 struct Planned {
   ClusterPlan plan;

@@ -1,9 +1,12 @@
 #include "models/base/text.hpp"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 #include <vector>
+
+#include "models/base/error.hpp"
 
 namespace rookery {
 
@@ -19,6 +22,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row.back();
+}
+
+std::string quoted(const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw DataError("a name in the file is not UTF-8");
+  }
 }
 
 }  // namespace rookery

@@ -19,7 +19,7 @@ StateViews views_of(const StateDict& state);
 StateDict initial_state(const Graph& graph, std::uint64_t seed);
 
 // Throws DataError listing every tensor of `graph` that `state` lacks, has with another type, or
-// has too much.
+// has too much, with the names that were perhaps meant.
 void check_state(const Graph& graph, const StateDict& state);
 
 }  // namespace rookery

@@ -4,7 +4,6 @@
 #include <onnx/onnx_pb.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
 
@@ -197,14 +196,6 @@ std::string tracked_name(const std::string& running_mean) {
   const std::string_view suffix = kMeanSuffix;
   if (!running_mean.ends_with(suffix)) return {};
   return running_mean.substr(0, running_mean.size() - suffix.size()) + kTrackedSuffix;
-}
-
-std::string quoted(const std::string& text) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception&) {
-    throw DataError("a name in the model is not UTF-8");
-  }
 }
 
 }  // namespace rookery

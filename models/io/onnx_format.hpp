@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "models/base/text.hpp"
 #include "models/graph/graph.hpp"
 
 namespace onnx {
@@ -63,8 +64,5 @@ DType dtype_from_onnx(int type);
 
 // "bn.num_batches_tracked" of "bn.running_mean"; empty when the name does not end so.
 std::string tracked_name(const std::string& running_mean);
-
-// A text of a file in quotes, for messages; DataError when it is not UTF-8.
-std::string quoted(const std::string& text);
 
 }  // namespace rookery

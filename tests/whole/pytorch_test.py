@@ -8,8 +8,45 @@ import torch
 
 from whole import ROOT, WholeTest
 
-sys.path.insert(0, str(ROOT / "tests" / "golden"))
+sys.path[:0] = [str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "support")]
 from make_cnn_net_trace import CnnNet, read_digits  # noqa: E402
+from safetensors_file import read_safetensors  # noqa: E402
+
+
+class StartingWeights(WholeTest):
+    def clusterize(self, *arguments, code=0):
+        return self.run_program("clusterize", *arguments, code=code)
+
+    def plan_id(self):
+        return json.loads((self.node_data / "plan.json").read_text())["plan_id"]
+
+    def test_weights_of_a_module(self):
+        self.clusterize()
+        from_seed = self.plan_id()
+        model = CnnNet()
+        torch.save(model.state_dict(), self.folder / "weights.pt")
+        self.clusterize("--init", "weights.pt")
+        self.assertNotEqual(self.plan_id(), from_seed)
+        planned = {}
+        for path in self.node_data.glob("cluster_0/*/submod.safetensors"):
+            planned |= read_safetensors(path)
+        self.assertEqual(set(planned), set(model.state_dict()))
+        for name, tensor in model.state_dict().items():
+            self.assertTrue((planned[name] == tensor.numpy()).all(), name)
+
+    def test_weights_of_another_model(self):
+        self.clusterize()
+        before = self.plan_id()
+        state = CnnNet().state_dict()
+        state["dense_2.bias"] = torch.zeros(11)
+        state["dense_2.wieght"] = state.pop("dense_2.weight")
+        torch.save(state, self.folder / "weights.pt")
+        _, errors = self.clusterize("--init", "weights.pt", code=1)
+        for part in ("weights.pt: ", "'dense_2.bias' is f32[11], the model has f32[10]",
+                     "'dense_2.weight' is missing (is it what 'dense_2.wieght' is?)",
+                     "'dense_2.wieght' is not in the model"):
+            self.assertIn(part, errors)
+        self.assertEqual(self.plan_id(), before)
 
 
 class PyTorch(WholeTest):

@@ -337,5 +337,22 @@ TEST(Initialize, CheckListsEveryProblem) {
   EXPECT_NE(error.find("'stranger' is not in the model"), std::string::npos);
 }
 
+TEST(Initialize, CheckGuessesWhatWasMeant) {
+  const Graph graph = small_model();
+  StateDict misspelt = initial_state(graph, 1);
+  misspelt.emplace("conv.wieght", std::move(misspelt.at("conv.weight")));
+  misspelt.erase("conv.weight");
+  EXPECT_NE(error_of([&] {
+              check_state(graph, misspelt);
+            }).find("'conv.weight' is missing (is it what 'conv.wieght' is?)"),
+            std::string::npos);
+  StateDict wrapped;
+  for (auto& [name, tensor] : initial_state(graph, 1)) wrapped.emplace("module." + name, std::move(tensor));
+  EXPECT_NE(error_of([&] { check_state(graph, wrapped); }).find("with 'module.' before each"),
+            std::string::npos);
+  wrapped.erase("module.conv.weight");
+  EXPECT_EQ(error_of([&] { check_state(graph, wrapped); }).find("before each"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace rookery

@@ -9,17 +9,11 @@ namespace {
 
 constexpr std::uint16_t kVersion = 45;  // zip64
 constexpr std::uint16_t kUtf8Names = 1U << 11;
-constexpr std::uint16_t kStored = 0;
 constexpr std::uint16_t kMidnight = 0;
 constexpr std::uint16_t kFirstOfJanuary1980 = (1U << 5) | 1U;  // files do not differ by when they were made
-constexpr std::uint16_t kSee64 = 0xFFFF;                       // "look into the zip64 record"
-constexpr std::uint32_t kSee64Wide = 0xFFFFFFFF;
-constexpr std::uint16_t kZip64Extra = 0x0001;
-constexpr std::uint16_t kPaddingExtra = 0x4246;  // "FB", as PyTorch pads
-constexpr std::size_t kLocalHeader = 30;
+constexpr std::uint16_t kPaddingExtra = 0x4246;                // "FB", as PyTorch pads
 constexpr std::size_t kZip64Local = 20;
 constexpr std::size_t kZip64Central = 28;
-constexpr std::size_t kExtraHeader = 4;
 
 // Little-endian fields, one after the other.
 class Record {
@@ -44,8 +38,8 @@ class Record {
 
 // Fields that local and central headers share, from the version on.
 void add_common(Record& record, std::uint32_t crc, std::size_t name, std::size_t extra) {
-  record.u16(kVersion).u16(kUtf8Names).u16(kStored).u16(kMidnight).u16(kFirstOfJanuary1980);
-  record.u32(crc).u32(kSee64Wide).u32(kSee64Wide).u16(name).u16(extra);
+  record.u16(kVersion).u16(kUtf8Names).u16(kZipStored).u16(kMidnight).u16(kFirstOfJanuary1980);
+  record.u32(crc).u32(kZipSee64Wide).u32(kZipSee64Wide).u16(name).u16(extra);
 }
 
 }  // namespace
@@ -59,13 +53,13 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   const auto crc =
       static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
   members_.push_back({.name = name, .crc = crc, .bytes = bytes.size(), .offset = position_});
-  const std::uint64_t unpadded = position_ + kLocalHeader + name.size() + kZip64Local + kExtraHeader;
+  const std::uint64_t unpadded = position_ + kZipLocalBytes + name.size() + kZip64Local + kZipExtraHeader;
   const std::size_t padding = align_up(unpadded) - unpadded;
   Record record;
-  record.u32(0x04034B50);
-  add_common(record, crc, name.size(), kZip64Local + kExtraHeader + padding);
+  record.u32(kZipLocal);
+  add_common(record, crc, name.size(), kZip64Local + kZipExtraHeader + padding);
   record.text(name);
-  record.u16(kZip64Extra).u16(kZip64Local - kExtraHeader).u64(bytes.size()).u64(bytes.size());
+  record.u16(kZip64Extra).u16(kZip64Local - kZipExtraHeader).u64(bytes.size()).u64(bytes.size());
   record.u16(kPaddingExtra).u16(padding).text(std::string(padding, 'Z'));
   write(record.bytes());
   file_.write(bytes);
@@ -80,20 +74,27 @@ void ZipWriter::commit() {
   const std::uint64_t directory = position_;
   for (const Member& member : members_) {
     Record record;
-    record.u32(0x02014B50).u16(kVersion);
+    record.u32(kZipCentral).u16(kVersion);
     add_common(record, member.crc, member.name.size(), kZip64Central);
     record.u16(0).u16(0).u16(0).u32(0);  // no comment, first disk, no attributes
-    record.u32(kSee64Wide).text(member.name);
-    record.u16(kZip64Extra).u16(kZip64Central - kExtraHeader);
+    record.u32(kZipSee64Wide).text(member.name);
+    record.u16(kZip64Extra).u16(kZip64Central - kZipExtraHeader);
     record.u64(member.bytes).u64(member.bytes).u64(member.offset);
     write(record.bytes());
   }
   const std::uint64_t end = position_;
   Record record;
-  record.u32(0x06064B50).u64(44).u16(kVersion).u16(kVersion).u32(0).u32(0);
+  record.u32(kZip64End).u64(44).u16(kVersion).u16(kVersion).u32(0).u32(0);
   record.u64(members_.size()).u64(members_.size()).u64(end - directory).u64(directory);
-  record.u32(0x07064B50).u32(0).u64(end).u32(1);
-  record.u32(0x06054B50).u16(0).u16(0).u16(kSee64).u16(kSee64).u32(kSee64Wide).u32(kSee64Wide).u16(0);
+  record.u32(kZip64Locator).u32(0).u64(end).u32(1);
+  record.u32(kZipEnd)
+      .u16(0)
+      .u16(0)
+      .u16(kZipSee64)
+      .u16(kZipSee64)
+      .u32(kZipSee64Wide)
+      .u32(kZipSee64Wide)
+      .u16(0);
   write(record.bytes());
   file_.commit();
 }

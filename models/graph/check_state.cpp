@@ -1,0 +1,97 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/base/text.hpp"
+#include "models/graph/initialize.hpp"
+
+namespace rookery {
+namespace {
+
+// What a state lacks and has too much of, beside a graph.
+struct Difference {
+  std::vector<std::string> missing, left_over, other_types;
+};
+
+Difference compare(const Graph& graph, const StateDict& state) {
+  Difference difference;
+  std::set<std::string> expected;
+  for (const auto& ids : {graph.parameters(), graph.buffers()}) {
+    for (const ValueId id : ids) {
+      const Value& value = graph.value(id);
+      expected.insert(value.name);
+      const auto found = state.find(value.name);
+      if (found == state.end()) {
+        difference.missing.push_back(value.name);
+      } else if (found->second.type() != value.type) {
+        difference.other_types.push_back(fmt::format("'{}' is {}, the model has {}", value.name,
+                                                     found->second.type().to_string(),
+                                                     value.type.to_string()));
+      }
+    }
+  }
+  for (const auto& [name, tensor] : state) {
+    if (!expected.contains(name)) difference.left_over.push_back(name);
+  }
+  return difference;
+}
+
+// What stands before every name of the state and before none of the model's, such as the "module." of
+// DataParallel; empty when that is not all that is wrong.
+std::string common_prefix(const Difference& difference) {
+  if (difference.missing.empty() || difference.missing.size() != difference.left_over.size()) return {};
+  const std::string& first = difference.missing.front();
+  const auto longer = std::ranges::find_if(
+      difference.left_over, [&](const std::string& name) { return name.ends_with("." + first); });
+  if (longer == difference.left_over.end()) return {};
+  const std::string prefix = longer->substr(0, longer->size() - first.size());
+  const auto has_it = [&](const std::string& name) {
+    return std::ranges::binary_search(difference.left_over, prefix + name);
+  };
+  return std::ranges::all_of(difference.missing, has_it) ? prefix : std::string();
+}
+
+// The name that was perhaps meant; empty where none is near.
+std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
+  constexpr std::size_t kMostCandidates = 200;
+  std::size_t least = name.size() / 3 + 1;
+  std::string found;
+  for (const std::string& candidate :
+       std::span(candidates).first(std::min(candidates.size(), kMostCandidates))) {
+    if (candidate.size() > 2 * name.size()) continue;
+    const std::size_t distance = edit_distance(name, candidate);
+    if (distance >= least) continue;
+    least = distance;
+    found = candidate;
+  }
+  return found;
+}
+
+}  // namespace
+
+void check_state(const Graph& graph, const StateDict& state) {
+  Difference difference = compare(graph, state);
+  if (const std::string prefix = common_prefix(difference); !prefix.empty()) {
+    throw DataError(
+        fmt::format("its names are the model's with '{}' before each (DataParallel and compiled modules have "
+                    "that): save the module inside, for DataParallel model.module.state_dict()",
+                    prefix));
+  }
+  std::vector<std::string> problems = std::move(difference.other_types);
+  for (const std::string& name : difference.missing) {
+    const std::string meant = nearest(name, difference.left_over);
+    problems.push_back(fmt::format("'{}' is missing{}", name,
+                                   meant.empty() ? "" : fmt::format(" (is it what '{}' is?)", meant)));
+  }
+  for (const std::string& name : difference.left_over)
+    problems.push_back(fmt::format("'{}' is not in the model", name));
+  if (!problems.empty()) throw DataError(fmt::format("{}", fmt::join(problems, "; ")));
+}
+
+}  // namespace rookery
