@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "fusion/trained_model.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/loss.hpp"
 #include "models/graph/stage.hpp"
@@ -133,13 +134,16 @@ Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& stat
 
 Evaluation evaluate(const EvaluationRequest& request) {
   if (request.batch < 1) throw UsageError(fmt::format("a batch of {} samples", request.batch));
-  const SafetensorsFile file = read_safetensors(request.state);
+  TrainedModel trained = read_trained_model(request.state);
   return with_context(request.state.string(), [&] {
-    const TrainingSettings settings = settings_of(request, file.metadata);
+    // A file that is a model needs no name for it.
+    if (trained.graph) trained.metadata.emplace("model", request.state.filename().string());
+    const TrainingSettings settings = settings_of(request, trained.metadata);
     const auto dataset = open_dataset(settings.data, request.node_data);
     const std::vector<std::int64_t> ids = ids_of(*dataset, settings, request.subset);
+    Graph model = trained.graph && !request.model ? std::move(*trained.graph) : zoo_model(settings.model);
     Evaluation result =
-        evaluate(zoo_model(settings.model), settings.loss, file.tensors, *dataset, ids, request.batch);
+        evaluate(std::move(model), settings.loss, trained.state, *dataset, ids, request.batch);
     result.model = settings.model;
     result.data = settings.data;
     return result;

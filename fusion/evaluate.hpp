@@ -8,7 +8,6 @@
 #include <string>
 
 #include "models/graph/initialize.hpp"
-#include "models/io/safetensors.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/settings/settings.hpp"
 #include "trainer/stage_worker.hpp"
@@ -21,8 +20,8 @@ enum class Subset : std::uint8_t { kValidation, kTrain, kAll };
 Subset subset_named(const std::string& name);
 
 struct EvaluationRequest {
-  std::filesystem::path state;  // a safetensors file of all the model's parameters and buffers
-  // What is not given is taken from the metadata of the state, else from node_data/train.json.
+  std::filesystem::path state;  // as read_trained_model() takes it
+  // What is not given is taken from the state, else from node_data/train.json.
   std::optional<std::string> model;
   std::optional<std::string> data;
   std::optional<std::uint64_t> seed;

@@ -12,11 +12,14 @@ namespace {
 const ProgramInfo kInfo{
     .name = "evaluate",
     .summary =
-        "measures loss and accuracy of a trained state dict. Model, data, seed and the split into\n"
+        "measures loss and accuracy of a trained model: a state dict (.safetensors, .pt), a model\n"
+        "(.onnx), or what the providers of a cluster saved. Model, data, seed and the split into\n"
         "training and validation samples are those it was trained with (the file tells, else\n"
         "node_data/train.json does), unless given here.",
     .example =
         "  evaluate --state trained/trained_state_dict.safetensors\n"
+        "  evaluate --state trained/trained_model.onnx --split all\n"
+        "  evaluate --state node_data/cluster_0\n"
         "  evaluate --state trained/trained_state_dict.safetensors --model cnn_net --data digits"
         " --split train --json",
 };
@@ -76,8 +79,9 @@ int run(const ProgramArguments& arguments) {
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
   rookery::ProgramOptions options;
-  options.add_options()("state", po::value<std::string>()->required()->value_name("FILE"),
-                        "the state dict, a .safetensors file")(
+  options.add_options()(
+      "state", po::value<std::string>()->required()->value_name("PATH"),
+      "a .safetensors, .pt or .onnx file; a folder cluster_C, or that of one of its stages")(
       "model", po::value<std::string>()->value_name("NAME"), "the model it belongs to")(
       "data", po::value<std::string>()->value_name("NAME"), "digits, csv:FILE, idx:FOLDER or tensors:FILE")(
       "split", po::value<std::string>()->default_value("validation")->value_name("PART"),

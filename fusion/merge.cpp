@@ -10,6 +10,7 @@
 #include "clusterize/plan/cluster_plan.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/io/onnx.hpp"
 #include "models/io/pytorch.hpp"
 #include "models/zoo/zoo.hpp"
 
@@ -173,11 +174,15 @@ class Fusion {
 }  // namespace
 
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
-  const std::vector<NodeMetadata> members = members_of(node_data, cluster);
-  const Graph model = zoo_model(members.front().settings.model);
-  Fusion fusion(node_data, model);
-  for (const NodeMetadata& node : members) fusion.add(node);
-  FusedModel fused{.order = state_order(model), .metadata = fusion.finish(cluster)};
+  return fuse_cluster(node_data, cluster, zoo_model(members_of(node_data, cluster).front().settings.model));
+}
+
+FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster, Graph model) {
+  FusedModel fused{.graph = std::move(model)};
+  fused.order = state_order(fused.graph);
+  Fusion fusion(node_data, fused.graph);
+  for (const NodeMetadata& node : members_of(node_data, cluster)) fusion.add(node);
+  fused.metadata = fusion.finish(cluster);
   fused.state = fusion.take_state();
   fused.metadata.emplace("format", "rookery.state_dict");
   fused.metadata.emplace("version", "1");
@@ -186,8 +191,10 @@ FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
 
 FusedFiles write_fused(const FusedModel& model, const std::filesystem::path& folder) {
   make_directories(folder);
-  FusedFiles files{folder / "trained_state_dict.safetensors", folder / "trained_state_dict.pt"};
-  write_safetensors(files.safetensors, model.state, model.metadata);
+  FusedFiles files{.safetensors = folder / "trained_state_dict.safetensors",
+                   .pytorch = folder / "trained_state_dict.pt",
+                   .onnx = folder / "trained_model.onnx"};
+  write_onnx(files.onnx, files.safetensors.filename().string(), model.graph, model.state, model.metadata);
   write_pytorch(files.pytorch, model.state, model.order);
   return files;
 }

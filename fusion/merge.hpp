@@ -11,6 +11,7 @@
 namespace rookery {
 
 struct FusedModel {
+  Graph graph;  // of the whole model, without losses
   StateDict state;
   std::vector<std::string> order;  // of its tensors: as the module of the same layers lists them
   // model, data, seed, train_fraction, split, loss, step, plan_id, cluster, as text; format
@@ -24,14 +25,17 @@ struct FusedModel {
 // missing, broken, of another plan, or of different age; tensors that are missing, there twice, or
 // of another type than the model's.
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster);
+// The same for a model of one's own, which was planned without a name that stands for it.
+FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster, Graph model);
 
 struct FusedFiles {
   std::filesystem::path safetensors;
   std::filesystem::path pytorch;
+  std::filesystem::path onnx;
 };
 
-// Writes trained_state_dict.safetensors and trained_state_dict.pt into `folder`, which is made when
-// it is not there.
+// Writes trained_state_dict.safetensors, trained_state_dict.pt and trained_model.onnx, whose weights are
+// those of the first, into `folder`, which is made when it is not there.
 FusedFiles write_fused(const FusedModel& model, const std::filesystem::path& folder);
 
 }  // namespace rookery

@@ -12,9 +12,9 @@ namespace {
 const ProgramInfo kInfo{
     .name = "model_fusion",
     .summary =
-        "puts the submodels that a cluster has trained together again, as one state dict for\n"
-        "PyTorch (.pt) and everybody else (.safetensors). Refuses submodels that are missing,\n"
-        "overlap, or were saved at different steps.",
+        "puts the submodels that a cluster has trained together again: one state dict for PyTorch\n"
+        "(.pt) and everybody else (.safetensors), and the whole model for inference (.onnx).\n"
+        "Refuses submodels that are missing, overlap, or were saved at different steps.",
     .example =
         "  model_fusion --cluster-id 0\n"
         "  python3 -c \"import torch; print(torch.load('trained/trained_state_dict.pt',"
@@ -34,7 +34,8 @@ int fuse(const ProgramArguments& arguments) {
                                 {"tensors", model.state.size()},
                                 {"elements", parameters},
                                 {"safetensors", files.safetensors.string()},
-                                {"pytorch", files.pytorch.string()}};
+                                {"pytorch", files.pytorch.string()},
+                                {"onnx", files.onnx.string()}};
     fmt::print("{}\n", report.dump());
     return kDone;
   }
@@ -42,6 +43,7 @@ int fuse(const ProgramArguments& arguments) {
              model.metadata.at("model"), arguments["cluster-id"].as<int>(), model.metadata.at("step"),
              model.state.size(), parameters);
   fmt::print("Wrote {}\nWrote {}\n", files.safetensors.string(), files.pytorch.string());
+  fmt::print("Wrote {}, whose weights are in {}\n", files.onnx.string(), files.safetensors.string());
   return kDone;
 }
 

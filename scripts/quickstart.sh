@@ -98,6 +98,7 @@ cat <<END
 Validation accuracy: $(tail -n 1 val_accuracies.txt)% after the last epoch
 The trained model:   $out/trained/trained_state_dict.pt (PyTorch)
                      $out/trained/trained_state_dict.safetensors
+                     $out/trained/trained_model.onnx
 Loss of every step:  $out/losses.txt
 Every validation:    $out/val_accuracies.txt
 The plan:            $out/node_data/nodes/

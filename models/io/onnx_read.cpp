@@ -487,7 +487,11 @@ OnnxModel read_onnx(const std::filesystem::path& path) {
     try {
       const onnx::ModelProto model = parse(bytes);
       check_version(model);
-      return Reader(model.graph(), path.parent_path()).read();
+      OnnxModel read = Reader(model.graph(), path.parent_path()).read();
+      for (const auto& property : model.metadata_props()) {
+        if (property.key() != kOnnxVersionKey) read.metadata.emplace(property.key(), property.value());
+      }
+      return read;
     } catch (const ConfigError& error) {  // what Graph finds wrong
       throw DataError(error.what());
     }

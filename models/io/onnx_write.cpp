@@ -27,16 +27,20 @@ class Writer {
         of_two_(graph.types(2)),
         of_three_(graph.types(3)) {}
 
-  onnx::ModelProto model() {
+  onnx::ModelProto model(const Metadata& metadata) {
     onnx::ModelProto model;
     model.set_ir_version(kOnnxIrVersion);
     model.set_producer_name("rookery");
     onnx::OperatorSetIdProto& opset = *model.add_opset_import();
     opset.set_domain("");
     opset.set_version(kOnnxOpset);
-    onnx::StringStringEntryProto& version = *model.add_metadata_props();
-    version.set_key(kOnnxVersionKey);
-    version.set_value(std::to_string(kOnnxNewestVersion));
+    const auto describe = [&](const std::string& key, const std::string& value) {
+      onnx::StringStringEntryProto& property = *model.add_metadata_props();
+      property.set_key(key);
+      property.set_value(value);
+    };
+    describe(kOnnxVersionKey, std::to_string(kOnnxNewestVersion));
+    for (const auto& [key, value] : metadata) describe(key, value);
     out_ = model.mutable_graph();
     out_->set_name("rookery");
     for (const Op& op : graph_.ops()) add_node(op);
@@ -257,7 +261,7 @@ void check_left_out(const Graph& graph) {
 }  // namespace
 
 void write_onnx(const std::filesystem::path& path, const std::string& weights, const Graph& graph,
-                const StateDict& state) {
+                const StateDict& state, const Metadata& metadata) {
   with_context(path.string(), [&] {
     check_state(graph, state);
     check_left_out(graph);
@@ -266,9 +270,9 @@ void write_onnx(const std::filesystem::path& path, const std::string& weights, c
     }
   });
   const std::filesystem::path weights_path = path.parent_path() / weights;
-  write_safetensors(weights_path, state);
+  write_safetensors(weights_path, state, metadata);
   const std::string bytes = with_context(path.string(), [&] {
-    return Writer(graph, weights, safetensors_extents(weights_path)).model().SerializeAsString();
+    return Writer(graph, weights, safetensors_extents(weights_path)).model(metadata).SerializeAsString();
   });
   if (bytes.size() > kMaxOnnxBytes) {
     throw ConfigError(fmt::format(

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "fusion/merge.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/builder.hpp"
 #include "tests/fusion/trained_cluster.hpp"
@@ -197,6 +198,38 @@ TEST_F(Evaluate, StatesThatDoNotFit) {
   EvaluationRequest asked = request();
   asked.state = "nowhere.safetensors";
   EXPECT_THAT(error(asked), HasSubstr("nowhere.safetensors"));
+}
+
+TEST_F(Evaluate, EveryFormOfATrainedModel) {
+  const TrainedCluster cluster;
+  const FusedFiles files = write_fused(fuse_cluster(cluster.node_data(), 0), folder_.path() / "trained");
+  const std::filesystem::path stage = cluster.submodel(1).parent_path();
+  const Evaluation expected = evaluate(request());
+  write_file(folder_.path() / "train.json", R"({"model": "cnn_net", "data": "digits"})");
+  for (const std::filesystem::path& form : {files.safetensors, files.pytorch, files.onnx, stage.parent_path(),
+                                            stage, stage / "", cluster.submodel(1)}) {
+    EvaluationRequest asked = request();
+    asked.state = form;
+    EXPECT_EQ(evaluate(asked).loss, expected.loss) << form;
+  }
+  // A model needs no name; another one may be asked for.
+  EvaluationRequest asked = request();
+  asked.state = files.onnx;
+  asked.model = "mnist_mlp";
+  EXPECT_THAT(error(asked), HasSubstr("the model's input 'input' is f32[batch, 784]"));
+}
+
+TEST_F(Evaluate, PartsOfAClusterWithoutTheRest) {
+  const TrainedCluster cluster;
+  std::filesystem::remove(cluster.submodel(0));
+  EvaluationRequest asked = request();
+  asked.state = cluster.submodel(1);
+  EXPECT_THAT(error(asked), HasSubstr("node_0 has no trained submodel"));
+  asked.state = folder_.path() / "trained.safetensors";
+  std::filesystem::copy_file(cluster.submodel(1), asked.state);
+  EXPECT_THAT(error(asked), HasSubstr("A stage's weights are no whole model"));
+  asked.state = folder_.path();
+  EXPECT_THAT(error(asked), HasSubstr("neither a folder cluster_C"));
 }
 
 TEST_F(Evaluate, Command) {

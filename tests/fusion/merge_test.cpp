@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/io/onnx.hpp"
+#include "models/io/pytorch.hpp"
 #include "tests/fusion/trained_cluster.hpp"
 
 namespace rookery {
@@ -51,13 +53,16 @@ TEST_F(FuseCluster, GivesTheWholeModel) {
   EXPECT_EQ(fused.metadata.at("step"), "1700");
 }
 
-TEST_F(FuseCluster, WritesBothFiles) {
+TEST_F(FuseCluster, WritesAllFiles) {
   const FusedModel fused = fuse_cluster(cluster_.node_data(), 0);
   const FusedFiles files = write_fused(fused, cluster_.node_data() / "deep" / "trained");
   const SafetensorsFile file = read_safetensors(files.safetensors);
   expect_equal(cluster_.state(), file.tensors);
   EXPECT_EQ(file.metadata, fused.metadata);
-  EXPECT_EQ(read_file(files.pytorch, 1 << 20).substr(0, 4), "PK\x03\x04");
+  expect_equal(cluster_.state(), read_pytorch(files.pytorch));
+  const OnnxModel model = read_onnx(files.onnx);
+  expect_equal(cluster_.state(), model.state);
+  EXPECT_EQ(model.metadata, fused.metadata);
 }
 
 TEST_F(FuseCluster, PyTorchLoadsIt) {

@@ -4,6 +4,7 @@ import json
 import sys
 import unittest
 
+import onnx
 import torch
 
 from whole import ROOT, WholeTest
@@ -79,6 +80,15 @@ class PyTorch(WholeTest):
         self.assertEqual(sum(result["correct"] for result in ours), correct)
         last = float((self.folder / "val_accuracies.txt").read_text().split()[-1])
         self.assertAlmostEqual(ours[1]["accuracy"], last, places=2)
+
+    def test_model(self):
+        onnx.checker.check_model(str(self.folder / "trained" / "trained_model.onnx"), full_check=True)
+        arguments = ("--split", "all", "--json")
+        of_state, of_model = (
+            json.loads(self.run_program("evaluate", "--state", f"trained/{name}", *arguments)[0])
+            for name in ("trained_state_dict.pt", "trained_model.onnx")
+        )
+        self.assertEqual(of_model, of_state)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,64 @@
+#include "fusion/trained_model.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <string>
+
+#include "fusion/merge.hpp"
+#include "models/base/error.hpp"
+#include "models/io/onnx.hpp"
+#include "models/io/state_file.hpp"
+
+namespace rookery {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTrained = "trained.safetensors";
+
+// The number of a folder cluster_C.
+std::optional<int> cluster_of(const fs::path& folder) {
+  constexpr std::string_view kPrefix = "cluster_";
+  const std::string name = folder.filename().string();
+  int number = 0;
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, number);
+  if (error != std::errc() || stop != end || number < 0) return std::nullopt;
+  return number;
+}
+
+// `place` is a folder cluster_C, or one in it.
+TrainedModel read_cluster(const fs::path& place) {
+  const fs::path folder = cluster_of(place) ? place : place.parent_path();
+  const std::optional<int> cluster = cluster_of(folder);
+  if (!cluster) {
+    throw ConfigError(
+        fmt::format("{}: neither a folder cluster_C of a node_data nor one of its stages. A stage's weights "
+                    "are no whole model: put them back into node_data/cluster_C/<address>, beside the others",
+                    place.string()));
+  }
+  FusedModel fused = fuse_cluster(folder.parent_path(), *cluster);
+  return {.graph = std::move(fused.graph),
+          .state = std::move(fused.state),
+          .metadata = std::move(fused.metadata)};
+}
+
+}  // namespace
+
+TrainedModel read_trained_model(const fs::path& path) {
+  const fs::path absolute = fs::absolute(path / "").lexically_normal().parent_path();
+  if (fs::is_directory(path)) return read_cluster(absolute);
+  if (path.extension() == ".onnx") {
+    OnnxModel model = read_onnx(path);
+    return {.graph = std::move(model.graph),
+            .state = std::move(model.state),
+            .metadata = std::move(model.metadata)};
+  }
+  if (path.filename() == kTrained) return read_cluster(absolute.parent_path());
+  SafetensorsFile file = read_state_file(path);
+  return {.graph = std::nullopt, .state = std::move(file.tensors), .metadata = std::move(file.metadata)};
+}
+
+}  // namespace rookery

@@ -1,0 +1,24 @@
+// A trained model in any of the forms that this project writes or reads.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "models/graph/initialize.hpp"
+#include "models/io/safetensors.hpp"
+
+namespace rookery {
+
+struct TrainedModel {
+  std::optional<Graph> graph;  // where the form has it, without losses
+  StateDict state;
+  Metadata metadata;  // of the run, where the form has any; see merge.hpp
+};
+
+// `path` is a state dict (.safetensors, .pt), a model (.onnx), or a part of a trained cluster: the folder
+// cluster_C of a node_data, that of one of its stages, or the trained.safetensors in it. A stage alone is no
+// model: its fellows are taken from beside it, and the plan from the node_data. DataError or ConfigError
+// naming what is missing.
+TrainedModel read_trained_model(const std::filesystem::path& path);
+
+}  // namespace rookery
