@@ -138,6 +138,11 @@ struct Executable::Impl {
       }
     }
     for (const ValueId id : stage.graph.constants()) copy(stage.graph.value(id).data->view(), state_view(id));
+    for (const auto& [name, terms] : layout.gradient_terms) {
+      const bool is_shared =
+          std::ranges::find(stage.shared, name, &SharedParameter::parameter) != stage.shared.end();
+      if (!is_shared && terms.size() > 1) summed_here.push_back(name);
+    }
     if (!forms.training.empty()) {
       gradients = AlignedBuffer(layout.gradient_bytes);
       for (std::size_t i = 0; i < optimizer->state_names().size(); ++i) {
@@ -189,10 +194,7 @@ struct Executable::Impl {
   void sum_own_gradients() {
     if (is_summed) return;
     is_summed = true;
-    for (const auto& [name, terms] : layout.gradient_terms) {
-      if (std::ranges::find(stage.shared, name, &SharedParameter::parameter) == stage.shared.end())
-        sum_terms(name);
-    }
+    for (const std::string& parameter : summed_here) sum_terms(parameter);
   }
 
   static std::byte* address(const Form& form, std::size_t slot, const WorkingPlace& place) {
@@ -311,7 +313,8 @@ struct Executable::Impl {
   const ParameterLayout layout;
   const ArenaLayout buffer_layout, constant_layout;
   AlignedBuffer parameters, buffers, constants, gradients;
-  bool is_summed = false;                      // the gradients of parameters used here alone are totals
+  std::vector<std::string> summed_here;        // parameters used here alone whose gradient has several terms
+  bool is_summed = false;                      // these are totals
   std::vector<AlignedBuffer> optimizer_state;  // one for each of its state names
   AlignedBuffer working;                       // stashes of all slots, then transient memory
   std::vector<Form> training, inference;

@@ -71,6 +71,12 @@ void pad_rows(Index rows, Index columns, Index padded, const float* from, float*
 }
 
 std::unique_ptr<Kernel> make_image_conv(const Plan& p, bool relu) {
+  if (p.loops.is_shallow(p.unfold)) {
+    return lambda_kernel([p, relu](const Arguments& args) {
+      p.loops.shallow_convolution(p.unfold, p.s.batch, p.s.out_channels, args.in(0), args.in(1), args.in(2),
+                                  relu, args.out(0));
+    });
+  }
   const Index columns_size = p.s.depth() * p.row();
   return lambda_kernel(
       [p, columns_size, relu](const Arguments& args) {

@@ -10,63 +10,63 @@ namespace rookery::simd {
 
 namespace {
 
-// Tap `tap` of the window takes input place `from` to output place `to`.
-struct Link {
-  Index tap, from, to;
-};
-
-std::vector<Link> links_of(const ConvShape& s) {
-  std::vector<Link> links;
+// By input place and output place: the tap that takes the one to the other, or -1.
+std::vector<std::int32_t> links_of(const ConvShape& s) {
+  std::vector<std::int32_t> links(static_cast<std::size_t>(s.in_plane() * s.out_plane()), -1);
   const Window& w = s.window;
   for (Index tap = 0; tap < s.taps(); ++tap) {
     for (Index to = 0; to < s.out_plane(); ++to) {
       const Index row = to / s.out_w * w.stride[0] + tap / w.kernel[1] * w.dilation[0] - w.pad_begin[0];
       const Index column = to % s.out_w * w.stride[1] + tap % w.kernel[1] * w.dilation[1] - w.pad_begin[1];
       if (row < 0 || row >= s.in_h || column < 0 || column >= s.in_w) continue;
-      links.push_back({tap, row * s.in_w + column, to});
+      links[static_cast<std::size_t>((row * s.in_w + column) * s.out_plane() + to)] = static_cast<int>(tap);
     }
   }
   return links;
 }
 
+std::vector<std::int32_t> transposed(const std::vector<std::int32_t>& links, Index rows, Index columns) {
+  std::vector<std::int32_t> result;
+  for (Index column = 0; column < columns; ++column) {
+    for (Index row = 0; row < rows; ++row)
+      result.push_back(links[static_cast<std::size_t>(row * columns + column)]);
+  }
+  return result;
+}
+
 struct Plan {
   ConvShape s;
-  const Loops& loops;
-  std::vector<Link> links;  // by rising tap
+  const Loops& loops = simd::loops();
 
   Index inputs() const { return s.in_channels * s.in_plane(); }
   Index outputs() const { return s.out_channels * s.out_plane(); }
   Index padded(Index n) const { return (n + loops.lanes - 1) / loops.lanes * loops.lanes; }
 
-  // The matrix whose element (input i, output j) is at matrix[i * input_step + j * output_step]; the rest
-  // of its `size` elements are zeros.
-  void spread(const float* w, Index input_step, Index output_step, Index size, float* matrix) const {
-    std::fill_n(matrix, size, 0.0F);
-    for (const Link& link : links) {
-      for (Index c = 0; c < s.in_channels; ++c) {
-        const float* from = w + c * s.taps() + link.tap;
-        float* to = matrix + (c * s.in_plane() + link.from) * input_step + link.to * output_step;
-        for (Index o = 0; o < s.out_channels; ++o) to[o * s.out_plane() * output_step] = from[o * s.depth()];
-      }
-    }
+  // The weight as a matrix [inputs of an image, outputs], rows `row` apart.
+  SpreadWindows inputs_by_outputs(const std::vector<std::int32_t>& links, Index row) const {
+    return {.out_channels = s.out_channels,
+            .in_channels = s.in_channels,
+            .taps = s.taps(),
+            .rows = s.in_plane(),
+            .columns = s.out_plane(),
+            .tap_at = links.data(),
+            .in_step = s.in_plane() * row,
+            .out_step = s.out_plane(),
+            .row_step = row};
   }
-
-  // The reverse: every weight's sum over the places where it was put.
-  void gather(const float* matrix, Index input_step, float* w) const {
-    std::fill_n(w, s.weights(), 0.0F);
-    for (const Link& link : links) {
-      for (Index c = 0; c < s.in_channels; ++c) {
-        const float* from = matrix + (c * s.in_plane() + link.from) * input_step + link.to;
-        float* to = w + c * s.taps() + link.tap;
-        for (Index o = 0; o < s.out_channels; ++o) to[o * s.depth()] += from[o * s.out_plane()];
-      }
-    }
+  // And as its transpose; so are `links`.
+  SpreadWindows outputs_by_inputs(const std::vector<std::int32_t>& links, Index row) const {
+    return {.out_channels = s.out_channels,
+            .in_channels = s.in_channels,
+            .taps = s.taps(),
+            .rows = s.out_plane(),
+            .columns = s.in_plane(),
+            .tap_at = links.data(),
+            .in_step = s.in_plane(),
+            .out_step = s.out_plane() * row,
+            .row_step = row};
   }
 };
-
-Plan make_plan(const ConvShape& shape) {
-  return {shape, loops(), links_of(shape)};
-}
 
 std::size_t bytes(Index floats) {
   return static_cast<std::size_t>(floats) * sizeof(float);
@@ -81,14 +81,14 @@ bool is_tiny(const ConvShape& s) {
 }
 
 std::unique_ptr<Kernel> make_dense_conv(const ConvShape& shape, bool relu) {
-  Plan plan = make_plan(shape);
+  const Plan plan{shape};
   const Index row = plan.padded(plan.outputs());
   const std::size_t scratch = bytes((plan.inputs() + 1) * row);
   return lambda_kernel(
-      [p = std::move(plan), row, relu](const Arguments& args) {
+      [p = plan, links = links_of(shape), row, relu](const Arguments& args) {
         float* matrix = args.floats();
         float* bias = matrix + p.inputs() * row;
-        p.spread(args.in(1), row, 1, p.inputs() * row, matrix);
+        p.loops.spread_windows(p.inputs_by_outputs(links, row), args.in(1), matrix);
         for (Index i = 0; i < p.outputs(); ++i) {
           bias[i] = args.in(2) == nullptr ? 0 : args.in(2)[i / p.s.out_plane()];
         }
@@ -109,12 +109,13 @@ std::unique_ptr<Kernel> make_dense_conv(const ConvShape& shape, bool relu) {
 }
 
 std::unique_ptr<Kernel> make_dense_conv_grad_input(const ConvShape& shape) {
-  Plan plan = make_plan(shape);
+  const Plan plan{shape};
   const Index row = plan.padded(plan.inputs());
   const std::size_t scratch = bytes(plan.outputs() * row);
   return lambda_kernel(
-      [p = std::move(plan), row](const Arguments& args) {
-        p.spread(args.in(1), 1, row, p.outputs() * row, args.floats());
+      [p = plan, links = transposed(links_of(shape), shape.in_plane(), shape.out_plane()),
+       row](const Arguments& args) {
+        p.loops.spread_windows(p.outputs_by_inputs(links, row), args.in(1), args.floats());
         p.loops.multiply({.m = p.s.batch,
                           .n = p.inputs(),
                           .k = p.outputs(),
@@ -130,13 +131,13 @@ std::unique_ptr<Kernel> make_dense_conv_grad_input(const ConvShape& shape) {
 }
 
 std::unique_ptr<Kernel> make_dense_conv_grad_weight(const ConvShape& shape) {
-  Plan plan = make_plan(shape);
+  const Plan plan{shape};
   const Index row = plan.padded(plan.outputs());
   const bool copied = row != plan.outputs();
   const Index matrix_size = plan.inputs() * row;
   const std::size_t scratch = bytes(matrix_size + (copied ? plan.s.batch * row : 0) + row);
   return lambda_kernel(
-      [p = std::move(plan), row, copied, matrix_size](const Arguments& args) {
+      [p = plan, links = links_of(shape), row, copied, matrix_size](const Arguments& args) {
         float* matrix = args.floats();
         float* sums = matrix + matrix_size;
         float* gradient = sums + row;
@@ -155,7 +156,7 @@ std::unique_ptr<Kernel> make_dense_conv_grad_weight(const ConvShape& shape) {
                           .b_row = row,
                           .c = matrix,
                           .c_row = row});
-        p.gather(matrix, row, args.out(0));
+        p.loops.gather_windows(p.inputs_by_outputs(links, row), matrix, args.out(0));
         if (args.out(1) == nullptr) return;
         p.loops.column_sums(p.s.batch, p.outputs(), dy, sums);
         for (Index o = 0; o < p.s.out_channels; ++o) {

@@ -113,6 +113,16 @@ struct Unfold {
   Index row;
 };
 
+// Windows weights[out_channels, in_channels, taps] in a matrix: the window of channels (o, c) begins at
+// c * in_step + o * out_step and takes `rows` rows, row_step apart, of `columns` elements, of which each is
+// the tap tap_at[row * columns + column], or 0 where that is negative. In a row each tap is once at most.
+struct SpreadWindows {
+  Index out_channels, in_channels, taps;
+  Index rows, columns;
+  const std::int32_t* tap_at;
+  Index in_step, out_step, row_step;
+};
+
 // Functions of one number with loops of their own.
 enum class Function : std::uint8_t { kGelu, kGeluTanh, kSigmoid, kTanh };
 
@@ -138,6 +148,16 @@ struct Loops {
   void (*unfold)(const Unfold&, const float* image, float* padded, float* columns);
   // The reverse, adding where fields overlap. `padded` may hold anything.
   void (*fold)(const Unfold&, const float* columns, float* padded, float* image);
+
+  // Convolution of one group without columns: is there a loop for it, and the loop. bias may be absent.
+  bool (*is_shallow)(const Unfold&);
+  void (*shallow_convolution)(const Unfold&, Index batch, Index out_channels, const float* x,
+                              const float* weights, const float* bias, bool relu, float* y);
+
+  // weights need not be aligned; matrix is written where there is a window.
+  void (*spread_windows)(const SpreadWindows&, const float* weights, float* matrix);
+  // The reverse: every weight becomes the sum over its places.
+  void (*gather_windows)(const SpreadWindows&, const float* matrix, float* weights);
 
   void (*pool_halves)(const HalvingPool&, const float* x, float* y,
                       std::uint8_t* window);  // window may be absent

@@ -126,12 +126,49 @@ void sum_lanes(Index n, const float* sums, float* out) {
   for (Index i = 0; i < n; ++i) out[i] = sum_of(load(sums + i * kLanes));
 }
 
+// In a square of vectors halves, quarters, … of neighbours change places.
+template <Index kHalf>
+[[gnu::always_inline]] inline void exchange(Floats (&rows)[kLanes]) {
+  Ints low{}, high{};  // lanes of two rows, one behind the other
+  for (Index i = 0; i < kLanes; ++i) {
+    const bool stays = (i & kHalf) == 0;
+    low[i] = static_cast<std::int32_t>(stays ? i : i - kHalf + kLanes);
+    high[i] = static_cast<std::int32_t>(stays ? i + kHalf : i + kLanes);
+  }
+#pragma GCC unroll 16
+  for (Index i = 0; i < kLanes; ++i) {
+    if ((i & kHalf) != 0) continue;
+    const Floats a = rows[i];
+    const Floats b = rows[i + kHalf];
+    rows[i] = __builtin_shuffle(a, b, low);
+    rows[i + kHalf] = __builtin_shuffle(a, b, high);
+  }
+  if constexpr (kHalf > 1) exchange<kHalf / 2>(rows);
+}
+
+inline void transpose_square(const float* from, Index from_row, float* to, Index to_row) {
+  Floats rows[kLanes];
+#pragma GCC unroll 16
+  for (Index i = 0; i < kLanes; ++i) rows[i] = load(from + i * from_row);
+  exchange<kLanes / 2>(rows);
+#pragma GCC unroll 16
+  for (Index i = 0; i < kLanes; ++i) store(to + i * to_row, rows[i]);
+}
+
 void transpose(Index rows, Index columns, const float* from, Index from_row, float* to, Index to_row) {
-  constexpr Index kBlock = 16;
-  for (Index i0 = 0; i0 < rows; i0 += kBlock) {
-    const Index i1 = i0 + kBlock < rows ? i0 + kBlock : rows;
-    for (Index j = 0; j < columns; ++j) {
-      for (Index i = i0; i < i1; ++i) to[j * to_row + i] = from[i * from_row + j];
+  for (Index i = 0; i < rows; i += kLanes) {
+    const Index height = rows - i < kLanes ? rows - i : kLanes;
+    for (Index j = 0; j < columns; j += kLanes) {
+      const Index width = columns - j < kLanes ? columns - j : kLanes;
+      const float* corner = from + i * from_row + j;
+      float* turned = to + j * to_row + i;
+      if (height == kLanes && width == kLanes) {
+        transpose_square(corner, from_row, turned, to_row);
+      } else {
+        for (Index r = 0; r < height; ++r) {
+          for (Index c = 0; c < width; ++c) turned[c * to_row + r] = corner[r * from_row + c];
+        }
+      }
     }
   }
 }

@@ -26,9 +26,7 @@ float peak_of(Index n, const float* x) {
   const auto larger = [](Floats a, Floats b) { return a > b ? a : b; };
   for_vectors(
       n, [&](Index i) { best = larger(load(x + i), best); },
-      [&](Index i, Index count) {
-        for (Index j = 0; j < count; ++j) best[0] = x[i + j] > best[0] ? x[i + j] : best[0];
-      });
+      [&](Index i, Index count) { best = larger(first_or(load_part(x + i, count), count, best), best); });
   return max_of(best);
 }
 

@@ -10,6 +10,10 @@ void transpose(Index, Index, const float*, Index, float*, Index);
 void column_sums(Index, Index, const float*, float*);
 void unfold(const Unfold&, const float*, float*, float*);
 void fold(const Unfold&, const float*, float*, float*);
+bool is_shallow(const Unfold&);
+void shallow_convolution(const Unfold&, Index, Index, const float*, const float*, const float*, bool, float*);
+void spread_windows(const SpreadWindows&, const float*, float*);
+void gather_windows(const SpreadWindows&, const float*, float*);
 void pool_halves(const HalvingPool&, const float*, float*, std::uint8_t*);
 void pool_halves_grad(const HalvingPool&, const float*, const std::uint8_t*, float*);
 void average_pool(const AveragePool&, const float*, float*, float*);
@@ -77,6 +81,10 @@ const Loops& table() {
                                 .column_sums = column_sums,
                                 .unfold = unfold,
                                 .fold = fold,
+                                .is_shallow = is_shallow,
+                                .shallow_convolution = shallow_convolution,
+                                .spread_windows = spread_windows,
+                                .gather_windows = gather_windows,
                                 .pool_halves = pool_halves,
                                 .pool_halves_grad = pool_halves_grad,
                                 .average_pool = average_pool,
