@@ -1,8 +1,8 @@
 // Conv and its gradients for 3 x 3 windows on images in blocks, by Winograd's algorithm (loops/winograd.cpp):
-// 36 matrix products of tiles by channels. Work goes in slices of channels and of tiles, so that what is
-// transformed stays in the cache and scratch memory is bounded whatever the sizes.
+// matrix products of tiles by channels, 36 of them or 9. Work goes in slices of channels and of tiles, so
+// that what is transformed stays in the cache and scratch memory is bounded whatever the sizes.
 //
-// Matrices are in panels of 32 columns; each of the 36 has a little room behind it, since matrices that are a
+// Matrices are in panels of 32 columns; each matrix has a little room behind it, since matrices that are a
 // power of two apart would share few places of the cache.
 #include <algorithm>
 
@@ -17,13 +17,12 @@ namespace rookery::simd {
 
 namespace {
 
-constexpr Index kMatrices = 36;
-constexpr Index kTile = 4;
-constexpr Index kField = 6;  // inputs that a tile of outputs sees, along an axis
 constexpr Index kTaps = 9;
 constexpr Index kBlock = kChannelBlock;
 constexpr Index kPanel = 2 * kBlock;
-constexpr Index kSliceBytes = 8 << 20;
+// Of a slice. Tiles are transformed again for every slice of channels, unless one slice of tiles is all.
+constexpr Index kSliceFloats = 2 << 20;
+constexpr Index kSmallSliceFloats = 128 << 10;
 
 Index panels(Index channels) {
   return (channels + kPanel - 1) / kPanel;
@@ -63,14 +62,15 @@ struct Images {
   }
 };
 
-// Tiles of 4 x 4 of the images `to`, each seeing 6 x 6 of the images `from`.
+// Tiles of the images `to`, each seeing a field of the images `from`.
 struct Tiling {
+  const Winograd& loops;
   Index batch;
   Images from, to;
   Plane pad;  // before `from`
 
-  Index columns() const { return (to.w + kTile - 1) / kTile; }
-  Index of_image() const { return (to.h + kTile - 1) / kTile * columns(); }
+  Index columns() const { return (to.w + loops.tile - 1) / loops.tile; }
+  Index of_image() const { return (to.h + loops.tile - 1) / loops.tile * columns(); }
   Index tiles() const { return batch * of_image(); }
 
   // body(row of the matrices, image, first output's y and x) of the tiles [begin, end).
@@ -78,23 +78,52 @@ struct Tiling {
   void for_tiles(Index begin, Index end, Body body) const {
     for (Index tile = begin; tile < end; ++tile) {
       const Index within = tile % of_image();
-      body(tile - begin, tile / of_image(), within / columns() * kTile, within % columns() * kTile);
+      body(tile - begin, tile / of_image(), within / columns() * loops.tile, within % columns() * loops.tile);
     }
   }
-  WinogradTile field(Index y, Index x) const { return from.tile(y - pad[0], x - pad[1], kField); }
+  WinogradTile field(Index y, Index x) const { return from.tile(y - pad[0], x - pad[1], loops.field); }
+  WinogradTile tile(Index y, Index x) const { return to.tile(y, x, loops.tile); }
 };
 
-// Panels of channels of which `bytes_of_one` fit into a slice, in channels.
-Index channel_slice(Index channels, Index bytes_of_one) {
-  return std::clamp<Index>(kSliceBytes / bytes_of_one, 1, panels(channels)) * kPanel;
+bool is_pair(const ConvShape& s) {
+  return s.in_plane() == 4 && s.in_h == 2 && s.out_plane() == 4 && s.out_h == 2 &&
+         s.window.pad_begin == Plane{1, 1};
 }
 
-// Equal slices of tiles, whole vectors of rows, `channels` columns of which fit into a slice.
-Index tile_slice(Index tiles, Index channels) {
-  constexpr Index kRows = 8;
-  const Index most = std::max(kSliceBytes / (kMatrices * channels * Index{sizeof(float)}), kRows);
-  const Index slices = (tiles + most - 1) / most;
-  return ((tiles + slices - 1) / slices + kRows - 1) / kRows * kRows;
+// `of_input`: of the gradient of the input.
+Tiling tiling_of(const ConvShape& s, bool of_input) {
+  const Images x{s.in_channels, s.in_h, s.in_w};
+  const Images y{s.out_channels, s.out_h, s.out_w};
+  Plane pad = s.window.pad_begin;
+  if (of_input) pad = {2 - pad[0], 2 - pad[1]};
+  if (is_pair(s)) pad = {0, 0};  // which its matrices know
+  return {.loops = is_pair(s) ? *loops().winograd_of_pairs : *loops().winograd,
+          .batch = s.batch,
+          .from = of_input ? y : x,
+          .to = of_input ? x : y,
+          .pad = pad};
+}
+
+struct Slices {
+  Index channels, tiles;
+};
+
+// As many tiles and whole panels of channels as fit. A tile has tile_floats besides those of the slice's
+// channels, a channel has weights of channel_floats.
+Slices slices_of(const Tiling& tiling, Index channels, Index tile_floats, Index channel_floats) {
+  constexpr Index kRows = 8;  // that a product takes at once
+  const auto most_channels = [&](Index floats) {
+    return std::clamp<Index>(floats / (channel_floats * kPanel), 1, panels(channels)) * kPanel;
+  };
+  const auto most_tiles = [&](Index slice) {
+    return std::max(kSliceFloats / (tile_floats + tiling.loops.matrices * slice), kRows);
+  };
+  const Index few = most_channels(kSmallSliceFloats);
+  const bool at_once = most_tiles(few) >= tiling.tiles();
+  const Index slice = at_once ? few : most_channels(kSliceFloats);
+  const Index count = (tiling.tiles() + most_tiles(slice) - 1) / most_tiles(slice);
+  const Index tiles = (tiling.tiles() + count - 1) / count;
+  return {slice, (tiles + kRows - 1) / kRows * kRows};
 }
 
 std::size_t bytes(Index floats) {
@@ -106,27 +135,26 @@ std::size_t bytes(Index floats) {
 class Convolution {
  public:
   Convolution(const ConvShape& s, bool of_input, bool relu)
-      : tiling_(tiling(s, of_input)),
+      : tiling_(tiling_of(s, of_input)),
         window_step_(of_input ? kTaps : s.in_channels * kTaps),
         depth_step_(of_input ? s.in_channels * kTaps : kTaps),
         turned_(of_input),
         relu_(relu),
-        slice_(channel_slice(tiling_.to.channels, kMatrices * kPanel * depth() * Index{sizeof(float)})),
-        tiles_(tile_slice(tiling_.tiles(), depth() + slice_)),
-        weight_step_(apart(slice_ * depth())),
-        from_step_(apart(tiles_ * depth())),
-        to_step_(apart(tiles_ * slice_)) {}
+        slice_(slices_of(tiling_, tiling_.to.channels, matrices() * depth(), matrices() * depth())),
+        weight_step_(apart(slice_.channels * depth())),
+        from_step_(apart(slice_.tiles * depth())),
+        to_step_(apart(slice_.tiles * slice_.channels)) {}
 
-  std::size_t scratch_bytes() const { return bytes(kMatrices * (weight_step_ + from_step_ + to_step_)); }
+  std::size_t scratch_bytes() const { return bytes(matrices() * (weight_step_ + from_step_ + to_step_)); }
 
   void run(const float* from, const float* weight, const float* bias, float* to, float* scratch) const {
     float* const weights = scratch;
-    float* const fields = weights + kMatrices * weight_step_;
-    float* const results = fields + kMatrices * from_step_;
-    const bool at_once = tiles_ >= tiling_.tiles();
-    for_slices(tiling_.to.channels, slice_, [&](Index first, Index last) {
+    float* const fields = weights + matrices() * weight_step_;
+    float* const results = fields + matrices() * from_step_;
+    const bool at_once = slice_.tiles >= tiling_.tiles();
+    for_slices(tiling_.to.channels, slice_.channels, [&](Index first, Index last) {
       transform_weight(weight, first, last, weights);
-      for_slices(tiling_.tiles(), tiles_, [&](Index begin, Index end) {
+      for_slices(tiling_.tiles(), slice_.tiles, [&](Index begin, Index end) {
         if (first == 0 || !at_once) transform_fields(from, begin, end, fields);
         multiply(fields, weights, end - begin, last - first, results);
         write_tiles(results, begin, end, first, last, bias, to);
@@ -135,21 +163,14 @@ class Convolution {
   }
 
  private:
-  static Tiling tiling(const ConvShape& s, bool of_input) {
-    const Images x{s.in_channels, s.in_h, s.in_w};
-    const Images y{s.out_channels, s.out_h, s.out_w};
-    const Plane& pad = s.window.pad_begin;
-    if (of_input) return {.batch = s.batch, .from = y, .to = x, .pad = {2 - pad[0], 2 - pad[1]}};
-    return {.batch = s.batch, .from = x, .to = y, .pad = pad};
-  }
-
+  Index matrices() const { return tiling_.loops.matrices; }
   Index depth() const { return tiling_.from.channels; }
 
   void transform_weight(const float* weight, Index first, Index last, float* weights) const {
     for (Index k = 0; k < depth(); ++k) {
       for_blocks(first, last, [&](Index channel) {
-        loops_.winograd_weight(weight + channel * window_step_ + k * depth_step_, window_step_, turned_,
-                               weights + column(channel - first, depth()) + k * kPanel, weight_step_);
+        tiling_.loops.weight(weight + channel * window_step_ + k * depth_step_, window_step_, turned_,
+                             weights + column(channel - first, depth()) + k * kPanel, weight_step_);
       });
     }
   }
@@ -158,15 +179,15 @@ class Convolution {
     tiling_.for_tiles(begin, end, [&](Index row, Index image, Index y, Index x) {
       const WinogradTile field = tiling_.field(y, x);
       for_blocks(0, depth(), [&](Index channel) {
-        loops_.winograd_input(field, tiling_.from.block(from, image, channel),
-                              fields + row * depth() + channel, from_step_);
+        tiling_.loops.input(field, tiling_.from.block(from, image, channel), fields + row * depth() + channel,
+                            from_step_);
       });
     });
   }
 
   void multiply(const float* fields, const float* weights, Index tiles, Index channels,
                 float* results) const {
-    for (Index matrix = 0; matrix < kMatrices; ++matrix) {
+    for (Index matrix = 0; matrix < matrices(); ++matrix) {
       for_slices(channels, kPanel, [&](Index first, Index last) {
         loops_.multiply({.m = tiles,
                          .n = last - first,
@@ -176,7 +197,7 @@ class Convolution {
                          .a_column = 1,
                          .b = weights + matrix * weight_step_ + column(first, depth()),
                          .b_row = kPanel,
-                         .c = results + matrix * to_step_ + column(first, tiles_),
+                         .c = results + matrix * to_step_ + column(first, slice_.tiles),
                          .c_row = kPanel});
       });
     }
@@ -185,11 +206,11 @@ class Convolution {
   void write_tiles(const float* results, Index begin, Index end, Index first, Index last, const float* bias,
                    float* to) const {
     tiling_.for_tiles(begin, end, [&](Index row, Index image, Index y, Index x) {
-      const WinogradTile tile = tiling_.to.tile(y, x, kTile);
+      const WinogradTile tile = tiling_.tile(y, x);
       for_blocks(first, last, [&](Index channel) {
-        loops_.winograd_output(tile, results + column(channel - first, tiles_) + row * kPanel, to_step_,
-                               bias == nullptr ? nullptr : bias + channel, relu_,
-                               to + (image * tiling_.to.channels + channel) * tiling_.to.h * tiling_.to.w);
+        tiling_.loops.output(tile, results + column(channel - first, slice_.tiles) + row * kPanel, to_step_,
+                             bias == nullptr ? nullptr : bias + channel, relu_,
+                             to + (image * tiling_.to.channels + channel) * tiling_.to.h * tiling_.to.w);
       });
     });
   }
@@ -198,7 +219,7 @@ class Convolution {
   Tiling tiling_;
   Index window_step_, depth_step_;  // between windows of neighbouring results, and of neighbouring sources
   bool turned_, relu_;
-  Index slice_, tiles_;  // channels of the result and tiles that are computed together
+  Slices slice_;  // of the result's channels
   Index weight_step_, from_step_, to_step_;
 };
 
@@ -206,26 +227,21 @@ class Convolution {
 class WeightGradient {
  public:
   explicit WeightGradient(const ConvShape& s)
-      : tiling_{.batch = s.batch,
-                .from = {s.in_channels, s.in_h, s.in_w},
-                .to = {s.out_channels, s.out_h, s.out_w},
-                .pad = s.window.pad_begin},
-        slice_(
-            channel_slice(s.in_channels, kMatrices * kPanel * padded(s.out_channels) * Index{sizeof(float)})),
-        tiles_(tile_slice(tiling_.tiles(), slice_ + s.out_channels)),
-        from_step_(apart(tiles_ * slice_)),
-        to_step_(apart(tiles_ * padded(s.out_channels))),
-        weight_step_(apart(slice_ * padded(s.out_channels))) {}
+      : tiling_(tiling_of(s, false)),
+        slice_(slices_of(tiling_, s.in_channels, matrices() * results(), matrices() * results())),
+        from_step_(apart(slice_.tiles * slice_.channels)),
+        to_step_(apart(slice_.tiles * results())),
+        weight_step_(apart(slice_.channels * results())) {}
 
-  std::size_t scratch_bytes() const { return bytes(kMatrices * (weight_step_ + from_step_ + to_step_)); }
+  std::size_t scratch_bytes() const { return bytes(matrices() * (weight_step_ + from_step_ + to_step_)); }
 
   void run(const float* x, const float* dy, float* dw, float* scratch) const {
     float* const weights = scratch;
-    float* const fields = weights + kMatrices * weight_step_;
-    float* const tiles = fields + kMatrices * from_step_;
-    const bool at_once = tiles_ >= tiling_.tiles();
-    for_slices(tiling_.from.channels, slice_, [&](Index first, Index last) {
-      for_slices(tiling_.tiles(), tiles_, [&](Index begin, Index end) {
+    float* const fields = weights + matrices() * weight_step_;
+    float* const tiles = fields + matrices() * from_step_;
+    const bool at_once = slice_.tiles >= tiling_.tiles();
+    for_slices(tiling_.from.channels, slice_.channels, [&](Index first, Index last) {
+      for_slices(tiling_.tiles(), slice_.tiles, [&](Index begin, Index end) {
         transform_fields(x, begin, end, first, last, fields);
         if (first == 0 || !at_once) transform_tiles(dy, begin, end, tiles);
         multiply(fields, tiles, end - begin, last - first, begin > 0, weights);
@@ -247,25 +263,27 @@ class WeightGradient {
   }
 
  private:
-  static Index padded(Index channels) { return panels(channels) * kPanel; }
+  Index matrices() const { return tiling_.loops.matrices; }
+  // Channels of the result, in whole panels.
+  Index results() const { return panels(tiling_.to.channels) * kPanel; }
 
   void transform_fields(const float* x, Index begin, Index end, Index first, Index last,
                         float* fields) const {
     tiling_.for_tiles(begin, end, [&](Index row, Index image, Index top, Index left) {
       const WinogradTile field = tiling_.field(top, left);
       for_blocks(first, last, [&](Index channel) {
-        loops_.winograd_input(field, tiling_.from.block(x, image, channel),
-                              fields + column(channel - first, tiles_) + row * kPanel, from_step_);
+        tiling_.loops.input(field, tiling_.from.block(x, image, channel),
+                            fields + column(channel - first, slice_.tiles) + row * kPanel, from_step_);
       });
     });
   }
 
   void transform_tiles(const float* dy, Index begin, Index end, float* tiles) const {
     tiling_.for_tiles(begin, end, [&](Index row, Index image, Index top, Index left) {
-      const WinogradTile tile = tiling_.to.tile(top, left, kTile);
+      const WinogradTile tile = tiling_.tile(top, left);
       for_blocks(0, tiling_.to.channels, [&](Index channel) {
-        loops_.winograd_output_grad(tile, tiling_.to.block(dy, image, channel),
-                                    tiles + column(channel, tiles_) + row * kPanel, to_step_);
+        tiling_.loops.output_grad(tile, tiling_.to.block(dy, image, channel),
+                                  tiles + column(channel, slice_.tiles) + row * kPanel, to_step_);
       });
     });
   }
@@ -278,16 +296,16 @@ class WeightGradient {
 
   void multiply(const float* fields, const float* tiles, Index count, Index channels, bool accumulates,
                 float* weights) const {
-    for (Index matrix = 0; matrix < kMatrices; ++matrix) {
+    for (Index matrix = 0; matrix < matrices(); ++matrix) {
       for_slices(channels, kPanel, [&](Index from, Index from_end) {
         for_slices(tiling_.to.channels, kPanel, [&](Index to, Index to_end) {
           loops_.multiply({.m = from_end - from,
                            .n = to_end - to,
                            .k = count,
-                           .a = fields + matrix * from_step_ + column(from, tiles_),
+                           .a = fields + matrix * from_step_ + column(from, slice_.tiles),
                            .a_row = 1,
                            .a_column = kPanel,
-                           .b = tiles + matrix * to_step_ + column(to, tiles_),
+                           .b = tiles + matrix * to_step_ + column(to, slice_.tiles),
                            .b_row = kPanel,
                            .c = weights + matrix * weight_step_ + window(from, to),
                            .c_row = kPanel,
@@ -301,15 +319,15 @@ class WeightGradient {
     const Index depth = tiling_.from.channels * kTaps;
     for_blocks(0, tiling_.to.channels, [&](Index to) {
       for (Index from = first; from < last; ++from) {
-        loops_.winograd_weight_grad(weights + window(from - first, to), weight_step_,
-                                    dw + to * depth + from * kTaps, depth);
+        tiling_.loops.weight_grad(weights + window(from - first, to), weight_step_,
+                                  dw + to * depth + from * kTaps, depth);
       }
     });
   }
 
   const Loops& loops_ = loops();
   Tiling tiling_;
-  Index slice_, tiles_;  // channels of the source and tiles that are computed together
+  Slices slice_;  // of the source's channels
   Index from_step_, to_step_, weight_step_;
 };
 

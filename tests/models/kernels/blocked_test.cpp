@@ -174,6 +174,9 @@ TEST(Blocked, ConvByWinograd) {
       {3, 16, 7, 10, 16, {3, 3}, {1, 1}, {1, 1}, {0, 2, 1, 0}},
       {2, 48, 5, 4, 32, {3, 3}, {1, 1}, {1, 1}, {2, 2, 2, 2}, 1, "NOTSET", false},
       {1, 16, 3, 3, 16, {3, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
+      {5, 48, 2, 2, 32},  // one tile, whose padding is left out
+      {3, 16, 2, 2, 16, {3, 3}, {1, 1}, {1, 1}, {2, 0, 0, 2}},
+      {2, 16, 4, 4, 16, {3, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
       {1, 1024, 4, 4, 80},     // several slices of channels
       {3, 1024, 20, 24, 48}};  // and of tiles
   for (const char* const* name = simd::loop_names(); *name != nullptr; ++name) {

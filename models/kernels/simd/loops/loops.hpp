@@ -73,11 +73,25 @@ struct BlockedPool {
   Index kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left;
 };
 
-// A tile of an image, 4 x 4 outputs or the 6 x 6 inputs that they see: its first place, counted from that of
+// A tile of an image, outputs or the inputs that they see: its first place, counted from that of
 // the image, whose rows are `row` places apart; and its part that lies in the image.
 struct WinogradTile {
   Index place, row;
   Index top, bottom, left, right;
+};
+
+// Winograd's transforms (winograd.cpp) of one tile or one window, for 16 channels: images are blocks of
+// channels, the matrices are `step` floats apart.
+struct Winograd {
+  Index tile, field;  // outputs of a tile and inputs that it sees, along an axis
+  Index matrices;
+  void (*input)(const WinogradTile&, const float* x, float* matrices, Index step);
+  void (*output)(const WinogradTile&, const float* matrices, Index step, const float* bias, bool relu,
+                 float* y);  // bias may be absent
+  void (*output_grad)(const WinogradTile&, const float* dy, float* matrices, Index step);
+  // Of 16 windows of 3 x 3 floats, `apart` floats apart, in any alignment; `turned`: by half a turn.
+  void (*weight)(const float* windows, Index apart, bool turned, float* matrices, Index step);
+  void (*weight_grad)(const float* matrices, Index step, float* windows, Index apart);
 };
 
 struct Dropout {
@@ -191,16 +205,8 @@ struct Loops {
                            std::uint8_t* window);  // window may be absent
   void (*blocked_max_pool_grad)(const BlockedPool&, const float* dy, const std::uint8_t* window, float* dx);
 
-  // Winograd's transforms (winograd.cpp) of one tile, or of one window, for 16 channels: the image is a block
-  // of channels, the 36 matrices are `step` floats apart.
-  void (*winograd_input)(const WinogradTile&, const float* x, float* matrices, Index step);
-  void (*winograd_output)(const WinogradTile&, const float* matrices, Index step, const float* bias,
-                          bool relu,
-                          float* y);  // bias may be absent
-  void (*winograd_output_grad)(const WinogradTile&, const float* dy, float* matrices, Index step);
-  // Of 16 windows of 3 x 3 floats, `apart` floats apart, in any alignment; `turned`: by half a turn.
-  void (*winograd_weight)(const float* windows, Index apart, bool turned, float* matrices, Index step);
-  void (*winograd_weight_grad)(const float* matrices, Index step, float* windows, Index apart);
+  const Winograd* winograd;           // tiles of 4 x 4 of any map
+  const Winograd* winograd_of_pairs;  // maps of 2 x 2, padded by one, whole
 
   // bias, mean and inverse may be absent, the last two together.
   void (*layer_norm)(const LayerNorm&, const float* x, const float* scale, const float* bias, float* y,

@@ -146,6 +146,20 @@ template <Index kHalf>
   if constexpr (kHalf > 1) exchange<kHalf / 2>(rows);
 }
 
+// Of its first rows and columns alone.
+inline void transpose_part(Index rows, Index columns, const float* from, Index from_row, float* to,
+                           Index to_row) {
+  Floats square[kLanes];
+#pragma GCC unroll 16
+  for (Index i = 0; i < kLanes; ++i)
+    square[i] = i < rows ? load_part(from + i * from_row, columns) : Floats{};
+  exchange<kLanes / 2>(square);
+#pragma GCC unroll 16
+  for (Index j = 0; j < kLanes; ++j) {
+    if (j < columns) store_part(to + j * to_row, square[j], rows);
+  }
+}
+
 inline void transpose_square(const float* from, Index from_row, float* to, Index to_row) {
   Floats rows[kLanes];
 #pragma GCC unroll 16
@@ -165,9 +179,7 @@ void transpose(Index rows, Index columns, const float* from, Index from_row, flo
       if (height == kLanes && width == kLanes) {
         transpose_square(corner, from_row, turned, to_row);
       } else {
-        for (Index r = 0; r < height; ++r) {
-          for (Index c = 0; c < width; ++c) turned[c * to_row + r] = corner[r * from_row + c];
-        }
+        transpose_part(height, width, corner, from_row, turned, to_row);
       }
     }
   }

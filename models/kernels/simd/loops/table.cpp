@@ -31,11 +31,7 @@ void block_gradient(const ChannelBlock&, const float*, const float*, const float
                     const float*, float*);
 void blocked_max_pool(const BlockedPool&, const float*, float*, std::uint8_t*);
 void blocked_max_pool_grad(const BlockedPool&, const float*, const std::uint8_t*, float*);
-void winograd_input(const WinogradTile&, const float*, float*, Index);
-void winograd_output(const WinogradTile&, const float*, Index, const float*, bool, float*);
-void winograd_output_grad(const WinogradTile&, const float*, float*, Index);
-void winograd_weight(const float*, Index, bool, float*, Index);
-void winograd_weight_grad(const float*, Index, float*, Index);
+extern const Winograd kWinogradOfTiles, kWinogradOfPairs;
 void layer_norm(const LayerNorm&, const float*, const float*, const float*, float*, float*, float*);
 void layer_norm_grad(const LayerNorm&, const float*, const float*, const float*, const float*, const float*,
                      float*, float*, float*, float*);
@@ -99,11 +95,8 @@ const Loops& table() {
                                 .block_gradient = block_gradient,
                                 .blocked_max_pool = blocked_max_pool,
                                 .blocked_max_pool_grad = blocked_max_pool_grad,
-                                .winograd_input = winograd_input,
-                                .winograd_output = winograd_output,
-                                .winograd_output_grad = winograd_output_grad,
-                                .winograd_weight = winograd_weight,
-                                .winograd_weight_grad = winograd_weight_grad,
+                                .winograd = &kWinogradOfTiles,
+                                .winograd_of_pairs = &kWinogradOfPairs,
                                 .layer_norm = layer_norm,
                                 .layer_norm_grad = layer_norm_grad,
                                 .attention_softmax = attention_softmax,

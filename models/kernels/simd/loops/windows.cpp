@@ -1,5 +1,5 @@
-// A convolution's weight spread out into a dense matrix, and the reverse. Where a window and what it becomes in
-// a row of the matrix fit into a vector, a row is one permutation.
+// A convolution's weight spread out into a dense matrix, and the reverse. Where a window and what it becomes
+// in a row of the matrix fit into a vector, a row is one permutation.
 #include "models/kernels/simd/loops/vector.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {
@@ -59,8 +59,8 @@ inline bool fits_vectors(const SpreadWindows& s) {
   return s.taps <= kLanes && s.columns <= kLanes && s.rows <= kMostRows;
 }
 
-// From a window to a row of the matrix, or from the row to the window: a permutation for every row and neighbour,
-// and the lanes that it fills.
+// From a window to a row of the matrix, or from the row to the window: a permutation for every row and
+// neighbour, and the lanes that it fills.
 struct Permutations {
   __m512i from[kMostRows][kMostNeighbours];
   __mmask16 filled[kMostRows][kMostNeighbours];
@@ -126,8 +126,10 @@ void gather_by_permutations(const SpreadWindows& s, const float* matrix, float* 
 inline bool by_permutations(const SpreadWindows& s, const float* from, float* to, bool to_window) {
   if (!fits_vectors(s)) return false;
   using Run = void (*)(const SpreadWindows&, const float*, float*);
-  static constexpr Run kSpread[]{spread_by_permutations<1>, spread_by_permutations<2>, spread_by_permutations<4>};
-  static constexpr Run kGather[]{gather_by_permutations<1>, gather_by_permutations<2>, gather_by_permutations<4>};
+  static constexpr Run kSpread[]{spread_by_permutations<1>, spread_by_permutations<2>,
+                                 spread_by_permutations<4>};
+  static constexpr Run kGather[]{gather_by_permutations<1>, gather_by_permutations<2>,
+                                 gather_by_permutations<4>};
   const Index way = neighbours(s) / 2;
   (to_window ? kGather : kSpread)[way](s, from, to);
   return true;
