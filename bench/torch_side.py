@@ -1,7 +1,7 @@
 """PyTorch's side of bench/training_step.py: a plain eager training loop, driven by lines on standard input.
 
     torch_side.py MODEL FOLDER prepare
-    torch_side.py MODEL FOLDER train --threads N --settings A+B [--no-dropout] [--precision bf16]
+    torch_side.py MODEL FOLDER train --threads N --settings A+B [--no-dropout]
 
 prepare writes into FOLDER state.safetensors, the initial weights, and batches.safetensors, and prints one
 line of JSON: the version of PyTorch, the rate of its matrix products, and the settings that may be its best. train answers as training_step.cpp
@@ -9,7 +9,6 @@ tells.
 """
 
 import argparse
-import contextlib
 import json
 import pathlib
 import sys
@@ -84,15 +83,12 @@ class Training:
             (batch[model.input].contiguous(memory_format=layout) if model.images else batch[model.input],
              model.target(batch["labels"])) for batch in batches
         ]
-        self.precision = (lambda: torch.autocast("cpu", torch.bfloat16)) if options.precision == "bf16" \
-            else contextlib.nullcontext
         self.number = 0
 
     def step(self):
         x, target = self.batches[self.number % len(self.batches)]
         self.number += 1
-        with self.precision():
-            loss = self.loss(self.module(x), target)
+        loss = self.loss(self.module(x), target)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
@@ -129,7 +125,6 @@ def main():
     parser.add_argument("what", choices=["prepare", "train"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--settings", default="plain")
-    parser.add_argument("--precision", choices=["float32", "bf16"], default="float32")
     parser.add_argument("--no-dropout", action="store_true")
     options = parser.parse_args()
     model = MODELS[options.model]

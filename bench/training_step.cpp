@@ -1,7 +1,8 @@
 // Rookery's side of bench/training_step.py: one stage that holds a whole model, driven by lines on standard
 // input. bench/torch_side.py speaks the same language.
 //
-//   training_step --model MODEL --folder FOLDER --threads N [--loss mse|cross_entropy] [--no-dropout]
+//   training_step --model MODEL --folder FOLDER --threads N [--loss mse|cross_entropy] [--bf16]
+//   [--no-dropout]
 //
 // FOLDER holds state.safetensors, parameters and buffers, and batches.safetensors, batches number K of
 // inputs by name as "K.<name>", K from 0. First comes one line of JSON: batch size, floating-point operations
@@ -25,6 +26,7 @@
 #include "models/graph/loss.hpp"
 #include "models/io/safetensors.hpp"
 #include "models/kernels/measured.hpp"
+#include "models/kernels/precision.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/executable.hpp"
 
@@ -51,6 +53,7 @@ struct Task {
   std::string model;
   std::filesystem::path folder;
   std::string loss;
+  bool bf16 = false;
   bool dropout = true;
 };
 
@@ -83,7 +86,8 @@ class Training {
         size_(batches[0].at(kLabels).shape()[0]),
         graph_(training_graph(task)),
         stage_(std::move(cut(graph_, std::vector<OpId>{0}).front())),
-        executable_(stage_, options(), read_safetensors(task.folder / "state.safetensors").tensors) {}
+        executable_(stage_, options(task.bf16), read_safetensors(task.folder / "state.safetensors").tensors) {
+  }
 
   nlohmann::json description() const {
     double flops = 0;
@@ -108,11 +112,13 @@ class Training {
   }
 
  private:
-  CompileOptions options() const {
+  CompileOptions options(bool bf16) const {
     MeasuredKernels measured;
+    KernelChoice kernels = choose_kernels(graph_, size_, &measured);
+    if (bf16) kernels = in_bf16(graph_, std::move(kernels));
     return {.training_sizes = {size_},
             .inference_sizes = {},
-            .kernels = choose_kernels(graph_, size_, &measured),
+            .kernels = std::move(kernels),
             .seed = 42,
             .optimizer = {}};
   }
@@ -171,11 +177,12 @@ int main(int argc, char** argv) {
       "folder", po::value<std::string>()->required(), "with state.safetensors and batches.safetensors")(
       "threads", po::value<int>()->default_value(1), "of kernels")(
       "loss", po::value<std::string>()->default_value("cross_entropy"), "mse or cross_entropy")(
-      "no-dropout", "with every dropout ratio 0");
+      "bf16", "in mixed precision")("no-dropout", "with every dropout ratio 0");
   return rookery::run_program(info, options, argc, argv, [](const rookery::ProgramArguments& arguments) {
     const rookery::Task task{.model = arguments["model"].as<std::string>(),
                              .folder = arguments["folder"].as<std::string>(),
                              .loss = arguments["loss"].as<std::string>(),
+                             .bf16 = arguments.contains("bf16"),
                              .dropout = !arguments.contains("no-dropout")};
     return rookery::serve(task, arguments["threads"].as<int>());
   });

@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """Times one training step (forward, backward, Adam) of whole models in Rookery and in PyTorch's eager mode.
 
-    bench/training_step.py [--models A,B] [--threads 1,2] [--rounds N] [--torch PYTHON] [--build DIR]
+    bench/training_step.py [--models A,B] [--threads 1,2] [--rounds N] [--precision bf16] [--torch PYTHON]
+                           [--build DIR]
 
 For each model both sides get the same weights and batches and train some steps without dropout: their losses
 must agree, or nothing is timed. PyTorch is tried in several settings (channels_last or not, ways to run
 Adam); the fastest goes on. Then, with dropout, both train in alternation; a round's ratio is PyTorch's time
-by Rookery's. Both are processes of their own, and their memory is the peak of what is resident, less what
+by Rookery's. With --precision bf16 Rookery trains in mixed precision, and PyTorch as before. Both are processes of their own, and their memory is the peak of what is resident, less what
 was resident before the model was built. Prints a table for bench/README.md. Exits with 1 when the two do
 not compute the same or a bar is missed.
 """
@@ -26,6 +27,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 MEMORY_BAR = 0.8
 # OpenBLAS does a hundred on a present core, the reference BLAS one.
 LEAST_PRODUCT_GFLOPS = 10
+# Rounding to bf16 moves a loss by up to a hundredth in the first steps.
+BF16_STEPS, BF16_TOLERANCE = 5, 0.02
 # A side trains at least this long in a round.
 ROUND_SECONDS = 0.25
 
@@ -106,21 +109,27 @@ class Bench:
 
     def rookery(self, *more):
         return Side([self.options.build / "bin" / "training_step", "--model", self.model.name, "--folder", self.folder,
-                     "--threads", self.threads, "--loss", self.model.loss, *more], self.threads)
+                     "--threads", self.threads, "--loss", self.model.loss,
+                     *(["--bf16"] if self.is_bf16() else []), *more], self.threads)
 
     def pytorch(self, settings, *more):
-        return Side([*self.torch_program, "train", "--threads", self.threads, "--settings", settings,
-                     "--precision", self.options.precision, *more], self.threads)
+        return Side([*self.torch_program, "train", "--threads", self.threads, "--settings", settings, *more],
+                    self.threads)
+
+    def is_bf16(self):
+        return self.options.precision == "bf16"
 
     def check(self):
         """Do both compute the same? Prints how far apart they are."""
-        steps = self.model.checked_steps
+        steps, tolerance = self.model.checked_steps, self.model.tolerance
+        if self.is_bf16():
+            steps, tolerance = min(steps, BF16_STEPS), BF16_TOLERANCE
         with self.rookery("--no-dropout") as ours, self.pytorch("plain", "--no-dropout") as theirs:
             pairs = list(zip(ours.train(steps)[1], theirs.train(steps)[1]))
         worst = max(abs(a - b) / abs(b) if math.isfinite(a) else math.inf for a, b in pairs)
         print(f"  without dropout, {steps} steps: largest relative difference of a loss {worst:.1e}"
-              f" (bar {self.model.tolerance:g})", flush=True)
-        return worst <= self.model.tolerance
+              f" (bar {tolerance:g})", flush=True)
+        return worst <= tolerance
 
     def best_settings(self):
         def seconds(settings):
@@ -135,7 +144,8 @@ class Bench:
 
     def measure(self, peak):
         """A row of the table, and whether the bars are reached; None when the sides differ."""
-        print(f"{self.model.what}, {self.threads} thread(s), PyTorch {self.torch['version']}", flush=True)
+        print(f"{self.model.what}, {self.threads} thread(s), {self.options.precision} against float32 of PyTorch"
+              f" {self.torch['version']}", flush=True)
         if not self.check():
             print("  they do not compute the same: nothing is timed")
             return None
@@ -146,7 +156,7 @@ class Bench:
             pairs = [[side.step_seconds(n) for side, n in zip(sides, steps)] for _ in range(self.options.rounds)]
             memory = [side.memory() for side in sides]
             flops = ours.description["flops"]
-        return Result(self.model, self.threads, settings, pairs, memory, flops / (peak * 1e9 * self.threads))
+        return Result(self.model, self.threads, self.options.precision, settings, pairs, memory, flops / (peak * 1e9 * self.threads))
 
 
 def steps_for(seconds):
@@ -157,6 +167,7 @@ def steps_for(seconds):
 class Result:
     model: Model
     threads: int
+    precision: str  # of Rookery
     settings: str
     pairs: list  # (ours, theirs) in seconds
     memory: list  # the same in bytes
@@ -172,16 +183,19 @@ class Result:
         self.of_memory = self.memory[0] / self.memory[1]
 
     def reached(self):
-        """[(what, value, bar, reached)]; the bars of time are for one thread."""
+        """[(what, value, bar, reached)]; the bars are for float32, those of time for one thread."""
+        if self.precision != "float32":
+            return []
         bars = [("memory", self.of_memory, MEMORY_BAR, self.of_memory <= MEMORY_BAR)]
         if self.threads == 1:
             bars.insert(0, ("ratio", self.ratio, self.model.bar, self.ratio >= self.model.bar))
         return bars
 
     def row(self):
+        bar = next((bar for what, _, bar, _ in self.reached() if what == "ratio"), "–")
         return (f"| {self.model.what} | {self.threads} | {1e3 * self.ours:.4g} ms | {1e3 * self.theirs:.4g} ms |"
                 f" {self.ratio:.2f} ({min(self.ratios):.2f}–{max(self.ratios):.2f}) |"
-                f" {self.model.bar if self.threads == 1 else '–'} | {100 * self.ideal / self.ours:.0f} % |"
+                f" {bar} | {100 * self.ideal / self.ours:.0f} % |"
                 f" {self.memory[0] / 1e6:.1f} MB | {self.of_memory:.2f} | {self.settings} |")
 
 
@@ -190,7 +204,8 @@ def main():
     parser.add_argument("--models", default=",".join(model.name for model in MODELS))
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--precision", choices=["float32"], default="float32")
+    parser.add_argument("--precision", choices=["float32", "bf16"], default="float32",
+                        help="of Rookery; PyTorch trains in float32")
     parser.add_argument("--torch", default="/usr/bin/python3", help="the Python that has PyTorch")
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
     options = parser.parse_args()

@@ -1,27 +1,44 @@
 #include "models/kernels/precision.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "models/base/error.hpp"
 
 namespace rookery {
+
+namespace {
+
+// Does a product gain more than the rounding of its operands costs?
+bool is_large(const Op& matmul, const std::vector<TensorType>& types) {
+  constexpr std::int64_t kLeast = 48;  // measured
+  return std::ranges::all_of(matmul.inputs, [&](ValueId id) {
+    const Shape& shape = types[static_cast<std::size_t>(id)].shape;
+    return shape.rank() >= 2 && shape[shape.rank() - 1] >= kLeast;
+  });
+}
+
+}  // namespace
 
 KernelChoice in_bf16(const Graph& graph, KernelChoice choice) {
   if (!has_bf16()) {
     throw ConfigError("precision bf16: this processor has no bf16 arithmetic (avx512_bf16); use fp32");
   }
   const std::set<std::string> blocked = chosen_blocked(choice);
-  const auto is_product = [&](const std::string& entry) {
-    const std::string name = chosen_op(graph, entry);
-    return std::ranges::any_of(graph.ops(), [&](const Op& op) {
-      return op.name == name && (op.type == "Conv" || op.type == "Gemm");
-    });
+  const std::vector<TensorType> types = graph.types(1);
+  std::set<std::string> products;
+  for (const Op& op : graph.ops()) {
+    if (op.type == "Conv" || op.type == "Gemm" || (op.type == "MatMul" && is_large(op, types)))
+      products.insert(op.name);
+  }
+  const auto is_rounded = [&](const auto& entry) {
+    return products.contains(chosen_op(graph, entry.first)) && !entry.second.ends_with("winograd");
   };
   // Gradients follow their op again: what was measured in f32 is not the fastest in bf16.
-  std::erase_if(choice,
-                [&](const auto& entry) { return !graph.has_op(entry.first) && is_product(entry.first); });
-  for (auto& [op, entry] : choice) {
-    if (is_product(op)) entry = blocked.contains(op) ? "onednn/blocked-bf16" : "onednn/bf16";
+  std::erase_if(choice, [&](const auto& entry) { return !graph.has_op(entry.first) && is_rounded(entry); });
+  for (auto& entry : choice) {
+    if (is_rounded(entry))
+      entry.second = blocked.contains(entry.first) ? "onednn/blocked-bf16" : "onednn/bf16";
   }
   return choice;
 }

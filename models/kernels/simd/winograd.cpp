@@ -12,6 +12,7 @@
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/families.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 
@@ -76,10 +77,11 @@ struct Tiling {
   // body(row of the matrices, image, first output's y and x) of the tiles [begin, end).
   template <typename Body>
   void for_tiles(Index begin, Index end, Body body) const {
-    for (Index tile = begin; tile < end; ++tile) {
+    in_parallel(end - begin, [&](Index row) {
+      const Index tile = begin + row;
       const Index within = tile % of_image();
-      body(tile - begin, tile / of_image(), within / columns() * loops.tile, within % columns() * loops.tile);
-    }
+      body(row, tile / of_image(), within / columns() * loops.tile, within % columns() * loops.tile);
+    });
   }
   WinogradTile field(Index y, Index x) const { return from.tile(y - pad[0], x - pad[1], loops.field); }
   WinogradTile tile(Index y, Index x) const { return to.tile(y, x, loops.tile); }
@@ -167,12 +169,12 @@ class Convolution {
   Index depth() const { return tiling_.from.channels; }
 
   void transform_weight(const float* weight, Index first, Index last, float* weights) const {
-    for (Index k = 0; k < depth(); ++k) {
+    in_parallel(depth(), [&](Index k) {
       for_blocks(first, last, [&](Index channel) {
         tiling_.loops.weight(weight + channel * window_step_ + k * depth_step_, window_step_, turned_,
                              weights + column(channel - first, depth()) + k * kPanel, weight_step_);
       });
-    }
+    });
   }
 
   void transform_fields(const float* from, Index begin, Index end, float* fields) const {
@@ -187,7 +189,7 @@ class Convolution {
 
   void multiply(const float* fields, const float* weights, Index tiles, Index channels,
                 float* results) const {
-    for (Index matrix = 0; matrix < matrices(); ++matrix) {
+    in_parallel(matrices(), [&](Index matrix) {
       for_slices(channels, kPanel, [&](Index first, Index last) {
         loops_.multiply({.m = tiles,
                          .n = last - first,
@@ -200,7 +202,7 @@ class Convolution {
                          .c = results + matrix * to_step_ + column(first, slice_.tiles),
                          .c_row = kPanel});
       });
-    }
+    });
   }
 
   void write_tiles(const float* results, Index begin, Index end, Index first, Index last, const float* bias,
@@ -296,7 +298,7 @@ class WeightGradient {
 
   void multiply(const float* fields, const float* tiles, Index count, Index channels, bool accumulates,
                 float* weights) const {
-    for (Index matrix = 0; matrix < matrices(); ++matrix) {
+    in_parallel(matrices(), [&](Index matrix) {
       for_slices(channels, kPanel, [&](Index from, Index from_end) {
         for_slices(tiling_.to.channels, kPanel, [&](Index to, Index to_end) {
           loops_.multiply({.m = from_end - from,
@@ -312,12 +314,13 @@ class WeightGradient {
                            .accumulates = accumulates});
         });
       });
-    }
+    });
   }
 
   void write_weight(const float* weights, Index first, Index last, float* dw) const {
     const Index depth = tiling_.from.channels * kTaps;
-    for_blocks(0, tiling_.to.channels, [&](Index to) {
+    in_parallel(tiling_.to.channels / kBlock, [&](Index block) {
+      const Index to = block * kBlock;
       for (Index from = first; from < last; ++from) {
         tiling_.loops.weight_grad(weights + window(from - first, to), weight_step_,
                                   dw + to * depth + from * kTaps, depth);

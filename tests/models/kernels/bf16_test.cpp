@@ -3,6 +3,8 @@
 
 #include <bit>
 
+#include "models/graph/builder.hpp"
+#include "models/kernels/precision.hpp"
 #include "tests/models/kernels/cases.hpp"
 
 namespace rookery::kernel_tests {
@@ -65,6 +67,53 @@ TEST(Bf16, GemmAndItsGradients) {
          product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
       expect_rounded_product(gradient.test);
   }
+}
+
+TEST(Bf16, MatMulAndItsGradients) {
+  if (!has_bf16()) GTEST_SKIP() << "this processor has none";
+  Random random(4);
+  const auto product = [&](const char* type, const Shape& left, const Shape& right, const Shape& result) {
+    std::vector<Tensor> inputs;
+    inputs.push_back(random_tensor(left, random));
+    inputs.push_back(random_tensor(right, random));
+    return make_case(type, {}, std::move(inputs), {{DType::kF32, result}});
+  };
+  const Shape a{3, 2, 20, 48}, b{3, 2, 48, 64}, y{3, 2, 20, 64};
+  const OpCase forward = product("MatMul", a, b, y);
+  expect_rounded_product(forward);
+  const auto gradient_of = [&](const char* type, const Shape& other, const Shape& result) {
+    std::vector<Tensor> inputs;
+    inputs.push_back(random_tensor(y, random));
+    inputs.push_back(random_tensor(other, random));
+    return gradient_case(forward, type, std::move(inputs), {{DType::kF32, result}});
+  };
+  expect_rounded_product(gradient_of("MatMulGradLeft", b, a));
+  expect_rounded_product(gradient_of("MatMulGradRight", a, b));
+}
+
+TEST(Bf16, TakesProductsThatGain) {
+  if (!has_bf16()) GTEST_SKIP() << "this processor has none";
+  GraphBuilder net;
+  const ValueId x = net.input("input", {32, 8, 8});
+  net.conv2d("winograd", x, 32);
+  net.conv2d("conv", x, 32);
+  for (const std::int64_t side : {16, 64}) {
+    const std::string name = std::to_string(side);
+    const ValueId a = net.input("a" + name, {side, side});
+    net.matmul("matmul" + name, a, a);
+  }
+  const Graph graph = net.finish(net.linear("linear", net.input("features", {100}), 10));
+  KernelChoice choice = choose_kernels(graph, 2);
+  choice["winograd"] = "simd/blocked-winograd";
+  choice["conv.ConvGradInput"] = "onednn/direct";
+  const std::string small = choice.at("matmul16");
+  choice = in_bf16(graph, choice);
+  EXPECT_EQ(choice.at("winograd"), "simd/blocked-winograd");
+  EXPECT_TRUE(choice.at("conv").ends_with("bf16")) << choice.at("conv");
+  EXPECT_FALSE(choice.contains("conv.ConvGradInput"));
+  EXPECT_EQ(choice.at("matmul16"), small);
+  EXPECT_EQ(choice.at("matmul64"), "onednn/bf16");
+  EXPECT_EQ(choice.at("linear"), "onednn/bf16");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "models/graph/blocked_layout.hpp"
 #include "models/graph/fuse.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 #include "tests/models/kernels/cases.hpp"
 
 namespace rookery::kernel_tests {
@@ -197,6 +198,25 @@ TEST(Blocked, ConvByWinograd) {
       EXPECT_EQ(kernel_of("simd/blocked-winograd", blocked(conv_case(spec, random))), nullptr);
   }
   simd::select_loops(best.c_str());
+}
+
+TEST(Blocked, WinogradsBitsDependOnNoThreads) {
+  Random random(12);
+  const OpCase forward = conv_case({3, 32, 8, 8, 48}, random);
+  std::vector<OpCase> tests;
+  tests.push_back(blocked(forward));
+  for (const GradientOf& gradient :
+       product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
+    tests.push_back(blocked(gradient.test));
+  for (const OpCase& test : tests) {
+    const std::vector<Tensor> expected = *run_on("simd/blocked-winograd", test);
+    set_kernel_threads(2);
+    const std::vector<Tensor> actual = *run_on("simd/blocked-winograd", test);
+    set_kernel_threads(1);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_TRUE(test.op.outputs[i] == kNoValue || same_bits(expected[i], actual[i])) << describe(test);
+    }
+  }
 }
 
 TEST(Blocked, MaxPool) {
