@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "clusterize/kernel_choices.hpp"
+#include "clusterize/list_models.hpp"
 #include "clusterize/planner.hpp"
 #include "clusterize/provider_links.hpp"
 #include "clusterize/report.hpp"
@@ -23,10 +24,19 @@ namespace {
 namespace po = boost::program_options;
 
 constexpr int kDefaultMinNodes = 3;
+constexpr std::int64_t kMaxBatch = 1 << 20;
 constexpr std::int64_t kMaxSeed = (std::int64_t{1} << 53) - 1;  // what JSON carries without loss
 
-int list_models() {
-  for (const ZooModel& model : zoo()) fmt::print("{:<12} {}\n", model.name, model.summary);
+int list_models(const ProgramArguments& arguments) {
+  const auto batch_size = arguments["batch-size"].as<std::int64_t>();
+  if (batch_size < 1 || batch_size > kMaxBatch)
+    throw UsageError(fmt::format("--batch-size {}: from 1 to {}", batch_size, kMaxBatch));
+  const std::vector<ModelFigures> models = zoo_figures(batch_size);
+  if (arguments.count("json") != 0) {
+    fmt::print("{}\n", to_json(models, batch_size).dump(2));
+  } else {
+    fmt::print("{}", describe_models(models, batch_size));
+  }
   return kDone;
 }
 
@@ -89,7 +99,7 @@ StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
 }
 
 int clusterize(const ProgramArguments& arguments) {
-  if (arguments.count("list-models") != 0) return list_models();
+  if (arguments.count("list-models") != 0) return list_models(arguments);
   const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
   const bool json = arguments.count("json") != 0;
   const std::filesystem::path node_configs = node_data / "node_configs.json";
@@ -127,14 +137,17 @@ int main(int argc, char** argv) {
   options.add_options()(
       "init", po::value<std::string>()->value_name("FILE"),
       "state dict to start from, a .pt or .safetensors file, instead of weights drawn from the seed");
-  options.add_options()("list-models", "show the models there are, and end");
+  options.add_options()("list-models",
+                        "show the models there are, what they cost and their options, and end");
+  options.add_options()("batch-size", po::value<std::int64_t>()->default_value(32),
+                        "samples a batch, for the memory that --list-models shows");
   options.add_options()(
       "objective", po::value<std::string>(),
       "similar (clusters alike in RAM and bandwidth) or throughput (most samples per second; "
       "the default where the pool gives gflops or a network)");
   options.add_options()("min-nodes", po::value<int>(),
                         "members that every cluster has at least (similar: 3, throughput: 1)");
-  options.add_options()("json", "print the plan as JSON");
+  options.add_options()("json", "print the plan, or the models, as JSON");
   const ProgramInfo info{
       .name = "clusterize",
       .summary =

@@ -27,15 +27,36 @@ Tensor tensor_of(const Shape& shape, const std::vector<T>& elements) {
   return tensor;
 }
 
-// Of a convolution or a transposed one over `axes` axes.
+using Integers = std::vector<std::int64_t>;
+using Attributes = std::map<std::string, Attribute>;
+
+Integers along(const GraphBuilder::Kernel& kernel, std::size_t axes) {
+  if (kernel.sizes.size() == 1) return Integers(axes, kernel.sizes[0]);
+  ROOKERY_CHECK(kernel.sizes.size() == axes, "a kernel of {} axes over {}", kernel.sizes.size(), axes);
+  return kernel.sizes;
+}
+
+// `padding` on all sides, or by one of the rules of GraphBuilder.
+void set_padding(Attributes& attributes, std::int64_t padding, const Integers& kernel,
+                 std::int64_t dilation) {
+  if (padding == GraphBuilder::kSameUpper) {
+    attributes["auto_pad"] = std::string("SAME_UPPER");
+    return;
+  }
+  Integers pads(2 * kernel.size(), padding);
+  if (padding == GraphBuilder::kKeepsSize) {
+    for (std::size_t i = 0; i < pads.size(); ++i) pads[i] = dilation * (kernel[i % kernel.size()] / 2);
+  }
+  attributes["pads"] = std::move(pads);
+}
+
+// Of a convolution or a transposed one.
 template <typename Options>
-std::map<std::string, Attribute> convolution_attributes(const Options& options, std::size_t axes,
-                                                        std::int64_t padding) {
-  using Integers = std::vector<std::int64_t>;
-  std::map<std::string, Attribute> attributes{{"kernel_shape", Integers(axes, options.kernel)},
-                                              {"strides", Integers(axes, options.stride)},
-                                              {"pads", Integers(2 * axes, padding)},
-                                              {"group", options.groups}};
+Attributes convolution_attributes(const Options& options, const Integers& kernel) {
+  const std::size_t axes = kernel.size();
+  Attributes attributes{
+      {"kernel_shape", kernel}, {"strides", Integers(axes, options.stride)}, {"group", options.groups}};
+  set_padding(attributes, options.padding, kernel, options.dilation);
   if (options.dilation != 1) attributes["dilations"] = Integers(axes, options.dilation);
   return attributes;
 }
@@ -60,32 +81,32 @@ ValueId GraphBuilder::input(const std::string& name, const Shape& sample_shape, 
 
 std::vector<ValueId> GraphBuilder::convolution_inputs(const std::string& name, ValueId x, Integers weight,
                                                       const Integers& kernel, std::int64_t out_channels,
-                                                      bool bias) {
+                                                      bool bias, const LayerStart& start) {
   weight.insert(weight.end(), kernel.begin(), kernel.end());
   const Shape shape(weight);
   const Initializer initializer = fan_in_uniform(shape.elements() / shape[0]);
-  std::vector<ValueId> inputs{x, graph_.add_parameter(name + ".weight", f32(shape), initializer)};
-  if (bias) inputs.push_back(graph_.add_parameter(name + ".bias", f32({out_channels}), initializer));
+  std::vector<ValueId> inputs{x, parameter(name + ".weight", shape, start.weight.value_or(initializer))};
+  if (bias) inputs.push_back(parameter(name + ".bias", {out_channels}, start.bias.value_or(initializer)));
   return inputs;
 }
 
 ValueId GraphBuilder::conv(const std::string& name, ValueId x, std::int64_t out_channels, std::size_t axes,
                            const ConvOptions& options) {
-  const Integers kernel(axes, options.kernel);
-  const std::int64_t padding =
-      options.padding < 0 ? options.dilation * (options.kernel / 2) : options.padding;
+  const Integers kernel = along(options.kernel, axes);
   const Integers weight{out_channels, shape_of(x)[1] / options.groups};
-  return apply(name, "Conv", convolution_inputs(name, x, weight, kernel, out_channels, options.bias),
-               convolution_attributes(options, axes, padding));
+  return apply(name, "Conv",
+               convolution_inputs(name, x, weight, kernel, out_channels, options.bias, options.start),
+               convolution_attributes(options, kernel));
 }
 
 ValueId GraphBuilder::conv_transpose(const std::string& name, ValueId x, std::int64_t out_channels,
                                      std::size_t axes, const ConvTransposeOptions& options) {
-  const Integers kernel(axes, options.kernel);
-  auto attributes = convolution_attributes(options, axes, options.padding);
+  const Integers kernel = along(options.kernel, axes);
+  Attributes attributes = convolution_attributes(options, kernel);
   if (options.output_padding != 0) attributes["output_padding"] = Integers(axes, options.output_padding);
   const Integers weight{shape_of(x)[1], out_channels / options.groups};
-  return apply(name, "ConvTranspose", convolution_inputs(name, x, weight, kernel, out_channels, options.bias),
+  return apply(name, "ConvTranspose",
+               convolution_inputs(name, x, weight, kernel, out_channels, options.bias, options.start),
                std::move(attributes));
 }
 
@@ -103,6 +124,10 @@ ValueId GraphBuilder::relu(const std::string& name, ValueId x) {
   return append({.name = name, .type = "Relu", .inputs = {x}, .outputs = {}, .attributes = {}});
 }
 
+ValueId GraphBuilder::relu6(const std::string& name, ValueId x) {
+  return apply(name, "Clip", {x}, {{"min", 0.0F}, {"max", 6.0F}});
+}
+
 ValueId GraphBuilder::conv_transpose1d(const std::string& name, ValueId x, std::int64_t out_channels,
                                        const ConvTransposeOptions& options) {
   return conv_transpose(name, x, out_channels, 1, options);
@@ -117,7 +142,7 @@ ValueId GraphBuilder::pool(const std::string& name, const std::string& type, Val
                            const Integers& kernel, const Integers& stride, std::int64_t padding) {
   std::map<std::string, Attribute> attributes{{"kernel_shape", kernel}, {"strides", stride}};
   if (padding != 0) {
-    attributes["pads"] = Integers(2 * kernel.size(), padding);
+    set_padding(attributes, padding, kernel, 1);
     if (type == "AveragePool") attributes["count_include_pad"] = std::int64_t{1};
   }
   return apply(name, type, {x}, std::move(attributes));
@@ -155,7 +180,7 @@ ValueId GraphBuilder::dropout(const std::string& name, ValueId x, float probabil
                  .attributes = {{"ratio", probability}}});
 }
 
-ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x) {
+ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x, float epsilon, float momentum) {
   const TensorType per_channel = f32({shape_of(x)[1]});
   const Initializer ones{.kind = Initializer::Kind::kOnes};
   const ValueId scale = graph_.add_parameter(name + ".weight", per_channel, ones);
@@ -167,17 +192,17 @@ ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x) {
                  .type = "BatchNormalization",
                  .inputs = {x, scale, bias, mean, variance, tracked},
                  .outputs = {},
-                 .attributes = {{"epsilon", 1e-5F}, {"momentum", 0.9F}}});
+                 .attributes = {{"epsilon", epsilon}, {"momentum", 1 - momentum}}});
 }
 
-ValueId GraphBuilder::layer_norm(const std::string& name, ValueId x, int dimensions) {
+ValueId GraphBuilder::layer_norm(const std::string& name, ValueId x, int dimensions, float epsilon) {
   const Shape shape = shape_of(x);
   const TensorType type = f32(Shape(shape.dims().last(static_cast<std::size_t>(dimensions))));
   const Initializer ones{.kind = Initializer::Kind::kOnes};
   const ValueId scale = graph_.add_parameter(name + ".weight", type, ones);
   const ValueId bias = graph_.add_parameter(name + ".bias", type);
   return apply(name, "LayerNormalization", {x, scale, bias},
-               {{"axis", std::int64_t{-dimensions}}, {"epsilon", 1e-5F}});
+               {{"axis", std::int64_t{-dimensions}}, {"epsilon", epsilon}});
 }
 
 ValueId GraphBuilder::group_norm(const std::string& name, ValueId x, std::int64_t groups) {
@@ -196,13 +221,20 @@ ValueId GraphBuilder::flatten(const std::string& name, ValueId x) {
                  .attributes = {{"axis", std::int64_t{1}}}});
 }
 
-ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t out_features, bool bias) {
-  const Shape shape = shape_of(x);
-  const std::int64_t in = shape[-1];
+ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t out_features, bool bias,
+                             const LayerStart& start) {
+  const std::int64_t in = shape_of(x)[-1];
   const Initializer initializer = fan_in_uniform(in);
-  std::vector<ValueId> inputs{x,
-                              graph_.add_parameter(name + ".weight", f32({out_features, in}), initializer)};
-  if (bias) inputs.push_back(graph_.add_parameter(name + ".bias", f32({out_features}), initializer));
+  const ValueId weight = parameter(name + ".weight", {out_features, in}, start.weight.value_or(initializer));
+  const ValueId added =
+      bias ? parameter(name + ".bias", {out_features}, start.bias.value_or(initializer)) : kNoValue;
+  return linear_by(name, x, weight, added);
+}
+
+ValueId GraphBuilder::linear_by(const std::string& name, ValueId x, ValueId weight, ValueId bias) {
+  const Shape shape = shape_of(x);
+  std::vector<ValueId> inputs{x, weight};
+  if (bias != kNoValue) inputs.push_back(bias);
   const bool has_parts = shape.rank() > 2;
   if (has_parts)
     inputs[0] = apply(name + "_rows", "Flatten", {x}, {{"axis", std::int64_t{shape.rank() - 1}}});
@@ -210,7 +242,7 @@ ValueId GraphBuilder::linear(const std::string& name, ValueId x, std::int64_t ou
   if (!has_parts) return rows;
   std::vector<std::int64_t> dims(shape.dims().begin(), shape.dims().end());
   dims.front() = -1;  // the batch
-  dims.back() = out_features;
+  dims.back() = shape_of(weight)[0];
   return reshape(name + "_parts", rows, dims);
 }
 
@@ -315,7 +347,6 @@ std::vector<ValueId> GraphBuilder::split(const std::string& name, ValueId x,
 
 ValueId GraphBuilder::slice(const std::string& name, ValueId x, std::int64_t axis, std::int64_t begin,
                             std::int64_t end, std::int64_t step) {
-  using Integers = std::vector<std::int64_t>;
   return apply(name, "Slice", {x},
                {{"starts", Integers{begin}},
                 {"ends", Integers{end}},
@@ -391,6 +422,12 @@ ValueId GraphBuilder::apply(const std::string& name, const std::string& type, st
                  .inputs = std::move(inputs),
                  .outputs = {},
                  .attributes = std::move(attributes)});
+}
+
+ValueId GraphBuilder::called(const std::string& name, ValueId x) {
+  const OpId id = graph_.add_op(
+      {.name = name, .type = "Identity", .inputs = {x}, .outputs = {}, .attributes = {}}, {name});
+  return graph_.op(id).outputs[0];
 }
 
 Graph GraphBuilder::finish(ValueId output) {

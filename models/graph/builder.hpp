@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,21 +12,38 @@
 
 namespace rookery {
 
+// How weight and bias of a layer are filled before training; where it says nothing as PyTorch does, uniformly
+// in 1 / sqrt(fan_in).
+struct LayerStart {
+  std::optional<Initializer> weight;
+  std::optional<Initializer> bias;
+};
+
 class GraphBuilder {
  public:
   // A model input [batch, dims…].
   ValueId input(const std::string& name, const Shape& sample_shape, DType dtype = DType::kF32);
 
+  // Elements of a kernel along every axis, or along each: {1, 7}.
+  struct Kernel {
+    Kernel(std::int64_t all) : sizes{all} {}  // NOLINT(*-explicit-*): reads as is
+    Kernel(std::initializer_list<std::int64_t> each) : sizes(each) {}
+    std::vector<std::int64_t> sizes;
+  };
+  static constexpr std::int64_t kKeepsSize = -1;  // dilation * (kernel / 2) on all sides
+  // As many outputs as strides fit, ceil(size / stride); an odd one of the padding is behind, as TensorFlow's
+  // "same" has it.
+  static constexpr std::int64_t kSameUpper = -2;
   // torch.nn.Conv1d and Conv2d(in, out, kernel, stride, padding, dilation, groups), weight "<name>.weight",
-  // bias "<name>.bias"; all numbers along every axis, `padding` on all sides. Default: the padding that keeps
-  // the size.
+  // bias "<name>.bias"; all numbers along every axis, `padding` on all sides.
   struct ConvOptions {
-    std::int64_t kernel = 3;
+    Kernel kernel = 3;
     std::int64_t stride = 1;
-    std::int64_t padding = -1;  // -1: dilation * (kernel / 2)
+    std::int64_t padding = kKeepsSize;
     std::int64_t dilation = 1;
     std::int64_t groups = 1;
     bool bias = true;
+    LayerStart start = {};
   };
   ValueId conv1d(const std::string& name, ValueId x, std::int64_t out_channels, const ConvOptions& options);
   ValueId conv2d(const std::string& name, ValueId x, std::int64_t out_channels, const ConvOptions& options);
@@ -34,21 +53,23 @@ class GraphBuilder {
   // torch.nn.ConvTranspose1d and ConvTranspose2d(in, out, kernel, stride, padding, output_padding, groups,
   // bias, dilation), parameters as above.
   struct ConvTransposeOptions {
-    std::int64_t kernel = 2;
+    Kernel kernel = 2;
     std::int64_t stride = 2;
     std::int64_t padding = 0;
     std::int64_t output_padding = 0;
     std::int64_t dilation = 1;
     std::int64_t groups = 1;
     bool bias = true;
+    LayerStart start = {};
   };
   ValueId conv_transpose1d(const std::string& name, ValueId x, std::int64_t out_channels,
                            const ConvTransposeOptions& options);
   ValueId conv_transpose2d(const std::string& name, ValueId x, std::int64_t out_channels,
                            const ConvTransposeOptions& options);
   ValueId relu(const std::string& name, ValueId x);
+  ValueId relu6(const std::string& name, ValueId x);
   // torch.nn.MaxPool1d, MaxPool2d, AvgPool1d and AvgPool2d(kernel, stride, padding), the same along every
-  // axis; an average counts its padding.
+  // axis; an average counts its padding. Padding may be kSameUpper.
   ValueId max_pool1d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
                      std::int64_t padding = 0);
   ValueId max_pool2d(const std::string& name, ValueId x, std::int64_t kernel, std::int64_t stride,
@@ -60,16 +81,19 @@ class GraphBuilder {
   // torch.nn.AdaptiveAvgPool1d(1), AdaptiveAvgPool2d(1): [n, c, 1] or [n, c, 1, 1].
   ValueId global_avg_pool(const std::string& name, ValueId x);
   ValueId dropout(const std::string& name, ValueId x, float probability);
-  // torch.nn.BatchNorm1d / BatchNorm2d over dimension 1.
-  ValueId batch_norm(const std::string& name, ValueId x);
+  // torch.nn.BatchNorm1d / BatchNorm2d over dimension 1; `momentum` is the share of the new batch.
+  ValueId batch_norm(const std::string& name, ValueId x, float epsilon = 1e-5F, float momentum = 0.1F);
   // torch.nn.LayerNorm over the last `dimensions` of x.
-  ValueId layer_norm(const std::string& name, ValueId x, int dimensions = 1);
+  ValueId layer_norm(const std::string& name, ValueId x, int dimensions = 1, float epsilon = 1e-5F);
   // torch.nn.GroupNorm(groups, channels) over dimension 1.
   ValueId group_norm(const std::string& name, ValueId x, std::int64_t groups);
   ValueId flatten(const std::string& name, ValueId x);
   // torch.nn.Linear(in, out) over the last dimension. With more than two it is a Gemm between the views
   // "<name>_rows" and "<name>_parts".
-  ValueId linear(const std::string& name, ValueId x, std::int64_t out_features, bool bias = true);
+  ValueId linear(const std::string& name, ValueId x, std::int64_t out_features, bool bias = true,
+                 const LayerStart& start = {});
+  // The same with a weight [out, in] and a bias that are there already; kNoValue: without bias.
+  ValueId linear_by(const std::string& name, ValueId x, ValueId weight, ValueId bias);
   ValueId softmax(const std::string& name, ValueId x);
   // torch.nn.LeakyReLU, ELU, GELU, Sigmoid, Tanh.
   ValueId leaky_relu(const std::string& name, ValueId x, float slope = 0.01F);
@@ -138,6 +162,12 @@ class GraphBuilder {
   ValueId apply(const std::string& name, const std::string& type, std::vector<ValueId> inputs,
                 std::map<std::string, Attribute> attributes = {});
 
+  // Dimensions of a value at a batch of one.
+  Shape shape_of(ValueId value) const;
+
+  // x as a value called `name`, for an output that losses name.
+  ValueId called(const std::string& name, ValueId x);
+
   // Marks the model's outputs and hands the graph out.
   Graph finish(ValueId output);
   Graph finish(const std::vector<ValueId>& outputs);
@@ -152,12 +182,10 @@ class GraphBuilder {
                          const ConvTransposeOptions& options);
   // x, a weight [first, second, kernel] and a bias per output channel where wanted.
   std::vector<ValueId> convolution_inputs(const std::string& name, ValueId x, Integers weight,
-                                          const Integers& kernel, std::int64_t out_channels, bool bias);
+                                          const Integers& kernel, std::int64_t out_channels, bool bias,
+                                          const LayerStart& start);
   ValueId pool(const std::string& name, const std::string& type, ValueId x, const Integers& kernel,
                const Integers& stride, std::int64_t padding);
-  // Dimensions of a value at a batch of one.
-  Shape shape_of(ValueId value) const;
-
   Graph graph_;
 };
 

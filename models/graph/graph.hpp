@@ -30,9 +30,10 @@ enum class ValueKind : std::uint8_t {
   kActivation,  // made by an op
 };
 
-// How a parameter or buffer is filled before training. Uniform is over [-bound, bound).
+// How a parameter or buffer is filled before training. Uniform is over [-bound, bound); normal has the mean 0
+// and the deviation `bound`.
 struct Initializer {
-  enum class Kind : std::uint8_t { kZeros, kOnes, kUniform } kind = Kind::kZeros;
+  enum class Kind : std::uint8_t { kZeros, kOnes, kUniform, kNormal } kind = Kind::kZeros;
   float bound = 0;
 };
 

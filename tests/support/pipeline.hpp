@@ -116,6 +116,17 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
   return result;
 }
 
+// `stages` begins, spread evenly over the places where the model (without its loss) may be cut.
+inline std::vector<OpId> even_cuts(Graph model, const LossSettings& loss, const Dataset& dataset,
+                                   std::size_t stages) {
+  add_loss(model, loss, target_types(dataset, loss));
+  const std::vector<OpId> positions = cut_positions(model);
+  std::vector<OpId> begins{0};
+  for (std::size_t stage = 1; stage < stages; ++stage)
+    begins.push_back(positions[stage * positions.size() / stages]);
+  return begins;
+}
+
 // Bit for bit.
 inline bool same_state(const StateDict& a, const StateDict& b) {
   return std::ranges::equal(a, b, [](const auto& x, const auto& y) {

@@ -73,17 +73,6 @@ const std::vector<Job>& jobs() {
   return all;
 }
 
-// `stages` begins, spread evenly over the places where the model may be cut.
-std::vector<OpId> even_cuts(const Job& job, const Dataset& dataset, std::size_t stages) {
-  Graph graph = job.model();
-  add_loss(graph, job.loss, target_types(dataset, job.loss));
-  const std::vector<OpId> positions = cut_positions(graph);
-  std::vector<OpId> begins{0};
-  for (std::size_t stage = 1; stage < stages; ++stage)
-    begins.push_back(positions[stage * positions.size() / stages]);
-  return begins;
-}
-
 class EveryCut : public testing::TestWithParam<Job> {};
 
 TEST_P(EveryCut, TrainsTheSameBits) {
@@ -107,7 +96,7 @@ TEST_P(EveryCut, TrainsTheSameBits) {
     for (const char* recompute : {"none", "full"}) {
       settings.recompute = recompute;
       for (const std::size_t stages : {1, 2, 3, 5}) {
-        const auto begins = even_cuts(job, *dataset, stages);
+        const auto begins = even_cuts(job.model(), job.loss, *dataset, stages);
         const PipelineResult result = run_pipeline(job.model(), begins, settings, *dataset);
         EXPECT_EQ(result.losses, expected.losses) << stages << " " << recompute << " " << micro_batches;
         EXPECT_EQ(result.accuracies, expected.accuracies)

@@ -2,49 +2,38 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 
 #include "models/base/error.hpp"
 #include "models/base/rng.hpp"
 #include "trainer/data/formats.hpp"
+#include "trainer/data/generated.hpp"
 
 namespace rookery {
 namespace {
 
 constexpr float kDigitsScale = 16;
 
-// "FILE?scale=S" in its two parts.
-struct CsvName {
-  std::string file;
-  float scale = 1;
-};
-
-CsvName parse_csv_name(const std::string& name) {
-  constexpr std::string_view kScale = "?scale=";
-  const std::size_t mark = name.rfind(kScale);
-  if (mark == std::string::npos) return {.file = name};
-  CsvName parsed{.file = name.substr(0, mark)};
-  const std::string_view number = std::string_view(name).substr(mark + kScale.size());
-  const auto [end, code] = std::from_chars(number.data(), number.data() + number.size(), parsed.scale);
-  if (code != std::errc() || end != number.data() + number.size() || !std::isnormal(parsed.scale)) {
-    throw ConfigError(fmt::format("data: csv:{}: '{}' is not a number to divide by", name, number));
-  }
-  return parsed;
-}
-
 }  // namespace
 
 std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesystem::path& node_data) {
-  if (name == "digits") return read_csv(node_data / "datasets" / "digits.csv.gz", kDigitsScale);
-  if (name.starts_with("csv:")) {
-    const CsvName csv = parse_csv_name(name.substr(4));
-    return read_csv(node_data / csv.file, csv.scale);
-  }
-  if (name.starts_with("idx:")) return read_idx(node_data / name.substr(4));
-  if (name.starts_with("tensors:")) return read_tensors(node_data / name.substr(8));
+  NamedOptions options(name);
+  const std::string& what = options.name();
+  if (what == "sorter") return make_sorter(options);
+  if (what == "masked_words") return make_masked_words(options);
+  if (what == "shapes") return make_shapes(options);
+
+  const auto scale =
+      static_cast<float>(what.starts_with("csv:") ? options.number("scale", 1, 1e-30, 1e30) : 1);
+  options.expect_none_left();
+  if (what == "digits") return read_csv(node_data / "datasets" / "digits.csv.gz", kDigitsScale);
+  if (what.starts_with("csv:")) return read_csv(node_data / what.substr(4), scale);
+  if (what.starts_with("idx:")) return read_idx(node_data / what.substr(4));
+  if (what.starts_with("tensors:")) return read_tensors(node_data / what.substr(8));
   throw ConfigError(
-      fmt::format("data: '{}' is not \"digits\", \"csv:FILE\", \"idx:FOLDER\" or \"tensors:FILE\"", name));
+      fmt::format("data: '{}' is not \"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", "
+                  "\"idx:FOLDER\" or \"tensors:FILE\"",
+                  name));
 }
 
 Split split_dataset(std::int64_t samples, const TrainingSettings& settings) {

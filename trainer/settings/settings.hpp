@@ -15,8 +15,8 @@
 namespace rookery {
 
 struct TrainingSettings {
-  std::string model = "cnn_net";   // zoo name
-  std::string data = "digits";     // "digits", "csv:FILE", "idx:FOLDER", "tensors:FILE"
+  std::string model = "cnn_net";   // zoo name, with options
+  std::string data = "digits";     // of open_dataset()
   double train_fraction = 0.6;     // of the samples; the rest validates
   std::string split = "shuffled";  // or "in_order"
   LossSettings loss;

@@ -1,11 +1,14 @@
 #include "trainer/settings/settings_keys.hpp"
 
+#include <regex>
+
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/key_builders.hpp"
 
 namespace rookery {
 namespace {
 
+constexpr const char* kDataPattern = "^(digits$|(sorter|masked_words|shapes)([?].*)?$|csv:.|idx:.|tensors:.)";
 constexpr std::int64_t kMaxExactInteger = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
 
 template <typename Field>
@@ -16,23 +19,23 @@ SettingsKey model_key(Field field) {
           .accepts = [](const Json& value) { return value.is_string() && !value.get<std::string>().empty(); },
           .read = reader(field),
           .write = writer(field),
-          .help = "the model, by its name in the zoo"};
+          .help =
+              "the model, by its name in the zoo, with options where wanted: "
+              "`resnet18?image_size=32&classes=10`"};
 }
 
 template <typename Field>
 SettingsKey data_key(Field field) {
   return {
       .name = "data",
-      .values = "\"digits\", \"csv:FILE\", \"idx:FOLDER\" or \"tensors:FILE\"",
-      .schema = {{"type", "string"}, {"pattern", "^(digits|csv:.+|idx:.+|tensors:.+)$"}},
+      .values =
+          "\"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", \"idx:FOLDER\" or "
+          "\"tensors:FILE\"",
+      .schema = {{"type", "string"}, {"pattern", kDataPattern}},
       .accepts =
           [](const Json& value) {
-            if (!value.is_string()) return false;
-            const auto text = value.get<std::string>();
-            const auto names_file = [&](std::string_view kind) {
-              return text.starts_with(kind) && text.size() > kind.size();
-            };
-            return text == "digits" || names_file("csv:") || names_file("idx:") || names_file("tensors:");
+            static const std::regex pattern(kDataPattern);
+            return value.is_string() && std::regex_search(value.get<std::string>(), pattern);
           },
       .read = reader(field),
       .write = writer(field),
@@ -40,8 +43,8 @@ SettingsKey data_key(Field field) {
           "the data set; files are looked for below node_data. `csv:FILE` has one sample a line, its label "
           "last (`csv:FILE?scale=S` divides the values by S); `idx:FOLDER` has one pair of IDX files; "
           "`tensors:FILE` is a safetensors file with the model's inputs and targets by name, the samples "
-          "along "
-          "the first dimension"};
+          "along the first dimension. `sorter`, `masked_words` and `shapes` are computed and take options as "
+          "models do"};
 }
 
 std::vector<SettingsKey> make_settings_keys() {

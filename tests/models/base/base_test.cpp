@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -11,6 +12,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json_file.hpp"
+#include "models/base/named_options.hpp"
 #include "models/base/rng.hpp"
 #include "models/base/text.hpp"
 
@@ -194,6 +196,29 @@ TEST(Json, NewerFormatsAreRefusedNamingBothVersions) {
             std::string::npos);
   EXPECT_NE(error_of(R"({"format": "rookery.node", "version": "1"})"), "");
   EXPECT_NE(error_of("[]"), "");
+}
+
+TEST(NamedOptions, AreReadByKind) {
+  NamedOptions options("a:thing?size=3&share=0.5&kind=big&unread=1");
+  EXPECT_EQ(options.name(), "a:thing");
+  EXPECT_TRUE(options.has("size"));
+  EXPECT_EQ(options.integer("size", 1, 0, 3), 3);
+  EXPECT_EQ(options.integer("other", 7, 0, 9), 7);
+  EXPECT_EQ(options.number("share", 1, 0, 1), 0.5);
+  EXPECT_EQ(options.choice("kind", "small", std::vector<std::string>{"small", "big"}), "big");
+  EXPECT_THAT(options.asked(), testing::ElementsAre("size=3", "other=7", "share=0.5", "kind=big"));
+  EXPECT_THROW(options.expect_none_left(), ConfigError);
+  EXPECT_EQ(options.integer("unread", 0, 0, 1), 1);
+  options.expect_none_left();
+}
+
+TEST(NamedOptions, RefuseWhatIsNone) {
+  for (const char* text : {"a?b", "a?=1", "a?b=1&b=2", "a?b=1&&c=2"})
+    EXPECT_THROW(NamedOptions{text}, ConfigError) << text;
+  for (const char* text : {"a?n=", "a?n=1x", "a?n=x", "a?n=11", "a?n=-1", "a?n=1.5"})
+    EXPECT_THROW(NamedOptions(text).integer("n", 0, 0, 10), ConfigError) << text;
+  for (const char* text : {"a?n=nan", "a?n=inf", "a?n=1e3", "a?n="})
+    EXPECT_THROW(NamedOptions(text).number("n", 0, 0, 10), ConfigError) << text;
 }
 
 }  // namespace

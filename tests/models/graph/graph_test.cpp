@@ -325,6 +325,21 @@ TEST(Initialize, DependsOnSeedAndNameAlone) {
   EXPECT_NO_THROW(check_state(graph, one));
 }
 
+TEST(Initialize, NormalNumbersHaveTheirDeviation) {
+  Graph graph;
+  graph.add_parameter("w", {DType::kF32, {9999}}, {.kind = Initializer::Kind::kNormal, .bound = 0.5F});
+  const StateDict state = initial_state(graph, 3);
+  double sum = 0, squares = 0, within = 0;
+  for (const float x : state.at("w").as<float>()) {
+    sum += x;
+    squares += x * x;
+    within += std::abs(x) < 0.5F ? 1 : 0;
+  }
+  EXPECT_NEAR(sum / 9999, 0, 0.02);
+  EXPECT_NEAR(std::sqrt(squares / 9999), 0.5, 0.02);
+  EXPECT_NEAR(within / 9999, 0.6827, 0.02);
+}
+
 TEST(Initialize, CheckListsEveryProblem) {
   const Graph graph = small_model();
   StateDict state = initial_state(graph, 1);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "models/base/error.hpp"
@@ -64,28 +65,47 @@ TEST(DeepMlp, HasTenHiddenLayers) {
             784 * 128 + 128 + 128 * 512 + 512 + 8 * (512 * 512 + 512) + 512 * 10 + 10);
 }
 
-TEST(Vgg11, HasTheConvolutionsOfTheArchitecture) {
-  const Graph graph = vgg11();
-  EXPECT_EQ(count_parameters(graph), 9'220'480 + 5130);  // torchvision's features, and a linear layer
-  EXPECT_EQ(graph.at("features.18.weight"), graph.op(18).inputs[1]);
-  EXPECT_EQ(graph.types(3)[static_cast<std::size_t>(graph.outputs().at(0))].shape, (Shape{3, 10}));
-  const Graph large = vgg11(64, 7);
-  EXPECT_EQ(large.types(1)[static_cast<std::size_t>(large.at("flatten_out"))].shape, (Shape{1, 512 * 4}));
+TEST(Vgg11, MayEndInOneLayerForSmallImages) {
+  const Graph graph = vgg11({.image_size = 64, .classes = 7, .hidden = 0});
+  EXPECT_EQ(count_parameters(graph), 9'220'480 + 7 * (512 * 4 + 1));  // torchvision's features, and a layer
+  EXPECT_EQ(graph.types(1)[static_cast<std::size_t>(graph.at("flatten_out"))].shape, (Shape{1, 512 * 4}));
+  EXPECT_THROW(vgg11({.image_size = 64}), ConfigError);
 }
 
-TEST(Resnet18, HasTorchvisionsParameters) {
-  const Graph graph = resnet18(64, 1000);
-  EXPECT_EQ(count_parameters(graph), 11'689'512);
-  EXPECT_EQ(graph.parameters().size(), 62U);
-  EXPECT_EQ(graph.buffers().size(), 60U);
-  for (const char* name :
-       {"conv1.weight", "layer2.0.downsample.0.weight", "layer2.0.downsample.1.running_var",
-        "layer4.1.bn2.num_batches_tracked", "fc.bias"}) {
-    EXPECT_TRUE(graph.find(name)) << name;
-  }
+TEST(Resnet18, HalvesTheImageFiveTimes) {
+  const Graph graph = resnet18({.image_size = 64});
   const auto types = graph.types(3);
   EXPECT_EQ(types[static_cast<std::size_t>(graph.at("maxpool_out"))].shape, (Shape{3, 64, 16, 16}));
   EXPECT_EQ(types[static_cast<std::size_t>(graph.at("layer4.1.relu2_out"))].shape, (Shape{3, 512, 2, 2}));
+}
+
+TEST(Inception, HasItsAuxiliaryHeadWhereImagesAreLarge) {
+  const auto outputs = [](const Graph& graph) {
+    std::vector<std::string> names;
+    for (const ValueId id : graph.outputs()) names.push_back(graph.value(id).name);
+    return names;
+  };
+  EXPECT_THAT(outputs(zoo_model("inception_v3?image_size=300")), ElementsAre("logits", "aux_logits"));
+  EXPECT_THAT(outputs(zoo_model("inception_v3?image_size=75&aux=0")), ElementsAre("logits"));
+  EXPECT_THROW(zoo_model("inception_v3?image_size=298"), ConfigError);
+  EXPECT_THROW(zoo_model("inception_v3?image_size=74&aux=0"), ConfigError);
+}
+
+TEST(Bert, HasWordEmbeddingsAndTheirLayerInOne) {
+  const Graph graph = bert(bert_sizes().at("tiny"));
+  const ValueId words = graph.at("bert.embeddings.word_embeddings.weight");
+  EXPECT_EQ(
+      std::ranges::count_if(graph.ops(), [&](const Op& op) { return std::ranges::count(op.inputs, words); }),
+      2);
+}
+
+TEST(Widths, OfChannelsAreMultiplesOfEight) {
+  const Graph graph = zoo_model("mobilenet_v2?width=0.3");
+  for (const ValueId id : graph.parameters()) {
+    const Value& value = graph.value(id);
+    if (!value.name.starts_with("features.")) continue;
+    EXPECT_EQ(value.type.shape[0] % 8, 0) << value.name;
+  }
 }
 
 TEST(Zoo, EveryModelHasANameOfItsOwnAndTakesALoss) {
@@ -94,20 +114,35 @@ TEST(Zoo, EveryModelHasANameOfItsOwnAndTakesALoss) {
     EXPECT_TRUE(names.insert(model.name).second) << model.name;
     EXPECT_FALSE(model.summary.empty());
     Graph graph = zoo_model(model.name);
-    add_loss(graph, "mse");
+    add_loss(graph, model.loss);
     EXPECT_GE(cut_positions(graph).size(), 4U) << model.name << " cannot be cut for five nodes";
   }
 }
 
-TEST(Zoo, AnUnknownNameListsTheKnownOnes) {
+// What it says.
+std::string refusal(const std::string& name) {
   try {
-    zoo_model("cnn-net");
-    FAIL();
+    zoo_model(name);
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "there is no model 'cnn-net'; there are: cnn_net, mnist_mlp, deep_mlp, vgg11, gpt_nano, resnet18");
+    return error.what();
   }
+  return "";
+}
+
+TEST(Zoo, RefusesWhatItDoesNotHave) {
+  EXPECT_EQ(refusal("cnn-net"),
+            "there is no model 'cnn-net'; there are: cnn_net, mnist_mlp, deep_mlp, resnet18, resnet50, "
+            "inception_v3, vgg11, mobilenet_v2, bert, gpt, vit, small_xception");
+  EXPECT_EQ(refusal("resnet18?image_size=16"),
+            "resnet18: option image_size: '16' is not an integer from 32 to 4096");
+  EXPECT_EQ(refusal("resnet18?depth=3"),
+            "resnet18 has no option 'depth'; there are: image_size, classes, width");
+  EXPECT_EQ(refusal("cnn_net?width=2"), "cnn_net has no option 'width'; it has none");
+  EXPECT_EQ(refusal("gpt?size=huge"),
+            "gpt: option size: 'huge' is none of: gpt2, gpt2-large, gpt2-medium, gpt2-xl, micro, mini, nano");
+  EXPECT_EQ(refusal("gpt?heads=5"), "gpt: a width of 48 has no 5 equal heads");
+  EXPECT_EQ(refusal("vit?image_size=225"),
+            "vit: images of 225 pixels a side are not cut into patches of 16 evenly");
 }
 
 }  // namespace
