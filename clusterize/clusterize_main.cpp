@@ -23,7 +23,6 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr int kDefaultMinNodes = 3;
 constexpr std::int64_t kMaxBatch = 1 << 20;
 constexpr std::int64_t kMaxSeed = (std::int64_t{1} << 53) - 1;  // what JSON carries without loss
 
@@ -59,15 +58,14 @@ TrainingSettings settings_of(const ProgramArguments& arguments, const std::files
 }
 
 SearchOptions search_options(const ProgramArguments& arguments, const NodePool& pool, std::uint64_t seed) {
-  SearchOptions options{.objective = pool.has_speeds() ? Objective::kThroughput : Objective::kSimilar,
-                        .seed = seed};
+  std::optional<Objective> objective;
   if (arguments.count("objective") != 0) {
     const auto& name = arguments["objective"].as<std::string>();
     if (name != "similar" && name != "throughput")
       throw UsageError(fmt::format("--objective {}: it is similar or throughput", name));
-    options.objective = name == "similar" ? Objective::kSimilar : Objective::kThroughput;
+    objective = name == "similar" ? Objective::kSimilar : Objective::kThroughput;
   }
-  options.min_nodes = options.objective == Objective::kSimilar ? kDefaultMinNodes : 1;
+  SearchOptions options = usual_search(pool, seed, objective);
   if (arguments.count("min-nodes") != 0) options.min_nodes = arguments["min-nodes"].as<int>();
   if (options.min_nodes < 1) throw UsageError(fmt::format("--min-nodes {}: at least 1", options.min_nodes));
   return options;

@@ -217,6 +217,14 @@ const char* name_of(Objective objective) {
   return objective == Objective::kSimilar ? "similar" : "throughput";
 }
 
+SearchOptions usual_search(const NodePool& pool, std::uint64_t seed, std::optional<Objective> objective) {
+  SearchOptions options{.objective = pool.has_speeds() ? Objective::kThroughput : Objective::kSimilar,
+                        .seed = seed};
+  if (objective) options.objective = *objective;
+  if (options.objective == Objective::kThroughput) options.min_nodes = 1;
+  return options;
+}
+
 Grouping find_clusters(CostModel& model, const SearchOptions& options) {
   const Individual best = Search(model, options).run();
   if (best.score[0] > 0) fail_memory(model);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "clusterize/cost_model.hpp"
@@ -23,6 +24,10 @@ struct SearchOptions {
   int min_nodes = 3;
   std::uint64_t seed = 42;
 };
+
+// What suits the pool: throughput where it gives speeds, if no objective is given; similar clusters of at
+// least three.
+SearchOptions usual_search(const NodePool& pool, std::uint64_t seed, std::optional<Objective> objective = {});
 
 // A function of its arguments alone. ConfigError with numbers, and what would help, when no
 // grouping fits the memory.

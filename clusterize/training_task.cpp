@@ -14,17 +14,21 @@ namespace rookery {
 
 TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
                        MeasuredKernels* measured) {
-  TrainingTask task{.graph = recognize_attention(zoo_model(settings.model)), .settings = settings};
-  const std::unique_ptr<Dataset> dataset = open_dataset(settings.data, node_data);
+  return make_task(zoo_model(settings.model), *open_dataset(settings.data, node_data), settings, measured);
+}
+
+TrainingTask make_task(const Graph& model, const Dataset& dataset, const TrainingSettings& settings,
+                       MeasuredKernels* measured) {
+  TrainingTask task{.graph = recognize_attention(model), .settings = settings};
   with_context(fmt::format("{} with {}", settings.model, settings.data), [&] {
-    add_loss(task.graph, settings.loss, target_types(*dataset, settings.loss));
-    const SampleSource fits(*dataset, task.graph, settings.loss);
-    check_labels(*dataset, task.graph);
+    add_loss(task.graph, settings.loss, target_types(dataset, settings.loss));
+    const SampleSource fits(dataset, task.graph, settings.loss);
+    check_labels(dataset, task.graph);
   });
-  task.data = data_sizes(*dataset, settings);
+  task.data = data_sizes(dataset, settings);
   if (task.data.train_samples == 0) {
     throw ConfigError(fmt::format("train_fraction {} of the {} samples of {} leaves none to train on",
-                                  settings.train_fraction, dataset->size(), settings.data));
+                                  settings.train_fraction, dataset.size(), settings.data));
   }
   check_validation(settings, task.data);
   task.kernels =

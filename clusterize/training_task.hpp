@@ -5,6 +5,7 @@
 
 #include "clusterize/planner.hpp"
 #include "models/kernels/measured.hpp"
+#include "trainer/data/dataset.hpp"
 
 namespace rookery {
 
@@ -13,6 +14,10 @@ namespace rookery {
 // set do not fit the model or the split leaves nothing to train on, and DataError for a label that the model
 // has no class for.
 TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
+                       MeasuredKernels* measured = nullptr);
+
+// The same for a model, without losses, and a data set of one's own; settings say what they are called.
+TrainingTask make_task(const Graph& model, const Dataset& dataset, const TrainingSettings& settings,
                        MeasuredKernels* measured = nullptr);
 
 }  // namespace rookery

@@ -121,7 +121,11 @@ struct Node::Impl {
     listen(loaded.stage);
     throw_if_stopped();
     if (loaded.stage.is_root()) {
-      dataset = open_dataset(metadata.settings.data, options.node_data);
+      dataset = options.dataset;
+      if (dataset == nullptr) {
+        opened = open_dataset(metadata.settings.data, options.node_data);
+        dataset = opened.get();
+      }
       check_sizes(*dataset, metadata);
     }
     throw_if_stopped();
@@ -129,7 +133,7 @@ struct Node::Impl {
         compile_options(metadata.settings, metadata.data, metadata.stage, metadata.stages, metadata.kernels);
     compile.recompute = metadata.recompute;
     // What the plan counts is no part of the floor, though it is here already.
-    floor_bytes = process_memory("RssAnon") - transport_bytes - (dataset ? dataset->bytes() : 0);
+    floor_bytes = process_memory("RssAnon") - transport_bytes - (dataset != nullptr ? dataset->bytes() : 0);
     for (const auto& [name, tensor] : loaded.state)
       floor_bytes -= static_cast<std::int64_t>(tensor.type().bytes());
     executable.emplace(loaded.stage, compile, std::move(loaded.state));
@@ -185,14 +189,15 @@ struct Node::Impl {
     if (last_progress && !executable->stage().is_leaf()) tell(*last_progress);
   }
 
-  NodeReport train() {
-    Trainer trainer(*executable, *link, dataset.get(),
+  NodeReport train(const std::function<void(Trainer&)>& loop) {
+    Trainer trainer(*executable, *link, dataset,
                     {.settings = metadata.settings,
                      .data = metadata.data,
                      .output = options.output,
                      .on_progress = [this](const Progress& progress) { tell(progress); }});
     const auto begin = Clock::now();
-    trainer.run();
+    loop(trainer);
+    link->flush();
     NodeReport report;
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     report.steps = trainer.steps_done();
@@ -216,7 +221,8 @@ struct Node::Impl {
   NodeMetadata metadata;
   std::unique_ptr<Link> link;
   ZmqLink* network = nullptr;  // the same link, where there is a network
-  std::unique_ptr<Dataset> dataset;
+  std::unique_ptr<Dataset> opened;
+  const Dataset* dataset = nullptr;  // the Root's: that one, or the options'
   std::optional<Executable> executable;
   RunStatus status;  // the newest known
   std::optional<Progress> last_progress;
@@ -235,13 +241,13 @@ const MemoryUse& Node::memory() const {
   return impl_->executable->memory();
 }
 
-NodeReport Node::run() {
+NodeReport Node::run(const std::function<void(Trainer&)>& loop) {
   const auto stop = [&](const std::string& reason) {
     if (impl_->network != nullptr) impl_->network->stop(reason);
   };
   try {
     impl_->join();
-    NodeReport report = impl_->train();
+    NodeReport report = impl_->train(loop);
     if (impl_->network != nullptr) {
       impl_->network->leave();
       impl_->tell_end();

@@ -1,5 +1,5 @@
 // A provider's whole life: its metadata, its stage, its links on the network, and the Trainer it runs.
-// A program of one's own is a few lines around it (provider_main.cpp).
+// A program of one's own is a few lines around it (docs/library.md, provider_main.cpp).
 #pragma once
 
 #include <chrono>
@@ -19,6 +19,8 @@ struct NodeOptions {
   std::filesystem::path node_data = "node_data";
   std::filesystem::path output = ".";  // of the logs
   std::chrono::milliseconds wait_for_peers{300'000};
+  // Of the Root; none: the one that the plan names. Outlives the node.
+  const Dataset* dataset = nullptr;
   int threads = 1;  // for the arithmetic of the thread that calls run()
   // Both may be empty. Progress holds loss and accuracy on every node: the last stage tells them to all.
   std::function<void(const Progress&)> on_progress;         // called by run()'s thread
@@ -54,8 +56,9 @@ class Node {
   const MemoryUse& memory() const;
 
   // Waits for the peers, trains, writes the trained submodel, and ends together with the others. When
-  // anything fails here, the others are told why.
-  NodeReport run();
+  // anything fails here, the others are told why. `loop` trains in place of Trainer::run(): it must do the
+  // same as the other nodes' loops.
+  NodeReport run(const std::function<void(Trainer&)>& loop = &Trainer::run);
 
  private:
   struct Impl;

@@ -34,6 +34,7 @@ class Trainer::Impl {
             },
             options_.settings.clip_gradient_norm) {
     check_validation(settings(), options_.data);
+    open_logs();
     if (is_leaf_ && follows_plateau() && settings().learning_rate_schedule.metric == "validation_accuracy" &&
         !classifies()) {
       throw ConfigError(
@@ -43,8 +44,6 @@ class Trainer::Impl {
   }
 
   void run() {
-    open_logs();
-    begin_ = Clock::now();
     for (std::int64_t epoch = 0; epoch < settings().epochs; ++epoch) {
       EpochResult result{.training_loss = train_epoch(epoch)};
       const bool is_due = settings().validate_every > 0 && (epoch + 1) % settings().validate_every == 0;
@@ -54,17 +53,39 @@ class Trainer::Impl {
     link_.flush();
   }
 
+  double train_epoch(std::int64_t epoch) {
+    if (feed_) feed_->start_epoch(epoch);
+    double loss = 0;
+    for_each_batch(options_.data.train_samples, [&](std::span<const std::int64_t> sizes) {
+      const BatchResult result = worker_.train(steps_done_, learning_rate_of_step(), sizes);
+      ++steps_done_;
+      samples_done_ += result.samples;
+      loss += result.loss * static_cast<double>(result.samples);
+      if (is_leaf_) losses_->write(losses_line(result));
+      report(epoch, is_leaf_ ? std::optional(result.loss) : std::nullopt, std::nullopt);
+    });
+    return loss / static_cast<double>(options_.data.train_samples);
+  }
+
+  Validation validate(std::int64_t epoch) {
+    if (feed_) feed_->start_validation();
+    BatchResult total;
+    for_each_batch(options_.data.validation_samples, [&](std::span<const std::int64_t> sizes) {
+      total.add(worker_.validate(validation_batches_++, sizes, options_.data.validation_samples));
+    });
+    if (!is_leaf_) return {};
+    validation_losses_->write(losses_line(total));
+    if (accuracies_) accuracies_->write(accuracies_line(total));
+    report(epoch, std::nullopt, total.accuracy());
+    return {total.loss, total.accuracy()};
+  }
+
   std::int64_t steps_done() const { return steps_done_; }
   const StageWorker& worker() const { return worker_; }
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // What the last stage knows; elsewhere only whether there was a validation.
-  struct Validation {
-    double loss = 0;                 // mean over the samples
-    std::optional<double> accuracy;  // percent; of what is classified
-  };
   struct EpochResult {
     double training_loss = 0;  // mean over the samples
     std::optional<Validation> validation;
@@ -115,33 +136,6 @@ class Trainer::Impl {
       line += (line.empty() ? "" : " ") + (accuracy ? fmt::format("{:.4f}", *accuracy) : "nan");
     }
     return line;
-  }
-
-  double train_epoch(std::int64_t epoch) {
-    if (feed_) feed_->start_epoch(epoch);
-    double loss = 0;
-    for_each_batch(options_.data.train_samples, [&](std::span<const std::int64_t> sizes) {
-      const BatchResult result = worker_.train(steps_done_, learning_rate_of_step(), sizes);
-      ++steps_done_;
-      samples_done_ += result.samples;
-      loss += result.loss * static_cast<double>(result.samples);
-      if (is_leaf_) losses_->write(losses_line(result));
-      report(epoch, is_leaf_ ? std::optional(result.loss) : std::nullopt, std::nullopt);
-    });
-    return loss / static_cast<double>(options_.data.train_samples);
-  }
-
-  Validation validate(std::int64_t epoch) {
-    if (feed_) feed_->start_validation();
-    BatchResult total;
-    for_each_batch(options_.data.validation_samples, [&](std::span<const std::int64_t> sizes) {
-      total.add(worker_.validate(validation_batches_++, sizes, options_.data.validation_samples));
-    });
-    if (!is_leaf_) return {};
-    validation_losses_->write(losses_line(total));
-    if (accuracies_) accuracies_->write(accuracies_line(total));
-    report(epoch, std::nullopt, total.accuracy());
-    return {total.loss, total.accuracy()};
   }
 
   bool follows_plateau() const { return settings().learning_rate_schedule.name == "plateau"; }
@@ -218,7 +212,7 @@ class Trainer::Impl {
   std::optional<BatchFeed> feed_;       // the Root's
   StageWorker worker_;
   std::optional<LineLog> losses_, validation_losses_, accuracies_;  // the last stage's
-  Clock::time_point begin_;
+  const Clock::time_point begin_ = Clock::now();
   std::int64_t steps_done_ = 0;
   std::int64_t samples_done_ = 0;
   std::int64_t validation_batches_ = 0;
@@ -230,6 +224,14 @@ Trainer::~Trainer() = default;
 
 void Trainer::run() {
   impl_->run();
+}
+
+double Trainer::train_epoch(std::int64_t epoch) {
+  return impl_->train_epoch(epoch);
+}
+
+Validation Trainer::validate(std::int64_t epoch) {
+  return impl_->validate(epoch);
 }
 
 std::int64_t Trainer::steps_done() const {

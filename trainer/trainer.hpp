@@ -1,5 +1,5 @@
-// The visible loop of a training run: epochs, batches, validation, saving, over a StageWorker. One
-// Trainer a stage; all stages of a cluster run the same loop in step.
+// The visible loop of a training run: epochs, batches, validation, over a StageWorker. One Trainer a stage;
+// all stages of a cluster run the same loop in step.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,12 @@ struct TrainerOptions {
   std::function<void(const Progress&)> on_progress;  // called by the training thread
 };
 
+// What the last stage knows of the validation samples; elsewhere it is empty.
+struct Validation {
+  double loss = 0;                 // mean over the samples
+  std::optional<double> accuracy;  // percent; of what is classified
+};
+
 class Trainer {
  public:
   // `dataset` is needed on stage 0 and ignored elsewhere; everything outlives the Trainer.
@@ -48,9 +54,15 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // The whole run, once. Throws what Link and files throw, with the step in the message, and
-  // Interrupted between steps when a stop signal has come.
+  // The whole run, once: every epoch, with validations and the learning rate of the settings. Throws what
+  // Link and files throw, with the step in the message, and Interrupted between steps when a stop signal has
+  // come.
   void run();
+
+  // What run() is made of, for loops of one's own: every stage must do the same in the same order. (Of the
+  // learning rate schedules run() alone follows `plateau`.)
+  double train_epoch(std::int64_t epoch);  // the mean loss over the samples on the last stage
+  Validation validate(std::int64_t epoch);
 
   std::int64_t steps_done() const;
   WorkTimes times() const;

@@ -15,6 +15,7 @@ const std::map<std::string, std::string>& loss_types() {
   static const std::map<std::string, std::string> table{{"bce_with_logits", "BceWithLogitsLoss"},
                                                         {"cross_entropy", "CrossEntropyLoss"},
                                                         {"l1", "L1Loss"},
+                                                        {"mean", "MeanLoss"},
                                                         {"mse", "MseLoss"}};
   return table;
 }
@@ -39,7 +40,7 @@ class LossBuilder {
           fmt::format("'{}' of output '{}' is there twice: give one with the sum of the weights", term.name,
                       graph_.value(prediction).name));
     }
-    const ValueId target = target_of(term, prediction);
+    const ValueId target = term.name == "mean" ? prediction : target_of(term, prediction);
     Op op{.name = name, .type = type->second, .inputs = {prediction, target, sample_ids()}};
     set_attributes(term, op);
     if (op.attributes.contains("ignore_index"))
@@ -120,7 +121,7 @@ class LossBuilder {
 }  // namespace
 
 const std::vector<std::string>& loss_names() {
-  static const std::vector<std::string> names{"mse", "cross_entropy", "bce_with_logits", "l1"};
+  static const std::vector<std::string> names{"mse", "cross_entropy", "bce_with_logits", "l1", "mean"};
   return names;
 }
 

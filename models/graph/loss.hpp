@@ -45,7 +45,8 @@ struct LossSettings {
   bool operator==(const LossSettings&) const = default;
 };
 
-// "mse", "cross_entropy", "bce_with_logits", "l1".
+// "mse", "cross_entropy", "bce_with_logits", "l1", and "mean", the mean of an output that the model makes out
+// of whatever it likes, targets included: a loss of one's own.
 const std::vector<std::string>& loss_names();
 
 using ValueTypes = std::map<std::string, TensorType>;

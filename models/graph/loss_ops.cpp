@@ -133,6 +133,7 @@ std::vector<OpDefinition> loss_ops() {
   std::vector<OpDefinition> definitions{
       {.type = "MseLoss", .infer = infer_mse, .differentiate = differentiate_loss, .flops = loss_flops},
       {.type = "L1Loss", .infer = infer_distance, .differentiate = differentiate_loss, .flops = loss_flops},
+      {.type = "MeanLoss", .infer = infer_distance, .differentiate = differentiate_loss, .flops = loss_flops},
       {.type = "BceWithLogitsLoss",
        .infer = infer_bce,
        .differentiate = differentiate_loss,

@@ -44,6 +44,8 @@
 //
 //     L1Loss             mean of |x - t|
 //
+//     MeanLoss           mean of x; its target is x itself
+//
 //     BceWithLogitsLoss  mean of softplus(-x) (1 + (pos_weight - 1) t) + (1 - t) x; pos_weight: floats,
 //                        none, one, or one for each of the last axis
 //
@@ -158,7 +160,7 @@ std::vector<OpDefinition> row_norm_ops();     // LayerNormalization, GroupNormal
 std::vector<OpDefinition> elementwise_ops();  // Relu, Softmax, Flatten, Identity
 std::vector<OpDefinition> unary_ops();        // Sigmoid, Tanh, Gelu, …: functions of one number
 std::vector<OpDefinition> binary_ops();       // Add, Mul, …: functions of two numbers
-std::vector<OpDefinition> loss_ops();         // MseLoss, CrossEntropyLoss, BceWithLogitsLoss, L1Loss
+std::vector<OpDefinition> loss_ops();         // MseLoss, L1Loss, MeanLoss, …
 std::vector<OpDefinition> shape_ops();        // Reshape, Transpose, Expand, …: another shape or order
 std::vector<OpDefinition> part_ops();         // Concat, Split, Slice, Pad, Trilu: joining, taking parts
 std::vector<OpDefinition> index_ops();        // Gather, GatherElements

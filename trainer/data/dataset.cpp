@@ -30,6 +30,12 @@ std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesy
   if (what.starts_with("csv:")) return read_csv(node_data / what.substr(4), scale);
   if (what.starts_with("idx:")) return read_idx(node_data / what.substr(4));
   if (what.starts_with("tensors:")) return read_tensors(node_data / what.substr(8));
+  if (what.starts_with("own:")) {
+    throw ConfigError(
+        fmt::format("data: '{}' is made by a program of one's own, which is the Root in place of "
+                    "provider (docs/library.md)",
+                    name));
+  }
   throw ConfigError(
       fmt::format("data: '{}' is not \"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", "
                   "\"idx:FOLDER\" or \"tensors:FILE\"",

@@ -91,13 +91,15 @@ SettingsObject make_loss_object() {
           "a mean, as PyTorch defines it. `mse` (squared error) and `l1` (absolute error) take targets of "
           "the output's type, `mse` also class indices of an output `[n, c]`, which stand for one-hot "
           "vectors; `cross_entropy`, of softmax, takes logits, and class indices of the output's shape "
-          "without the classes or probabilities; `bce_with_logits` takes logits and targets from 0 to 1",
+          "without the classes or probabilities; `bce_with_logits` takes logits and targets from 0 to 1; "
+          "`mean` is that of an output, a loss that the model computes itself",
       .chosen = [](const S& s) { return term_of(s).name; },
       .choose = [](const std::string& name, S& s) { term_of(s) = LossTerm{.name = name}; },
       .variants = {{"mse", {}},
                    {"cross_entropy", {ignore_index_key(), smoothing, class_axis}},
                    {"bce_with_logits", {pos_weight_key()}},
-                   {"l1", {}}}};
+                   {"l1", {}},
+                   {"mean", {}}}};
 }
 
 std::vector<SettingsKey> make_entry_keys() {

@@ -8,7 +8,8 @@
 namespace rookery {
 namespace {
 
-constexpr const char* kDataPattern = "^(digits$|(sorter|masked_words|shapes)([?].*)?$|csv:.|idx:.|tensors:.)";
+constexpr const char* kDataPattern =
+    "^(digits$|(sorter|masked_words|shapes)([?].*)?$|(csv|idx|tensors|own):.)";
 constexpr std::int64_t kMaxExactInteger = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
 
 template <typename Field>
@@ -29,8 +30,8 @@ SettingsKey data_key(Field field) {
   return {
       .name = "data",
       .values =
-          "\"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", \"idx:FOLDER\" or "
-          "\"tensors:FILE\"",
+          "\"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", \"idx:FOLDER\", "
+          "\"tensors:FILE\" or \"own:NAME\"",
       .schema = {{"type", "string"}, {"pattern", kDataPattern}},
       .accepts =
           [](const Json& value) {
@@ -44,7 +45,7 @@ SettingsKey data_key(Field field) {
           "last (`csv:FILE?scale=S` divides the values by S); `idx:FOLDER` has one pair of IDX files; "
           "`tensors:FILE` is a safetensors file with the model's inputs and targets by name, the samples "
           "along the first dimension. `sorter`, `masked_words` and `shapes` are computed and take options as "
-          "models do"};
+          "models do; `own:NAME` is made by a program of one's own, see docs/library.md"};
 }
 
 std::vector<SettingsKey> make_settings_keys() {

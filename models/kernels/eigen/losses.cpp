@@ -177,6 +177,14 @@ std::unique_ptr<Kernel> make_l1_grad(const KernelRequest& request) {
   });
 }
 
+std::unique_ptr<Kernel> make_mean(const KernelRequest& request) {
+  return mean_kernel(loss_shape(request), [](double x, double, std::int64_t) { return x; });
+}
+
+std::unique_ptr<Kernel> make_mean_grad(const KernelRequest& request) {
+  return slope_kernel(loss_shape(request), [](double, double, std::int64_t) { return 1.0; });
+}
+
 // The weight of targets of 1 by the place of an element.
 class PosWeight {
  public:
@@ -217,6 +225,8 @@ void add_losses(Makers& makers) {
                  {"MseLossGrad", make_mse_grad},
                  {"L1Loss", make_l1},
                  {"L1LossGrad", make_l1_grad},
+                 {"MeanLoss", make_mean},
+                 {"MeanLossGrad", make_mean_grad},
                  {"BceWithLogitsLoss", make_bce},
                  {"BceWithLogitsLossGrad", make_bce_grad},
                  {"CrossEntropyLoss", make_cross_entropy},

@@ -74,6 +74,13 @@ TEST(AddLoss, ATargetMayBeAnInputOfTheModel) {
   EXPECT_FALSE(losses_of(graph)[0].hits);
 }
 
+TEST(AddLoss, TheMeanOfAnOutputHasNoTarget) {
+  Graph graph = model_of({6});
+  add_loss(graph, "mean");
+  EXPECT_EQ(graph.inputs().size(), 2U) << "the model's and the sample ids";
+  EXPECT_FALSE(losses_of(graph)[0].hits);
+}
+
 TEST(AddLoss, TypesThatDoNotFitAreNamed) {
   EXPECT_THAT(problem({10}, {.name = "mse"}, labels_of(DType::kF32, {kBatch, 9})),
               HasSubstr("op 'loss' (MseLoss of f32[1, 10], f32[1, 9], i64[1]): targets of f32[1, 9]"));

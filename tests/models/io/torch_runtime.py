@@ -414,6 +414,7 @@ OPERATORS = {
     "Resize": resize,
     "MseLoss": mse_loss,
     "L1Loss": lambda a, prediction, target, ids=None: F.l1_loss(prediction, target),
+    "MeanLoss": lambda a, prediction, target, ids=None: prediction.mean(),
     "BceWithLogitsLoss": bce_with_logits_loss,
     "CrossEntropyLoss": cross_entropy_loss,
 }

@@ -400,6 +400,7 @@ const std::map<std::string, RandomOp>& other_ops() {
       {"PRelu", binary(-3, 3, false)},
       {"MseLoss", {[](Draw& draw) { return draw.chance(0.5) ? one_hot(draw) : distance(draw); }}},
       {"L1Loss", {distance}},
+      {"MeanLoss", {distance}},
       {"BceWithLogitsLoss", {bce_with_logits}},
       {"CrossEntropyLoss", {cross_entropy}},
   };

@@ -1,0 +1,35 @@
+"""Writes the part of the fuzz targets' corpus that PyTorch makes:  /usr/bin/python3 make_corpus.py tests/fuzz/corpus"""
+
+import pathlib
+import sys
+import zipfile
+
+import torch
+
+
+def main(folder):
+    torch.manual_seed(1)
+    state = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).state_dict()
+    numbers = torch.arange(6.0).reshape(2, 3)
+    state |= {"t": numbers.t(), "half": numbers.half(), "parameter": torch.nn.Parameter(numbers)}
+    for kind in ("pytorch", "pickle"):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    for protocol in (2, 4):
+        path = folder / "pytorch" / f"torch_{protocol}.pt"
+        torch.save(state, path, pickle_protocol=protocol)
+        with zipfile.ZipFile(path) as archive:
+            pickle = archive.read(f"{path.stem}/data.pkl")
+            (folder / "pickle" / f"torch_{protocol}.pickle").write_bytes(pickle)
+    with zipfile.ZipFile(folder / "pytorch" / "torch_4.pt") as stored, \
+            zipfile.ZipFile(folder / "pytorch" / "torch_deflated.pt", "w", zipfile.ZIP_DEFLATED) as deflated:
+        for name in stored.namelist():
+            deflated.writestr(name, stored.read(name))
+    torch.save({"model": {"w": torch.zeros(1)}, "epoch": 3, "rate": 0.5, "seen": [1, None, True]},
+               folder / "checkpoint.pt")
+    with zipfile.ZipFile(folder / "checkpoint.pt") as archive:
+        (folder / "pickle" / "checkpoint.pickle").write_bytes(archive.read("checkpoint/data.pkl"))
+    (folder / "checkpoint.pt").unlink()
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))
