@@ -36,9 +36,12 @@ float sign(float x) {
 // ONNX rounds halves to even, as the default rounding mode does.
 const std::map<std::string, float (*)(float)>& functions_of_floats() {
   static const std::map<std::string, float (*)(float)> table{
-      {"Ceil", [](float x) { return std::ceil(x); }}, {"Cos", [](float x) { return std::cos(x); }},
-      {"Floor", [](float x) { return std::floor(x); }}, {"Round", [](float x) { return std::nearbyint(x); }},
-      {"Sign", sign},                                   {"Sin", [](float x) { return std::sin(x); }},
+      {"Ceil", [](float x) { return std::ceil(x); }},
+      {"Cos", [](float x) { return std::cos(x); }},
+      {"Floor", [](float x) { return std::floor(x); }},
+      {"Round", [](float x) { return std::nearbyint(x); }},
+      {"Sign", sign},
+      {"Sin", [](float x) { return std::sin(x); }},
   };
   return table;
 }
@@ -81,7 +84,8 @@ Known::Known(AtProbes<std::shared_ptr<const Tensor>> at) : at_(std::move(at)) {
 
 void Folder::take(const TensorType& type) {
   if (type.bytes() > kMaxOnnxBytes)
-    throw DataError(fmt::format("makes a constant {} of more than {} bytes", type.to_string(), kMaxOnnxBytes));
+    throw DataError(
+        fmt::format("makes a constant {} of more than {} bytes", type.to_string(), kMaxOnnxBytes));
   taken_ += type.bytes() + kAlignment;
   if (taken_ > kMaxFoldedBytes)
     throw DataError(fmt::format("the file's constants take more than {} bytes", kMaxFoldedBytes));

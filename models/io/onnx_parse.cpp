@@ -38,8 +38,8 @@ void check_booleans(ConstTensorView tensor) {
 template <typename Element, typename Numbers>
 Tensor from_numbers(const TensorType& type, const Numbers& numbers) {
   if (numbers.size() != type.shape.elements()) {
-    throw DataError(fmt::format("{} needs {} elements, there are {}", type.to_string(),
-                                type.shape.elements(), numbers.size()));
+    throw DataError(fmt::format("{} needs {} elements, there are {}", type.to_string(), type.shape.elements(),
+                                numbers.size()));
   }
   Tensor tensor(type);
   std::ranges::transform(numbers, tensor.as<Element>().begin(),
@@ -173,7 +173,8 @@ Tensor tensor_from(const onnx::TensorProto& proto, const TensorType& type, Exter
   const auto number = [&](const char* key, std::uint64_t otherwise) {
     return entries.contains(key) ? number_from(entries[key], key) : otherwise;
   };
-  Tensor tensor = external.read(type, entries["location"], number("offset", 0), number("length", type.bytes()));
+  Tensor tensor =
+      external.read(type, entries["location"], number("offset", 0), number("length", type.bytes()));
   check_booleans(tensor.view());
   return tensor;
 }
