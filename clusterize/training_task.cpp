@@ -6,7 +6,7 @@
 #include "models/graph/loss.hpp"
 #include "models/graph/recognize.hpp"
 #include "models/kernels/precision.hpp"
-#include "models/zoo/zoo.hpp"
+#include "models/zoo/open_model.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/sample_source.hpp"
 
@@ -14,7 +14,10 @@ namespace rookery {
 
 TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
                        MeasuredKernels* measured) {
-  TrainingTask task{.graph = recognize_attention(zoo_model(settings.model)), .settings = settings};
+  OpenedModel model = open_model(settings.model, node_data);
+  TrainingTask task{.graph = recognize_attention(model.graph),
+                    .settings = settings,
+                    .model_weights = std::move(model.weights)};
   const std::unique_ptr<Dataset> dataset = open_dataset(settings.data, node_data);
   with_context(fmt::format("{} with {}", settings.model, settings.data), [&] {
     add_loss(task.graph, settings.loss, target_types(*dataset, settings.loss));

@@ -15,4 +15,8 @@ namespace rookery {
 // place of a score count as -infinity. `forward` has inference form.
 Graph recognize_attention(const Graph& forward);
 
+// Every MatMul with a turned parameter, and the Add of a bias, becomes a Gemm of rows with the name of the
+// MatMul, as linear() in builder.hpp makes it.
+Graph recognize_layers(const Graph& forward);
+
 }  // namespace rookery

@@ -216,7 +216,8 @@ class Importer {
       }
       weight.initializer = usual_initializer(weight.name, weight.type.shape, is_embedding, all);
     }
-    define(weight.name, std::make_shared<const Weight>(std::move(weight)));
+    const std::string name = weight.name;
+    define(name, std::make_shared<const Weight>(std::move(weight)));
   }
 
   void define(const std::string& name, Operand operand) {
