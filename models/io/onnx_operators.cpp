@@ -291,6 +291,13 @@ Operands import_pow(GraphImporter& graph, ImportedNode& node) {
   return import_op(graph, node);
 }
 
+Operands import_cast_like(GraphImporter& graph, ImportedNode& node) {
+  const DType to = graph.type(input(node, 1), 0).dtype;
+  if (to == graph.type(input(node, 0), 0).dtype) return {node.inputs[0]};
+  return {graph.emit(node.name, "Cast", {node.inputs.at(0)}, {{"to", std::string(name_of(to))}},
+                     node.outputs[0])};
+}
+
 Operands import_shape(GraphImporter& graph, ImportedNode& node) {
   return {graph.shape_of(input(node, 0), integer(node, "start", 0),
                          integer(node, "end", std::numeric_limits<std::int64_t>::max()))};
@@ -361,6 +368,15 @@ Operands import_gelu(GraphImporter& graph, ImportedNode& node) {
   return {graph.emit(node.name, "Gelu", node.inputs, attributes, node.outputs[0])};
 }
 
+// torch.export gives every convolution a bias, of zeros where the module has none.
+Operands import_convolution(GraphImporter& graph, ImportedNode& node) {
+  const auto* bias = std::get_if<Known>(&input(node, 2));
+  const bool is_zero = bias != nullptr && bias->is_constant() && bias->at(0).type().dtype == DType::kF32 &&
+                       std::ranges::all_of(bias->at(0).as<float>(), [](float each) { return each == 0; });
+  if (is_zero) node.inputs.resize(2);
+  return import_op(graph, node);
+}
+
 Operands import_plain(GraphImporter& graph, ImportedNode& node) {
   drop_idle_attributes(node);
   return import_op(graph, node);
@@ -373,6 +389,9 @@ const std::map<std::string, Import>& imports() {
       {"AveragePool", import_plain},
       {"BatchNormalization", import_batch_norm},
       {"Cast", import_plain},
+      {"CastLike", import_cast_like},
+      {"Conv", import_convolution},
+      {"ConvTranspose", import_convolution},
       {"Dropout", import_dropout},
       {"Expand", import_expand},
       {"Gelu", import_gelu},

@@ -1,6 +1,8 @@
 """Modules that PyTorch exports train here as they do there."""
 
-import json
+import os
+import re
+import subprocess
 import sys
 import unittest
 import warnings
@@ -9,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from whole import ROOT, WholeTest
+from whole import BIN, PATIENCE, ROOT, WholeTest
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from safetensors_file import write_safetensors  # noqa: E402
@@ -287,6 +289,29 @@ class BringYourModel(WholeTest):
 
     def test_series(self):
         self.check_classes(Series, {"x": torch.randn(SAMPLES, 4, 20)})
+
+    def test_page(self):
+        """docs/bring-your-model.md, exactly as it stands there."""
+        page = (ROOT / "docs" / "bring-your-model.md").read_text()
+        blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        python = [code for language, code in blocks if language == "python"]
+
+        def run(*command):
+            path = f"{BIN}:{os.environ['PATH']}"
+            done = subprocess.run(
+                command, cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE,
+                env=os.environ | {"PATH": path},
+            )
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return done.stdout
+
+        run(sys.executable, "-c", python[0])
+        (settings,) = (code for language, code in blocks if language == "json")
+        (self.node_data / "train.json").write_text(settings)
+        (commands,) = (code for language, code in blocks if language == "sh")
+        shown = run("bash", "-ec", commands)
+        self.assertGreater(float(re.search(r"accuracy +([\d.]+)%", shown).group(1)), 80, shown)
+        run(sys.executable, "-c", "\n".join(python))
 
 
 if __name__ == "__main__":
