@@ -35,8 +35,9 @@ Integers resolved(const Shape& from, Integers to, bool allow_zero) {
   return to;
 }
 
-// The elements of a sample stay together where `to`, a shape at a batch of `size`, has as many elements
-// before the batch as `from` has.
+// `to`, a shape at a batch of `size`, with the dimension open that begins with the batch: as many elements
+// lie before it as in `from`. So the batch is the outermost part of its dimension everywhere. A batch of one
+// leaves no trace in a product, and must stand alone.
 Integers carried(const AtProbes<Shape>& from, Integers to, std::int64_t size) {
   const std::optional<int> axis = batch_axis(from);
   if (!axis) throw DataError(fmt::format("{} has the batch in several dimensions", from[0].to_string()));
@@ -44,14 +45,16 @@ Integers carried(const AtProbes<Shape>& from, Integers to, std::int64_t size) {
   for (int i = 0; i < *axis; ++i) before *= from[0][i];
   std::int64_t passed = 1;
   for (std::int64_t& dim : to) {
-    if (passed == before && dim % size == 0) {
+    if (passed == before && (dim == size || (size > 1 && dim % size == 0))) {
       dim = -1;
       return to;
     }
     passed *= dim;
   }
   throw DataError(
-      fmt::format("the samples of {} lie apart in [{}]", from[0].to_string(), fmt::join(to, ", ")));
+      fmt::format("where the samples of {} lie in [{}] is not certain: export with dynamic_axes={{'INPUT': "
+                  "{{0: 'batch'}}}}",
+                  from[0].to_string(), fmt::join(to, ", ")));
 }
 
 }  // namespace

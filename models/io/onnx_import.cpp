@@ -73,7 +73,7 @@ class Importer {
 
   OnnxModel read() {
     if (in_.sparse_initializer_size() > 0) throw DataError("sparse initializers are not supported");
-    check_names();
+    check_texts();
     find_needed();
     for (const onnx::ValueInfoProto& input : in_.input())
       attempt("input " + quoted(input.name()), {input.name()}, [&] { add_input(input); });
@@ -122,7 +122,7 @@ class Importer {
     return batch;
   }
 
-  void check_names() const {
+  void check_texts() const {
     for (const onnx::NodeProto& node : in_.node()) {
       quoted(node.name());
       for (const std::string& output : node.output()) quoted(output);
@@ -248,17 +248,22 @@ class Importer {
   }
 
   void add_node(const onnx::NodeProto& node) {
-    std::vector<Operand> inputs;
-    for (const std::string& name : node.input()) {
-      const Operand* operand = name.empty() ? nullptr : find(name);
-      if (!name.empty() && operand == nullptr) {  // because of a problem that is noted already
-        missing_.insert(node.output().begin(), node.output().end());
-        return;
-      }
-      inputs.push_back(operand == nullptr ? Operand() : *operand);
-    }
     if (!node.domain().empty() && node.domain() != "ai.onnx")
       throw DataError(fmt::format("operators of the domain {} are not supported", quoted(node.domain())));
+    if (node.op_type() != "If" && !is_supported(node.op_type()))
+      throw DataError("this operator is not supported");
+    std::vector<Operand> inputs;
+    bool is_complete = true;
+    for (const std::string& name : node.input()) {
+      const Operand* operand = name.empty() ? nullptr : find(name);
+      is_complete &= name.empty() || operand != nullptr;
+      inputs.push_back(operand == nullptr ? Operand() : *operand);
+    }
+    give_names(node, inputs);
+    if (!is_complete) {  // because of a problem that is noted already
+      missing_.insert(node.output().begin(), node.output().end());
+      return;
+    }
     if (node.op_type() == "If") {
       add_branch(node, inputs.at(0));
       return;
@@ -292,7 +297,6 @@ class Importer {
           throw DataError("is there twice");
       });
     }
-    give_names(node, imported);
     return import_node(graph_, std::move(imported));
   }
 
@@ -367,9 +371,9 @@ class Importer {
   }
 
   // Weights that the exporter has computed with lost their names; those of linear layers can be told.
-  void give_names(const onnx::NodeProto& node, ImportedNode& imported) {
-    for (std::size_t i = 0; i < imported.inputs.size(); ++i) {
-      const auto* weight = std::get_if<std::shared_ptr<const Weight>>(&imported.inputs[i]);
+  void give_names(const onnx::NodeProto& node, std::vector<Operand>& inputs) {
+    for (std::size_t i = 0; i < inputs.size() && node.op_type() != "Identity"; ++i) {
+      const auto* weight = std::get_if<std::shared_ptr<const Weight>>(&inputs[i]);
       if (weight == nullptr || !is_made_up((*weight)->name)) continue;
       const bool is_linear = node.op_type() == "MatMul" && i == 1 && (*weight)->type.shape.rank() == 2;
       const std::string name = is_linear ? name_of_linear(node) : std::string();
@@ -378,7 +382,7 @@ class Importer {
             "its weight {} has lost the name of the module's parameter that it was computed from: {}",
             quoted((*weight)->name), kHowToExport));
       }
-      imported.inputs[i] = turned(**weight, name);
+      inputs[i] = turned(**weight, name);
     }
   }
 

@@ -199,6 +199,22 @@ Operand GraphImporter::repeat_samples(const std::string& name, const Operand& on
   return emit(name, "Where", {samples, one, one}, {}, output);
 }
 
+// A batch that lies behind other elements must not become part of their dimension (shape_for_any_batch).
+void GraphImporter::check_flatten(const Operand& x, const Attributes& attributes) const {
+  const AtProbes<Shape> at = shapes(x);
+  const std::optional<int> batch = batch_axis(at);
+  if (!batch) return;
+  const auto found = attributes.find("axis");
+  const auto* given = found == attributes.end() ? nullptr : std::get_if<std::int64_t>(&found->second);
+  std::int64_t axis = given == nullptr ? 1 : *given;
+  if (axis < 0) axis += at[0].rank();
+  for (int i = *batch < axis ? 0 : static_cast<int>(std::max<std::int64_t>(axis, 0)); i < *batch; ++i) {
+    if (at[0][i] != 1)
+      throw DataError(
+          "joins the batch with what lies before it: export with dynamic_axes={'INPUT': {0: 'batch'}}");
+  }
+}
+
 AtProbes<std::vector<TensorType>> GraphImporter::infer(const Op& op, const std::vector<Operand>& inputs,
                                                        const AtProbes<Attributes>& attributes) const {
   AtProbes<std::vector<TensorType>> made;
@@ -276,6 +292,7 @@ std::vector<Operand> GraphImporter::emit(const std::string& name, const std::str
         throw DataError(fmt::format("its {} depends on the batch size", key));
     }
   }
+  if (type == "Flatten" && fixed_) check_flatten(inputs.at(0), attributes[0]);
   const AtProbes<std::vector<TensorType>> types = infer(op, inputs, attributes);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     op.inputs[i] = value_of(inputs[i], fmt::format("{}.{}", op.name, i));

@@ -71,6 +71,7 @@ class GraphImporter {
   ValueId constant(const Known& known, const std::string& hint);
   Operand repeat_samples(const std::string& name, const Operand& one, int axis, const std::string& output);
   Operand batch_of_true(const std::string& name, int axis, int rank);
+  void check_flatten(const Operand& x, const Attributes& attributes) const;
   AtProbes<std::vector<TensorType>> infer(const Op& op, const std::vector<Operand>& inputs,
                                           const AtProbes<Attributes>& attributes) const;
   std::vector<Operand> fold(const Op& op, const std::vector<Operand>& inputs,

@@ -119,6 +119,10 @@ std::vector<Tensor> Folder::run(const Op& op, std::span<const Tensor* const> inp
   return made;
 }
 
+bool Folder::has_own(const std::string& type) {
+  return type == "Range" || type == "Mod" || type == "ReduceProd" || functions_of_floats().contains(type);
+}
+
 std::optional<Tensor> Folder::run_own(const std::string& type, std::span<const Tensor* const> inputs) {
   const Tensor* first = inputs.empty() ? nullptr : inputs[0];
   if (type == "Range") {

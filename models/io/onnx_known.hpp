@@ -42,6 +42,7 @@ class Folder {
   // from op_definition() and kernels; DataError for too much memory in one tensor or in all.
   std::vector<Tensor> run(const Op& op, std::span<const Tensor* const> inputs, std::size_t outputs);
   // The same of what only folding knows (Floor, Mod, Range, …); nothing for other operators.
+  static bool has_own(const std::string& type);
   std::optional<Tensor> run_own(const std::string& type, std::span<const Tensor* const> inputs);
 
  private:

@@ -436,6 +436,11 @@ std::optional<Operand> fold_own(GraphImporter& graph, const ImportedNode& node) 
 
 }  // namespace
 
+bool is_supported(const std::string& type) {
+  return imports().contains(type) || find_onnx_operator(type) != nullptr || Folder::has_own(type) ||
+         type == "Constant" || type == "ConstantOfShape";
+}
+
 Operand import_filled(GraphImporter&, const ImportedNode& node, const std::optional<Tensor>& element) {
   AtProbes<std::shared_ptr<const Tensor>> made;
   const AtProbes<Integers> dims = integers_at_probes(node, 0, "shape");

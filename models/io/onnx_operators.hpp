@@ -23,6 +23,9 @@ struct ImportedNode {
   std::vector<std::string> outputs;  // empty where there is none
 };
 
+// Whether there is an op for it, or it is computed where its inputs are known.
+bool is_supported(const std::string& type);
+
 // ConstantOfShape: full of one element; without one, of 0.0F.
 Operand import_filled(GraphImporter& graph, const ImportedNode& node, const std::optional<Tensor>& element);
 

@@ -16,7 +16,7 @@ bool is_file(const std::string& name) {
 OpenedModel open_model(const std::string& name, const std::filesystem::path& node_data) {
   if (!is_file(name)) return {.graph = zoo_model(name), .weights = {}};
   OnnxModel model = import_onnx(node_data / name);
-  return {.graph = recognize_layers(model.graph), .weights = std::move(model.state)};
+  return {.graph = recognize_linear(recognize_layers(model.graph)), .weights = std::move(model.state)};
 }
 
 std::string model_name_in(const std::filesystem::path& node_data, const std::string& given) {

@@ -176,13 +176,13 @@ class BringYourModel(WholeTest):
         torch.manual_seed(3)
         self.write_pool(2)
 
-    def export(self, module, inputs, outputs=("y",), dynamic=True, **options):
+    def export(self, module, inputs, outputs=("y",), dynamic=True, batch=3, **options):
         axes = {name: {0: "batch"} for name in inputs} if dynamic else None
         options = KEPT | {"opset_version": 17} | options
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             torch.onnx.export(
-                module, tuple(tensor[:3] for tensor in inputs.values()), self.node_data / "model.onnx",
+                module, tuple(tensor[:batch] for tensor in inputs.values()), self.node_data / "model.onnx",
                 input_names=list(inputs), output_names=list(outputs), dynamic_axes=axes, **options,
             )
 
@@ -266,6 +266,16 @@ class BringYourModel(WholeTest):
 
     def test_transformer_encoder_with_folded_weights(self):
         self.check_classes(Encoder, ids(), training=torch.onnx.TrainingMode.EVAL, do_constant_folding=True)
+
+    def test_what_is_not_certain_is_refused_with_the_fix(self):
+        self.export(Encoder(), ids(), dynamic=False)
+        _, errors = self.run_program("clusterize", "--model", "node_data/model.onnx", code=1)
+        self.assertIn("export with dynamic_axes=", errors)
+
+    def test_lost_names_are_refused_with_the_fix(self):
+        self.export(Residual(), images(), training=torch.onnx.TrainingMode.EVAL, do_constant_folding=True)
+        _, errors = self.run_program("clusterize", "--model", "node_data/model.onnx", code=1)
+        self.assertIn("export with training=TrainingMode.TRAINING, do_constant_folding=False", errors)
 
     def test_causal_attention(self):
         target = labels(6, classes=11)
