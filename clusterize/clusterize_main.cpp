@@ -16,6 +16,7 @@
 #include "models/base/program.hpp"
 #include "models/graph/initialize.hpp"
 #include "models/io/state_file.hpp"
+#include "models/zoo/open_model.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {
@@ -47,9 +48,9 @@ TrainingSettings settings_of(const ProgramArguments& arguments, const std::files
     settings.seed = static_cast<std::uint64_t>(seed);
   }
   if (arguments.count("model") != 0) {
-    settings.model = arguments["model"].as<std::string>();
+    settings.model = model_name_in(node_data, arguments["model"].as<std::string>());
     try {
-      zoo_model(settings.model);
+      open_model(settings.model, node_data);
     } catch (const ConfigError& error) {
       throw UsageError(fmt::format("--model: {}", error.what()));
     }
@@ -86,9 +87,13 @@ void link_providers(const ClusterPlan& plan, bool quiet) {
   }
 }
 
-// What training starts from: the weights of --init, or drawn from the seed.
+// What training starts from: the weights of --init; else those of the model's file, and what that lacks is
+// drawn from the seed.
 StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
-  if (arguments.count("init") == 0) return initial_state(task.graph, task.settings.seed);
+  if (arguments.count("init") == 0) {
+    if (!task.model_weights.empty()) task.weights = weights_digest(task.model_weights);
+    return initial_state(task.graph, task.settings.seed, std::move(task.model_weights));
+  }
   const std::filesystem::path path = arguments["init"].as<std::string>();
   StateDict state = read_state_file(path).tensors;
   with_context(path.string(), [&] { check_state(task.graph, state); });
@@ -131,7 +136,8 @@ int main(int argc, char** argv) {
   options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
                         "folder with node_configs.json and train.json; the plan is written there");
   options.add_options()("seed", po::value<std::int64_t>(), "instead of train.json's seed");
-  options.add_options()("model", po::value<std::string>(), "instead of train.json's model");
+  options.add_options()("model", po::value<std::string>(),
+                        "instead of train.json's model: a name, or an .onnx file");
   options.add_options()(
       "init", po::value<std::string>()->value_name("FILE"),
       "state dict to start from, a .pt or .safetensors file, instead of weights drawn from the seed");

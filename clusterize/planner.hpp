@@ -18,6 +18,7 @@ struct TrainingTask {
   KernelChoice kernels;
   // weights_digest() of what training starts from, where that does not follow from the seed.
   std::string weights;
+  StateDict model_weights = {};  // that the model's file has
 };
 
 // 16 hex digits, of names and elements.

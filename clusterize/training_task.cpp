@@ -6,7 +6,7 @@
 #include "models/graph/loss.hpp"
 #include "models/graph/recognize.hpp"
 #include "models/kernels/precision.hpp"
-#include "models/zoo/zoo.hpp"
+#include "models/zoo/open_model.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/sample_source.hpp"
 
@@ -14,7 +14,10 @@ namespace rookery {
 
 TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
                        MeasuredKernels* measured) {
-  return make_task(zoo_model(settings.model), *open_dataset(settings.data, node_data), settings, measured);
+  OpenedModel model = open_model(settings.model, node_data);
+  TrainingTask task = make_task(model.graph, *open_dataset(settings.data, node_data), settings, measured);
+  task.model_weights = std::move(model.weights);
+  return task;
 }
 
 TrainingTask make_task(const Graph& model, const Dataset& dataset, const TrainingSettings& settings,

@@ -9,7 +9,7 @@
 
 namespace rookery {
 
-// Builds the model with its losses, opens the data set for its sizes, and chooses kernels for the whole
+// Opens the model, adds its losses, opens the data set for its sizes, and chooses kernels for the whole
 // graph, by `measured` where given. Throws what these throw, ConfigError when samples and targets of the data
 // set do not fit the model or the split leaves nothing to train on, and DataError for a label that the model
 // has no class for.

@@ -13,7 +13,7 @@
 #include "models/graph/loss.hpp"
 #include "models/graph/stage.hpp"
 #include "models/runtime/executable.hpp"
-#include "models/zoo/zoo.hpp"
+#include "models/zoo/open_model.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/sample_source.hpp"
 #include "trainer/stage_worker.hpp"
@@ -141,7 +141,8 @@ Evaluation evaluate(const EvaluationRequest& request) {
     const TrainingSettings settings = settings_of(request, trained.metadata);
     const auto dataset = open_dataset(settings.data, request.node_data);
     const std::vector<std::int64_t> ids = ids_of(*dataset, settings, request.subset);
-    Graph model = trained.graph && !request.model ? std::move(*trained.graph) : zoo_model(settings.model);
+    Graph model = trained.graph && !request.model ? std::move(*trained.graph)
+                                                  : open_model(settings.model, request.node_data).graph;
     Evaluation result =
         evaluate(std::move(model), settings.loss, trained.state, *dataset, ids, request.batch);
     result.model = settings.model;

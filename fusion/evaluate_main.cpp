@@ -5,6 +5,7 @@
 #include "fusion/evaluate.hpp"
 #include "models/base/json_file.hpp"
 #include "models/base/program.hpp"
+#include "models/zoo/open_model.hpp"
 
 namespace rookery {
 namespace {
@@ -48,10 +49,16 @@ OrderedJson report_of(const Evaluation& result, const std::string& split) {
   return report;
 }
 
+std::optional<std::string> model_of(const ProgramArguments& arguments) {
+  std::optional<std::string> model = given<std::string>(arguments, "model");
+  if (model) model = model_name_in(arguments["node-data"].as<std::string>(), *model);
+  return model;
+}
+
 int run(const ProgramArguments& arguments) {
   const auto split = arguments["split"].as<std::string>();
   const EvaluationRequest request{.state = arguments["state"].as<std::string>(),
-                                  .model = given<std::string>(arguments, "model"),
+                                  .model = model_of(arguments),
                                   .data = given<std::string>(arguments, "data"),
                                   .seed = given<std::uint64_t>(arguments, "seed"),
                                   .subset = subset_named(split),
@@ -82,7 +89,8 @@ int main(int argc, char** argv) {
   options.add_options()(
       "state", po::value<std::string>()->required()->value_name("PATH"),
       "a .safetensors, .pt or .onnx file; a folder cluster_C, or that of one of its stages")(
-      "model", po::value<std::string>()->value_name("NAME"), "the model it belongs to")(
+      "model", po::value<std::string>()->value_name("NAME"),
+      "the model it belongs to: a name, or an .onnx file")(
       "data", po::value<std::string>()->value_name("NAME"), "digits, csv:FILE, idx:FOLDER or tensors:FILE")(
       "split", po::value<std::string>()->default_value("validation")->value_name("PART"),
       "validation, train or all")("batch", po::value<std::int64_t>()->default_value(256)->value_name("N"),

@@ -12,7 +12,7 @@
 #include "models/base/files.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/pytorch.hpp"
-#include "models/zoo/zoo.hpp"
+#include "models/zoo/open_model.hpp"
 
 namespace rookery {
 namespace {
@@ -174,7 +174,8 @@ class Fusion {
 }  // namespace
 
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
-  return fuse_cluster(node_data, cluster, zoo_model(members_of(node_data, cluster).front().settings.model));
+  const std::string model = members_of(node_data, cluster).front().settings.model;
+  return fuse_cluster(node_data, cluster, open_model(model, node_data).graph);
 }
 
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster, Graph model) {

@@ -51,10 +51,13 @@ StateViews views_of(const StateDict& state) {
   return views;
 }
 
-StateDict initial_state(const Graph& graph, std::uint64_t seed) {
-  StateDict state;
+StateDict initial_state(const Graph& graph, std::uint64_t seed, StateDict given) {
+  StateDict state = std::move(given);
   for (const auto& ids : {graph.parameters(), graph.buffers()}) {
-    for (const ValueId id : ids) state.emplace(graph.value(id).name, initial_tensor(graph.value(id), seed));
+    for (const ValueId id : ids) {
+      const Value& value = graph.value(id);
+      if (!state.contains(value.name)) state.emplace(value.name, initial_tensor(value, seed));
+    }
   }
   return state;
 }

@@ -15,8 +15,8 @@ using StateDict = std::map<std::string, Tensor>;
 using StateViews = std::map<std::string, ConstTensorView>;
 StateViews views_of(const StateDict& state);
 
-// The state of a graph before training: a function of (seed, name) alone.
-StateDict initial_state(const Graph& graph, std::uint64_t seed);
+// The state of a graph before training: what is `given`, and of the rest a function of (seed, name) alone.
+StateDict initial_state(const Graph& graph, std::uint64_t seed, StateDict given = {});
 
 // Throws DataError listing every tensor of `graph` that `state` lacks, has with another type, or
 // has too much, with the names that were perhaps meant.

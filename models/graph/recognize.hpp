@@ -1,4 +1,4 @@
-// Finds attention that is written out in single ops, and makes one op of it. Its results differ in the last
+// Finds layers that are written out in single ops, and makes one op of them. Its results differ in the last
 // bits from those of the single ops, so that it is done on the whole graph, before that is cut.
 #pragma once
 
@@ -14,5 +14,13 @@ namespace rookery {
 // that depends on parameters is left as it is, for Attention has no gradient of it. Numbers below -1e4 in the
 // place of a score count as -infinity. `forward` has inference form.
 Graph recognize_attention(const Graph& forward);
+
+// Every MatMul with a turned parameter, and the Add of a bias, becomes a Gemm of rows with the name of the
+// MatMul, as linear() in builder.hpp makes it.
+Graph recognize_linear(const Graph& forward);
+
+// Gelu (of erf and of tanh), LayerNormalization and GroupNormalization that are written out become one op
+// each, with the name of the last of theirs. A norm needs scale and bias.
+Graph recognize_layers(const Graph& forward);
 
 }  // namespace rookery

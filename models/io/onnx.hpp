@@ -21,6 +21,14 @@ struct OnnxModel {
   Metadata metadata;  // that write_onnx was given
 };
 
+// Reads a model of any origin as a graph that can be trained: operator sets 13 to 20, with inputs whose first
+// dimension is the batch, open or not. What does not depend on the samples is computed; weights keep their
+// names, and those that the file does not have are absent from `state`, with PyTorch's usual initial values
+// in the graph. BatchNormalization and Dropout are there as in training. Nothing in the file is trusted.
+// DataError with everything that cannot be imported, by node, operator and reason. Files of write_onnx: as
+// read_onnx.
+OnnxModel import_onnx(const std::filesystem::path& path);
+
 // Reads what write_onnx wrote. Nothing in the file is trusted: cycles, dangling names, unknown
 // operators or attributes, wrong types, external data outside the folder or the file are DataErrors
 // naming node and reason.

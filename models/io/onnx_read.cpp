@@ -1,12 +1,8 @@
 // ONNX to Graph. Nothing in the file is trusted.
 #include <fmt/format.h>
-#include <google/protobuf/io/coded_stream.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
-#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,94 +14,10 @@
 #include "models/io/onnx_external.hpp"
 #include "models/io/onnx_format.hpp"
 #include "models/io/onnx_functions.hpp"
+#include "models/io/onnx_parse.hpp"
 
 namespace rookery {
 namespace {
-
-constexpr int kMaxNesting = 16;
-
-std::uint64_t number_from(const std::string& text, const char* key) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw DataError(fmt::format("its external data has the {} {}", key, quoted(text)));
-  }
-  return number;
-}
-
-// A byte that is neither 0 nor 1 is no bool to C++.
-void check_booleans(ConstTensorView tensor) {
-  if (tensor.type.dtype != DType::kBool) return;
-  for (const std::byte byte : tensor.bytes()) {
-    if (byte > std::byte{1}) throw DataError(fmt::format("has a bool of {}", static_cast<int>(byte)));
-  }
-}
-
-std::string node_name(const onnx::NodeProto& node) {
-  return fmt::format("node {} ({})", quoted(node.name()), quoted(node.op_type()));
-}
-
-Attribute attribute_from(const onnx::AttributeProto& attribute) {
-  switch (attribute.type()) {
-    case onnx::AttributeProto::INT:
-      return attribute.i();
-    case onnx::AttributeProto::FLOAT:
-      return attribute.f();
-    case onnx::AttributeProto::STRING:
-      return attribute.s();
-    case onnx::AttributeProto::INTS:
-      return std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end());
-    case onnx::AttributeProto::FLOATS:
-      return std::vector<float>(attribute.floats().begin(), attribute.floats().end());
-    default:
-      throw DataError("has a kind of value that is not supported");
-  }
-}
-
-DType checked_dtype(std::int64_t type) {
-  if (type < 0 || type > std::numeric_limits<int>::max())
-    throw DataError(fmt::format("element type {} is not supported", type));
-  return dtype_from_onnx(static_cast<int>(type));
-}
-
-// The attribute that these elements are, of a type that fits its kind.
-Attribute attribute_of(AttributeKind kind, const Tensor& tensor) {
-  switch (kind) {
-    case AttributeKind::kInt:
-      return tensor.as<std::int64_t>()[0];
-    case AttributeKind::kFloat:
-      return tensor.as<float>()[0];
-    case AttributeKind::kInts:
-      return std::vector<std::int64_t>(tensor.as<std::int64_t>().begin(), tensor.as<std::int64_t>().end());
-    default:
-      ROOKERY_CHECK(kind == AttributeKind::kFloats, "attribute kind {}", static_cast<int>(kind));
-      return std::vector<float>(tensor.as<float>().begin(), tensor.as<float>().end());
-  }
-}
-
-bool fits(AttributeKind kind, const TensorType& type) {
-  const bool is_whole = kind == AttributeKind::kInt || kind == AttributeKind::kInts;
-  const bool is_list = kind == AttributeKind::kInts || kind == AttributeKind::kFloats;
-  return type.dtype == (is_whole ? DType::kI64 : DType::kF32) && type.shape.rank() == (is_list ? 1 : 0);
-}
-
-std::map<std::string, Attribute> attributes_from(const onnx::NodeProto& node,
-                                                 const std::map<std::string, AttributeKind>& known) {
-  std::map<std::string, Attribute> attributes;
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    with_context("attribute " + quoted(attribute.name()), [&] {
-      const auto found = known.find(attribute.name());
-      if (found == known.end()) throw DataError("the operator has none of this name");
-      Attribute value = attribute_from(attribute);
-      const bool is_type = found->second == AttributeKind::kType;
-      if (kind_of(value) != (is_type ? AttributeKind::kInt : found->second))
-        throw DataError("has the wrong type");
-      if (is_type) value = std::string(name_of(checked_dtype(std::get<std::int64_t>(value))));
-      if (!attributes.emplace(attribute.name(), std::move(value)).second) throw DataError("is there twice");
-    });
-  }
-  return attributes;
-}
 
 // What the nodes make of the initializers they read.
 struct Uses {
@@ -199,7 +111,7 @@ class Reader {
     if (attribute != uses_.attributes.end()) {
       const auto& [kind, what] = attribute->second;
       if (!fits(kind, type)) throw DataError(fmt::format("the {} is {}", what, type.to_string()));
-      if (!attributes_.emplace(name, attribute_of(kind, tensor_from(proto, type))).second)
+      if (!attributes_.emplace(name, attribute_of(kind, tensor_from(proto, type, external_))).second)
         throw DataError("is there twice");
       return;
     }
@@ -207,35 +119,11 @@ class Reader {
       throw DataError(fmt::format("counts batches but is {}", type.to_string()));
     }
     if (value && proto.data_location() != onnx::TensorProto::EXTERNAL) {
-      model_.graph.add_constant(name, std::make_shared<const Tensor>(tensor_from(proto, type)));
+      model_.graph.add_constant(name, std::make_shared<const Tensor>(tensor_from(proto, type, external_)));
       return;
     }
     value ? model_.graph.add_parameter(name, type) : model_.graph.add_buffer(name, type);
-    model_.state.emplace(name, tensor_from(proto, type));
-  }
-
-  Tensor tensor_from(const onnx::TensorProto& proto, const TensorType& type) {
-    if (proto.data_location() != onnx::TensorProto::EXTERNAL) {
-      const std::string& raw = proto.raw_data();
-      if (raw.size() != type.bytes()) {
-        throw DataError(fmt::format("{} needs {} bytes of raw data, there are {}", type.to_string(),
-                                    type.bytes(), raw.size()));
-      }
-      Tensor tensor(type);
-      std::memcpy(tensor.view().data, raw.data(), raw.size());
-      check_booleans(tensor.view());
-      return tensor;
-    }
-    std::map<std::string, std::string> entries;
-    for (const onnx::StringStringEntryProto& entry : proto.external_data()) {
-      if (!entries.emplace(entry.key(), entry.value()).second)
-        throw DataError("its external data is given twice");
-    }
-    for (const char* key : {"location", "offset", "length"}) {
-      if (!entries.contains(key)) throw DataError(fmt::format("its external data has no {}", key));
-    }
-    return external_.read(type, entries["location"], number_from(entries["offset"], "offset"),
-                          number_from(entries["length"], "length"));
+    model_.state.emplace(name, tensor_from(proto, type, external_));
   }
 
   void add_node(const onnx::NodeProto& node) {
@@ -296,7 +184,7 @@ class Reader {
     for (const std::int64_t dim : attribute.t().dims()) dims.push_back(checked_dim(dim));
     if (attribute.t().data_location() == onnx::TensorProto::EXTERNAL)
       throw DataError("its value is not in the model itself");
-    return tensor_from(attribute.t(), {dtype_from_onnx(attribute.t().data_type()), Shape(dims)});
+    return tensor_from(attribute.t(), {dtype_from_onnx(attribute.t().data_type()), Shape(dims)}, external_);
   }
 
   // The constant inputs of a node, all of one kind.
@@ -420,19 +308,6 @@ class Reader {
   OnnxModel model_;
 };
 
-onnx::ModelProto parse(const std::string& bytes) {
-  using google::protobuf::io::CodedInputStream;
-  const auto size = static_cast<int>(bytes.size());
-  CodedInputStream stream(reinterpret_cast<const std::uint8_t*>(bytes.data()), size);
-  stream.SetTotalBytesLimit(size);
-  stream.SetRecursionLimit(kMaxNesting);
-  onnx::ModelProto model;
-  if (!model.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
-    throw DataError("is no ONNX model, or an incomplete copy of one");
-  }
-  return model;
-}
-
 // The functions must be ours, word for word: their calls are read as our ops.
 void check_functions(const onnx::ModelProto& model) {
   std::set<std::string> called;
@@ -485,7 +360,7 @@ OnnxModel read_onnx(const std::filesystem::path& path) {
   const std::string bytes = read_file(path, kMaxOnnxBytes);
   return with_context(path.string(), [&] {
     try {
-      const onnx::ModelProto model = parse(bytes);
+      const onnx::ModelProto model = parse_onnx(bytes);
       check_version(model);
       OnnxModel read = Reader(model.graph(), path.parent_path()).read();
       for (const auto& property : model.metadata_props()) {

@@ -21,8 +21,8 @@ SettingsKey model_key(Field field) {
           .read = reader(field),
           .write = writer(field),
           .help =
-              "the model, by its name in the zoo, with options where wanted: "
-              "`resnet18?image_size=32&classes=10`"};
+              "the model: its name in the zoo, with options where wanted, "
+              "`resnet18?image_size=32&classes=10`; or an .onnx file, looked for below node_data"};
 }
 
 template <typename Field>

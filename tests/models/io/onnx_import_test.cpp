@@ -1,0 +1,351 @@
+// Files of other origin: what PyTorch's exporters write, and what nobody should.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+
+#include <functional>
+
+#include "models/graph/recognize.hpp"
+#include "models/graph/stage.hpp"
+#include "models/io/onnx.hpp"
+#include "models/io/safetensors.hpp"
+#include "models/runtime/executable.hpp"
+#include "tests/models/io/files.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::filesystem::path kGolden = std::filesystem::path(ROOKERY_SOURCE_DIR) / "tests" / "golden";
+
+std::vector<std::string> names_of(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<std::string> names;
+  for (const ValueId id : ids) names.push_back(graph.value(id).name);
+  return names;
+}
+
+// What the first output is for this input.
+std::vector<float> run(const Graph& graph, const StateDict& state, ConstTensorView x) {
+  const std::vector<Stage> whole = cut(graph, std::vector<OpId>{0});
+  const std::int64_t samples = x.shape()[0];
+  const CompileOptions options{.inference_sizes = {samples}, .kernels = choose_kernels(graph, samples)};
+  Executable executable(whole[0], options, state);
+  const MicroBatch batch{.mode = Mode::kInference, .size = samples};
+  copy(x, executable.input(0, batch));
+  executable.forward(batch);
+  const auto made = executable.output(0, batch).as<float>();
+  return {made.begin(), made.end()};
+}
+
+class Exported : public testing::TestWithParam<const char*> {};
+
+// As tests/golden/make_exported_models.py has made them.
+TEST_P(Exported, ComputesWhatPyTorchDoes) {
+  const OnnxModel model = import_onnx(kGolden / (std::string(GetParam()) + ".onnx"));
+  const SafetensorsFile expected = read_safetensors(kGolden / (std::string(GetParam()) + ".safetensors"));
+  const StateDict state = initial_state(model.graph, 1, [&] {
+    StateDict copies;
+    for (const auto& [name, tensor] : model.state) copies.emplace(name, tensor.clone());
+    return copies;
+  }());
+  check_state(model.graph, state);
+  for (const Graph& graph : {model.graph, recognize_linear(recognize_layers(model.graph))}) {
+    const std::vector<float> y = run(graph, state, expected.tensors.at("x").view());
+    const auto wanted = expected.tensors.at("y").as<float>();
+    ASSERT_EQ(y.size(), wanted.size());
+    for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], wanted[i], 1e-5) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Exported, testing::Values("exported_encoder", "exported_residual"));
+
+TEST(ImportOnnx, KeepsNamesAndTrainingForms) {
+  const Graph graph = import_onnx(kGolden / "exported_residual.onnx").graph;
+  EXPECT_THAT(names_of(graph, graph.parameters()),
+              testing::UnorderedElementsAre("stem.0.weight", "stem.1.weight", "stem.1.bias",
+                                            "depthwise.weight", "depthwise.bias", "norm.weight", "norm.bias",
+                                            "up.weight", "up.bias", "fc.weight", "fc.bias"));
+  EXPECT_THAT(names_of(graph, graph.buffers()),
+              ElementsAre("stem.1.running_mean", "stem.1.running_var", "stem.1.num_batches_tracked"));
+  EXPECT_EQ(graph.value(graph.inputs()[0]).type, (TensorType{DType::kF32, {kBatch, 3, 8, 8}}));
+  const auto count = [&](const std::string& type) {
+    return std::ranges::count(graph.ops(), type, &Op::type);
+  };
+  EXPECT_EQ(count("BatchNormalization"), 1);
+  EXPECT_EQ(count("Dropout"), 1);
+}
+
+TEST(RecognizeLayers, GroupNormIsOneOp) {
+  const Graph graph = recognize_layers(import_onnx(kGolden / "exported_residual.onnx").graph);
+  EXPECT_EQ(std::ranges::count(graph.ops(), "GroupNormalization", &Op::type), 1);
+  EXPECT_EQ(std::ranges::count(graph.ops(), "InstanceNormalization", &Op::type), 0);
+  EXPECT_EQ(std::ranges::count(graph.ops(), "Unsqueeze", &Op::type), 0);
+}
+
+TEST(RecognizeLinear, LinearLayersAreGemms) {
+  const Graph graph = recognize_linear(import_onnx(kGolden / "exported_encoder.onnx").graph);
+  const auto count = [&](const std::string& type) {
+    return std::ranges::count(graph.ops(), type, &Op::type);
+  };
+  EXPECT_EQ(count("Gemm"), 9);    // four in every layer, and the head
+  EXPECT_EQ(count("MatMul"), 4);  // scores and sums of values
+}
+
+// A small model, put together by hand: x [batch, 4], all of whose nodes a test adds.
+class HandMade : public testing::Test {
+ protected:
+  HandMade() {
+    model_.set_ir_version(8);
+    model_.add_opset_import()->set_version(17);
+    onnx::GraphProto& graph = *model_.mutable_graph();
+    add_type(*graph.add_input(), "x", {-1, 4});
+    add_type(*graph.add_output(), "y", {-1, 4});
+  }
+
+  static void add_type(onnx::ValueInfoProto& info, const std::string& name,
+                       const std::vector<std::int64_t>& dims) {
+    info.set_name(name);
+    auto& tensor = *info.mutable_type()->mutable_tensor_type();
+    tensor.set_elem_type(onnx::TensorProto::FLOAT);
+    for (const std::int64_t dim : dims) {
+      auto& out = *tensor.mutable_shape()->add_dim();
+      dim < 0 ? out.set_dim_param("n") : out.set_dim_value(dim);
+    }
+  }
+
+  onnx::NodeProto& add(const std::string& type, const std::vector<std::string>& inputs,
+                       const std::vector<std::string>& outputs) {
+    onnx::NodeProto& node = *model_.mutable_graph()->add_node();
+    node.set_op_type(type);
+    node.set_name(type + std::to_string(model_.graph().node_size()));
+    for (const std::string& input : inputs) node.add_input(input);
+    for (const std::string& output : outputs) node.add_output(output);
+    return node;
+  }
+
+  void add_integers(const std::string& name, const std::vector<std::int64_t>& numbers) {
+    onnx::TensorProto& tensor = *model_.mutable_graph()->add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::TensorProto::INT64);
+    tensor.add_dims(std::ssize(numbers));
+    tensor.mutable_int64_data()->Assign(numbers.begin(), numbers.end());
+  }
+
+  void add_floats(const std::string& name, const std::vector<std::int64_t>& dims, float number) {
+    onnx::TensorProto& tensor = *model_.mutable_graph()->add_initializer();
+    tensor.set_name(name);
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    std::int64_t count = 1;
+    for (const std::int64_t dim : dims) {
+      tensor.add_dims(dim);
+      count *= dim;
+    }
+    for (std::int64_t i = 0; i < count; ++i) tensor.add_float_data(number);
+  }
+
+  OnnxModel import() {
+    overwrite(path_, model_.SerializeAsString());
+    return import_onnx(path_);
+  }
+  std::string error() {
+    return data_error([&] { import(); });
+  }
+
+  onnx::ModelProto model_;
+  ScratchFolder folder_;
+  std::filesystem::path path_ = folder_.path() / "model.onnx";
+};
+
+TEST_F(HandMade, ShapeChainsAreFolded) {
+  add_integers("first", {0});
+  add_integers("rest", {2, -1});
+  add("Shape", {"x"}, {"shape"});
+  add("Gather", {"shape", "first"}, {"batch"});
+  add("Concat", {"batch", "rest"}, {"to"}).add_attribute()->set_name("axis");
+  model_.mutable_graph()->mutable_node(2)->mutable_attribute(0)->set_type(onnx::AttributeProto::INT);
+  add("Reshape", {"x", "to"}, {"apart"});
+  add("Reshape", {"apart", "shape"}, {"y"});
+  const Graph graph = import().graph;
+  ASSERT_EQ(graph.ops().size(), 2U);
+  EXPECT_EQ(graph.ops()[0].integers("shape", {}), (std::vector<std::int64_t>{-1, 2, 2}));
+  EXPECT_EQ(graph.types(7).back(), (TensorType{DType::kF32, {7, 4}}));
+}
+
+TEST_F(HandMade, AFixedBatchBecomesTheBatch) {
+  model_.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(6);
+  add_integers("apart", {6, 2, 2});
+  add_integers("together", {6, 4});
+  add("Reshape", {"x", "apart"}, {"parts"});
+  add("Reshape", {"parts", "together"}, {"y"});
+  const Graph graph = import().graph;
+  EXPECT_EQ(graph.types(5).back(), (TensorType{DType::kF32, {5, 4}}));
+}
+
+TEST_F(HandMade, AFixedBatchThatSamplesDoNotKeepIsRefused) {
+  model_.mutable_graph()
+      ->mutable_input(0)
+      ->mutable_type()
+      ->mutable_tensor_type()
+      ->mutable_shape()
+      ->mutable_dim(0)
+      ->set_dim_value(6);
+  add_integers("mixed", {4, 6});
+  add("Reshape", {"x", "mixed"}, {"y"});
+  EXPECT_THAT(error(), HasSubstr("where the samples of [6, 4] lie in [4, 6] is not certain"));
+}
+
+// One number for all samples, as of torch.zeros(batch, 1), and a parameter for every sample.
+TEST_F(HandMade, TensorsOfTheBatchAreRepeated) {
+  add_floats("token", {1, 4}, 3);
+  add("Shape", {"x"}, {"shape"});
+  add("Expand", {"token", "shape"}, {"tokens"});
+  add("ConstantOfShape", {"shape"}, {"zeros"});
+  add("Sub", {"tokens", "zeros"}, {"difference"});
+  add("Add", {"x", "difference"}, {"y"});
+  const OnnxModel model = import();
+  EXPECT_THAT(names_of(model.graph, model.graph.parameters()), ElementsAre("token"));
+  Tensor x(DType::kF32, {3, 4});
+  EXPECT_THAT(run(model.graph, model.state, x.view()), testing::Each(3.0F));
+}
+
+TEST_F(HandMade, WeightsThatAreAbsentAreDrawn) {
+  add_type(*model_.mutable_graph()->add_input(), "fc.weight", {4, 4});
+  add_type(*model_.mutable_graph()->add_input(), "fc.bias", {4});
+  onnx::AttributeProto& turned = *add("Gemm", {"x", "fc.weight", "fc.bias"}, {"y"}).add_attribute();
+  turned.set_name("transB");
+  turned.set_type(onnx::AttributeProto::INT);
+  turned.set_i(1);
+  const OnnxModel model = import();
+  EXPECT_TRUE(model.state.empty());
+  for (const ValueId id : model.graph.parameters()) {
+    EXPECT_EQ(model.graph.value(id).initializer.kind, Initializer::Kind::kUniform);
+    EXPECT_EQ(model.graph.value(id).initializer.bound, 0.5F);
+  }
+}
+
+TEST_F(HandMade, ABranchThatIsKnownIsTaken) {
+  add("Constant", {}, {"yes"});
+  onnx::AttributeProto& value = *model_.mutable_graph()->mutable_node(0)->add_attribute();
+  value.set_name("value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  value.mutable_t()->set_data_type(onnx::TensorProto::BOOL);
+  value.mutable_t()->add_int32_data(1);
+  onnx::NodeProto& branch = add("If", {"yes"}, {"y"});
+  for (const char* name : {"then_branch", "else_branch"}) {
+    onnx::AttributeProto& attribute = *branch.add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(onnx::AttributeProto::GRAPH);
+    onnx::NodeProto& node = *attribute.mutable_g()->add_node();
+    node.set_op_type(std::string(name) == "then_branch" ? "Relu" : "Loop");
+    node.add_input("x");
+    node.add_output(std::string("of_") + name);
+    attribute.mutable_g()->add_output()->set_name(std::string("of_") + name);
+  }
+  const Graph graph = import().graph;
+  ASSERT_EQ(graph.ops().size(), 1U);
+  EXPECT_EQ(graph.ops()[0].type, "Relu");
+}
+
+TEST_F(HandMade, AllProblemsAreSaidAtOnce) {
+  add("LSTM", {"x"}, {"a"});
+  onnx::AttributeProto& attribute = *add("Relu", {"x"}, {"b"}).add_attribute();
+  attribute.set_name("negative_slope");
+  attribute.set_type(onnx::AttributeProto::FLOAT);
+  add("Add", {"a", "b"}, {"c"});
+  add_floats("onnx::Conv_7", {4, 4}, 1);
+  add("MatMul", {"onnx::Conv_7", "x"}, {"d"});
+  add("Sum", {"c", "d"}, {"y"});
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("node \"LSTM1\" (\"LSTM\"): this operator is not supported"),
+                    HasSubstr("node \"Relu2\" (\"Relu\"): attribute \"negative_slope\" is not supported"),
+                    HasSubstr("do_constant_folding=False"), Not(HasSubstr("Add3"))));
+}
+
+TEST_F(HandMade, Cycle) {
+  add("Add", {"x", "b"}, {"a"});
+  add("Relu", {"a"}, {"b"});
+  add("Relu", {"b"}, {"y"});
+  EXPECT_THAT(error(), HasSubstr("form a cycle"));
+}
+
+TEST_F(HandMade, DanglingNames) {
+  add("Relu", {"nothing"}, {"y"});
+  EXPECT_THAT(error(), HasSubstr("reads \"nothing\", which is no input"));
+  model_.mutable_graph()->mutable_output(0)->set_name("nowhere");
+  EXPECT_THAT(error(), HasSubstr("output \"nowhere\""));
+}
+
+TEST_F(HandMade, EnormousNumbersTakeNoMemory) {
+  add_integers("many", {1LL << 60});
+  add_integers("large", {1LL << 20, 1LL << 20});
+  add("ConstantOfShape", {"many"}, {"a"});
+  add("ConstantOfShape", {"large"}, {"b"});
+  add("Constant", {}, {"zero"});
+  onnx::AttributeProto& value = *model_.mutable_graph()->mutable_node(2)->add_attribute();
+  value.set_name("value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  value.mutable_t()->set_data_type(onnx::TensorProto::FLOAT);
+  value.mutable_t()->add_dims(1LL << 60);
+  add("Expand", {"x", "many"}, {"c"});
+  add("Sum", {"a", "b", "c", "zero"}, {"y"});
+  const std::string message = error();
+  EXPECT_THAT(message, AllOf(HasSubstr("ConstantOfShape1"), HasSubstr("ConstantOfShape2"),
+                             HasSubstr("Constant3"), HasSubstr("Expand4")));
+}
+
+TEST_F(HandMade, FunctionsWithoutEnd) {
+  onnx::FunctionProto& function = *model_.add_functions();
+  function.set_domain("somewhere");
+  function.set_name("Again");
+  function.add_input("a");
+  function.add_output("b");
+  for (int i = 0; i < 2; ++i) {
+    onnx::NodeProto& node = *function.add_node();
+    node.set_domain("somewhere");
+    node.set_op_type("Again");
+    node.add_input(i == 0 ? "a" : "t");
+    node.add_output(i == 0 ? "t" : "b");
+  }
+  add("Again", {"x"}, {"y"}).set_domain("somewhere");
+  EXPECT_THAT(error(), HasSubstr("has no end"));
+}
+
+TEST_F(HandMade, OtherVersions) {
+  add("Relu", {"x"}, {"y"});
+  model_.mutable_opset_import(0)->set_version(11);
+  EXPECT_THAT(error(), HasSubstr("has the operator set 11, supported are 13 to 20"));
+}
+
+// Whatever becomes of a file: a model, or a DataError.
+TEST(ImportOnnx, BrokenFiles) {
+  const ScratchFolder folder;
+  const std::filesystem::path path = folder.path() / "model.onnx";
+  const std::string whole = read_file(kGolden / "exported_residual.onnx", kAnySize);
+  const auto attempt = [&](const std::string& bytes) {
+    overwrite(path, bytes);
+    try {
+      import_onnx(path);
+    } catch (const DataError&) {
+    }
+  };
+  for (std::size_t length = 0; length < whole.size(); length += length < 1200 ? 1 : 13)
+    attempt(whole.substr(0, length));
+  for (std::size_t i = 0; i < whole.size(); i += 3) {
+    std::string flipped = whole;
+    flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i / 3 % 8)));
+    attempt(flipped);
+  }
+}
+
+}  // namespace
+}  // namespace rookery
