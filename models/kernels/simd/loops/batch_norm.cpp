@@ -17,26 +17,25 @@ struct Sums {
 
 // accumulate(sums, i, c, count): adds the elements [i, i + count) to the sums; they belong to channel c,
 // or to channels c, c + 1, … when the plane is one element.
-template <int kSums, typename Accumulate>
-void reduce_planes(const BatchNorm& s, Index c, Index channels, Accumulate accumulate,
-                   float* const (&out)[kSums]) {
-  Sums<kSums> totals[kTogether]{};
+template <int kSums, Index kChannels, typename Accumulate>
+void reduce_planes(const BatchNorm& s, Index c, Accumulate accumulate, float* const (&out)[kSums]) {
+  Sums<kSums> totals[kChannels]{};
   for (Index first = 0; first < s.batch; first += kRun) {
-    Sums<kSums> sums[kTogether]{};
+    Sums<kSums> sums[kChannels]{};
     const Index last = first + kRun < s.batch ? first + kRun : s.batch;
     for (Index n = first; n < last; ++n) {
-      for (Index t = 0; t < channels; ++t) {
+      for (Index t = 0; t < kChannels; ++t) {
         const Index begin = (n * s.channels + c + t) * s.plane;
         for_vectors(
             s.plane, [&](Index i) { accumulate(sums[t], begin + i, c + t, kLanes); },
             [&](Index i, Index count) { accumulate(sums[t], begin + i, c + t, count); });
       }
     }
-    for (Index t = 0; t < channels; ++t) {
+    for (Index t = 0; t < kChannels; ++t) {
       for (int k = 0; k < kSums; ++k) totals[t].at[k] += sums[t].at[k];
     }
   }
-  for (Index t = 0; t < channels; ++t) {
+  for (Index t = 0; t < kChannels; ++t) {
     for (int k = 0; k < kSums; ++k) out[k][c + t] = sum_of(totals[t].at[k]);
   }
 }
@@ -69,8 +68,8 @@ void reduce(const BatchNorm& s, Accumulate accumulate, float* const (&out)[kSums
     return;
   }
   Index c = 0;
-  for (; c + kTogether <= s.channels; c += kTogether) reduce_planes<kSums>(s, c, kTogether, accumulate, out);
-  for (; c < s.channels; ++c) reduce_planes<kSums>(s, c, 1, accumulate, out);
+  for (; c + kTogether <= s.channels; c += kTogether) reduce_planes<kSums, kTogether>(s, c, accumulate, out);
+  for (; c < s.channels; ++c) reduce_planes<kSums, 1>(s, c, accumulate, out);
 }
 
 // One number a channel, as the vector that belongs to elements of channel c (see reduce_planes).
@@ -91,6 +90,15 @@ inline Floats elements(const float* x, Index i, Index count) {
 // y = map(i, c, count) everywhere.
 template <typename Map>
 void map_channels(const BatchNorm& s, float* y, Map map) {
+  if (s.plane % kLanes == 0) {
+    Index i = 0;
+    for (Index n = 0; n < s.batch; ++n) {
+      for (Index c = 0; c < s.channels; ++c) {
+        for (const Index end = i + s.plane; i < end; i += kLanes) store(y + i, map(i, c, kLanes));
+      }
+    }
+    return;
+  }
   const bool columns = s.plane == 1;
   const Index lines = columns ? s.batch : s.batch * s.channels;
   const Index length = columns ? s.channels : s.plane;

@@ -58,23 +58,21 @@ inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
   }
 }
 
-template <int kRows>
-void multiply_row_band(const Product& p, Index i) {
-  constexpr Index kWide = kTileVectors * kLanes;
-  Index j = 0;
-  for (; p.n - j > kLanes; j += kWide) {
-    multiply_tile<kRows, kTileVectors>(p, i, j, p.n - j < kWide ? p.n - j : kWide);
+template <int kVectors, int kRows>
+void multiply_last_rows(const Product& p, Index i, Index rows, Index j, Index columns) {
+  if (rows == kRows) {
+    multiply_tile<kRows, kVectors>(p, i, j, columns);
+  } else if constexpr (kRows > 1) {
+    multiply_last_rows<kVectors, kRows - 1>(p, i, rows, j, columns);
   }
-  if (j < p.n) multiply_tile<kRows, 1>(p, i, j, p.n - j);
 }
 
-template <int kRows>
-void multiply_last_rows(const Product& p, Index i, Index rows) {
-  if (rows == kRows) {
-    multiply_row_band<kRows>(p, i);
-  } else if constexpr (kRows > 1) {
-    multiply_last_rows<kRows - 1>(p, i, rows);
-  }
+// All rows of a band of columns, whose part of B stays in the first-level cache.
+template <int kVectors>
+void multiply_column_band(const Product& p, Index j, Index columns) {
+  Index i = 0;
+  for (; i + kTileRows <= p.m; i += kTileRows) multiply_tile<kTileRows, kVectors>(p, i, j, columns);
+  if (i < p.m) multiply_last_rows<kVectors, kTileRows - 1>(p, i, p.m - i, j, columns);
 }
 
 template <int kRows, int kColumns>
@@ -111,9 +109,12 @@ void dot_row_band(const DotProduct& p, Index i) {
 }  // namespace
 
 void multiply(const Product& p) {
-  Index i = 0;
-  for (; i + kTileRows <= p.m; i += kTileRows) multiply_row_band<kTileRows>(p, i);
-  if (i < p.m) multiply_last_rows<kTileRows - 1>(p, i, p.m - i);
+  constexpr Index kWide = kTileVectors * kLanes;
+  Index j = 0;
+  for (; p.n - j > kLanes; j += kWide) {
+    multiply_column_band<kTileVectors>(p, j, p.n - j < kWide ? p.n - j : kWide);
+  }
+  if (j < p.n) multiply_column_band<1>(p, j, p.n - j);
 }
 
 void multiply_dots(const DotProduct& p) {
