@@ -127,24 +127,29 @@ void sum_lanes(Index n, const float* sums, float* out) {
   for (Index i = 0; i < n; ++i) out[i] = sum_of(load(sums + i * kLanes));
 }
 
+// The numbers of a vector's lanes, as a list that templates can take apart.
+template <int... kLane>
+struct LaneList {};
+template <int kCount, int... kBehind>
+struct LanesTo : LanesTo<kCount - 1, kCount - 1, kBehind...> {};
+template <int... kLane>
+struct LanesTo<0, kLane...> {
+  using List = LaneList<kLane...>;
+};
+
 // In a square of vectors halves, quarters, … of neighbours change places.
-template <Index kHalf>
-[[gnu::always_inline]] inline void exchange(Floats (&rows)[kLanes]) {
-  Ints low{}, high{};  // lanes of two rows, one behind the other
-  for (Index i = 0; i < kLanes; ++i) {
-    const bool stays = (i & kHalf) == 0;
-    low[i] = static_cast<std::int32_t>(stays ? i : i - kHalf + kLanes);
-    high[i] = static_cast<std::int32_t>(stays ? i + kHalf : i + kLanes);
-  }
+template <int kHalf, int... kLane>
+[[gnu::always_inline]] inline void exchange(Floats (&rows)[kLanes], LaneList<kLane...> lanes) {
 #pragma GCC unroll 16
   for (Index i = 0; i < kLanes; ++i) {
     if ((i & kHalf) != 0) continue;
     const Floats a = rows[i];
     const Floats b = rows[i + kHalf];
-    rows[i] = __builtin_shuffle(a, b, low);
-    rows[i + kHalf] = __builtin_shuffle(a, b, high);
+    rows[i] = __builtin_shufflevector(a, b, ((kLane & kHalf) == 0 ? kLane : kLane - kHalf + kLanes)...);
+    rows[i + kHalf] =
+        __builtin_shufflevector(a, b, ((kLane & kHalf) == 0 ? kLane + kHalf : kLane + kLanes)...);
   }
-  if constexpr (kHalf > 1) exchange<kHalf / 2>(rows);
+  if constexpr (kHalf > 1) exchange<kHalf / 2>(rows, lanes);
 }
 
 // Of its first rows and columns alone.
@@ -154,7 +159,7 @@ inline void transpose_part(Index rows, Index columns, const float* from, Index f
 #pragma GCC unroll 16
   for (Index i = 0; i < kLanes; ++i)
     square[i] = i < rows ? load_part(from + i * from_row, columns) : Floats{};
-  exchange<kLanes / 2>(square);
+  exchange<kLanes / 2>(square, LanesTo<kLanes>::List());
 #pragma GCC unroll 16
   for (Index j = 0; j < kLanes; ++j) {
     if (j < columns) store_part(to + j * to_row, square[j], rows);
@@ -165,7 +170,7 @@ inline void transpose_square(const float* from, Index from_row, float* to, Index
   Floats rows[kLanes];
 #pragma GCC unroll 16
   for (Index i = 0; i < kLanes; ++i) rows[i] = load(from + i * from_row);
-  exchange<kLanes / 2>(rows);
+  exchange<kLanes / 2>(rows, LanesTo<kLanes>::List());
 #pragma GCC unroll 16
   for (Index i = 0; i < kLanes; ++i) store(to + i * to_row, rows[i]);
 }
