@@ -1,7 +1,7 @@
 // The arithmetic of one op on given types. Back ends:
 //   eigen   every op, plain and portable: the reference, and the fallback (kernels/eigen)
 //   onednn  matrix products and convolutions (kernels/onednn)
-//   simd    our loops for small shapes and element-wise work, compiled for several instruction sets
+//   simd    our loops: small shapes, element-wise work, Winograd; compiled for several instruction sets
 //           and dispatched at run time (kernels/simd)
 //
 // Which back end serves an op is chosen on the whole graph, before it is cut, and kept with the
