@@ -1,4 +1,6 @@
 // What a provider saved of its stage, as model_fusion reads it with its fellows.
+#include <fstream>
+
 #include "fusion/merge.hpp"
 #include "models/base/error.hpp"
 #include "tests/fusion/trained_cluster.hpp"
