@@ -51,7 +51,7 @@ TrainedModel read_trained_model(const fs::path& path) {
   const fs::path absolute = fs::absolute(path / "").lexically_normal().parent_path();
   if (fs::is_directory(path)) return read_cluster(absolute);
   if (path.extension() == ".onnx") {
-    OnnxModel model = read_onnx(path);
+    OnnxModel model = import_onnx(path);
     return {.graph = std::move(model.graph),
             .state = std::move(model.state),
             .metadata = std::move(model.metadata)};

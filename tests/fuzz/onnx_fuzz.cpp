@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)has_weights;
   file.fill(data, size);
   try {
-    read_onnx(file.path());
+    import_onnx(file.path());
   } catch (const DataError&) {
   }
   return 0;
