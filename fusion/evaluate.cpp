@@ -103,6 +103,7 @@ Subset subset_named(const std::string& name) {
 Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& state, const Dataset& dataset,
                     std::span<const std::int64_t> ids, std::int64_t batch) {
   if (ids.empty()) throw ConfigError("there are no samples in this part of the data");
+  const Graph without_loss = model;
   add_loss(model, loss, target_types(dataset, loss));
   SampleSource source(dataset, model, loss);
   check_labels(dataset, model);
@@ -129,6 +130,10 @@ Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& stat
   const std::vector<LossOp> losses = losses_of(model);
   for (std::size_t i = 0; i < losses.size(); ++i)
     result.losses.emplace_back(losses[i].value, measured.losses[i]);
+  if (const LossTerm& term = loss.terms.front(); dataset.is_continued() && term.ignore_index) {
+    result.decoded =
+        decode_greedily(without_loss, state, dataset, term.target, *term.ignore_index, ids, batch);
+  }
   return result;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "fusion/decode.hpp"
 #include "models/graph/initialize.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/settings/settings.hpp"
@@ -37,6 +38,7 @@ struct Evaluation {
   double loss = 0;  // mean over the samples; of several losses their weighted sum
   std::int64_t samples = 0;
   std::vector<std::pair<std::string, LossResult>> losses;  // each by its name in the graph
+  std::optional<Decoded> decoded;  // where the labels of the data set continue its input
 
   // The first loss whose targets are class indices; nullptr where there is none.
   const LossResult* classifier() const;

@@ -46,6 +46,8 @@ OrderedJson report_of(const Evaluation& result, const std::string& split) {
     if (part.accuracy()) add_hits(entry, part);
     report["losses"].push_back(std::move(entry));
   }
+  if (result.decoded)
+    report["decoded"] = {{"right", result.decoded->right}, {"percent", result.decoded->percent()}};
   return report;
 }
 
@@ -77,6 +79,9 @@ int run(const ProgramArguments& arguments) {
     if (const auto accuracy = part.accuracy())
       fmt::print("accuracy  {:.2f}% ({} of {} right){}\n", *accuracy, part.correct, part.positions, of);
   }
+  if (const auto& decoded = result.decoded)
+    fmt::print("decoded   {:.2f}% ({} of {} sequences right)\n", decoded->percent(), decoded->right,
+               decoded->sequences);
   return kDone;
 }
 
@@ -91,7 +96,7 @@ int main(int argc, char** argv) {
       "a .safetensors, .pt or .onnx file; a folder cluster_C, or that of one of its stages")(
       "model", po::value<std::string>()->value_name("NAME"),
       "the model it belongs to: a name, or an .onnx file")(
-      "data", po::value<std::string>()->value_name("NAME"), "digits, csv:FILE, idx:FOLDER or tensors:FILE")(
+      "data", po::value<std::string>()->value_name("NAME"), "the data set, as train.json names it")(
       "split", po::value<std::string>()->default_value("validation")->value_name("PART"),
       "validation, train or all")("batch", po::value<std::int64_t>()->default_value(256)->value_name("N"),
                                   "samples computed at a time")(
