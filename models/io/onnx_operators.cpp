@@ -37,19 +37,12 @@ const Known& known_input(const ImportedNode& node, std::size_t position, const s
 template <typename Number>
 std::vector<Number> numbers_of(const Tensor& tensor, const std::string& what) {
   const auto all = [](auto elements) { return std::vector<Number>(elements.begin(), elements.end()); };
-  switch (tensor.type().dtype) {
-    case DType::kI64:
-      return all(tensor.as<std::int64_t>());
-    case DType::kI32:
-      return all(tensor.as<std::int32_t>());
-    case DType::kF32:
-      if constexpr (std::is_same_v<Number, float>) return all(tensor.as<float>());
-      break;
-    case DType::kF64:
-      if constexpr (std::is_same_v<Number, float>) return all(tensor.as<double>());
-      break;
-    default:
-      break;
+  const DType dtype = tensor.type().dtype;
+  if (dtype == DType::kI64) return all(tensor.as<std::int64_t>());
+  if (dtype == DType::kI32) return all(tensor.as<std::int32_t>());
+  if constexpr (std::is_same_v<Number, float>) {
+    if (dtype == DType::kF32) return all(tensor.as<float>());
+    if (dtype == DType::kF64) return all(tensor.as<double>());
   }
   throw DataError(fmt::format("its {} is {}", what, tensor.type().to_string()));
 }
@@ -317,7 +310,7 @@ Operands compose(GraphImporter& graph, ImportedNode& node, std::size_t inputs,
                  const std::function<Operand(const MakeOp&)>& body) {
   if (node.inputs.size() != inputs || !node.attributes.empty())
     throw DataError("has inputs or attributes that are not supported");
-  return {body([&](const char* suffix, const char* type, Operands operands) {
+  return {body([&](const char* suffix, const char* type, const Operands& operands) {
     const bool is_last = *suffix == '\0';
     return graph.emit(is_last ? node.name : fmt::format("{}.{}", node.name, suffix), type, operands, {},
                       is_last ? node.outputs[0] : std::string());
