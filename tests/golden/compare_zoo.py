@@ -24,7 +24,7 @@ LIMIT = 1e-5
 
 
 def randomized(model):
-    """Running statistics and norms as after some training."""
+    """Running statistics, norms and layers that begin as zeros, as after some training."""
     for module in model.modules():
         if isinstance(module, (torch.nn.BatchNorm2d, torch.nn.LayerNorm)):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
@@ -32,6 +32,8 @@ def randomized(model):
         if isinstance(module, torch.nn.BatchNorm2d):
             torch.nn.init.uniform_(module.running_mean, -0.2, 0.2)
             torch.nn.init.uniform_(module.running_var, 0.5, 1.5)
+        if isinstance(module, torch.nn.Linear) and not module.weight.any():
+            torch.nn.init.normal_(module.weight, 0, 0.02)
     return model.eval()
 
 
