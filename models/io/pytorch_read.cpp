@@ -166,7 +166,8 @@ std::map<std::string, Window> windows_from(const PickleObject& root) {
     if (key->kind != Kind::kText)
       throw DataError(fmt::format("a key is {}: {}", key->describe(), kSaveAlone));
     if (value->kind != Kind::kCall || value->is_call_of(kOrderedDict)) refuse_entry(root, key->text, *value);
-    Window window = with_context("tensor " + quoted(key->text), [&] { return window_from(*value); });
+    Window window =
+        with_context("tensor " + quoted(key->text), [&tensor = *value] { return window_from(tensor); });
     if (!windows.emplace(key->text, std::move(window)).second)
       throw DataError(fmt::format("tensor {} is there twice", quoted(key->text)));
   }
