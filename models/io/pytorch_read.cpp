@@ -246,7 +246,7 @@ class Reader {
     for (const auto& [name, found] : zip_.members()) {
       const std::size_t slash = name.find('/');
       if (slash == std::string::npos || name.substr(slash + 1) != kPickle) continue;
-      const std::string folder = name.substr(0, slash + 1);
+      std::string folder = name.substr(0, slash + 1);
       if (zip_.members().contains(folder + "constants.pkl"))
         throw DataError(fmt::format("this is a TorchScript program: {}", kSaveAlone));
       return folder;
