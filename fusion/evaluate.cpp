@@ -8,10 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "fusion/outputs.hpp"
 #include "fusion/trained_model.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/loss.hpp"
 #include "models/graph/stage.hpp"
+#include "models/io/safetensors.hpp"
 #include "models/runtime/executable.hpp"
 #include "models/zoo/open_model.hpp"
 #include "trainer/memory_link.hpp"
@@ -148,6 +150,10 @@ Evaluation evaluate(const EvaluationRequest& request) {
     const std::vector<std::int64_t> ids = ids_of(*dataset, settings, request.subset);
     Graph model = trained.graph && !request.model ? std::move(*trained.graph)
                                                   : open_model(settings.model, request.node_data).graph;
+    if (!request.outputs.empty() && !ids.empty()) {
+      write_safetensors(request.outputs,
+                        model_outputs(model, trained.state, *dataset, settings.loss, ids, request.batch));
+    }
     Evaluation result =
         evaluate(std::move(model), settings.loss, trained.state, *dataset, ids, request.batch);
     result.model = settings.model;

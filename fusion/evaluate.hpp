@@ -29,6 +29,8 @@ struct EvaluationRequest {
   Subset subset = Subset::kValidation;
   std::int64_t batch = 256;
   std::filesystem::path node_data = "./node_data";
+  // Where the model's outputs for all of these samples go, as a safetensors file; empty: nowhere.
+  std::filesystem::path outputs;
 };
 
 struct Evaluation {

@@ -22,7 +22,8 @@ const ProgramInfo kInfo{
         "  evaluate --state trained/trained_model.onnx --split all\n"
         "  evaluate --state node_data/cluster_0\n"
         "  evaluate --state trained/trained_state_dict.safetensors --model cnn_net --data digits"
-        " --split train --json",
+        " --split train --json\n"
+        "  evaluate --state trained/trained_state_dict.pt --outputs predictions.safetensors",
 };
 
 template <typename T>
@@ -65,7 +66,8 @@ int run(const ProgramArguments& arguments) {
                                   .seed = given<std::uint64_t>(arguments, "seed"),
                                   .subset = subset_named(split),
                                   .batch = arguments["batch"].as<std::int64_t>(),
-                                  .node_data = arguments["node-data"].as<std::string>()};
+                                  .node_data = arguments["node-data"].as<std::string>(),
+                                  .outputs = given<std::string>(arguments, "outputs").value_or("")};
   const Evaluation result = evaluate(request);
   if (arguments["json"].as<bool>()) {
     fmt::print("{}\n", report_of(result, split).dump());
@@ -101,6 +103,8 @@ int main(int argc, char** argv) {
       "validation, train or all")("batch", po::value<std::int64_t>()->default_value(256)->value_name("N"),
                                   "samples computed at a time")(
       "seed", po::value<std::uint64_t>()->value_name("N"), "that drew the split")(
+      "outputs", po::value<std::string>()->value_name("FILE"),
+      "write what the model makes of all these samples, as .safetensors")(
       "node-data", po::value<std::string>()->default_value("./node_data")->value_name("DIR"),
       "the folder of train.json and datasets/")("json", po::bool_switch(), "print one JSON object");
   return rookery::run_program(rookery::kInfo, options, argc, argv, rookery::run);

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "fusion/merge.hpp"
+#include "fusion/outputs.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/builder.hpp"
 #include "tests/fusion/trained_cluster.hpp"
@@ -52,6 +53,32 @@ StateDict linear_state() {
   state.emplace("dense.bias", Tensor(DType::kF32, {2}));
   state.at("dense.bias").as<float>()[1] = 3;
   return state;
+}
+
+TEST(ModelOutputs, AreThoseOfEverySampleForEveryBatchSize) {
+  const std::vector<std::int64_t> ids{6, 0, 3, 1, 5};
+  for (const std::int64_t batch : {1, 2, 5, 100}) {
+    const StateDict outputs =
+        model_outputs(linear_model(), linear_state(), TwoValues(), {"cross_entropy"}, ids, batch);
+    ASSERT_EQ(outputs.size(), 1U);
+    const auto& [name, tensor] = *outputs.begin();
+    EXPECT_EQ(name, "dense_out");
+    EXPECT_EQ(tensor.type(), (TensorType{DType::kF32, {5, 2}}));
+    EXPECT_THAT(tensor.as<float>(), testing::ElementsAre(6, 3, 0, 3, 3, 3, 1, 3, 5, 3)) << "batch " << batch;
+  }
+}
+
+TEST(ModelOutputs, WithoutARowPerSampleAreRefused) {
+  GraphBuilder build;
+  const ValueId x = build.input("x", {2});
+  const Graph mean = build.finish(build.apply("mean", "ReduceMean", {x}, {{"keepdims", std::int64_t{0}}}));
+  const std::vector<std::int64_t> ids{0, 1};
+  try {
+    model_outputs(mean, {}, TwoValues(), {"mse"}, ids, 2);
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("mean_out"));
+  }
 }
 
 TEST(EvaluateInMemory, MeanLossAndAccuracyForEveryBatchSize) {

@@ -14,7 +14,7 @@ from torch.nn import functional
 from whole import BIN, PATIENCE, ROOT, WholeTest
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
-from safetensors_file import write_safetensors  # noqa: E402
+from safetensors_file import read_safetensors, write_safetensors  # noqa: E402
 
 SAMPLES, STEPS = 12, 20
 KEPT = {"training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False}
@@ -234,6 +234,13 @@ class BringYourModel(WholeTest):
             made, expected = fused.eval()(*inputs.values()), module.eval()(*inputs.values())
         for one, other in zip(*((made, expected) if len(outputs) > 1 else ((made,), (expected,)))):
             self.assertLess(float((one - other).abs().max()), 1e-3)
+        self.run_program(
+            "evaluate", "--state", "trained/trained_state_dict.pt", "--model", "node_data/model.onnx",
+            "--split", "all", "--outputs", "outputs.safetensors",
+        )
+        ours = read_safetensors(self.folder / "outputs.safetensors")
+        for name, there in zip(outputs, made if len(outputs) > 1 else (made,)):
+            self.assertLess(float((torch.from_numpy(ours[name]) - there).abs().max()), 1e-5, name)
 
     def check_classes(self, make, inputs, **options):
         target = labels()
