@@ -96,6 +96,7 @@ StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
   }
   const std::filesystem::path path = arguments["init"].as<std::string>();
   StateDict state = read_state_file(path).tensors;
+  remove_reference_extras(task.settings.model, state);
   with_context(path.string(), [&] { check_state(task.graph, state); });
   task.weights = weights_digest(state);
   return state;

@@ -16,6 +16,7 @@
 #include "models/io/safetensors.hpp"
 #include "models/runtime/executable.hpp"
 #include "models/zoo/open_model.hpp"
+#include "models/zoo/zoo.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/sample_source.hpp"
 #include "trainer/stage_worker.hpp"
@@ -150,6 +151,7 @@ Evaluation evaluate(const EvaluationRequest& request) {
     const std::vector<std::int64_t> ids = ids_of(*dataset, settings, request.subset);
     Graph model = trained.graph && !request.model ? std::move(*trained.graph)
                                                   : open_model(settings.model, request.node_data).graph;
+    remove_reference_extras(settings.model, trained.state);
     if (!request.outputs.empty() && !ids.empty()) {
       write_safetensors(request.outputs,
                         model_outputs(model, trained.state, *dataset, settings.loss, ids, request.batch));

@@ -13,6 +13,7 @@
 #include "models/io/onnx.hpp"
 #include "models/io/pytorch.hpp"
 #include "models/zoo/open_model.hpp"
+#include "models/zoo/zoo.hpp"
 
 namespace rookery {
 namespace {
@@ -175,7 +176,9 @@ class Fusion {
 
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
   const std::string model = members_of(node_data, cluster).front().settings.model;
-  return fuse_cluster(node_data, cluster, open_model(model, node_data).graph);
+  FusedModel fused = fuse_cluster(node_data, cluster, open_model(model, node_data).graph);
+  fused.extras = reference_extras(model, fused.state);
+  return fused;
 }
 
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster, Graph model) {
@@ -196,7 +199,11 @@ FusedFiles write_fused(const FusedModel& model, const std::filesystem::path& fol
                    .pytorch = folder / "trained_state_dict.pt",
                    .onnx = folder / "trained_model.onnx"};
   write_onnx(files.onnx, files.safetensors.filename().string(), model.graph, model.state, model.metadata);
-  write_pytorch(files.pytorch, model.state, model.order);
+  StateViews all = views_of(model.state);
+  all.merge(views_of(model.extras));
+  std::vector<std::string> order = model.order;
+  for (const auto& [name, tensor] : model.extras) order.push_back(name);
+  write_pytorch(files.pytorch, all, order);
   return files;
 }
 

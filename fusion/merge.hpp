@@ -14,6 +14,7 @@ struct FusedModel {
   Graph graph;  // of the whole model, without losses
   StateDict state;
   std::vector<std::string> order;  // of its tensors: as the module of the same layers lists them
+  StateDict extras;  // what the module's state dict has besides, such as second names of tied parameters
   // model, data, seed, train_fraction, split, loss, step, plan_id, cluster, as text; format
   // ("rookery.state_dict") and version.
   Metadata metadata;
@@ -35,7 +36,7 @@ struct FusedFiles {
 };
 
 // Writes trained_state_dict.safetensors, trained_state_dict.pt and trained_model.onnx, whose weights are
-// those of the first, into `folder`, which is made when it is not there.
+// those of the first, into `folder`; the .pt has the extras, too, which is made when it is not there.
 FusedFiles write_fused(const FusedModel& model, const std::filesystem::path& folder);
 
 }  // namespace rookery

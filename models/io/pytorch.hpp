@@ -12,6 +12,8 @@ namespace rookery {
 
 // Atomic. Tensors appear in `order` (names), as a module's state_dict lists them.
 // torch.load(weights_only=True) of any PyTorch >= 1.13 reads it.
+void write_pytorch(const std::filesystem::path& path, const StateViews& tensors,
+                   const std::vector<std::string>& order);
 void write_pytorch(const std::filesystem::path& path, const StateDict& tensors,
                    const std::vector<std::string>& order);
 

@@ -99,7 +99,7 @@ void add_tensor(Pickle& pickle, const TensorType& type, const std::string& key) 
   pickle.call();
 }
 
-void check_order(const StateDict& tensors, const std::vector<std::string>& order) {
+void check_order(const StateViews& tensors, const std::vector<std::string>& order) {
   std::set<std::string> listed;
   for (const std::string& name : order) {
     if (!tensors.contains(name)) throw DataError(fmt::format("there is no tensor '{}' to write", name));
@@ -114,19 +114,24 @@ void check_order(const StateDict& tensors, const std::vector<std::string>& order
 
 void write_pytorch(const std::filesystem::path& path, const StateDict& tensors,
                    const std::vector<std::string>& order) {
+  write_pytorch(path, views_of(tensors), order);
+}
+
+void write_pytorch(const std::filesystem::path& path, const StateViews& tensors,
+                   const std::vector<std::string>& order) {
   with_context(path.string(), [&] { check_order(tensors, order); });
   Pickle pickle;
   add_ordered_dict(pickle);
   pickle.mark();
   for (std::size_t i = 0; i < order.size(); ++i) {
     pickle.text(order[i]);
-    add_tensor(pickle, tensors.at(order[i]).type(), std::to_string(i));
+    add_tensor(pickle, tensors.at(order[i]).type, std::to_string(i));
   }
   pickle.set_items();
   ZipWriter zip(path);
   zip.add("archive/data.pkl", pickle.finish());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    zip.add(fmt::format("archive/data/{}", i), tensors.at(order[i]).view().bytes());
+    zip.add(fmt::format("archive/data/{}", i), tensors.at(order[i]).bytes());
   }
   zip.add("archive/version", "3\n");
   zip.commit();

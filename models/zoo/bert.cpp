@@ -14,6 +14,9 @@
 namespace rookery {
 namespace {
 
+constexpr const char* kWords = "bert.embeddings.word_embeddings.weight";
+constexpr const char* kWordsBias = "cls.predictions.bias";
+
 class Bert {
  public:
   explicit Bert(const BertOptions& options) : options_(options) {}
@@ -22,8 +25,7 @@ class Bert {
     const ValueId ids = net_.input("input_ids", {options_.length}, DType::kI64);
     const ValueId types = net_.input("token_type_ids", {options_.length}, DType::kI64);
     const ValueId attended = net_.input("attention_mask", {options_.length}, DType::kI64);
-    const ValueId words = net_.parameter("bert.embeddings.word_embeddings.weight",
-                                         {options_.vocabulary, options_.width}, *start_.weight);
+    const ValueId words = net_.parameter(kWords, {options_.vocabulary, options_.width}, *start_.weight);
     // [batch, 1, 1, length]: the same for every head and row.
     const ValueId mask = net_.unsqueeze("mask", net_.cast("attended", attended, DType::kBool), {1, 2});
 
@@ -79,7 +81,7 @@ class Bert {
     const std::string name = "cls.predictions";
     x = net_.gelu(name + ".transform.act", dense(name + ".transform.dense", x, options_.width));
     x = norm(name + ".transform.LayerNorm", x);
-    return net_.linear_by(name + ".decoder", x, words, net_.parameter(name + ".bias", {options_.vocabulary}));
+    return net_.linear_by(name + ".decoder", x, words, net_.parameter(kWordsBias, {options_.vocabulary}));
   }
 
   GraphBuilder net_;
@@ -88,6 +90,16 @@ class Bert {
 };
 
 }  // namespace
+
+StateDict bert_tied_names(const StateDict& state) {
+  StateDict tied;
+  for (const auto& [name, of] : {std::pair("cls.predictions.decoder.weight", kWords),
+                                 std::pair("cls.predictions.decoder.bias", kWordsBias)}) {
+    const auto found = state.find(of);
+    if (found != state.end()) tied.emplace(name, found->second.clone());
+  }
+  return tied;
+}
 
 Graph bert(const BertOptions& options) {
   return Bert(options).build();

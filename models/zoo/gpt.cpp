@@ -1,8 +1,9 @@
 // A decoder-only transformer ("Language Models are Unsupervised Multitask Learners"), with minGPT's names and
-// initial distributions; its buffers `attn.bias`, masks that never change, are no part of the model here.
+// initial distributions; its buffers `attn.bias`, masks that never change, are no part of the graph.
 // Outputs are logits f32[batch, length, vocabulary] for what follows each token.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "models/zoo/layers.hpp"
@@ -47,6 +48,17 @@ Graph gpt(const GptOptions& options) {
   }
   x = net.layer_norm("transformer.ln_f", x);
   return net.finish(net.linear("lm_head", x, options.vocabulary, false, start));
+}
+
+StateDict gpt_masks(const GptOptions& options) {
+  StateDict masks;
+  for (std::int64_t layer = 0; layer < options.layers; ++layer) {
+    Tensor mask(DType::kF32, {1, 1, options.length, options.length});
+    for (std::int64_t row = 0; row < options.length; ++row)
+      std::ranges::fill_n(mask.as<float>().begin() + row * options.length, row + 1, 1.0F);
+    masks.emplace(fmt::format("transformer.h.{}.attn.bias", layer), std::move(mask));
+  }
+  return masks;
 }
 
 Graph gpt_block(const GptOptions& options) {

@@ -73,11 +73,23 @@ Options read_transformer(NamedOptions& from, const std::map<std::string, Options
   return options;
 }
 
-Graph named_gpt(NamedOptions& from) {
+GptOptions gpt_options(NamedOptions& from) {
   GptOptions options = read_transformer(from, gpt_sizes(), "nano");
   options.vocabulary = from.integer("vocabulary", options.vocabulary, 1, kMaxWords);
   options.length = from.integer("length", options.length, 1, kMaxLength);
-  return gpt(options);
+  return options;
+}
+
+Graph named_gpt(NamedOptions& from) {
+  return gpt(gpt_options(from));
+}
+
+StateDict extras_of_gpt(NamedOptions& from, const StateDict&) {
+  return gpt_masks(gpt_options(from));
+}
+
+StateDict extras_of_bert(NamedOptions&, const StateDict& state) {
+  return bert_tied_names(state);
 }
 
 Graph named_bert(NamedOptions& from) {
@@ -125,8 +137,8 @@ const std::vector<ZooModel>& zoo() {
       {"inception_v3", "Inception v3 with its auxiliary head", two_heads, named_inception},
       {"vgg11", "VGG-11", "cross_entropy", named_vgg},
       {"mobilenet_v2", "MobileNet v2", "cross_entropy", of_images<mobilenet_v2, 32>},
-      {"bert", "BERT with both heads of its pre-training", pretraining, named_bert},
-      {"gpt", "minGPT's GPT, which learns to sort", words, named_gpt},
+      {"bert", "BERT with both heads of its pre-training", pretraining, named_bert, extras_of_bert},
+      {"gpt", "minGPT's GPT, which learns to sort", words, named_gpt, extras_of_gpt},
       {"vit", "vision transformer", "cross_entropy", named_vit},
       {"small_xception", "Keras' image classification from scratch", "bce_with_logits",
        of_images<small_xception, 32, 180, 2>},
@@ -149,6 +161,22 @@ Graph zoo_model(const std::string& name) {
   Graph graph = model.build(options);
   options.expect_none_left();
   return graph;
+}
+
+StateDict reference_extras(const std::string& name, const StateDict& state) {
+  NamedOptions options(name);
+  const auto model = std::ranges::find(zoo(), options.name(), &ZooModel::name);
+  if (model == zoo().end() || model->extras == nullptr) return {};
+  return model->extras(options, state);
+}
+
+void remove_reference_extras(const std::string& name, StateDict& state) {
+  for (const auto& [extra, tensor] : reference_extras(name, state)) {
+    const auto found = state.find(extra);
+    if (found != state.end() && found->second.type() == tensor.type() &&
+        std::ranges::equal(found->second.view().bytes(), tensor.view().bytes()))
+      state.erase(found);
+  }
 }
 
 }  // namespace rookery

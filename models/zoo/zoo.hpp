@@ -8,6 +8,7 @@
 
 #include "models/base/named_options.hpp"
 #include "models/graph/graph.hpp"
+#include "models/graph/initialize.hpp"
 #include "models/graph/loss.hpp"
 
 namespace rookery {
@@ -18,6 +19,8 @@ struct ZooModel {
   LossSettings loss;  // what it is usually trained for
   // Reads its options, and builds the model.
   Graph (*build)(NamedOptions&);
+  // See reference_extras(); none where there are none.
+  StateDict (*extras)(NamedOptions&, const StateDict& state) = nullptr;
 };
 
 const std::vector<ZooModel>& zoo();
@@ -25,6 +28,11 @@ const std::vector<ZooModel>& zoo();
 const ZooModel& zoo_entry(const std::string& name);
 // Builds it. ConfigError also for options that it does not have and values out of range.
 Graph zoo_model(const std::string& name);
+// What the reference's state dict has besides the graph's parameters and buffers, which `state` holds: second
+// names of tied parameters, masks that never change. Empty for a name that is not of the zoo.
+StateDict reference_extras(const std::string& name, const StateDict& state);
+// Takes them out of a state dict of the reference. One with another value stays.
+void remove_reference_extras(const std::string& name, StateDict& state);
 
 // One page each. Images are square, with three channels unless said otherwise.
 Graph cnn_net();
@@ -69,6 +77,7 @@ struct GptOptions {
   float dropout = 0.1F;
 };
 Graph gpt(const GptOptions& options = {});
+StateDict gpt_masks(const GptOptions& options);  // minGPT's buffers `attn.bias`
 // One of its layers by itself: f32[batch, length, width] to the same.
 Graph gpt_block(const GptOptions& options);
 const std::map<std::string, GptOptions>& gpt_sizes();
@@ -83,6 +92,7 @@ struct BertOptions {
   std::int64_t inner = 3072;  // width of a layer's middle
   float dropout = 0.1F;
 };
+StateDict bert_tied_names(const StateDict& state);
 Graph bert(const BertOptions& options = {});
 const std::map<std::string, BertOptions>& bert_sizes();
 

@@ -61,6 +61,40 @@ std::int64_t count_parameters(const std::string& model) {
   return count;
 }
 
+StateDict filled_state(const Graph& graph) {
+  StateDict state;
+  for (const ValueId id : graph.parameters()) {
+    const auto [at, is_new] = state.emplace(graph.value(id).name, Tensor(graph.value(id).type));
+    std::ranges::fill(at->second.as<float>(), static_cast<float>(state.size()));
+  }
+  return state;
+}
+
+TEST(ZooStates, OfBertHaveTheSecondNamesOfTiedParameters) {
+  const std::string name = "bert?size=tiny&vocabulary=20&positions=8";
+  StateDict state = filled_state(zoo_model(name));
+  const std::size_t own = state.size();
+  StateDict extras = reference_extras(name, state);
+  std::vector<std::string> names;
+  for (const auto& [extra, tensor] : extras) names.push_back(extra);
+  EXPECT_THAT(names, testing::ElementsAre("cls.predictions.decoder.bias", "cls.predictions.decoder.weight"));
+  state.merge(extras);
+  state.at("cls.predictions.decoder.bias").as<float>()[0] = -1;
+  remove_reference_extras(name, state);
+  EXPECT_EQ(state.size(), own + 1) << "one that is not tied is not dropped";
+  EXPECT_TRUE(state.contains("cls.predictions.decoder.bias"));
+}
+
+TEST(ZooStates, OfGptHaveTheMasksOfMinGpt) {
+  const StateDict extras = reference_extras("gpt?layers=2&length=3", {});
+  ASSERT_EQ(extras.size(), 2U);
+  const Tensor& mask = extras.at("transformer.h.1.attn.bias");
+  EXPECT_EQ(mask.type(), (TensorType{DType::kF32, {1, 1, 3, 3}}));
+  EXPECT_THAT(mask.as<float>(), testing::ElementsAre(1, 0, 0, 1, 1, 0, 1, 1, 1));
+  EXPECT_TRUE(reference_extras("resnet18", {}).empty());
+  EXPECT_TRUE(reference_extras("model.onnx", {}).empty());
+}
+
 // As the documentation of the references says.
 TEST(ZooStates, HaveThePublishedNumbersOfParameters) {
   EXPECT_EQ(count_parameters("resnet18"), 11'689'512);
