@@ -5,26 +5,9 @@
 #include <set>
 
 namespace rookery {
-namespace {
-
-// By node: the smallest node that it is interchangeable with.
-std::vector<int> kinds_of(const CostModel& model) {
-  std::vector<int> kinds;
-  std::vector<int> firsts;
-  for (int node = 0; node < model.nodes(); ++node) {
-    const auto same =
-        std::ranges::find_if(firsts, [&](int first) { return model.interchangeable(first, node); });
-    kinds.push_back(same == firsts.end() ? node : *same);
-    if (same == firsts.end()) firsts.push_back(node);
-  }
-  return kinds;
-}
-
-}  // namespace
 
 Grouping canonical(const CostModel& model, const Grouping& grouping) {
-  const std::vector<int> kinds = kinds_of(model);
-  const auto kind = [&](int node) { return kinds[static_cast<std::size_t>(node)]; };
+  const auto kind = [&](int node) { return model.kind(node); };
   std::map<int, std::set<int>> free;  // nodes by kind
   for (int node = 0; node < model.nodes(); ++node) free[kind(node)].insert(node);
 

@@ -10,6 +10,7 @@
 #include "clusterize/planner.hpp"
 #include "clusterize/provider_links.hpp"
 #include "clusterize/report.hpp"
+#include "clusterize/search_arguments.hpp"
 #include "clusterize/training_task.hpp"
 #include "clusterize/write_plan.hpp"
 #include "models/base/error.hpp"
@@ -58,20 +59,6 @@ TrainingSettings settings_of(const ProgramArguments& arguments, const std::files
   return settings;
 }
 
-SearchOptions search_options(const ProgramArguments& arguments, const NodePool& pool, std::uint64_t seed) {
-  std::optional<Objective> objective;
-  if (arguments.count("objective") != 0) {
-    const auto& name = arguments["objective"].as<std::string>();
-    if (name != "similar" && name != "throughput")
-      throw UsageError(fmt::format("--objective {}: it is similar or throughput", name));
-    objective = name == "similar" ? Objective::kSimilar : Objective::kThroughput;
-  }
-  SearchOptions options = usual_search(pool, seed, objective);
-  if (arguments.count("min-nodes") != 0) options.min_nodes = arguments["min-nodes"].as<int>();
-  if (options.min_nodes < 1) throw UsageError(fmt::format("--min-nodes {}: at least 1", options.min_nodes));
-  return options;
-}
-
 void link_providers(const ClusterPlan& plan, bool quiet) {
   std::vector<std::string> ids;
   for (const PlannedCluster& cluster : plan.clusters) {
@@ -107,7 +94,9 @@ int clusterize(const ProgramArguments& arguments) {
   const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
   const bool json = arguments.count("json") != 0;
   const std::filesystem::path node_configs = node_data / "node_configs.json";
-  const NodePool pool = NodePool::read(node_configs);
+  const NodePool all = NodePool::read(node_configs);
+  const std::set<std::string> excluded = excluded_nodes(arguments);
+  const NodePool pool = with_context(node_configs.string(), [&] { return all.without(excluded); });
   const TrainingSettings settings = settings_of(arguments, node_data);
   const SearchOptions options = search_options(arguments, pool, settings.seed);
   const std::filesystem::path choices = kernel_choices_path(node_data);
@@ -117,7 +106,8 @@ int clusterize(const ProgramArguments& arguments) {
                                    [&] { return make_task(settings, node_data, &measured); });
   write_kernel_choices(choices, machine, measured.known());
   const StateDict state = first_state(arguments, task);
-  const Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
+  Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
+  for (const std::string& id : excluded) planned.plan.left_out.push_back("node_" + id);
   write_plan(node_data, task, planned, state);
   if (json) {
     fmt::print("{}\n", to_json(planned.plan).dump(2));
@@ -146,12 +136,7 @@ int main(int argc, char** argv) {
                         "show the models there are, what they cost and their options, and end");
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(32),
                         "samples a batch, for the memory that --list-models shows");
-  options.add_options()(
-      "objective", po::value<std::string>(),
-      "similar (clusters alike in RAM and bandwidth) or throughput (most samples per second; "
-      "the default where the pool gives gflops or a network)");
-  options.add_options()("min-nodes", po::value<int>(),
-                        "members that every cluster has at least (similar: 3, throughput: 1)");
+  add_search_options(options);
   options.add_options()("json", "print the plan, or the models, as JSON");
   const ProgramInfo info{
       .name = "clusterize",

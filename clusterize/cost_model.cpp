@@ -3,124 +3,123 @@
 #include <algorithm>
 #include <numeric>
 
+#include "clusterize/kinds.hpp"
 #include "models/base/check.hpp"
-#include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
 namespace {
 
 constexpr double kBytesPerGb = 1e9;
-constexpr double kUpdateFlopsPerParameter = 16;
 
 double bytes_per_second(double mbps) {
   return mbps * 1e6 / 8;
 }
 
-double seconds(double milliseconds) {
-  return milliseconds / 1e3;
-}
-
 }  // namespace
 
-CostModel::CostModel(const NodePool& pool, const ModelCosts& costs) : pool_(pool), costs_(costs) {
-  const std::size_t count = pool.nodes().size();
-  links_.resize(count * count);
-  for (std::size_t a = 0; a < count; ++a) {
-    for (std::size_t b = 0; b < count; ++b) {
-      if (a != b) links_[a * count + b] = pool.link(a, b);
-    }
-  }
+CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special)
+    : pool_(pool), sums_(costs), kinds_(kinds_of(pool, special)) {
   whole_bytes_ = least_bytes_ = static_cast<double>(costs.memory(0, costs.count(), 1));
   if (costs.may_recompute) least_bytes_ = static_cast<double>(costs.recomputed_memory(0, costs.count(), 1));
   // Gradient and value, from one neighbour and to the other, twice each (transport_bytes()).
   for (const SharedBytes& shared : costs.shared) shared_bytes_ += 8 * shared.bytes;
 }
 
-const LinkSpeed& CostModel::link(int a, int b) const {
-  return links_[static_cast<std::size_t>(a) * pool_.nodes().size() + static_cast<std::size_t>(b)];
-}
-
 double CostModel::flops_per_second(int node) const {
   return 1e9 * pool_.nodes()[static_cast<std::size_t>(node)].gflops.value_or(kAssumedGflops);
 }
 
-const ClusterCost& CostModel::cluster(const std::vector<int>& members) {
-  const auto found = known_.find(members);
-  if (found != known_.end()) return found->second;
-  return known_.emplace(members, evaluate(members)).first->second;
+double CostModel::ram_bytes(int node) const {
+  return kBytesPerGb * pool_.nodes()[static_cast<std::size_t>(node)].ram_gb;
 }
 
-CutMachine CostModel::machine(const std::vector<int>& members, std::size_t stage) const {
-  const int node = members[stage];
-  CutMachine machine{.flops_per_second = flops_per_second(node),
-                     .memory_bytes = kBytesPerGb * pool_.nodes()[static_cast<std::size_t>(node)].ram_gb};
+CutWay CostModel::way(int from, int to) const {
+  const LinkSpeed link = pool_.link(static_cast<std::size_t>(from), static_cast<std::size_t>(to));
+  return {.latency = link.latency_ms / 1e3, .bytes_per_second = bytes_per_second(link.bandwidth_mbps)};
+}
+
+CutMachine CostModel::machine(int node, std::size_t stages) const {
+  CutMachine machine{
+      .flops_per_second = flops_per_second(node),
+      .memory_bytes = ram_bytes(node),
+      .bytes_per_second = bytes_per_second(pool_.nodes()[static_cast<std::size_t>(node)].bandwidth_mbps)};
   // A stage keeps no more per micro-batch in flight than the whole model does, so where that fits
   // many times over, nothing needs to be measured.
-  const auto slots = static_cast<double>(std::min<std::size_t>(members.size(), costs_.micro_batches));
+  const auto slots = static_cast<double>(std::min<std::size_t>(stages, costs().micro_batches));
   if ((slots + 1) * whole_bytes_ + shared_bytes_ <= machine.memory_bytes)
     machine.memory_bytes = std::numeric_limits<double>::infinity();
-  if (stage + 1 < members.size())
-    machine.next_bytes_per_second = bytes_per_second(link(node, members[stage + 1]).bandwidth_mbps);
   return machine;
 }
 
-ClusterCost CostModel::evaluate(const std::vector<int>& members) const {
-  std::vector<CutMachine> machines;
-  for (std::size_t stage = 0; stage < members.size(); ++stage) machines.push_back(machine(members, stage));
-  const std::optional<InnerCut> cut = inner_cut(costs_, machines);
-  if (!cut) return {.fits = false, .shortfall = shortfall(members)};
-  ClusterCost cost{.fits = true, .cut = *cut};
-  add_times(members, cost);
+std::size_t CostModel::Hash::operator()(const std::vector<int>& nodes) const {
+  std::uint64_t hash = nodes.size();
+  for (const int node : nodes) {
+    hash = (hash ^ static_cast<std::uint64_t>(node)) * 0x9E3779B97F4A7C15ULL;
+    hash ^= hash >> 29U;
+  }
+  return hash;
+}
+
+const ClusterCost& CostModel::cluster(const std::vector<int>& members) const {
+  return known_.get(kinds(members), [&] { return evaluate(members); });
+}
+
+std::vector<int> CostModel::kinds(const std::vector<int>& members) const {
+  std::vector<int> kinds;
+  kinds.reserve(members.size());
+  for (const int node : members) kinds.push_back(kind(node));
+  return kinds;
+}
+
+const InnerCut* CostModel::cut(const std::vector<int>& members, const std::vector<int>& begins) const {
+  std::vector<int> key = kinds(members);
+  key.insert(key.end(), begins.begin(), begins.end());
+  const ClusterCost& cost = known_cuts_.get(key, [&] { return evaluate(members, begins); });
+  return cost.fits() ? &cost.cuts.front() : nullptr;
+}
+
+// All cuts, or the one that begins so.
+ClusterCost CostModel::evaluate(const std::vector<int>& members, const std::vector<int>& begins) const {
+  if (std::ssize(members) > costs().count()) return {.shortfall = shortfall(members)};
+  InnerCutter cutter(sums_, static_cast<int>(members.size()));
+  for (std::size_t stage = 0; stage < members.size(); ++stage) {
+    const int node = members[stage];
+    const std::optional<int> end =
+        stage + 1 < begins.size() ? std::optional(begins[stage + 1]) : std::nullopt;
+    cutter.push(machine(node, members.size()), stage > 0 ? way(members[stage - 1], node) : CutWay(), end);
+    if (!cutter.fits()) return {.shortfall = shortfall(members)};
+  }
+  ClusterCost cost{.cuts = cutter.cuts()};
+  for (InnerCut& cut : cost.cuts) cut.step_seconds += exchange_seconds(members, cut.begins);
+  std::ranges::stable_sort(cost.cuts, {}, &InnerCut::step_seconds);
   return cost;
 }
 
 double CostModel::shortfall(const std::vector<int>& members) const {
   double memory = 0;
-  for (const int node : members) memory += kBytesPerGb * pool_.nodes()[static_cast<std::size_t>(node)].ram_gb;
-  const double too_many = std::max(0.0, static_cast<double>(members.size()) - costs_.count());
+  for (const int node : members) memory += ram_bytes(node);
+  const double too_many = std::max(0.0, static_cast<double>(members.size()) - costs().count());
   return 1 + too_many + std::max(0.0, least_bytes_ - memory) / least_bytes_;
 }
 
-void CostModel::add_times(const std::vector<int>& members, ClusterCost& cost) const {
-  double round_trip = 0;
-  double period = cost.cut.bottleneck;
-  double update = 0;
-  double from_before = 0;  // bytes of activations that the stage gets
-  double back_before = 0;  // bytes of gradients that it sends back
+std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members, const InnerCut& cut) const {
+  std::vector<StageTimes> all;
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
     const bool last = stage + 1 == members.size();
-    const int begin = cost.cut.begins[stage];
-    const int end = last ? costs_.count() : cost.cut.begins[stage + 1];
+    const int begin = cut.begins[stage];
+    const int end = last ? costs().count() : cut.begins[stage + 1];
     const double speed = flops_per_second(members[stage]);
-    StageTimes times{.forward = forward_seconds(costs_, begin, end, speed),
-                     .backward = backward_seconds(costs_, begin, end, speed)};
-    if (cost.cut.recompute[stage]) times.backward += times.forward;
-    double activations = 0;
-    double gradients = 0;
+    StageTimes times{.forward = forward_seconds(costs(), begin, end, speed),
+                     .backward = backward_seconds(costs(), begin, end, speed)};
+    if (cut.recompute[stage]) times.backward += times.forward;
     if (!last) {
-      const Segment& next = costs_.segments[static_cast<std::size_t>(end)];
-      const LinkSpeed& way = link(members[stage], members[stage + 1]);
-      activations = next.activation_bytes;
-      gradients = next.gradient_bytes;
-      times.send = seconds(way.latency_ms) + activations / bytes_per_second(way.bandwidth_mbps);
-      round_trip += times.send + seconds(way.latency_ms) + gradients / bytes_per_second(way.bandwidth_mbps);
+      const CutWay next = way(members[stage], members[stage + 1]);
+      times.send = next.latency +
+                   costs().segments[static_cast<std::size_t>(end)].activation_bytes / next.bytes_per_second;
     }
-    std::int64_t parameters = 0;
-    for (int i = begin; i < end; ++i) parameters += costs_.segments[static_cast<std::size_t>(i)].parameters;
-    update = std::max(update, kUpdateFlopsPerParameter * static_cast<double>(parameters) / speed);
-    const double connection =
-        bytes_per_second(pool_.nodes()[static_cast<std::size_t>(members[stage])].bandwidth_mbps);
-    period = std::max(period, std::max(activations + back_before, from_before + gradients) / connection);
-    round_trip += times.forward + times.backward;
-    from_before = activations;
-    back_before = gradients;
-    cost.stages.push_back(times);
+    all.push_back(times);
   }
-  const int in_flight_most =
-      in_flight(make_schedule(costs_.schedule, 0, static_cast<int>(members.size()), costs_.micro_batches));
-  period = std::max(period, round_trip / in_flight_most);
-  cost.step_seconds =
-      round_trip + (costs_.micro_batches - 1) * period + update + exchange_seconds(members, cost.cut.begins);
+  return all;
 }
 
 // Shared parameters follow each other, so that their bytes add up and their latencies do not. What
@@ -128,89 +127,128 @@ void CostModel::add_times(const std::vector<int>& members, ClusterCost& cost) co
 double CostModel::exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const {
   double transfers = 0;
   double latency = 0;
-  for (const SharedBytes& shared : costs_.shared) {
-    double way = 0;
+  for (const SharedBytes& shared : costs().shared) {
+    double hops = 0;
     std::size_t before = begins.size();
     for (const int segment : shared.segments) {
       const auto stage =
           static_cast<std::size_t>(std::ranges::upper_bound(begins, segment) - begins.begin()) - 1;
       if (before < stage) {
-        const LinkSpeed& hop = link(members[before], members[stage]);
-        way += 2 * seconds(hop.latency_ms);
-        transfers += 2 * shared.bytes / bytes_per_second(hop.bandwidth_mbps);
+        const CutWay hop = way(members[before], members[stage]);
+        hops += 2 * hop.latency;
+        transfers += 2 * shared.bytes / hop.bytes_per_second;
       }
       before = stage;
     }
-    latency = std::max(latency, way);
+    latency = std::max(latency, hops);
   }
   double norm = 0;
-  for (std::size_t stage = 1; costs_.clips_gradients && stage < members.size(); ++stage)
-    norm = std::max(norm, seconds(link(members[0], members[stage]).latency_ms));
+  for (std::size_t stage = 1; costs().clips_gradients && stage < members.size(); ++stage)
+    norm = std::max(norm, way(members[0], members[stage]).latency);
   return transfers + latency + norm;
 }
 
-double CostModel::averaging_seconds(const std::vector<std::vector<int>>& clusters) {
-  const auto count = static_cast<double>(clusters.size());
-  if (clusters.size() < 2) return 0;
+template <typename Visit>
+void CostModel::for_each_ring(const Clusters& clusters, const std::vector<const InnerCut*>& cuts,
+                              const Visit& visit) const {
+  std::vector<int> begins;
+  for (const InnerCut* cut : cuts) begins.insert(begins.end(), cut->begins.begin(), cut->begins.end());
+  std::ranges::sort(begins);
+  begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
   std::vector<std::size_t> stage(clusters.size(), 0);
-  std::vector<double> load(pool_.nodes().size(), 0);  // bytes of the rings on a node
-  std::vector<int> ring;                              // its nodes, by cluster
-  double ring_bytes = 0;
-  double slowest = 0;
-  const auto close_ring = [&] {
-    for (std::size_t i = 0; i < ring.size() && ring_bytes > 0; ++i) {
-      const LinkSpeed& way = link(ring[i], ring[(i + 1) % ring.size()]);
-      const double message = ring_bytes / count / bytes_per_second(way.bandwidth_mbps);
-      slowest = std::max(slowest, 2 * (count - 1) * (seconds(way.latency_ms) + message));
-      load[static_cast<std::size_t>(ring[i])] += ring_bytes;
-    }
-    ring_bytes = 0;
-  };
-  for (int segment = 0; segment < costs_.count(); ++segment) {
-    std::vector<int> nodes;
+  std::vector<int> nodes(clusters.size());
+  for (std::size_t ring = 0; ring < begins.size(); ++ring) {
+    const auto end = ring + 1 < begins.size() ? begins[ring + 1] : costs().count();
+    const double bytes = sums_.parameter_bytes[static_cast<std::size_t>(end)] -
+                         sums_.parameter_bytes[static_cast<std::size_t>(begins[ring])];
     for (std::size_t c = 0; c < clusters.size(); ++c) {
-      const std::vector<int>& begins = cluster(clusters[c]).cut.begins;
-      if (stage[c] + 1 < begins.size() && begins[stage[c] + 1] == segment) ++stage[c];
-      nodes.push_back(clusters[c][stage[c]]);
+      const std::vector<int>& own = cuts[c]->begins;
+      while (stage[c] + 1 < own.size() && own[stage[c] + 1] <= begins[ring]) ++stage[c];
+      nodes[c] = clusters[c][stage[c]];
     }
-    if (nodes != ring) {
-      close_ring();
-      ring = nodes;
-    }
-    ring_bytes += static_cast<double>(costs_.segments[static_cast<std::size_t>(segment)].parameter_bytes);
+    if (bytes > 0) visit(nodes, bytes);
   }
-  close_ring();
-  for (std::size_t node = 0; node < load.size(); ++node) {
-    const double connection = bytes_per_second(pool_.nodes()[node].bandwidth_mbps);
-    slowest = std::max(slowest, 2 * (count - 1) / count * load[node] / connection);
-  }
-  return slowest;
 }
 
-double CostModel::samples_per_second(const std::vector<std::vector<int>>& clusters) {
-  double step = 0;
-  for (const std::vector<int>& members : clusters) step = std::max(step, cluster(members).step_seconds);
-  return static_cast<double>(costs_.batch_size) * static_cast<double>(clusters.size()) /
-         (step + averaging_seconds(clusters));
+double CostModel::averaging_seconds(const Clusters& clusters,
+                                    const std::vector<const InnerCut*>& cuts) const {
+  const auto count = static_cast<double>(clusters.size());
+  if (clusters.size() < 2) return 0;
+  double message = 0;  // the slowest
+  for_each_ring(clusters, cuts, [&](const std::vector<int>& nodes, double bytes) {
+    for (std::size_t c = 0; c < nodes.size(); ++c) {
+      const CutWay edge = way(nodes[c], nodes[(c + 1) % nodes.size()]);
+      message = std::max(message, edge.latency + bytes / count / edge.bytes_per_second);
+    }
+  });
+  for (const InnerCut* cut : cuts) message = std::max(message, cut->load_seconds / count);
+  return 2 * (count - 1) * message;
+}
+
+std::vector<std::vector<double>> CostModel::ring_ways(const Clusters& clusters,
+                                                      const std::vector<const InnerCut*>& cuts) const {
+  const auto count = static_cast<double>(clusters.size());
+  std::vector<std::vector<double>> ways(clusters.size(), std::vector<double>(clusters.size(), 0));
+  for_each_ring(clusters, cuts, [&](const std::vector<int>& nodes, double bytes) {
+    for (std::size_t a = 0; a < nodes.size(); ++a) {
+      for (std::size_t b = a + 1; b < nodes.size(); ++b) {
+        const CutWay edge = way(nodes[a], nodes[b]);
+        ways[a][b] = std::max(ways[a][b], edge.latency + bytes / count / edge.bytes_per_second);
+        ways[b][a] = ways[a][b];
+      }
+    }
+  });
+  return ways;
+}
+
+// The clusters wait for the slowest anyway, so that each may as well be that slow where it then has
+// less to send. A longer step pays only as long as the averaging can still make up for it.
+Throughput CostModel::throughput(const Clusters& clusters) const {
+  std::vector<const std::vector<InnerCut>*> choices;  // by cluster
+  std::vector<double> limits;  // on the step, that are worth a try
+  double least = 0;
+  for (const std::vector<int>& members : clusters) {
+    const std::vector<InnerCut>& cuts = cluster(members).cuts;
+    choices.push_back(&cuts);
+    for (const InnerCut& cut : cuts) limits.push_back(cut.step_seconds);
+    least = std::max(least, cuts.front().step_seconds);
+  }
+  std::erase_if(limits, [&](double limit) { return limit < least; });
+  std::ranges::sort(limits);
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  constexpr std::size_t kMostLimits = 32;
+  if (limits.size() > kMostLimits) limits.resize(kMostLimits);
+
+  Throughput best;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const double limit : limits) {
+    if (limit >= shortest) break;
+    std::vector<const InnerCut*> cuts;
+    for (const std::vector<InnerCut>* choice : choices) {
+      const auto behind = std::ranges::upper_bound(*choice, limit, {}, &InnerCut::step_seconds);
+      cuts.push_back(&*(behind - 1));
+    }
+    Throughput found = throughput(clusters, std::move(cuts));
+    if (found.samples_per_second <= best.samples_per_second) continue;
+    shortest = found.step_seconds + found.averaging_seconds;
+    best = std::move(found);
+    if (clusters.size() == 1) break;  // nothing is averaged
+  }
+  return best;
+}
+
+Throughput CostModel::throughput(const Clusters& clusters, std::vector<const InnerCut*> cuts) const {
+  Throughput found{.averaging_seconds = averaging_seconds(clusters, cuts), .cuts = std::move(cuts)};
+  for (const InnerCut* cut : found.cuts) found.step_seconds = std::max(found.step_seconds, cut->step_seconds);
+  found.samples_per_second = static_cast<double>(costs().batch_size) * static_cast<double>(clusters.size()) /
+                             (found.step_seconds + found.averaging_seconds);
+  return found;
 }
 
 double CostModel::bound_samples_per_second() const {
   double speed = 0;
   for (int node = 0; node < nodes(); ++node) speed += flops_per_second(node);
-  double flops = 0;
-  for (const Segment& segment : costs_.segments) flops += segment.forward_flops + segment.backward_flops;
-  return static_cast<double>(costs_.batch_size) / costs_.micro_batches * speed / flops;
-}
-
-bool CostModel::interchangeable(int a, int b) const {
-  const PoolNode& one = pool_.nodes()[static_cast<std::size_t>(a)];
-  const PoolNode& other = pool_.nodes()[static_cast<std::size_t>(b)];
-  if (one.ram_gb != other.ram_gb || one.bandwidth_mbps != other.bandwidth_mbps || one.gflops != other.gflops)
-    return false;
-  for (int x = 0; x < nodes(); ++x) {
-    if (x != a && x != b && link(a, x) != link(b, x)) return false;
-  }
-  return true;
+  return static_cast<double>(costs().batch_size) / costs().micro_batches * speed / sums_.flops.back();
 }
 
 }  // namespace rookery

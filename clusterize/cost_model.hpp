@@ -8,13 +8,15 @@
 //         λ from the first stage for the norm that gradients are clipped by
 //   step = RTT + (M - 1) P + update + E    of one batch of M micro-batches, synchronous
 // Averaging over C clusters: 2 (C - 1) messages of w_r / C along every ring r at once, rings on one
-// node sharing its connection.
+// node sharing its connection; a cluster's neighbours in all rings are the ones before and behind it.
+//   samples per second = C · batch / (longest step + averaging)
 #pragma once
 
-#include <map>
+#include <set>
 #include <vector>
 
 #include "clusterize/inner_cut.hpp"
+#include "clusterize/memo.hpp"
 #include "clusterize/model_costs.hpp"
 #include "clusterize/plan/node_pool.hpp"
 
@@ -31,48 +33,79 @@ struct StageTimes {
 
 // One cluster: machines in the order of their stages.
 struct ClusterCost {
-  bool fits = false;     // the rest says something only then
-  double shortfall = 0;  // > 0 when it does not fit: how far away it is
-  InnerCut cut;
-  std::vector<StageTimes> stages;
-  double step_seconds = 0;
+  double shortfall = 0;         // > 0 when no cut fits: how far away it is
+  std::vector<InnerCut> cuts;   // those worth considering; their steps rise, their loads fall
+  bool fits() const { return shortfall == 0; }
 };
 
+using Clusters = std::vector<std::vector<int>>;  // nodes by stage; clusters in the order of the rings
+
+struct Throughput {
+  double samples_per_second = 0;
+  double step_seconds = 0;  // of the slowest cluster
+  double averaging_seconds = 0;
+  std::vector<const InnerCut*> cuts;  // by cluster; they live as long as the model
+};
+
+// All members are functions of their arguments alone and may be called by several threads at once.
 class CostModel {
  public:
-  // Pool and costs outlive the model.
-  CostModel(const NodePool& pool, const ModelCosts& costs);
+  struct Hash {
+    std::size_t operator()(const std::vector<int>& nodes) const;
+  };
+
+  // Pool and costs outlive the model. `special` nodes are of no other's kind.
+  CostModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special = {});
 
   int nodes() const { return static_cast<int>(pool_.nodes().size()); }
   const NodePool& pool() const { return pool_; }
-  const ModelCosts& costs() const { return costs_; }
-  const LinkSpeed& link(int a, int b) const;
+  const ModelCosts& costs() const { return sums_.costs; }
+  const CutSums& sums() const { return sums_; }
   double flops_per_second(int node) const;
+  double ram_bytes(int node) const;
+  // The whole model on one machine, activations recomputed where that is allowed.
+  double least_bytes() const { return least_bytes_; }
+  // Nodes of one kind can change places without any effect. A kind is called by its first node.
+  int kind(int node) const { return kinds_[static_cast<std::size_t>(node)]; }
+  CutMachine machine(int node, std::size_t stages) const;
+  CutWay way(int from, int to) const;
 
-  // Members are indices of the pool's nodes. Remembered; the reference stays valid.
-  const ClusterCost& cluster(const std::vector<int>& members);
-  // One exchange of all parameters between clusters that all fit.
-  double averaging_seconds(const std::vector<std::vector<int>>& clusters);
-  double samples_per_second(const std::vector<std::vector<int>>& clusters);
+  // Remembered; the reference stays valid.
+  const ClusterCost& cluster(const std::vector<int>& members) const;
+  // The cut with these first segments, remembered; null where a stage does not fit.
+  const InnerCut* cut(const std::vector<int>& members, const std::vector<int>& begins) const;
+  std::vector<StageTimes> stage_times(const std::vector<int>& members, const InnerCut& cut) const;
+  // Of clusters that all fit. Each is cut so that it is no slower than the slowest has to be and puts
+  // as little as possible on one connection.
+  Throughput throughput(const Clusters& clusters) const;
+  Throughput throughput(const Clusters& clusters, std::vector<const InnerCut*> cuts) const;
+  // One exchange of all parameters.
+  double averaging_seconds(const Clusters& clusters, const std::vector<const InnerCut*>& cuts) const;
+  // By cluster and its neighbour: seconds of a message of the slowest ring.
+  std::vector<std::vector<double>> ring_ways(const Clusters& clusters,
+                                             const std::vector<const InnerCut*>& cuts) const;
   // What the arithmetic of all nodes would allow.
   double bound_samples_per_second() const;
-  // Can nodes a and b change places without any effect?
-  bool interchangeable(int a, int b) const;
 
  private:
-  ClusterCost evaluate(const std::vector<int>& members) const;
-  CutMachine machine(const std::vector<int>& members, std::size_t stage) const;
+  std::vector<int> kinds(const std::vector<int>& members) const;
+  ClusterCost evaluate(const std::vector<int>& members, const std::vector<int>& begins = {}) const;
+  // visit(nodes by cluster, bytes) for every ring that has parameters.
+  template <typename Visit>
+  void for_each_ring(const Clusters& clusters, const std::vector<const InnerCut*>& cuts,
+                     const Visit& visit) const;
   double shortfall(const std::vector<int>& members) const;
-  void add_times(const std::vector<int>& members, ClusterCost& cost) const;
   double exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const;
 
   const NodePool& pool_;
-  const ModelCosts& costs_;
-  std::vector<LinkSpeed> links_;  // row by row
-  double whole_bytes_ = 0;        // the whole model on one machine, one micro-batch in flight
-  double shared_bytes_ = 0;       // most that a link's buffers take for shared parameters
-  double least_bytes_ = 0;        // the same, with activations recomputed where that is allowed
-  std::map<std::vector<int>, ClusterCost> known_;
+  CutSums sums_;
+  std::vector<int> kinds_;
+  double whole_bytes_ = 0;   // the whole model on one machine, one micro-batch in flight
+  double shared_bytes_ = 0;  // most that a link's buffers take for shared parameters
+  double least_bytes_ = 0;
+  // By the kinds of the members; then by them and the first segments.
+  mutable Memo<std::vector<int>, ClusterCost, Hash> known_;
+  mutable Memo<std::vector<int>, ClusterCost, Hash> known_cuts_;
 };
 
 }  // namespace rookery

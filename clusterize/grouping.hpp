@@ -3,6 +3,7 @@
 // Journal of Heuristics 2, 1996): a gene is a whole cluster, and crossover hands on clusters.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "models/base/rng.hpp"
@@ -15,17 +16,33 @@ struct Grouping {
   bool operator==(const Grouping&) const = default;
 };
 
+// How groupings may be varied.
+struct Variation {
+  bool fixed_sizes = false;  // number and sizes of the clusters stay, and nobody is left out
+  // Puts the nodes of a cluster that was changed into a good order; may be empty.
+  std::function<void(std::vector<int>&)> arrange;
+};
+
 // `order` dealt into `clusters` runs of nearly equal length, the shorter ones first.
 Grouping deal(const std::vector<int>& order, int clusters);
 
-// A copy changed at random: a node moves (to another place, a new cluster, out or in), two nodes
-// change places, two clusters merge, or one splits.
-Grouping mutate(const Grouping& parent, CounterRng& rng);
+// Every `stride`-th of `order` from the first, then from the second, and so on: what was together is
+// spread.
+std::vector<int> spread(const std::vector<int>& order, std::size_t stride);
 
-// Some clusters of `donor`, and of `base` the clusters without their nodes.
-Grouping cross(const Grouping& base, const Grouping& donor, CounterRng& rng);
+// Changed at random: a node moves (to another place, a new cluster, out or in), two nodes change
+// places, two clusters merge, one splits, is dissolved, or is put into another order. `fixed_sizes`: two
+// nodes change places.
+void mutate(Grouping& grouping, CounterRng& rng, const Variation& variation);
 
-// Every grouping that is one exchange or one move of a node away, in a fixed order.
-std::vector<Grouping> neighbours(const Grouping& grouping);
+// Some clusters of `donor`, and of `base` the clusters without their nodes. `fixed_sizes`: those clusters
+// of `base` that keep most of their nodes, filled up with the nodes of the others; both have the same
+// sizes.
+Grouping cross(const Grouping& base, const Grouping& donor, CounterRng& rng, const Variation& variation);
+
+// Every grouping that is one exchange or one move of a node away, in a fixed order, until `visit` returns
+// false. It may change its argument.
+void for_each_neighbour(const Grouping& grouping, const Variation& variation,
+                        const std::function<bool(Grouping&)>& visit);
 
 }  // namespace rookery

@@ -1,7 +1,6 @@
 #include "clusterize/inner_cut.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "models/base/check.hpp"
 #include "trainer/schedule/schedule.hpp"
@@ -11,136 +10,10 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// One cut's worth of tables. Stage k of the row holds segments [begin, end).
-class Cutter {
- public:
-  Cutter(const ModelCosts& costs, const std::vector<CutMachine>& machines)
-      : costs_(costs), machines_(machines), stages_(static_cast<int>(machines.size())) {
-    seconds_.push_back(0);
-    parameters_.push_back(0);
-    for (const Segment& segment : costs.segments) {
-      flops_.push_back(flops_.back() + segment.forward_flops + segment.backward_flops);
-      forward_flops_.push_back(forward_flops_.back() + segment.forward_flops);
-      seconds_.push_back(seconds_.back() + kSecondsPerOp * segment.ops);
-      parameters_.push_back(parameters_.back() + segment.parameters);
-    }
-    for (int stage = 0; stage < stages_; ++stage)
-      slots_.push_back(in_flight(make_schedule(costs.schedule, stage, stages_, costs.micro_batches)));
-  }
-
-  // The smallest (empty stages, bottleneck) first; then, among all cuts that reach both, the
-  // smallest sum of transfers. A sum and a maximum can't be minimised in one pass: what is best for
-  // the front part may be hidden by the maximum of the rear.
-  std::optional<InnerCut> best() {
-    const auto widest = [](double so_far, double stage) { return std::max(so_far, stage); };
-    const Table bottleneck = solve(kNever, &Cutter::slowest, widest);
-    const Cell& goal = bottleneck.back().back();
-    if (goal.cost == kNever) return std::nullopt;
-    const Table transfer = solve(goal.cost, &Cutter::transfer, std::plus<>());
-    InnerCut cut{
-        .empty_stages = goal.empty, .bottleneck = goal.cost, .transfer = transfer.back().back().cost};
-    int end = costs_.count();
-    for (int stage = stages_; stage-- > 0;) {
-      const Cell& cell = transfer[static_cast<std::size_t>(stage)][static_cast<std::size_t>(end)];
-      end = cell.begin;
-      cut.begins.insert(cut.begins.begin(), end);
-      cut.recompute.insert(cut.recompute.begin(), cell.recompute);
-    }
-    return cut;
-  }
-
- private:
-  // Segments on a stage, and how it runs them.
-  struct Part {
-    int stage, begin, end;
-    bool recompute;
-  };
-  // The best way to put segments [0, end) on stages 0 … stage.
-  struct Cell {
-    int empty = 0;
-    double cost = kNever;
-    int begin = -1;  // of the last of these stages
-    bool recompute = false;
-  };
-  using Table = std::vector<std::vector<Cell>>;  // [stage][end]
-
-  double work(const Part& part) const {
-    const auto sum = [&](const std::vector<double>& sums) {
-      return at(sums, part.end) - at(sums, part.begin);
-    };
-    const double flops = sum(flops_) + (part.recompute ? sum(forward_flops_) : 0);
-    return flops / machine(part.stage).flops_per_second + (part.recompute ? 3 : 2) * sum(seconds_);
-  }
-  // Of the boundary behind the stage, the slower direction.
-  double transfer(const Part& part) const {
-    if (part.stage == stages_ - 1) return 0;
-    const Segment& next = costs_.segments[static_cast<std::size_t>(part.end)];
-    return std::max(next.activation_bytes, next.gradient_bytes) / machine(part.stage).next_bytes_per_second;
-  }
-  double slowest(const Part& part) const { return std::max(work(part), transfer(part)); }
-  bool fits(const Part& part) const {
-    const double memory = machine(part.stage).memory_bytes;
-    if (memory == kNever) return true;
-    const auto& bytes = part.recompute ? costs_.recomputed_memory : costs_.memory;
-    return static_cast<double>(bytes(part.begin, part.end, slots_[static_cast<std::size_t>(part.stage)])) <=
-           memory;
-  }
-
-  template <typename Combine>
-  Table solve(double limit, double (Cutter::*cost)(const Part&) const, Combine combine) const {
-    const int count = costs_.count();
-    Table table(static_cast<std::size_t>(stages_), std::vector<Cell>(static_cast<std::size_t>(count) + 1));
-    for (int stage = 0; stage < stages_; ++stage) {
-      const int rest = stages_ - 1 - stage;  // stages that follow need a segment each
-      const int last = rest == 0 ? count : count - rest;
-      for (int end = rest == 0 ? count : stage + 1; end <= last; ++end) {
-        for (int begin = stage; begin < end; ++begin) {
-          if (stage == 0 && begin > 0) break;
-          for (const bool recompute : {false, true}) {
-            if (recompute ? !costs_.may_recompute : costs_.must_recompute) continue;
-            const Part part{stage, begin, end, recompute};
-            if (consider(table, part, limit, (this->*cost)(part), combine)) break;
-          }
-        }
-      }
-    }
-    return table;
-  }
-
-  // False where the part takes too much memory, so that another way to run it is worth a thought.
-  template <typename Combine>
-  bool consider(Table& table, const Part& part, double limit, double cost, Combine combine) const {
-    const auto& [stage, begin, end, recompute] = part;
-    Cell before{.empty = 0, .cost = 0};
-    if (stage > 0) before = table[static_cast<std::size_t>(stage) - 1][static_cast<std::size_t>(begin)];
-    if (before.cost == kNever || slowest(part) > limit) return true;
-    Cell& cell = table[static_cast<std::size_t>(stage)][static_cast<std::size_t>(end)];
-    const Cell found{.empty = before.empty + (at(parameters_, end) == at(parameters_, begin) ? 1 : 0),
-                     .cost = combine(before.cost, cost),
-                     .begin = begin,
-                     .recompute = recompute};
-    if (std::pair(found.empty, found.cost) >= std::pair(cell.empty, cell.cost) && cell.cost != kNever)
-      return true;
-    if (!fits(part)) return false;
-    cell = found;
-    return true;
-  }
-
-  const CutMachine& machine(int stage) const { return machines_[static_cast<std::size_t>(stage)]; }
-  template <typename T>
-  static T at(const std::vector<T>& sums, int end) {
-    return sums[static_cast<std::size_t>(end)];
-  }
-
-  const ModelCosts& costs_;  // both outlive the cutter: it lives in inner_cut()
-  const std::vector<CutMachine>& machines_;
-  int stages_;
-  // Sums over the segments before.
-  std::vector<double> flops_{0}, forward_flops_{0};
-  std::vector<double> seconds_;  // one direction
-  std::vector<std::int64_t> parameters_;
-  std::vector<int> slots_;
-};
+template <typename T>
+T between(const std::vector<T>& sums, int begin, int end) {
+  return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
+}
 
 double seconds(const ModelCosts& costs, int first, int last, double flops_per_second,
                double Segment::*flops) {
@@ -162,11 +35,214 @@ double backward_seconds(const ModelCosts& costs, int first, int last, double flo
   return seconds(costs, first, last, flops_per_second, &Segment::backward_flops);
 }
 
-std::optional<InnerCut> inner_cut(const ModelCosts& costs, const std::vector<CutMachine>& machines) {
-  ROOKERY_CHECK(!machines.empty() && costs.count() > 0, "{} segments for {} machines", costs.count(),
-                machines.size());
-  if (std::ssize(machines) > costs.count()) return std::nullopt;
-  return Cutter(costs, machines).best();
+CutSums::CutSums(const ModelCosts& model)
+    : costs(model), flops{0}, forward_flops{0}, op_seconds{0}, parameters{0}, parameter_bytes{0} {
+  for (const Segment& segment : model.segments) {
+    flops.push_back(flops.back() + segment.forward_flops + segment.backward_flops);
+    forward_flops.push_back(forward_flops.back() + segment.forward_flops);
+    op_seconds.push_back(op_seconds.back() + kSecondsPerOp * segment.ops);
+    parameters.push_back(parameters.back() + static_cast<double>(segment.parameters));
+    parameter_bytes.push_back(parameter_bytes.back() + static_cast<double>(segment.parameter_bytes));
+  }
+}
+
+InnerCutter::InnerCutter(const CutSums& sums, int stages) : sums_(sums), stages_(stages) {
+  const ModelCosts& costs = sums.costs;
+  ROOKERY_CHECK(stages >= 1 && stages <= costs.count(), "{} segments for {} machines", costs.count(), stages);
+  for (int stage = 0; stage < stages; ++stage)
+    slots_.push_back(in_flight(make_schedule(costs.schedule, stage, stages, costs.micro_batches)));
+  in_flight_ = slots_.front();
+  Cells nothing(static_cast<std::size_t>(costs.count()) + 1);
+  nothing.front().labels.emplace_back();
+  cells_.push_back(std::move(nothing));
+}
+
+void InnerCutter::push(const CutMachine& machine, const CutWay& from_before, std::optional<int> only_end) {
+  const auto stage = static_cast<int>(machines_.size());
+  const int count = sums_.costs.count();
+  machines_.push_back(machine);
+  way_ = from_before;
+  Cells cells(static_cast<std::size_t>(count) + 1);
+  const int rest = stages_ - 1 - stage;  // machines that follow need a segment each
+  for (int end = rest == 0 ? count : stage + 1; end <= count - rest; ++end) {
+    if (end == only_end.value_or(end)) extend(cells_.back(), end, cells[static_cast<std::size_t>(end)]);
+  }
+  cells_.push_back(std::move(cells));
+}
+
+void InnerCutter::pop() {
+  machines_.pop_back();
+  cells_.pop_back();
+}
+
+bool InnerCutter::fits() const {
+  return std::ranges::any_of(cells_.back(), [](const Cell& cell) { return !cell.labels.empty(); });
+}
+
+void InnerCutter::extend(const Cells& before, int end, Cell& cell) const {
+  const auto stage = static_cast<int>(machines_.size()) - 1;
+  const ModelCosts& costs = sums_.costs;
+  for (int begin = stage; begin < end; ++begin) {
+    const Cell& front = before[static_cast<std::size_t>(begin)];
+    if (front.labels.empty()) continue;
+    Part part{begin, end, costs.must_recompute};
+    if (!is_of_use(front, part, cell)) continue;  // memory is dear to measure
+    if (!fits(part)) {
+      if (part.recompute || !costs.may_recompute) continue;
+      part.recompute = true;
+      if (!fits(part)) continue;
+    }
+    extend_by(front, part, cell);
+  }
+}
+
+bool InnerCutter::is_of_use(const Cell& before, const Part& part, const Cell& cell) const {
+  if (cell.labels.empty()) return true;
+  const int empty = empty_stages(before, part);
+  if (empty != cell.empty) return empty < cell.empty;
+  const Label own = label_of(part);
+  return std::ranges::any_of(before.labels, [&](const Label& front) {
+    const Label label = joined(front, own);
+    return std::ranges::none_of(cell.labels, [&](const Label& other) { return beats(other, label); });
+  });
+}
+
+int InnerCutter::empty_stages(const Cell& before, const Part& part) const {
+  return before.empty + (between(sums_.parameters, part.begin, part.end) > 0 ? 0 : 1);
+}
+
+void InnerCutter::extend_by(const Cell& before, const Part& part, Cell& cell) const {
+  const int empty = empty_stages(before, part);
+  if (!cell.labels.empty() && empty > cell.empty) return;
+  if (empty < cell.empty) cell.labels.clear();
+  cell.empty = empty;
+  Label own = label_of(part);
+  own.begin = part.begin;
+  own.recompute = part.recompute;
+  for (std::size_t i = 0; i < before.labels.size(); ++i) {
+    own.before = static_cast<int>(i);
+    add(cell, joined(before.labels[i], own));
+  }
+}
+
+InnerCutter::Label InnerCutter::joined(const Label& front, Label own) {
+  own.sum += front.sum;
+  own.period = std::max(front.period, own.period);
+  own.update = std::max(front.update, own.update);
+  own.load = std::max(front.load, own.load);
+  return own;
+}
+
+// Or is as good; sums that differ only by their rounding are the same.
+bool InnerCutter::beats(const Label& a, const Label& b) {
+  constexpr double kRounding = 1 + 1e-12;
+  return a.sum <= b.sum * kRounding && a.period <= b.period * kRounding && a.update <= b.update &&
+         a.load <= b.load;
+}
+
+bool InnerCutter::fits(const Part& part) const {
+  const double memory = machines_.back().memory_bytes;
+  if (memory == kNever) return true;
+  const auto& bytes = part.recompute ? sums_.costs.recomputed_memory : sums_.costs.memory;
+  return static_cast<double>(bytes(part.begin, part.end, slots_[machines_.size() - 1])) <= memory;
+}
+
+// What the part adds: its work, and the transfers between it and the machine before.
+InnerCutter::Label InnerCutter::label_of(const Part& part) const {
+  const CutMachine& machine = machines_.back();
+  const auto& segments = sums_.costs.segments;
+  const double flops = between(sums_.flops, part.begin, part.end) +
+                       (part.recompute ? between(sums_.forward_flops, part.begin, part.end) : 0);
+  const double work = flops / machine.flops_per_second +
+                      (part.recompute ? 3 : 2) * between(sums_.op_seconds, part.begin, part.end);
+  Label label{.sum = work,
+              .period = work,
+              .update = kUpdateFlopsPerParameter * between(sums_.parameters, part.begin, part.end) /
+                        machine.flops_per_second,
+              .load = between(sums_.parameter_bytes, part.begin, part.end) / machine.bytes_per_second};
+  double in = 0;
+  double out = 0;
+  if (machines_.size() > 1) {
+    const Segment& first = segments[static_cast<std::size_t>(part.begin)];
+    in += first.activation_bytes;
+    out += first.gradient_bytes;
+    label.sum += 2 * way_.latency + (first.activation_bytes + first.gradient_bytes) / way_.bytes_per_second;
+    label.period =
+        std::max(label.period, std::max(first.activation_bytes, first.gradient_bytes) / way_.bytes_per_second);
+  }
+  if (part.end < sums_.costs.count()) {
+    in += segments[static_cast<std::size_t>(part.end)].gradient_bytes;
+    out += segments[static_cast<std::size_t>(part.end)].activation_bytes;
+  }
+  label.period = std::max(label.period, std::max(in, out) / machine.bytes_per_second);
+  if (sums_.costs.micro_batches == 1) label.period = 0;  // nothing follows that could wait for it
+  return label;
+}
+
+void InnerCutter::add(Cell& cell, const Label& label) const {
+  for (const Label& other : cell.labels) {
+    if (beats(other, label)) return;
+  }
+  std::erase_if(cell.labels, [&](const Label& other) { return beats(label, other); });
+  cell.labels.push_back(label);
+  if (cell.labels.size() <= kMostLabels) return;
+  const auto least = std::ranges::max_element(
+      cell.labels, {}, [&](const Label& other) { return step_seconds(other) + other.load; });
+  cell.labels.erase(least);
+}
+
+double InnerCutter::step_seconds(const Label& label) const {
+  const double period = std::max(label.period, label.sum / in_flight_);
+  return label.sum + (sums_.costs.micro_batches - 1) * period + label.update;
+}
+
+double InnerCutter::bound(double fastest, double together, double waiting) const {
+  double least = kNever;
+  const Cells& cells = cells_.back();
+  for (std::size_t end = 0; end < cells.size(); ++end) {
+    const double rest = sums_.flops.back() - sums_.flops[end];
+    const double work = fastest > 0 ? rest / fastest : 0;
+    const double period = together > 0 ? rest / together : 0;
+    for (Label label : cells[end].labels) {
+      label.sum += waiting + work + 2 * (sums_.op_seconds.back() - sums_.op_seconds[end]);
+      label.period = std::max(label.period, period);
+      least = std::min(least, step_seconds(label));
+    }
+  }
+  return least;
+}
+
+std::vector<InnerCut> InnerCutter::cuts() const {
+  const Cell& goal = cells_.back().back();
+  std::vector<InnerCut> all;
+  for (std::size_t label = 0; label < goal.labels.size(); ++label)
+    all.push_back(trace(static_cast<int>(label)));
+  std::ranges::stable_sort(all, {}, [](const InnerCut& cut) {
+    return std::pair(cut.step_seconds, cut.load_seconds);
+  });
+  double least = kNever;
+  std::erase_if(all, [&](const InnerCut& cut) {
+    const bool beaten = cut.load_seconds >= least;
+    least = std::min(least, cut.load_seconds);
+    return beaten;
+  });
+  return all;
+}
+
+InnerCut InnerCutter::trace(int label) const {
+  const Label& last = cells_.back().back().labels[static_cast<std::size_t>(label)];
+  InnerCut cut{.empty_stages = cells_.back().back().empty,
+               .step_seconds = step_seconds(last),
+               .load_seconds = last.load};
+  auto end = static_cast<std::size_t>(sums_.costs.count());
+  for (std::size_t stage = cells_.size() - 1; stage > 0; --stage) {
+    const Label& at = cells_[stage][end].labels[static_cast<std::size_t>(label)];
+    cut.begins.insert(cut.begins.begin(), at.begin);
+    cut.recompute.insert(cut.recompute.begin(), at.recompute);
+    end = static_cast<std::size_t>(at.begin);
+    label = at.before;
+  }
+  return cut;
 }
 
 }  // namespace rookery

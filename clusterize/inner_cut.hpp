@@ -1,9 +1,8 @@
-// The best cut of a model for machines in a given order: exact dynamic programming over (stage,
-// segment).
+// The best cuts of a model for machines in a given order: exact dynamic programming over (stage,
+// segment), a machine at a time, so that orders with the same front share its work.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -12,15 +11,23 @@
 
 namespace rookery {
 
-// One machine of the row, and the way to the next one.
+// One machine of the row.
 struct CutMachine {
   double flops_per_second = 1;
   double memory_bytes = std::numeric_limits<double>::infinity();
-  double next_bytes_per_second = std::numeric_limits<double>::infinity();  // the last one's is not used
+  double bytes_per_second = std::numeric_limits<double>::infinity();  // of its connection
+};
+
+// Between a machine of the row and the one before it.
+struct CutWay {
+  double latency = 0;  // seconds
+  double bytes_per_second = std::numeric_limits<double>::infinity();
 };
 
 // Every op costs this much more than its arithmetic, in each direction.
 constexpr double kSecondsPerOp = 2e-6;
+// Of an optimizer, by parameter.
+constexpr double kUpdateFlopsPerParameter = 16;
 
 // Seconds for segments [first, last) per micro-batch.
 double forward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
@@ -30,14 +37,82 @@ struct InnerCut {
   std::vector<int> begins;      // first segment of every stage; begins[0] = 0
   std::vector<bool> recompute;  // by stage: does it run forward twice?
   int empty_stages = 0;         // without parameters
-  double bottleneck = 0;        // seconds: largest of the stages' arithmetic and the boundaries' transfers
-  double transfer = 0;          // seconds over all boundaries
+  double step_seconds = 0;      // of one batch, see cost_model.hpp; without exchanges at its end
+  double load_seconds = 0;      // most that a machine's connection needs for its parameters once
 };
 
-// The legal cut into one stage per machine in which every stage fits its machine's memory, and of
-// these the one with the fewest stages without parameters, then the smallest bottleneck, then the
-// smallest sum of transfers; of equals, the one whose last stages begin earliest. A stage that fits
-// only so recomputes activations, where the costs allow it. Nothing when no cut fits.
-std::optional<InnerCut> inner_cut(const ModelCosts& costs, const std::vector<CutMachine>& machines);
+// Sums over a model's segments that all cuts need. Refers to `costs`.
+class CutSums {
+ public:
+  explicit CutSums(const ModelCosts& costs);
+
+  const ModelCosts& costs;
+  // Over the segments before.
+  std::vector<double> flops, forward_flops, op_seconds, parameters, parameter_bytes;
+};
+
+// A row of `stages` machines that is built from its Root on. A stage that does not fit its machine
+// recomputes activations, where the costs allow it.
+class InnerCutter {
+ public:
+  // At most as many stages as there are segments. `sums` outlives the cutter.
+  InnerCutter(const CutSums& sums, int stages);
+
+  // The machine's stage may end before any segment, or before `only_end`.
+  void push(const CutMachine& machine, const CutWay& from_before, std::optional<int> only_end = std::nullopt);
+  void pop();
+  // False where no cut of the machines so far fits their memory.
+  bool fits() const;
+  // However the machines so far are cut and followed by others, of which the fastest has `fastest` and all
+  // have `together` flops per second, and whose ways take `waiting` seconds at least: no step is shorter.
+  double bound(double fastest, double together, double waiting) const;
+  // With the row full: the cuts that fit with the fewest stages without parameters, and of these all that
+  // no other beats in both step_seconds and load_seconds; the shortest step first; of equals, the one whose
+  // last stages begin earliest. Beyond kMostLabels ways to cut the front, the least promising are dropped.
+  std::vector<InnerCut> cuts() const;
+
+  static constexpr std::size_t kMostLabels = 48;
+
+ private:
+  // A way to put the segments before `end` on the machines so far. None of a cell beats another in all.
+  struct Label {
+    double sum = 0;     // seconds of one micro-batch, forward and backward, with transfers
+    double period = 0;  // seconds of the slowest stage, transfer or connection
+    double update = 0;
+    double load = 0;
+    int begin = 0;  // of the last of these machines
+    int before = 0;  // label of the machine before
+    bool recompute = false;
+  };
+  struct Cell {  // by `end`
+    int empty = 0;
+    std::vector<Label> labels;
+  };
+  using Cells = std::vector<Cell>;
+  struct Part {  // segments on the machine that is pushed
+    int begin, end;
+    bool recompute;
+  };
+
+  void extend(const Cells& before, int end, Cell& cell) const;
+  void extend_by(const Cell& before, const Part& part, Cell& cell) const;
+  bool is_of_use(const Cell& before, const Part& part, const Cell& cell) const;
+  int empty_stages(const Cell& before, const Part& part) const;
+  static Label joined(const Label& front, Label own);
+  static bool beats(const Label& a, const Label& b);
+  bool fits(const Part& part) const;
+  Label label_of(const Part& part) const;
+  void add(Cell& cell, const Label& label) const;
+  double step_seconds(const Label& label) const;
+  InnerCut trace(int label) const;
+
+  const CutSums& sums_;
+  int stages_;
+  int in_flight_;
+  std::vector<int> slots_;  // by stage: micro-batches in flight
+  std::vector<CutMachine> machines_;
+  CutWay way_;
+  std::vector<Cells> cells_;  // by machine; the first is what is before them all
+};
 
 }  // namespace rookery

@@ -41,7 +41,8 @@ struct ModelCosts {
   std::int64_t batch_size = 1;
   int micro_batches = 1;
   std::string schedule = "1f1b";
-  // Bytes that segments [first, last) take on one machine with `slots` micro-batches in flight.
+  // Bytes that segments [first, last) take on one machine with `slots` micro-batches in flight. May be
+  // called by several threads at once.
   std::function<std::int64_t(int first, int last, int slots)> memory;
   // The same when activations are recomputed; a stage may where `may_recompute`, and must where it
   // `must_recompute`.

@@ -4,8 +4,10 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <span>
 
+#include "clusterize/cut_refinement.hpp"
 #include "clusterize/rings.hpp"
 #include "clusterize/stage_memory.hpp"
 #include "models/base/error.hpp"
@@ -100,8 +102,9 @@ PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const St
 }
 
 PlannedCluster plan_cluster(const TrainingTask& task, const CostModel& model, const std::vector<int>& members,
-                            const ClusterCost& cost, const std::vector<Stage>& stages) {
-  PlannedCluster cluster{.predicted_step_ms = 1e3 * cost.step_seconds};
+                            const InnerCut& cut, const std::vector<Stage>& stages) {
+  PlannedCluster cluster{.predicted_step_ms = 1e3 * cut.step_seconds};
+  const std::vector<StageTimes> times = model.stage_times(members, cut);
   OpId first = 0;
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
     std::vector<OpId> ops(stages[stage].graph.ops().size());
@@ -109,7 +112,7 @@ PlannedCluster plan_cluster(const TrainingTask& task, const CostModel& model, co
     first += static_cast<OpId>(ops.size());
     const PoolNode& node = model.pool().nodes()[static_cast<std::size_t>(members[stage])];
     cluster.stages.push_back(
-        plan_stage(task, node, stages[stage], std::move(ops), cost.stages[stage], cost.cut.recompute[stage]));
+        plan_stage(task, node, stages[stage], std::move(ops), times[stage], cut.recompute[stage]));
   }
   return cluster;
 }
@@ -127,22 +130,25 @@ std::string weights_digest(const StateDict& state) {
 
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
   const ModelCosts costs = model_costs(task.graph, task.settings, task.data, task.kernels);
-  CostModel model(pool, costs);
+  std::set<int> pinned;
+  for (const auto& [node, pin] : options.pins) pinned.insert(node);
+  const CostModel model(pool, costs, pinned);
   const Grouping grouping = find_clusters(model, options);
 
   Planned planned;
   ClusterPlan& plan = planned.plan;
   plan.objective = name_of(options.objective);
-  for (const std::vector<int>& members : grouping.clusters) {
-    const ClusterCost& cost = model.cluster(members);
-    planned.stages.push_back(cut(task.graph, op_begins(costs, cost.cut)));
-    plan.clusters.push_back(plan_cluster(task, model, members, cost, planned.stages.back()));
-    plan.clusters.back().id = static_cast<int>(plan.clusters.size()) - 1;
+  const Throughput predicted = refined_throughput(model, grouping.clusters);
+  for (std::size_t c = 0; c < grouping.clusters.size(); ++c) {
+    const InnerCut& inner = *predicted.cuts[c];
+    planned.stages.push_back(cut(task.graph, op_begins(costs, inner)));
+    plan.clusters.push_back(plan_cluster(task, model, grouping.clusters[c], inner, planned.stages.back()));
+    plan.clusters.back().id = static_cast<int>(c);
   }
   plan.rings = make_rings(task.graph, planned.stages);
   for (const int node : grouping.left_out)
     plan.left_out.push_back(node_name(pool.nodes()[static_cast<std::size_t>(node)]));
-  plan.predicted_samples_per_second = model.samples_per_second(grouping.clusters);
+  plan.predicted_samples_per_second = predicted.samples_per_second;
   plan.bound_samples_per_second = model.bound_samples_per_second();
   plan.plan_id = plan_digest(task, pool, plan);
   return planned;

@@ -1,36 +1,35 @@
-// The seeded genetic search for clusters.
-//   similar     every cluster has at least min_nodes members; then as many clusters as possible;
-//               then as few nodes left out, and RAM and bandwidth as equal between clusters, as
-//               possible; then the shortest step
-//   throughput  the most samples per second
-// That every stage fits its machine's memory comes before everything. Nodes that could change places
-// without any effect end up in rising order of their ids.
+// Finds the clusters of a plan: the seeded genetic search over what the pool's structure suggests, then
+// one way to write the answer down.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <string>
 
-#include "clusterize/cost_model.hpp"
-#include "clusterize/grouping.hpp"
+#include "clusterize/cluster_objective.hpp"
 
 namespace rookery {
-
-enum class Objective : std::uint8_t { kSimilar, kThroughput };
-const char* name_of(Objective objective);
 
 struct SearchOptions {
   Objective objective = Objective::kSimilar;
   int min_nodes = 3;
   std::uint64_t seed = 42;
+  std::optional<int> clusters = std::nullopt;
+  std::map<int, Pin> pins = {};                    // by index of a node in the pool
+  int threads = 0;                                 // 0: one per processor
+  std::optional<double> seconds = std::nullopt;    // of the search; without, the answer is the same everywhere
+  // Called now and then: the best so far as text, and the share of the search that is done.
+  std::function<void(const std::string& best, double share)> progress = {};
 };
 
 // What suits the pool: throughput where it gives speeds, if no objective is given; similar clusters of at
 // least three.
 SearchOptions usual_search(const NodePool& pool, std::uint64_t seed, std::optional<Objective> objective = {});
 
-// A function of its arguments alone. ConfigError with numbers, and what would help, when no
-// grouping fits the memory.
-Grouping find_clusters(CostModel& model, const SearchOptions& options);
+// Clusters in the order of the rings; nodes that could change places without any effect in rising order of
+// their ids. A function of its arguments alone where `seconds` does not end it. `model` was made with the
+// pinned nodes as special ones. ConfigError with numbers, and what would help, when no grouping fits the
+// memory and the constraints.
+Grouping find_clusters(const CostModel& model, const SearchOptions& options);
 
 }  // namespace rookery

@@ -32,16 +32,21 @@ Stage StageMemory::stage(int first, int last) const {
 }
 
 std::int64_t StageMemory::bytes(int first, int last, int slots, bool recompute) {
-  const auto [entry, is_new] = known_.try_emplace({first, last, slots, recompute});
-  if (is_new) {
-    const Stage part = stage(first, last);
-    options_.slots = slots;
-    options_.recompute = recompute;
-    entry->second = memory_use(part, options_).total() +
-                    transport_bytes(part, micro_batch_sizes(settings_, settings_.batch_size).front()) +
-                    (first == 0 ? data_bytes_ : 0);
+  const std::tuple key(first, last, slots, recompute);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto known = known_.find(key); known != known_.end()) return known->second;
   }
-  return entry->second;
+  const Stage part = stage(first, last);
+  CompileOptions options = options_;
+  options.slots = slots;
+  options.recompute = recompute;
+  const std::int64_t bytes =
+      memory_use(part, options).total() +
+      transport_bytes(part, micro_batch_sizes(settings_, settings_.batch_size).front()) +
+      (first == 0 ? data_bytes_ : 0);
+  const std::scoped_lock lock(mutex_);
+  return known_.try_emplace(key, bytes).first->second;
 }
 
 }  // namespace rookery

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <tuple>
 #include <vector>
 
@@ -24,7 +25,7 @@ class StageMemory {
   StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
               const KernelChoice& kernels);
 
-  // With the data set where `first` is 0.
+  // With the data set where `first` is 0. May be called by several threads at once.
   std::int64_t bytes(int first, int last, int slots, bool recompute);
 
  private:
@@ -35,6 +36,7 @@ class StageMemory {
   TrainingSettings settings_;
   std::int64_t data_bytes_;
   CompileOptions options_;  // apart from slots and recompute
+  std::mutex mutex_;
   std::map<std::tuple<int, int, int, bool>, std::int64_t> known_;
 };
 

@@ -166,19 +166,19 @@ PoolNode read_node(const std::string& id, const Json& entry, const Place& place)
   return node;
 }
 
-using Pair = std::pair<std::string, std::string>;
+using NamePair = std::pair<std::string, std::string>;
 
-Pair ordered(std::string a, std::string b) {
-  return a <= b ? Pair(std::move(a), std::move(b)) : Pair(std::move(b), std::move(a));
+NamePair ordered(std::string a, std::string b) {
+  return a <= b ? NamePair(std::move(a), std::move(b)) : NamePair(std::move(b), std::move(a));
 }
 
-std::map<Pair, LinkSpeed> read_pairs(const Json& network, const char* list, const Place& place) {
-  std::map<Pair, LinkSpeed> pairs;
+std::map<NamePair, LinkSpeed> read_pairs(const Json& network, const char* list, const Place& place) {
+  std::map<NamePair, LinkSpeed> pairs;
   if (!network.contains(list)) return pairs;
   for (std::size_t i = 0; i < network.at(list).size(); ++i) {
     const Json& entry = network.at(list)[i];
     const Place at = place / list / std::to_string(i);
-    const Pair pair =
+    const NamePair pair =
         ordered(entry.at("between")[0].get<std::string>(), entry.at("between")[1].get<std::string>());
     if (!pairs.emplace(pair, read_speed(entry, at)).second)
       (at / "between").fail("'{}' and '{}' are there twice", pair.first, pair.second);
@@ -208,13 +208,62 @@ NodePool NodePool::from_json(const Json& document, std::string_view file) {
   const Json& network = pool_json.at("network");
   const Place place{file, "network"};
   if (network.contains("default")) pool.default_ = read_speed(network.at("default"), place / "default");
-  pool.regions_ = read_pairs(network, "regions", place);
-  pool.links_ = read_pairs(network, "links", place);
-  for (const auto& [pair, speed] : pool.links_) {
+  const std::map<NamePair, LinkSpeed> links = read_pairs(network, "links", place);
+  for (const auto& [pair, speed] : links) {
     for (const std::string& id : {pair.first, pair.second}) {
       if (!pool_json.at("nodes").contains(id)) (place / "links").fail("there is no node '{}'", id);
     }
     if (pair.first == pair.second) (place / "links").fail("a link from node {} to itself", pair.first);
+    pool.links_[std::minmax({pool.index_of(pair.first), pool.index_of(pair.second)})] = speed;
+  }
+  pool.number_regions(read_pairs(network, "regions", place));
+  return pool;
+}
+
+std::size_t NodePool::index_of(const std::string& id) const {
+  return static_cast<std::size_t>(std::ranges::find(nodes_, id, &PoolNode::id) - nodes_.begin());
+}
+
+void NodePool::number_regions(const std::map<std::pair<std::string, std::string>, LinkSpeed>& ways) {
+  std::map<std::string, std::size_t> numbers;
+  for (const PoolNode& node : nodes_)
+    region_of_.push_back(numbers.emplace(node.region, numbers.size()).first->second);
+  for (const auto& [pair, speed] : ways) {
+    numbers.emplace(pair.first, numbers.size());
+    numbers.emplace(pair.second, numbers.size());
+  }
+  regions_ = ways.empty() ? 0 : numbers.size();
+  region_ways_.resize(regions_ * regions_);
+  for (const auto& [pair, speed] : ways) {
+    const std::size_t a = numbers.at(pair.first);
+    const std::size_t b = numbers.at(pair.second);
+    region_ways_[a * regions_ + b] = region_ways_[b * regions_ + a] = speed;
+  }
+}
+
+NodePool NodePool::without(const std::set<std::string>& ids) const {
+  for (const std::string& id : ids) {
+    if (index_of(id) == nodes_.size()) throw ConfigError(fmt::format("there is no node '{}' to exclude", id));
+  }
+  if (ids.size() == nodes_.size()) throw ConfigError("all nodes are excluded: leave at least one");
+  NodePool pool = *this;
+  std::vector<std::size_t> kept;  // their old indices
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!ids.contains(nodes_[i].id)) kept.push_back(i);
+  }
+  pool.nodes_.clear();
+  pool.region_of_.clear();
+  pool.links_.clear();
+  for (const std::size_t i : kept) {
+    pool.nodes_.push_back(nodes_[i]);
+    if (!region_of_.empty()) pool.region_of_.push_back(region_of_[i]);
+  }
+  const auto new_index = [&](std::size_t old) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(kept, old) - kept.begin());
+  };
+  for (const auto& [pair, speed] : links_) {
+    if (!ids.contains(nodes_[pair.first].id) && !ids.contains(nodes_[pair.second].id))
+      pool.links_[{new_index(pair.first), new_index(pair.second)}] = speed;
   }
   return pool;
 }
@@ -232,10 +281,11 @@ LinkSpeed NodePool::link(std::size_t a, std::size_t b) const {
   const auto use = [&speed](const LinkSpeed& given) {
     speed = {given.latency_ms, std::min(speed.bandwidth_mbps, given.bandwidth_mbps)};
   };
-  if (const auto link = links_.find(ordered(one.id, other.id)); link != links_.end()) {
+  const auto link = links_.empty() ? links_.end() : links_.find(std::minmax({a, b}));
+  if (link != links_.end()) {
     use(link->second);
-  } else if (const auto region = regions_.find(ordered(one.region, other.region)); region != regions_.end()) {
-    use(region->second);
+  } else if (regions_ > 0 && region_ways_[region_of_[a] * regions_ + region_of_[b]]) {
+    use(*region_ways_[region_of_[a] * regions_ + region_of_[b]]);
   } else if (default_) {
     use(*default_);
   }
@@ -243,7 +293,7 @@ LinkSpeed NodePool::link(std::size_t a, std::size_t b) const {
 }
 
 bool NodePool::has_speeds() const {
-  return default_ || !regions_.empty() || !links_.empty() ||
+  return default_ || regions_ > 0 || !links_.empty() ||
          std::ranges::any_of(nodes_, [](const PoolNode& node) { return node.gflops.has_value(); });
 }
 

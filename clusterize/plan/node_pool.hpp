@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,9 @@ class NodePool {
   static NodePool from_json(const Json& document, std::string_view file);
   static NodePool read(const std::filesystem::path& node_configs);
 
+  // The pool without the nodes of these ids, of which it has to have more. ConfigError for an unknown id.
+  NodePool without(const std::set<std::string>& ids) const;
+
   const std::vector<PoolNode>& nodes() const { return nodes_; }  // ids in rising order
   // The most specific of links, regions and default, never faster than either node's own
   // connection. Symmetric; between indices of nodes().
@@ -43,10 +47,16 @@ class NodePool {
   bool has_speeds() const;
 
  private:
+  std::size_t index_of(const std::string& id) const;
+  void number_regions(const std::map<std::pair<std::string, std::string>, LinkSpeed>& ways);
+
   std::vector<PoolNode> nodes_;
+  using Pair = std::pair<std::size_t, std::size_t>;  // the smaller one first
   std::optional<LinkSpeed> default_;
-  std::map<std::pair<std::string, std::string>, LinkSpeed> regions_;
-  std::map<std::pair<std::string, std::string>, LinkSpeed> links_;
+  std::vector<std::size_t> region_of_;                // by node
+  std::vector<std::optional<LinkSpeed>> region_ways_;  // region by region
+  std::size_t regions_ = 0;
+  std::map<Pair, LinkSpeed> links_;  // of nodes
 };
 
 }  // namespace rookery

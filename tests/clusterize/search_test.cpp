@@ -36,11 +36,9 @@ ModelCosts chain(int segments, double gigabytes_each = 0.1) {
 std::vector<std::vector<int>> clusters_of(const Json& pool_json, const ModelCosts& costs,
                                           const SearchOptions& options) {
   const NodePool pool = pool_of(pool_json);
-  CostModel model(pool, costs);
+  const CostModel model(pool, costs);
   return find_clusters(model, options).clusters;
 }
-
-using Clusters = std::vector<std::vector<int>>;
 
 TEST(SimilarClusters, EqualNodesAreDealtInTheirOrderForEverySeed) {
   const ModelCosts costs = chain(8);
@@ -168,11 +166,11 @@ RC_GTEST_PROP(FindClusters, UsesEveryNodeOnceWithinItsMemoryAndTheSameForTheSame
   for (const std::vector<int>& members : found.clusters) {
     RC_ASSERT(!members.empty());
     used.insert(members.begin(), members.end());
-    const ClusterCost& cost = model.cluster(members);
-    RC_ASSERT(cost.fits);
+    RC_ASSERT(model.cluster(members).fits());
+    const std::vector<int>& begins = model.cluster(members).cuts.front().begins;
     for (std::size_t k = 0; k < members.size(); ++k) {
-      const int end = k + 1 < members.size() ? cost.cut.begins[k + 1] : costs.count();
-      RC_ASSERT(costs.memory(cost.cut.begins[k], end, 1) <=
+      const int end = k + 1 < members.size() ? begins[k + 1] : costs.count();
+      RC_ASSERT(costs.memory(begins[k], end, 1) <=
                 static_cast<std::int64_t>(1e9 * pool.nodes()[static_cast<std::size_t>(members[k])].ram_gb));
     }
   }
@@ -210,14 +208,15 @@ TEST(CostModel, AddsUpAsWritten) {
   const double backward = 2e9 / 100e9 + kSecondsPerOp;
   const double send = 0.010 + 1e4 / 10e6;
   const ClusterCost& cost = model.cluster({0, 1});
-  ASSERT_TRUE(cost.fits);
-  EXPECT_NEAR(cost.stages[0].forward, forward, 1e-12);
-  EXPECT_NEAR(cost.stages[1].backward, backward, 1e-12);
-  EXPECT_NEAR(cost.stages[0].send, send, 1e-12);
-  EXPECT_NEAR(cost.step_seconds, 2 * (forward + backward) + 2 * send + 16 * 1000 / 100e9, 1e-9);
+  ASSERT_TRUE(cost.fits());
+  const std::vector<StageTimes> times = model.stage_times({0, 1}, cost.cuts.front());
+  EXPECT_NEAR(times[0].forward, forward, 1e-12);
+  EXPECT_NEAR(times[1].backward, backward, 1e-12);
+  EXPECT_NEAR(times[0].send, send, 1e-12);
+  EXPECT_NEAR(cost.cuts.front().step_seconds, 2 * (forward + backward) + 2 * send + 16 * 1000 / 100e9, 1e-9);
   // Two clusters of one node: one ring of both segments' 8000 bytes.
-  EXPECT_NEAR(model.averaging_seconds({{0}, {1}}), 2 * (0.010 + 4000 / 10e6), 1e-9);
-  EXPECT_EQ(model.averaging_seconds({{0, 1}}), 0);
+  EXPECT_NEAR(model.throughput({{0}, {1}}).averaging_seconds, 2 * (0.010 + 4000 / 10e6), 1e-9);
+  EXPECT_EQ(model.throughput({{0, 1}}).averaging_seconds, 0);
   EXPECT_NEAR(model.bound_samples_per_second(), 32 * 200e9 / 6e9, 1e-6);
 }
 
@@ -227,7 +226,7 @@ TEST(CostModel, CountsWhatTheEndOfAStepExchanges) {
   const NodePool pool = pool_of(json);
   const auto step_seconds = [&](const ModelCosts& costs) {
     CostModel model(pool, costs);
-    return model.cluster({0, 1, 2}).step_seconds;
+    return model.cluster({0, 1, 2}).cuts.front().step_seconds;
   };
   ModelCosts costs = chain(6);  // two segments a stage
   const double before = step_seconds(costs);

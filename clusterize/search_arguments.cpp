@@ -1,0 +1,119 @@
+#include "clusterize/search_arguments.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int kDefaultMinNodes = 3;
+constexpr int kMostThreads = 1024;
+constexpr int kMostClusters = 1'000'000;
+
+// "3" and "node_3" are the same node.
+std::string node_id(std::string name) {
+  const std::string_view prefix = "node_";
+  return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+}
+
+int whole_number(std::string_view text, const std::string& argument) {
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > kMostClusters)
+    throw UsageError(fmt::format("{}: '{}' is no whole number from 0 to {}", argument, text, kMostClusters));
+  return number;
+}
+
+// "node_3=0:1" pins node_3 to stage 1 of cluster 0.
+std::pair<int, Pin> pin_of(const std::string& text, const NodePool& pool) {
+  const std::string argument = "--pin " + text;
+  const std::size_t equals = text.find('=');
+  const std::size_t colon = text.find(':', equals == std::string::npos ? 0 : equals);
+  if (equals == std::string::npos || colon == std::string::npos)
+    throw UsageError(argument + ": it has to be NODE=CLUSTER:STAGE, such as node_3=0:1");
+  const std::string id = node_id(text.substr(0, equals));
+  const auto node = std::ranges::find(pool.nodes(), id, &PoolNode::id);
+  if (node == pool.nodes().end()) throw UsageError(fmt::format("{}: there is no node '{}'", argument, id));
+  const std::string_view place(text);
+  return {static_cast<int>(node - pool.nodes().begin()),
+          {.cluster = whole_number(place.substr(equals + 1, colon - equals - 1), argument),
+           .stage = whole_number(place.substr(colon + 1), argument)}};
+}
+
+int positive(const ProgramArguments& arguments, const std::string& name, int most) {
+  const int value = arguments[name].as<int>();
+  if (value < 1 || value > most) throw UsageError(fmt::format("--{} {}: from 1 to {}", name, value, most));
+  return value;
+}
+
+Objective objective_of(const std::string& name) {
+  for (const Objective objective : {Objective::kSimilar, Objective::kThroughput, Objective::kLatency}) {
+    if (name == name_of(objective)) return objective;
+  }
+  throw UsageError(fmt::format("--objective {}: it is similar, throughput or latency", name));
+}
+
+void show_progress(const std::string& best, double share) {
+  fmt::print(stderr, "\rsearch {:3.0f} %: {}\033[K{}", 100 * share, best, share >= 1 ? "\n" : "");
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void add_search_options(ProgramOptions& options) {
+  options.add_options()(
+      "objective", po::value<std::string>(),
+      "similar (clusters alike in RAM and bandwidth), throughput (most samples per second; the default where "
+      "the pool gives gflops or a network) or latency (one cluster with the shortest step)");
+  options.add_options()("clusters", po::value<int>(), "exactly so many clusters");
+  options.add_options()("min-nodes-per-cluster", po::value<int>(),
+                        "members that every cluster has at least (similar: 3, others: 1)");
+  options.add_options()("pin", po::value<std::vector<std::string>>()->composing()->value_name("NODE=CLUSTER:STAGE"),
+                        "where a node has to be, such as node_3=0:1; may come several times");
+  options.add_options()("exclude", po::value<std::vector<std::string>>()->composing()->value_name("NODE"),
+                        "a node that is not to be used; may come several times");
+  options.add_options()("time-limit", po::value<double>()->value_name("SECONDS"),
+                        "ends the search sooner, with the best plan so far");
+  options.add_options()("threads", po::value<int>(), "of the search; by default one per processor");
+}
+
+std::set<std::string> excluded_nodes(const ProgramArguments& arguments) {
+  std::set<std::string> ids;
+  if (arguments.count("exclude") == 0) return ids;
+  for (const std::string& name : arguments["exclude"].as<std::vector<std::string>>()) ids.insert(node_id(name));
+  return ids;
+}
+
+SearchOptions search_options(const ProgramArguments& arguments, const NodePool& pool, std::uint64_t seed) {
+  SearchOptions options{.objective = pool.has_speeds() ? Objective::kThroughput : Objective::kSimilar,
+                        .seed = seed};
+  if (arguments.count("objective") != 0) options.objective = objective_of(arguments["objective"].as<std::string>());
+  options.min_nodes = options.objective == Objective::kSimilar ? kDefaultMinNodes : 1;
+  if (arguments.count("min-nodes-per-cluster") != 0)
+    options.min_nodes = positive(arguments, "min-nodes-per-cluster", kMostClusters);
+  if (arguments.count("clusters") != 0) options.clusters = positive(arguments, "clusters", kMostClusters);
+  if (options.objective == Objective::kLatency && options.clusters.value_or(1) != 1)
+    throw UsageError("--clusters: a plan for latency has one cluster");
+  if (arguments.count("threads") != 0) options.threads = positive(arguments, "threads", kMostThreads);
+  if (arguments.count("time-limit") != 0) {
+    options.seconds = arguments["time-limit"].as<double>();
+    if (!std::isfinite(*options.seconds) || *options.seconds <= 0)
+      throw UsageError(fmt::format("--time-limit {}: a number of seconds above 0", *options.seconds));
+  }
+  if (arguments.count("pin") != 0) {
+    for (const std::string& pin : arguments["pin"].as<std::vector<std::string>>())
+      options.pins.insert(pin_of(pin, pool));
+  }
+  if (isatty(STDERR_FILENO) == 1) options.progress = show_progress;
+  return options;
+}
+
+}  // namespace rookery

@@ -1,0 +1,162 @@
+#include "clusterize/seeds.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "clusterize/parallel.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr int kRandom = 40;
+constexpr std::size_t kMostAlone = 64;
+constexpr std::size_t kNearestTried = 2000;  // of the nodes next to each other in a large pool
+
+class Seeder {
+ public:
+  Seeder(const CostModel& model, const Constraints& constraints) : model_(model), constraints_(constraints) {
+    ids_.resize(static_cast<std::size_t>(model.nodes()));
+    std::iota(ids_.begin(), ids_.end(), 0);
+    const auto& nodes = model.pool().nodes();
+    const auto node = [&nodes](int id) -> const PoolNode& { return nodes[static_cast<std::size_t>(id)]; };
+    const auto sorted = [&](const auto& key) {
+      std::vector<int> order = ids_;
+      std::ranges::stable_sort(order, {}, key);
+      return order;
+    };
+    orders_.push_back(ids_);
+    orders_.push_back(sorted([&](int id) { return -node(id).ram_gb; }));
+    orders_.push_back(sorted([&](int id) { return -node(id).bandwidth_mbps; }));
+    orders_.push_back(sorted([&](int id) { return -model.flops_per_second(id); }));
+    std::vector<int> by_region = orders_.back();
+    std::ranges::stable_sort(by_region, {}, [&](int id) -> const std::string& { return node(id).region; });
+    orders_.push_back(by_region);
+    orders_.push_back(nearest_first());
+  }
+
+  std::vector<Grouping> seeds(RngKey key) {
+    for (const std::vector<int>& order : orders_) {
+      add_dealt(order);
+      add_filled(order);
+    }
+    add_alone();
+    add_regions();
+    for (int i = 0; i < kRandom; ++i) add_random(key, static_cast<std::uint64_t>(i));
+    return std::move(seeds_);
+  }
+
+ private:
+  int most_clusters() const { return std::max(1, model_.nodes() / constraints_.min_nodes); }
+
+  // With all other nodes left out.
+  void add(Grouping grouping) {
+    std::vector<bool> used(ids_.size(), false);
+    for (const std::vector<int>& cluster : grouping.clusters) {
+      for (const int node : cluster) used[static_cast<std::size_t>(node)] = true;
+    }
+    for (const int node : ids_) {
+      if (!used[static_cast<std::size_t>(node)]) grouping.left_out.push_back(node);
+    }
+    seeds_.push_back(std::move(grouping));
+  }
+
+  void add_dealt(const std::vector<int>& order) {
+    std::vector<int> counts{most_clusters(), constraints_.clusters.value_or(1)};
+    for (int clusters = 1; clusters <= model_.nodes(); clusters += 1 + clusters / 8) counts.push_back(clusters);
+    for (const int clusters : counts) {
+      add(deal(order, clusters));
+      add(deal(spread(order, static_cast<std::size_t>(clusters)), clusters));
+    }
+  }
+
+  // Clusters that just hold the model: all of them, the first half, the first quarter, …
+  void add_filled(const std::vector<int>& order) {
+    for (const double slack : {1.0, 1.3}) {
+      Grouping grouping{.clusters = {{}}};
+      double memory = 0;
+      for (const int node : order) {
+        grouping.clusters.back().push_back(node);
+        memory += model_.ram_bytes(node);
+        if (memory < slack * model_.least_bytes() ||
+            std::ssize(grouping.clusters.back()) < constraints_.min_nodes)
+          continue;
+        grouping.clusters.emplace_back();
+        memory = 0;
+      }
+      grouping.clusters.pop_back();
+      for (; !grouping.clusters.empty(); grouping.clusters.resize(grouping.clusters.size() / 2))
+        add(grouping);
+    }
+  }
+
+  void add_alone() {
+    const std::vector<int>& fastest = orders_[3];
+    for (std::size_t i = 0; i < std::min(kMostAlone, fastest.size()); ++i)
+      add({.clusters = {{fastest[i]}}});
+    std::vector<int> row;  // a pipeline of the fastest
+    for (const int node : fastest) {
+      if (std::ssize(row) == std::min(model_.costs().count(), 16)) break;
+      row.push_back(node);
+      add({.clusters = {row}});
+    }
+  }
+
+  // Within each region that holds them: the fastest nodes alone, and filled clusters.
+  void add_regions() {
+    std::map<std::string, std::vector<int>> regions;
+    for (const int node : orders_[3])
+      regions[model_.pool().nodes()[static_cast<std::size_t>(node)].region].push_back(node);
+    if (regions.size() < 2) return;
+    constexpr std::size_t kMostRegions = 64;
+    std::size_t left = kMostRegions;
+    for (const auto& [name, nodes] : regions) {
+      if (left-- == 0) break;
+      add_filled(nodes);
+    }
+  }
+
+  // Each node followed by the one that it exchanges the model with soonest, of those left.
+  std::vector<int> nearest_first() const {
+    std::vector<int> order = ids_;
+    const double bytes = model_.sums().parameter_bytes.back();
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      std::size_t nearest = i;
+      double least = std::numeric_limits<double>::infinity();
+      for (std::size_t j = i; j < std::min(order.size(), i + kNearestTried); ++j) {
+        const CutWay way = model_.way(order[i - 1], order[j]);
+        const double seconds = way.latency + bytes / way.bytes_per_second;
+        if (seconds >= least) continue;
+        least = seconds;
+        nearest = j;
+      }
+      std::swap(order[i], order[nearest]);
+    }
+    return order;
+  }
+
+  void add_random(RngKey key, std::uint64_t stream) {
+    const std::vector<std::int64_t> order = random_permutation(model_.nodes(), key, 2 * stream);
+    CounterRng rng(key, 2 * stream + 1);
+    const int clusters = 1 + static_cast<int>(rng.next_below(static_cast<std::uint32_t>(most_clusters())));
+    add(deal({order.begin(), order.end()}, clusters));
+  }
+
+  const CostModel& model_;  // both outlive the seeder: it lives in structured_seeds()
+  const Constraints& constraints_;
+  std::vector<int> ids_;
+  std::vector<std::vector<int>> orders_;
+  std::vector<Grouping> seeds_;
+};
+
+}  // namespace
+
+std::vector<Grouping> structured_seeds(const CostModel& model, const ClusterObjective& objective,
+                                       RngKey key, int threads) {
+  std::vector<Grouping> seeds = Seeder(model, objective.constraints()).seeds(key);
+  parallel_for(seeds.size(), threads, [&](std::size_t i) {
+    for (std::vector<int>& cluster : seeds[i].clusters) objective.arrange(cluster);
+  });
+  return seeds;
+}
+
+}  // namespace rookery
