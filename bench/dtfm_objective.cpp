@@ -146,9 +146,8 @@ Score DtfmObjective::score(const Grouping& grouping) const {
   double way_sum = 0;
   for (std::size_t a = 0; a < count; ++a) {
     for (std::size_t b = a + 1; b < count; ++b) {
-      const double way = ways_.get(std::minmax({masks[a], masks[b]}), [&] {
-        return way_seconds(grouping.clusters[a], grouping.clusters[b]);
-      });
+      const double way = ways_.get(std::minmax({masks[a], masks[b]}),
+                                   [&] { return way_seconds(grouping.clusters[a], grouping.clusters[b]); });
       ways[a][b] = ways[b][a] = way;
       way_sum += way;
     }

@@ -99,8 +99,7 @@ void ClusterObjective::arrange(std::vector<int>& cluster) const {
   for (const int node : cluster) kinds.push_back(model_.kind(node));
   const std::vector<int>& places = orders_.get(kinds, [&] {
     std::vector<int> order = best_order(model_, cluster, stages_, {});
-    for (int& node : order)
-      node = static_cast<int>(std::ranges::find(cluster, node) - cluster.begin());
+    for (int& node : order) node = static_cast<int>(std::ranges::find(cluster, node) - cluster.begin());
     return order;
   });
   std::vector<int> arranged;
@@ -114,7 +113,8 @@ Clusters ClusterObjective::ordered(const Clusters& clusters) const {
     const auto at = std::ranges::find_if(result, [&, pinned = node](const std::vector<int>& members) {
       return std::ranges::find(members, pinned) != members.end();
     });
-    if (at != result.end() && pin.cluster < std::ssize(result)) std::iter_swap(at, result.begin() + pin.cluster);
+    if (at != result.end() && pin.cluster < std::ssize(result))
+      std::iter_swap(at, result.begin() + pin.cluster);
   }
   return result;
 }

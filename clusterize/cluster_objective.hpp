@@ -27,9 +27,9 @@ struct Pin {
 };
 
 struct Constraints {
-  int min_nodes = 1;                // of each cluster; no more than there are segments or nodes
-  std::optional<int> clusters;      // exactly so many
-  std::map<int, Pin> pins;          // by node
+  int min_nodes = 1;            // of each cluster; no more than there are segments or nodes
+  std::optional<int> clusters;  // exactly so many
+  std::map<int, Pin> pins;      // by node
 };
 
 class ClusterObjective : public GroupingObjective {
@@ -55,7 +55,8 @@ class ClusterObjective : public GroupingObjective {
   Constraints constraints_;
   RingOrder rings_;
   std::map<int, int> stages_;  // of pinned nodes
-  mutable Memo<std::vector<int>, std::vector<int>, CostModel::Hash> orders_;  // by sorted kinds: places in them
+  mutable Memo<std::vector<int>, std::vector<int>, CostModel::Hash>
+      orders_;  // by sorted kinds: places in them
 };
 
 }  // namespace rookery

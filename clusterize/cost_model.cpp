@@ -205,7 +205,7 @@ std::vector<std::vector<double>> CostModel::ring_ways(const Clusters& clusters,
 // less to send. A longer step pays only as long as the averaging can still make up for it.
 Throughput CostModel::throughput(const Clusters& clusters) const {
   std::vector<const std::vector<InnerCut>*> choices;  // by cluster
-  std::vector<double> limits;  // on the step, that are worth a try
+  std::vector<double> limits;                         // on the step, that are worth a try
   double least = 0;
   for (const std::vector<int>& members : clusters) {
     const std::vector<InnerCut>& cuts = cluster(members).cuts;

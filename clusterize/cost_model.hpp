@@ -33,8 +33,8 @@ struct StageTimes {
 
 // One cluster: machines in the order of their stages.
 struct ClusterCost {
-  double shortfall = 0;         // > 0 when no cut fits: how far away it is
-  std::vector<InnerCut> cuts;   // those worth considering; their steps rise, their loads fall
+  double shortfall = 0;        // > 0 when no cut fits: how far away it is
+  std::vector<InnerCut> cuts;  // those worth considering; their steps rise, their loads fall
   bool fits() const { return shortfall == 0; }
 };
 

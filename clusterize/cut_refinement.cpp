@@ -5,7 +5,7 @@
 namespace rookery {
 namespace {
 
-constexpr std::size_t kMostBoundaries = 64;       // that are moved alone
+constexpr std::size_t kMostBoundaries = 64;        // that are moved alone
 constexpr std::size_t kMostBoundariesOfPairs = 8;  // that are moved two at a time
 
 class Refiner {

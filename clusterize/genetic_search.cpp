@@ -13,7 +13,7 @@ constexpr std::size_t kPopulation = 40;
 constexpr std::size_t kChildren = 40;  // a generation
 constexpr int kSteps = 25;             // that improve a child
 constexpr std::size_t kTournament = 2;
-constexpr std::size_t kDescents = 3;    // of the best at the end
+constexpr std::size_t kDescents = 3;     // of the best at the end
 constexpr std::size_t kNeighbours = 64;  // judged at once
 
 class Search {

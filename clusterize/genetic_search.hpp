@@ -13,10 +13,10 @@ namespace rookery {
 
 struct GeneticOptions {
   std::uint64_t seed = 42;
-  int threads = 0;                          // 0: one per processor
-  std::int64_t evaluations = 100'000;       // of groupings, about
-  int patience = 30;                        // generations without a better best
-  std::optional<double> seconds;            // ends sooner; the answer then depends on the machine
+  int threads = 0;                     // 0: one per processor
+  std::int64_t evaluations = 100'000;  // of groupings, about
+  int patience = 30;                   // generations without a better best
+  std::optional<double> seconds;       // ends sooner; the answer then depends on the machine
   std::function<void(const Score& best, double share)> progress;  // share of the evaluations done
 };
 

@@ -235,8 +235,8 @@ void for_each_neighbour(const Grouping& grouping, const Variation& variation,
   const std::vector<Position> places = positions(grouping);
   for (std::size_t a = 0; a < places.size(); ++a) {
     for (std::size_t b = a + 1; b < places.size(); ++b) {
-      const bool useless = places[a].cluster == places[b].cluster &&
-                           (places[a].cluster < 0 || variation.fixed_sizes);
+      const bool useless =
+          places[a].cluster == places[b].cluster && (places[a].cluster < 0 || variation.fixed_sizes);
       if (useless) continue;
       if (!visited([&](Grouping& copy) { exchange(copy, places[a], places[b], variation); })) return;
     }

@@ -167,8 +167,8 @@ InnerCutter::Label InnerCutter::label_of(const Part& part) const {
     in += first.activation_bytes;
     out += first.gradient_bytes;
     label.sum += 2 * way_.latency + (first.activation_bytes + first.gradient_bytes) / way_.bytes_per_second;
-    label.period =
-        std::max(label.period, std::max(first.activation_bytes, first.gradient_bytes) / way_.bytes_per_second);
+    label.period = std::max(label.period,
+                            std::max(first.activation_bytes, first.gradient_bytes) / way_.bytes_per_second);
   }
   if (part.end < sums_.costs.count()) {
     in += segments[static_cast<std::size_t>(part.end)].gradient_bytes;
@@ -217,9 +217,8 @@ std::vector<InnerCut> InnerCutter::cuts() const {
   std::vector<InnerCut> all;
   for (std::size_t label = 0; label < goal.labels.size(); ++label)
     all.push_back(trace(static_cast<int>(label)));
-  std::ranges::stable_sort(all, {}, [](const InnerCut& cut) {
-    return std::pair(cut.step_seconds, cut.load_seconds);
-  });
+  std::ranges::stable_sort(all, {},
+                           [](const InnerCut& cut) { return std::pair(cut.step_seconds, cut.load_seconds); });
   double least = kNever;
   std::erase_if(all, [&](const InnerCut& cut) {
     const bool beaten = cut.load_seconds >= least;

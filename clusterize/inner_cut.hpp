@@ -80,7 +80,7 @@ class InnerCutter {
     double period = 0;  // seconds of the slowest stage, transfer or connection
     double update = 0;
     double load = 0;
-    int begin = 0;  // of the last of these machines
+    int begin = 0;   // of the last of these machines
     int before = 0;  // label of the machine before
     bool recompute = false;
   };

@@ -171,8 +171,8 @@ class OrderSearch {
 
 }  // namespace
 
-std::vector<int> best_order(const CostModel& model, std::vector<int> members, const std::map<int, int>& stages,
-                            const OrderEffort& effort) {
+std::vector<int> best_order(const CostModel& model, std::vector<int> members,
+                            const std::map<int, int>& stages, const OrderEffort& effort) {
   const bool fits = std::ssize(members) <= model.costs().count();
   if (members.size() < 2 || !fits) return members;
   OrderSearch search(model, std::move(members), stages);

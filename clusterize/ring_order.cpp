@@ -17,12 +17,13 @@ using Matrix = std::vector<std::vector<double>>;
 std::vector<std::size_t> short_tour(const Matrix& ways) {
   std::vector<std::size_t> tour(ways.size());
   std::iota(tour.begin(), tour.end(), 0);
-  const auto way = [&](std::size_t a, std::size_t b) { return ways[tour[a % tour.size()]][tour[b % tour.size()]]; };
+  const auto way = [&](std::size_t a, std::size_t b) {
+    return ways[tour[a % tour.size()]][tour[b % tour.size()]];
+  };
   for (std::size_t i = 1; i < tour.size(); ++i) {
     const auto nearest = std::min_element(
-        tour.begin() + static_cast<std::ptrdiff_t>(i), tour.end(), [&](std::size_t a, std::size_t b) {
-          return ways[tour[i - 1]][a] < ways[tour[i - 1]][b];
-        });
+        tour.begin() + static_cast<std::ptrdiff_t>(i), tour.end(),
+        [&](std::size_t a, std::size_t b) { return ways[tour[i - 1]][a] < ways[tour[i - 1]][b]; });
     std::iter_swap(tour.begin() + static_cast<std::ptrdiff_t>(i), nearest);
   }
   constexpr int kRounds = 20;

@@ -15,9 +15,9 @@ struct SearchOptions {
   int min_nodes = 3;
   std::uint64_t seed = 42;
   std::optional<int> clusters = std::nullopt;
-  std::map<int, Pin> pins = {};                    // by index of a node in the pool
-  int threads = 0;                                 // 0: one per processor
-  std::optional<double> seconds = std::nullopt;    // of the search; without, the answer is the same everywhere
+  std::map<int, Pin> pins = {};                  // by index of a node in the pool
+  int threads = 0;                               // 0: one per processor
+  std::optional<double> seconds = std::nullopt;  // of the search; without, the answer is the same everywhere
   // Called now and then: the best so far as text, and the share of the search that is done.
   std::function<void(const std::string& best, double share)> progress = {};
 };

@@ -14,7 +14,6 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr int kDefaultMinNodes = 3;
 constexpr int kMostThreads = 1024;
 constexpr int kMostClusters = 1'000'000;
 
@@ -76,7 +75,8 @@ void add_search_options(ProgramOptions& options) {
   options.add_options()("clusters", po::value<int>(), "exactly so many clusters");
   options.add_options()("min-nodes-per-cluster", po::value<int>(),
                         "members that every cluster has at least (similar: 3, others: 1)");
-  options.add_options()("pin", po::value<std::vector<std::string>>()->composing()->value_name("NODE=CLUSTER:STAGE"),
+  options.add_options()("pin",
+                        po::value<std::vector<std::string>>()->composing()->value_name("NODE=CLUSTER:STAGE"),
                         "where a node has to be, such as node_3=0:1; may come several times");
   options.add_options()("exclude", po::value<std::vector<std::string>>()->composing()->value_name("NODE"),
                         "a node that is not to be used; may come several times");
@@ -88,15 +88,15 @@ void add_search_options(ProgramOptions& options) {
 std::set<std::string> excluded_nodes(const ProgramArguments& arguments) {
   std::set<std::string> ids;
   if (arguments.count("exclude") == 0) return ids;
-  for (const std::string& name : arguments["exclude"].as<std::vector<std::string>>()) ids.insert(node_id(name));
+  for (const std::string& name : arguments["exclude"].as<std::vector<std::string>>())
+    ids.insert(node_id(name));
   return ids;
 }
 
 SearchOptions search_options(const ProgramArguments& arguments, const NodePool& pool, std::uint64_t seed) {
-  SearchOptions options{.objective = pool.has_speeds() ? Objective::kThroughput : Objective::kSimilar,
-                        .seed = seed};
-  if (arguments.count("objective") != 0) options.objective = objective_of(arguments["objective"].as<std::string>());
-  options.min_nodes = options.objective == Objective::kSimilar ? kDefaultMinNodes : 1;
+  std::optional<Objective> objective;
+  if (arguments.count("objective") != 0) objective = objective_of(arguments["objective"].as<std::string>());
+  SearchOptions options = usual_search(pool, seed, objective);
   if (arguments.count("min-nodes-per-cluster") != 0)
     options.min_nodes = positive(arguments, "min-nodes-per-cluster", kMostClusters);
   if (arguments.count("clusters") != 0) options.clusters = positive(arguments, "clusters", kMostClusters);
@@ -109,8 +109,10 @@ SearchOptions search_options(const ProgramArguments& arguments, const NodePool& 
       throw UsageError(fmt::format("--time-limit {}: a number of seconds above 0", *options.seconds));
   }
   if (arguments.count("pin") != 0) {
-    for (const std::string& pin : arguments["pin"].as<std::vector<std::string>>())
-      options.pins.insert(pin_of(pin, pool));
+    for (const std::string& pin : arguments["pin"].as<std::vector<std::string>>()) {
+      if (!options.pins.insert(pin_of(pin, pool)).second)
+        throw UsageError(fmt::format("--pin {}: the node is pinned twice", pin));
+    }
   }
   if (isatty(STDERR_FILENO) == 1) options.progress = show_progress;
   return options;

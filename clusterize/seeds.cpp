@@ -62,7 +62,8 @@ class Seeder {
 
   void add_dealt(const std::vector<int>& order) {
     std::vector<int> counts{most_clusters(), constraints_.clusters.value_or(1)};
-    for (int clusters = 1; clusters <= model_.nodes(); clusters += 1 + clusters / 8) counts.push_back(clusters);
+    for (int clusters = 1; clusters <= model_.nodes(); clusters += 1 + clusters / 8)
+      counts.push_back(clusters);
     for (const int clusters : counts) {
       add(deal(order, clusters));
       add(deal(spread(order, static_cast<std::size_t>(clusters)), clusters));
@@ -91,8 +92,7 @@ class Seeder {
 
   void add_alone() {
     const std::vector<int>& fastest = orders_[3];
-    for (std::size_t i = 0; i < std::min(kMostAlone, fastest.size()); ++i)
-      add({.clusters = {{fastest[i]}}});
+    for (std::size_t i = 0; i < std::min(kMostAlone, fastest.size()); ++i) add({.clusters = {{fastest[i]}}});
     std::vector<int> row;  // a pipeline of the fastest
     for (const int node : fastest) {
       if (std::ssize(row) == std::min(model_.costs().count(), 16)) break;
@@ -150,8 +150,8 @@ class Seeder {
 
 }  // namespace
 
-std::vector<Grouping> structured_seeds(const CostModel& model, const ClusterObjective& objective,
-                                       RngKey key, int threads) {
+std::vector<Grouping> structured_seeds(const CostModel& model, const ClusterObjective& objective, RngKey key,
+                                       int threads) {
   std::vector<Grouping> seeds = Seeder(model, objective.constraints()).seeds(key);
   parallel_for(seeds.size(), threads, [&](std::size_t i) {
     for (std::vector<int>& cluster : seeds[i].clusters) objective.arrange(cluster);

@@ -9,10 +9,10 @@
 namespace rookery {
 
 // At least one, with the members of every cluster arranged: nodes by id, region, memory and speed, dealt
-// into few and many clusters alike, or spread over them so that each gets as much (the plain grouping by RAM and
-// bandwidth of Ravnest, arXiv 2401.01728); filled up until a cluster holds the model; the nearest by
+// into few and many clusters alike, or spread over them so that each gets as much (the plain grouping by RAM
+// and bandwidth of Ravnest, arXiv 2401.01728); filled up until a cluster holds the model; the nearest by
 // bandwidth together; the best alone; and at random.
-std::vector<Grouping> structured_seeds(const CostModel& model, const ClusterObjective& objective,
-                                       RngKey key, int threads);
+std::vector<Grouping> structured_seeds(const CostModel& model, const ClusterObjective& objective, RngKey key,
+                                       int threads);
 
 }  // namespace rookery

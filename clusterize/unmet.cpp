@@ -44,10 +44,10 @@ void check_counts(const CostModel& model, const SearchOptions& options) {
   if (!options.clusters) return;
   const int each = std::clamp(options.min_nodes, 1, std::min(model.nodes(), model.costs().count()));
   if (*options.clusters * each <= model.nodes()) return;
-  throw ConfigError(
-      fmt::format("{} clusters of at least {} nodes need {} nodes, there are {}: ask for at most {} clusters, or "
-                  "for fewer nodes in each",
-                  *options.clusters, each, *options.clusters * each, model.nodes(), model.nodes() / each));
+  throw ConfigError(fmt::format(
+      "{} clusters of at least {} nodes need {} nodes, there are {}: ask for at most {} clusters, or "
+      "for fewer nodes in each",
+      *options.clusters, each, *options.clusters * each, model.nodes(), model.nodes() / each));
 }
 
 void check_pins(const CostModel& model, const SearchOptions& options) {
@@ -55,8 +55,8 @@ void check_pins(const CostModel& model, const SearchOptions& options) {
   for (const auto& [node, pin] : options.pins) {
     const auto name = [&](int of) { return "node_" + model.pool().nodes()[static_cast<std::size_t>(of)].id; };
     if (pin.stage >= model.costs().count()) {
-      throw ConfigError(fmt::format("{} is pinned to stage {}, but {} can be cut into {} stages, 0 to {}", name(node),
-                                    pin.stage, model.costs().name, model.costs().count(),
+      throw ConfigError(fmt::format("{} is pinned to stage {}, but {} can be cut into {} stages, 0 to {}",
+                                    name(node), pin.stage, model.costs().name, model.costs().count(),
                                     model.costs().count() - 1));
     }
     const auto [other, is_new] = nodes.emplace(std::pair(pin.cluster, pin.stage), node);
@@ -65,8 +65,8 @@ void check_pins(const CostModel& model, const SearchOptions& options) {
                                     name(other->second), name(node), pin.stage, pin.cluster));
     }
     if (options.clusters && pin.cluster >= *options.clusters) {
-      throw ConfigError(fmt::format("{} is pinned to cluster {}, but {} clusters are asked for, 0 to {}", name(node),
-                                    pin.cluster, *options.clusters, *options.clusters - 1));
+      throw ConfigError(fmt::format("{} is pinned to cluster {}, but {} clusters are asked for, 0 to {}",
+                                    name(node), pin.cluster, *options.clusters, *options.clusters - 1));
     }
   }
 }
@@ -75,11 +75,12 @@ void check_pins(const CostModel& model, const SearchOptions& options) {
 std::string possible_text(const CostModel& model, const Grouping& possible) {
   double together = 0;
   for (int node = 0; node < model.nodes(); ++node) together += model.ram_bytes(node);
-  return fmt::format("a copy of {} takes {} on one machine, more on several, and all {} machines have {} together; "
-                     "without constraints {} {} possible",
-                     model.costs().name, memory_text(model.least_bytes()), model.nodes(), memory_text(together),
-                     possible.clusters.size() == 1 ? "one cluster" : fmt::format("{} clusters", possible.clusters.size()),
-                     possible.clusters.size() == 1 ? "is" : "are");
+  return fmt::format(
+      "a copy of {} takes {} on one machine, more on several, and all {} machines have {} together; "
+      "without constraints {} {} possible",
+      model.costs().name, memory_text(model.least_bytes()), model.nodes(), memory_text(together),
+      possible.clusters.size() == 1 ? "one cluster" : fmt::format("{} clusters", possible.clusters.size()),
+      possible.clusters.size() == 1 ? "is" : "are");
 }
 
 }  // namespace
@@ -91,13 +92,15 @@ void fail_unmet(const CostModel& model, const SearchOptions& options) {
   check_pins(model, options);
   // As many clusters as memory allows; fails by memory itself.
   const Grouping possible = find_clusters(
-      model, {.objective = Objective::kSimilar, .min_nodes = 1, .seed = options.seed, .threads = options.threads});
+      model,
+      {.objective = Objective::kSimilar, .min_nodes = 1, .seed = options.seed, .threads = options.threads});
   std::string wanted = fmt::format("at least {} nodes in each cluster", options.min_nodes);
   if (options.clusters) wanted += fmt::format(", {} clusters", *options.clusters);
   if (!options.pins.empty()) wanted += fmt::format(", {} pinned nodes", options.pins.size());
-  throw ConfigError(fmt::format("no plan was found that meets the constraints ({}): {}; loosen one, use a smaller "
-                                "batch_size, or more or larger machines",
-                                wanted, possible_text(model, possible)));
+  throw ConfigError(
+      fmt::format("no plan was found that meets the constraints ({}): {}; loosen one, use a smaller "
+                  "batch_size, or more or larger machines",
+                  wanted, possible_text(model, possible)));
 }
 
 }  // namespace rookery

@@ -53,7 +53,7 @@ class NodePool {
   std::vector<PoolNode> nodes_;
   using Pair = std::pair<std::size_t, std::size_t>;  // the smaller one first
   std::optional<LinkSpeed> default_;
-  std::vector<std::size_t> region_of_;                // by node
+  std::vector<std::size_t> region_of_;                 // by node
   std::vector<std::optional<LinkSpeed>> region_ways_;  // region by region
   std::size_t regions_ = 0;
   std::map<Pair, LinkSpeed> links_;  // of nodes

@@ -22,8 +22,8 @@ class BruteForce {
  public:
   BruteForce(const NodePool& pool, const ModelCosts& costs) : pool_(pool), costs_(costs) {}
 
-  // Is there a plan with more samples per second than `bar`, over all groupings of some of the nodes, orders of
-  // stages, cuts and orders of rings? The most, or nothing.
+  // Is there a plan with more samples per second than `bar`, over all groupings of some of the nodes, orders
+  // of stages, cuts and orders of rings? The most, or nothing.
   std::optional<double> better_than(double bar) {
     best_ = bar;
     found_ = false;
@@ -127,7 +127,8 @@ class BruteForce {
     std::map<std::vector<int>, double> rings;  // bytes by nodes
     std::map<int, double> loads;               // bytes by node
     for (int segment = 0; segment < costs_.count() && count > 1; ++segment) {
-      const auto bytes = static_cast<double>(costs_.segments[static_cast<std::size_t>(segment)].parameter_bytes);
+      const auto bytes =
+          static_cast<double>(costs_.segments[static_cast<std::size_t>(segment)].parameter_bytes);
       std::vector<int> nodes;
       for (const DefinedCluster& cluster : clusters) {
         std::size_t stage = cluster.begins.size() - 1;

@@ -19,7 +19,8 @@ std::vector<InnerCut> inner_cuts(const Instance& instance) {
   if (std::ssize(instance.machines) > instance.costs.count()) return {};
   const CutSums sums(instance.costs);
   InnerCutter cutter(sums, static_cast<int>(instance.machines.size()));
-  for (std::size_t k = 0; k < instance.machines.size(); ++k) cutter.push(instance.machines[k], instance.ways[k]);
+  for (std::size_t k = 0; k < instance.machines.size(); ++k)
+    cutter.push(instance.machines[k], instance.ways[k]);
   return cutter.cuts();
 }
 
@@ -80,7 +81,8 @@ std::optional<InnerCut> judge(const Instance& instance, const std::vector<int>& 
       sum.parameters += segment(i).parameters;
       sum.parameter_bytes += segment(i).parameter_bytes;
     }
-    const auto slots = std::min<std::int64_t>(instance.costs.micro_batches, static_cast<std::int64_t>(stages - k));
+    const auto slots =
+        std::min<std::int64_t>(instance.costs.micro_batches, static_cast<std::int64_t>(stages - k));
     const bool fits = static_cast<double>(sum.parameters * slots) <= machine.memory_bytes;
     const bool fits_recomputed = static_cast<double>(sum.parameters) <= machine.memory_bytes;
     const bool recompute = instance.costs.must_recompute || (instance.costs.may_recompute && !fits);
@@ -93,9 +95,9 @@ std::optional<InnerCut> judge(const Instance& instance, const std::vector<int>& 
         std::max(cut.load_seconds, static_cast<double>(sum.parameter_bytes) / machine.bytes_per_second);
     const Segment in = k > 0 ? segment(begins[k]) : Segment();
     const Segment out = last ? Segment() : segment(end);
-    const double connection = std::max(in.activation_bytes + out.gradient_bytes,
-                                       in.gradient_bytes + out.activation_bytes) /
-                              machine.bytes_per_second;
+    const double connection =
+        std::max(in.activation_bytes + out.gradient_bytes, in.gradient_bytes + out.activation_bytes) /
+        machine.bytes_per_second;
     period = std::max({period, work, connection});
     update = std::max(update, 16 * static_cast<double>(sum.parameters) / machine.flops_per_second);
     round_trip += work;
@@ -218,7 +220,8 @@ TEST(InnerCut, OffersLessLoadForALongerStep) {
 }
 
 TEST(InnerCut, AStageWithoutParametersIsTheLastResort) {
-  const std::vector<Segment> segments{{.forward_flops = 9, .parameters = 1}, {.forward_flops = 9}, {.parameters = 1}};
+  const std::vector<Segment> segments{
+      {.forward_flops = 9, .parameters = 1}, {.forward_flops = 9}, {.parameters = 1}};
   EXPECT_EQ(inner_cuts(row_of(segments, 2)).front().empty_stages, 0);
   EXPECT_EQ(inner_cuts(row_of(segments, 3)).front().empty_stages, 1);
 }

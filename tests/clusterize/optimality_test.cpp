@@ -19,7 +19,9 @@ ModelCosts model_of_kind(int kind, int micro_batches) {
   for (int i = 0; i < kSegments; ++i) {
     const double front = 1.0 / (i + 1);
     const double flops = (kind == 0 ? 4e9 * front : 1e9) / micro_batches;
-    const std::int64_t parameters = kind == 0 ? 20'000 << i : kind == 1 ? 500'000 : (i == 0 ? 2'000'000 : 300'000);
+    const std::int64_t parameters = kind == 0   ? 20'000 << i
+                                    : kind == 1 ? 500'000
+                                                : (i == 0 ? 2'000'000 : 300'000);
     const double bytes = (kind == 0 ? 4e6 * front : kind == 1 ? 3e5 : 1e6) / micro_batches;
     costs.segments.push_back({.begin = i,
                               .ops = 2,
@@ -83,7 +85,8 @@ Outcome compare(int pools, int most_nodes) {
     BruteForce all(pool, costs);
     Clusters found;
     try {
-      found = find_clusters(model, {.objective = Objective::kThroughput, .min_nodes = 1, .seed = seed}).clusters;
+      found =
+          find_clusters(model, {.objective = Objective::kThroughput, .min_nodes = 1, .seed = seed}).clusters;
     } catch (const ConfigError&) {
       EXPECT_FALSE(all.better_than(1e-9)) << "seed " << seed << ": there is a plan";
       continue;
@@ -96,7 +99,8 @@ Outcome compare(int pools, int most_nodes) {
     EXPECT_NEAR(predicted.samples_per_second / all.samples_per_second(clusters), 1, 1e-9);
     const std::optional<double> better = all.better_than(predicted.samples_per_second * (1 + 1e-9));
     const double gap = better ? *better / predicted.samples_per_second - 1 : 0;
-    if (gap > 0) std::printf("seed %d, %d nodes, kind %d: %.3f %%\n", static_cast<int>(seed), nodes, kind, 100 * gap);
+    if (gap > 0)
+      std::printf("seed %d, %d nodes, kind %d: %.3f %%\n", static_cast<int>(seed), nodes, kind, 100 * gap);
     ++outcome.pools;
     outcome.equal += better ? 0 : 1;
     outcome.worst = std::max(outcome.worst, gap);
@@ -110,6 +114,28 @@ TEST(FindClusters, IsAsGoodAsTheBestOfAllPlans) {
   const Outcome outcome = is_long ? compare(200, 7) : compare(40, 6);
   EXPECT_LE(outcome.worst, 0.01);
   EXPECT_GE(outcome.equal, 0.95 * outcome.pools);
+}
+
+// Every node of a pool in turn is the one that is added.
+TEST(FindClusters, ANodeMoreNeverMakesThePlanSlower) {
+  const SearchOptions options{.objective = Objective::kThroughput, .min_nodes = 1};
+  for (std::uint64_t seed = 1000; seed < 1012; ++seed) {
+    CounterRng rng(rng_key(seed, "optimality_test"), 0);
+    const ModelCosts costs = model_of_kind(static_cast<int>(seed % 3), seed % 2 == 0 ? 1 : 4);
+    const NodePool pool = pool_of(uneven_pool(6, rng));
+    const auto predicted = [&](const NodePool& of) {
+      const CostModel model(of, costs);
+      try {
+        return refined_throughput(model, find_clusters(model, options).clusters).samples_per_second;
+      } catch (const ConfigError&) {
+        return 0.0;
+      }
+    };
+    const double all = predicted(pool);
+    for (const PoolNode& node : pool.nodes())
+      EXPECT_GE(all * (1 + 1e-9), predicted(pool.without({node.id})))
+          << "seed " << seed << ", node " << node.id;
+  }
 }
 
 }  // namespace

@@ -144,23 +144,26 @@ Json random_pool(int nodes) {
   return pool;
 }
 
-RC_GTEST_PROP(FindClusters, UsesEveryNodeOnceWithinItsMemoryAndTheSameForTheSameSeed, ()) {
+RC_GTEST_PROP(FindClusters, UsesEveryNodeOnceWithinItsMemoryAndTheSameForAnyNumberOfThreads, ()) {
   const int nodes = *rc::gen::inRange(1, 8);
   const Json pool_json = random_pool(nodes);
   const NodePool pool = pool_of(pool_json);
   const ModelCosts costs = chain(*rc::gen::inRange(1, 7));
   const SearchOptions options{.objective = *rc::gen::element(Objective::kSimilar, Objective::kThroughput),
                               .min_nodes = *rc::gen::inRange(1, 4),
-                              .seed = *rc::gen::inRange<std::uint64_t>(0, 1000)};
-  CostModel model(pool, costs);
+                              .seed = *rc::gen::inRange<std::uint64_t>(0, 1000),
+                              .threads = 3};
+  const CostModel model(pool, costs);
   Grouping found;
   try {
     found = find_clusters(model, options);
   } catch (const ConfigError&) {
     RC_DISCARD("does not fit");
   }
-  CostModel again(pool, costs);
-  RC_ASSERT(find_clusters(again, options) == found);
+  const CostModel again(pool, costs);
+  SearchOptions one_thread = options;
+  one_thread.threads = 1;
+  RC_ASSERT(find_clusters(again, one_thread) == found);
 
   std::multiset<int> used(found.left_out.begin(), found.left_out.end());
   for (const std::vector<int>& members : found.clusters) {
@@ -176,6 +179,56 @@ RC_GTEST_PROP(FindClusters, UsesEveryNodeOnceWithinItsMemoryAndTheSameForTheSame
   }
   RC_ASSERT(used.size() == static_cast<std::size_t>(nodes));
   RC_ASSERT(std::set<int>(used.begin(), used.end()).size() == used.size());
+}
+
+TEST(LatencyClusters, AreOneWithTheShortestStep) {
+  Json pool = fast_pool(4, 1, 1000);
+  pool["2"]["benchmarks"]["gflops"] = 300;
+  EXPECT_EQ(clusters_of(pool, chain(4), {.objective = Objective::kLatency, .min_nodes = 1}), (Clusters{{2}}));
+  for (auto& node : pool) {
+    if (node.contains("benchmarks")) node["benchmarks"]["ram"] = 0.25;  // two of them hold the model
+  }
+  const Clusters found = clusters_of(pool, chain(4), {.objective = Objective::kLatency, .min_nodes = 1});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].size(), 2U);
+  EXPECT_THAT(found[0], testing::Contains(2));
+}
+
+TEST(Constraints, AreMet) {
+  const SearchOptions any{.objective = Objective::kThroughput, .min_nodes = 1};
+  for (const int clusters : {1, 2, 3, 5}) {
+    SearchOptions options = any;
+    options.clusters = clusters;
+    EXPECT_EQ(clusters_of(fast_pool(5, 1, 1000), chain(6), options).size(),
+              static_cast<std::size_t>(clusters));
+  }
+  SearchOptions pinned = any;
+  pinned.clusters = 2;
+  pinned.pins = {{0, {.cluster = 1, .stage = 1}}, {3, {.cluster = 0, .stage = 0}}};
+  const NodePool pool = pool_of(fast_pool(5, 1, 1000));
+  const ModelCosts costs = chain(6);
+  const CostModel model(pool, costs, {0, 3});
+  const Clusters found = find_clusters(model, pinned).clusters;
+  ASSERT_EQ(found.size(), 2U);
+  ASSERT_GE(found[1].size(), 2U);
+  EXPECT_EQ(found[1][1], 0);
+  EXPECT_EQ(found[0][0], 3);
+}
+
+TEST(Constraints, ThatCannotBeMetAreToldInNumbers) {
+  const auto problem = [](SearchOptions options) {
+    return error_of([&] { clusters_of(fast_pool(5, 1, 1000), chain(4), options); });
+  };
+  EXPECT_EQ(
+      problem({.min_nodes = 2, .clusters = 3}),
+      "3 clusters of at least 2 nodes need 6 nodes, there are 5: ask for at most 2 clusters, or for fewer "
+      "nodes in each");
+  EXPECT_THAT(problem({.min_nodes = 1, .pins = {{2, {.cluster = 0, .stage = 4}}}}),
+              HasSubstr("node_2 is pinned to stage 4, but chain can be cut into 4 stages, 0 to 3"));
+  EXPECT_THAT(problem({.min_nodes = 1, .pins = {{1, {0, 0}}, {2, {0, 0}}}}),
+              HasSubstr("node_1 and node_2 are both pinned to stage 0 of cluster 0"));
+  EXPECT_THAT(problem({.min_nodes = 1, .clusters = 1, .pins = {{1, {1, 0}}}}),
+              HasSubstr("node_1 is pinned to cluster 1, but 1 clusters are asked for"));
 }
 
 TEST(Canonical, EqualNodesTakeTheirPlacesInOrder) {

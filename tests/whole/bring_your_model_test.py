@@ -206,7 +206,7 @@ class BringYourModel(WholeTest):
             data="tensors:data.safetensors", train_fraction=1.0, loss=loss, batch_size=SAMPLES, epochs=STEPS,
             validate_every=0, optimizer={"name": "sgd", "learning_rate": 0.05, "momentum": 0.9},
         )
-        self.run_program("clusterize", "--model", "node_data/model.onnx", "--min-nodes", "2")
+        self.run_program("clusterize", "--model", "node_data/model.onnx", "--min-nodes-per-cluster", "2")
         self.run_program("launch")
         self.run_program("model_fusion", "--cluster-id", "0")
         lines = (self.folder / "losses.txt").read_text().splitlines()
