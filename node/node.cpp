@@ -107,7 +107,7 @@ void check_runnable(const NodeMetadata& metadata) {
   throw ConfigError(
       fmt::format("this plan has {} clusters; averaging between clusters is not available in this "
                   "version: plan a single cluster, with fewer nodes in node_configs.json or with "
-                  "clusterize --min-nodes N, N the number of all nodes",
+                  "clusterize --min-nodes-per-cluster N, N the number of all nodes",
                   metadata.clusters));
 }
 
