@@ -238,7 +238,9 @@ Throughput CostModel::throughput(const Clusters& clusters) const {
 }
 
 Throughput CostModel::throughput(const Clusters& clusters, std::vector<const InnerCut*> cuts) const {
-  Throughput found{.averaging_seconds = averaging_seconds(clusters, cuts), .cuts = std::move(cuts)};
+  Throughput found;
+  found.averaging_seconds = averaging_seconds(clusters, cuts);
+  found.cuts = std::move(cuts);
   for (const InnerCut* cut : found.cuts) found.step_seconds = std::max(found.step_seconds, cut->step_seconds);
   found.samples_per_second = static_cast<double>(costs().batch_size) * static_cast<double>(clusters.size()) /
                              (found.step_seconds + found.averaging_seconds);

@@ -72,7 +72,7 @@ double NamedOptions::number(const std::string& key, double otherwise, double lea
 std::string NamedOptions::choice(const std::string& key, const std::string& otherwise,
                                  std::span<const std::string> choices) {
   const std::string* text = find(key);
-  const std::string value = text != nullptr ? *text : otherwise;
+  std::string value = text != nullptr ? *text : otherwise;
   if (std::ranges::find(choices, value) == choices.end()) {
     throw ConfigError(
         fmt::format("{}: option {}: '{}' is none of: {}", name_, key, value, fmt::join(choices, ", ")));

@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "models/zoo/layers.hpp"
 #include "models/zoo/zoo.hpp"
@@ -41,7 +42,7 @@ class SmallXception {
   }
 
   ValueId conv(ValueId x, std::int64_t channels, Conv options) {
-    return convolve(layer("conv2d"), x, scaled(channels, options_.width), options);
+    return convolve(layer("conv2d"), x, scaled(channels, options_.width), std::move(options));
   }
 
   // Every channel by itself, 3×3, then all of them at every place.
