@@ -18,7 +18,7 @@ constexpr int kMostThreads = 1024;
 constexpr int kMostClusters = 1'000'000;
 
 // "3" and "node_3" are the same node.
-std::string node_id(std::string name) {
+std::string node_id(const std::string& name) {
   const std::string_view prefix = "node_";
   return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
 }
