@@ -48,7 +48,9 @@ def closure(path):
 def fingerprint(path, command, version):
     digest = hashlib.sha256()
     command = command.replace(str(ROOT), "")  # the same in every copy
-    for part in [version, command.encode(), read(ROOT / ".clang-tidy"), *map(read, closure(path))]:
+    settings = [folder / ".clang-tidy" for folder in reversed(path.parents) if folder.is_relative_to(ROOT)]
+    parts = [*(file for file in settings if file.is_file()), *closure(path)]
+    for part in [version, command.encode(), *map(read, parts)]:
         digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()
 

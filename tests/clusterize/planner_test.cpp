@@ -20,7 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-Planned plan(const Json& pool, const TrainingTask& task, SearchOptions options = {}) {
+Planned plan(const Json& pool, const TrainingTask& task, const SearchOptions& options = {}) {
   return make_plan(task, pool_of(pool), options);
 }
 

@@ -19,7 +19,8 @@ TEST(BufferPool, GivesTheSmallestThatHoldsAMessageAndTakesItBack) {
     const SharedBytes second = pool.take(kSmall - 1);
     small = first.get();
     EXPECT_NE(second.get(), small);
-    const SharedBytes copy = first;
+    SharedBytes copy = first;
+    copy[0] = std::byte{1};
   }
   EXPECT_EQ(pool.take(kSmall).get(), small);
 }
