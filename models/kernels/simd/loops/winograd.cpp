@@ -16,6 +16,7 @@ namespace {
 constexpr Index kBlock = 16;  // channels
 constexpr float kA = 0.75F, kB = 1.5F;
 constexpr float kA2 = kA * kA, kB2 = kB * kB;
+constexpr float kFactorA = 1 / (2 * kA2 * (kA2 - kB2)), kFactorB = 1 / (2 * kB2 * (kB2 - kA2));  // of G
 
 struct Tiles {
   // B^T: 6 to 6.
@@ -39,8 +40,6 @@ struct Tiles {
   struct Weight {
     static constexpr int kFrom = 3, kTo = 6;
     static void apply(const Floats* g, Floats* to) {
-      constexpr float kFactorA = 1 / (2 * kA2 * (kA2 - kB2));
-      constexpr float kFactorB = 1 / (2 * kB2 * (kB2 - kA2));
       const Floats even_a = kFactorA * g[0] + kFactorA * kA2 * g[2];
       const Floats even_b = kFactorB * g[0] + kFactorB * kB2 * g[2];
       const Floats odd_a = kFactorA * kA * g[1];
@@ -58,8 +57,6 @@ struct Tiles {
   struct WeightGradient {
     static constexpr int kFrom = 6, kTo = 3;
     static void apply(const Floats* m, Floats* to) {
-      constexpr float kFactorA = 1 / (2 * kA2 * (kA2 - kB2));
-      constexpr float kFactorB = 1 / (2 * kB2 * (kB2 - kA2));
       const Floats sum_a = kFactorA * (m[1] + m[2]);
       const Floats sum_b = kFactorB * (m[3] + m[4]);
       const Floats difference_a = kFactorA * kA * (m[1] - m[2]);
