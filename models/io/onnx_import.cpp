@@ -227,13 +227,7 @@ class Importer {
   const Operand* find(const std::string& name) const {
     if (missing_.contains(name)) return nullptr;
     if (const auto found = values_.find(name); found != values_.end()) return &found->second;
-    const bool made_later = std::ranges::any_of(in_.node(), [&](const onnx::NodeProto& node) {
-      return std::ranges::find(node.output(), name) != node.output().end();
-    });
-    throw DataError(fmt::format("reads {}, which {}", quoted(name),
-                                made_later
-                                    ? "this or a later node makes: the nodes form a cycle or are out of order"
-                                    : "is no input, no initializer and made by no node"));
+    fail_dangling(in_, name);
   }
 
   template <typename Nodes>

@@ -95,6 +95,16 @@ std::string node_name(const onnx::NodeProto& node) {
   return fmt::format("node {} ({})", quoted(node.name()), quoted(node.op_type()));
 }
 
+void fail_dangling(const onnx::GraphProto& graph, const std::string& name) {
+  const bool made_later = std::ranges::any_of(graph.node(), [&](const onnx::NodeProto& node) {
+    return std::ranges::find(node.output(), name) != node.output().end();
+  });
+  throw DataError(fmt::format("reads {}, which {}", quoted(name),
+                              made_later
+                                  ? "this or a later node makes: the nodes form a cycle or are out of order"
+                                  : "is no input, no initializer and made by no node"));
+}
+
 Attribute attribute_from(const onnx::AttributeProto& attribute) {
   switch (attribute.type()) {
     case onnx::AttributeProto::INT:

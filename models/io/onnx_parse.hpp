@@ -10,6 +10,7 @@
 #include "models/io/onnx_format.hpp"
 
 namespace onnx {
+class GraphProto;
 class ModelProto;
 class NodeProto;
 class TensorProto;
@@ -21,6 +22,9 @@ onnx::ModelProto parse_onnx(const std::string& bytes);
 
 // "node "conv1" ("Conv")", for messages.
 std::string node_name(const onnx::NodeProto& node);
+
+// A node reads `name`, which nothing before it has made: DataError that says why.
+[[noreturn]] void fail_dangling(const onnx::GraphProto& graph, const std::string& name);
 
 Attribute attribute_from(const onnx::AttributeProto& attribute);
 DType checked_dtype(std::int64_t type);

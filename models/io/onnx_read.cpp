@@ -242,13 +242,7 @@ class Reader {
 
   ValueId value_called(const std::string& name) const {
     if (const std::optional<ValueId> id = model_.graph.find(name)) return *id;
-    const bool made_later = std::ranges::any_of(in_.node(), [&](const onnx::NodeProto& node) {
-      return std::ranges::find(node.output(), name) != node.output().end();
-    });
-    throw DataError(fmt::format("reads {}, which {}", quoted(name),
-                                made_later
-                                    ? "this or a later node makes: the nodes form a cycle or are out of order"
-                                    : "is no input, no initializer and made by no node"));
+    fail_dangling(in_, name);
   }
 
   void attach_tracked(Op& op) const {
