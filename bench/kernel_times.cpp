@@ -62,9 +62,11 @@ class Bench {
     }
     fmt::print("{:>10.2f} us  sum\n", total);
     const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
-    fmt::print("MB: parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, stash {:.1f}, workspace {:.1f}\n",
-               megabytes(memory_.parameters), megabytes(memory_.gradients), megabytes(memory_.optimizer),
-               megabytes(memory_.stash), megabytes(memory_.workspace));
+    fmt::print(
+        "MB: parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, stash {:.1f}, workspace {:.1f}, program "
+        "{:.1f}\n",
+        megabytes(memory_.parameters), megabytes(memory_.gradients), megabytes(memory_.optimizer),
+        megabytes(memory_.stash), megabytes(memory_.workspace), megabytes(memory_.program));
   }
 
  private:

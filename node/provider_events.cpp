@@ -47,6 +47,7 @@ std::string memory_text(const StagePrediction& predicted, const NodeReport& repo
   add("optimizer", predicted.memory.optimizer);
   add("stash", predicted.memory.stash);
   add("workspace", predicted.memory.workspace);
+  add("program", predicted.memory.program);
   add("transport", predicted.transport_bytes);
   add("data set", predicted.dataset_bytes);
   return fmt::format("memory: {} at the peak, besides {} of program and libraries; planned: {} ({})",

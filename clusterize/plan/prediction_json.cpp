@@ -14,6 +14,7 @@ OrderedJson to_json(const StagePrediction& prediction) {
             {"optimizer", prediction.memory.optimizer},
             {"stash", prediction.memory.stash},
             {"workspace", prediction.memory.workspace},
+            {"program", prediction.memory.program},
             {"transport", prediction.transport_bytes},
             {"dataset", prediction.dataset_bytes}}}};
 }
@@ -27,7 +28,8 @@ StagePrediction prediction_from_json(const Json& document) {
                      .gradients = memory.at("gradients").get<std::int64_t>(),
                      .optimizer = memory.at("optimizer").get<std::int64_t>(),
                      .stash = memory.at("stash").get<std::int64_t>(),
-                     .workspace = memory.at("workspace").get<std::int64_t>()},
+                     .workspace = memory.at("workspace").get<std::int64_t>(),
+                     .program = memory.at("program").get<std::int64_t>()},
           .transport_bytes = memory.at("transport").get<std::int64_t>(),
           .dataset_bytes = memory.at("dataset").get<std::int64_t>()};
 }
@@ -42,7 +44,7 @@ const Json& prediction_schema() {
       "send_ms": {"type": "number", "minimum": 0},
       "memory": {
         "type": "object",
-        "required": ["parameters", "gradients", "optimizer", "stash", "workspace", "transport", "dataset"],
+        "required": ["parameters", "gradients", "optimizer", "stash", "workspace", "program", "transport", "dataset"],
         "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1125899906842624}}}
   })");
   return schema;

@@ -35,6 +35,8 @@ class Kernel {
   virtual ~Kernel() = default;
   // Memory that run() may scribble on, aligned to kAlignment.
   virtual std::size_t scratch_bytes() const { return 0; }
+  // What a library keeps for it, generated code and all: an estimate.
+  virtual std::size_t library_bytes() const { return 0; }
   // Inputs and outputs in the op's order; absent ones have data == nullptr. Does not allocate.
   // The same kernel is never run by two threads at once.
   virtual void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs,

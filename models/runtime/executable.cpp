@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "models/base/error.hpp"
 #include "models/kernels/simd/elementwise.hpp"
@@ -66,6 +67,21 @@ std::size_t largest_transient(const std::vector<CompiledForm>& forms) {
   return most;
 }
 
+// Of an op: names, types, kernel; and of its addresses in each slot. Measured in the models of the zoo.
+constexpr std::size_t kOpBytes = 5 << 10;
+constexpr std::size_t kBindingBytes = 512;
+
+// Of the compiled ops of one form, in all its slots.
+std::size_t program_bytes(const CompiledForm& form, int slots, bool accumulates) {
+  const std::size_t bindings = static_cast<std::size_t>(slots) * (accumulates ? 2 : 1);
+  std::size_t bytes = form.kernels.size() * (kOpBytes + bindings * kBindingBytes);
+  std::set<const Kernel*> counted;
+  for (const std::shared_ptr<Kernel>& kernel : form.kernels) {
+    if (kernel && counted.insert(kernel.get()).second) bytes += kernel->library_bytes();
+  }
+  return bytes;
+}
+
 // Forms of all sizes, training first.
 struct Forms {
   std::vector<CompiledForm> training;
@@ -101,6 +117,11 @@ struct Forms {
         std::max(stash + largest_transient(training), slot_bytes(inference) + largest_transient(inference));
     use.stash = static_cast<std::int64_t>(stash);
     use.workspace = static_cast<std::int64_t>(working - stash);
+    std::size_t program = 0;
+    for (const CompiledForm& form : training)
+      program += program_bytes(form, options.slots, options.accumulates);
+    for (const CompiledForm& form : inference) program += program_bytes(form, 1, false);
+    use.program = static_cast<std::int64_t>(program);
     return use;
   }
 };

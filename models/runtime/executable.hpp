@@ -35,7 +35,8 @@ struct MemoryUse {
   std::int64_t optimizer = 0;
   std::int64_t stash = 0;      // activations of the micro-batches in flight
   std::int64_t workspace = 0;  // the rest of the working memory
-  std::int64_t total() const { return parameters + gradients + optimizer + stash + workspace; }
+  std::int64_t program = 0;    // the compiled ops themselves: names, kernels, generated code; an estimate
+  std::int64_t total() const { return parameters + gradients + optimizer + stash + workspace + program; }
 };
 
 // What an Executable of these would take, without building it.

@@ -25,6 +25,10 @@ void apply_threads();
 // Is it one of oneDNN's optimised implementations, not its reference loops?
 bool is_optimized(const char* implementation);
 
+// What oneDNN keeps for a primitive, generated code included: measured in the models of the zoo, where
+// primitives alike share much of it.
+constexpr std::size_t kPrimitiveBytes = 12 << 10;
+
 class Program final : public Kernel {
  public:
   Program();
@@ -49,6 +53,7 @@ class Program final : public Kernel {
   void finally(std::function<void(const Arguments&)> work) { finally_ = std::move(work); }
 
   std::size_t scratch_bytes() const override { return temporary_bytes_ + scratchpad_bytes_; }
+  std::size_t library_bytes() const override { return kPrimitiveBytes * steps_.size(); }
   void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
            const StepContext& context) override;
 

@@ -408,6 +408,7 @@ TEST(Executable, MemoryIsKnownBeforeItIsTaken) {
   const MemoryUse three = memory_use(whole(graph), options);
   EXPECT_EQ(three.stash, 3 * planned.stash);
   EXPECT_EQ(three.workspace, planned.workspace);
+  EXPECT_GT(planned.program, 0);
 }
 
 TEST(Executable, MissingOrForeignStateIsRefused) {
