@@ -110,7 +110,8 @@ std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members, 
     const int end = last ? costs().count() : cut.begins[stage + 1];
     const double speed = flops_per_second(members[stage]);
     StageTimes times{.forward = forward_seconds(costs(), begin, end, speed),
-                     .backward = backward_seconds(costs(), begin, end, speed)};
+                     .backward = backward_seconds(costs(), begin, end, speed),
+                     .update = update_seconds(costs(), begin, end, speed)};
     if (cut.recompute[stage]) times.backward += times.forward;
     if (!last) {
       const CutWay next = way(members[stage], members[stage + 1]);

@@ -1,6 +1,6 @@
 // Predicted times of a plan. Node i has a speed s_i and a link (latency λ, bandwidth β) to each
 // other node; stage k of a cluster, per micro-batch:
-//   T_k = arithmetic of the stage / s_k + kSecondsPerOp per op, forward twice where it recomputes
+//   T_k = work of the stage / s_k      forward twice where it recomputes; work: model_costs.hpp
 //   X_k = λ + a_k / β                  transfer of its boundary, one direction
 //   RTT = Σ T_k + Σ (X_k forward + X_k backward)
 //   P   = max(max T_k, max a_k / β, NIC load, RTT / micro-batches in flight)
@@ -29,6 +29,7 @@ struct StageTimes {
   double forward = 0;  // seconds per micro-batch
   double backward = 0;
   double send = 0;  // its activations to the next stage
+  double update = 0;
 };
 
 // One cluster: machines in the order of their stages.

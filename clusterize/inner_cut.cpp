@@ -19,8 +19,7 @@ double seconds(const ModelCosts& costs, int first, int last, double flops_per_se
                double Segment::*flops) {
   double total = 0;
   for (int i = first; i < last; ++i) {
-    const Segment& segment = costs.segments[static_cast<std::size_t>(i)];
-    total += segment.*flops / flops_per_second + kSecondsPerOp * segment.ops;
+    total += costs.segments[static_cast<std::size_t>(i)].*flops / flops_per_second;
   }
   return total;
 }
@@ -35,12 +34,16 @@ double backward_seconds(const ModelCosts& costs, int first, int last, double flo
   return seconds(costs, first, last, flops_per_second, &Segment::backward_flops);
 }
 
+double update_seconds(const ModelCosts& costs, int first, int last, double flops_per_second) {
+  return seconds(costs, first, last, flops_per_second, &Segment::update_flops);
+}
+
 CutSums::CutSums(const ModelCosts& model)
-    : costs(model), flops{0}, forward_flops{0}, op_seconds{0}, parameters{0}, parameter_bytes{0} {
+    : costs(model), flops{0}, forward_flops{0}, update_flops{0}, parameters{0}, parameter_bytes{0} {
   for (const Segment& segment : model.segments) {
     flops.push_back(flops.back() + segment.forward_flops + segment.backward_flops);
     forward_flops.push_back(forward_flops.back() + segment.forward_flops);
-    op_seconds.push_back(op_seconds.back() + kSecondsPerOp * segment.ops);
+    update_flops.push_back(update_flops.back() + segment.update_flops);
     parameters.push_back(parameters.back() + static_cast<double>(segment.parameters));
     parameter_bytes.push_back(parameter_bytes.back() + static_cast<double>(segment.parameter_bytes));
   }
@@ -153,12 +156,10 @@ InnerCutter::Label InnerCutter::label_of(const Part& part) const {
   const auto& segments = sums_.costs.segments;
   const double flops = between(sums_.flops, part.begin, part.end) +
                        (part.recompute ? between(sums_.forward_flops, part.begin, part.end) : 0);
-  const double work = flops / machine.flops_per_second +
-                      (part.recompute ? 3 : 2) * between(sums_.op_seconds, part.begin, part.end);
+  const double work = flops / machine.flops_per_second;
   Label label{.sum = work,
               .period = work,
-              .update = kUpdateFlopsPerParameter * between(sums_.parameters, part.begin, part.end) /
-                        machine.flops_per_second,
+              .update = between(sums_.update_flops, part.begin, part.end) / machine.flops_per_second,
               .load = between(sums_.parameter_bytes, part.begin, part.end) / machine.bytes_per_second};
   double in = 0;
   double out = 0;
@@ -204,7 +205,7 @@ double InnerCutter::bound(double fastest, double together, double waiting) const
     const double work = fastest > 0 ? rest / fastest : 0;
     const double period = together > 0 ? rest / together : 0;
     for (Label label : cells[end].labels) {
-      label.sum += waiting + work + 2 * (sums_.op_seconds.back() - sums_.op_seconds[end]);
+      label.sum += waiting + work;
       label.period = std::max(label.period, period);
       least = std::min(least, step_seconds(label));
     }

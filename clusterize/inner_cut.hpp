@@ -24,14 +24,11 @@ struct CutWay {
   double bytes_per_second = std::numeric_limits<double>::infinity();
 };
 
-// Every op costs this much more than its arithmetic, in each direction.
-constexpr double kSecondsPerOp = 2e-6;
-// Of an optimizer, by parameter.
-constexpr double kUpdateFlopsPerParameter = 16;
-
 // Seconds for segments [first, last) per micro-batch.
 double forward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
 double backward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
+// Of a step.
+double update_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
 
 struct InnerCut {
   std::vector<int> begins;      // first segment of every stage; begins[0] = 0
@@ -48,7 +45,7 @@ class CutSums {
 
   const ModelCosts& costs;
   // Over the segments before.
-  std::vector<double> flops, forward_flops, op_seconds, parameters, parameter_bytes;
+  std::vector<double> flops, forward_flops, update_flops, parameters, parameter_bytes;
 };
 
 // A row of `stages` machines that is built from its Root on. A stage that does not fit its machine

@@ -14,6 +14,17 @@
 namespace rookery {
 namespace {
 
+// Estimates of what ops take, in operations of a machine at its sustained speed (Segment): a machine that
+// does kFlopsPerByte of them while it moves a byte of memory, and kFlopsPerOp while it begins an op.
+constexpr double kFlopsPerByte = 4;
+constexpr double kFlopsPerOp = 40e3;
+// An optimizer reads and writes a parameter, its gradient and what it remembers of them.
+constexpr double kUpdateBytesPerParameter = 28;
+
+double work(double flops, double bytes) {
+  return bytes == 0 ? 0 : std::max(flops, kFlopsPerByte * bytes) + kFlopsPerOp;
+}
+
 std::vector<Segment> make_segments(const Graph& graph, std::int64_t micro_batch) {
   std::vector<OpId> begins = cut_positions(graph);
   begins.insert(begins.begin(), 0);
@@ -23,9 +34,10 @@ std::vector<Segment> make_segments(const Graph& graph, std::int64_t micro_batch)
     if (segments.size() < begins.size() && begins[segments.size()] == static_cast<OpId>(op))
       segments.push_back({.begin = static_cast<OpId>(op)});
     Segment& segment = segments.back();
-    ++segment.ops;
-    segment.forward_flops += costs[op].forward_flops;
-    segment.backward_flops += costs[op].backward_flops;
+    segment.forward_flops += work(costs[op].forward_flops, costs[op].forward_bytes);
+    segment.backward_flops += work(costs[op].backward_flops, costs[op].backward_bytes);
+    segment.update_flops +=
+        kFlopsPerByte * kUpdateBytesPerParameter * static_cast<double>(costs[op].parameters);
     segment.parameters += costs[op].parameters;
     segment.parameter_bytes += costs[op].parameter_bytes;
   }

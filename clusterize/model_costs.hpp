@@ -13,11 +13,13 @@
 
 namespace rookery {
 
+// Work is counted in operations that a machine does at its sustained speed: what takes t seconds on a machine
+// of s FLOP/s is t·s of them, whether they are arithmetic or waits for memory.
 struct Segment {
   OpId begin = 0;  // first op
-  int ops = 0;
   double forward_flops = 0;
   double backward_flops = 0;
+  double update_flops = 0;      // of a step
   std::int64_t parameters = 0;  // elements
   std::int64_t parameter_bytes = 0;
   // Of the values that come from earlier segments and are used here or later. A value that skips

@@ -89,6 +89,7 @@ PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const St
                        .prediction = {.forward_ms = 1e3 * times.forward,
                                       .backward_ms = 1e3 * times.backward,
                                       .send_ms = 1e3 * times.send,
+                                      .update_ms = 1e3 * times.update,
                                       .memory = memory_use(stage, options),
                                       .transport_bytes = transport_bytes(stage, micro_batch),
                                       .dataset_bytes = stage.is_root() ? task.data.bytes : 0}};
@@ -178,6 +179,7 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .shared = part.shared,
                         .recompute = self.recompute,
                         .prediction = self.prediction,
+                        .predicted_step_ms = own.predicted_step_ms,
                         .settings = task.settings,
                         .data = task.data};
   for (int i = 0; i < part.count; ++i) metadata.members.push_back(peer(cluster, i));

@@ -91,13 +91,15 @@ std::int64_t process_memory(std::string_view what) {
   return 0;
 }
 
-std::int64_t training_micro_batches(const TrainingSettings& settings, const DataSizes& data) {
-  std::int64_t count = 0;
-  for (std::int64_t first = 0; first < data.train_samples; first += settings.batch_size) {
-    count +=
-        std::ssize(micro_batch_sizes(settings, std::min(settings.batch_size, data.train_samples - first)));
-  }
-  return count * settings.epochs;
+void report_times(const StepTimes& times, NodeReport& report) {
+  const auto per = [](double seconds, std::int64_t count) {
+    return count == 0 ? 0 : 1e3 * seconds / static_cast<double>(count);
+  };
+  report.compared_steps = times.steps;
+  report.forward_ms = per(times.work.forward, times.work.micro_batches);
+  report.backward_ms = per(times.work.backward, times.work.micro_batches);
+  report.update_ms = per(times.work.update, times.steps);
+  report.step_ms = per(times.seconds, times.steps);
 }
 
 }  // namespace
@@ -201,13 +203,8 @@ struct Node::Impl {
     NodeReport report;
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     report.steps = trainer.steps_done();
-    const WorkTimes times = trainer.times();
-    const auto per = [](double seconds, std::int64_t count) {
-      return count == 0 ? 0 : 1e3 * seconds / static_cast<double>(count);
-    };
-    report.forward_ms = per(times.forward, times.micro_batches);
-    report.backward_ms = per(times.backward, training_micro_batches(metadata.settings, metadata.data));
-    report.waiting = times.waiting;
+    report_times(trainer.step_times(), report);
+    report.waiting = trainer.times().waiting;
     if (metadata.settings.save) {
       // Stems see no sample ids.
       const std::uint64_t digest = trainer.sample_digest();

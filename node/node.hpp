@@ -30,10 +30,14 @@ struct NodeOptions {
 // What was measured, beside what clusterize predicted (NodeMetadata::prediction).
 struct NodeReport {
   std::int64_t steps = 0;
-  double seconds = 0;      // training and validation
-  double waiting = 0;      // of these, in receive()
+  double seconds = 0;  // training and validation
+  double waiting = 0;  // of these, in receive()
+  // Milliseconds, means over `compared_steps`: those of a whole batch that follow another step.
+  std::int64_t compared_steps = 0;
   double forward_ms = 0;   // per micro-batch
   double backward_ms = 0;  // per micro-batch
+  double update_ms = 0;    // per step
+  double step_ms = 0;
   // Resident besides what the plan counts: program, libraries, sockets.
   std::int64_t floor_bytes = 0;
   std::int64_t peak_bytes = 0;  // resident at most (VmHWM)

@@ -36,6 +36,18 @@ Progress progress_from_json(const Json& line) {
   return progress;
 }
 
+// "  forward          0.210 ms    0.031 ms   -85 %"
+std::string times_text(const std::vector<ComparedTime>& times, std::int64_t steps) {
+  if (times.empty()) return "too few steps to compare their times with the plan's\n";
+  std::string text = fmt::format("{:<9} {:>13} {:>13}   over {} steps\n", "", "predicted", "measured", steps);
+  for (const ComparedTime& time : times) {
+    text += fmt::format("{:<9} {:>10.3f} ms {:>10.3f} ms", time.name, time.predicted, time.measured);
+    if (time.predicted > 0) text += fmt::format(" {:>+6.0f} %", 100 * (time.measured / time.predicted - 1));
+    text += time.name == "forward" || time.name == "backward" ? "   of a micro-batch\n" : "\n";
+  }
+  return text;
+}
+
 std::string memory_text(const StagePrediction& predicted, const NodeReport& report) {
   const auto text = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::vector<std::string> parts;
@@ -62,6 +74,8 @@ std::string to_json_line(const ProviderEvent& event) {
       {"event", kKinds.at(static_cast<std::size_t>(event.kind))}, {"node", event.node}, {"role", event.role}};
   if (event.kind != ProviderEvent::Kind::kProgress) {
     line["text"] = event.text;
+    for (const ComparedTime& time : event.times)
+      line["times"][time.name + "_ms"] = {{"predicted", time.predicted}, {"measured", time.measured}};
   } else {
     const Progress& progress = event.progress;
     line["epoch"] = progress.epoch + 1;
@@ -111,14 +125,20 @@ std::string to_line(const ProviderEvent& event) {
          (progress.step == progress.steps ? "  done" : "  ETA " + duration_text(progress.seconds_left));
 }
 
-std::string report_text(const Node& node, const NodeReport& report) {
-  const StagePrediction& predicted = node.metadata().prediction;
-  return fmt::format(
-      "{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n"
-      "compute of a micro-batch: forward {:.3f} ms (predicted {:.3f}), backward {:.3f} ms (predicted "
-      "{:.3f})\n{}",
-      report.steps, report.seconds, report.waiting, report.forward_ms, predicted.forward_ms,
-      report.backward_ms, predicted.backward_ms, memory_text(predicted, report));
+std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const NodeReport& report) {
+  if (report.compared_steps == 0) return {};
+  const StagePrediction& predicted = metadata.prediction;
+  return {{"forward", predicted.forward_ms, report.forward_ms},
+          {"backward", predicted.backward_ms, report.backward_ms},
+          {"update", predicted.update_ms, report.update_ms},
+          {"step", metadata.predicted_step_ms, report.step_ms}};
+}
+
+std::string report_text(const NodeMetadata& metadata, const NodeReport& report) {
+  return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n{}{}", report.steps,
+                     report.seconds, report.waiting,
+                     times_text(compared_times(metadata, report), report.compared_steps),
+                     memory_text(metadata.prediction, report));
 }
 
 }  // namespace rookery

@@ -4,7 +4,8 @@
 //   {"event": "waiting",  "node": …, "role": …, "text": …}
 //   {"event": "progress", "node": …, "role": …, "epoch": 1.., "epochs": …, "step": …, "steps": …,
 //    "samples_per_second": …, "seconds_left": …, "loss": …, "accuracy": …}      loss, accuracy: once known
-//   {"event": "done",     "node": …, "role": …, "text": …}                      text: the report
+//   {"event": "done",     "node": …, "role": …, "text": …,                      text: the report
+//    "times": {"step_ms": {"predicted": …, "measured": …}, …}}                  where steps were compared
 #pragma once
 
 #include <optional>
@@ -14,6 +15,17 @@
 
 namespace rookery {
 
+// Milliseconds.
+struct ComparedTime {
+  std::string name;  // "forward", "backward", "update", "step"
+  double predicted = 0;
+  double measured = 0;
+  bool operator==(const ComparedTime&) const = default;
+};
+
+// What the plan predicted for this node and what its run measured; empty when no steps were compared.
+std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const NodeReport& report);
+
 struct ProviderEvent {
   enum class Kind : std::uint8_t { kWaiting, kProgress, kDone };
   Kind kind = Kind::kWaiting;
@@ -21,18 +33,19 @@ struct ProviderEvent {
   std::string role;
   std::string text;
   Progress progress;
+  std::vector<ComparedTime> times;
 };
 
 // One line without its end.
 std::string to_json_line(const ProviderEvent& event);
-// Nothing when the line is not an event.
+// Without `times`. Nothing when the line is not an event.
 std::optional<ProviderEvent> parse_json_line(const std::string& line);
 
 // "node_1 stem  epoch 12/100  step 204/1700  loss 0.01234  accuracy 97.50%  21000 samples/s  ETA 3 s",
 // or what it waits for.
 std::string to_line(const ProviderEvent& event);
 
-// Measured beside predicted, a few lines.
-std::string report_text(const Node& node, const NodeReport& report);
+// Predicted beside measured, a few lines.
+std::string report_text(const NodeMetadata& metadata, const NodeReport& report);
 
 }  // namespace rookery

@@ -107,7 +107,8 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
   display.show({.kind = ProviderEvent::Kind::kDone,
                 .node = options.name,
                 .role = event.role,
-                .text = report_text(node, report)});
+                .text = report_text(node.metadata(), report),
+                .times = compared_times(node.metadata(), report)});
   return kDone;
 }
 

@@ -85,6 +85,23 @@ std::optional<double> BatchResult::accuracy() const {
   return std::nullopt;
 }
 
+WorkTimes& WorkTimes::operator+=(const WorkTimes& other) {
+  forward += other.forward;
+  backward += other.backward;
+  update += other.update;
+  waiting += other.waiting;
+  micro_batches += other.micro_batches;
+  return *this;
+}
+
+WorkTimes WorkTimes::operator-(const WorkTimes& before) const {
+  return {.forward = forward - before.forward,
+          .backward = backward - before.backward,
+          .update = update - before.update,
+          .waiting = waiting - before.waiting,
+          .micro_batches = micro_batches - before.micro_batches};
+}
+
 StageWorker::StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input,
                          std::optional<double> clip_gradient_norm)
     : executable_(executable),
@@ -109,6 +126,7 @@ BatchResult StageWorker::train(std::int64_t step, double learning_rate, std::spa
     const std::int64_t samples = sum_of(sizes);
     auto micro_batches = micro_batches_of(Mode::kTraining, step, sizes, in_flight(schedule), samples);
     BatchResult result = run(schedule, micro_batches, samples);
+    times_.micro_batches += std::ssize(micro_batches);
     exchange_.finish_gradients(step);
     {
       const Timer timer(times_.update);
@@ -155,7 +173,6 @@ BatchResult StageWorker::run(const Schedule& schedule, std::vector<MicroBatch>& 
       }
     }
   }
-  times_.micro_batches += static_cast<std::int64_t>(micro_batches.size());
   return result;
 }
 
@@ -170,8 +187,10 @@ void StageWorker::forward(const MicroBatch& micro_batch) {
     }
   }
   digest_samples(micro_batch);
-  {
+  if (micro_batch.mode == Mode::kTraining) {
     const Timer timer(times_.forward);
+    executable_.forward(micro_batch);
+  } else {
     executable_.forward(micro_batch);
   }
   for (std::size_t i = 0; i < stage_.outputs.size(); ++i) {

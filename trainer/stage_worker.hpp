@@ -41,13 +41,16 @@ struct BatchResult {
   std::optional<double> accuracy() const;  // of the first loss that has one
 };
 
-// Seconds spent since the worker was made.
+// Seconds spent in training since the worker was made.
 struct WorkTimes {
   double forward = 0;
   double backward = 0;  // both phases
   double update = 0;
-  double waiting = 0;  // in receive()
+  double waiting = 0;  // in receive(); that of validation, too
   std::int64_t micro_batches = 0;
+
+  WorkTimes& operator+=(const WorkTimes& other);
+  WorkTimes operator-(const WorkTimes& before) const;
 };
 
 // One thread. Link and Executable outlive the worker. Errors carry "stage K: step S: " before what

@@ -57,7 +57,9 @@ class Trainer::Impl {
     if (feed_) feed_->start_epoch(epoch);
     double loss = 0;
     for_each_batch(options_.data.train_samples, [&](std::span<const std::int64_t> sizes) {
+      const WorkTimes before = worker_.times();
       const BatchResult result = worker_.train(steps_done_, learning_rate_of_step(), sizes);
+      note_step(result.samples, before);
       ++steps_done_;
       samples_done_ += result.samples;
       loss += result.loss * static_cast<double>(result.samples);
@@ -69,6 +71,7 @@ class Trainer::Impl {
 
   Validation validate(std::int64_t epoch) {
     if (feed_) feed_->start_validation();
+    last_step_.reset();
     BatchResult total;
     for_each_batch(options_.data.validation_samples, [&](std::span<const std::int64_t> sizes) {
       total.add(worker_.validate(validation_batches_++, sizes, options_.data.validation_samples));
@@ -82,6 +85,7 @@ class Trainer::Impl {
 
   std::int64_t steps_done() const { return steps_done_; }
   const StageWorker& worker() const { return worker_; }
+  const StepTimes& step_times() const { return step_times_; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -179,6 +183,16 @@ class Trainer::Impl {
     }
   }
 
+  void note_step(std::int64_t samples, const WorkTimes& before) {
+    const auto now = Clock::now();
+    if (last_step_ && samples == settings().batch_size) {
+      ++step_times_.steps;
+      step_times_.seconds += std::chrono::duration<double>(now - *last_step_).count();
+      step_times_.work += worker_.times() - before;
+    }
+    last_step_ = now;
+  }
+
   // The same on every stage.
   double learning_rate_of_step() const {
     return learning_rate(rate_, settings().learning_rate_schedule, steps_done_,
@@ -216,6 +230,8 @@ class Trainer::Impl {
   std::int64_t steps_done_ = 0;
   std::int64_t samples_done_ = 0;
   std::int64_t validation_batches_ = 0;
+  std::optional<Clock::time_point> last_step_;  // its end, where a step follows it
+  StepTimes step_times_;
 };
 
 Trainer::Trainer(Executable& executable, Link& link, const Dataset* dataset, TrainerOptions options)
@@ -240,6 +256,10 @@ std::int64_t Trainer::steps_done() const {
 
 WorkTimes Trainer::times() const {
   return impl_->worker().times();
+}
+
+StepTimes Trainer::step_times() const {
+  return impl_->step_times();
 }
 
 std::uint64_t Trainer::sample_digest() const {

@@ -39,6 +39,14 @@ struct TrainerOptions {
   std::function<void(const Progress&)> on_progress;  // called by the training thread
 };
 
+// What steps took: of those of a whole batch that follow another step at once, so that neither the start of
+// the run nor a validation is in it.
+struct StepTimes {
+  std::int64_t steps = 0;
+  double seconds = 0;  // from the end of one to the end of the next
+  WorkTimes work;
+};
+
 // What the last stage knows of the validation samples; elsewhere it is empty.
 struct Validation {
   double loss = 0;                 // mean over the samples
@@ -66,6 +74,7 @@ class Trainer {
 
   std::int64_t steps_done() const;
   WorkTimes times() const;
+  StepTimes step_times() const;
   // StageWorker's.
   std::uint64_t sample_digest() const;
 

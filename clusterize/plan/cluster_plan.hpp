@@ -21,7 +21,8 @@ namespace rookery {
 struct StagePrediction {
   double forward_ms = 0;
   double backward_ms = 0;
-  double send_ms = 0;  // its boundary, one direction
+  double send_ms = 0;    // its boundary, one direction
+  double update_ms = 0;  // of a step
   MemoryUse memory;
   std::int64_t transport_bytes = 0;  // buffers of the link
   std::int64_t dataset_bytes = 0;    // on the Root
@@ -93,7 +94,8 @@ struct NodeMetadata {
   std::vector<SharedParameter> shared;
   bool recompute = false;  // activations: decided by the planner where settings leave it open
   StagePrediction prediction;
-  KernelChoice kernels;  // of its own ops
+  double predicted_step_ms = 0;  // of its cluster
+  KernelChoice kernels;          // of its own ops
   TrainingSettings settings;
   DataSizes data;
 

@@ -8,6 +8,7 @@ OrderedJson to_json(const StagePrediction& prediction) {
   return {{"forward_ms", prediction.forward_ms},
           {"backward_ms", prediction.backward_ms},
           {"send_ms", prediction.send_ms},
+          {"update_ms", prediction.update_ms},
           {"memory",
            {{"parameters", prediction.memory.parameters},
             {"gradients", prediction.memory.gradients},
@@ -24,6 +25,7 @@ StagePrediction prediction_from_json(const Json& document) {
   return {.forward_ms = document.at("forward_ms").get<double>(),
           .backward_ms = document.at("backward_ms").get<double>(),
           .send_ms = document.at("send_ms").get<double>(),
+          .update_ms = document.at("update_ms").get<double>(),
           .memory = {.parameters = memory.at("parameters").get<std::int64_t>(),
                      .gradients = memory.at("gradients").get<std::int64_t>(),
                      .optimizer = memory.at("optimizer").get<std::int64_t>(),
@@ -37,11 +39,12 @@ StagePrediction prediction_from_json(const Json& document) {
 const Json& prediction_schema() {
   static const Json schema = Json::parse(R"({
     "type": "object", "additionalProperties": false,
-    "required": ["forward_ms", "backward_ms", "send_ms", "memory"],
+    "required": ["forward_ms", "backward_ms", "send_ms", "update_ms", "memory"],
     "properties": {
       "forward_ms": {"type": "number", "minimum": 0},
       "backward_ms": {"type": "number", "minimum": 0},
       "send_ms": {"type": "number", "minimum": 0},
+      "update_ms": {"type": "number", "minimum": 0},
       "memory": {
         "type": "object",
         "required": ["parameters", "gradients", "optimizer", "stash", "workspace", "program", "transport", "dataset"],

@@ -11,7 +11,9 @@ namespace rookery {
 // Of one op and one micro-batch.
 struct OpCost {
   double forward_flops = 0;
-  double backward_flops = 0;         // both backward phases
+  double backward_flops = 0;  // both backward phases
+  double forward_bytes = 0;   // read and written
+  double backward_bytes = 0;
   std::int64_t parameter_bytes = 0;  // of the parameters first used here
   std::int64_t parameters = 0;       // elements of the same
   std::int64_t output_bytes = 0;     // activations it makes

@@ -56,9 +56,9 @@ class BruteForce {
     Segment all;
     for (int i = begin; i < end; ++i) {
       const Segment& segment = costs_.segments[static_cast<std::size_t>(i)];
-      all.ops += segment.ops;
       all.forward_flops += segment.forward_flops;
       all.backward_flops += segment.backward_flops;
+      all.update_flops += segment.update_flops;
       all.parameters += segment.parameters;
       all.parameter_bytes += segment.parameter_bytes;
     }
@@ -82,9 +82,9 @@ class BruteForce {
       if (static_cast<double>(costs_.memory(begin, end, std::min(costs_.micro_batches, stages - k))) >
           1e9 * node(id).ram_gb)
         return std::nullopt;
-      const double work = (own.forward_flops + own.backward_flops) / speed(id) + 2 * own.ops * kSecondsPerOp;
+      const double work = (own.forward_flops + own.backward_flops) / speed(id);
       round_trip += work;
-      update = std::max(update, 16 * static_cast<double>(own.parameters) / speed(id));
+      update = std::max(update, own.update_flops / speed(id));
       const Segment in = boundary(begin);
       const Segment out = boundary(end);
       period = std::max({period, work, (in.activation_bytes + out.gradient_bytes) / connection(id),

@@ -53,6 +53,25 @@ TEST(ProviderEvents, TextComesBackAsItWas) {
   EXPECT_EQ(event->text, "a\n\"b\"");
 }
 
+TEST(ProviderEvents, TheEndComparesWhatWasPredictedWithWhatWasMeasured) {
+  NodeMetadata metadata{.prediction = {.forward_ms = 2, .backward_ms = 4, .update_ms = 0.5},
+                        .predicted_step_ms = 8};
+  NodeReport report{.steps = 9, .forward_ms = 1, .backward_ms = 5, .update_ms = 0.5, .step_ms = 10};
+  EXPECT_TRUE(compared_times(metadata, report).empty()) << "no step was compared";
+  EXPECT_THAT(report_text(metadata, report), HasSubstr("too few steps"));
+  report.compared_steps = 7;
+  const ProviderEvent done{.kind = ProviderEvent::Kind::kDone,
+                           .node = "node_0",
+                           .text = report_text(metadata, report),
+                           .times = compared_times(metadata, report)};
+  EXPECT_THAT(done.text, HasSubstr("8.000 ms     10.000 ms    +25 %"));
+  EXPECT_THAT(done.text, HasSubstr("over 7 steps"));
+  const std::string line = to_json_line(done);
+  EXPECT_THAT(line, HasSubstr(R"("forward_ms":{"predicted":2.0,"measured":1.0})"));
+  EXPECT_THAT(line, HasSubstr(R"("step_ms":{"predicted":8.0,"measured":10.0})"));
+  EXPECT_TRUE(parse_json_line(line));
+}
+
 TEST(ProviderEvents, OtherLinesAreNoEvents) {
   for (const char* line :
        {"", "{", "[]", "null", "{\"event\": 3}", "{\"event\": \"dance\", \"node\": \"a\", \"role\": \"b\"}",
