@@ -55,12 +55,12 @@ class Chooser {
     }
   }
 
-  // Convolutions too large for our own loops are fastest on blocks; what stands between them follows, so
+  // Convolutions too large for our own loops are fastest on blocks; what follows them does as they do, so
   // that images are converted at the ends of such a chain only.
   bool gains_from_blocks(const Op& op) {
     const std::set<std::size_t>& images = op_definition(op.type).images;
     if (images.empty() || !has_blocks(op.outputs[0])) return false;
-    if (op.type == "Conv") return choice_[op.name] == "onednn";
+    if (op.type == "Conv" && choice_[op.name] == "onednn") return true;
     return std::ranges::all_of(images, [&](std::size_t i) {
       return is_blocked_.contains(op.inputs[i]) && type_of(op.inputs[i]) == type_of(op.inputs[0]);
     });
@@ -124,7 +124,7 @@ class Chooser {
     return typed_ops(differentiate(alone, request).graph);
   }
 
-  // All but conversions.
+  // All that have kernels of the layout: no conversions, no views.
   static std::vector<TypedOp> typed_ops(const Graph& graph) {
     const std::vector<TensorType> types = graph.types(1);  // whose batch is fixed
     const auto types_of = [&](const std::vector<ValueId>& ids) {
@@ -135,7 +135,7 @@ class Chooser {
     };
     std::vector<TypedOp> ops;
     for (const Op& op : graph.ops()) {
-      if (op.type != "ToBlocked" && op.type != "FromBlocked")
+      if (op.type != "ToBlocked" && op.type != "FromBlocked" && !is_view(op))
         ops.push_back({op, types_of(op.inputs), types_of(op.outputs)});
     }
     return ops;

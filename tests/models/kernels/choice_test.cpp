@@ -134,7 +134,7 @@ TEST(Choice, LargeConvolutionsAreMeasuredOnceForEveryShapeAndPass) {
   for (const char* op : {"conv_1", "conv_1.ConvGradWeight", "conv_3.ConvGradInput"})
     EXPECT_TRUE(choice.at(op).ends_with("winograd")) << op;
   EXPECT_FALSE(choice.contains("conv_1.ConvGradInput"));
-  EXPECT_EQ(choice.at("pointwise"), "simd");
+  EXPECT_EQ(choice.at("pointwise"), "onednn/blocked") << "as what it follows";
   // What is known is not measured again, whatever a timer would find now.
   MeasuredKernels later(measured.known(), fake_timer(0.5, calls));
   EXPECT_EQ(choose_kernels(graph, 8, &later), choice);
@@ -143,6 +143,21 @@ TEST(Choice, LargeConvolutionsAreMeasuredOnceForEveryShapeAndPass) {
   const KernelChoice direct = choose_kernels(graph, 9, &later);
   EXPECT_TRUE(direct.at("conv_2").ends_with("direct"));
   EXPECT_EQ(calls, 12);
+}
+
+TEST(Choice, AResidualBlockStaysInBlocks) {
+  if (!has_onednn()) GTEST_SKIP();
+  GraphBuilder builder;
+  const ValueId x =
+      builder.relu("relu_0", builder.conv2d("conv_0", builder.input("input", {32, 32, 32}), 32));
+  const ValueId y = builder.batch_norm("norm", builder.conv2d("conv_1", x, 32));
+  const ValueId sum = builder.relu("relu_1", builder.add("sum", y, x));
+  const ValueId narrow = builder.conv2d("narrow", sum, 32, {.kernel = 1});
+  const Graph graph = builder.finish(builder.add("with_bias", narrow, builder.parameter("bias", {32, 1, 1})));
+  const KernelChoice choice = choose_kernels(graph, 8);
+  for (const char* op : {"conv_0", "conv_1", "narrow"}) EXPECT_EQ(choice.at(op), "onednn/blocked") << op;
+  for (const char* op : {"relu_0", "norm", "sum", "relu_1"}) EXPECT_EQ(choice.at(op), "simd/blocked") << op;
+  EXPECT_NE(choice.at("with_bias"), "simd/blocked") << "its operands differ in shape";
 }
 
 TEST(Choice, WhatIsKnownButNotToBeHadIsMeasuredAgain) {
