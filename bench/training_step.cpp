@@ -2,13 +2,14 @@
 // input. bench/torch_side.py speaks the same language.
 //
 //   training_step --model MODEL --folder FOLDER --threads N [--loss mse|cross_entropy] [--bf16]
-//   [--no-dropout]
+//   [--no-dropout] [--choose]
 //
-// FOLDER holds state.safetensors, parameters and buffers, and batches.safetensors, batches number K of
-// inputs by name as "K.<name>", K from 0. First comes one line of JSON: batch size, floating-point operations
-// of a step, planned bytes. For every line N it trains N steps, going round the batches, and answers with the
-// seconds they took and the loss of each; for a line "memory", with the peak of its resident memory less
-// what it had before the model was there, in bytes.
+// FOLDER holds state.safetensors, parameters and buffers, batches.safetensors, batches number K of
+// inputs by name as "K.<name>", K from 0, and kernels.json, which --choose writes and does nothing else.
+// First comes one line of JSON: batch size, floating-point operations of a step, planned bytes. For every
+// line N it trains N steps, going round the batches, and answers with the seconds they took and the loss of
+// each; for a line "memory", with the peak of its resident memory less what it had before the model was
+// there, in bytes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -21,6 +22,7 @@
 
 #include "bench/measured_models.hpp"
 #include "models/base/error.hpp"
+#include "models/base/json_file.hpp"
 #include "models/base/program.hpp"
 #include "models/graph/cost.hpp"
 #include "models/graph/loss.hpp"
@@ -55,6 +57,7 @@ struct Task {
   std::string loss;
   bool bf16 = false;
   bool dropout = true;
+  std::filesystem::path kernels() const { return folder / "kernels.json"; }
 };
 
 Graph training_graph(const Task& task) {
@@ -79,15 +82,18 @@ std::vector<StateDict> read_batches(const std::filesystem::path& path) {
   return batches;
 }
 
+std::int64_t batch_size(const std::vector<StateDict>& batches) {
+  return batches[0].at(kLabels).shape()[0];
+}
+
 class Training {
  public:
   Training(const Task& task, const std::vector<StateDict>& batches)
       : batches_(batches),
-        size_(batches[0].at(kLabels).shape()[0]),
+        size_(batch_size(batches)),
         graph_(training_graph(task)),
         stage_(std::move(cut(graph_, std::vector<OpId>{0}).front())),
-        executable_(stage_, options(task.bf16), read_safetensors(task.folder / "state.safetensors").tensors) {
-  }
+        executable_(stage_, options(task), read_safetensors(task.folder / "state.safetensors").tensors) {}
 
   nlohmann::json description() const {
     double flops = 0;
@@ -112,13 +118,10 @@ class Training {
   }
 
  private:
-  CompileOptions options(bool bf16) const {
-    MeasuredKernels measured;
-    KernelChoice kernels = choose_kernels(graph_, size_, &measured);
-    if (bf16) kernels = in_bf16(graph_, std::move(kernels));
+  CompileOptions options(const Task& task) const {
     return {.training_sizes = {size_},
             .inference_sizes = {},
-            .kernels = std::move(kernels),
+            .kernels = read_json(task.kernels()).get<KernelChoice>(),
             .seed = 42,
             .optimizer = {}};
   }
@@ -137,9 +140,17 @@ class Training {
   std::int64_t step_ = 0;
 };
 
-int serve(const Task& task, int threads) {
-  set_kernel_threads(threads);
-  const std::vector<StateDict> batches = read_batches(task.folder / "batches.safetensors");
+// As clusterize does before training, so that what measuring takes is not counted.
+int choose(const Task& task, const std::vector<StateDict>& batches) {
+  const Graph graph = training_graph(task);
+  MeasuredKernels measured;
+  KernelChoice kernels = choose_kernels(graph, batch_size(batches), &measured);
+  if (task.bf16) kernels = in_bf16(graph, std::move(kernels));
+  write_json(task.kernels(), OrderedJson(kernels));
+  return kDone;
+}
+
+int serve(const Task& task, const std::vector<StateDict>& batches) {
   const std::int64_t floor = floor_of_memory();
   Training training(task, batches);
   const auto answer = [](const std::string& line) {
@@ -177,13 +188,16 @@ int main(int argc, char** argv) {
       "folder", po::value<std::string>()->required(), "with state.safetensors and batches.safetensors")(
       "threads", po::value<int>()->default_value(1), "of kernels")(
       "loss", po::value<std::string>()->default_value("cross_entropy"), "mse or cross_entropy")(
-      "bf16", "in mixed precision")("no-dropout", "with every dropout ratio 0");
+      "bf16", "in mixed precision")("choose", "choose the kernels, write kernels.json and end")(
+      "no-dropout", "with every dropout ratio 0");
   return rookery::run_program(info, options, argc, argv, [](const rookery::ProgramArguments& arguments) {
     const rookery::Task task{.model = arguments["model"].as<std::string>(),
                              .folder = arguments["folder"].as<std::string>(),
                              .loss = arguments["loss"].as<std::string>(),
                              .bf16 = arguments.contains("bf16"),
                              .dropout = !arguments.contains("no-dropout")};
-    return rookery::serve(task, arguments["threads"].as<int>());
+    rookery::set_kernel_threads(arguments["threads"].as<int>());
+    const auto batches = rookery::read_batches(task.folder / "batches.safetensors");
+    return arguments.contains("choose") ? rookery::choose(task, batches) : rookery::serve(task, batches);
   });
 }

@@ -106,11 +106,15 @@ class Bench:
         if self.torch["product_gflops"] < LEAST_PRODUCT_GFLOPS:
             sys.exit(f"PyTorch's matrix products run at {self.torch['product_gflops']:.1f} GFLOP/s, as with the"
                      " reference BLAS; give it a fast one: apt-get install libopenblas0-pthread")
+        subprocess.run([*self.rookery_program(), "--choose"], check=True)
+
+    def rookery_program(self):
+        return [str(part) for part in (
+            self.options.build / "bin" / "training_step", "--model", self.model.name, "--folder", self.folder,
+            "--threads", self.threads, "--loss", self.model.loss, *(["--bf16"] if self.is_bf16() else []))]
 
     def rookery(self, *more):
-        return Side([self.options.build / "bin" / "training_step", "--model", self.model.name, "--folder", self.folder,
-                     "--threads", self.threads, "--loss", self.model.loss,
-                     *(["--bf16"] if self.is_bf16() else []), *more], self.threads)
+        return Side([*self.rookery_program(), *more], self.threads)
 
     def pytorch(self, settings, *more):
         return Side([*self.torch_program, "train", "--threads", self.threads, "--settings", settings, *more],
