@@ -11,6 +11,8 @@
 #include "clusterize/provider_links.hpp"
 #include "clusterize/report.hpp"
 #include "clusterize/search_arguments.hpp"
+#include "clusterize/simulation_arguments.hpp"
+#include "clusterize/simulation_report.hpp"
 #include "clusterize/training_task.hpp"
 #include "clusterize/write_plan.hpp"
 #include "models/base/error.hpp"
@@ -99,6 +101,7 @@ int clusterize(const ProgramArguments& arguments) {
   const NodePool pool = with_context(node_configs.string(), [&] { return all.without(excluded); });
   const TrainingSettings settings = settings_of(arguments, node_data);
   const SearchOptions options = search_options(arguments, pool, settings.seed);
+  const auto simulated = simulation_options(arguments, settings.seed);
   const std::filesystem::path choices = kernel_choices_path(node_data);
   const std::string machine = measured_machine();
   MeasuredKernels measured(read_kernel_choices(choices, machine));
@@ -107,12 +110,20 @@ int clusterize(const ProgramArguments& arguments) {
   write_kernel_choices(choices, machine, measured.known());
   const StateDict state = first_state(arguments, task);
   Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
-  for (const std::string& id : excluded) planned.plan.left_out.push_back("node_" + id);
-  write_plan(node_data, task, planned, state);
+  for (const std::string& id : excluded)
+    planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
+  if (!(simulated && holds_plan(node_data, planned.plan))) write_plan(node_data, task, planned, state);
+  OrderedJson document = to_json(planned.plan);
+  std::string text = describe_plan(task, planned);
+  if (simulated) {
+    const Simulation simulation = simulate(task, pool, planned, *simulated);
+    document["simulation"] = to_json(simulation, *simulated);
+    text += "\n" + describe_simulation(simulation, *simulated, settings);
+  }
   if (json) {
-    fmt::print("{}\n", to_json(planned.plan).dump(2));
+    fmt::print("{}\n", document.dump(2));
   } else {
-    fmt::print("{}", describe_plan(task, planned));
+    fmt::print("{}", text);
   }
   link_providers(planned.plan, json);
   return kDone;
@@ -137,6 +148,7 @@ int main(int argc, char** argv) {
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(32),
                         "samples a batch, for the memory that --list-models shows");
   add_search_options(options);
+  add_simulation_options(options);
   options.add_options()("json", "print the plan, or the models, as JSON");
   const ProgramInfo info{
       .name = "clusterize",
@@ -148,6 +160,7 @@ int main(int argc, char** argv) {
           "plans choose alike.",
       .example =
           "  clusterize\n  clusterize --node-data my_pool --seed 7 --objective throughput\n"
-          "  clusterize --init weights.pt"};
+          "  clusterize --init weights.pt\n"
+          "  clusterize --simulate --epochs 10 --stragglers 0.05:3 --failures 0.01"};
   return run_program(info, options, argc, argv, clusterize);
 }

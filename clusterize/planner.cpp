@@ -8,8 +8,10 @@
 #include <span>
 
 #include "clusterize/cut_refinement.hpp"
+#include "clusterize/planned_links.hpp"
 #include "clusterize/rings.hpp"
 #include "clusterize/stage_memory.hpp"
+#include "clusterize/step_parts.hpp"
 #include "models/base/error.hpp"
 #include "trainer/trainer.hpp"
 
@@ -102,9 +104,27 @@ PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const St
   return planned;
 }
 
+void add_flops(const ModelCosts& costs, const InnerCut& cut, std::vector<PlannedStage>& stages) {
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const int end = stage + 1 < stages.size() ? cut.begins[stage + 1] : costs.count();
+    for (int i = cut.begins[stage]; i < end; ++i) {
+      const Segment& segment = costs.segments[static_cast<std::size_t>(i)];
+      stages[stage].forward_flops += segment.forward_flops;
+      stages[stage].backward_flops += segment.backward_flops;
+    }
+  }
+}
+
 PlannedCluster plan_cluster(const TrainingTask& task, const CostModel& model, const std::vector<int>& members,
                             const InnerCut& cut, const std::vector<Stage>& stages) {
-  PlannedCluster cluster{.predicted_step_ms = 1e3 * cut.step_seconds};
+  const StepParts parts = step_parts(model, members, cut);
+  const std::int64_t micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front();
+  PlannedCluster cluster{.links = planned_links(model.pool(), members, stages, micro_batch),
+                         .predicted_step_ms = 1e3 * cut.step_seconds,
+                         .round_trip_ms = 1e3 * parts.round_trip,
+                         .period_ms = 1e3 * parts.period,
+                         .update_ms = 1e3 * parts.update,
+                         .exchange_ms = 1e3 * parts.exchange};
   const std::vector<StageTimes> times = model.stage_times(members, cut);
   OpId first = 0;
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
@@ -115,6 +135,7 @@ PlannedCluster plan_cluster(const TrainingTask& task, const CostModel& model, co
     cluster.stages.push_back(
         plan_stage(task, node, stages[stage], std::move(ops), times[stage], cut.recompute[stage]));
   }
+  add_flops(model.costs(), cut, cluster.stages);
   return cluster;
 }
 
@@ -139,16 +160,23 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOp
   Planned planned;
   ClusterPlan& plan = planned.plan;
   plan.objective = name_of(options.objective);
+  plan.model = task.settings.model;
+  plan.batch_size = task.settings.batch_size;
+  plan.micro_batches = costs.micro_batches;
+  plan.seed = options.seed;
   const Throughput predicted = refined_throughput(model, grouping.clusters);
   for (std::size_t c = 0; c < grouping.clusters.size(); ++c) {
     const InnerCut& inner = *predicted.cuts[c];
     planned.stages.push_back(cut(task.graph, op_begins(costs, inner)));
     plan.clusters.push_back(plan_cluster(task, model, grouping.clusters[c], inner, planned.stages.back()));
     plan.clusters.back().id = static_cast<int>(c);
+    planned.cuts.push_back(inner);
   }
+  planned.members = grouping.clusters;
   plan.rings = make_rings(task.graph, planned.stages);
   for (const int node : grouping.left_out)
-    plan.left_out.push_back(node_name(pool.nodes()[static_cast<std::size_t>(node)]));
+    plan.left_out.push_back({node_name(pool.nodes()[static_cast<std::size_t>(node)]), {}});
+  plan.predicted_averaging_ms = 1e3 * predicted.averaging_seconds;
   plan.predicted_samples_per_second = predicted.samples_per_second;
   plan.bound_samples_per_second = model.bound_samples_per_second();
   plan.plan_id = plan_digest(task, pool, plan);

@@ -27,6 +27,8 @@ std::string weights_digest(const StateDict& state);
 struct Planned {
   ClusterPlan plan;
   std::vector<std::vector<Stage>> stages;  // by cluster and stage
+  Clusters members;                        // nodes of the pool, likewise
+  std::vector<InnerCut> cuts;              // by cluster
 };
 
 // A function of its arguments alone. ConfigError when the model does not fit the pool's memory.

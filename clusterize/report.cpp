@@ -60,7 +60,9 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
       text += describe_node(make_metadata(task, planned, static_cast<int>(cluster), stage.index));
   }
   text += fmt::format("\n{}\n", table(plan));
-  if (!plan.left_out.empty()) text += fmt::format("Left out: {}\n", fmt::join(plan.left_out, ", "));
+  std::vector<std::string> left_out;
+  for (const LeftOutNode& left : plan.left_out) left_out.push_back(left.node);
+  if (!left_out.empty()) text += fmt::format("Left out: {}\n", fmt::join(left_out, ", "));
   text += fmt::format(
       "Plan {} ({}): {} on {}, predicted {:.0f} samples/s, {:.2g}% of the {:.0f} that the arithmetic "
       "of all machines would allow\n",

@@ -30,9 +30,10 @@ std::vector<Ring> make_rings(const Graph& graph, const std::vector<std::vector<S
     std::vector<int> stages;
     for (const auto& in_cluster : stage_of) stages.push_back(in_cluster.at(name));
     if (rings.empty() || rings.back().stages != stages) {
-      rings.push_back({.id = static_cast<int>(rings.size()), .parameters = {}, .stages = std::move(stages)});
+      rings.push_back({.id = static_cast<int>(rings.size()), .stages = std::move(stages)});
     }
     rings.back().parameters.push_back(name);
+    rings.back().bytes += static_cast<std::int64_t>(graph.value(id).type.bytes());
   }
   return rings;
 }

@@ -95,4 +95,18 @@ void write_plan(const fs::path& node_data, const TrainingTask& task, const Plann
   remove_folder(old);
 }
 
+bool holds_plan(const fs::path& node_data, const ClusterPlan& plan) {
+  std::error_code code;
+  for (const PlannedCluster& cluster : plan.clusters) {
+    for (const PlannedStage& stage : cluster.stages) {
+      if (!fs::exists(metadata_path(node_data, stage.node), code)) return false;
+    }
+  }
+  try {
+    return read_json(node_data / "plan.json") == Json::parse(to_json(plan).dump());
+  } catch (const Error&) {  // not there, or nobody's plan
+    return false;
+  }
+}
+
 }  // namespace rookery

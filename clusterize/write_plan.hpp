@@ -13,4 +13,7 @@ namespace rookery {
 void write_plan(const std::filesystem::path& node_data, const TrainingTask& task, const Planned& planned,
                 const StateDict& state);
 
+// Does `node_data` hold this very plan, with the files of all its nodes?
+bool holds_plan(const std::filesystem::path& node_data, const ClusterPlan& plan);
+
 }  // namespace rookery

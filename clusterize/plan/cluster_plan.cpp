@@ -15,7 +15,20 @@ OrderedJson to_json(const PlannedStage& stage, int index, int stages) {
           {"ops", stage.ops},
           {"parameters", stage.parameters},
           {"recompute", stage.recompute},
+          {"forward_flops", stage.forward_flops},
+          {"backward_flops", stage.backward_flops},
           {"prediction", to_json(stage.prediction)}};
+}
+
+OrderedJson to_json(const PlannedLink& link) {
+  return {{"from", link.from},
+          {"to", link.to},
+          {"latency_ms", link.latency_ms},
+          {"bandwidth_mbps", link.bandwidth_mbps},
+          {"activation_bytes", link.activation_bytes},
+          {"gradient_bytes", link.gradient_bytes},
+          {"activation_ms", link.activation_ms},
+          {"gradient_ms", link.gradient_ms}};
 }
 
 OrderedJson to_json(const PlannedCluster& cluster) {
@@ -23,7 +36,27 @@ OrderedJson to_json(const PlannedCluster& cluster) {
   const int count = static_cast<int>(cluster.stages.size());
   for (int stage = 0; stage < count; ++stage)
     stages.push_back(to_json(cluster.stages[static_cast<std::size_t>(stage)], stage, count));
-  return {{"id", cluster.id}, {"predicted_step_ms", cluster.predicted_step_ms}, {"stages", stages}};
+  OrderedJson links = OrderedJson::array();
+  for (const PlannedLink& link : cluster.links) links.push_back(to_json(link));
+  return {{"id", cluster.id},
+          {"predicted_step_ms", cluster.predicted_step_ms},
+          {"round_trip_ms", cluster.round_trip_ms},
+          {"period_ms", cluster.period_ms},
+          {"update_ms", cluster.update_ms},
+          {"exchange_ms", cluster.exchange_ms},
+          {"stages", stages},
+          {"links", links}};
+}
+
+OrderedJson to_json(const Ring& ring, const ClusterPlan& plan) {
+  OrderedJson nodes = OrderedJson::array();
+  for (std::size_t c = 0; c < ring.stages.size(); ++c)
+    nodes.push_back(plan.clusters[c].stages[static_cast<std::size_t>(ring.stages[c])].node);
+  return {{"id", ring.id},
+          {"bytes", ring.bytes},
+          {"stages", ring.stages},
+          {"nodes", nodes},
+          {"parameters", ring.parameters}};
 }
 
 }  // namespace
@@ -32,17 +65,26 @@ OrderedJson to_json(const ClusterPlan& plan) {
   OrderedJson clusters = OrderedJson::array();
   for (const PlannedCluster& cluster : plan.clusters) clusters.push_back(to_json(cluster));
   OrderedJson rings = OrderedJson::array();
-  for (const Ring& ring : plan.rings)
-    rings.push_back({{"id", ring.id}, {"stages", ring.stages}, {"parameters", ring.parameters}});
+  for (const Ring& ring : plan.rings) rings.push_back(to_json(ring, plan));
+  OrderedJson left_out = OrderedJson::array();
+  for (const LeftOutNode& node : plan.left_out)
+    left_out.push_back({{"node", node.node}, {"reason", node.reason}});
+  const double share = plan.predicted_samples_per_second / plan.bound_samples_per_second;
   return {{"format", "rookery.plan"},
-          {"version", 1},
+          {"version", 2},
           {"plan_id", plan.plan_id},
           {"objective", plan.objective},
+          {"model", plan.model},
+          {"batch_size", plan.batch_size},
+          {"micro_batches", plan.micro_batches},
+          {"seed", plan.seed},
           {"predicted_samples_per_second", plan.predicted_samples_per_second},
           {"bound_samples_per_second", plan.bound_samples_per_second},
+          {"share_of_bound", share},
+          {"predicted_averaging_ms", plan.predicted_averaging_ms},
           {"clusters", clusters},
           {"rings", rings},
-          {"left_out", plan.left_out}};
+          {"left_out", left_out}};
 }
 
 std::string role_of(int stage, int stages) {

@@ -35,6 +35,8 @@ struct PlannedStage {
   std::vector<OpId> ops;        // of the whole graph
   std::int64_t parameters = 0;  // that it owns
   bool recompute = false;       // activations
+  double forward_flops = 0;     // work for a micro-batch of the full size, see model_costs.hpp
+  double backward_flops = 0;    // both phases, without what is computed again
   StagePrediction prediction;
 };
 
@@ -42,21 +44,50 @@ struct PlannedStage {
 struct Ring {
   int id = 0;
   std::vector<std::string> parameters;  // in graph order; the first names the ring
+  std::int64_t bytes = 0;               // of all of them
   std::vector<int> stages;              // by cluster: the stage that holds them
+};
+
+// Between two stages of a cluster, of which `from` is the earlier; per micro-batch of the full size.
+struct PlannedLink {
+  int from = 0;
+  int to = 0;
+  double latency_ms = 0;
+  double bandwidth_mbps = 0;
+  std::int64_t activation_bytes = 0;  // from `from` to `to`
+  std::int64_t gradient_bytes = 0;    // from `to` to `from`
+  double activation_ms = 0;           // latency and transmission, alone on the link
+  double gradient_ms = 0;
 };
 
 struct PlannedCluster {
   int id = 0;
   std::vector<PlannedStage> stages;
+  std::vector<PlannedLink> links;
+  // Of a batch: round trip + (micro-batches - 1) period + update + exchange, see cost_model.hpp.
   double predicted_step_ms = 0;
+  double round_trip_ms = 0;
+  double period_ms = 0;
+  double update_ms = 0;
+  double exchange_ms = 0;
+};
+
+struct LeftOutNode {
+  std::string node;
+  std::string reason;
 };
 
 struct ClusterPlan {
   std::string plan_id;  // 16 hex digits, a digest of everything that decides the run
   std::string objective;
+  std::string model;
+  std::int64_t batch_size = 0;  // of each cluster
+  int micro_batches = 0;
+  std::uint64_t seed = 0;
   std::vector<PlannedCluster> clusters;
-  std::vector<Ring> rings;
-  std::vector<std::string> left_out;  // nodes not used
+  std::vector<Ring> rings;            // that their nodes form in the order of the clusters
+  std::vector<LeftOutNode> left_out;  // nodes not used
+  double predicted_averaging_ms = 0;  // after every step, of all rings
   double predicted_samples_per_second = 0;
   double bound_samples_per_second = 0;  // of all machines' arithmetic, without any waiting
 };

@@ -1,6 +1,9 @@
 // node_data/README.md says what the programs do.
 #include <gmock/gmock.h>
 
+#include <set>
+
+#include "clusterize/simulation_report.hpp"
 #include "models/base/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
@@ -46,6 +49,29 @@ TEST(NodeDataReadme, NamesEveryKeyOfANodesFile) {
   write_metadata(folder.path(), metadata);
   const Json document = read_json(metadata_path(folder.path(), metadata.node));
   for (const auto& [key, value] : document.items()) EXPECT_THAT(page(), HasSubstr(fmt::format("`{}`", key)));
+}
+
+// Of all objects, however deep.
+void collect_keys(const Json& document, std::set<std::string>& keys) {
+  for (const auto& [key, value] : document.items()) {
+    if (document.is_object()) keys.insert(key);
+    if (value.is_structured()) collect_keys(value, keys);
+  }
+}
+
+TEST(NodeDataReadme, NamesEveryKeyOfThePlanAndOfASimulation) {
+  const TrainingTask task = cnn_task();
+  const NodePool pool = pool_of(equal_nodes(7));
+  Planned planned = make_plan(task, pool, {});
+  planned.plan.left_out.push_back({"node_9", "excluded"});
+  const SimulationOptions options{.failures_per_hour = 1};
+  std::set<std::string> keys;
+  collect_keys(Json::parse(to_json(planned.plan).dump()), keys);
+  EXPECT_GE(keys.size(), 40U);
+  collect_keys(Json::parse(to_json(simulate(task, pool, planned, options), options).dump()), keys);
+  for (const char* key : {"straggler_share", "straggler_factor", "failures_per_hour", "restart_seconds"})
+    keys.erase(key);  // the options
+  for (const std::string& key : keys) EXPECT_THAT(page(), HasSubstr(fmt::format("`{}`", key)));
 }
 
 TEST(NodeDataReadme, TheWalkthroughPoolIsThreeNodes) {

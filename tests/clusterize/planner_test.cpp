@@ -237,6 +237,48 @@ TEST(WritePlan, TheSameInputGivesTheSameBytes) {
   EXPECT_EQ(files_of(one.path()).count("cluster_1/0.0.0.0:8083/model_inputs.json"), 1U);
 }
 
+TEST(WritePlan, AFolderHoldsOnePlanWithAllItsFiles) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  const Planned three = plan(equal_nodes(3), task);
+  EXPECT_FALSE(holds_plan(folder.path(), three.plan));
+  write_plan(folder.path(), task, three, initial_state(task.graph, 42));
+  EXPECT_TRUE(holds_plan(folder.path(), three.plan));
+  EXPECT_FALSE(holds_plan(folder.path(), plan(equal_nodes(2), task).plan));
+  fs::remove(metadata_path(folder.path(), "node_1"));
+  EXPECT_FALSE(holds_plan(folder.path(), three.plan));
+}
+
+TEST(Plan, PredictsItsStepAsTheSumOfItsParts) {
+  for (const int micro_batches : {1, 4}) {
+    for (const bool is_tied : {false, true}) {
+      TrainingTask task = is_tied ? tied_task() : cnn_task();
+      task.settings.micro_batches = micro_batches;
+      task.settings.clip_gradient_norm = 1;
+      const Planned planned = plan(equal_nodes(3), task);
+      const PlannedCluster& cluster = planned.plan.clusters[0];
+      EXPECT_NEAR(cluster.round_trip_ms + (micro_batches - 1) * cluster.period_ms + cluster.update_ms +
+                      cluster.exchange_ms,
+                  cluster.predicted_step_ms, 1e-9 * cluster.predicted_step_ms);
+      EXPECT_GE(cluster.exchange_ms, 0.5 - 1e-9);  // at least a latency for the norm
+      double trip = 0;
+      double update = 0;
+      for (const PlannedStage& stage : cluster.stages) {
+        trip += stage.prediction.forward_ms + stage.prediction.backward_ms + 2 * stage.prediction.send_ms;
+        update = std::max(update, stage.prediction.update_ms);
+      }
+      EXPECT_LE(cluster.round_trip_ms, trip);  // labels have no gradients
+      EXPECT_GE(cluster.round_trip_ms, 0.8 * trip);
+      EXPECT_NEAR(cluster.update_ms, update, 1e-12);
+      ASSERT_GE(cluster.links.size(), 2U);
+      EXPECT_EQ(cluster.links[0].from, 0);
+      EXPECT_EQ(cluster.links[0].to, 1);
+      EXPECT_NEAR(cluster.links[0].activation_ms,
+                  0.5 + static_cast<double>(cluster.links[0].activation_bytes) / 1250, 1e-9);
+    }
+  }
+}
+
 TEST(WritePlan, ReplacesTheOlderPlanAndNothingElse) {
   const ScratchFolder folder;
   const TrainingTask task = cnn_task();

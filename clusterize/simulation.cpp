@@ -1,0 +1,315 @@
+#include "clusterize/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "clusterize/step_simulation.hpp"
+#include "models/base/rng.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr std::int64_t kMostAveragingMessages = 50'000;
+// Until then steps with stragglers are simulated one by one, and the epoch ends.
+constexpr std::int64_t kMostActions = 50'000'000;
+
+double bytes_per_second(double mbps) {
+  return mbps * 125'000;
+}
+
+FlowWay way(const NodePool& pool, int from, int to) {
+  if (from == to) return {.bytes_per_second = 1};  // nobody sends to itself
+  const LinkSpeed link = pool.link(static_cast<std::size_t>(from), static_cast<std::size_t>(to));
+  return {.latency = link.latency_ms / 1e3, .bytes_per_second = bytes_per_second(link.bandwidth_mbps)};
+}
+
+double connection(const NodePool& pool, int node) {
+  return bytes_per_second(pool.nodes()[static_cast<std::size_t>(node)].bandwidth_mbps);
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::int64_t instructions(const StepProgram& program) {
+  std::int64_t count = 0;
+  for (const auto& one : program.programs) count += std::ssize(one);
+  return count;
+}
+
+std::int64_t averaging_messages(const ClusterPlan& plan) {
+  const std::int64_t clusters = std::ssize(plan.clusters);
+  return std::ssize(plan.rings) * clusters * 2 * (clusters - 1);
+}
+
+double uniform(CounterRng& rng) {  // above 0, up to 1
+  return (static_cast<double>(rng.next()) + 1) / 4294967296.0;
+}
+
+// A kind of batch: one program per cluster, and how long it takes without stragglers.
+struct Batch {
+  std::vector<StepProgram> programs;
+  std::vector<StepRun> runs;
+  double seconds = 0;  // of the slowest
+  std::int64_t actions = 0;
+};
+
+class Simulator {
+ public:
+  Simulator(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+            const SimulationOptions& options)
+      : task_(task), pool_(pool), planned_(planned), options_(options) {
+    for (std::size_t c = 0; c < planned.members.size(); ++c)
+      models_.push_back(pipeline_model(task, pool, planned, c));
+  }
+
+  Simulation run() {
+    const TrainingSettings& settings = task_.settings;
+    const std::int64_t clusters = std::ssize(models_);
+    const std::int64_t samples = divide_up(task_.data.train_samples, clusters);
+    full_ = batch(micro_batch_sizes(settings, settings.batch_size), training_step);
+    full_steps_ = samples / settings.batch_size;
+    if (const std::int64_t rest = samples % settings.batch_size; rest > 0)
+      last_ = batch(micro_batch_sizes(settings, rest), training_step);
+    validation_ = validation_batch(divide_up(task_.data.validation_samples, clusters));
+    average();
+
+    result_.epochs = options_.epochs.value_or(settings.epochs);
+    result_.steps = result_.epochs * (full_steps_ + (last_ ? 1 : 0));
+    result_.samples = result_.epochs * samples * clusters;
+    run_epochs();
+    result_.step_seconds = full_.seconds + result_.averaging_seconds;
+    describe_use();
+    if (options_.failures_per_hour > 0) fail();
+    return std::move(result_);
+  }
+
+ private:
+  template <typename Program>
+  Batch batch(const std::vector<std::int64_t>& sizes, const Program& program) {
+    Batch made;
+    for (const PipelineModel& model : models_) {
+      made.programs.push_back(program(model, sizes));
+      made.runs.push_back(simulate_step(made.programs.back()));
+      made.seconds = std::max(made.seconds, made.runs.back().seconds);
+      made.actions += instructions(made.programs.back());
+    }
+    result_.simulated_actions += made.actions;
+    return made;
+  }
+
+  // All batches of a validation, one behind the other.
+  std::optional<Batch> validation_batch(std::int64_t samples) {
+    const TrainingSettings& settings = task_.settings;
+    if (settings.validate_every == 0 || samples == 0) return std::nullopt;
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t first = 0; first < samples; first += settings.batch_size) {
+      for (const std::int64_t size :
+           micro_batch_sizes(settings, std::min(settings.batch_size, samples - first)))
+        sizes.push_back(size);
+    }
+    return batch(sizes, validation_pass);
+  }
+
+  void average() {
+    result_.averaging_is_estimated = averaging_messages(planned_.plan) > kMostAveragingMessages;
+    if (result_.averaging_is_estimated) {
+      result_.averaging_seconds = planned_.plan.predicted_averaging_ms / 1e3;
+      return;
+    }
+    averaging_ = averaging_program(pool_, planned_);
+    result_.averaging_seconds = simulate_step(averaging_).seconds;
+    result_.simulated_actions += instructions(averaging_);
+  }
+
+  void run_epochs() {
+    const bool varies = options_.straggler_share > 0;
+    double training = 0;
+    double validation = 0;
+    std::int64_t validations = 0;
+    std::int64_t epoch = 0;
+    for (; epoch < result_.epochs && result_.simulated_actions < kMostActions; ++epoch) {
+      for (std::int64_t i = 0; i < full_steps_; ++i) training += seconds_of(full_);
+      if (last_) training += seconds_of(*last_);
+      if (validates_after(epoch)) {
+        validation += seconds_of(*validation_);
+        ++validations;
+      }
+      if (!varies) break;
+    }
+    result_.simulated_epochs = std::min<std::int64_t>(epoch + (varies ? 0 : 1), result_.epochs);
+    if (!varies && validation_) validation = validation_->seconds, validations = 1;
+    const double epochs = result_.epochs;
+    training *= epochs / static_cast<double>(result_.simulated_epochs);
+    training += static_cast<double>(result_.steps) * result_.averaging_seconds;
+    const std::int64_t due = validation_ ? result_.epochs / task_.settings.validate_every : 0;
+    if (validations > 0) validation *= static_cast<double>(due) / static_cast<double>(validations);
+    result_.validation_seconds = validation;
+    result_.seconds = training + validation;
+    result_.samples_per_second = static_cast<double>(result_.samples) / training;
+  }
+
+  bool validates_after(std::int64_t epoch) const {
+    return validation_ && (epoch + 1) % task_.settings.validate_every == 0;
+  }
+
+  // Of the next batch of this kind.
+  double seconds_of(const Batch& batch) {
+    if (options_.straggler_share == 0) return batch.seconds;
+    CounterRng rng(rng_key(options_.seed, "simulate.stragglers"), batches_++);
+    double seconds = 0;
+    for (std::size_t c = 0; c < batch.programs.size(); ++c) {
+      std::vector<double> slowdowns(models_[c].stages.size(), 1);
+      bool any = false;
+      for (double& slowdown : slowdowns) {
+        if (uniform(rng) > options_.straggler_share) continue;
+        slowdown = options_.straggler_factor;
+        any = true;
+      }
+      if (any) result_.simulated_actions += instructions(batch.programs[c]);
+      seconds = std::max(seconds,
+                         any ? simulate_step(batch.programs[c], slowdowns).seconds : batch.runs[c].seconds);
+    }
+    return seconds;
+  }
+
+  void describe_use() {
+    describe_nodes();
+    std::map<std::pair<int, int>, double> bytes;  // by nodes of the pool
+    for (std::size_t c = 0; c < models_.size(); ++c) {
+      const std::vector<int>& members = planned_.members[c];
+      add_bytes(
+          full_.programs[c], [&](int stage) { return members[static_cast<std::size_t>(stage)]; }, bytes);
+    }
+    add_bytes(
+        averaging_, [](int node) { return node; }, bytes);
+    for (const auto& [nodes, sum] : bytes) describe_link(nodes.first, nodes.second, sum);
+    std::ranges::stable_sort(result_.links, std::greater<>(), &LinkUse::used);
+  }
+
+  void describe_nodes() {
+    double slowest = 0;
+    double computing = 0;
+    for (std::size_t c = 0; c < models_.size(); ++c) {
+      const PlannedCluster& cluster = planned_.plan.clusters[c];
+      slowest = std::max(slowest, cluster.predicted_step_ms);
+      for (std::size_t stage = 0; stage < models_[c].stages.size(); ++stage) {
+        place_[planned_.members[c][stage]] = result_.nodes.size();
+        computing += full_.runs[c].computing[stage];
+        result_.nodes.push_back({.node = cluster.stages[stage].node,
+                                 .cluster = static_cast<int>(c),
+                                 .stage = static_cast<int>(stage),
+                                 .computing = full_.runs[c].computing[stage] / result_.step_seconds});
+      }
+    }
+    result_.predicted_step_seconds = (slowest + planned_.plan.predicted_averaging_ms) / 1e3;
+    result_.bubble_share = 1 - computing / result_.step_seconds / static_cast<double>(result_.nodes.size());
+  }
+
+  template <typename NodeOf>
+  static void add_bytes(const StepProgram& program, const NodeOf& node_of,
+                        std::map<std::pair<int, int>, double>& bytes) {
+    for (const ProgramMessage& message : program.messages) {
+      const FlowWay& flow = program.ways[message.way];
+      bytes[{node_of(flow.from), node_of(flow.to)}] += message.bytes;
+    }
+  }
+
+  void describe_link(int from_node, int to_node, double bytes) {
+    const double step = result_.step_seconds;
+    NodeUse& from = result_.nodes[place_.at(from_node)];
+    NodeUse& to = result_.nodes[place_.at(to_node)];
+    from.sending += bytes / connection(pool_, from_node) / step;
+    to.receiving += bytes / connection(pool_, to_node) / step;
+    result_.links.push_back({.from = from.node,
+                             .to = to.node,
+                             .from_cluster = from.cluster,
+                             .to_cluster = to.cluster,
+                             .bytes = bytes,
+                             .used = bytes / way(pool_, from_node, to_node).bytes_per_second / step});
+  }
+
+  // The run begins anew until it lasts to its end.
+  void fail() {
+    const double rate = options_.failures_per_hour / 3600 * static_cast<double>(result_.nodes.size());
+    const double pause = task_.settings.peer_timeout_seconds + options_.restart_seconds;
+    FailureOutcome outcome{.expected_seconds = std::expm1(rate * result_.seconds) * (1 / rate + pause)};
+    CounterRng rng(rng_key(options_.seed, "simulate.failures"), 0);
+    for (; outcome.failures < kMostFailures; ++outcome.failures) {
+      const double runs = -std::log(uniform(rng)) / rate;
+      if (runs >= result_.seconds) {
+        outcome.seconds = outcome.lost_seconds + result_.seconds;
+        break;
+      }
+      outcome.lost_seconds += runs + pause;
+    }
+    result_.failures = outcome;
+  }
+
+  const TrainingTask& task_;  // all of the caller
+  const NodePool& pool_;
+  const Planned& planned_;
+  const SimulationOptions& options_;
+  std::vector<PipelineModel> models_;  // by cluster
+  Batch full_;
+  std::optional<Batch> last_, validation_;
+  std::int64_t full_steps_ = 0;  // of an epoch
+  std::uint64_t batches_ = 0;    // that drew their stragglers
+  StepProgram averaging_;
+  std::map<int, std::size_t> place_;  // in result_.nodes, by node of the pool
+  Simulation result_;
+};
+
+}  // namespace
+
+PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                             std::size_t cluster) {
+  const std::vector<int>& members = planned.members[cluster];
+  PipelineModel model{.schedule = task.settings.schedule,
+                      .stages = planned.stages[cluster],
+                      .micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front(),
+                      .clips_gradients = task.settings.clip_gradient_norm.has_value()};
+  for (std::size_t stage = 0; stage < members.size(); ++stage) {
+    const PlannedStage& planned_stage = planned.plan.clusters[cluster].stages[stage];
+    model.work.push_back({.forward = planned_stage.prediction.forward_ms / 1e3,
+                          .backward = planned_stage.prediction.backward_ms / 1e3,
+                          .recompute = planned_stage.recompute,
+                          .update = planned_stage.prediction.update_ms / 1e3,
+                          .bytes_per_second = connection(pool, members[stage])});
+    std::vector<FlowWay>& links = model.links.emplace_back();
+    for (std::size_t to = 0; to < members.size(); ++to) {
+      links.push_back(way(pool, members[stage], members[to]));
+      links.back().from = static_cast<int>(stage);
+      links.back().to = static_cast<int>(to);
+    }
+  }
+  return model;
+}
+
+StepProgram averaging_program(const NodePool& pool, const Planned& planned) {
+  if (planned.members.size() < 2) return {};
+  std::vector<AverageRing> rings;
+  for (const Ring& ring : planned.plan.rings) {
+    AverageRing& made = rings.emplace_back();
+    made.bytes = static_cast<double>(ring.bytes);
+    for (std::size_t c = 0; c < planned.members.size(); ++c)
+      made.nodes.push_back(planned.members[c][static_cast<std::size_t>(ring.stages[c])]);
+  }
+  std::vector<double> connections;
+  for (int node = 0; node < std::ssize(pool.nodes()); ++node) connections.push_back(connection(pool, node));
+  return averaging_round(rings, std::move(connections), [&](int from, int to) {
+    FlowWay made = way(pool, from, to);
+    made.from = from;
+    made.to = to;
+    return made;
+  });
+}
+
+Simulation simulate(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                    const SimulationOptions& options) {
+  return Simulator(task, pool, planned, options).run();
+}
+
+}  // namespace rookery

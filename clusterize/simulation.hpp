@@ -1,0 +1,90 @@
+// A plan's training, simulated event by event: how long it takes, and what each machine and link does
+// meanwhile.
+//
+// Every node runs the actions of its schedule (step_program.hpp), transfers share connections
+// (flow_network.hpp). A step begins on all nodes of all clusters when the one before has ended on all, and
+// with it the averaging between clusters. Clusters share the samples of an epoch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clusterize/plan/node_pool.hpp"
+#include "clusterize/planner.hpp"
+#include "clusterize/step_program.hpp"
+
+namespace rookery {
+
+struct SimulationOptions {
+  std::optional<int> epochs = std::nullopt;  // instead of the settings'
+  std::uint64_t seed = 42;
+  // In every step every node, with this probability, computes so many times as slowly.
+  double straggler_share = 0;
+  double straggler_factor = 1;
+  // Of every node, as a Poisson process. A failure ends the run of all: the others notice after
+  // peer_timeout_seconds, and providers that are started again begin with the first step, because weights are
+  // written at the end of a run only. Time starts to count anew `restart_seconds` later.
+  double failures_per_hour = 0;
+  double restart_seconds = 60;
+};
+
+// What a node does in one step of a full batch without stragglers.
+struct NodeUse {
+  std::string node;
+  int cluster = 0;
+  int stage = 0;
+  double computing = 0;  // shares of the step
+  double sending = 0;    // of what its connection could carry out
+  double receiving = 0;  // and in
+};
+
+// From one node to another, in the same step.
+struct LinkUse {
+  std::string from, to;
+  int from_cluster = 0;  // to another cluster: averaging
+  int to_cluster = 0;
+  double bytes = 0;
+  double used = 0;  // share of what the link could carry in the step
+};
+
+struct FailureOutcome {
+  std::int64_t failures = 0;
+  std::optional<double> seconds;  // to finish; nothing after kMostFailures
+  double lost_seconds = 0;        // of these: work done in vain, noticing and starting again
+  double expected_seconds = 0;    // mean over all that might happen; infinite beyond what a double holds
+};
+constexpr std::int64_t kMostFailures = 10'000;
+
+struct Simulation {
+  int epochs = 0;
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;  // trained on, all epochs
+  double seconds = 0;        // of the run: training and validation, stragglers included
+  double validation_seconds = 0;
+  double samples_per_second = 0;  // while it trains
+  // One step of a full batch without stragglers, averaging included, and the same as the cost model has it.
+  double step_seconds = 0;
+  double averaging_seconds = 0;
+  double predicted_step_seconds = 0;
+  double bubble_share = 0;              // of all nodes' time in it: they do not compute
+  std::vector<NodeUse> nodes;           // by cluster and stage
+  std::vector<LinkUse> links;           // the most used first
+  std::int64_t simulated_epochs = 0;    // the others are taken to last as long on average
+  std::int64_t simulated_actions = 0;   // instructions of all processes
+  bool averaging_is_estimated = false;  // by the cost model, because there would be too many messages
+  std::optional<FailureOutcome> failures;
+};
+
+// The cluster as its providers will run it. `pool` is the plan's.
+PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                             std::size_t cluster);
+// Nothing to average: an empty program.
+StepProgram averaging_program(const NodePool& pool, const Planned& planned);
+
+// A function of its arguments alone.
+Simulation simulate(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                    const SimulationOptions& options);
+
+}  // namespace rookery

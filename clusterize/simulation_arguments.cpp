@@ -1,0 +1,86 @@
+#include "clusterize/simulation_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr int kMostEpochs = 1'000'000;
+constexpr double kMostFailuresPerHour = 3600;
+constexpr double kMostSlowdown = 1e6;
+constexpr double kLongestRestart = 86'400;
+
+// All of the text is one number.
+bool parse(std::string_view text, double& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// "0.05:3": with a probability of 5 % 3 times as slowly.
+void set_stragglers(const std::string& text, SimulationOptions& options) {
+  const std::size_t colon = text.find(':');
+  if (colon == std::string::npos ||
+      !parse(std::string_view(text).substr(0, colon), options.straggler_share) ||
+      !parse(std::string_view(text).substr(colon + 1), options.straggler_factor) ||
+      !(options.straggler_share >= 0 && options.straggler_share <= 1) ||
+      !(options.straggler_factor >= 1 && options.straggler_factor <= kMostSlowdown)) {
+    throw UsageError(fmt::format(
+        "--stragglers {}: it has to be PROBABILITY:FACTOR, such as 0.05:3, from 0 to 1 and from 1 to {}",
+        text, kMostSlowdown));
+  }
+}
+
+double number(const ProgramArguments& arguments, const std::string& name, double least, double most) {
+  const auto value = arguments[name].as<double>();
+  if (!(value >= least && value <= most))
+    throw UsageError(fmt::format("--{} {}: from {} to {}", name, value, least, most));
+  return value;
+}
+
+}  // namespace
+
+void add_simulation_options(ProgramOptions& options) {
+  options.add_options()("simulate",
+                        "simulate the training of the plan, event by event, and show its time, what every "
+                        "node and link does, and how it compares with the prediction");
+  options.add_options()("epochs", po::value<int>(), "of the simulation, instead of train.json's");
+  options.add_options()("stragglers", po::value<std::string>()->value_name("PROBABILITY:FACTOR"),
+                        "simulated: in every step every node, with this probability, computes so many times "
+                        "as slowly, such as 0.05:3");
+  options.add_options()(
+      "failures", po::value<double>()->value_name("F"),
+      "simulated: failures per node and hour, at random. A failure ends the run: the other nodes notice "
+      "after "
+      "peer_timeout_seconds, and as weights are written at the end of a run only, it starts again from the "
+      "first step");
+  options.add_options()("restart", po::value<double>()->value_name("SECONDS")->default_value(60),
+                        "simulated: from noticing a failure until all providers train again");
+}
+
+std::optional<SimulationOptions> simulation_options(const ProgramArguments& arguments, std::uint64_t seed) {
+  if (arguments.count("simulate") == 0) {
+    for (const char* name : {"epochs", "stragglers", "failures"}) {
+      if (arguments.count(name) != 0) throw UsageError(fmt::format("--{} goes with --simulate", name));
+    }
+    return std::nullopt;
+  }
+  SimulationOptions options{.seed = seed};
+  if (arguments.count("epochs") != 0) {
+    options.epochs = arguments["epochs"].as<int>();
+    if (*options.epochs < 1 || *options.epochs > kMostEpochs)
+      throw UsageError(fmt::format("--epochs {}: from 1 to {}", *options.epochs, kMostEpochs));
+  }
+  if (arguments.count("stragglers") != 0) set_stragglers(arguments["stragglers"].as<std::string>(), options);
+  if (arguments.count("failures") != 0)
+    options.failures_per_hour = number(arguments, "failures", 0, kMostFailuresPerHour);
+  options.restart_seconds = number(arguments, "restart", 0, kLongestRestart);
+  return options;
+}
+
+}  // namespace rookery
