@@ -86,6 +86,10 @@ StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
   const std::filesystem::path path = arguments["init"].as<std::string>();
   StateDict state = read_state_file(path).tensors;
   remove_reference_extras(task.settings.model, state);
+  for (const auto& [second, first] : second_names(task.graph, state)) {
+    state.erase(second);
+    task.settings.tied.emplace(second, first);
+  }
   with_context(path.string(), [&] { check_state(task.graph, state); });
   task.weights = weights_digest(state);
   return state;

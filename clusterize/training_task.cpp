@@ -20,8 +20,23 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
   return task;
 }
 
+namespace {
+
+void check_tied(const TrainingSettings& settings, const Graph& model) {
+  for (const auto& [second, first] : settings.tied) {
+    const auto id = model.find(first);
+    if (!id || model.value(*id).kind != ValueKind::kParameter)
+      throw ConfigError(fmt::format("tied/{}: '{}' is no parameter of {}", second, first, settings.model));
+    if (model.find(second))
+      throw ConfigError(fmt::format("tied/{}: {} has a tensor of that name", second, settings.model));
+  }
+}
+
+}  // namespace
+
 TrainingTask make_task(const Graph& model, const Dataset& dataset, const TrainingSettings& settings,
                        MeasuredKernels* measured) {
+  check_tied(settings, model);
   TrainingTask task{.graph = recognize_attention(model), .settings = settings};
   with_context(fmt::format("{} with {}", settings.model, settings.data), [&] {
     add_loss(task.graph, settings.loss, target_types(dataset, settings.loss));

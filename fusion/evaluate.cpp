@@ -152,6 +152,7 @@ Evaluation evaluate(const EvaluationRequest& request) {
     Graph model = trained.graph && !request.model ? std::move(*trained.graph)
                                                   : open_model(settings.model, request.node_data).graph;
     remove_reference_extras(settings.model, trained.state);
+    for (const auto& [second, first] : second_names(model, trained.state)) trained.state.erase(second);
     if (!request.outputs.empty() && !ids.empty()) {
       write_safetensors(request.outputs,
                         model_outputs(model, trained.state, *dataset, settings.loss, ids, request.batch));

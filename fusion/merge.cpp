@@ -177,7 +177,7 @@ class Fusion {
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
   const std::string model = members_of(node_data, cluster).front().settings.model;
   FusedModel fused = fuse_cluster(node_data, cluster, open_model(model, node_data).graph);
-  fused.extras = reference_extras(model, fused.state);
+  fused.extras.merge(reference_extras(model, fused.state));
   return fused;
 }
 
@@ -188,6 +188,10 @@ FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster, Gra
   for (const NodeMetadata& node : members_of(node_data, cluster)) fusion.add(node);
   fused.metadata = fusion.finish(cluster);
   fused.state = fusion.take_state();
+  for (const auto& [second, first] : members_of(node_data, cluster).front().settings.tied) {
+    if (const auto found = fused.state.find(first); found != fused.state.end())
+      fused.extras.emplace(second, found->second.clone());
+  }
   fused.metadata.emplace("format", "rookery.state_dict");
   fused.metadata.emplace("version", "1");
   return fused;

@@ -73,7 +73,32 @@ std::string nearest(const std::string& name, const std::vector<std::string>& can
   return found;
 }
 
+bool is_constant(const Tensor& tensor) {
+  const std::span<const std::byte> bytes = tensor.view().bytes();
+  const std::size_t size = bytes_of(tensor.type().dtype);
+  return std::ranges::equal(bytes.subspan(size), bytes.first(bytes.size() - size));
+}
+
+bool is_same(const Tensor& a, const Tensor& b) {
+  return a.type() == b.type() && std::ranges::equal(a.view().bytes(), b.view().bytes());
+}
+
 }  // namespace
+
+std::map<std::string, std::string> second_names(const Graph& graph, const StateDict& state) {
+  std::map<std::string, std::string> names;
+  for (const std::string& extra : compare(graph, state).left_over) {
+    const Tensor& tensor = state.at(extra);
+    if (tensor.type().shape.elements() < 2 || is_constant(tensor)) continue;
+    for (const ValueId id : graph.parameters()) {
+      const auto own = state.find(graph.value(id).name);
+      if (own == state.end() || !is_same(own->second, tensor)) continue;
+      names.emplace(extra, own->first);
+      break;
+    }
+  }
+  return names;
+}
 
 void check_state(const Graph& graph, const StateDict& state) {
   Difference difference = compare(graph, state);

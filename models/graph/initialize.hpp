@@ -22,4 +22,8 @@ StateDict initial_state(const Graph& graph, std::uint64_t seed, StateDict given 
 // has too much, with the names that were perhaps meant.
 void check_state(const Graph& graph, const StateDict& state);
 
+// By second name, the name that the graph has: of tensors that the graph does not have and that are, bit for
+// bit, one of its own. Several elements alike, such as fresh biases, are no sign of that.
+std::map<std::string, std::string> second_names(const Graph& graph, const StateDict& state);
+
 }  // namespace rookery

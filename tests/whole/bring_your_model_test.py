@@ -1,5 +1,6 @@
 """Modules that PyTorch exports train here as they do there."""
 
+import json
 import os
 import re
 import subprocess
@@ -113,6 +114,14 @@ class Causal(nn.Module):
         return self.head(x + self.join(y))
 
 
+class Tied(Causal):
+    """Its embedding is its head."""
+
+    def __init__(self):
+        super().__init__()
+        self.head.weight = self.tokens.weight
+
+
 class TwoInputs(nn.Module):
     """Two inputs of their own shapes, an operand that depends on both."""
 
@@ -199,12 +208,12 @@ class BringYourModel(WholeTest):
             losses.append(float(loss))
         return losses
 
-    def train_here(self, tensors, loss):
+    def train_here(self, tensors, loss, settings):
         """All samples are one batch, so that their order does not matter."""
         write_safetensors(self.node_data / "data.safetensors", {name: tensor.numpy() for name, tensor in tensors.items()})
         self.write_settings(
             data="tensors:data.safetensors", train_fraction=1.0, loss=loss, batch_size=SAMPLES, epochs=STEPS,
-            validate_every=0, optimizer={"name": "sgd", "learning_rate": 0.05, "momentum": 0.9},
+            validate_every=0, optimizer={"name": "sgd", "learning_rate": 0.05, "momentum": 0.9}, **settings,
         )
         self.run_program("clusterize", "--model", "node_data/model.onnx", "--min-nodes-per-cluster", "2")
         self.run_program("launch")
@@ -212,13 +221,13 @@ class BringYourModel(WholeTest):
         lines = (self.folder / "losses.txt").read_text().splitlines()
         return [float(line.split()[0]) for line in lines if not line.startswith("#")]
 
-    def check(self, make, inputs, targets, loss, loss_of, outputs=("y",), **options):
+    def check(self, make, inputs, targets, loss, loss_of, outputs=("y",), settings={}, **options):
         module = make()
         self.export(module, inputs, outputs, **options)
         for name, buffer in module.named_buffers():
             if name.endswith("num_batches_tracked"):
                 buffer.zero_()  # the export itself counts, and the file has no counter
-        ours = self.train_here(inputs | targets, loss)
+        ours = self.train_here(inputs | targets, loss, settings)
         theirs = self.train_there(module, inputs, loss_of)
         self.assertEqual(len(ours), STEPS)
         for step, (here, there) in enumerate(zip(ours, theirs)):
@@ -290,6 +299,25 @@ class BringYourModel(WholeTest):
             Causal, ids(), {"labels": target}, "cross_entropy",
             lambda made: functional.cross_entropy(made.flatten(0, 1), target.flatten()),
         )
+
+    def test_tied_embedding(self):
+        target = labels(6, classes=11)
+        second = {"head.weight": "tokens.weight"}
+        self.check(
+            Tied, ids(), {"labels": target}, "cross_entropy",
+            lambda made: functional.cross_entropy(made.flatten(0, 1), target.flatten()), settings={"tied": second},
+        )
+        # Without the setting, from a state dict that has both.
+        torch.save(Tied().state_dict(), self.folder / "begin.pt")
+        self.write_settings(data="tensors:data.safetensors", loss="cross_entropy", batch_size=SAMPLES)
+        self.run_program(
+            "clusterize", "--model", "node_data/model.onnx", "--init", "begin.pt", "--min-nodes-per-cluster", "2"
+        )
+        node = json.loads((self.node_data / "nodes" / "node_0.json").read_text())
+        self.assertEqual(node["settings"]["tied"], second)
+        self.write_settings(data="tensors:data.safetensors", loss="cross_entropy", tied={"tail.weight": "token.weight"})
+        _, errors = self.run_program("clusterize", "--model", "node_data/model.onnx", code=1)
+        self.assertIn("tied/tail.weight: 'token.weight' is no parameter of", errors)
 
     def test_two_inputs(self):
         self.check_classes(TwoInputs, images() | {"facts": torch.randn(SAMPLES, 7)})

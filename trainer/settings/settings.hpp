@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +34,8 @@ struct TrainingSettings {
   std::uint64_t seed = 42;
   bool save = true;                  // write each submodel's trained weights at the end
   double peer_timeout_seconds = 10;  // a peer silent for longer is lost
+  // By a second name that the module has for a parameter, the name that it is trained under.
+  std::map<std::string, std::string> tied;
   bool operator==(const TrainingSettings&) const = default;
 };
 

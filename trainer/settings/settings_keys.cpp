@@ -1,5 +1,6 @@
 #include "trainer/settings/settings_keys.hpp"
 
+#include <algorithm>
 #include <regex>
 
 #include "trainer/schedule/schedule.hpp"
@@ -46,6 +47,23 @@ SettingsKey data_key(Field field) {
           "`tensors:FILE` is a safetensors file with the model's inputs and targets by name, the samples "
           "along the first dimension. `sorter`, `masked_words` and `shapes` are computed and take options as "
           "models do; `own:NAME` is made by a program of one's own, see docs/library.md"};
+}
+
+template <typename Field>
+SettingsKey tied_key(Field field) {
+  return {.name = "tied",
+          .values = "an object of names by name",
+          .schema = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}},
+          .accepts =
+              [](const Json& value) {
+                return value.is_object() &&
+                       std::ranges::all_of(value, [](const Json& name) { return name.is_string(); });
+              },
+          .read = reader(field),
+          .write = writer(field),
+          .help =
+              "second names of parameters, each with the name that an .onnx file has for it: "
+              "`{\"head.weight\": \"tokens.weight\"}`. The fused state dict has both"};
 }
 
 std::vector<SettingsKey> make_settings_keys() {
@@ -96,6 +114,7 @@ std::vector<SettingsKey> make_settings_keys() {
       number_key(
           "peer_timeout_seconds", {0, Bound::kExcluded, 86400, Bound::kIncluded},
           [](S& s) -> double& { return s.peer_timeout_seconds; }, "a peer that is silent for longer is lost"),
+      tied_key([](S& s) -> std::map<std::string, std::string>& { return s.tied; }),
   };
 }
 

@@ -352,6 +352,17 @@ TEST(Initialize, CheckListsEveryProblem) {
   EXPECT_NE(error.find("'stranger' is not in the model"), std::string::npos);
 }
 
+TEST(Initialize, SecondNamesAreThoseOfEqualTensors) {
+  const Graph graph = small_model();
+  StateDict state = initial_state(graph, 1);
+  state.emplace("tied.weight", state.at("dense.weight").clone());
+  state.emplace("other.weight", state.at("dense.weight").clone());
+  state.at("other.weight").as<float>()[0] += 1;
+  state.emplace("fresh.bias", state.at("bn.bias").clone());
+  EXPECT_EQ(second_names(graph, state),
+            (std::map<std::string, std::string>{{"tied.weight", "dense.weight"}}));
+}
+
 TEST(Initialize, CheckGuessesWhatWasMeant) {
   const Graph graph = small_model();
   StateDict misspelt = initial_state(graph, 1);
