@@ -39,7 +39,11 @@ function(rookery_tests name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARGN} rapidcheck rapidcheck_gtest GTest::gmock_main)
   # Tests are compiled more often than their own code is run.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  set(level -O1)
+  if(ROOKERY_SANITIZE)
+    set(level -O0)
+  endif()
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${level}>)
   target_compile_definitions(${name} PRIVATE
     ROOKERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ROOKERY_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
