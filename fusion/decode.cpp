@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "fusion/whole_model.hpp"
 #include "models/base/error.hpp"
-#include "models/graph/stage.hpp"
-#include "models/runtime/executable.hpp"
 
 namespace rookery {
 namespace {
@@ -14,9 +13,8 @@ using Tokens = std::vector<std::int64_t>;
 
 class Decoder {
  public:
-  Decoder(const Graph& model, const StateDict& state, std::vector<std::int64_t> sizes)
-      : stage_(std::move(cut(model, std::vector<OpId>{0}).front())),
-        executable_(stage_, options(model, std::move(sizes)), state) {
+  Decoder(const Graph& model, const StateDict& state, std::int64_t sequences, std::int64_t batch)
+      : whole_(model, state, sequences, batch) {
     const std::vector<TensorType> types = model.types(1);
     const auto type_of = [&](ValueId id) { return types[static_cast<std::size_t>(id)]; };
     const bool fits = model.inputs().size() == 1 && model.outputs().size() == 1 &&
@@ -27,6 +25,9 @@ class Decoder {
     length_ = type_of(model.inputs()[0]).shape[1];
     vocabulary_ = type_of(model.outputs()[0]).shape[2];
   }
+
+  // How many sequences count_right() takes at a time.
+  const std::vector<std::int64_t>& batches() const { return whole_.batches; }
 
   // Of `labels`, sequence after sequence, what is not `ignored`; the answer goes into `tokens`.
   std::int64_t count_right(Tokens tokens, const Tokens& labels, std::int64_t ignored) {
@@ -55,17 +56,12 @@ class Decoder {
   }
 
  private:
-  static CompileOptions options(const Graph& model, std::vector<std::int64_t> sizes) {
-    KernelChoice kernels = choose_kernels(model, sizes.front());
-    return {.training_sizes = {}, .inference_sizes = std::move(sizes), .kernels = std::move(kernels)};
-  }
-
   // What the model holds most likely after each of the tokens.
   Tokens likely_tokens(const Tokens& tokens) {
     const MicroBatch micro_batch{.mode = Mode::kInference, .size = std::ssize(tokens) / length_};
-    std::ranges::copy(tokens, executable_.input(0, micro_batch).as<std::int64_t>().begin());
-    executable_.forward(micro_batch);
-    const auto logits = executable_.output(0, micro_batch).as<float>();
+    std::ranges::copy(tokens, whole_.executable.input(0, micro_batch).as<std::int64_t>().begin());
+    whole_.executable.forward(micro_batch);
+    const auto logits = whole_.executable.output(0, micro_batch).as<float>();
     Tokens likely;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const auto row =
@@ -75,8 +71,7 @@ class Decoder {
     return likely;
   }
 
-  Stage stage_;
-  Executable executable_;
+  WholeModel whole_;
   std::int64_t length_ = 0;
   std::int64_t vocabulary_ = 0;
 };
@@ -93,16 +88,15 @@ Tokens gather(const Dataset& data, const std::string& name, std::span<const std:
 Decoded decode_greedily(const Graph& model, const StateDict& state, const Dataset& data,
                         const std::string& target, std::int64_t ignored, std::span<const std::int64_t> ids,
                         std::int64_t batch) {
-  std::vector<std::int64_t> sizes{std::min(batch, std::ssize(ids))};
-  if (const std::int64_t rest = std::ssize(ids) % sizes[0]; rest != 0) sizes.push_back(rest);
   const auto input =
       std::ranges::find_if(data.tensors(), [&](const auto& one) { return one.first != target; });
-  Decoder decoder(model, state, sizes);
+  Decoder decoder(model, state, std::ssize(ids), batch);
   Decoded decoded{.sequences = std::ssize(ids)};
-  for (; !ids.empty(); ids = ids.subspan(std::min(ids.size(), static_cast<std::size_t>(sizes[0])))) {
-    const auto part = ids.first(std::min(ids.size(), static_cast<std::size_t>(sizes[0])));
+  for (const std::int64_t size : decoder.batches()) {
+    const auto part = ids.first(static_cast<std::size_t>(size));
     decoded.right +=
         decoder.count_right(gather(data, input->first, part), gather(data, target, part), ignored);
+    ids = ids.subspan(part.size());
   }
   return decoded;
 }

@@ -10,11 +10,10 @@
 
 #include "fusion/outputs.hpp"
 #include "fusion/trained_model.hpp"
+#include "fusion/whole_model.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/loss.hpp"
-#include "models/graph/stage.hpp"
 #include "models/io/safetensors.hpp"
-#include "models/runtime/executable.hpp"
 #include "models/zoo/open_model.hpp"
 #include "models/zoo/zoo.hpp"
 #include "trainer/memory_link.hpp"
@@ -110,25 +109,16 @@ Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& stat
   add_loss(model, loss, target_types(dataset, loss));
   SampleSource source(dataset, model, loss);
   check_labels(dataset, model);
-  check_state(model, state);
-  const std::vector<Stage> whole = cut(model, std::vector<OpId>{0});
-  batch = std::min(batch, std::ssize(ids));
-  CompileOptions options{.inference_sizes = {batch}, .kernels = choose_kernels(model, batch)};
-  // All samples are one batch, of which the mean is taken; what is computed at a time are its micro-batches.
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(std::ssize(ids) / batch), batch);
-  if (const std::int64_t rest = std::ssize(ids) % batch; rest != 0) {
-    options.inference_sizes.push_back(rest);
-    sizes.push_back(rest);
-  }
-  Executable executable(whole[0], options, state);
+  WholeModel whole(model, state, std::ssize(ids), batch);
+  // All samples are one batch, of which the mean is taken; the model's batches are its micro-batches.
   source.set_batch(ids);
   const auto fill = [&](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
-    const auto first = static_cast<std::size_t>(micro_batch.index * batch);
+    const auto first = static_cast<std::size_t>(micro_batch.index * whole.batches.front());
     source.fill(value, ids.subspan(first, static_cast<std::size_t>(micro_batch.size)), into);
   };
   const auto links = make_memory_links(1, std::chrono::seconds(1));
-  StageWorker worker(executable, *links[0], "1f1b", fill);
-  const BatchResult measured = worker.validate(0, sizes);
+  StageWorker worker(whole.executable, *links[0], "1f1b", fill);
+  const BatchResult measured = worker.validate(0, whole.batches);
   Evaluation result{.loss_name = to_text(loss), .loss = measured.loss, .samples = measured.samples};
   const std::vector<LossOp> losses = losses_of(model);
   for (std::size_t i = 0; i < losses.size(); ++i)

@@ -6,9 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "fusion/whole_model.hpp"
 #include "models/base/error.hpp"
-#include "models/graph/stage.hpp"
-#include "models/runtime/executable.hpp"
 #include "trainer/sample_source.hpp"
 
 namespace rookery {
@@ -37,26 +36,23 @@ StateDict empty_outputs(const Graph& model, std::int64_t samples) {
 
 StateDict model_outputs(const Graph& model, const StateDict& state, const Dataset& dataset,
                         const LossSettings& loss, std::span<const std::int64_t> ids, std::int64_t batch) {
-  check_state(model, state);
+  WholeModel whole(model, state, std::ssize(ids), batch);
+  const Stage& stage = whole.stage;
   const SampleSource source(dataset, model, loss);
   StateDict outputs = empty_outputs(model, std::ssize(ids));
-  batch = std::min(batch, std::ssize(ids));
-  CompileOptions options{.inference_sizes = {batch}, .kernels = choose_kernels(model, batch)};
-  if (const std::int64_t rest = std::ssize(ids) % batch; rest != 0) options.inference_sizes.push_back(rest);
-  const std::vector<Stage> whole = cut(model, std::vector<OpId>{0});
-  Executable executable(whole[0], options, state);
-  for (std::int64_t first = 0; first < std::ssize(ids); first += batch) {
-    const MicroBatch part{.mode = Mode::kInference, .size = std::min(batch, std::ssize(ids) - first)};
-    const auto samples = ids.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(part.size));
-    for (std::size_t i = 0; i < whole[0].inputs.size(); ++i)
-      source.fill(whole[0].inputs[i].value, samples, executable.input(i, part));
-    executable.forward(part);
-    for (std::size_t i = 0; i < whole[0].outputs.size(); ++i) {
-      const auto made = executable.output(i, part).bytes();
-      const auto all = outputs.at(whole[0].outputs[i].value).view().bytes();
-      const std::size_t row = made.size() / static_cast<std::size_t>(part.size);
-      std::memcpy(all.data() + static_cast<std::size_t>(first) * row, made.data(), made.size());
+  std::size_t first = 0;
+  for (const std::int64_t size : whole.batches) {
+    const MicroBatch part{.mode = Mode::kInference, .size = size};
+    const auto samples = ids.subspan(first, static_cast<std::size_t>(size));
+    for (std::size_t i = 0; i < stage.inputs.size(); ++i)
+      source.fill(stage.inputs[i].value, samples, whole.executable.input(i, part));
+    whole.executable.forward(part);
+    for (std::size_t i = 0; i < stage.outputs.size(); ++i) {
+      const auto made = whole.executable.output(i, part).bytes();
+      const auto all = outputs.at(stage.outputs[i].value).view().bytes();
+      std::memcpy(all.data() + first * (made.size() / samples.size()), made.data(), made.size());
     }
+    first += samples.size();
   }
   return outputs;
 }
