@@ -1,6 +1,7 @@
 #include "fusion/evaluate.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -88,6 +89,13 @@ std::vector<std::int64_t> ids_of(const Dataset& dataset, const TrainingSettings&
   return subset == Subset::kTrain ? std::move(split.train) : std::move(split.validation);
 }
 
+std::string name_of(const LossSettings& loss) {
+  std::vector<std::string> terms;
+  for (const LossTerm& term : loss.terms)
+    terms.push_back(term.weight == 1 ? term.name : fmt::format("{:g} {}", term.weight, term.name));
+  return fmt::format("{}", fmt::join(terms, " + "));
+}
+
 }  // namespace
 
 const LossResult* Evaluation::classifier() const {
@@ -119,7 +127,7 @@ Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& stat
   const auto links = make_memory_links(1, std::chrono::seconds(1));
   StageWorker worker(whole.executable, *links[0], "1f1b", fill);
   const BatchResult measured = worker.validate(0, whole.batches);
-  Evaluation result{.loss_name = to_text(loss), .loss = measured.loss, .samples = measured.samples};
+  Evaluation result{.loss_name = name_of(loss), .loss = measured.loss, .samples = measured.samples};
   const std::vector<LossOp> losses = losses_of(model);
   for (std::size_t i = 0; i < losses.size(); ++i)
     result.losses.emplace_back(losses[i].value, measured.losses[i]);

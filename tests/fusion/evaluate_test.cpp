@@ -118,6 +118,19 @@ TEST(EvaluateInMemory, IgnoredPositionsCountInNoPart) {
   EXPECT_EQ(none.classifier(), nullptr);
 }
 
+TEST(EvaluateInMemory, NamesTheLossAsPeopleDo) {
+  LossSettings loss("cross_entropy");
+  loss.terms[0].ignore_index = 1;
+  const std::vector<std::int64_t> ids{0, 1};
+  const auto name = [&] {
+    return evaluate(linear_model(), loss, linear_state(), TwoValues(), ids, 2).loss_name;
+  };
+  EXPECT_EQ(name(), "cross_entropy");
+  loss.terms[0].output = linear_model().value(linear_model().outputs()[0]).name;
+  loss.terms.push_back({.name = "mse", .output = loss.terms[0].output, .weight = 0.5});
+  EXPECT_EQ(name(), "cross_entropy + 0.5 mse");
+}
+
 TEST(EvaluateInMemory, ModelAndDataMustFit) {
   const std::vector<std::int64_t> ids{0, 1};
   EXPECT_THROW(evaluate(cnn_net(), "mse", trained_cnn_net(), TwoValues(), ids, 2), ConfigError);
