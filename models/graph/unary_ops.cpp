@@ -87,7 +87,8 @@ std::vector<OpDefinition> unary_ops() {
          .differentiate = [slope = unary.slope](GradientBuilder& builder,
                                                 const Op& op) { differentiate_unary(slope, builder, op); },
          .flops = flops,
-         .in_place = {0}});
+         .in_place = {0},
+         .images = {0}});
     if (unary.slope != Slope::kLinear) {
       definitions.push_back({.type = std::string(unary.type) + "Grad", .flops = flops, .in_place = {0, 1}});
     }

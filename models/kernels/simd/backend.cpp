@@ -36,18 +36,17 @@ const simd::Makers& makers() {
         {"AttentionGrad", simd::make_attention_grad},
         {"Relu", simd::make_relu},
         {"ReluGrad", simd::make_relu_grad},
-        {"Gelu", simd::make_function},
-        {"GeluGrad", simd::make_function_grad},
-        {"Sigmoid", simd::make_function},
-        {"SigmoidGrad", simd::make_function_grad},
-        {"Tanh", simd::make_function},
-        {"TanhGrad", simd::make_function_grad},
         {"Add", simd::make_add},
         {"Softmax", simd::make_softmax},
         {"SoftmaxGrad", simd::make_softmax_grad},
         {"ToBlocked", simd::make_conversion},
         {"FromBlocked", simd::make_conversion},
     };
+    for (const char* function :
+         {"Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Sigmoid", "Tanh"}) {
+      known.emplace(function, simd::make_function);
+      known.emplace(std::string(function) + "Grad", simd::make_function_grad);
+    }
     simd::add_losses(known);
     return known;
   }();

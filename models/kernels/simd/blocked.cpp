@@ -168,8 +168,8 @@ std::unique_ptr<Kernel> make_blocked(const KernelRequest& request) {
       {"Add", make_add},
   };
   if (request.asks_for("winograd")) return make_winograd(request);
-  const auto found = makers.find(request.op.type);
-  return found == makers.end() ? nullptr : found->second(request);
+  if (const auto found = makers.find(request.op.type); found != makers.end()) return found->second(request);
+  return request.op.type.ends_with("Grad") ? make_function_grad(request) : make_function(request);
 }
 
 }  // namespace rookery::simd

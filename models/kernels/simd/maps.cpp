@@ -1,4 +1,5 @@
 // Dropout, Add, functions of one number, and their gradients.
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -44,10 +45,18 @@ std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
 
 namespace {
 
+// Defaults are those of ONNX (models/graph/unary_ops.cpp).
 std::optional<Function> function_of(const Op& op, std::string_view type) {
-  if (type == "Gelu") return op.text("approximate", "none") == "tanh" ? Function::kGeluTanh : Function::kGelu;
-  if (type == "Sigmoid") return Function::kSigmoid;
-  if (type == "Tanh") return Function::kTanh;
+  using enum Function::Kind;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  if (type == "Clip") return Function{kClip, {op.number("min", -kInfinity), op.number("max", kInfinity)}};
+  if (type == "Gelu") return Function{op.text("approximate", "none") == "tanh" ? kGeluTanh : kGelu};
+  if (type == "HardSigmoid")
+    return Function{kHardSigmoid, {op.number("alpha", 0.2F), op.number("beta", 0.5F)}};
+  if (type == "HardSwish") return Function{kHardSwish};
+  if (type == "LeakyRelu") return Function{kLeakyRelu, {op.number("alpha", 0.01F)}};
+  if (type == "Sigmoid") return Function{kSigmoid};
+  if (type == "Tanh") return Function{kTanh};
   return std::nullopt;
 }
 

@@ -259,6 +259,10 @@ TEST(Blocked, Elementwise) {
     expect_same(choice, simple_case("Relu", {2, 32, 3, 5}, random));
     expect_same(choice, simple_case("ReluGrad", {2, 32, 3, 5}, random, 2));
     expect_same(choice, simple_case("Add", {2, 32, 3, 5}, random, 2));
+    for (const char* function : {"Clip", "HardSigmoid", "HardSwish", "LeakyRelu", "Sigmoid"}) {
+      expect_same(choice, simple_case(function, {2, 32, 3, 5}, random));
+      expect_same(choice, simple_case(std::string(function) + "Grad", {2, 32, 3, 5}, random, 2));
+    }
   }
 }
 

@@ -1,6 +1,5 @@
-// Functions of one number that need an exponential, and their derivatives: each a type with y(x) and
-// slope(v), where v is x or y as models/graph/ops.hpp says. Polynomials are fitted for the least relative
-// error.
+// Functions of one number and their derivatives: each a type with y(x) and slope(v), where v is x or y as
+// models/graph/ops.hpp says. Polynomials are fitted for the least relative error.
 #include "models/kernels/simd/loops/exponential.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {
@@ -24,6 +23,39 @@ inline Floats logistic(Floats x) {
   const Floats e = exponential(-magnitude(x));
   return (x < 0 ? e : Floats{} + 1) / (e + 1);
 }
+
+// A NaN stays one, here and below.
+struct Clip {
+  Floats min, max;
+  Floats y(Floats x) const {
+    const Floats raised = x < min ? min : x;
+    return raised > max ? max : raised;
+  }
+  Floats slope(Floats x) const { return (x >= min) & (x <= max) ? Floats{} + 1 : Floats{}; }
+};
+
+struct HardSigmoid {
+  Floats alpha, beta;
+  Floats y(Floats x) const {
+    const Floats line = alpha * x + beta;
+    return line < 0 ? Floats{} : line > 1 ? Floats{} + 1 : line;
+  }
+  Floats slope(Floats x) const {
+    const Floats line = alpha * x + beta;
+    return (line > 0) & (line < 1) ? alpha : Floats{};
+  }
+};
+
+struct HardSwish {
+  static Floats y(Floats x) { return x <= -3 ? Floats{} : x >= 3 ? x : x * (x + 3) / 6; }
+  static Floats slope(Floats x) { return x <= -3 ? Floats{} : x >= 3 ? Floats{} + 1 : x / 3 + 0.5F; }
+};
+
+struct LeakyRelu {
+  Floats alpha;
+  Floats y(Floats x) const { return x > 0 ? x : alpha * x; }
+  Floats slope(Floats x) const { return x > 0 ? Floats{} + 1 : alpha; }
+};
 
 struct Sigmoid {
   static Floats y(Floats x) { return logistic(x); }
@@ -82,48 +114,49 @@ struct GeluTanh {
   }
 };
 
-template <typename F>
-void map_with(Index n, const float* x, float* y) {
-  for_vectors(
-      n, [&](Index i) { store(y + i, F::y(load(x + i))); },
-      [&](Index i, Index count) { store_part(y + i, F::y(load_part(x + i, count)), count); });
-}
-
-template <typename F>
-void map_grad_with(Index n, const float* dy, const float* v, float* dx) {
-  for_vectors(
-      n, [&](Index i) { store(dx + i, load(dy + i) * F::slope(load(v + i))); },
-      [&](Index i, Index count) {
-        store_part(dx + i, load_part(dy + i, count) * F::slope(load_part(v + i, count)), count);
-      });
+// run(F) with the type of the function.
+template <typename Run>
+void dispatch(const Function& function, const Run& run) {
+  const Floats first = spread(function.numbers[0]);
+  const Floats second = spread(function.numbers[1]);
+  switch (function.kind) {
+    case Function::Kind::kClip:
+      return run(Clip{first, second});
+    case Function::Kind::kGelu:
+      return run(Gelu());
+    case Function::Kind::kGeluTanh:
+      return run(GeluTanh());
+    case Function::Kind::kHardSigmoid:
+      return run(HardSigmoid{first, second});
+    case Function::Kind::kHardSwish:
+      return run(HardSwish());
+    case Function::Kind::kLeakyRelu:
+      return run(LeakyRelu{first});
+    case Function::Kind::kSigmoid:
+      return run(Sigmoid());
+    case Function::Kind::kTanh:
+      return run(Tanh());
+  }
 }
 
 }  // namespace
 
-void map(Function function, Index n, const float* x, float* y) {
-  switch (function) {
-    case Function::kGelu:
-      return map_with<Gelu>(n, x, y);
-    case Function::kGeluTanh:
-      return map_with<GeluTanh>(n, x, y);
-    case Function::kSigmoid:
-      return map_with<Sigmoid>(n, x, y);
-    case Function::kTanh:
-      return map_with<Tanh>(n, x, y);
-  }
+void map(const Function& function, Index n, const float* x, float* y) {
+  dispatch(function, [=](auto f) {
+    for_vectors(
+        n, [=](Index i) { store(y + i, f.y(load(x + i))); },
+        [=](Index i, Index count) { store_part(y + i, f.y(load_part(x + i, count)), count); });
+  });
 }
 
-void map_grad(Function function, Index n, const float* dy, const float* v, float* dx) {
-  switch (function) {
-    case Function::kGelu:
-      return map_grad_with<Gelu>(n, dy, v, dx);
-    case Function::kGeluTanh:
-      return map_grad_with<GeluTanh>(n, dy, v, dx);
-    case Function::kSigmoid:
-      return map_grad_with<Sigmoid>(n, dy, v, dx);
-    case Function::kTanh:
-      return map_grad_with<Tanh>(n, dy, v, dx);
-  }
+void map_grad(const Function& function, Index n, const float* dy, const float* v, float* dx) {
+  dispatch(function, [=](auto f) {
+    for_vectors(
+        n, [=](Index i) { store(dx + i, load(dy + i) * f.slope(load(v + i))); },
+        [=](Index i, Index count) {
+          store_part(dx + i, load_part(dy + i, count) * f.slope(load_part(v + i, count)), count);
+        });
+  });
 }
 
 }  // namespace rookery::simd::ROOKERY_ISA

@@ -138,7 +138,20 @@ struct SpreadWindows {
 };
 
 // Functions of one number with loops of their own.
-enum class Function : std::uint8_t { kGelu, kGeluTanh, kSigmoid, kTanh };
+struct Function {
+  enum class Kind : std::uint8_t {
+    kClip,  // numbers: min, max
+    kGelu,
+    kGeluTanh,
+    kHardSigmoid,  // alpha, beta
+    kHardSwish,
+    kLeakyRelu,  // alpha
+    kSigmoid,
+    kTanh
+  };
+  Kind kind = Kind::kClip;
+  float numbers[2] = {};
+};
 
 // Sums over a row of logits and their targets.
 struct LogitSums {
@@ -227,8 +240,8 @@ struct Loops {
   void (*relu)(Index n, const float* x, float* y);
   void (*relu_grad)(Index n, const float* dy, const float* y, float* dx);
   // y = f(x), and dx = dy * f'(v), where v is x for kGelu and kGeluTanh and y for others.
-  void (*map)(Function, Index n, const float* x, float* y);
-  void (*map_grad)(Function, Index n, const float* dy, const float* v, float* dx);
+  void (*map)(const Function&, Index n, const float* x, float* y);
+  void (*map_grad)(const Function&, Index n, const float* dy, const float* v, float* dx);
   void (*add)(Index n, const float* a, const float* b, float* sum);
   void (*dropout)(const Dropout&, const float* x, float* y, std::uint8_t* mask);
   void (*dropout_grad)(Index n, float scale, const float* dy, const std::uint8_t* mask, float* dx);
