@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "clusterize/bound.hpp"
 #include "clusterize/cut_refinement.hpp"
 #include "clusterize/search.hpp"
 #include "models/base/program.hpp"
@@ -62,26 +63,42 @@ ModelCosts block_model() {
   return costs;
 }
 
+rusage usage() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage;
+}
+
+double processor_seconds() {
+  const timeval time = usage().ru_utime;
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+double memory_gb() {
+  return static_cast<double>(usage().ru_maxrss) / 1e6;
+}
+
 int run(const ProgramArguments& arguments) {
   const ModelCosts costs = block_model();
   fmt::print(
-      "| nodes | seconds | memory | clusters | nodes used | samples/s | of the bound |\n"
-      "|---|---|---|---|---|---|---|\n");
+      "| nodes | seconds | of processor | memory | clusters | nodes used | samples/s | of the arithmetic | "
+      "of the bound "
+      "|\n|---|---|---|---|---|---|---|---|---|\n");
   for (const int nodes : arguments["nodes"].as<std::vector<int>>()) {
     const NodePool pool = worldwide_pool(nodes, 1);
     const auto start = std::chrono::steady_clock::now();
+    const double before = processor_seconds();
     const CostModel model(pool, costs);
     SearchOptions options{.objective = Objective::kThroughput, .min_nodes = 1};
     options.threads = arguments["threads"].as<int>();
     const Grouping found = find_clusters(model, options);
     const Throughput predicted = refined_throughput(model, found.clusters);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    fmt::print("| {} | {:.1f} | {:.2f} GB | {} | {} | {:.0f} | {:.2f} % |\n", nodes, spent.count(),
-               static_cast<double>(usage.ru_maxrss) / 1e6, found.clusters.size(),
+    fmt::print("| {} | {:.1f} | {:.1f} | {:.2f} GB | {} | {} | {:.0f} | {:.1f} % | {:.1f} % |\n", nodes,
+               spent.count(), processor_seconds() - before, memory_gb(), found.clusters.size(),
                pool.nodes().size() - found.left_out.size(), predicted.samples_per_second,
-               100 * predicted.samples_per_second / model.bound_samples_per_second());
+               100 * predicted.samples_per_second / model.bound_samples_per_second(),
+               100 * predicted.samples_per_second / throughput_bound(model));
     std::fflush(stdout);
   }
   return kDone;

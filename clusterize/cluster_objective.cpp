@@ -27,28 +27,32 @@ ClusterObjective::ClusterObjective(const CostModel& model, Objective objective, 
 }
 
 Score ClusterObjective::score(const Grouping& grouping) const {
-  if (const double wrong = violations(grouping); wrong > 0) return {wrong};
+  std::vector<PlacedCluster> clusters = model_.placed(grouping.clusters);
+  if (const double wrong = violations(grouping, clusters); wrong > 0) return {wrong};
   double slowest = 0;
   double sum = 0;
-  for (const std::vector<int>& members : grouping.clusters) {
-    const double step = model_.cluster(members).cuts.front().step_seconds;
+  for (const PlacedCluster& cluster : clusters) {
+    const double step = cluster.cost->cuts.front().step_seconds;
     slowest = std::max(slowest, step);
     sum += step;
   }
   const auto left_out = static_cast<double>(grouping.left_out.size());
   if (objective_ == Objective::kLatency) return {0, slowest, left_out};
-  if (objective_ == Objective::kThroughput)
-    return {0, -model_.throughput(ordered(grouping.clusters)).samples_per_second, left_out, sum};
+  if (objective_ == Objective::kThroughput) {
+    order(clusters);
+    return {0, -model_.throughput(clusters).samples_per_second, left_out, sum};
+  }
   return {0, -static_cast<double>(grouping.clusters.size()), left_out, imbalance(grouping), slowest};
 }
 
 // How far away the grouping is from respecting everything.
-double ClusterObjective::violations(const Grouping& grouping) const {
-  const auto count = static_cast<double>(grouping.clusters.size());
+double ClusterObjective::violations(const Grouping& grouping,
+                                    const std::vector<PlacedCluster>& clusters) const {
+  const auto count = static_cast<double>(clusters.size());
   double sum = count == 0 ? 1e9 : 0;
-  for (const std::vector<int>& members : grouping.clusters) {
-    sum += std::max(0.0, constraints_.min_nodes - static_cast<double>(members.size()));
-    sum += model_.cluster(members).shortfall;
+  for (const PlacedCluster& cluster : clusters) {
+    sum += std::max(0.0, constraints_.min_nodes - static_cast<double>(cluster.members->size()));
+    sum += cluster.cost->shortfall;
   }
   if (constraints_.clusters) sum += 3 * std::abs(count - *constraints_.clusters);
   return sum + misplaced(grouping);
@@ -107,15 +111,22 @@ void ClusterObjective::arrange(std::vector<int>& cluster) const {
   cluster = std::move(arranged);
 }
 
-Clusters ClusterObjective::ordered(const Clusters& clusters) const {
-  Clusters result = rings_.ordered(clusters);
+void ClusterObjective::order(std::vector<PlacedCluster>& clusters) const {
+  rings_.arrange(clusters);
   for (const auto& [node, pin] : constraints_.pins) {
-    const auto at = std::ranges::find_if(result, [&, pinned = node](const std::vector<int>& members) {
-      return std::ranges::find(members, pinned) != members.end();
+    const auto at = std::ranges::find_if(clusters, [&, pinned = node](const PlacedCluster& cluster) {
+      return std::ranges::find(*cluster.members, pinned) != cluster.members->end();
     });
-    if (at != result.end() && pin.cluster < std::ssize(result))
-      std::iter_swap(at, result.begin() + pin.cluster);
+    if (at != clusters.end() && pin.cluster < std::ssize(clusters))
+      std::iter_swap(at, clusters.begin() + pin.cluster);
   }
+}
+
+Clusters ClusterObjective::ordered(const Clusters& clusters) const {
+  std::vector<PlacedCluster> placed = model_.placed(clusters);
+  order(placed);
+  Clusters result;
+  for (const PlacedCluster& cluster : placed) result.push_back(*cluster.members);
   return result;
 }
 

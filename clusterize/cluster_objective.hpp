@@ -46,7 +46,8 @@ class ClusterObjective : public GroupingObjective {
   const Constraints& constraints() const { return constraints_; }
 
  private:
-  double violations(const Grouping& grouping) const;
+  void order(std::vector<PlacedCluster>& clusters) const;
+  double violations(const Grouping& grouping, const std::vector<PlacedCluster>& clusters) const;
   double misplaced(const Grouping& grouping) const;
   double imbalance(const Grouping& grouping) const;
 

@@ -15,6 +15,34 @@ double bytes_per_second(double mbps) {
   return mbps * 1e6 / 8;
 }
 
+// Of each cluster the cut with the least load whose step is within the limit.
+std::vector<const InnerCut*> cuts_within(const std::vector<PlacedCluster>& clusters, double limit) {
+  std::vector<const InnerCut*> cuts;
+  cuts.reserve(clusters.size());
+  for (const PlacedCluster& cluster : clusters) {
+    const std::vector<InnerCut>& choices = cluster.cost->cuts;
+    cuts.push_back(&*(std::ranges::upper_bound(choices, limit, {}, &InnerCut::step_seconds) - 1));
+  }
+  return cuts;
+}
+
+// Steps at which a cut of less load comes within reach, rising; evenly chosen where there are many.
+std::vector<double> limits_between(const std::vector<PlacedCluster>& clusters, double least, double end) {
+  std::vector<double> limits;
+  for (const PlacedCluster& cluster : clusters) {
+    for (const InnerCut& cut : cluster.cost->cuts) {
+      if (cut.step_seconds > least && cut.step_seconds < end) limits.push_back(cut.step_seconds);
+    }
+  }
+  std::ranges::sort(limits);
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  const std::size_t most = std::clamp<std::size_t>(1000 / clusters.size(), 4, 32);
+  if (limits.size() <= most) return limits;
+  std::vector<double> some;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(limits[i * limits.size() / most]);
+  return some;
+}
+
 }  // namespace
 
 CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special)
@@ -149,96 +177,100 @@ double CostModel::exchange_seconds(const std::vector<int>& members, const std::v
   return transfers + latency + norm;
 }
 
-template <typename Visit>
-void CostModel::for_each_ring(const Clusters& clusters, const std::vector<const InnerCut*>& cuts,
-                              const Visit& visit) const {
-  std::vector<int> begins;
-  for (const InnerCut* cut : cuts) begins.insert(begins.end(), cut->begins.begin(), cut->begins.end());
-  std::ranges::sort(begins);
-  begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
-  std::vector<std::size_t> stage(clusters.size(), 0);
-  std::vector<int> nodes(clusters.size());
-  for (std::size_t ring = 0; ring < begins.size(); ++ring) {
-    const auto end = ring + 1 < begins.size() ? begins[ring + 1] : costs().count();
-    const double bytes = sums_.parameter_bytes[static_cast<std::size_t>(end)] -
-                         sums_.parameter_bytes[static_cast<std::size_t>(begins[ring])];
-    for (std::size_t c = 0; c < clusters.size(); ++c) {
-      const std::vector<int>& own = cuts[c]->begins;
-      while (stage[c] + 1 < own.size() && own[stage[c] + 1] <= begins[ring]) ++stage[c];
-      nodes[c] = clusters[c][stage[c]];
-    }
-    if (bytes > 0) visit(nodes, bytes);
-  }
+std::vector<PlacedCluster> CostModel::placed(const Clusters& clusters) const {
+  std::vector<PlacedCluster> all;
+  all.reserve(clusters.size());
+  for (const std::vector<int>& members : clusters) all.push_back({&members, &cluster(members)});
+  return all;
 }
 
-double CostModel::averaging_seconds(const Clusters& clusters,
+// By a ring's first segment, what it sends divided by the number of clusters; 0 elsewhere.
+std::vector<double> CostModel::ring_bytes(const std::vector<const InnerCut*>& cuts) const {
+  std::vector<bool> begins(static_cast<std::size_t>(costs().count()), false);
+  for (const InnerCut* cut : cuts) {
+    for (const int begin : cut->begins) begins[static_cast<std::size_t>(begin)] = true;
+  }
+  std::vector<double> bytes(begins.size(), 0);
+  std::size_t first = 0;
+  for (std::size_t end = 1; end <= begins.size(); ++end) {
+    if (end < begins.size() && !begins[end]) continue;
+    bytes[first] =
+        (sums_.parameter_bytes[end] - sums_.parameter_bytes[first]) / static_cast<double>(cuts.size());
+    first = end;
+  }
+  return bytes;
+}
+
+// The slowest ring's message between two neighbours: a ring runs between the stages that have its segments.
+double CostModel::message_seconds(const PlacedCluster& from, const InnerCut& from_cut,
+                                  const PlacedCluster& to, const InnerCut& to_cut,
+                                  const std::vector<double>& bytes) const {
+  const auto count = bytes.size();
+  const auto end_of = [count](const InnerCut& cut, std::size_t stage) {
+    return stage + 1 < cut.begins.size() ? static_cast<std::size_t>(cut.begins[stage + 1]) : count;
+  };
+  double slowest = 0;
+  std::size_t a = 0;
+  std::size_t b = 0;
+  for (std::size_t begin = 0; begin < count;) {
+    const std::size_t end = std::min(end_of(from_cut, a), end_of(to_cut, b));
+    double most = 0;
+    for (std::size_t i = begin; i < end; ++i) most = std::max(most, bytes[i]);
+    if (most > 0) {
+      const CutWay edge = way((*from.members)[a], (*to.members)[b]);
+      slowest = std::max(slowest, edge.latency + most / edge.bytes_per_second);
+    }
+    if (end_of(from_cut, a) == end) ++a;
+    if (end_of(to_cut, b) == end) ++b;
+    begin = end;
+  }
+  return slowest;
+}
+
+double CostModel::averaging_seconds(const std::vector<PlacedCluster>& clusters,
                                     const std::vector<const InnerCut*>& cuts) const {
   const auto count = static_cast<double>(clusters.size());
   if (clusters.size() < 2) return 0;
+  const std::vector<double> bytes = ring_bytes(cuts);
   double message = 0;  // the slowest
-  for_each_ring(clusters, cuts, [&](const std::vector<int>& nodes, double bytes) {
-    for (std::size_t c = 0; c < nodes.size(); ++c) {
-      const CutWay edge = way(nodes[c], nodes[(c + 1) % nodes.size()]);
-      message = std::max(message, edge.latency + bytes / count / edge.bytes_per_second);
-    }
-  });
-  for (const InnerCut* cut : cuts) message = std::max(message, cut->load_seconds / count);
+  for (std::size_t c = 0; c < clusters.size(); ++c) {
+    const std::size_t next = (c + 1) % clusters.size();
+    message = std::max(message, message_seconds(clusters[c], *cuts[c], clusters[next], *cuts[next], bytes));
+    message = std::max(message, cuts[c]->load_seconds / count);
+  }
   return 2 * (count - 1) * message;
 }
 
-std::vector<std::vector<double>> CostModel::ring_ways(const Clusters& clusters,
-                                                      const std::vector<const InnerCut*>& cuts) const {
-  const auto count = static_cast<double>(clusters.size());
+std::vector<std::vector<double>> CostModel::ring_ways(const std::vector<PlacedCluster>& clusters) const {
+  std::vector<const InnerCut*> cuts;
+  for (const PlacedCluster& cluster : clusters) cuts.push_back(&cluster.cost->cuts.front());
+  const std::vector<double> bytes = ring_bytes(cuts);
   std::vector<std::vector<double>> ways(clusters.size(), std::vector<double>(clusters.size(), 0));
-  for_each_ring(clusters, cuts, [&](const std::vector<int>& nodes, double bytes) {
-    for (std::size_t a = 0; a < nodes.size(); ++a) {
-      for (std::size_t b = a + 1; b < nodes.size(); ++b) {
-        const CutWay edge = way(nodes[a], nodes[b]);
-        ways[a][b] = std::max(ways[a][b], edge.latency + bytes / count / edge.bytes_per_second);
-        ways[b][a] = ways[a][b];
-      }
-    }
-  });
+  for (std::size_t a = 0; a < clusters.size(); ++a) {
+    for (std::size_t b = a + 1; b < clusters.size(); ++b)
+      ways[a][b] = ways[b][a] = message_seconds(clusters[a], *cuts[a], clusters[b], *cuts[b], bytes);
+  }
   return ways;
 }
 
 // The clusters wait for the slowest anyway, so that each may as well be that slow where it then has
 // less to send. A longer step pays only as long as the averaging can still make up for it.
-Throughput CostModel::throughput(const Clusters& clusters) const {
-  std::vector<const std::vector<InnerCut>*> choices;  // by cluster
-  std::vector<double> limits;                         // on the step, that are worth a try
+Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters) const {
   double least = 0;
-  for (const std::vector<int>& members : clusters) {
-    const std::vector<InnerCut>& cuts = cluster(members).cuts;
-    choices.push_back(&cuts);
-    for (const InnerCut& cut : cuts) limits.push_back(cut.step_seconds);
-    least = std::max(least, cuts.front().step_seconds);
-  }
-  std::erase_if(limits, [&](double limit) { return limit < least; });
-  std::ranges::sort(limits);
-  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
-  constexpr std::size_t kMostLimits = 32;
-  if (limits.size() > kMostLimits) limits.resize(kMostLimits);
-
-  Throughput best;
-  double shortest = std::numeric_limits<double>::infinity();
-  for (const double limit : limits) {
-    if (limit >= shortest) break;
-    std::vector<const InnerCut*> cuts;
-    for (const std::vector<InnerCut>* choice : choices) {
-      const auto behind = std::ranges::upper_bound(*choice, limit, {}, &InnerCut::step_seconds);
-      cuts.push_back(&*(behind - 1));
-    }
-    Throughput found = throughput(clusters, std::move(cuts));
-    if (found.samples_per_second <= best.samples_per_second) continue;
-    shortest = found.step_seconds + found.averaging_seconds;
-    best = std::move(found);
-    if (clusters.size() == 1) break;  // nothing is averaged
+  for (const PlacedCluster& cluster : clusters)
+    least = std::max(least, cluster.cost->cuts.front().step_seconds);
+  Throughput best = throughput(clusters, cuts_within(clusters, least));
+  if (clusters.size() == 1) return best;  // nothing is averaged
+  for (const double limit : limits_between(clusters, least, best.step_seconds + best.averaging_seconds)) {
+    if (limit >= best.step_seconds + best.averaging_seconds) break;
+    Throughput found = throughput(clusters, cuts_within(clusters, limit));
+    if (found.samples_per_second > best.samples_per_second) best = std::move(found);
   }
   return best;
 }
 
-Throughput CostModel::throughput(const Clusters& clusters, std::vector<const InnerCut*> cuts) const {
+Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters,
+                                 std::vector<const InnerCut*> cuts) const {
   Throughput found;
   found.averaging_seconds = averaging_seconds(clusters, cuts);
   found.cuts = std::move(cuts);

@@ -41,6 +41,12 @@ struct ClusterCost {
 
 using Clusters = std::vector<std::vector<int>>;  // nodes by stage; clusters in the order of the rings
 
+// A cluster of a plan, looked up once. Refers to the plan and to the model.
+struct PlacedCluster {
+  const std::vector<int>* members;
+  const ClusterCost* cost;
+};
+
 struct Throughput {
   double samples_per_second = 0;
   double step_seconds = 0;  // of the slowest cluster
@@ -76,25 +82,29 @@ class CostModel {
   // The cut with these first segments, remembered; null where a stage does not fit.
   const InnerCut* cut(const std::vector<int>& members, const std::vector<int>& begins) const;
   std::vector<StageTimes> stage_times(const std::vector<int>& members, const InnerCut& cut) const;
+  std::vector<PlacedCluster> placed(const Clusters& clusters) const;
   // Of clusters that all fit. Each is cut so that it is no slower than the slowest has to be and puts
   // as little as possible on one connection.
-  Throughput throughput(const Clusters& clusters) const;
-  Throughput throughput(const Clusters& clusters, std::vector<const InnerCut*> cuts) const;
-  // One exchange of all parameters.
-  double averaging_seconds(const Clusters& clusters, const std::vector<const InnerCut*>& cuts) const;
-  // By cluster and its neighbour: seconds of a message of the slowest ring.
-  std::vector<std::vector<double>> ring_ways(const Clusters& clusters,
-                                             const std::vector<const InnerCut*>& cuts) const;
+  Throughput throughput(const std::vector<PlacedCluster>& clusters) const;
+  Throughput throughput(const Clusters& clusters) const { return throughput(placed(clusters)); }
+  Throughput throughput(const Clusters& clusters, std::vector<const InnerCut*> cuts) const {
+    return throughput(placed(clusters), std::move(cuts));
+  }
+  // By cluster and its neighbour: seconds of a message of the slowest ring, with each cluster's first cut.
+  std::vector<std::vector<double>> ring_ways(const std::vector<PlacedCluster>& clusters) const;
   // What the arithmetic of all nodes would allow.
   double bound_samples_per_second() const;
 
  private:
   std::vector<int> kinds(const std::vector<int>& members) const;
   ClusterCost evaluate(const std::vector<int>& members, const std::vector<int>& begins = {}) const;
-  // visit(nodes by cluster, bytes) for every ring that has parameters.
-  template <typename Visit>
-  void for_each_ring(const Clusters& clusters, const std::vector<const InnerCut*>& cuts,
-                     const Visit& visit) const;
+  Throughput throughput(const std::vector<PlacedCluster>& clusters, std::vector<const InnerCut*> cuts) const;
+  // One exchange of all parameters.
+  double averaging_seconds(const std::vector<PlacedCluster>& clusters,
+                           const std::vector<const InnerCut*>& cuts) const;
+  std::vector<double> ring_bytes(const std::vector<const InnerCut*>& cuts) const;
+  double message_seconds(const PlacedCluster& from, const InnerCut& from_cut, const PlacedCluster& to,
+                         const InnerCut& to_cut, const std::vector<double>& bytes) const;
   double shortfall(const std::vector<int>& members) const;
   double exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const;
 

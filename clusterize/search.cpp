@@ -6,6 +6,7 @@
 
 #include "clusterize/canonical.hpp"
 #include "clusterize/genetic_search.hpp"
+#include "clusterize/packing.hpp"
 #include "clusterize/seeds.hpp"
 #include "clusterize/unmet.hpp"
 
@@ -13,6 +14,7 @@ namespace rookery {
 namespace {
 
 constexpr std::int64_t kEvaluations = 100'000;
+constexpr int kManyNodes = 300;  // beyond, each evaluation takes longer and there are fewer
 constexpr int kMostPatience = 30;
 
 // Orders of stages with more effort than the search can spend on each cluster.
@@ -59,7 +61,7 @@ Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
       {.min_nodes = options.min_nodes, .clusters = options.clusters, .pins = options.pins});
   GeneticOptions genetic{.seed = options.seed,
                          .threads = options.threads,
-                         .evaluations = kEvaluations,
+                         .evaluations = kEvaluations * kManyNodes / std::max(kManyNodes, model.nodes()),
                          .patience = std::min(kMostPatience, 2 + model.nodes()),
                          .seconds = options.seconds};
   if (options.progress) {
@@ -67,8 +69,10 @@ Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
       options.progress(text_of(best, options.objective), share);
     };
   }
-  const std::vector<Grouping> seeds =
+  std::vector<Grouping> seeds =
       structured_seeds(model, objective, rng_key(options.seed, "clusterize.seeds"), options.threads);
+  if (options.objective == Objective::kThroughput)
+    std::ranges::move(packed_groupings(model, objective, options.threads), std::back_inserter(seeds));
   Individual best = genetic_search(objective, seeds, genetic);
   if (best.score[0] > 0) fail_unmet(model, options);
   best.grouping = polished(model, objective, best.grouping);

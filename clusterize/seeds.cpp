@@ -10,7 +10,9 @@ namespace {
 
 constexpr int kRandom = 40;
 constexpr std::size_t kMostAlone = 64;
-constexpr std::size_t kNearestTried = 2000;  // of the nodes next to each other in a large pool
+constexpr std::size_t kNearestTried = 2000;     // of the nodes next to each other in a large pool
+constexpr std::size_t kNodesOfSeeds = 100'000;  // in all of them together
+constexpr std::size_t kFewSeeds = 40;           // however many nodes there are
 
 class Seeder {
  public:
@@ -36,12 +38,19 @@ class Seeder {
 
   std::vector<Grouping> seeds(RngKey key) {
     for (const std::vector<int>& order : orders_) {
-      add_dealt(order);
+      for (const int clusters : {most_clusters(), constraints_.clusters.value_or(1)})
+        add_dealt(order, clusters);
+    }
+    const std::size_t first = seeds_.size();
+    for (const std::vector<int>& order : orders_) {
+      for (int clusters = 1; clusters <= model_.nodes(); clusters += 1 + clusters / 8)
+        add_dealt(order, clusters);
       add_filled(order);
     }
     add_alone();
     add_regions();
     for (int i = 0; i < kRandom; ++i) add_random(key, static_cast<std::uint64_t>(i));
+    thin_out(first);
     return std::move(seeds_);
   }
 
@@ -60,14 +69,18 @@ class Seeder {
     seeds_.push_back(std::move(grouping));
   }
 
-  void add_dealt(const std::vector<int>& order) {
-    std::vector<int> counts{most_clusters(), constraints_.clusters.value_or(1)};
-    for (int clusters = 1; clusters <= model_.nodes(); clusters += 1 + clusters / 8)
-      counts.push_back(clusters);
-    for (const int clusters : counts) {
-      add(deal(order, clusters));
-      add(deal(spread(order, static_cast<std::size_t>(clusters)), clusters));
-    }
+  void add_dealt(const std::vector<int>& order, int clusters) {
+    add(deal(order, clusters));
+    add(deal(spread(order, static_cast<std::size_t>(clusters)), clusters));
+  }
+
+  // In a large pool a few of those from `first` on are enough: each takes long to arrange.
+  void thin_out(std::size_t first) {
+    const std::size_t most = std::max(kFewSeeds, kNodesOfSeeds / ids_.size());
+    const std::size_t count = seeds_.size() - first;
+    if (count <= most) return;
+    for (std::size_t i = 0; i < most; ++i) seeds_[first + i] = std::move(seeds_[first + i * count / most]);
+    seeds_.resize(first + most);
   }
 
   // Clusters that just hold the model: all of them, the first half, the first quarter, …
