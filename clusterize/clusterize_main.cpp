@@ -9,10 +9,8 @@
 #include "clusterize/list_models.hpp"
 #include "clusterize/planner.hpp"
 #include "clusterize/provider_links.hpp"
-#include "clusterize/report.hpp"
 #include "clusterize/search_arguments.hpp"
-#include "clusterize/simulation_arguments.hpp"
-#include "clusterize/simulation_report.hpp"
+#include "clusterize/telling.hpp"
 #include "clusterize/training_task.hpp"
 #include "clusterize/write_plan.hpp"
 #include "models/base/error.hpp"
@@ -105,7 +103,7 @@ int clusterize(const ProgramArguments& arguments) {
   const NodePool pool = with_context(node_configs.string(), [&] { return all.without(excluded); });
   const TrainingSettings settings = settings_of(arguments, node_data);
   const SearchOptions options = search_options(arguments, pool, settings.seed);
-  const auto simulated = simulation_options(arguments, settings.seed);
+  const TellOptions tells = tell_options(arguments, settings.seed);
   const std::filesystem::path choices = kernel_choices_path(node_data);
   const std::string machine = measured_machine();
   MeasuredKernels measured(read_kernel_choices(choices, machine));
@@ -116,19 +114,9 @@ int clusterize(const ProgramArguments& arguments) {
   Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
-  if (!(simulated && holds_plan(node_data, planned.plan))) write_plan(node_data, task, planned, state);
-  OrderedJson document = to_json(planned.plan);
-  std::string text = describe_plan(task, planned);
-  if (simulated) {
-    const Simulation simulation = simulate(task, pool, planned, *simulated);
-    document["simulation"] = to_json(simulation, *simulated);
-    text += "\n" + describe_simulation(simulation, *simulated, settings);
-  }
-  if (json) {
-    fmt::print("{}\n", document.dump(2));
-  } else {
-    fmt::print("{}", text);
-  }
+  const Told told = tell({task, read_json(node_configs), excluded, pool, options}, planned, tells);
+  if (!(tells.any() && holds_plan(node_data, planned.plan))) write_plan(node_data, task, planned, state);
+  fmt::print("{}", json ? told.json : told.text);
   link_providers(planned.plan, json);
   return kDone;
 }
@@ -152,7 +140,7 @@ int main(int argc, char** argv) {
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(32),
                         "samples a batch, for the memory that --list-models shows");
   add_search_options(options);
-  add_simulation_options(options);
+  add_tell_options(options);
   options.add_options()("json", "print the plan, or the models, as JSON");
   const ProgramInfo info{
       .name = "clusterize",
@@ -165,6 +153,7 @@ int main(int argc, char** argv) {
       .example =
           "  clusterize\n  clusterize --node-data my_pool --seed 7 --objective throughput\n"
           "  clusterize --init weights.pt\n"
+          "  clusterize --explain --svg plan.svg --gantt step.svg\n"
           "  clusterize --simulate --epochs 10 --stragglers 0.05:3 --failures 0.01"};
   return run_program(info, options, argc, argv, clusterize);
 }

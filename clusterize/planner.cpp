@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 
+#include "clusterize/alternatives.hpp"
 #include "clusterize/cut_refinement.hpp"
 #include "clusterize/planned_links.hpp"
 #include "clusterize/rings.hpp"
@@ -174,8 +175,11 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOp
   }
   planned.members = grouping.clusters;
   plan.rings = make_rings(task.graph, planned.stages);
-  for (const int node : grouping.left_out)
-    plan.left_out.push_back({node_name(pool.nodes()[static_cast<std::size_t>(node)]), {}});
+  const std::vector<std::string> reasons =
+      reasons_to_leave_out(model, options, grouping.clusters, predicted, grouping.left_out);
+  for (std::size_t i = 0; i < reasons.size(); ++i)
+    plan.left_out.push_back(
+        {node_name(pool.nodes()[static_cast<std::size_t>(grouping.left_out[i])]), reasons[i]});
   plan.predicted_averaging_ms = 1e3 * predicted.averaging_seconds;
   plan.predicted_samples_per_second = predicted.samples_per_second;
   plan.bound_samples_per_second = model.bound_samples_per_second();

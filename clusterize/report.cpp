@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 
 namespace rookery {
@@ -50,6 +51,16 @@ std::string table(const ClusterPlan& plan) {
   return text;
 }
 
+std::string left_out_text(const std::vector<LeftOutNode>& left_out) {
+  constexpr std::size_t kMostNodes = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(left_out.size(), kMostNodes); ++i)
+    text += fmt::format("Left out: {}: {}\n", left_out[i].node, left_out[i].reason);
+  if (left_out.size() > kMostNodes)
+    text += fmt::format("and {} more, see plan.json\n", left_out.size() - kMostNodes);
+  return text;
+}
+
 }  // namespace
 
 std::string describe_plan(const TrainingTask& task, const Planned& planned) {
@@ -60,9 +71,7 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
       text += describe_node(make_metadata(task, planned, static_cast<int>(cluster), stage.index));
   }
   text += fmt::format("\n{}\n", table(plan));
-  std::vector<std::string> left_out;
-  for (const LeftOutNode& left : plan.left_out) left_out.push_back(left.node);
-  if (!left_out.empty()) text += fmt::format("Left out: {}\n", fmt::join(left_out, ", "));
+  text += left_out_text(plan.left_out);
   text += fmt::format(
       "Plan {} ({}): {} on {}, predicted {:.0f} samples/s, {:.2g}% of the {:.0f} that the arithmetic "
       "of all machines would allow\n",

@@ -39,11 +39,6 @@ std::int64_t instructions(const StepProgram& program) {
   return count;
 }
 
-std::int64_t averaging_messages(const ClusterPlan& plan) {
-  const std::int64_t clusters = std::ssize(plan.clusters);
-  return std::ssize(plan.rings) * clusters * 2 * (clusters - 1);
-}
-
 double uniform(CounterRng& rng) {  // above 0, up to 1
   return (static_cast<double>(rng.next()) + 1) / 4294967296.0;
 }
@@ -114,7 +109,7 @@ class Simulator {
   }
 
   void average() {
-    result_.averaging_is_estimated = averaging_messages(planned_.plan) > kMostAveragingMessages;
+    result_.averaging_is_estimated = !averaging_is_simulated(planned_.plan);
     if (result_.averaging_is_estimated) {
       result_.averaging_seconds = planned_.plan.predicted_averaging_ms / 1e3;
       return;
@@ -286,6 +281,11 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
     }
   }
   return model;
+}
+
+bool averaging_is_simulated(const ClusterPlan& plan) {
+  const std::int64_t clusters = std::ssize(plan.clusters);
+  return std::ssize(plan.rings) * clusters * 2 * (clusters - 1) <= kMostAveragingMessages;
 }
 
 StepProgram averaging_program(const NodePool& pool, const Planned& planned) {

@@ -92,7 +92,7 @@ OrderedJson to_json(const FailureOutcome& outcome) {
 
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds > 86'400e6) return "for ever";
-  if (seconds < 1) return fmt::format("{:.3g} ms", 1e3 * seconds);
+  if (seconds < 0.9995) return fmt::format("{:.3g} ms", 1e3 * seconds);
   if (seconds < 99.5) return fmt::format("{:.3g} s", seconds);
   const auto whole = static_cast<std::int64_t>(std::llround(seconds));
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);

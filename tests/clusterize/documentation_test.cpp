@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "clusterize/explanation.hpp"
 #include "clusterize/simulation_report.hpp"
 #include "models/base/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
@@ -59,7 +60,7 @@ void collect_keys(const Json& document, std::set<std::string>& keys) {
   }
 }
 
-TEST(NodeDataReadme, NamesEveryKeyOfThePlanAndOfASimulation) {
+TEST(NodeDataReadme, NamesEveryKeyOfThePlanAndOfWhatIsToldAboutIt) {
   const TrainingTask task = cnn_task();
   const NodePool pool = pool_of(equal_nodes(7));
   Planned planned = make_plan(task, pool, {});
@@ -69,6 +70,9 @@ TEST(NodeDataReadme, NamesEveryKeyOfThePlanAndOfASimulation) {
   collect_keys(Json::parse(to_json(planned.plan).dump()), keys);
   EXPECT_GE(keys.size(), 40U);
   collect_keys(Json::parse(to_json(simulate(task, pool, planned, options), options).dump()), keys);
+  const Json document = equal_nodes(7);
+  const ModelCosts costs = model_costs(task.graph, task.settings, task.data, task.kernels);
+  collect_keys(Json::parse(to_json(explain(costs, document, {}, {}, planned)).dump()), keys);
   for (const char* key : {"straggler_share", "straggler_factor", "failures_per_hour", "restart_seconds"})
     keys.erase(key);  // the options
   for (const std::string& key : keys) EXPECT_THAT(page(), HasSubstr(fmt::format("`{}`", key)));

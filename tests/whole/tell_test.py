@@ -1,12 +1,13 @@
-"""clusterize --simulate: a plan's training, simulated."""
+"""What clusterize tells about a plan: --simulate, --explain, --svg, --gantt."""
 
 import json
 import unittest
+import xml.etree.ElementTree
 
 from whole import WholeTest
 
 
-class Simulate(WholeTest):
+class Tell(WholeTest):
     def simulate(self, *arguments):
         output, _ = self.run_program("clusterize", "--json", "--simulate", *arguments)
         return json.loads(output)
@@ -40,6 +41,35 @@ class Simulate(WholeTest):
         self.run_program("clusterize", "--simulate")
         self.assertFalse(weights.exists())
         self.assertEqual(len(list((self.node_data / "nodes").iterdir())), 2)
+
+    def test_explanations(self):
+        output, _ = self.run_program("clusterize", "--explain")
+        for part in ("Why: ", "Bottleneck: the link between node_", "With one more node like node_"):
+            self.assertIn(part, output)
+        output, _ = self.run_program("clusterize", "--explain", "--json", "--exclude", "2")
+        document = json.loads(output)
+        self.assertEqual(document["left_out"], [{"node": "node_2", "reason": "excluded by --exclude"}])
+        self.assertEqual(document["explanation"]["bottleneck"]["kind"], "link")
+        self.assertGreaterEqual(len(document["explanation"]["what_if"]), 2)
+
+    def test_pictures(self):
+        self.run_program("clusterize", "--svg", "plan.svg", "--gantt", "step.svg")
+        for name in ("plan.svg", "step.svg"):
+            root = xml.etree.ElementTree.parse(self.folder / name).getroot()
+            texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+            for node in ("node_0", "node_1", "node_2"):
+                self.assertIn(node, texts)
+
+    def test_a_picture_that_cannot_be_written_leaves_the_old_plan(self):
+        self.run_program("clusterize")
+        before = (self.node_data / "plan.json").read_bytes()
+        self.write_pool(2)
+        for option in ("--svg", "--gantt"):
+            with self.subTest(option):
+                _, errors = self.run_program("clusterize", option, "nowhere/picture.svg", code=1)
+                self.assertIn("nowhere/picture.svg", errors)
+                self.assertEqual((self.node_data / "plan.json").read_bytes(), before)
+                self.assertFalse((self.folder / "nowhere").exists())
 
     def test_wrong_usage(self):
         cases = {

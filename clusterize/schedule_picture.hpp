@@ -1,0 +1,16 @@
+// One simulated step drawn: what every node computes and sends when.
+#pragma once
+
+#include <string>
+
+#include "clusterize/planner.hpp"
+
+namespace rookery {
+
+// Larger plans show the slowest clusters only, and say so.
+constexpr std::size_t kMostRowsDrawn = 48;
+
+// An SVG file, of a step of a full batch; a function of its arguments alone. `pool` is the plan's.
+std::string schedule_picture(const TrainingTask& task, const NodePool& pool, const Planned& planned);
+
+}  // namespace rookery

@@ -1,0 +1,63 @@
+#include "clusterize/telling.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "clusterize/explanation.hpp"
+#include "clusterize/plan_picture.hpp"
+#include "clusterize/report.hpp"
+#include "clusterize/schedule_picture.hpp"
+#include "clusterize/simulation_report.hpp"
+#include "models/base/files.hpp"
+
+namespace rookery {
+namespace {
+
+namespace po = boost::program_options;
+
+std::filesystem::path path_of(const ProgramArguments& arguments, const char* name) {
+  if (arguments.count(name) == 0) return {};
+  return arguments[name].as<std::string>();
+}
+
+}  // namespace
+
+void add_tell_options(ProgramOptions& options) {
+  options.add_options()("explain",
+                        "say what holds the plan back, and what one more node or a faster bottleneck would "
+                        "bring, found by planning or costing the changed pool");
+  options.add_options()("svg", po::value<std::string>()->value_name("FILE"),
+                        "draw the plan: clusters, stages, links, rings, the bottleneck");
+  options.add_options()("gantt", po::value<std::string>()->value_name("FILE"),
+                        "draw one simulated step: what every node does when");
+  add_simulation_options(options);
+}
+
+TellOptions tell_options(const ProgramArguments& arguments, std::uint64_t seed) {
+  return {.simulation = simulation_options(arguments, seed),
+          .explanation = arguments.count("explain") != 0,
+          .picture = path_of(arguments, "svg"),
+          .schedule = path_of(arguments, "gantt")};
+}
+
+Told tell(const PlanSource& source, const Planned& planned, const TellOptions& options) {
+  const auto& [task, pool_document, excluded, pool, search] = source;
+  OrderedJson document = to_json(planned.plan);
+  std::string text = describe_plan(task, planned);
+  const ModelCosts costs = model_costs(task.graph, task.settings, task.data, task.kernels);
+  if (options.explanation) {
+    const Explanation explanation = explain(costs, pool_document, excluded, search, planned);
+    document["explanation"] = to_json(explanation);
+    text += "\n" + describe_explanation(explanation);
+  }
+  if (options.simulation) {
+    const Simulation simulation = simulate(task, pool, planned, *options.simulation);
+    document["simulation"] = to_json(simulation, *options.simulation);
+    text += "\n" + describe_simulation(simulation, *options.simulation, task.settings);
+  }
+  if (!options.picture.empty())
+    write_file(options.picture, plan_picture(pool, planned, find_bottleneck(pool, costs, planned)));
+  if (!options.schedule.empty()) write_file(options.schedule, schedule_picture(task, pool, planned));
+  return {.text = std::move(text), .json = document.dump(2) + "\n"};
+}
+
+}  // namespace rookery

@@ -1,0 +1,41 @@
+// What clusterize tells about a plan beyond the plan itself, and the arguments that ask for it.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "clusterize/simulation_arguments.hpp"
+
+namespace rookery {
+
+struct TellOptions {
+  std::optional<SimulationOptions> simulation;
+  bool explanation = false;
+  std::filesystem::path picture;   // of the plan; empty: none
+  std::filesystem::path schedule;  // a picture of one step; empty: none
+  bool any() const { return simulation || explanation || !picture.empty() || !schedule.empty(); }
+};
+
+void add_tell_options(ProgramOptions& options);
+// UsageError for values out of range.
+TellOptions tell_options(const ProgramArguments& arguments, std::uint64_t seed);
+
+// The plan, and what the options ask for.
+struct Told {
+  std::string text;
+  std::string json;  // plan.json, with `simulation` and `explanation` where asked for
+};
+
+// What a plan was made from.
+struct PlanSource {
+  const TrainingTask& task;
+  const Json& pool_document;  // node_configs.json
+  const std::set<std::string>& excluded;
+  const NodePool& pool;  // without these
+  const SearchOptions& search;
+};
+
+// Writes the pictures, too: DataError naming the file that cannot be written, and it is as it was before.
+Told tell(const PlanSource& source, const Planned& planned, const TellOptions& options);
+
+}  // namespace rookery
