@@ -84,7 +84,7 @@ std::vector<OpDefinition> binary_ops() {
                                     const Op& op) { differentiate_binary(binary, builder, op); },
          .in_place = {0, 1},
          .images =
-             std::string(binary.type) == "Add" ? std::set<std::size_t>{0, 1} : std::set<std::size_t>{}});
+             std::string(binary.type) == "Add" ? OpDefinition::Images::kAll : OpDefinition::Images::kNone});
     for (const char* side : {"GradLeft", "GradRight"}) {
       definitions.push_back(
           {.type = std::string(binary.type) + side, .flops = gradient_flops, .in_place = {0}});

@@ -23,7 +23,7 @@ class Pass {
   Pass(const Graph& forward, const std::set<std::string>& ops, const std::set<ValueId>& received)
       : forward_(forward), types_(forward.types(2)), copies_(forward.values().size()) {
     for (const Op& op : forward.ops()) {
-      blocked_ops_.push_back(ops.contains(op.name) && !op_definition(op.type).images.empty());
+      blocked_ops_.push_back(ops.contains(op.name) && op_definition(op.type).takes_image(0));
     }
     find_shared(received);
   }
@@ -57,7 +57,7 @@ class Pass {
   // Does the op take this input in blocks? Where the channels make none (the first convolution's), not.
   bool takes_blocked(const Use& use) const {
     const Op& op = forward_.op(use.op);
-    if (!blocked_ops_[index(use.op)] || !op_definition(op.type).images.contains(use.input)) return false;
+    if (!blocked_ops_[index(use.op)] || !op_definition(op.type).takes_image(use.input)) return false;
     const Shape& shape = types_[index(op.inputs[use.input])].shape;
     return shape.rank() == 4 && shape[1] % kChannelBlock == 0;
   }

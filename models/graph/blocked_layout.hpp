@@ -25,7 +25,7 @@ Shape plain_shape(const Shape& blocked);
 std::vector<TensorType> infer_types(const Op& op, std::span<const TensorType> inputs);
 
 // The same graph with `ops` in blocked layout and conversions where they meet others. Ops that know no
-// blocked images (OpDefinition::images is empty) stay as they are. Inputs, outputs and state keep
+// blocked images (OpDefinition::images) stay as they are. Inputs, outputs and state keep
 // names and types. `received`: values whose gradient partly arrives from other stages.
 //
 // Gradients are summed in the order of the plain graph: uses of a value share a conversion only where

@@ -99,7 +99,7 @@ std::vector<OpDefinition> convolution_ops() {
        .infer = infer_conv,
        .differentiate = differentiate_convolution,
        .flops = conv_flops,
-       .images = {0}},
+       .images = OpDefinition::Images::kFirst},
       {.type = "ConvGradInput", .flops = conv_transpose_flops},
       {.type = "ConvGradWeight", .flops = grad_weight_flops},
       {.type = "ConvTranspose",

@@ -79,7 +79,7 @@ std::vector<OpDefinition> elementwise_ops() {
        .infer = infer_relu,
        .differentiate = differentiate_relu,
        .in_place = {0},
-       .images = {0}},
+       .images = OpDefinition::Images::kFirst},
       {.type = "ReluGrad", .in_place = {0, 1}},
       {.type = "Softmax",
        .infer = infer_softmax,

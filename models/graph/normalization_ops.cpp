@@ -78,7 +78,7 @@ std::vector<OpDefinition> normalization_ops() {
        .differentiate = differentiate_batch_norm,
        .flops = batch_norm_flops,
        .in_place = {0},
-       .images = {0}},
+       .images = OpDefinition::Images::kFirst},
       {.type = "BatchNormalizationGrad", .flops = batch_norm_flops, .in_place = {0}},
       {.type = "Dropout",
        .infer = infer_dropout,

@@ -103,7 +103,6 @@
 #pragma once
 
 #include <functional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -134,8 +133,12 @@ struct OpDefinition {
   // afterwards.
   std::vector<std::size_t> in_place;
   // Inputs that are images, f32[n, c, h, w], and may come in blocks of channels (blocked_layout.hpp). What
-  // is of rank 4 among the outputs is blocked then, too. Empty: the op knows no blocks.
-  std::set<std::size_t> images = {};
+  // is of rank 4 among the outputs is blocked then, too.
+  enum class Images : std::uint8_t { kNone, kFirst, kAll };
+  Images images = Images::kNone;
+  bool takes_image(std::size_t input) const {
+    return images == Images::kAll || (images == Images::kFirst && input == 0);
+  }
   // Its output is what training makes small.
   bool is_loss = false;
 };

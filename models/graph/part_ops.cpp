@@ -102,7 +102,10 @@ Types infer_trilu(const Op& op, std::span<const TensorType> inputs) {
 
 std::vector<OpDefinition> part_ops() {
   return {
-      {.type = "Concat", .infer = infer_concat, .differentiate = differentiate_concat},
+      {.type = "Concat",
+       .infer = infer_concat,
+       .differentiate = differentiate_concat,
+       .images = OpDefinition::Images::kAll},
       {.type = "ConcatGrad"},
       {.type = "Split", .infer = infer_split, .differentiate = differentiate_split},
       {.type = "SplitGrad"},

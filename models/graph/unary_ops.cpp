@@ -88,7 +88,7 @@ std::vector<OpDefinition> unary_ops() {
                                                 const Op& op) { differentiate_unary(slope, builder, op); },
          .flops = flops,
          .in_place = {0},
-         .images = {0}});
+         .images = OpDefinition::Images::kFirst});
     if (unary.slope != Slope::kLinear) {
       definitions.push_back({.type = std::string(unary.type) + "Grad", .flops = flops, .in_place = {0, 1}});
     }

@@ -58,12 +58,13 @@ class Chooser {
   // Convolutions too large for our own loops are fastest on blocks; what follows them does as they do, so
   // that images are converted at the ends of such a chain only.
   bool gains_from_blocks(const Op& op) {
-    const std::set<std::size_t>& images = op_definition(op.type).images;
-    if (images.empty() || !has_blocks(op.outputs[0])) return false;
+    const OpDefinition& definition = op_definition(op.type);
+    if (!definition.takes_image(0) || !has_blocks(op.outputs[0])) return false;
     if (op.type == "Conv" && choice_[op.name] == "onednn") return true;
-    return std::ranges::all_of(images, [&](std::size_t i) {
-      return is_blocked_.contains(op.inputs[i]) && type_of(op.inputs[i]) == type_of(op.inputs[0]);
-    });
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      if (definition.takes_image(i) && !is_blocked_.contains(op.inputs[i])) return false;
+    }
+    return true;
   }
 
   bool has_blocks(ValueId value) const {

@@ -22,6 +22,9 @@ std::unique_ptr<Kernel> make_matmul(const KernelRequest& request);             /
 std::unique_ptr<Kernel> make_matmul_grad_left(const KernelRequest& request);   // MatMulGradLeft
 std::unique_ptr<Kernel> make_matmul_grad_right(const KernelRequest& request);  // MatMulGradRight
 
+std::unique_ptr<Kernel> make_concat(const KernelRequest& request);       // Concat
+std::unique_ptr<Kernel> make_concat_grad(const KernelRequest& request);  // ConcatGrad
+
 std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request);       // MaxPool
 std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request);  // MaxPoolGrad
 // AveragePool, GlobalAveragePool; and their gradients

@@ -80,16 +80,6 @@ Integers sizes_along(std::span<const TensorType> types, int axis) {
   return sizes;
 }
 
-std::unique_ptr<Kernel> make_concat(const KernelRequest& request) {
-  const int axis = axis_of(request.op.integer("axis", 0), request.outputs[0].shape.rank());
-  return make_join(parts_along(request.outputs[0], axis, sizes_along(request.inputs, axis)));
-}
-
-std::unique_ptr<Kernel> make_concat_grad(const KernelRequest& request) {
-  const int axis = axis_of(request.op.integer("axis", 0), request.inputs[0].shape.rank());
-  return make_part(parts_along(request.inputs[0], axis, sizes_along(request.outputs, axis)));
-}
-
 std::unique_ptr<Kernel> make_split(const KernelRequest& request) {
   const TensorType& whole = request.inputs[0];
   const int axis = axis_of(request.op.integer("axis", 0), whole.shape.rank());
@@ -302,6 +292,16 @@ std::unique_ptr<Kernel> make_trilu(const KernelRequest& request) {
 }
 
 }  // namespace
+
+std::unique_ptr<Kernel> make_concat(const KernelRequest& request) {
+  const int axis = axis_of(request.op.integer("axis", 0), request.outputs[0].shape.rank());
+  return make_join(parts_along(request.outputs[0], axis, sizes_along(request.inputs, axis)));
+}
+
+std::unique_ptr<Kernel> make_concat_grad(const KernelRequest& request) {
+  const int axis = axis_of(request.op.integer("axis", 0), request.inputs[0].shape.rank());
+  return make_part(parts_along(request.inputs[0], axis, sizes_along(request.outputs, axis)));
+}
 
 void add_parts(Makers& makers) {
   makers.emplace("Concat", make_concat);

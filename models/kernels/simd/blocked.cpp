@@ -8,6 +8,7 @@
 #include "models/graph/blocked_layout.hpp"
 #include "models/graph/fuse.hpp"
 #include "models/kernels/backend.hpp"
+#include "models/kernels/eigen/families.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/families.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
@@ -138,6 +139,14 @@ std::unique_ptr<Kernel> make_blocked_max_pool_grad(const KernelRequest& request)
   });
 }
 
+// Blocks of channels lie along the axis of the channels, so that parts are joined as plain ones are.
+std::unique_ptr<Kernel> make_blocked_concat(const KernelRequest& request) {
+  Op op = request.op;
+  if (std::int64_t& axis = std::get<std::int64_t>(op.attributes.at("axis")); axis < 0) axis += 4;
+  const KernelRequest counted{.op = op, .inputs = request.inputs, .outputs = request.outputs};
+  return op.type == "Concat" ? eigen::make_concat(counted) : eigen::make_concat_grad(counted);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_conversion(const KernelRequest& request) {
@@ -166,6 +175,12 @@ std::unique_ptr<Kernel> make_blocked(const KernelRequest& request) {
       {"Relu", make_relu},
       {"ReluGrad", make_relu_grad},
       {"Add", make_add},
+      {"AveragePool", make_blocked_average_pool},
+      {"AveragePoolGrad", make_blocked_average_pool_grad},
+      {"GlobalAveragePool", make_blocked_average_pool},
+      {"GlobalAveragePoolGrad", make_blocked_average_pool_grad},
+      {"Concat", make_blocked_concat},
+      {"ConcatGrad", make_blocked_concat},
   };
   if (request.asks_for("winograd")) return make_winograd(request);
   if (const auto found = makers.find(request.op.type); found != makers.end()) return found->second(request);

@@ -22,6 +22,8 @@ std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request);  // Ma
 // AveragePool, GlobalAveragePool; and their gradients
 std::unique_ptr<Kernel> make_average_pool(const KernelRequest& request);
 std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request);
+std::unique_ptr<Kernel> make_blocked_average_pool(const KernelRequest& request);
+std::unique_ptr<Kernel> make_blocked_average_pool_grad(const KernelRequest& request);
 
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request);       // BatchNormalization
 std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request);  // BatchNormalizationGrad

@@ -69,6 +69,18 @@ std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request) {
       scratch);
 }
 
+std::unique_ptr<Kernel> make_blocked_average_pool(const KernelRequest& request) {
+  return lambda_kernel([a = Averages(request), &all = loops()](const Arguments& args) {
+    all.blocked_average_pool(a.pool(), args.in(0), args.out(0));
+  });
+}
+
+std::unique_ptr<Kernel> make_blocked_average_pool_grad(const KernelRequest& request) {
+  return lambda_kernel([a = Averages(request), &all = loops()](const Arguments& args) {
+    all.blocked_average_pool_grad(a.pool(), args.in(0), args.out(0));
+  });
+}
+
 std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
   const PoolShape s = pool_shape(request);
   if (!is_halving(s)) return eigen::make_max_pool(request);

@@ -238,6 +238,66 @@ TEST(Blocked, MaxPool) {
   }
 }
 
+// An average pool over images of this shape.
+OpCase average_case(const PoolSpec& s, bool with_padding, Random& random) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(random_tensor(s.x, random));
+  OpCase test = make_case("AveragePool",
+                          {{"kernel_shape", s.kernel},
+                           {"strides", s.strides},
+                           {"pads", s.pads},
+                           {"count_include_pad", std::int64_t{with_padding}}},
+                          std::move(inputs), {TensorType{}});
+  const Window window = pool_window(test.op, s.x);
+  test.outputs[0].shape = {s.x[0], s.x[1], window.output[0], window.output[1]};
+  return test;
+}
+
+TEST(Blocked, AveragePool) {
+  Random random(10);
+  std::vector<OpCase> tests;
+  for (const bool with_padding : {false, true}) {
+    tests.push_back(average_case({{2, 32, 8, 8}, {3, 3}, {1, 1}, {1, 1, 1, 1}}, with_padding, random));
+    tests.push_back(average_case({{2, 16, 7, 9}, {2, 3}, {2, 2}, {0, 2, 1, 0}}, with_padding, random));
+    tests.push_back(average_case({{1, 16, 5, 6}, {5, 6}}, with_padding, random));
+  }
+  OpCase global = simple_case("GlobalAveragePool", {3, 32, 5, 7}, random);
+  global.outputs[0].shape = {3, 32, 1, 1};
+  tests.push_back(std::move(global));
+  for (const OpCase& forward : tests) {
+    for (const std::string& choice : choices(false)) {
+      expect_same(choice, forward);
+      std::vector<Tensor> inputs;
+      inputs.push_back(random_tensor(forward.outputs[0].shape, random));
+      expect_same(choice, gradient_case(forward, forward.op.type + "Grad", std::move(inputs),
+                                        {forward.inputs[0].type()}));
+    }
+  }
+}
+
+TEST(Blocked, Concat) {
+  Random random(11);
+  for (const std::int64_t axis : {1, -3, 2, 0}) {
+    const bool of_channels = axis == 1 || axis == -3;
+    std::vector<Tensor> inputs;
+    std::vector<TensorType> types;
+    for (const std::int64_t channels : {32, 16, 48}) {
+      inputs.push_back(random_tensor({2, of_channels ? channels : 16, 3, 5}, random));
+      types.push_back(inputs.back().type());
+    }
+    const Shape whole = of_channels ? Shape{2, 96, 3, 5}
+                        : axis == 2 ? Shape{2, 16, 9, 5}
+                                    : Shape{6, 16, 3, 5};
+    const OpCase forward = make_case("Concat", {{"axis", axis}}, std::move(inputs), {{DType::kF32, whole}});
+    for (const std::string& choice : choices(false)) {
+      expect_same(choice, forward);
+      std::vector<Tensor> gradient;
+      gradient.push_back(random_tensor(whole, random));
+      expect_same(choice, gradient_case(forward, "ConcatGrad", std::move(gradient), types));
+    }
+  }
+}
+
 TEST(Blocked, BatchNormalization) {
   Random random(7);
   for (const Shape& shape :
@@ -276,6 +336,7 @@ TEST(Blocked, EveryInstructionSet) {
     const auto results = expect_same("simd/blocked", norm);
     expect_same("simd/blocked", batch_norm_gradient(norm, results, random_tensor({3, 32, 5, 7}, random)));
     expect_same("simd/blocked", pool_case({{2, 16, 9, 8}, {3, 3}, {2, 2}, {1, 1, 1, 1}}, random));
+    expect_same("simd/blocked", average_case({{2, 16, 9, 8}, {3, 3}, {1, 1}, {1, 1, 1, 1}}, true, random));
   }
   simd::select_loops(best.c_str());
 }

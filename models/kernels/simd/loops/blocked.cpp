@@ -90,6 +90,21 @@ void for_fields(const BlockedPool& s, Visit visit) {
   }
 }
 
+// visit(first number of the input plane, of the output place, the window's rows and columns).
+template <typename Visit>
+void for_averages(const AveragePool& s, Visit visit) {
+  Index out = 0;
+  for (Index block = 0; block < s.planes / kBlock; ++block) {
+    const Index in = block * s.in_h * s.in_w * kBlock;
+    for (Index row = 0; row < s.out_h; ++row) {
+      for (Index column = 0; column < s.out_w; ++column, out += kBlock) {
+        for (Index part = 0; part < kBlock; part += kLanes)
+          visit(in + part, out + part, s.rows[row], s.columns[column]);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void block_statistics(const ChannelBlock& s, const float* x, float* mean, float* squares) {
@@ -174,6 +189,32 @@ void blocked_max_pool_grad(const BlockedPool& s, const float* dy, const std::uin
       const Floats share = index == tap ? gradient : Floats{};
       store(to, tiles ? share : load(to) + share);
     });
+  });
+}
+
+void blocked_average_pool(const AveragePool& s, const float* x, float* y) {
+  for_averages(s, [&](Index in, Index out, const Averaged& row, const Averaged& column) {
+    Floats sum{};
+    for (Index i = row.begin; i < row.end; ++i) {
+      Floats of_row{};
+      for (Index j = column.begin; j < column.end; ++j) of_row += load(x + in + (i * s.in_w + j) * kBlock);
+      sum += of_row;
+    }
+    store(y + out, sum / static_cast<float>(row.count * column.count));
+  });
+}
+
+void blocked_average_pool_grad(const AveragePool& s, const float* dy, float* dx) {
+  const Index bytes = s.planes * s.in_h * s.in_w * static_cast<Index>(sizeof(float));
+  __builtin_memset(dx, 0, static_cast<std::size_t>(bytes));
+  for_averages(s, [&](Index in, Index out, const Averaged& row, const Averaged& column) {
+    const Floats share = load(dy + out) / static_cast<float>(row.count * column.count);
+    for (Index i = row.begin; i < row.end; ++i) {
+      for (Index j = column.begin; j < column.end; ++j) {
+        float* to = dx + in + (i * s.in_w + j) * kBlock;
+        store(to, load(to) + share);
+      }
+    }
   });
 }
 

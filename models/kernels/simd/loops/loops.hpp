@@ -217,6 +217,9 @@ struct Loops {
   void (*blocked_max_pool)(const BlockedPool&, const float* x, float* y,
                            std::uint8_t* window);  // window may be absent
   void (*blocked_max_pool_grad)(const BlockedPool&, const float* dy, const std::uint8_t* window, float* dx);
+  // Of all planes, 16 of which make a block.
+  void (*blocked_average_pool)(const AveragePool&, const float* x, float* y);
+  void (*blocked_average_pool_grad)(const AveragePool&, const float* dy, float* dx);
 
   const Winograd* winograd;           // tiles of 4 x 4 of any map
   const Winograd* winograd_of_pairs;  // maps of 2 x 2, padded by one, whole

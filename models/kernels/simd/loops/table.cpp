@@ -31,6 +31,8 @@ void block_gradient(const ChannelBlock&, const float*, const float*, const float
                     const float*, float*);
 void blocked_max_pool(const BlockedPool&, const float*, float*, std::uint8_t*);
 void blocked_max_pool_grad(const BlockedPool&, const float*, const std::uint8_t*, float*);
+void blocked_average_pool(const AveragePool&, const float*, float*);
+void blocked_average_pool_grad(const AveragePool&, const float*, float*);
 extern const Winograd kWinogradOfTiles, kWinogradOfPairs;
 void layer_norm(const LayerNorm&, const float*, const float*, const float*, float*, float*, float*);
 void layer_norm_grad(const LayerNorm&, const float*, const float*, const float*, const float*, const float*,
@@ -95,6 +97,8 @@ const Loops& table() {
                                 .block_gradient = block_gradient,
                                 .blocked_max_pool = blocked_max_pool,
                                 .blocked_max_pool_grad = blocked_max_pool_grad,
+                                .blocked_average_pool = blocked_average_pool,
+                                .blocked_average_pool_grad = blocked_average_pool_grad,
                                 .winograd = &kWinogradOfTiles,
                                 .winograd_of_pairs = &kWinogradOfPairs,
                                 .layer_norm = layer_norm,
