@@ -110,6 +110,7 @@ int clusterize(const ProgramArguments& arguments) {
   TrainingTask task = with_context((node_data / "train.json").string(),
                                    [&] { return make_task(settings, node_data, &measured); });
   write_kernel_choices(choices, machine, measured.known());
+  add_profile(task, node_data, arguments.count("profile") != 0);
   const StateDict state = first_state(arguments, task);
   Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
   for (const std::string& id : excluded)
@@ -135,6 +136,9 @@ int main(int argc, char** argv) {
   options.add_options()(
       "init", po::value<std::string>()->value_name("FILE"),
       "state dict to start from, a .pt or .safetensors file, instead of weights drawn from the seed");
+  options.add_options()("profile",
+                        "measure what every op of the model takes on this machine, for better predictions; "
+                        "op_profile.json keeps it");
   options.add_options()("list-models",
                         "show the models there are, what they cost and their options, and end");
   options.add_options()("batch-size", po::value<std::int64_t>()->default_value(32),

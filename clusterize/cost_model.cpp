@@ -54,7 +54,7 @@ CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::s
 }
 
 double CostModel::flops_per_second(int node) const {
-  return 1e9 * pool_.nodes()[static_cast<std::size_t>(node)].gflops.value_or(kAssumedGflops);
+  return 1e9 * pool_.nodes()[static_cast<std::size_t>(node)].gflops.value_or(costs().assumed_gflops);
 }
 
 double CostModel::ram_bytes(int node) const {
@@ -70,7 +70,7 @@ CutMachine CostModel::machine(int node, std::size_t stages) const {
   CutMachine machine{
       .flops_per_second = flops_per_second(node),
       .memory_bytes = ram_bytes(node),
-      .bytes_per_second = bytes_per_second(pool_.nodes()[static_cast<std::size_t>(node)].bandwidth_mbps)};
+      .bytes_per_second = bytes_per_second(pool_.connection_mbps(static_cast<std::size_t>(node)))};
   // A stage keeps no more per micro-batch in flight than the whole model does, so where that fits
   // many times over, nothing needs to be measured.
   const auto slots = static_cast<double>(std::min<std::size_t>(stages, costs().micro_batches));

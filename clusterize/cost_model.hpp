@@ -22,9 +22,6 @@
 
 namespace rookery {
 
-// Of a node that does not give its gflops.
-constexpr double kAssumedGflops = 20;
-
 struct StageTimes {
   double forward = 0;  // seconds per micro-batch
   double backward = 0;

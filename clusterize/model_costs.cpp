@@ -14,18 +14,39 @@
 namespace rookery {
 namespace {
 
-// Estimates of what ops take, in operations of a machine at its sustained speed (Segment): a machine that
-// does kFlopsPerByte of them while it moves a byte of memory, and kFlopsPerOp while it begins an op.
+// Work of one op and one micro-batch, and of its parameters' update.
+struct OpWork {
+  double forward = 0;
+  double backward = 0;
+  double update = 0;
+};
+
+// Estimates, in operations of a machine at its sustained speed (Segment): a machine that does kFlopsPerByte
+// of them while it moves a byte of memory, and kFlopsPerOp while it begins an op.
 constexpr double kFlopsPerByte = 4;
 constexpr double kFlopsPerOp = 40e3;
 // An optimizer reads and writes a parameter, its gradient and what it remembers of them.
-constexpr double kUpdateBytesPerParameter = 28;
+constexpr double kUpdateBytesPerByte = 7;
 
-double work(double flops, double bytes) {
+double estimated(double flops, double bytes) {
   return bytes == 0 ? 0 : std::max(flops, kFlopsPerByte * bytes) + kFlopsPerOp;
 }
 
-std::vector<Segment> make_segments(const Graph& graph, std::int64_t micro_batch) {
+OpWork estimated_work(const OpCost& cost) {
+  return {.forward = estimated(cost.forward_flops, cost.forward_bytes),
+          .backward = estimated(cost.backward_flops, cost.backward_bytes),
+          .update = kFlopsPerByte * kUpdateBytesPerByte * static_cast<double>(cost.parameter_bytes)};
+}
+
+OpWork measured_work(const OpProfile& profile, const std::string& op, const OpCost& cost) {
+  const OpSeconds& seconds = profile.ops.at(op);
+  const double speed = 1e9 * profile.gflops;
+  return {.forward = speed * seconds.forward,
+          .backward = speed * (seconds.backward_inputs + seconds.backward_weights),
+          .update = speed * profile.update_seconds_per_byte * static_cast<double>(cost.parameter_bytes)};
+}
+
+std::vector<Segment> make_segments(const Graph& graph, std::int64_t micro_batch, const OpProfile* profile) {
   std::vector<OpId> begins = cut_positions(graph);
   begins.insert(begins.begin(), 0);
   const std::vector<OpCost> costs = op_costs(graph, micro_batch);
@@ -34,13 +55,15 @@ std::vector<Segment> make_segments(const Graph& graph, std::int64_t micro_batch)
     if (segments.size() < begins.size() && begins[segments.size()] == static_cast<OpId>(op))
       segments.push_back({.begin = static_cast<OpId>(op)});
     Segment& segment = segments.back();
-    segment.forward_flops += work(costs[op].forward_flops, costs[op].forward_bytes);
-    segment.backward_flops += work(costs[op].backward_flops, costs[op].backward_bytes);
-    segment.update_flops +=
-        kFlopsPerByte * kUpdateBytesPerParameter * static_cast<double>(costs[op].parameters);
+    const OpWork work = profile == nullptr ? estimated_work(costs[op])
+                                           : measured_work(*profile, graph.ops()[op].name, costs[op]);
+    segment.forward_flops += work.forward;
+    segment.backward_flops += work.backward;
+    segment.update_flops += work.update;
     segment.parameters += costs[op].parameters;
     segment.parameter_bytes += costs[op].parameter_bytes;
   }
+  if (profile != nullptr) segments.front().forward_flops += 1e9 * profile->gflops * profile->input_seconds;
   return segments;
 }
 
@@ -90,11 +113,12 @@ void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Se
 }  // namespace
 
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
-                       const KernelChoice& kernels) {
+                       const KernelChoice& kernels, const OpProfile* profile) {
   const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
   ModelCosts costs{
       .name = settings.model,
-      .segments = make_segments(graph, micro_batch),
+      .assumed_gflops = profile == nullptr ? kAssumedGflops : profile->gflops,
+      .segments = make_segments(graph, micro_batch, profile),
       .batch_size = settings.batch_size,
       .micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size))),
       .schedule = settings.schedule};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "clusterize/op_profile.hpp"
 #include "models/graph/graph.hpp"
 #include "models/kernels/kernel.hpp"
 #include "trainer/settings/settings.hpp"
@@ -35,8 +36,13 @@ struct SharedBytes {
   double bytes = 0;
 };
 
+// Of a node that does not give its gflops, where no profile says how fast this machine is: a core of a
+// desktop computer of our time.
+constexpr double kAssumedGflops = 100;
+
 struct ModelCosts {
   std::string name;  // for messages
+  double assumed_gflops = kAssumedGflops;
   std::vector<Segment> segments;
   std::vector<SharedBytes> shared;
   bool clips_gradients = false;
@@ -55,10 +61,11 @@ struct ModelCosts {
   int count() const { return static_cast<int>(segments.size()); }
 };
 
-// Of a graph that ends in its loss, at the micro-batch size of `settings`. memory() is
-// memory_use() of the stage, the buffers of its link and the Root's data set, remembered per range; it
-// refers to arguments by copy.
+// Of a graph that ends in its loss, at the micro-batch size of `settings`. Work is what `profile` measured,
+// and nodes without gflops are taken to be like its machine; else it is estimated. memory() is memory_use()
+// of the stage, the buffers of its link and the Root's data set, remembered per range; it refers to arguments
+// by copy.
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
-                       const KernelChoice& kernels);
+                       const KernelChoice& kernels, const OpProfile* profile = nullptr);
 
 }  // namespace rookery

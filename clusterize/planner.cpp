@@ -152,7 +152,8 @@ std::string weights_digest(const StateDict& state) {
 }
 
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
-  const ModelCosts costs = model_costs(task.graph, task.settings, task.data, task.kernels);
+  const ModelCosts costs = model_costs(task.graph, task.settings, task.data, task.kernels,
+                                       task.profile ? &*task.profile : nullptr);
   std::set<int> pinned;
   for (const auto& [node, pin] : options.pins) pinned.insert(node);
   const CostModel model(pool, costs, pinned);

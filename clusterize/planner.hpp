@@ -1,9 +1,11 @@
 // From a model and a pool to a plan: search, cut, rings, predictions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "clusterize/op_profile.hpp"
 #include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/plan/node_pool.hpp"
 #include "clusterize/search.hpp"
@@ -18,7 +20,8 @@ struct TrainingTask {
   KernelChoice kernels;
   // weights_digest() of what training starts from, where that does not follow from the seed.
   std::string weights;
-  StateDict model_weights = {};  // that the model's file has
+  StateDict model_weights = {};           // that the model's file has
+  std::optional<OpProfile> profile = {};  // measured times of this graph's ops, where there are any
 };
 
 // 16 hex digits, of names and elements.

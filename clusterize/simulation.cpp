@@ -26,7 +26,7 @@ FlowWay way(const NodePool& pool, int from, int to) {
 }
 
 double connection(const NodePool& pool, int node) {
-  return bytes_per_second(pool.nodes()[static_cast<std::size_t>(node)].bandwidth_mbps);
+  return bytes_per_second(pool.connection_mbps(static_cast<std::size_t>(node)));
 }
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) {

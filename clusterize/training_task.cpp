@@ -55,4 +55,29 @@ TrainingTask make_task(const Graph& model, const Dataset& dataset, const Trainin
   return task;
 }
 
+void add_profile(TrainingTask& task, const std::filesystem::path& node_data, bool measure) {
+  const std::filesystem::path file = op_profile_path(node_data);
+  if (measure) {
+    constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;
+    const auto dataset = open_dataset(task.settings.data, node_data);
+    task.profile = measure_profile(
+        {.graph = task.graph,
+         .settings = task.settings,
+         .dataset = *dataset,
+         .data = task.data,
+         .kernels = task.kernels,
+         .memory_bytes = kMemoryBytes,
+         .doing = [](const std::string& what) { fmt::print(stderr, "measuring {}\n", what); }});
+    write_profile(file, *task.profile);
+    return;
+  }
+  task.profile = read_profile(file);
+  if (!task.profile) return;
+  const std::string problem = profile_problem(*task.profile, task.graph, task.settings, task.kernels);
+  if (problem.empty()) return;
+  fmt::print(stderr, "clusterize: {} is not used: {}; clusterize --profile measures anew\n", file.string(),
+             problem);
+  task.profile.reset();
+}
+
 }  // namespace rookery

@@ -20,4 +20,8 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
 TrainingTask make_task(const Graph& model, const Dataset& dataset, const TrainingSettings& settings,
                        MeasuredKernels* measured = nullptr);
 
+// Gives the task the times of its ops: measured now and written to op_profile.json, or those of that file
+// where they hold for this model; why they do not is said on standard error.
+void add_profile(TrainingTask& task, const std::filesystem::path& node_data, bool measure);
+
 }  // namespace rookery

@@ -90,6 +90,7 @@ WorkTimes& WorkTimes::operator+=(const WorkTimes& other) {
   backward += other.backward;
   update += other.update;
   waiting += other.waiting;
+  validation += other.validation;
   micro_batches += other.micro_batches;
   return *this;
 }
@@ -99,6 +100,7 @@ WorkTimes WorkTimes::operator-(const WorkTimes& before) const {
           .backward = backward - before.backward,
           .update = update - before.update,
           .waiting = waiting - before.waiting,
+          .validation = validation - before.validation,
           .micro_batches = micro_batches - before.micro_batches};
 }
 
@@ -181,16 +183,15 @@ void StageWorker::forward(const MicroBatch& micro_batch) {
     const StageInput& input = stage_.inputs[i];
     const TensorView into = executable_.input(i, micro_batch);
     if (input.from == kNoStage) {
+      const Timer timer(micro_batch.mode == Mode::kTraining ? times_.forward : times_.validation);
       fill_input_(micro_batch, input.value, into);
     } else {
       receive(input.from, MessageKind::kForwardActivation, micro_batch, input.value, into);
     }
   }
   digest_samples(micro_batch);
-  if (micro_batch.mode == Mode::kTraining) {
-    const Timer timer(times_.forward);
-    executable_.forward(micro_batch);
-  } else {
+  {
+    const Timer timer(micro_batch.mode == Mode::kTraining ? times_.forward : times_.validation);
     executable_.forward(micro_batch);
   }
   for (std::size_t i = 0; i < stage_.outputs.size(); ++i) {

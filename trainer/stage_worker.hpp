@@ -41,13 +41,14 @@ struct BatchResult {
   std::optional<double> accuracy() const;  // of the first loss that has one
 };
 
-// Seconds spent in training since the worker was made.
+// Seconds spent since the worker was made.
 struct WorkTimes {
-  double forward = 0;
+  double forward = 0;   // of training; on the Root with the reading of samples
   double backward = 0;  // both phases
   double update = 0;
-  double waiting = 0;  // in receive(); that of validation, too
-  std::int64_t micro_batches = 0;
+  double waiting = 0;              // in receive()
+  double validation = 0;           // forward in validation
+  std::int64_t micro_batches = 0;  // trained
 
   WorkTimes& operator+=(const WorkTimes& other);
   WorkTimes operator-(const WorkTimes& before) const;

@@ -17,8 +17,17 @@
 namespace rookery {
 namespace {
 
-// Between machines for which the pool gives no network: a wired local network.
+// Where the pool says nothing of a link. Between machines, a wired local network: as good as their
+// connections.
 constexpr double kAssumedLatencyMs = 0.5;
+// Between nodes on one machine, that share no connection: from one provider's arithmetic to the other's.
+constexpr LinkSpeed kOnOneMachine{.latency_ms = 0.1, .bandwidth_mbps = 10'000};
+
+// The host of an address; one name for all that mean the machine itself.
+std::string host_of(const std::string& address) {
+  std::string host = address.substr(0, address.rfind(':'));
+  return host == "0.0.0.0" || host == "localhost" || host.starts_with("127.") ? "localhost" : host;
+}
 
 // Limits that catch a wrong unit, far above any machine.
 constexpr double kMaxRamGb = 1e6;
@@ -154,6 +163,7 @@ void check_all_keys(const Json& pool, std::string_view file) {
 
 PoolNode read_node(const std::string& id, const Json& entry, const Place& place) {
   PoolNode node{.id = id, .address = entry.at("IP").get<std::string>()};
+  node.host = host_of(node.address);
   if (const std::string problem = address_problem(node.address); !problem.empty())
     (place / "IP").fail("'{}' {}", node.address, problem);
   const Json& benchmarks = entry.at("benchmarks");
@@ -288,8 +298,18 @@ LinkSpeed NodePool::link(std::size_t a, std::size_t b) const {
     use(*region_ways_[region_of_[a] * regions_ + region_of_[b]]);
   } else if (default_) {
     use(*default_);
+  } else if (one.host == other.host) {
+    return kOnOneMachine;
   }
   return speed;
+}
+
+double NodePool::connection_mbps(std::size_t node) const {
+  const bool has_network = default_ || regions_ > 0 || !links_.empty();
+  const auto is_here = [&](const PoolNode& other) { return other.host == nodes_[node].host; };
+  if (has_network || nodes_.size() < 2 || !std::ranges::all_of(nodes_, is_here))
+    return nodes_[node].bandwidth_mbps;
+  return kOnOneMachine.bandwidth_mbps;
 }
 
 bool NodePool::has_speeds() const {

@@ -20,6 +20,7 @@ struct PoolNode {
   double bandwidth_mbps = 0;
   std::optional<double> gflops;  // sustained, single precision
   std::string region;            // empty: none given
+  std::string host;              // of the address; the same for all names of a machine for itself
 };
 
 struct LinkSpeed {
@@ -39,9 +40,13 @@ class NodePool {
   NodePool without(const std::set<std::string>& ids) const;
 
   const std::vector<PoolNode>& nodes() const { return nodes_; }  // ids in rising order
-  // The most specific of links, regions and default, never faster than either node's own
-  // connection. Symmetric; between indices of nodes().
+  // The most specific of links, regions and default, never faster than either node's own connection; where
+  // none is given, what nodes on one machine, or of one local network, have. Symmetric; between indices of
+  // nodes().
   LinkSpeed link(std::size_t a, std::size_t b) const;
+  // Of what a node sends and receives in all, Mbit/s: its own connection, or where all nodes are on one
+  // machine and no network is given, what that allows.
+  double connection_mbps(std::size_t node) const;
   // True once any node gives gflops or the pool has a network: then `throughput` is the default
   // objective.
   bool has_speeds() const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <set>
 
@@ -16,6 +17,7 @@ namespace {
 
 // An op with its memory: everything run() needs, prepared once.
 struct BoundOp {
+  OpId id = kNoOp;  // in the form's graph
   Kernel* kernel = nullptr;
   std::vector<ConstTensorView> inputs;
   std::vector<TensorView> outputs;
@@ -243,7 +245,7 @@ struct Executable::Impl {
   BoundOp bind_op(const Form& form, std::size_t slot, OpId id, bool later) {
     const TrainingGraph& training_graph = form.compiled.training;
     const Op& op = training_graph.graph.op(id);
-    BoundOp bound{.kernel = form.compiled.kernels[static_cast<std::size_t>(id)].get()};
+    BoundOp bound{.id = id, .kernel = form.compiled.kernels[static_cast<std::size_t>(id)].get()};
     for (const ValueId input : op.inputs) bound.inputs.push_back(view(form, slot, input, later));
     for (const ValueId output : op.outputs) {
       bound.outputs.push_back(view(form, slot, output, later));
@@ -315,10 +317,20 @@ struct Executable::Impl {
     return view(form, static_cast<std::size_t>(micro_batch.slot), id);
   }
 
-  static void run(const std::vector<BoundOp>& ops, const MicroBatch& micro_batch) {
+  void run(const std::vector<BoundOp>& ops, const MicroBatch& micro_batch) {
     const StepContext context{
         .step = micro_batch.step, .micro_batch = micro_batch.index, .loss_weight = micro_batch.loss_weight};
-    for (const BoundOp& op : ops) op.run(context);
+    if (op_seconds.empty() || micro_batch.mode != Mode::kTraining ||
+        micro_batch.size != training.front().compiled.size) {
+      for (const BoundOp& op : ops) op.run(context);
+      return;
+    }
+    for (const BoundOp& op : ops) {
+      const auto begin = std::chrono::steady_clock::now();
+      op.run(context);
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+      op_seconds[static_cast<std::size_t>(op.id)] += taken.count();
+    }
   }
 
   static std::span<float> floats(AlignedBuffer& buffer) {
@@ -339,6 +351,7 @@ struct Executable::Impl {
   std::vector<AlignedBuffer> optimizer_state;  // one for each of its state names
   AlignedBuffer working;                       // stashes of all slots, then transient memory
   std::vector<Form> training, inference;
+  std::vector<double> op_seconds;  // by OpId of the first training form; empty: nothing is timed
   const MemoryUse memory;
 };
 
@@ -370,18 +383,18 @@ ConstTensorView Executable::input_gradient(std::size_t i, const MicroBatch& micr
 }
 
 void Executable::forward(const MicroBatch& micro_batch) {
-  Impl::run(impl_->bound_form(micro_batch).forward, micro_batch);
+  impl_->run(impl_->bound_form(micro_batch).forward, micro_batch);
 }
 
 void Executable::backward_inputs(const MicroBatch& micro_batch) {
-  Impl::run(impl_->bound_form(micro_batch).backward_inputs[micro_batch.index == 0 ? kFirst : kLater],
-            micro_batch);
+  impl_->run(impl_->bound_form(micro_batch).backward_inputs[micro_batch.index == 0 ? kFirst : kLater],
+             micro_batch);
 }
 
 void Executable::backward_weights(const MicroBatch& micro_batch) {
   impl_->is_summed = false;
-  Impl::run(impl_->bound_form(micro_batch).backward_weights[micro_batch.index == 0 ? kFirst : kLater],
-            micro_batch);
+  impl_->run(impl_->bound_form(micro_batch).backward_weights[micro_batch.index == 0 ? kFirst : kLater],
+             micro_batch);
 }
 
 TensorView Executable::partial_sum(std::size_t i) {
@@ -472,6 +485,29 @@ const MemoryUse& Executable::memory() const {
 
 const Stage& Executable::stage() const {
   return impl_->stage;
+}
+
+void Executable::time_ops() {
+  ROOKERY_CHECK(!impl_->training.empty(), "stage {} is not trained", impl_->stage.index);
+  impl_->op_seconds.assign(impl_->training.front().compiled.kernels.size(), 0);
+}
+
+std::vector<OpTime> Executable::op_times() const {
+  std::vector<OpTime> times;
+  const TrainingGraph& training = impl_->training.front().compiled.training;
+  std::string owner = impl_->stage.graph.op(0).name;
+  for (std::size_t i = 0; i < impl_->op_seconds.size(); ++i) {
+    const Op& op = training.graph.op(static_cast<OpId>(i));
+    // A conversion of layout is nobody's: it counts with the op before it.
+    const std::string forward = op.text("forward", op.name);
+    if (impl_->stage.graph.has_op(forward)) owner = forward;
+    times.push_back({.name = op.name,
+                     .type = op.type,
+                     .forward = owner,
+                     .phase = training.phases[i],
+                     .seconds = impl_->op_seconds[i]});
+  }
+  return times;
 }
 
 }  // namespace rookery

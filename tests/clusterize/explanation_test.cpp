@@ -68,7 +68,7 @@ TEST(Explanation, NamesTheNodeThatDoesAllTheWork) {
   EXPECT_EQ(found.bottleneck.kind, Bottleneck::Kind::kNode);
   EXPECT_GT(found.bottleneck.share, 0.95);
   EXPECT_LE(found.bottleneck.share, 1);
-  EXPECT_THAT(found.bottleneck.text, HasSubstr("the work of node_0 (20 GFLOP/s, assumed)"));
+  EXPECT_THAT(found.bottleneck.text, HasSubstr("the work of node_0 (100 GFLOP/s, assumed)"));
   ASSERT_EQ(found.what_if.size(), 2U);
   EXPECT_THAT(found.what_if[0].change, HasSubstr("one more node like node_0"));
   EXPECT_GT(found.what_if[0].samples_per_second, 1.2 * found.samples_per_second);

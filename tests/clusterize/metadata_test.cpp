@@ -49,7 +49,7 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   const NodeMetadata read = read_metadata(folder(), "node_1");
   const NodeMetadata& original = written();
   EXPECT_EQ(read.node, "node_1");
-  EXPECT_EQ(read.address, "0.0.0.0:8081");
+  EXPECT_EQ(read.address, "host8081:8081");
   EXPECT_EQ(read.plan_id, original.plan_id);
   EXPECT_EQ(read.role(), "stem");
   EXPECT_EQ(std::tuple(read.cluster, read.clusters, read.stage, read.stages), std::tuple(0, 2, 1, 3));
@@ -144,13 +144,13 @@ TEST_F(MetadataFile, MembersAreCompleteAndHoldTheNodeItself) {
               HasSubstr("members: there are 2 for 3 stages"));
   EXPECT_THAT(error_after([](Json& d) { d["members"][1]["node"] = "node_7"; }),
               HasSubstr("is not this node"));
-  EXPECT_THAT(error_after([](Json& d) { d["address"] = "0.0.0.0:9999"; }), HasSubstr("is not this node"));
+  EXPECT_THAT(error_after([](Json& d) { d["address"] = "host9999:9999"; }), HasSubstr("is not this node"));
   EXPECT_THAT(error_after([](Json& d) { std::swap(d["members"][0], d["members"][2]); }),
               HasSubstr("members/0/stage: 2 is not 0"));
   EXPECT_THAT(error_after([](Json& d) { d["members"][2]["node"] = "node_0"; }),
               HasSubstr("node_0 is there twice"));
-  EXPECT_THAT(error_after([](Json& d) { d["members"][2]["address"] = "0.0.0.0:8080"; }),
-              HasSubstr("0.0.0.0:8080 is there twice"));
+  EXPECT_THAT(error_after([](Json& d) { d["members"][2]["address"] = "host8080:8080"; }),
+              HasSubstr("host8080:8080 is there twice"));
 }
 
 TEST_F(MetadataFile, NumbersFitEachOther) {

@@ -62,6 +62,30 @@ TEST(NodePool, WithoutANetworkAllIsOneLocalNetwork) {
   EXPECT_EQ(pool_of(equal_nodes(2)).link(0, 1), (LinkSpeed{0.5, 10}));
 }
 
+TEST(NodePool, NodesOnOneMachineShareNoConnection) {
+  const auto link = [](const char* one, const char* other, const char* network = "{}") {
+    Json pool = equal_nodes(2);
+    pool["0"]["IP"] = one;
+    pool["1"]["IP"] = other;
+    pool["network"] = Json::parse(network);
+    return pool_of(pool).link(0, 1);
+  };
+  const LinkSpeed shared{0.1, 10'000};
+  EXPECT_EQ(link("0.0.0.0:8080", "127.0.0.1:8081"), shared);
+  EXPECT_EQ(link("127.0.0.2:8080", "localhost:8080"), shared);
+  EXPECT_EQ(link("10.0.0.7:8080", "10.0.0.7:8081"), shared);
+  EXPECT_EQ(link("10.0.0.7:8080", "0.0.0.0:8081"), (LinkSpeed{0.5, 10}));
+  const char* given = R"({"default": {"latency_ms": 3, "bandwidth_mbps": 50}})";
+  EXPECT_EQ(link("0.0.0.0:8080", "0.0.0.0:8081", given), (LinkSpeed{3, 10})) << "what is given holds";
+
+  Json pool = equal_nodes(3);
+  pool["0"]["IP"] = pool["1"]["IP"] = "10.0.0.7:8080";
+  pool["1"]["IP"] = "10.0.0.7:8081";
+  EXPECT_EQ(pool_of(pool).connection_mbps(0), 10) << "node 2 is reached by it";
+  pool.erase("2");
+  EXPECT_EQ(pool_of(pool).connection_mbps(0), 10'000) << "nobody is";
+}
+
 // A worldwide pool as published, cut down to one node a region.
 TEST(NodePool, ReadsARegionTable) {
   const NodePool pool = NodePool::read(ROOKERY_SOURCE_DIR "/tests/clusterize/worldwide.json");
@@ -117,7 +141,7 @@ TEST(NodePoolErrors, IdsAreWholeNumbers) {
 
 TEST(NodePoolErrors, AnAddressIsNobodyElses) {
   EXPECT_EQ(pool_error({{"0", node_json(8080)}, {"1", node_json(8080)}}),
-            "node_data/node_configs.json: nodes/1: '0.0.0.0:8080' is node 0's address too");
+            "node_data/node_configs.json: nodes/1: 'host8080:8080' is node 0's address too");
 }
 
 TEST(NodePoolErrors, NoNodes) {

@@ -18,10 +18,10 @@
 namespace rookery {
 
 inline Json node_json(int port, double ram = 8, double bandwidth = 10) {
-  return {{"IP", fmt::format("0.0.0.0:{}", port)}, {"benchmarks", {{"ram", ram}, {"bandwidth", bandwidth}}}};
+  return {{"IP", fmt::format("host{0}:{0}", port)}, {"benchmarks", {{"ram", ram}, {"bandwidth", bandwidth}}}};
 }
 
-// `count` nodes that differ in nothing but their ports.
+// `count` machines that differ in nothing but their names.
 inline Json equal_nodes(int count, double ram = 8) {
   Json pool = Json::object();
   for (int i = 0; i < count; ++i) pool[std::to_string(i)] = node_json(8080 + i, ram);

@@ -218,10 +218,10 @@ TEST(Plan, ItsIdFollowsWhatDecidesTheRun) {
 TEST(Report, SaysWhatEveryNodeDoes) {
   const TrainingTask task = cnn_task();
   const std::string text = describe_plan(task, plan(equal_nodes(3), task));
-  EXPECT_THAT(text, HasSubstr("Node(0) Cluster(0) Address(0.0.0.0:8080) Role(root)\n"
+  EXPECT_THAT(text, HasSubstr("Node(0) Cluster(0) Address(host8080:8080) Role(root)\n"
                               "  Ring IDs({0: 'conv2d_1.weight'})\n"
-                              "  Address to parameter({'0.0.0.0:8080': 'conv2d_1.weight'})\n"));
-  EXPECT_THAT(text, HasSubstr("Node(2) Cluster(0) Address(0.0.0.0:8082) Role(leaf)"));
+                              "  Address to parameter({'host8080:8080': 'conv2d_1.weight'})\n"));
+  EXPECT_THAT(text, HasSubstr("Node(2) Cluster(0) Address(host8082:8082) Role(leaf)"));
   EXPECT_THAT(text, HasSubstr("predicted"));
 }
 
@@ -234,7 +234,7 @@ TEST(WritePlan, TheSameInputGivesTheSameBytes) {
   }
   EXPECT_EQ(files_of(one.path()), files_of(two.path()));
   EXPECT_EQ(files_of(one.path()).count("plan.json"), 1U);
-  EXPECT_EQ(files_of(one.path()).count("cluster_1/0.0.0.0:8083/model_inputs.json"), 1U);
+  EXPECT_EQ(files_of(one.path()).count("cluster_1/host8083:8083/model_inputs.json"), 1U);
 }
 
 TEST(WritePlan, AFolderHoldsOnePlanWithAllItsFiles) {

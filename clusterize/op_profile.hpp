@@ -1,0 +1,64 @@
+// node_data/op_profile.json: what every op of a model took where `clusterize --profile` measured it. Times of
+// other machines follow from it: seconds on node i = measured seconds * gflops here / gflops of node i.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "models/graph/graph.hpp"
+#include "models/kernels/kernel.hpp"
+#include "trainer/data/dataset.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+// Seconds of one micro-batch on one thread.
+struct OpSeconds {
+  std::string type;    // of the op
+  std::string output;  // type of its first output: "f32[64, 16, 8, 8]"
+  double forward = 0;
+  double backward_inputs = 0;
+  double backward_weights = 0;
+};
+
+struct OpProfile {
+  // What it holds for.
+  std::string machine;  // measured_machine()
+  std::string model;
+  std::int64_t micro_batch = 0;
+  KernelChoice kernels;
+
+  double gflops = 0;                     // of this machine, by measure_speed()
+  double input_seconds = 0;              // the Root's, to get a micro-batch from its data set
+  double update_seconds_per_byte = 0;    // of parameters, of a step
+  std::map<std::string, OpSeconds> ops;  // by name, all of the model's
+};
+
+struct ProfileRequest {
+  const Graph& graph;  // ends in its losses
+  const TrainingSettings& settings;
+  const Dataset& dataset;
+  const DataSizes& data;
+  const KernelChoice& kernels;
+  std::int64_t memory_bytes = 0;                       // that it may take, where pieces of the model fit that
+  double seconds = 1;                                  // for each piece
+  std::function<void(const std::string&)> doing = {};  // told what is being measured
+};
+
+// Measures the model's training step on this machine, in pieces that fit the memory, each with the kernels of
+// the run.
+OpProfile measure_profile(const ProfileRequest& request);
+
+std::filesystem::path op_profile_path(const std::filesystem::path& node_data);
+void write_profile(const std::filesystem::path& file, const OpProfile& profile);
+// Nothing when there is no file. ConfigError naming file and place when it is damaged.
+std::optional<OpProfile> read_profile(const std::filesystem::path& file);
+// Why it does not hold for this model, in words: "it is of micro-batches of 32, not of 64"; empty when it
+// does.
+std::string profile_problem(const OpProfile& profile, const Graph& graph, const TrainingSettings& settings,
+                            const KernelChoice& kernels);
+
+}  // namespace rookery

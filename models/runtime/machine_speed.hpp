@@ -1,0 +1,23 @@
+// How fast this machine trains: the rates of the kinds of work that training is made of, sustained, by our
+// own kernels on graphs of a fixed size. The figure that pools give as `gflops`, so that times measured on
+// one machine say what others will take.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace rookery {
+
+struct MachineSpeed {
+  double products_gflops = 0;      // a layer of 1024 x 1024: forward and both gradients
+  double convolutions_gflops = 0;  // 3 x 3 convolutions: forward and both gradients
+  double elementwise_gbps = 0;     // GB/s: sums, ReLU, batch norm, and their gradients
+  double update_gbps = 0;          // GB/s: Adam
+  double gflops = 0;               // all of that, as it is mixed in a residual network
+};
+
+// On the threads that are set (kernels/threads.hpp), in some `seconds`; takes about 250 MB. The means of wall
+// time: a limit on this process counts, and so does what else runs. `doing` is told what is being measured.
+MachineSpeed measure_speed(double seconds, const std::function<void(const std::string&)>& doing = {});
+
+}  // namespace rookery

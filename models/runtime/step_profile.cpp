@@ -1,0 +1,96 @@
+#include "models/runtime/step_profile.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "models/base/rng.hpp"
+
+namespace rookery {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Of everyday size; whole numbers are 0, an index that every table has, but for counts.
+Tensor made_up(const TensorType& type, const std::string& name) {
+  Tensor tensor(type);
+  std::ranges::fill(tensor.view().bytes(), std::byte{0});
+  if (type.dtype == DType::kF32) {
+    CounterRng random(rng_key(0, name), 0);
+    for (float& value : tensor.as<float>()) value = random.next_float() - 0.5F;
+  } else if (name.ends_with(".counted")) {
+    std::ranges::fill(tensor.as<std::int64_t>(), 1);
+  }
+  return tensor;
+}
+
+class ProfiledStage {
+ public:
+  ProfiledStage(const Stage& stage, const CompileOptions& options)
+      : micro_batch_{.index = options.accumulates ? 1 : 0, .size = options.training_sizes.at(0)},
+        executable_(stage, options, initial_state(stage.graph, options.seed)) {
+    for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
+      const StageInput& input = stage.inputs[i];
+      inputs_.emplace_back(made_up(executable_.input(i, micro_batch_).type, input.value), i);
+      if (input.gradient_from != kNoStage)
+        partial_gradients_.emplace_back(made_up(inputs_.back().first.type(), input.value), i);
+    }
+    for (std::size_t i = 0; i < stage.outputs.size(); ++i) {
+      if (stage.outputs[i].gradient_from == kNoStage) continue;
+      const TensorType& type = executable_.output_gradient(i, micro_batch_).type;
+      output_gradients_.emplace_back(made_up(type, stage.outputs[i].value), i);
+    }
+  }
+
+  // Seconds of the update.
+  double step() {
+    for (const auto& [tensor, i] : inputs_) copy(tensor.view(), executable_.input(i, micro_batch_));
+    executable_.forward(micro_batch_);
+    for (const auto& [tensor, i] : output_gradients_)
+      copy(tensor.view(), executable_.output_gradient(i, micro_batch_));
+    for (const auto& [tensor, i] : partial_gradients_)
+      copy(tensor.view(), executable_.partial_gradient(i, micro_batch_));
+    executable_.backward_inputs(micro_batch_);
+    executable_.backward_weights(micro_batch_);
+    const auto begin = Clock::now();
+    executable_.update(micro_batch_.step++, 0);  // a rate of 0 leaves the weights at everyday size
+    return seconds_since(begin);
+  }
+
+  void time_ops() { executable_.time_ops(); }
+  std::vector<OpTime> op_times() const { return executable_.op_times(); }
+
+ private:
+  // By their numbers among the stage's inputs or outputs.
+  using Numbered = std::vector<std::pair<Tensor, std::size_t>>;
+
+  MicroBatch micro_batch_;
+  Executable executable_;
+  Numbered inputs_, partial_gradients_, output_gradients_;
+};
+
+}  // namespace
+
+StepProfile profile_step(const Stage& stage, const CompileOptions& options, double seconds) {
+  constexpr int kLeastSteps = 3;
+  ProfiledStage profiled(stage, options);
+  profiled.step();
+  profiled.time_ops();
+  StepProfile profile;
+  const auto begin = Clock::now();
+  while (profile.steps < kLeastSteps || seconds_since(begin) < seconds) {
+    profile.update += profiled.step();
+    ++profile.steps;
+  }
+  profile.seconds = seconds_since(begin) / profile.steps;
+  profile.update /= profile.steps;
+  profile.ops = profiled.op_times();
+  for (OpTime& op : profile.ops) op.seconds /= profile.steps;
+  return profile;
+}
+
+}  // namespace rookery

@@ -1,0 +1,24 @@
+// What the parts of a training step take on this machine, measured in the step itself: in their order, on
+// memory as the runtime plans it, by the kernels of the run.
+#pragma once
+
+#include <vector>
+
+#include "models/runtime/executable.hpp"
+
+namespace rookery {
+
+struct StepProfile {
+  std::vector<OpTime> ops;  // seconds of one micro-batch
+  double update = 0;        // seconds of a step
+  double seconds = 0;       // of a step of one micro-batch: the ops, the update, and what is between them
+  int steps = 0;            // that these are means of
+};
+
+// Trains micro-batches of options.training_sizes[0] on made-up numbers until `seconds` have passed, at least
+// three times after one that does not count. Wall time: what else runs on the machine counts, too. Uses the
+// threads that are set (kernels/threads.hpp) and the memory that memory_use() says. ConfigError when the
+// stage does not compile.
+StepProfile profile_step(const Stage& stage, const CompileOptions& options, double seconds);
+
+}  // namespace rookery
