@@ -136,6 +136,13 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   costs.recomputed_memory = [memory](int first, int last, int slots) {
     return memory->bytes(first, last, slots, true);
   };
+  costs.trained = [graph, settings, data, kernels](const Training& training) {
+    TrainingSettings other = settings;
+    other.batch_size = training.batch_size;
+    other.micro_batches = training.micro_batches;
+    other.recompute = training.recompute;
+    return model_costs(graph, other, data, kernels);
+  };
   return costs;
 }
 

@@ -40,6 +40,13 @@ struct SharedBytes {
 // desktop computer of our time.
 constexpr double kAssumedGflops = 100;
 
+// What decides about memory.
+struct Training {
+  std::int64_t batch_size = 1;
+  int micro_batches = 1;
+  std::string recompute;
+};
+
 struct ModelCosts {
   std::string name;  // for messages
   double assumed_gflops = kAssumedGflops;
@@ -57,6 +64,9 @@ struct ModelCosts {
   std::function<std::int64_t(int first, int last, int slots)> recomputed_memory;
   bool may_recompute = false;
   bool must_recompute = false;
+
+  // The same model trained otherwise, for advice; may be empty.
+  std::function<ModelCosts(const Training& training)> trained;
 
   int count() const { return static_cast<int>(segments.size()); }
 };

@@ -55,13 +55,18 @@ SearchOptions usual_search(const NodePool& pool, std::uint64_t seed, std::option
   return options;
 }
 
-Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
+std::int64_t usual_evaluations(int nodes) {
+  return kEvaluations * kManyNodes / std::max(kManyNodes, nodes);
+}
+
+std::optional<Grouping> search_clusters(const CostModel& model, const SearchOptions& options,
+                                        std::int64_t evaluations) {
   const ClusterObjective objective(
       model, options.objective,
       {.min_nodes = options.min_nodes, .clusters = options.clusters, .pins = options.pins});
   GeneticOptions genetic{.seed = options.seed,
                          .threads = options.threads,
-                         .evaluations = kEvaluations * kManyNodes / std::max(kManyNodes, model.nodes()),
+                         .evaluations = evaluations,
                          .patience = std::min(kMostPatience, 2 + model.nodes()),
                          .seconds = options.seconds};
   if (options.progress) {
@@ -74,7 +79,7 @@ Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
   if (options.objective == Objective::kThroughput)
     std::ranges::move(packed_groupings(model, objective, options.threads), std::back_inserter(seeds));
   Individual best = genetic_search(objective, seeds, genetic);
-  if (best.score[0] > 0) fail_unmet(model, options);
+  if (best.score[0] > 0) return std::nullopt;
   best.grouping = polished(model, objective, best.grouping);
   best.score = objective.score(best.grouping);
   Grouping plain = canonical(model, best.grouping);
@@ -82,6 +87,12 @@ Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
   if (!(best.score < objective.score(plain))) return plain;
   best.grouping.clusters = objective.ordered(best.grouping.clusters);
   return best.grouping;
+}
+
+Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
+  std::optional<Grouping> found = search_clusters(model, options, usual_evaluations(model.nodes()));
+  if (!found) fail_unmet(model, options);
+  return std::move(*found);
 }
 
 }  // namespace rookery

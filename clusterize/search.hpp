@@ -26,6 +26,13 @@ struct SearchOptions {
 // least three.
 SearchOptions usual_search(const NodePool& pool, std::uint64_t seed, std::optional<Objective> objective = {});
 
+// How many groupings a search of such a pool looks at.
+std::int64_t usual_evaluations(int nodes);
+
+// Nothing where no grouping was found that fits the memory and the constraints.
+std::optional<Grouping> search_clusters(const CostModel& model, const SearchOptions& options,
+                                        std::int64_t evaluations);
+
 // Clusters in the order of the rings; nodes that could change places without any effect in rising order of
 // their ids. A function of its arguments alone where `seconds` does not end it. `model` was made with the
 // pinned nodes as special ones. ConfigError with numbers, and what would help, when no grouping fits the

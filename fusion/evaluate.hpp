@@ -37,7 +37,7 @@ struct Evaluation {
   std::string model;
   std::string data;
   std::string loss_name;  // "cross_entropy"; of several "cross_entropy + 0.5 l1"
-  double loss = 0;  // mean over the samples; of several losses their weighted sum
+  double loss = 0;        // mean over the samples; of several losses their weighted sum
   std::int64_t samples = 0;
   std::vector<std::pair<std::string, LossResult>> losses;  // each by its name in the graph
   std::optional<Decoded> decoded;  // where the labels of the data set continue its input

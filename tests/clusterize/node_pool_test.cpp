@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
 #include "clusterize/plan/address.hpp"
 #include "tests/clusterize/plan_support.hpp"
@@ -109,6 +110,27 @@ TEST(NodePoolErrors, NameFilePlaceValueAndUnit) {
             "in GB?");
   EXPECT_EQ(pool_error(one_node({{"ram", std::nan("")}})),
             "node_data/node_configs.json: nodes/1/benchmarks/ram: nan is not a positive number of GB");
+}
+
+TEST(NodePoolErrors, NumbersBeyondAllMachines) {
+  for (const char* key : {"ram", "bandwidth", "gflops"}) {
+    const std::string place = fmt::format("nodes/1/benchmarks/{}: ", key);
+    for (const double value : {1e300, 1e10}) {
+      EXPECT_THAT(pool_error(one_node({{key, value}})), AllOf(HasSubstr(place), HasSubstr("is it in")));
+    }
+    const double infinity = std::numeric_limits<double>::infinity();
+    for (const double value : {-1e300, infinity, -infinity, std::nan(""), 0.0, -0.0}) {
+      EXPECT_THAT(pool_error(one_node({{key, value}})),
+                  AllOf(HasSubstr(place), HasSubstr("is not a positive")));
+    }
+  }
+  Json pool = equal_nodes(2);
+  for (const double value : {std::nan(""), -1e-9, 1e300}) {
+    pool["network"] = {{"default", {{"latency_ms", value}, {"bandwidth_mbps", 50}}}};
+    EXPECT_THAT(pool_error(pool), HasSubstr("network/default/latency_ms: "));
+    pool["network"] = {{"default", {{"latency_ms", 1}, {"bandwidth_mbps", value}}}};
+    EXPECT_THAT(pool_error(pool), HasSubstr("network/default/bandwidth_mbps: "));
+  }
 }
 
 TEST(NodePoolErrors, ATextIsNoNumber) {

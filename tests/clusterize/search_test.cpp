@@ -91,7 +91,7 @@ TEST(Memory, AModelThatDoesNotFitIsToldInNumbers) {
       message,
       "chain with batch_size 32 and micro_batches 1 does not fit: on one machine it takes 4 GB, its largest "
       "piece that cannot be cut 500 MB with buffers for its links; all machines (3) have 3 GB together, the "
-      "largest 1 GB: use a smaller batch_size, more micro_batches, or more or larger machines");
+      "largest 1 GB: more or larger machines are needed");
 }
 
 Json fast_pool(int nodes, double latency_ms, double bandwidth) {
@@ -228,7 +228,57 @@ TEST(Constraints, ThatCannotBeMetAreToldInNumbers) {
   EXPECT_THAT(problem({.min_nodes = 1, .pins = {{1, {0, 0}}, {2, {0, 0}}}}),
               HasSubstr("node_1 and node_2 are both pinned to stage 0 of cluster 0"));
   EXPECT_THAT(problem({.min_nodes = 1, .clusters = 1, .pins = {{1, {1, 0}}}}),
-              HasSubstr("node_1 is pinned to cluster 1, but 1 clusters are asked for"));
+              HasSubstr("node_1 is pinned to cluster 1, but 1 cluster is asked for"));
+  EXPECT_THAT(problem({.min_nodes = 3, .clusters = 2}), HasSubstr("ask for at most 1 cluster, or"));
+}
+
+// Half a gigabyte for each segment, sample and micro-batch in flight, and a tenth for each segment.
+ModelCosts trained(const Training& training) {
+  ModelCosts costs = chain(4);
+  costs.batch_size = training.batch_size;
+  costs.micro_batches = training.micro_batches;
+  costs.may_recompute = training.recompute != "none";
+  const double samples = static_cast<double>(training.batch_size) / training.micro_batches;
+  costs.memory = [samples](int first, int last, int slots) {
+    return static_cast<std::int64_t>((last - first) * 1e8 * (1 + 5 * samples * slots));
+  };
+  costs.recomputed_memory = [samples](int first, int last, int slots) {
+    return static_cast<std::int64_t>((last - first) * 1e8 * (1 + samples * slots));
+  };
+  costs.trained = trained;
+  return costs;
+}
+
+TEST(Remedies, AreThoseWithWhichThereIsAPlan) {
+  const auto problem = [](const Training& training, double ram, SearchOptions options = {}) {
+    const ModelCosts costs = trained(training);
+    return error_of([&] { clusters_of(equal_nodes(4, ram), costs, options); });
+  };
+  // A segment on each node: 4.1 GB with 8 samples, 2.1 with 4, 0.9 recomputed; more micro-batches help only
+  // beyond those that are in flight.
+  EXPECT_THAT(problem({8, 1, "none"}, 3),
+              HasSubstr("there is a plan with batch_size 4, or with micro_batches 8, or with recompute "
+                        "\"auto\""));
+  EXPECT_THAT(problem({8, 1, "none"}, 0.55),
+              testing::EndsWith("there is a plan with batch_size 4 with recompute \"auto\""));
+  EXPECT_THAT(problem({8, 1, "auto"}, 0.55), HasSubstr("there is a plan with batch_size 4"));
+  EXPECT_THAT(problem({8, 1, "none"}, 0.15), testing::EndsWith("more or larger machines are needed"));
+}
+
+TEST(Remedies, OfConstraintsAreThoseThatCanBeMet) {
+  // Two nodes hold the model, one does not.
+  const auto problem = [](SearchOptions options) {
+    const ModelCosts costs = trained({1, 1, "none"});
+    return error_of([&] { clusters_of(equal_nodes(5, 1.3), costs, options); });
+  };
+  EXPECT_THAT(problem({.min_nodes = 1, .clusters = 4}),
+              AllOf(HasSubstr("without constraints 2 clusters are possible"),
+                    HasSubstr("there is a plan with --clusters 2")));
+  EXPECT_THAT(
+      problem({.min_nodes = 1, .pins = {{0, {0, 2}}, {1, {1, 3}}}}),
+      AllOf(HasSubstr("1 node in each cluster, 2 pinned nodes"), HasSubstr("there is a plan with no --pin")));
+  EXPECT_THAT(problem({.min_nodes = 3, .pins = {{0, {0, 0}}, {1, {1, 0}}}}),
+              HasSubstr("there is a plan with --min-nodes-per-cluster 2, or with no --pin"));
 }
 
 TEST(Canonical, EqualNodesTakeTheirPlacesInOrder) {

@@ -81,8 +81,17 @@ class Plan(WholeTest):
             "unknown key": (json.dumps({"0": {**node, "colour": "red"}}), ["colour"]),
             "two nodes with one address": (json.dumps({"0": node, "1": node}), ["127.0.0.1:9000"]),
             "no port": (json.dumps({"0": {**node, "IP": "127.0.0.1"}}), ["127.0.0.1"]),
+            "a billion GB": (
+                json.dumps({"1": {**node, "benchmarks": {"ram": 1e9, "bandwidth": 10}}}),
+                ["node_configs.json: nodes/1/benchmarks/ram", "is it in GB?"]),
+            "far beyond": (
+                '{"1": {"IP": "a:1", "benchmarks": {"ram": 8, "bandwidth": 1e300}}}',
+                ["node_configs.json: nodes/1/benchmarks/bandwidth", "is it in Mbit/s?"]),
+            "beyond any number": ('{"1": {"IP": "a:1", "benchmarks": {"ram": 1e999, "bandwidth": 1}}}', ["1e999"]),
+            "not a number": ('{"1": {"IP": "a:1", "benchmarks": {"ram": NaN, "bandwidth": 1}}}', []),
             "too little memory": (
-                json.dumps({"0": {**node, "benchmarks": {"ram": 0.0001, "bandwidth": 10}}}), []),
+                json.dumps({"0": {**node, "benchmarks": {"ram": 0.0001, "bandwidth": 10}}}),
+                ["node_configs.json", "on one machine it takes", "more or larger machines are needed"]),
             "empty": ("{}", []),
         }
         for case, (text, parts) in cases.items():
