@@ -10,7 +10,8 @@
 namespace rookery {
 namespace {
 
-constexpr int kMaxQueued = 8;  // chunks per connection: memory that no plan counts
+constexpr int kMaxQueued = 8;   // chunks per connection: memory that no plan counts
+constexpr int kMaxUnsent = 32;  // answers of a LinkBenchmarkServer; IoLoop sends nothing here
 constexpr int kBacklog = 1024;
 constexpr int kHandshakeMs = 3000;
 
@@ -37,6 +38,7 @@ Router::Router(zmq::context_t& context, const std::string& node, const Address& 
     : socket_(context, zmq::socket_type::router), address_(address) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::rcvhwm, kMaxQueued);
+  socket_.set(zmq::sockopt::sndhwm, kMaxUnsent);
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxChunkBytes));
   socket_.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
   socket_.set(zmq::sockopt::backlog, kBacklog);

@@ -1,0 +1,103 @@
+#include "node/measured_pool.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "clusterize/plan/node_pool.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files.hpp"
+
+namespace rookery {
+namespace {
+
+// Held until the end of its life, or of the process.
+class FileLock {
+ public:
+  explicit FileLock(const std::filesystem::path& path)
+      : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::seconds kPatience{10};
+    constexpr std::chrono::milliseconds kAgain{20};
+    if (descriptor_ < 0) throw DataError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
+    const auto deadline = Clock::now() + kPatience;
+    while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+      const int reason = errno;
+      if (reason == EWOULDBLOCK && Clock::now() < deadline) {
+        std::this_thread::sleep_for(kAgain);
+        continue;
+      }
+      ::close(descriptor_);
+      throw ConfigError(fmt::format("{}: cannot be locked: {}: is another node_benchmark writing?",
+                                    path.string(), std::strerror(reason)));
+    }
+  }
+  ~FileLock() { ::close(descriptor_); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
+// Three digits say all that a measurement knows.
+double rounded(double value) {
+  if (!(value > 0)) return value;
+  const double unit = std::pow(10, std::floor(std::log10(value)) - 2);
+  return std::stod(fmt::format("{:.6g}", std::round(value / unit) * unit));
+}
+
+void set_link(OrderedJson& links, const std::string& one, const std::string& other,
+              const LinkMeasure& measure) {
+  const OrderedJson link = {{"between", {one, other}},
+                            {"latency_ms", rounded(measure.latency_ms)},
+                            {"bandwidth_mbps", rounded(std::min(measure.to_mbps, measure.from_mbps))}};
+  for (OrderedJson& known : links) {
+    const OrderedJson& between = known.at("between");
+    if ((between[0] == one && between[1] == other) || (between[0] == other && between[1] == one)) {
+      known = link;
+      return;
+    }
+  }
+  links.push_back(link);
+}
+
+}  // namespace
+
+OrderedJson with_measured(OrderedJson document, const MeasuredNode& node) {
+  if (!document.contains(node.id)) throw ConfigError(fmt::format("there is no node '{}'", node.id));
+  OrderedJson& benchmarks = document[node.id]["benchmarks"];
+  benchmarks["ram"] = std::floor(100 * node.ram_gb) / 100;
+  benchmarks["gflops"] = rounded(node.gflops);
+  double bandwidth = 0;
+  for (const auto& [other, measure] : node.links) {
+    bandwidth = std::max({bandwidth, measure.to_mbps, measure.from_mbps});
+    OrderedJson& links = document["network"]["links"];
+    if (links.is_null()) links = OrderedJson::array();
+    set_link(links, node.id, other, measure);
+  }
+  if (bandwidth > 0) benchmarks["bandwidth"] = rounded(bandwidth);
+  return document;
+}
+
+void write_measured(const std::filesystem::path& node_configs, const MeasuredNode& node) {
+  const FileLock lock(node_configs.string() + ".lock");
+  NodePool::read(node_configs);
+  constexpr std::uint64_t kMostBytes = 64 << 20;
+  const OrderedJson merged = with_context(node_configs.string(), [&] {
+    return with_measured(OrderedJson::parse(read_file(node_configs, kMostBytes)), node);
+  });
+  NodePool::from_json(Json::parse(merged.dump()), node_configs.string());
+  write_json(node_configs, merged);
+}
+
+}  // namespace rookery

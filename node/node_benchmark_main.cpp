@@ -1,0 +1,181 @@
+// node_benchmark: what this machine and its connections can do, for node_configs.json.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "clusterize/plan/node_pool.hpp"
+#include "models/base/error.hpp"
+#include "models/base/log.hpp"
+#include "models/base/program.hpp"
+#include "models/kernels/threads.hpp"
+#include "models/runtime/machine_speed.hpp"
+#include "node/link_benchmark.hpp"
+#include "node/machine_memory.hpp"
+#include "node/measured_pool.hpp"
+
+namespace rookery {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr double kBytesPerGb = 1e9;
+
+void tell(const std::string& doing) {
+  fmt::print(stderr, "measuring {}\n", doing);
+}
+
+double positive(const ProgramArguments& arguments, const std::string& name) {
+  constexpr double kMost = 600;
+  const auto value = arguments[name].as<double>();
+  if (!(value > 0 && value <= kMost))
+    throw UsageError(fmt::format("--{} {}: a number of seconds above 0, up to {}", name, value, kMost));
+  return value;
+}
+
+int serve(const std::string& address) {
+  catch_stop_signals();
+  LinkBenchmarkServer server(address);
+  fmt::print("answering at {}; Ctrl-C ends it\n", server.address());
+  std::fflush(stdout);
+  server.serve(stop_descriptor());
+  throw_if_stopped();
+  return kDone;
+}
+
+// Which other nodes there are, and what came of measuring with each.
+struct Links {
+  std::map<std::string, LinkMeasure> measured;     // by id
+  std::map<std::string, std::string> unreachable;  // why
+};
+
+Links measure_links(const NodePool& pool, const std::string& self, const LinkBenchmarkOptions& options) {
+  Links links;
+  if (pool.nodes().size() < 2) return links;
+  tell("what a provider's threads add to a message");
+  const HopTimes hops = measure_hops();
+  const double added_ms = 1e3 * std::max(0.0, hops.provider - hops.benchmark);
+  for (const PoolNode& node : pool.nodes()) {
+    if (node.id == self) continue;
+    throw_if_stopped();
+    tell(fmt::format("the link to node_{} ({})", node.id, node.address));
+    try {
+      LinkMeasure measure = measure_link(node.address, options);
+      measure.latency_ms += added_ms;
+      links.measured[node.id] = measure;
+    } catch (const TransportError& error) {
+      fmt::print(stderr, "skipped node_{}: {}\n", node.id, error.what());
+      links.unreachable[node.id] = error.what();
+    }
+  }
+  return links;
+}
+
+OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const Links& links) {
+  OrderedJson document = {{"ram", node.ram_gb},
+                          {"gflops", speed.gflops},
+                          {"products_gflops", speed.products_gflops},
+                          {"convolutions_gflops", speed.convolutions_gflops},
+                          {"elementwise_gbps", speed.elementwise_gbps},
+                          {"update_gbps", speed.update_gbps}};
+  if (!node.id.empty()) document["node"] = node.id;
+  document["links"] = OrderedJson::object();
+  for (const auto& [id, link] : links.measured) {
+    document["links"][id] = {
+        {"latency_ms", link.latency_ms}, {"to_mbps", link.to_mbps}, {"from_mbps", link.from_mbps}};
+  }
+  document["unreachable"] = links.unreachable;
+  return document;
+}
+
+void print(const MeasuredNode& node, const MachineSpeed& speed, const Links& links) {
+  fmt::print("ram             {:10.2f} GB that a provider may take\n", node.ram_gb);
+  fmt::print("gflops          {:10.1f} GFLOP/s, sustained, of training\n", speed.gflops);
+  fmt::print("  products      {:10.1f} GFLOP/s\n  convolutions  {:10.1f} GFLOP/s\n", speed.products_gflops,
+             speed.convolutions_gflops);
+  fmt::print("  element-wise  {:10.1f} GB/s\n  optimizer     {:10.1f} GB/s\n", speed.elementwise_gbps,
+             speed.update_gbps);
+  for (const auto& [id, link] : links.measured) {
+    fmt::print("{:<15} {:10.3f} ms, {:.0f} Mbit/s to it and {:.0f} Mbit/s from it\n", "node_" + id,
+               link.latency_ms, link.to_mbps, link.from_mbps);
+  }
+}
+
+int benchmark(const ProgramArguments& arguments) {
+  init_logging("node_benchmark");
+  const bool writes = arguments.count("write") != 0;
+  if (arguments.count("serve") != 0) {
+    if (writes)
+      throw UsageError("--serve answers others and measures nothing: start another one with --write");
+    return serve(arguments["serve"].as<std::string>());
+  }
+  const int threads = arguments["threads"].as<int>();
+  constexpr int kMostThreads = 1024;
+  if (threads < 1 || threads > kMostThreads)
+    throw UsageError(fmt::format("--threads {}: from 1 to {}", threads, kMostThreads));
+  const LinkBenchmarkOptions options{
+      .seconds = positive(arguments, "seconds"),
+      .answer = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * positive(arguments, "wait")))};
+  MeasuredNode node;
+  std::optional<NodePool> pool;
+  if (writes) {
+    if (arguments.count("node") == 0)
+      throw UsageError("--write: which node of the file is this? Give --node ID");
+    node.id = arguments["node"].as<std::string>();
+    if (node.id.starts_with("node_")) node.id = node.id.substr(5);
+    pool = NodePool::read(arguments["write"].as<std::string>());
+    if (std::ranges::find(pool->nodes(), node.id, &PoolNode::id) == pool->nodes().end())
+      throw UsageError(
+          fmt::format("--node {}: {} has no such node", node.id, arguments["write"].as<std::string>()));
+  }
+  catch_stop_signals();
+  node.ram_gb = static_cast<double>(available_memory()) / kBytesPerGb;
+  set_kernel_threads(threads);
+  const MachineSpeed speed = measure_speed(options.seconds, tell);
+  node.gflops = speed.gflops;
+  Links links;
+  if (pool) links = measure_links(*pool, node.id, options);
+  node.links = links.measured;
+  if (writes) write_measured(arguments["write"].as<std::string>(), node);
+  if (arguments.count("json") != 0) {
+    fmt::print("{}\n", to_json(node, speed, links).dump(2));
+  } else {
+    print(node, speed, links);
+  }
+  return kDone;
+}
+
+}  // namespace
+}  // namespace rookery
+
+int main(int argc, char** argv) {
+  using namespace rookery;
+  const ProgramInfo info{.name = "node_benchmark",
+                         .summary =
+                             "measures what clusterize needs to know of a machine: memory that a provider "
+                             "may take, speed in training, "
+                             "and latency and bandwidth to the other machines. First start it with --serve "
+                             "on every machine, at the "
+                             "address that node_configs.json gives it. Then call it with --write on one "
+                             "machine after the other: its "
+                             "results are merged into the file. Machines that do not answer are named and "
+                             "skipped; without --write "
+                             "it measures this machine alone.",
+                         .example =
+                             "  node_benchmark\n"
+                             "  node_benchmark --serve 0.0.0.0:8080 &\n"
+                             "  node_benchmark --write node_data/node_configs.json --node 0\n"};
+  ProgramOptions options("node_benchmark");
+  options.add_options()("serve", po::value<std::string>()->value_name("ADDRESS"),
+                        "answer others at HOST:PORT until Ctrl-C")(
+      "write", po::value<std::string>()->value_name("FILE"),
+      "measure against all other nodes of this node_configs.json, and put the results there")(
+      "node", po::value<std::string>()->value_name("ID"),
+      "with --write: which node of the file this machine is")(
+      "seconds", po::value<double>()->default_value(3, "3"), "for this machine, and for each link")(
+      "wait", po::value<double>()->default_value(3, "3"), "seconds for another machine's first answer")(
+      "threads", po::value<int>()->default_value(1),
+      "threads for arithmetic, as the provider will have them")("json", "print the results as JSON");
+  return run_program(info, options, argc, argv, benchmark);
+}
