@@ -91,6 +91,7 @@ int run(const ProgramArguments& arguments) {
     const CostModel model(pool, costs);
     SearchOptions options{.objective = Objective::kThroughput, .min_nodes = 1};
     options.threads = arguments["threads"].as<int>();
+    options.seed = arguments["seed"].as<std::uint64_t>();
     const Grouping found = find_clusters(model, options);
     const Throughput predicted = refined_throughput(model, found.clusters);
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
@@ -114,6 +115,7 @@ int main(int argc, char** argv) {
                         po::value<std::vector<int>>()->multitoken()->default_value({10, 30, 100, 300, 1000},
                                                                                    "10 30 100 300 1000"),
                         "sizes of the pools");
+  options.add_options()("seed", po::value<std::uint64_t>()->default_value(42), "of the search");
   options.add_options()("threads", po::value<int>()->default_value(2), "of the search");
   const ProgramInfo info{.name = "planner_scaling",
                          .summary = "Plans pools of more and more nodes in 40 regions.",

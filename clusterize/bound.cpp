@@ -85,9 +85,14 @@ class Bound {
     for (const PoolNode& node : model_.pool().nodes())
       region_of_.push_back(is_one ? 0 : numbers.at(node.region));
     ways_.assign(regions_ * regions_, {.latency = kNever, .bytes_per_second = 0});
+    fastest_way_.assign(static_cast<std::size_t>(model_.nodes()), 0);
     for (int a = 0; a < model_.nodes(); ++a) {
       for (int b = a + 1; b < model_.nodes(); ++b) {
         const CutWay way = model_.way(a, b);
+        for (const int node : {a, b}) {
+          double& fastest = fastest_way_[static_cast<std::size_t>(node)];
+          fastest = std::max(fastest, way.bytes_per_second);
+        }
         for (CutWay* best : {&way_between(region(a), region(b)), &way_between(region(b), region(a))}) {
           best->latency = std::min(best->latency, way.latency);
           best->bytes_per_second = std::max(best->bytes_per_second, way.bytes_per_second);
@@ -124,7 +129,7 @@ class Bound {
   std::vector<int> usable(const Interval& of) {
     std::vector<std::size_t> set(regions_);
     std::iota(set.begin(), set.end(), 0);
-    std::vector<double> needed(regions_, kNever);  // least bytes per second of a node's connection
+    std::vector<double> needed(regions_, kNever);  // least bytes per second of a node's fastest way
     for (std::size_t a = 0; a < regions_; ++a) {
       for (std::size_t b = a; b < regions_; ++b) {
         const CutWay& way = way_between(a, b);
@@ -138,7 +143,7 @@ class Bound {
     }
     std::vector<int> count(regions_, 0);
     const auto is_connected = [&](int node) {
-      return model_.machine(node, 1).bytes_per_second >= needed[region(node)];
+      return fastest_way_[static_cast<std::size_t>(node)] >= needed[region(node)];
     };
     for (int node = 0; node < model_.nodes(); ++node) {
       if (is_connected(node)) ++count[set[region(node)]];
@@ -186,6 +191,7 @@ class Bound {
   std::vector<int> fastest_first_;
   std::size_t regions_ = 1;
   std::vector<std::size_t> region_of_;  // by node
+  std::vector<double> fastest_way_;     // by node: bytes per second
   std::vector<CutWay> ways_;            // region by region, the best in both respects
   double least_bytes_ = kNever;         // of a segment with parameters
   double share_in_rings_ = 1;           // of the arithmetic, in segments with parameters

@@ -23,6 +23,7 @@ Grouping polished(const CostModel& model, const ClusterObjective& objective, con
   for (const auto& [node, pin] : objective.constraints().pins) stages[node] = pin.stage;
   Grouping best = grouping;
   for (std::vector<int>& members : best.clusters) {
+    if (members.size() < 2) continue;
     const OrderEffort effort{.exact_nodes = 12, .pushes = 20'000, .evaluations = 400};
     const Score before = objective.score(best);
     std::vector<int> order = best_order(model, members, stages, effort);
