@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kEvaluations = 100'000;
 constexpr int kManyNodes = 300;  // beyond, each evaluation takes longer and there are fewer
-constexpr int kMostPatience = 30;
+constexpr int kPatience = 40;
+constexpr int kFewNodes = 8;  // up to which the best is found soon
 
 // Orders of stages with more effort than the search can spend on each cluster.
 Grouping polished(const CostModel& model, const ClusterObjective& objective, const Grouping& grouping) {
@@ -68,7 +69,7 @@ std::optional<Grouping> search_clusters(const CostModel& model, const SearchOpti
   GeneticOptions genetic{.seed = options.seed,
                          .threads = options.threads,
                          .evaluations = evaluations,
-                         .patience = std::min(kMostPatience, 2 + model.nodes()),
+                         .patience = model.nodes() <= kFewNodes ? 2 + model.nodes() : kPatience,
                          .seconds = options.seconds};
   if (options.progress) {
     genetic.progress = [&](const Score& best, double share) {
