@@ -4,7 +4,7 @@ import unittest
 
 from whole import WholeTest
 
-COMMANDS = ["clusterize", "provider", "launch", "model_fusion", "evaluate"]
+COMMANDS = ["clusterize", "provider", "launch", "node_benchmark", "model_fusion", "evaluate"]
 
 
 class Commands(WholeTest):

@@ -1,0 +1,242 @@
+#!/usr/bin/python3
+"""Compares what clusterize predicts of a training step with what the providers then measure.
+
+    bench/predicted_steps.py [--pools walkthrough,unequal] [--bar PERCENT] [--seconds S] [--build DIR]
+
+  walkthrough   the pool and the job of the README: three providers on this machine, over loopback
+  unequal       five providers with unequal shares of a core (control groups) in network namespaces whose connections
+                are unequal (tbf), training VGG-11 on computed images; needs root, cgroup v1 and the ip and tc commands,
+                and is skipped with a reason where it may not
+
+Nothing is guessed: for each pool, node_benchmark writes node_configs.json, every node in its own surroundings;
+clusterize --profile plans; the providers train, and tell what was predicted and what they measured. Prints a table
+for bench/README.md. Exits with 1 when a predicted step is off by more than the bar. The machine has to be idle.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "whole"))
+from whole import free_ports  # noqa: E402
+
+PATIENCE = 300  # seconds that a program may take
+
+
+class Skipped(Exception):
+    """Why a pool cannot be measured here."""
+
+
+class Machine:
+    """Where a node runs. This one: no more than this machine."""
+
+    def __init__(self, address):
+        self.address = address
+
+    def command(self, arguments):
+        return [str(argument) for argument in arguments]
+
+
+class SmallMachine(Machine):
+    """A network namespace with a connection of so many Mbit/s, and a control group with a share of a core."""
+
+    # Quotas are dealt out anew so often that a stage sees a slower processor and no bursts: what a stage does in one
+    # piece has to take several periods. A quota has at least 1 ms.
+    PERIOD_US = 5_000
+    GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
+
+    def __init__(self, index, share, mbps, bridge):
+        super().__init__(f"10.77.0.{index + 1}:8080")
+        self.name = f"rookery{os.getpid()}n{index}"
+        self.outside = f"rk{os.getpid() % 100000}v{index}"
+        self.group = self.GROUPS / self.name
+        self.share, self.mbps, self.bridge, self.index = share, mbps, bridge, index
+
+    def make(self):
+        shape = f"tbf rate {self.mbps}mbit burst 64kb latency 50ms"
+        run(f"ip netns add {self.name}")
+        run(f"ip link add {self.outside} type veth peer name eth0 netns {self.name}")
+        run(f"ip link set {self.outside} master {self.bridge} up")
+        run(f"tc qdisc replace dev {self.outside} root {shape}")
+        inside = f"ip netns exec {self.name}"
+        run(f"{inside} ip addr add 10.77.0.{self.index + 1}/24 dev eth0")
+        run(f"{inside} ip link set eth0 up")
+        run(f"{inside} ip link set lo up")
+        run(f"{inside} tc qdisc replace dev eth0 root {shape}")
+        self.group.mkdir()
+        (self.group / "cpu.cfs_period_us").write_text(str(self.PERIOD_US))
+        (self.group / "cpu.cfs_quota_us").write_text(str(int(self.share * self.PERIOD_US)))
+
+    def remove(self):
+        subprocess.run(["ip", "netns", "del", self.name], stderr=subprocess.DEVNULL)
+        subprocess.run(["ip", "link", "del", self.outside], stderr=subprocess.DEVNULL)
+        with contextlib.suppress(OSError):
+            self.group.rmdir()
+
+    def command(self, arguments):
+        # The group first: a namespace has a /sys of its own.
+        enter = f'echo $$ > {self.group}/tasks && exec ip netns exec {self.name} "$@"'
+        return ["sh", "-c", enter, "sh", *super().command(arguments)]
+
+
+def run(command):
+    done = subprocess.run(command.split(), capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Skipped(f"{command}: {done.stderr.strip()}")
+
+
+@contextlib.contextmanager
+def small_machines(shares, rates):
+    """Machines of these shares of a core and rates, gone at the end."""
+    if os.geteuid() != 0:
+        raise Skipped("network namespaces need root")
+    for program in ("ip", "tc"):
+        if shutil.which(program) is None:
+            raise Skipped(f"there is no command {program}")
+    if not (SmallMachine.GROUPS / "cpu.cfs_quota_us").exists() and not (SmallMachine.GROUPS / "tasks").exists():
+        raise Skipped(f"there is no cgroup v1 at {SmallMachine.GROUPS}")
+    bridge = f"rkbr{os.getpid() % 100000}"
+    machines = [SmallMachine(i, share, rate, bridge) for i, (share, rate) in enumerate(zip(shares, rates))]
+    try:
+        run(f"ip link add {bridge} type bridge")
+        run(f"ip link set {bridge} up")
+        for machine in machines:
+            machine.make()
+        yield machines
+    finally:
+        for machine in machines:
+            machine.remove()
+        subprocess.run(["ip", "link", "del", bridge], stderr=subprocess.DEVNULL)
+
+
+@contextlib.contextmanager
+def running(processes):
+    """Ends those that still run, each by its id."""
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in processes:
+            process.wait()
+
+
+class Job:
+    """A node_data of its own, and the programs run in it."""
+
+    def __init__(self, folder, programs, machines, settings):
+        self.folder, self.programs, self.machines = folder, programs, machines
+        node_data = folder / "node_data"
+        (node_data / "datasets").mkdir(parents=True)
+        shutil.copy(ROOT / "node_data" / "datasets" / "digits.csv.gz", node_data / "datasets")
+        base = json.loads((ROOT / "node_data" / "train.json").read_text())
+        (node_data / "train.json").write_text(json.dumps(base | settings))
+        pool = {
+            str(i): {"IP": machine.address, "benchmarks": {"ram": 1, "bandwidth": 1}}
+            for i, machine in enumerate(machines)
+        }
+        self.pool = node_data / "node_configs.json"
+        self.pool.write_text(json.dumps(pool))
+
+    def start(self, machine, *arguments, **options):
+        command = machine.command([self.programs / arguments[0], *arguments[1:]])
+        return subprocess.Popen(command, cwd=self.folder, text=True, **options)
+
+    def finish(self, machine, *arguments):
+        with running([self.start(machine, *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)]) as (process,):
+            output, errors = process.communicate(timeout=PATIENCE)
+        if process.returncode != 0:
+            raise RuntimeError(f"{arguments[0]} ended with {process.returncode}\n{output}{errors}")
+        return output
+
+    def benchmark(self, seconds):
+        """node_configs.json as node_benchmark measures it."""
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        servers = [self.start(m, "node_benchmark", "--serve", m.address, **silent) for m in self.machines]
+        with running(servers):
+            for i, machine in enumerate(self.machines):
+                found = json.loads(self.finish(machine, "node_benchmark", "--write", self.pool, "--node", i,
+                                               "--seconds", seconds, "--wait", 10, "--json"))
+                if found["unreachable"]:
+                    raise RuntimeError(f"node_{i}: {found['unreachable']}")
+                print(f"node_{i}: {found['gflops']:.1f} GFLOP/s", *(
+                    f"node_{other}: {link['latency_ms']:.2f} ms {link['to_mbps']:.0f}/{link['from_mbps']:.0f} Mbit/s"
+                    for other, link in found["links"].items()), sep="  ", file=sys.stderr)
+
+    def train(self):
+        """Of every node: its role and times, each predicted and measured."""
+        providers = [self.start(machine, "provider", "--name", f"node_{i}", "--json", stdout=subprocess.PIPE)
+                     for i, machine in enumerate(self.machines)]
+        with running(providers):
+            outputs = [provider.communicate(timeout=PATIENCE)[0] for provider in providers]
+        ends = [json.loads(output.splitlines()[-1]) for output in outputs]
+        return {end["node"]: end for end in ends}
+
+
+def compare(job, seconds, plan_arguments):
+    job.benchmark(seconds)
+    print(job.finish(Machine(""), "clusterize", "--profile", *plan_arguments).strip().splitlines()[-2], file=sys.stderr)
+    return job.train()
+
+
+def walkthrough(folder, programs, seconds):
+    machines = [Machine(f"127.0.0.1:{port}") for port in free_ports(3)]
+    return compare(Job(folder, programs, machines, {}), seconds, ["--clusters", "1", "--min-nodes-per-cluster", "3"])
+
+
+def unequal(folder, programs, seconds):
+    settings = {"model": "vgg11?image_size=32&classes=10&hidden=0", "data": "shapes?samples=1280",
+                "loss": "cross_entropy", "train_fraction": 1, "epochs": 1, "batch_size": 128, "micro_batches": 4,
+                "validate_every": 0}
+    with small_machines([0.5, 0.4, 0.35, 0.3, 0.2], [400, 300, 200, 100, 50]) as machines:
+        return compare(Job(folder, programs, machines, settings), seconds,
+                       ["--clusters", "1", "--min-nodes-per-cluster", "5"])
+
+
+def table(pool, nodes):
+    """Lines of the table, and by how much the step is off at most."""
+    worst = 0
+    for node, end in sorted(nodes.items()):
+        for name, time in end["times"].items():
+            off = time["measured"] / time["predicted"] - 1 if time["predicted"] > 0 else 0
+            if name == "step_ms":
+                worst = max(worst, abs(off))
+            print(f"| {pool} | {node} {end['role']} | {name.removesuffix('_ms')} | {time['predicted']:.3f} ms | "
+                  f"{time['measured']:.3f} ms | {100 * off:+.0f} % |")
+    return worst
+
+
+def main():
+    pools = {"walkthrough": walkthrough, "unequal": unequal}
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pools", default=",".join(pools), help="which, of walkthrough and unequal")
+    parser.add_argument("--bar", type=float, default=15, help="percent that a step may be off")
+    parser.add_argument("--seconds", type=float, default=2, help="of node_benchmark, for each node and link")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build folder")
+    arguments = parser.parse_args()
+    missed = []
+    print("| pool | node | part | predicted | measured | off |\n|---|---|---|---|---|---|")
+    for pool in arguments.pools.split(","):
+        with tempfile.TemporaryDirectory(prefix="rookery-predicted-") as folder:
+            try:
+                nodes = pools[pool](pathlib.Path(folder), arguments.build.resolve() / "bin", arguments.seconds)
+            except Skipped as reason:
+                print(f"skipped {pool}: {reason}", file=sys.stderr)
+                continue
+            if 100 * table(pool, nodes) > arguments.bar:
+                missed.append(pool)
+    if missed:
+        print(f"off by more than {arguments.bar:g} %: {', '.join(missed)}", file=sys.stderr)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,67 @@
+"""Nobody has to guess a number: node_benchmark fills node_configs.json, clusterize --profile predicts from what it
+measures, and providers end with both figures."""
+
+import json
+import signal
+import unittest
+
+from whole import WholeTest, is_taken
+
+QUICK = ("--seconds", "0.2", "--wait", "2")
+
+
+class Measure(WholeTest):
+    def pool(self):
+        return json.loads((self.node_data / "node_configs.json").read_text())
+
+    def test_a_machine_is_measured_by_itself(self):
+        found = json.loads(self.run_program("node_benchmark", *QUICK, "--json")[0])
+        for figure in ("ram", "gflops", "products_gflops", "convolutions_gflops", "elementwise_gbps", "update_gbps"):
+            self.assertGreater(found[figure], 0, figure)
+
+    def test_links_are_measured_and_what_is_missing_is_named(self):
+        server = self.start("node_benchmark", "--serve", f"127.0.0.1:{self.ports[0]}")
+        self.wait_for(lambda: is_taken(self.ports[0]), "the server")
+        before = self.pool()
+        output, errors = self.run_program("node_benchmark", "--write", self.node_data / "node_configs.json",
+                                          "--node", "2", *QUICK)
+        self.assertRegex(output, r"node_0 +[0-9.]+ ms, \d+ Mbit/s to it and \d+ Mbit/s from it")
+        self.assertIn(f"skipped node_1: 127.0.0.1:{self.ports[1]}: no answer within", errors)
+        after = self.pool()
+        self.assertEqual([after[id] for id in "01"], [before[id] for id in "01"])
+        self.assertEqual(set(after["2"]["benchmarks"]), {"ram", "bandwidth", "gflops"})
+        self.assertEqual([link["between"] for link in after["network"]["links"]], [["2", "0"]])
+        self.run_program("clusterize", "--clusters", "1")
+        server.popen.send_signal(signal.SIGINT)
+        self.assertEqual(server.wait(), 130)
+
+    def test_which_node_it_is_has_to_be_said(self):
+        pool = self.node_data / "node_configs.json"
+        self.assertIn("--node", self.run_program("node_benchmark", "--write", pool, code=2)[1])
+        self.assertIn("9", self.run_program("node_benchmark", "--write", pool, "--node", "9", code=2)[1])
+        self.run_program("node_benchmark", "--write", pool, "--serve", "127.0.0.1:0", code=2)
+
+    def test_predictions_come_from_the_profile_and_are_shown_beside_what_was_measured(self):
+        self.run_program("clusterize", "--profile")
+        profile = json.loads((self.node_data / "op_profile.json").read_text())
+        nodes = [json.loads((self.node_data / "nodes" / f"node_{i}.json").read_text()) for i in range(3)]
+        predicted = sum(node["prediction"]["forward_ms"] for node in nodes)
+        measured = profile["input_seconds"] + sum(op["forward"] for op in profile["ops"].values())
+        self.assertAlmostEqual(predicted, 1e3 * measured, places=6)
+        providers = [self.start("provider", "--name", f"node_{i}", "--json") for i in range(3)]
+        for node, provider in zip(nodes, providers):
+            self.assertEqual(provider.wait(), 0, provider.errors())
+            times = json.loads(provider.output().splitlines()[-1])["times"]
+            self.assertEqual(set(times), {"forward_ms", "backward_ms", "update_ms", "step_ms"})
+            self.assertEqual(times["step_ms"]["predicted"], node["predicted_step_ms"])
+            self.assertGreater(times["step_ms"]["measured"], times["forward_ms"]["measured"])
+
+    def test_a_profile_of_another_batch_is_said_and_not_used(self):
+        self.run_program("clusterize", "--profile")
+        self.write_settings(batch_size=32)
+        errors = self.run_program("clusterize")[1]
+        self.assertIn("op_profile.json is not used: it is of micro-batches of 64, not of 32", errors)
+
+
+if __name__ == "__main__":
+    unittest.main()
