@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "clusterize/ring_order.hpp"
 #include "clusterize/simulation_report.hpp"
 #include "clusterize/step_parts.hpp"
 
@@ -25,9 +26,24 @@ void take_if_better(const CostModel& model, Clusters clusters, int cluster, int 
           .step_seconds = found.step_seconds + found.averaging_seconds,
           .cluster = cluster,
           .stage = stage,
+          .averaging_seconds = found.averaging_seconds,
           .work_seconds = parts.work[static_cast<std::size_t>(stage)],
           .transfer_seconds = parts.transfers[static_cast<std::size_t>(stage)] +
                               (stage > 0 ? parts.transfers[static_cast<std::size_t>(stage) - 1] : 0)};
+}
+
+// In a cluster of its own, wherever in the rings that is best.
+std::optional<Place> place_alone(const CostModel& model, const Clusters& clusters, int node) {
+  if (!model.cluster({node}).fits()) return std::nullopt;
+  Clusters with = clusters;
+  with.push_back({node});
+  std::vector<PlacedCluster> placed = model.placed(with);
+  RingOrder(model).arrange(placed);
+  const Throughput found = model.throughput(placed);
+  return Place{.samples_per_second = found.samples_per_second,
+               .step_seconds = found.step_seconds + found.averaging_seconds,
+               .cluster = static_cast<int>(clusters.size()),
+               .averaging_seconds = found.averaging_seconds};
 }
 
 std::string memory_text(double bytes) {
@@ -46,22 +62,23 @@ std::string reason(const std::optional<Place>& place, const SearchOptions& optio
                    const Throughput& now) {
   if (!place)
     return "the model cannot be cut so that each machine's part fits its memory and this one has any";
-  const std::string where = place->cluster == static_cast<int>(clusters)
-                                ? std::string("as a cluster of its own")
-                                : fmt::format("as stage {} of cluster {}", place->stage, place->cluster);
+  const bool alone = place->cluster == static_cast<int>(clusters);
+  const std::string where = alone ? "as a cluster of its own"
+                                  : fmt::format("as stage {} of cluster {}", place->stage, place->cluster);
   const double gain = 100 * (place->samples_per_second / now.samples_per_second - 1);
   if (gain > 1e-3) {
     return fmt::format("{} it would train {:.3g}% more samples per second, which {}", where, gain,
                        options.objective == Objective::kSimilar ? "is not what clusters alike are made for"
                                                                 : "the search did not find");
   }
-  const double step = now.step_seconds + now.averaging_seconds;
-  return fmt::format(
-      "at best, {}, {} samples per second ({} a step in place of {}); a micro-batch would take {} of work on "
-      "it and {} on its links",
-      where, gain > -1e-3 ? "as many" : fmt::format("{:.3g}% fewer", -gain),
-      duration_text(place->step_seconds), duration_text(step), duration_text(place->work_seconds),
-      duration_text(place->transfer_seconds));
+  const std::string because =
+      alone ? fmt::format("averaging would take {}", duration_text(place->averaging_seconds))
+            : fmt::format("a micro-batch would take {} of work on it and {} on its links",
+                          duration_text(place->work_seconds), duration_text(place->transfer_seconds));
+  return fmt::format("at best, {}, {} samples per second ({} a step in place of {}); {}", where,
+                     gain > -1e-3 ? "as many" : fmt::format("{:.3g}% fewer", -gain),
+                     duration_text(place->step_seconds),
+                     duration_text(now.step_seconds + now.averaging_seconds), because);
 }
 
 }  // namespace
@@ -76,12 +93,8 @@ std::optional<Place> best_place(const CostModel& model, const SearchOptions& opt
   std::int64_t tried = 0;
   const bool may_be_alone =
       !options.clusters && options.min_nodes <= 1 && options.objective != Objective::kLatency;
+  if (may_be_alone) best = place_alone(model, clusters, node);
   const auto count = static_cast<int>(clusters.size());
-  if (may_be_alone) {
-    Clusters with = clusters;
-    with.push_back({node});
-    take_if_better(model, std::move(with), count, 0, best);
-  }
   for (int cluster = 0; cluster < count; ++cluster) {
     const auto stages = static_cast<int>(clusters[static_cast<std::size_t>(cluster)].size());
     for (int stage = 0; stage <= stages && tried < most; ++stage, ++tried) {

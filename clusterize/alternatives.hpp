@@ -14,8 +14,9 @@ struct Place {
   double step_seconds = 0;        // with averaging
   int cluster = 0;                // as many as there are: one of its own
   int stage = 0;
-  double work_seconds = 0;      // its own, of a micro-batch
-  double transfer_seconds = 0;  // between it and its neighbours, there and back
+  double averaging_seconds = 0;  // of these
+  double work_seconds = 0;       // its own, of a micro-batch
+  double transfer_seconds = 0;   // between it and its neighbours, there and back
 };
 
 // The best of all places in `clusters`, or in a cluster of its own where the options allow one, that memory

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "clusterize/alternatives.hpp"
+#include "clusterize/bound.hpp"
 #include "clusterize/cut_refinement.hpp"
 #include "clusterize/pool_changes.hpp"
 #include "clusterize/simulation_report.hpp"
@@ -32,7 +33,8 @@ class Explainer {
   Explanation run() {
     const ClusterPlan& plan = planned_.plan;
     Explanation found{.samples_per_second = plan.predicted_samples_per_second,
-                      .bound_samples_per_second = plan.bound_samples_per_second,
+                      .arithmetic_samples_per_second = plan.bound_samples_per_second,
+                      .reachable_samples_per_second = throughput_bound(CostModel(pool_, costs_)),
                       .bottleneck = find_bottleneck(pool_, costs_, planned_)};
     const PoolNode& best = best_node();
     add(found, fmt::format("one more node like node_{}", best.id), with_copy_of(document_, best.id), true);
@@ -54,11 +56,19 @@ class Explainer {
         planned_.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)])];
   }
 
-  // The fastest; of equals the one with the fastest connection.
+  // The fastest of the plan; of equals the one with the fastest connection.
   const PoolNode& best_node() const {
-    return *std::ranges::max_element(pool_.nodes(), {}, [](const PoolNode& node) {
+    const PoolNode* best = nullptr;
+    const auto worth = [](const PoolNode& node) {
       return std::pair(node.gflops.value_or(kAssumedGflops), node.bandwidth_mbps);
-    });
+    };
+    for (const std::vector<int>& members : planned_.members) {
+      for (const int member : members) {
+        const PoolNode& node = pool_.nodes()[static_cast<std::size_t>(member)];
+        if (best == nullptr || worth(*best) < worth(node)) best = &node;
+      }
+    }
+    return *best;
   }
 
   std::vector<Remedy> remedies(const Bottleneck& worst) const {
@@ -138,12 +148,13 @@ Explanation explain(const ModelCosts& costs, const Json& pool_document, const st
 }
 
 std::string describe_explanation(const Explanation& explanation) {
+  const double reached = explanation.samples_per_second;
   std::string text = fmt::format(
       "Why: {:.4g} samples/s are {:.3g}% of the {:.4g} that the arithmetic of all machines would allow "
-      "without any waiting.\nBottleneck: {}.\n",
-      explanation.samples_per_second,
-      100 * explanation.samples_per_second / explanation.bound_samples_per_second,
-      explanation.bound_samples_per_second, explanation.bottleneck.text);
+      "without any waiting, and {:.3g}% of a bound that no plan of this pool can pass.\nBottleneck: {}.\n",
+      reached, 100 * reached / explanation.arithmetic_samples_per_second,
+      explanation.arithmetic_samples_per_second, 100 * reached / explanation.reachable_samples_per_second,
+      explanation.bottleneck.text);
   for (const WhatIf& what_if : explanation.what_if) {
     const double gain = what_if.samples_per_second / explanation.samples_per_second - 1;
     text += fmt::format(
@@ -163,7 +174,8 @@ OrderedJson to_json(const Explanation& explanation) {
                        {"planned_anew", one.planned_anew}});
   }
   const Bottleneck& worst = explanation.bottleneck;
-  return {{"bottleneck",
+  return {{"reachable_samples_per_second", explanation.reachable_samples_per_second},
+          {"bottleneck",
            {{"kind", name_of(worst.kind)},
             {"cluster", worst.cluster},
             {"stage", worst.stage},

@@ -18,7 +18,8 @@ struct WhatIf {
 
 struct Explanation {
   double samples_per_second = 0;
-  double bound_samples_per_second = 0;
+  double arithmetic_samples_per_second = 0;  // of all machines, without any waiting
+  double reachable_samples_per_second = 0;   // no plan has more, see bound.hpp
   Bottleneck bottleneck;
   std::vector<WhatIf> what_if;
 };

@@ -102,10 +102,11 @@ std::string duration_text(double seconds) {
 
 std::string describe_simulation(const Simulation& simulation, const SimulationOptions& options,
                                 const TrainingSettings& settings) {
-  std::string text =
-      fmt::format("Simulated: {} epochs, {} steps: {} ({} of it validation), {:.0f} samples/s in training\n",
-                  simulation.epochs, simulation.steps, duration_text(simulation.seconds),
-                  duration_text(simulation.validation_seconds), simulation.samples_per_second);
+  std::string text = fmt::format(
+      "Simulated: {} epoch{}, {} step{}: {} ({} of it validation), {:.0f} samples/s in training\n",
+      simulation.epochs, simulation.epochs == 1 ? "" : "s", simulation.steps,
+      simulation.steps == 1 ? "" : "s", duration_text(simulation.seconds),
+      duration_text(simulation.validation_seconds), simulation.samples_per_second);
   if (options.straggler_share > 0) {
     text += fmt::format("In every step {} of the nodes compute {:g} times as slowly",
                         percent(options.straggler_share), options.straggler_factor);

@@ -67,6 +67,7 @@ TEST(Explanation, NamesTheNodeThatDoesAllTheWork) {
   const Explanation found = world.explain();
   EXPECT_EQ(found.bottleneck.kind, Bottleneck::Kind::kNode);
   EXPECT_GT(found.bottleneck.share, 0.95);
+  EXPECT_GE(found.reachable_samples_per_second, found.samples_per_second * (1 - 1e-9));
   EXPECT_LE(found.bottleneck.share, 1);
   EXPECT_THAT(found.bottleneck.text, HasSubstr("the work of node_0 (100 GFLOP/s, assumed)"));
   ASSERT_EQ(found.what_if.size(), 2U);
@@ -103,6 +104,7 @@ TEST(LeftOut, SaysWhatItWouldCost) {
   for (const LeftOutNode& left : world.planned.plan.left_out) reasons[left.node] = left.reason;
   ASSERT_EQ(reasons.size(), 2U);
   EXPECT_THAT(reasons.at("node_2"), HasSubstr("fewer samples per second"));
+  EXPECT_THAT(reasons.at("node_2"), HasSubstr("averaging would take"));
   EXPECT_THAT(reasons.at("node_3"), HasSubstr("its memory, 0.001 MB, holds no piece of the model"));
 }
 
