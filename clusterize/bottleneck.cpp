@@ -17,12 +17,13 @@ const PoolNode& node_of(const NodePool& pool, const Planned& planned, int cluste
       planned.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)])];
 }
 
-std::string text_of(const NodePool& pool, const Planned& planned, const Bottleneck& worst) {
+std::string text_of(const NodePool& pool, const ModelCosts& costs, const Planned& planned,
+                    const Bottleneck& worst) {
   const PoolNode& own = node_of(pool, planned, worst.cluster, worst.stage);
   switch (worst.kind) {
     case Kind::kNode:
-      return fmt::format("the work of node_{} ({:g} GFLOP/s{})", own.id, own.gflops.value_or(kAssumedGflops),
-                         own.gflops ? "" : ", assumed");
+      return fmt::format("the work of node_{} ({:g} GFLOP/s{})", own.id,
+                         own.gflops.value_or(costs.assumed_gflops), own.gflops ? "" : ", assumed");
     case Kind::kLink: {
       const auto& members = planned.members[static_cast<std::size_t>(worst.cluster)];
       const auto at = static_cast<std::size_t>(worst.stage);
@@ -33,7 +34,8 @@ std::string text_of(const NodePool& pool, const Planned& planned, const Bottlene
                          link.bandwidth_mbps);
     }
     case Kind::kConnection:
-      return fmt::format("the connection of node_{} ({:g} Mbit/s)", own.id, own.bandwidth_mbps);
+      return fmt::format("the connection of node_{} ({:g} Mbit/s)", own.id,
+                         pool.connection_mbps(static_cast<std::size_t>(&own - pool.nodes().data())));
     case Kind::kUpdate:
       return "the update of the parameters";
     case Kind::kExchange:
@@ -91,9 +93,9 @@ Bottleneck find_bottleneck(const NodePool& pool, const ModelCosts& costs, const 
   raise(Kind::kExchange, 0, parts.exchange);
   raise(Kind::kAveraging, 0, averaging);
   worst.share = worst.seconds / (slowest->step_seconds + averaging);
-  worst.text = fmt::format("{}: {:.3g}% of a step of cluster {} ({} of {})", text_of(pool, planned, worst),
-                           100 * worst.share, cluster, duration_text(worst.seconds),
-                           duration_text(slowest->step_seconds + averaging));
+  worst.text = fmt::format("{}: {:.3g}% of a step of cluster {} ({} of {})",
+                           text_of(pool, costs, planned, worst), 100 * worst.share, cluster,
+                           duration_text(worst.seconds), duration_text(slowest->step_seconds + averaging));
   return worst;
 }
 

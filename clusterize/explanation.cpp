@@ -43,6 +43,15 @@ class Explainer {
   }
 
  private:
+  // node_configs.json where every node's bandwidth is what it may use: a link that is given changes what is
+  // assumed of nodes on one machine.
+  Json with_connections() const {
+    Json document = document_;
+    for (std::size_t i = 0; i < pool_.nodes().size(); ++i)
+      document.at(pool_.nodes()[i].id).at("benchmarks")["bandwidth"] = pool_.connection_mbps(i);
+    return document;
+  }
+
   struct Remedy {
     std::string change;
     Json document;
@@ -59,8 +68,8 @@ class Explainer {
   // The fastest of the plan; of equals the one with the fastest connection.
   const PoolNode& best_node() const {
     const PoolNode* best = nullptr;
-    const auto worth = [](const PoolNode& node) {
-      return std::pair(node.gflops.value_or(kAssumedGflops), node.bandwidth_mbps);
+    const auto worth = [this](const PoolNode& node) {
+      return std::pair(node.gflops.value_or(costs_.assumed_gflops), node.bandwidth_mbps);
     };
     for (const std::vector<int>& members : planned_.members) {
       for (const int member : members) {
@@ -76,8 +85,8 @@ class Explainer {
     switch (worst.kind) {
       case Kind::kNode:
       case Kind::kUpdate:
-        return {
-            {fmt::format("node_{} twice as fast", own), with_faster_node(document_, own, 2, kAssumedGflops)}};
+        return {{fmt::format("node_{} twice as fast", own),
+                 with_faster_node(document_, own, 2, costs_.assumed_gflops)}};
       case Kind::kLink: {
         const std::string& next = node(worst.cluster, worst.stage + 1).id;
         const auto& members = planned_.members[static_cast<std::size_t>(worst.cluster)];
@@ -86,9 +95,9 @@ class Explainer {
             pool_.link(static_cast<std::size_t>(members[at]), static_cast<std::size_t>(members[at + 1]));
         const std::string between = fmt::format("between node_{} and node_{}", own, next);
         return {{"twice the bandwidth " + between,
-                 with_link(document_, own, next, {link.latency_ms, 2 * link.bandwidth_mbps})},
+                 with_link(with_connections(), own, next, {link.latency_ms, 2 * link.bandwidth_mbps})},
                 {"half the latency " + between,
-                 with_link(document_, own, next, {link.latency_ms / 2, link.bandwidth_mbps})}};
+                 with_link(with_connections(), own, next, {link.latency_ms / 2, link.bandwidth_mbps})}};
       }
       case Kind::kConnection:
         return {

@@ -151,9 +151,13 @@ std::string weights_digest(const StateDict& state) {
   return digest.text();
 }
 
+ModelCosts model_costs(const TrainingTask& task) {
+  return model_costs(task.graph, task.settings, task.data, task.kernels,
+                     task.profile ? &*task.profile : nullptr);
+}
+
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
-  const ModelCosts costs = model_costs(task.graph, task.settings, task.data, task.kernels,
-                                       task.profile ? &*task.profile : nullptr);
+  const ModelCosts costs = model_costs(task);
   std::set<int> pinned;
   for (const auto& [node, pin] : options.pins) pinned.insert(node);
   const CostModel model(pool, costs, pinned);

@@ -34,6 +34,9 @@ struct Planned {
   std::vector<InnerCut> cuts;              // by cluster
 };
 
+// What the task costs, by its profile where it has one.
+ModelCosts model_costs(const TrainingTask& task);
+
 // A function of its arguments alone. ConfigError when the model does not fit the pool's memory.
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options);
 

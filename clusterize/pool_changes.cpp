@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace rookery {
 namespace {
@@ -10,6 +11,18 @@ constexpr const char* kNetwork = "network";
 
 Json& links_of(Json& document) {
   return document[kNetwork]["links"];
+}
+
+// On the same host.
+std::string free_address(const Json& document, const std::string& address) {
+  std::set<std::string> taken;
+  for (const auto& [key, value] : document.items()) {
+    if (key != kNetwork) taken.insert(value.at("IP").get<std::string>());
+  }
+  const std::string host = address.substr(0, address.rfind(':') + 1);
+  int port = 1;
+  while (taken.contains(host + std::to_string(port))) ++port;
+  return host + std::to_string(port);
 }
 
 }  // namespace
@@ -21,7 +34,7 @@ Json with_copy_of(Json document, const std::string& id) {
   }
   const std::string copy = std::to_string(last + 1);
   Json node = document.at(id);
-  node["IP"] = "one-more.invalid:1";
+  node["IP"] = free_address(document, node.at("IP").get<std::string>());
   document[copy] = std::move(node);
   if (!document.contains(kNetwork) || !document[kNetwork].contains("links")) return document;
   Json added = Json::array();

@@ -7,7 +7,7 @@
 
 namespace rookery {
 
-// One more node like that with this id, with the same links; it has the highest id.
+// One more node like that with this id, on its host, with the same links; it has the highest id.
 Json with_copy_of(Json document, const std::string& id);
 // So many times the sustained speed; `assumed` where the node gives none.
 Json with_faster_node(Json document, const std::string& id, double factor, double assumed);
