@@ -1,10 +1,12 @@
 """What clusterize tells about a plan: --simulate, --explain, --svg, --gantt."""
 
 import json
+import re
+import subprocess
 import unittest
 import xml.etree.ElementTree
 
-from whole import WholeTest
+from whole import ROOT, WholeTest
 
 
 class Tell(WholeTest):
@@ -59,6 +61,17 @@ class Tell(WholeTest):
             texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
             for node in ("node_0", "node_1", "node_2"):
                 self.assertIn(node, texts)
+
+    def test_the_example_of_the_readme(self):
+        (self.folder / "docs").symlink_to(ROOT / "docs")
+        lines = re.findall(r"^    ((?:cp|clusterize) .*my_pool.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+        self.assertEqual(len(lines), 2)
+        copy, command = (line.split() for line in lines)
+        subprocess.run(copy, cwd=self.folder, check=True)
+        output, _ = self.run_program(*command)
+        for part in ("Left out: node_3: at best", "Bottleneck: ", "One step: "):
+            self.assertIn(part, output)
+        self.assertTrue((self.folder / "plan.svg").exists() and (self.folder / "step.svg").exists())
 
     def test_a_picture_that_cannot_be_written_leaves_the_old_plan(self):
         self.run_program("clusterize")
