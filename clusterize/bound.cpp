@@ -107,8 +107,8 @@ class Bound {
   void try_messages(double clusters, double clusters_end) {
     const double least_step = shortest_step(fastest_first_, clusters, kNever);
     double message = kNever;
-    for (const CutWay& way : ways_) message = std::min(message, way.latency);
-    message += least_bytes_ / clusters_end / 1.25e12;
+    for (const CutWay& way : ways_)
+      message = std::min(message, way.latency + least_bytes_ / clusters_end / way.bytes_per_second);
     for (;; message *= kRatio) {
       const Interval interval{clusters, clusters_end, message, message * kRatio};
       if (value(interval, least_step) <= best_) return;
