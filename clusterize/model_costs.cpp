@@ -1,6 +1,7 @@
 #include "clusterize/model_costs.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -110,10 +111,43 @@ void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Se
   }
 }
 
+// Boundaries go of which the pieces beside them have little of the model's work and parameters, and which
+// much would have to cross.
+void merge_small(std::vector<Segment>& segments, int most) {
+  double work = 0;
+  double bytes = 1;
+  for (const Segment& segment : segments) {
+    work += segment.forward_flops + segment.backward_flops;
+    bytes += static_cast<double>(segment.parameter_bytes);
+  }
+  const auto share = [&](const Segment& segment) {
+    return (segment.forward_flops + segment.backward_flops) / work +
+           static_cast<double>(segment.parameter_bytes) / bytes;
+  };
+  while (std::ssize(segments) > most) {
+    std::size_t least = 1;
+    double least_loss = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 1; i < segments.size(); ++i) {
+      const double loss = (share(segments[i - 1]) + share(segments[i])) / (1 + segments[i].activation_bytes);
+      if (loss >= least_loss) continue;
+      least = i;
+      least_loss = loss;
+    }
+    Segment& into = segments[least - 1];
+    const Segment& merged = segments[least];
+    into.forward_flops += merged.forward_flops;
+    into.backward_flops += merged.backward_flops;
+    into.update_flops += merged.update_flops;
+    into.parameters += merged.parameters;
+    into.parameter_bytes += merged.parameter_bytes;
+    segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(least));
+  }
+}
+
 }  // namespace
 
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
-                       const KernelChoice& kernels, const OpProfile* profile) {
+                       const KernelChoice& kernels, const OpProfile* profile, int most_segments) {
   const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
   ModelCosts costs{
       .name = settings.model,
@@ -123,6 +157,7 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
       .micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size))),
       .schedule = settings.schedule};
   add_boundaries(graph, micro_batch, costs.segments);
+  merge_small(costs.segments, most_segments);
   costs.shared = shared_bytes(graph, costs.segments);
   costs.clips_gradients = settings.clip_gradient_norm.has_value();
   std::vector<OpId> begins;
@@ -136,12 +171,17 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   costs.recomputed_memory = [memory](int first, int last, int slots) {
     return memory->bytes(first, last, slots, true);
   };
-  costs.trained = [graph, settings, data, kernels](const Training& training) {
+  if (memory->is_estimated()) {
+    costs.measured_memory = [memory](int first, int last, int slots, bool recompute) {
+      return memory->measured(first, last, slots, recompute);
+    };
+  }
+  costs.trained = [graph, settings, data, kernels, most_segments](const Training& training) {
     TrainingSettings other = settings;
     other.batch_size = training.batch_size;
     other.micro_batches = training.micro_batches;
     other.recompute = training.recompute;
-    return model_costs(graph, other, data, kernels);
+    return model_costs(graph, other, data, kernels, nullptr, most_segments);
   };
   return costs;
 }

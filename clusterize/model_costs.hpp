@@ -1,5 +1,5 @@
 // A model as the planner sees it: a row of segments, the pieces between its legal cut positions, with
-// what each costs per micro-batch.
+// what each costs per micro-batch. Of many positions those that are of least use are left out.
 #pragma once
 
 #include <cstdint>
@@ -64,6 +64,8 @@ struct ModelCosts {
   std::function<std::int64_t(int first, int last, int slots)> recomputed_memory;
   bool may_recompute = false;
   bool must_recompute = false;
+  // Where both estimate: what a range takes in truth; both know it from then on.
+  std::function<std::int64_t(int first, int last, int slots, bool recompute)> measured_memory;
 
   // The same model trained otherwise, for advice; may be empty.
   std::function<ModelCosts(const Training& training)> trained;
@@ -71,11 +73,15 @@ struct ModelCosts {
   int count() const { return static_cast<int>(segments.size()); }
 };
 
+// Planning takes time with the square of the number of segments.
+constexpr int kMostSegments = 100;
+
 // Of a graph that ends in its loss, at the micro-batch size of `settings`. Work is what `profile` measured,
 // and nodes without gflops are taken to be like its machine; else it is estimated. memory() is memory_use()
-// of the stage, the buffers of its link and the Root's data set, remembered per range; it refers to arguments
+// of the stage, the buffers of its link and the Root's data set (stage_memory.hpp); it refers to arguments
 // by copy.
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
-                       const KernelChoice& kernels, const OpProfile* profile = nullptr);
+                       const KernelChoice& kernels, const OpProfile* profile = nullptr,
+                       int most_segments = kMostSegments);
 
 }  // namespace rookery

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -140,6 +142,52 @@ PlannedCluster plan_cluster(const TrainingTask& task, const CostModel& model, co
   return cluster;
 }
 
+// Estimates no more: dear, because a stage is compiled for every range that is asked for.
+void measure_memory(ModelCosts& costs) {
+  const auto measured = std::move(costs.measured_memory);
+  costs.measured_memory = nullptr;
+  costs.memory = [measured](int first, int last, int slots) { return measured(first, last, slots, false); };
+  costs.recomputed_memory = [measured](int first, int last, int slots) {
+    return measured(first, last, slots, true);
+  };
+}
+
+// Fewer for many nodes, so that a plan is made in a user's time; but several for each machine that the
+// model's state needs.
+int most_segments(const TrainingTask& task, const NodePool& pool) {
+  constexpr double kForAllNodes = 1200;
+  constexpr double kLeast = 24;
+  constexpr double kPerMachine = 6;
+  double state = 0;  // weights, gradients and two numbers of an optimizer
+  for (const ValueId id : task.graph.parameters())
+    state += 4 * static_cast<double>(task.graph.value(id).type.bytes());
+  double smallest = std::numeric_limits<double>::infinity();
+  for (const PoolNode& node : pool.nodes()) smallest = std::min(smallest, 1e9 * node.ram_gb);
+  const double wanted = std::max(
+      {kLeast, kForAllNodes / static_cast<double>(pool.nodes().size()), kPerMachine * state / smallest});
+  return static_cast<int>(std::min<double>(wanted, kMostSegments));
+}
+
+// Do the stages fit their machines by what they take in truth? Those that the costs took to be smaller are
+// known then.
+bool fits(const CostModel& model, const Clusters& clusters, const std::vector<const InnerCut*>& cuts) {
+  const ModelCosts& costs = model.costs();
+  if (!costs.measured_memory) return true;
+  bool all = true;
+  for (std::size_t c = 0; c < clusters.size(); ++c) {
+    const auto stages = static_cast<int>(clusters[c].size());
+    for (int stage = 0; stage < stages; ++stage) {
+      const auto at = static_cast<std::size_t>(stage);
+      const int first = cuts[c]->begins[at];
+      const int last = stage + 1 < stages ? cuts[c]->begins[at + 1] : costs.count();
+      const int slots = in_flight(make_schedule(costs.schedule, stage, stages, costs.micro_batches));
+      const std::int64_t bytes = costs.measured_memory(first, last, slots, cuts[c]->recompute[at]);
+      all = all && static_cast<double>(bytes) <= model.ram_bytes(clusters[c][at]);
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string weights_digest(const StateDict& state) {
@@ -151,17 +199,32 @@ std::string weights_digest(const StateDict& state) {
   return digest.text();
 }
 
-ModelCosts model_costs(const TrainingTask& task) {
+ModelCosts model_costs(const TrainingTask& task, const NodePool& pool) {
   return model_costs(task.graph, task.settings, task.data, task.kernels,
-                     task.profile ? &*task.profile : nullptr);
+                     task.profile ? &*task.profile : nullptr, most_segments(task, pool));
 }
 
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
-  const ModelCosts costs = model_costs(task);
+  ModelCosts costs = model_costs(task, pool);
   std::set<int> pinned;
   for (const auto& [node, pin] : options.pins) pinned.insert(node);
-  const CostModel model(pool, costs, pinned);
-  const Grouping grouping = find_clusters(model, options);
+  std::optional<CostModel> search;
+  Grouping grouping;
+  Throughput predicted;
+  do {
+    search.emplace(pool, costs, pinned);
+    try {
+      grouping = find_clusters(*search, options);
+    } catch (const ConfigError&) {
+      if (!costs.measured_memory) throw;
+      // By estimates, which are rather too high, nothing fits.
+      measure_memory(costs);
+      search.emplace(pool, costs, pinned);
+      grouping = find_clusters(*search, options);
+    }
+    predicted = refined_throughput(*search, grouping.clusters);
+  } while (!fits(*search, grouping.clusters, predicted.cuts));
+  const CostModel& model = *search;
 
   Planned planned;
   ClusterPlan& plan = planned.plan;
@@ -170,7 +233,6 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOp
   plan.batch_size = task.settings.batch_size;
   plan.micro_batches = costs.micro_batches;
   plan.seed = options.seed;
-  const Throughput predicted = refined_throughput(model, grouping.clusters);
   for (std::size_t c = 0; c < grouping.clusters.size(); ++c) {
     const InnerCut& inner = *predicted.cuts[c];
     planned.stages.push_back(cut(task.graph, op_begins(costs, inner)));

@@ -35,7 +35,7 @@ struct Planned {
 };
 
 // What the task costs, by its profile where it has one.
-ModelCosts model_costs(const TrainingTask& task);
+ModelCosts model_costs(const TrainingTask& task, const NodePool& pool);
 
 // A function of its arguments alone. ConfigError when the model does not fit the pool's memory.
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options);

@@ -1,5 +1,7 @@
 #include "clusterize/stage_memory.hpp"
 
+#include <algorithm>
+
 #include "trainer/trainer.hpp"
 #include "trainer/transfers.hpp"
 
@@ -19,34 +21,138 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
       begins_(std::move(begins)),
       settings_(std::move(settings)),
       data_bytes_(data.bytes),
-      options_(compile_options(settings_, data, 0, 1, kernels)) {}
+      options_(compile_options(settings_, data, 0, 1, kernels)) {
+  find_tied();
+}
+
+void StageMemory::find_tied() {
+  std::map<ValueId, int> last_user;
+  for (std::size_t op = 0; op < graph_.ops().size(); ++op) {
+    const auto next = std::ranges::upper_bound(begins_, static_cast<OpId>(op));
+    const auto segment = static_cast<int>(next - begins_.begin()) - 1;
+    for (const ValueId input : graph_.ops()[op].inputs) {
+      if (input == kNoValue || graph_.value(input).kind != ValueKind::kParameter) continue;
+      const auto [found, is_first] = last_user.emplace(input, segment);
+      if (!is_first && segment >= found->second + kWindow)
+        tied_.push_back(
+            {found->second, segment, static_cast<std::int64_t>(align_up(graph_.value(input).type.bytes()))});
+      found->second = segment;
+    }
+  }
+}
 
 // The stage as it is in any cut that has these two boundaries: what it keeps does not depend on how
 // the rest is cut.
 Stage StageMemory::stage(int first, int last) const {
   std::vector<OpId> cuts{0};
   if (first > 0) cuts.push_back(begins_[static_cast<std::size_t>(first)]);
-  if (last < std::ssize(begins_)) cuts.push_back(begins_[static_cast<std::size_t>(last)]);
+  if (last < segments()) cuts.push_back(begins_[static_cast<std::size_t>(last)]);
   std::vector<Stage> stages = cut(graph_, cuts);
   return std::move(stages[first > 0 ? 1 : 0]);
 }
 
-std::int64_t StageMemory::bytes(int first, int last, int slots, bool recompute) {
+MemoryUse StageMemory::use_of(const Stage& stage, int slots, bool recompute) const {
+  CompileOptions options = options_;
+  options.slots = slots;
+  options.recompute = recompute;
+  return memory_use(stage, options);
+}
+
+std::int64_t StageMemory::transport(const Stage& stage) const {
+  return transport_bytes(stage, micro_batch_sizes(settings_, settings_.batch_size).front());
+}
+
+std::int64_t StageMemory::measured(int first, int last, int slots, bool recompute) {
   const std::tuple key(first, last, slots, recompute);
   {
     const std::scoped_lock lock(mutex_);
     if (const auto known = known_.find(key); known != known_.end()) return known->second;
   }
-  const Stage part = stage(first, last);
-  CompileOptions options = options_;
-  options.slots = slots;
-  options.recompute = recompute;
+  const Stage range = stage(first, last);
   const std::int64_t bytes =
-      memory_use(part, options).total() +
-      transport_bytes(part, micro_batch_sizes(settings_, settings_.batch_size).front()) +
-      (first == 0 ? data_bytes_ : 0);
+      use_of(range, slots, recompute).total() + transport(range) + (first == 0 ? data_bytes_ : 0);
+  const std::int64_t guess = is_estimated() ? estimated(first, last, slots, recompute) : bytes;
   const std::scoped_lock lock(mutex_);
+  raised_ = std::max(raised_, static_cast<double>(bytes) / static_cast<double>(guess));
   return known_.try_emplace(key, bytes).first->second;
+}
+
+// By first segment.
+std::vector<StageMemory::Parts> StageMemory::windows(int length, bool recompute) const {
+  const int slots = recompute ? 2 : 1;  // of one nothing need be recomputed
+  std::vector<Parts> all(static_cast<std::size_t>(segments() - length + 1));
+  // A cut into windows side by side, for every place where the first may begin.
+  for (int offset = 0; offset < length; ++offset) {
+    std::vector<OpId> begins{0};
+    for (int i = offset; i < segments(); i += length) {
+      if (i > 0) begins.push_back(begins_[static_cast<std::size_t>(i)]);
+    }
+    const std::vector<Stage> stages = cut(graph_, begins);
+    std::size_t stage = offset == 0 ? 0 : 1;
+    for (int i = offset; i + length <= segments(); i += length, ++stage) {
+      const MemoryUse use = use_of(stages[stage], slots, recompute);
+      all[static_cast<std::size_t>(i)] = {
+          .fixed = static_cast<double>(use.total() - use.stash - use.workspace),
+          .stash = static_cast<double>(use.stash) / slots,
+          .workspace = static_cast<double>(use.workspace),
+          .transport = static_cast<double>(transport(stages[stage]))};
+    }
+  }
+  return all;
+}
+
+const StageMemory::Estimate& StageMemory::estimate(bool recompute) {
+  const std::scoped_lock lock(estimates_mutex_);
+  const auto [found, is_new] = estimates_.try_emplace(recompute);
+  Estimate& made = found->second;
+  if (!is_new) return made;
+  for (int length = 1; length <= kWindow; ++length) made.windows.push_back(windows(length, recompute));
+  const std::vector<Parts>& with = made.windows[kWindow - 1];
+  const std::vector<Parts>& without = made.windows[kWindow - 2];
+  made.growth.emplace_back();
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    const Parts& before = made.growth.back();
+    made.growth.push_back({.fixed = before.fixed + with[i].fixed - without[i].fixed,
+                           .stash = before.stash + with[i].stash - without[i].stash});
+  }
+  return made;
+}
+
+std::int64_t StageMemory::estimated(int first, int last, int slots, bool recompute) {
+  const Estimate& known = estimate(recompute);
+  const int length = std::min(last - first, kWindow);
+  const std::vector<Parts>& windows = known.windows[static_cast<std::size_t>(length - 1)];
+  const auto begin = static_cast<std::size_t>(first);
+  const auto end = static_cast<std::size_t>(last - length);  // where the last window begins
+  Parts sum = windows[begin];
+  if (end > begin) {
+    const Parts& from = known.growth[begin + 1];
+    const Parts& to = known.growth[end + 1];
+    sum.fixed += to.fixed - from.fixed;
+    sum.stash += to.stash - from.stash;
+  }
+  for (std::size_t i = begin; i <= end; ++i) {
+    sum.workspace = std::max(sum.workspace, windows[i].workspace);
+    sum.transport = std::max(sum.transport, windows[i].transport);
+  }
+  std::int64_t tied_bytes = 0;
+  for (const Tied& tied : tied_) {
+    if (tied.first >= first && tied.last < last) tied_bytes += tied.bytes;
+  }
+  return static_cast<std::int64_t>(sum.fixed + slots * sum.stash + sum.workspace + sum.transport) -
+         tied_bytes + (first == 0 ? data_bytes_ : 0);
+}
+
+std::int64_t StageMemory::bytes(int first, int last, int slots, bool recompute) {
+  if (!is_estimated()) return measured(first, last, slots, recompute);
+  double raised = 1;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto known = known_.find({first, last, slots, recompute}); known != known_.end())
+      return known->second;
+    raised = raised_;
+  }
+  return static_cast<std::int64_t>(raised * static_cast<double>(estimated(first, last, slots, recompute)));
 }
 
 }  // namespace rookery

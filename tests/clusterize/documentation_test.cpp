@@ -71,7 +71,7 @@ TEST(NodeDataReadme, NamesEveryKeyOfThePlanAndOfWhatIsToldAboutIt) {
   EXPECT_GE(keys.size(), 40U);
   collect_keys(Json::parse(to_json(simulate(task, pool, planned, options), options).dump()), keys);
   const Json document = equal_nodes(7);
-  const ModelCosts costs = model_costs(task);
+  const ModelCosts costs = model_costs(task, pool);
   collect_keys(Json::parse(to_json(explain(costs, document, {}, {}, planned)).dump()), keys);
   for (const char* key : {"straggler_share", "straggler_factor", "failures_per_hour", "restart_seconds"})
     keys.erase(key);  // the options

@@ -34,7 +34,7 @@ struct World {
   Json document;
   TrainingTask task = cnn_task(many_micro_batches());
   NodePool pool = pool_of(document);
-  ModelCosts costs = model_costs(task);
+  ModelCosts costs = model_costs(task, pool);
   Planned planned = make_plan(task, pool, for_throughput());
 
   explicit World(Json nodes) : document(std::move(nodes)) {}
@@ -82,7 +82,7 @@ TEST(Explanation, NamesTheLinkThatIsTooSlow) {
   const TrainingTask task = cnn_task();
   const Json document = equal_nodes(3);
   const Planned planned = make_plan(task, pool_of(document), {});
-  const ModelCosts costs = model_costs(task);
+  const ModelCosts costs = model_costs(task, pool_of(document));
   const Explanation found = explain(costs, document, {}, {}, planned);
   EXPECT_EQ(found.bottleneck.kind, Bottleneck::Kind::kLink);
   EXPECT_THAT(found.bottleneck.text, HasSubstr("(0.5 ms, 10 Mbit/s)"));

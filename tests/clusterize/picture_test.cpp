@@ -21,7 +21,7 @@ struct Pictures {
 
 Pictures pictures_of(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
   const Planned planned = make_plan(task, pool, options);
-  const ModelCosts costs = model_costs(task);
+  const ModelCosts costs = model_costs(task, pool);
   return {plan_picture(pool, planned, find_bottleneck(pool, costs, planned)),
           schedule_picture(task, pool, planned)};
 }
