@@ -53,8 +53,8 @@ class StageMemory {
   };
   struct Estimate {
     std::vector<std::vector<Parts>> windows;  // by length less one and first segment
-    std::vector<Parts>
-        growth;  // by segment: sums of what those before it, and it, add to the ones before them
+    // Sums of what the last segment of a whole window adds to those before it, by the window's first one.
+    std::vector<Parts> growth;
   };
   // A parameter of two segments that are in no window together: one copy in a range of both.
   struct Tied {
