@@ -18,8 +18,8 @@ Graph branches() {
   GraphBuilder b;
   const ValueId trunk = b.conv2d("trunk", b.input("input", {3, 8, 8}), 16);
   ValueId x = b.conv2d("first", trunk, 16);
-  x = b.add("sum_1", x, b.sigmoid("plain_1", trunk));
-  x = b.add("sum_2", x, b.sigmoid("plain_2", trunk));
+  x = b.add("sum_1", x, b.softmax("plain_1", trunk));
+  x = b.add("sum_2", x, b.softmax("plain_2", trunk));
   x = b.add("sum_3", x, b.conv2d("second", trunk, 16));
   return b.finish(b.add("sum_4", x, trunk));
 }
