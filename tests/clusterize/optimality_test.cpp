@@ -114,12 +114,19 @@ std::optional<double> gap(const Instance& instance) {
   return best / plan.samples_per_second - 1;
 }
 
-// 200 pools with a plan for each kind of model.
+// Sanitizers look for something else than good plans, and take ten times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kPools = 20;
+#else
+constexpr int kPools = 200;
+#endif
+
+// As many pools with a plan for each kind of model.
 TEST(FindClusters, IsAsGoodAsTheBestOfAllPlans) {
   for (const int kind : {0, 1, 2}) {
     int equal = 0;
     int pools = 0;
-    for (std::uint64_t seed = 0; pools < 200; ++seed) {
+    for (std::uint64_t seed = 0; pools < kPools; ++seed) {
       SCOPED_TRACE(fmt::format("kind {}, seed {}", kind, seed));
       const std::optional<double> lost = gap(Instance(seed, kind, 7));
       if (!lost) continue;
@@ -127,14 +134,14 @@ TEST(FindClusters, IsAsGoodAsTheBestOfAllPlans) {
       equal += *lost == 0 ? 1 : 0;
       EXPECT_LE(*lost, 0.01);
     }
-    EXPECT_GE(equal, 190) << "kind " << kind;
+    EXPECT_GE(equal, 0.95 * kPools) << "kind " << kind;
     RecordProperty(fmt::format("equal_{}", kind), equal);
   }
 }
 
 // Every node of a pool in turn is the one that is added.
 TEST(FindClusters, ANodeMoreNeverMakesThePlanSlower) {
-  for (std::uint64_t seed = 1000; seed < 1200; ++seed) {
+  for (std::uint64_t seed = 1000; seed < 1000 + kPools; ++seed) {
     const Instance instance(seed, static_cast<int>(seed % 3), 8);
     const std::optional<double> all = predicted(instance.pool, instance.costs);
     for (const PoolNode& node : instance.pool.nodes()) {
