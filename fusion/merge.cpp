@@ -185,10 +185,11 @@ FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster, Gra
   FusedModel fused{.graph = std::move(model)};
   fused.order = state_order(fused.graph);
   Fusion fusion(node_data, fused.graph);
-  for (const NodeMetadata& node : members_of(node_data, cluster)) fusion.add(node);
+  const std::vector<NodeMetadata> members = members_of(node_data, cluster);
+  for (const NodeMetadata& node : members) fusion.add(node);
   fused.metadata = fusion.finish(cluster);
   fused.state = fusion.take_state();
-  for (const auto& [second, first] : members_of(node_data, cluster).front().settings.tied) {
+  for (const auto& [second, first] : members.front().settings.tied) {
     if (const auto found = fused.state.find(first); found != fused.state.end())
       fused.extras.emplace(second, found->second.clone());
   }

@@ -75,9 +75,12 @@ void set_link(OrderedJson& links, const std::string& one, const std::string& oth
 
 OrderedJson with_measured(OrderedJson document, const MeasuredNode& node) {
   if (!document.contains(node.id)) throw ConfigError(fmt::format("there is no node '{}'", node.id));
-  OrderedJson& benchmarks = document[node.id]["benchmarks"];
-  benchmarks["ram"] = std::floor(100 * node.ram_gb) / 100;
-  benchmarks["gflops"] = rounded(node.gflops);
+  // An ordered object moves its members when it grows: nothing here may point into it for long.
+  const auto benchmark = [&](const char* key) -> OrderedJson& {
+    return document[node.id]["benchmarks"][key];
+  };
+  benchmark("ram") = std::floor(100 * node.ram_gb) / 100;
+  benchmark("gflops") = rounded(node.gflops);
   double bandwidth = 0;
   for (const auto& [other, measure] : node.links) {
     bandwidth = std::max({bandwidth, measure.to_mbps, measure.from_mbps});
@@ -85,7 +88,7 @@ OrderedJson with_measured(OrderedJson document, const MeasuredNode& node) {
     if (links.is_null()) links = OrderedJson::array();
     set_link(links, node.id, other, measure);
   }
-  if (bandwidth > 0) benchmarks["bandwidth"] = rounded(bandwidth);
+  if (bandwidth > 0) benchmark("bandwidth") = rounded(bandwidth);
   return document;
 }
 
