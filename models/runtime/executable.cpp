@@ -70,7 +70,7 @@ std::size_t largest_transient(const std::vector<CompiledForm>& forms) {
 }
 
 // Of an op: names, types, kernel; and of its addresses in each slot. Measured in the models of the zoo.
-constexpr std::size_t kOpBytes = 5 << 10;
+constexpr std::size_t kOpBytes = 7 << 10;
 constexpr std::size_t kBindingBytes = 512;
 
 // Of the compiled ops of one form, in all its slots.
