@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <set>
 
 #include "models/base/error.hpp"
 #include "models/kernels/simd/elementwise.hpp"
-#include "models/runtime/compiled.hpp"
+#include "models/runtime/compiled_forms.hpp"
 #include "models/runtime/parameter_layout.hpp"
 
 namespace rookery {
@@ -55,84 +54,7 @@ struct Form {
   std::byte* transient = nullptr;       // after the last of them
 };
 
-// Micro-batches of several sizes are in flight at once: a slot has room for the largest stash, so
-// that slots lie apart whatever is in them.
-std::size_t slot_bytes(const std::vector<CompiledForm>& forms) {
-  std::size_t most = 0;
-  for (const CompiledForm& form : forms) most = std::max(most, form.plan.stash_bytes);
-  return most;
-}
-
-std::size_t largest_transient(const std::vector<CompiledForm>& forms) {
-  std::size_t most = 0;
-  for (const CompiledForm& form : forms) most = std::max(most, form.plan.transient_bytes);
-  return most;
-}
-
-// Of an op: names, types, kernel; and of its addresses in each slot. Measured in the models of the zoo.
-constexpr std::size_t kOpBytes = 7 << 10;
-constexpr std::size_t kBindingBytes = 512;
-
-// Of the compiled ops of one form, in all its slots.
-std::size_t program_bytes(const CompiledForm& form, int slots, bool accumulates) {
-  const std::size_t bindings = static_cast<std::size_t>(slots) * (accumulates ? 2 : 1);
-  std::size_t bytes = form.kernels.size() * (kOpBytes + bindings * kBindingBytes);
-  std::set<const Kernel*> counted;
-  for (const std::shared_ptr<Kernel>& kernel : form.kernels) {
-    if (kernel && counted.insert(kernel.get()).second) bytes += kernel->library_bytes();
-  }
-  return bytes;
-}
-
-// Forms of all sizes, training first.
-struct Forms {
-  std::vector<CompiledForm> training;
-  std::vector<CompiledForm> inference;
-
-  Forms(const Stage& stage, const CompileOptions& options) {
-    ROOKERY_CHECK(options.slots >= 1, "{} slots", options.slots);
-    for (const std::int64_t size : options.training_sizes) {
-      training.push_back(compile_form(stage, Mode::kTraining, size, options, options.accumulates));
-    }
-    for (const std::int64_t size : options.inference_sizes) {
-      inference.push_back(compile_form(stage, Mode::kInference, size, options, false));
-    }
-  }
-
-  ParameterLayout parameter_layout(const Stage& stage) const {
-    return {stage, training.empty() ? nullptr : &training.front().training};
-  }
-
-  MemoryUse memory(const Stage& stage, const CompileOptions& options) const {
-    MemoryUse use;
-    const ParameterLayout parameters = parameter_layout(stage);
-    use.parameters = static_cast<std::int64_t>(parameters.parameter_bytes +
-                                               lay_out(stage.graph, stage.graph.buffers()).bytes +
-                                               lay_out(stage.graph, stage.graph.constants()).bytes);
-    if (!training.empty()) {
-      use.gradients = static_cast<std::int64_t>(parameters.gradient_bytes);
-      use.optimizer = static_cast<std::int64_t>(parameters.owned_bytes *
-                                                make_optimizer(options.optimizer)->state_names().size());
-    }
-    const std::size_t stash = slot_bytes(training) * static_cast<std::size_t>(options.slots);
-    const std::size_t working =
-        std::max(stash + largest_transient(training), slot_bytes(inference) + largest_transient(inference));
-    use.stash = static_cast<std::int64_t>(stash);
-    use.workspace = static_cast<std::int64_t>(working - stash);
-    std::size_t program = 0;
-    for (const CompiledForm& form : training)
-      program += program_bytes(form, options.slots, options.accumulates);
-    for (const CompiledForm& form : inference) program += program_bytes(form, 1, false);
-    use.program = static_cast<std::int64_t>(program);
-    return use;
-  }
-};
-
 }  // namespace
-
-MemoryUse memory_use(const Stage& stage, const CompileOptions& options) {
-  return Forms(stage, options).memory(stage, options);
-}
 
 struct Executable::Impl {
   // `consumed`: the same state where it is to be freed on the way.
