@@ -5,6 +5,7 @@
 #include "models/kernels/onednn/families.hpp"
 #include "models/kernels/onednn/program.hpp"
 #include "models/kernels/shapes.hpp"
+#include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::onednn {
 
@@ -57,13 +58,6 @@ bool is_plain(const GemmShape& s) {
   return s.alpha == 1 && (!s.has_c || s.beta == 1);
 }
 
-void column_sums(const GemmShape& s, const float* dy, float* dc) {
-  std::fill_n(dc, s.n, 0.0F);
-  for (std::int64_t i = 0; i < s.m; ++i) {
-    for (std::int64_t j = 0; j < s.n; ++j) dc[j] += dy[i * s.n + j];
-  }
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
@@ -85,7 +79,8 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
   auto program = s.trans_b ? product(request, {0, s.n, s.m, true}, {1, s.m, s.k, s.trans_a}, false)
                            : product(request, {1, s.k, s.m, !s.trans_a}, {0, s.m, s.n, false}, false);
   if (program && s.has_c) {
-    program->finally([s](const Arguments& args) { column_sums(s, args.in(0), args.out(1)); });
+    program->finally(
+        [s](const Arguments& args) { simd::loops().column_sums(s.m, s.n, args.in(0), args.out(1)); });
   }
   return program;
 }

@@ -32,7 +32,7 @@ class Attention {
     block_rows_ =
         std::clamp<Index>(kScoresInCache / s_.stride(), 16, s_.is_causal ? kMostCausalRows : kMostRows);
     block_rows_ = std::min(block_rows_, s_.rows);
-    const Index scores = block_rows_ * s_.stride();
+    const Index scores = block_rows_ * s_.stride();  // whole vectors, see AttentionRows
     keys_ = take(s_.depth * s_.stride());
     scores_ = take(scores);
     if (s_.drops) dropped_ = take(scores);
@@ -54,7 +54,8 @@ class Attention {
     const AttentionOperands all = attention_operands(s_, args, 0);
     float* const scratch = args.floats();
     for_each_head([&](Index b, Index h) {
-      transpose(all.k + s_.k.at(b, h), s_.k.row, s_.depth, scratch + keys_);
+      loops_.transpose_whole(s_.columns, s_.depth, all.k + s_.k.at(b, h), s_.k.row, scratch + keys_,
+                             s_.stride());
       const Right v = right(all.v + s_.v.at(b, h), s_.v.row, s_.columns, s_.width, scratch + values_);
       for (Index first = 0; first < s_.rows; first += block_rows_) {
         const AttentionRows rows = block(first);
@@ -86,8 +87,10 @@ class Attention {
     const AttentionGradients gradients = attention_gradients(s_, args);
     float* const scratch = args.floats();
     for_each_head([&](Index b, Index h) {
-      transpose(all.k + s_.k.at(b, h), s_.k.row, s_.depth, scratch + keys_);
-      transpose(all.v + s_.v.at(b, h), s_.v.row, s_.width, scratch + values_);
+      loops_.transpose_whole(s_.columns, s_.depth, all.k + s_.k.at(b, h), s_.k.row, scratch + keys_,
+                             s_.stride());
+      loops_.transpose_whole(s_.columns, s_.width, all.v + s_.v.at(b, h), s_.v.row, scratch + values_,
+                             s_.stride());
       const Right k = right(all.k + s_.k.at(b, h), s_.k.row, s_.columns, s_.depth, scratch + plain_keys_);
       const Right q = right(all.q + s_.q.at(b, h), s_.q.row, s_.rows, s_.depth, scratch + queries_);
       const float* const dy_head = args.in(0) + s_.y.at(b, h);
@@ -100,7 +103,7 @@ class Attention {
         score(args, 4, b, h, first, rows, all.q, scratch);
         loops_.attention_weights(rows, weights, args.in(5) + s_.statistic(b, h) + first);
         loops_.multiply({.m = rows.rows,
-                         .n = rows.columns,
+                         .n = padded(rows.columns),
                          .k = s_.width,
                          .a = dy_head + first * s_.y.row,
                          .a_row = s_.y.row,
@@ -171,13 +174,6 @@ class Attention {
             .scale = s_.has_mask ? 1 : s_.scale};
   }
 
-  void transpose(const float* from, Index from_row, Index width, float* to) const {
-    loops_.transpose(s_.columns, width, from, from_row, to, s_.stride());
-    for (Index i = 0; i < width; ++i) {
-      std::fill_n(to + i * s_.stride() + s_.columns, s_.stride() - s_.columns, 0.0F);
-    }
-  }
-
   Right right(const float* from, Index from_row, Index rows, Index columns, float* room) const {
     const Index row = padded(columns);
     if (row == columns) return {from, from_row};
@@ -193,7 +189,7 @@ class Attention {
              const AttentionRows& rows, const float* q, float* scratch) const {
     float* const scores = scratch + scores_;
     loops_.multiply({.m = rows.rows,
-                     .n = rows.columns,
+                     .n = padded(rows.columns),
                      .k = s_.depth,
                      .a = q + s_.q.at(b, h) + first * s_.q.row,
                      .a_row = s_.q.row,

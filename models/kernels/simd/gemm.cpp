@@ -28,10 +28,7 @@ struct RightOperand {
   const float* prepare(const float* stored, float* scratch) const {
     if (!copied()) return stored;
     if (transposed) {
-      for (Index i = 0; i < rows; ++i) {
-        for (Index j = columns; j < padded(); ++j) scratch[i * padded() + j] = 0;
-      }
-      loops.transpose(columns, rows, stored, rows, scratch, padded());
+      loops.transpose_whole(columns, rows, stored, rows, scratch, padded());
     } else {
       for (Index i = 0; i < rows; ++i) {
         for (Index j = 0; j < padded(); ++j)

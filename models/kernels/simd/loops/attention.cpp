@@ -17,81 +17,62 @@ inline Index visible(const AttentionRows& s, Index row) {
   return s.seen + row;
 }
 
-inline void zero_behind(const AttentionRows& s, Index seen, float* row) {
-  for (Index i = seen; i < s.columns; ++i) row[i] = 0;
+// body(place, how many of the vector's elements are seen) for all vectors of a row. They are read and written
+// as a whole: a part that has just been written would have to reach the cache before it is read again.
+template <typename Body>
+inline void for_row(const AttentionRows& s, Index seen, Body body) {
+  for (Index i = 0; i < s.columns; i += kLanes) body(i, seen - i);
+}
+
+inline Floats seen_or(Floats vector, Index count, Floats other) {
+  if (count >= kLanes) return vector;
+  return count <= 0 ? other : first_or(vector, count, other);
 }
 
 }  // namespace
 
 void attention_softmax(const AttentionRows& s, float* scores, float* log_sums) {
   for (Index row = 0; row < s.rows; ++row, scores += s.stride) {
-    const Index n = visible(s, row);
+    const Index seen = visible(s, row);
     Floats peaks = spread(-kInfinity);
-    for_vectors(
-        n,
-        [&](Index i) {
-          const Floats score = load(scores + i) * s.scale;
-          peaks = score > peaks ? score : peaks;
-        },
-        [&](Index i, Index count) {
-          const Floats score = first_or(load_part(scores + i, count) * s.scale, count, peaks);
-          peaks = score > peaks ? score : peaks;
-        });
+    for_row(s, seen, [&](Index i, Index count) {
+      const Floats score = seen_or(load(scores + i) * s.scale, count, peaks);
+      peaks = score > peaks ? score : peaks;
+    });
     const float peak = max_of(peaks);
-    zero_behind(s, peak == -kInfinity ? 0 : n, scores);
-    if (log_sums != nullptr) log_sums[row] = kInfinity;
-    if (peak == -kInfinity) continue;
+    const bool sees_nothing = peak == -kInfinity;
     Floats total{};
-    for_vectors(
-        n,
-        [&](Index i) {
-          const Floats e = weight(load(scores + i) * s.scale - peak);
-          total += e;
-          store(scores + i, e);
-        },
-        [&](Index i, Index count) {
-          const Floats e = first_of(weight(load_part(scores + i, count) * s.scale - peak), count);
-          total += e;
-          store_part(scores + i, e, count);
-        });
+    for_row(s, sees_nothing ? 0 : seen, [&](Index i, Index count) {
+      const Floats e = seen_or(weight(load(scores + i) * s.scale - peak), count, Floats{});
+      total += e;
+      store(scores + i, e);
+    });
+    if (log_sums != nullptr) log_sums[row] = kInfinity;
+    if (sees_nothing) continue;
     const float sum = sum_of(total);
     const float share = 1 / sum;
-    for_vectors(
-        n, [&](Index i) { store(scores + i, load(scores + i) * share); },
-        [&](Index i, Index count) { store_part(scores + i, load_part(scores + i, count) * share, count); });
+    for_row(s, seen, [&](Index i, Index) { store(scores + i, load(scores + i) * share); });
     if (log_sums != nullptr) log_sums[row] = peak + __builtin_logf(sum);
   }
 }
 
 void attention_weights(const AttentionRows& s, float* scores, const float* log_sums) {
   for (Index row = 0; row < s.rows; ++row, scores += s.stride) {
-    const Index n = visible(s, row);
     const float log_sum = log_sums[row];
-    for_vectors(
-        n, [&](Index i) { store(scores + i, weight(load(scores + i) * s.scale - log_sum)); },
-        [&](Index i, Index count) {
-          store_part(scores + i, weight(load_part(scores + i, count) * s.scale - log_sum), count);
-        });
-    zero_behind(s, n, scores);
+    for_row(s, visible(s, row), [&](Index i, Index count) {
+      store(scores + i, seen_or(weight(load(scores + i) * s.scale - log_sum), count, Floats{}));
+    });
   }
 }
 
 void attention_scores_grad(const AttentionRows& s, const float* weights, float* gradient) {
   for (Index row = 0; row < s.rows; ++row, weights += s.stride, gradient += s.stride) {
     Floats product{};
-    for_vectors(
-        s.columns, [&](Index i) { product += load(weights + i) * load(gradient + i); },
-        [&](Index i, Index count) {
-          product += load_part(weights + i, count) * load_part(gradient + i, count);
-        });
+    for_row(s, s.columns, [&](Index i, Index) { product += load(weights + i) * load(gradient + i); });
     const float mean = sum_of(product);
-    for_vectors(
-        s.columns,
-        [&](Index i) { store(gradient + i, load(weights + i) * (load(gradient + i) - mean) * s.scale); },
-        [&](Index i, Index count) {
-          const Floats slope = load_part(weights + i, count) * (load_part(gradient + i, count) - mean);
-          store_part(gradient + i, slope * s.scale, count);
-        });
+    for_row(s, s.columns, [&](Index i, Index) {
+      store(gradient + i, load(weights + i) * (load(gradient + i) - mean) * s.scale);
+    });
   }
 }
 

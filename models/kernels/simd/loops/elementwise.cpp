@@ -84,11 +84,31 @@ inline void philox_words(const Dropout& s, const PhiloxKeys& keys, std::uint64_t
   }
 }
 
-inline void drop(const Dropout& s, Words words, const float* x, float* y, std::uint8_t* mask) {
+inline void drop_vector(const Dropout& s, Words words, const float* x, float* y, std::uint8_t* mask) {
   const Ints kept = words >= Words{} + s.threshold;
   const Floats scaled = load(x) * s.scale;
   store(y, kept ? scaled : Floats{});
   store_bytes(mask, kept & 1);
+}
+
+// The elements from `i` on, as many as there are words for; returns where the next ones begin.
+template <int kCount>
+inline Index drop(const Dropout& s, const PhiloxKeys& keys, Index i, const float* x, float* y,
+                  std::uint8_t* mask) {
+  Words words[kCount][2];
+  philox_words(s, keys, static_cast<std::uint64_t>(i / 4), words);
+  for (int k = 0; k < 2 * kCount && i < s.elements; ++k, i += kLanes) {
+    if (i + kLanes <= s.elements) {
+      drop_vector(s, words[k / 2][k % 2], x + i, y + i, mask + i);
+      continue;
+    }
+    for (Index j = 0; i + j < s.elements; ++j) {
+      const bool kept = words[k / 2][k % 2][j] >= s.threshold;
+      mask[i + j] = kept ? 1 : 0;
+      y[i + j] = kept ? x[i + j] * s.scale : 0;
+    }
+  }
+  return i;
 }
 
 }  // namespace
@@ -119,25 +139,11 @@ void add(Index n, const float* a, const float* b, float* sum) {
 
 void dropout(const Dropout& s, const float* x, float* y, std::uint8_t* mask) {
   const PhiloxKeys keys(s);
-  Index i = 0;
-  constexpr int kTogether = 4;
-  for (Words words[kTogether][2]; i + kTogether * kGroup <= s.elements; i += kTogether * kGroup) {
-    philox_words(s, keys, static_cast<std::uint64_t>(i / 4), words);
-    for (Index k = 0; k < 2 * kTogether; ++k) {
-      drop(s, words[k / 2][k % 2], x + i + k * kLanes, y + i + k * kLanes, mask + i + k * kLanes);
-    }
-  }
-  while (i < s.elements) {
-    Words vectors[1][2];
-    philox_words(s, keys, static_cast<std::uint64_t>(i / 4), vectors);
-    std::uint32_t words[kGroup];
-    store(words, vectors[0][0]);
-    store(words + kLanes, vectors[0][1]);
-    for (Index j = 0; j < kGroup && i < s.elements; ++i, ++j) {
-      const bool kept = words[j] >= s.threshold;
-      mask[i] = kept ? 1 : 0;
-      y[i] = kept ? x[i] * s.scale : 0;
-    }
+  for (Index i = 0; i < s.elements;) {
+    const Index left = s.elements - i;
+    i = left > 2 * kGroup ? drop<4>(s, keys, i, x, y, mask)
+        : left > kGroup   ? drop<2>(s, keys, i, x, y, mask)
+                          : drop<1>(s, keys, i, x, y, mask);
   }
 }
 

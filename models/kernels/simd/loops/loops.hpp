@@ -108,8 +108,9 @@ struct LayerNorm {
   float epsilon;
 };
 
-// Scores of attention: rows are `stride` apart and see all columns, or when causal the first one `seen` of
-// them and every next one more.
+// Scores of attention: rows are `stride` apart, which is a multiple of 16, and see all columns, or when causal
+// the first one `seen` of them and every next one more. Of what is behind the columns as much is read and written
+// as fills a vector; it has to be finite.
 struct AttentionRows {
   Index rows, columns, stride;
   bool is_causal;
@@ -168,6 +169,9 @@ struct Loops {
   void (*sum_lanes)(Index n, const float* sums, float* out);
   // to[j * to_row + i] = from[i * from_row + j] for i < rows, j < columns.
   void (*transpose)(Index rows, Index columns, const float* from, Index from_row, float* to, Index to_row);
+  // The same, with zeros for the rows that would fill up the last vector.
+  void (*transpose_whole)(Index rows, Index columns, const float* from, Index from_row, float* to,
+                          Index to_row);
   // Sums of the columns of a dense [rows, n].
   void (*column_sums)(Index rows, Index n, const float* x, float* sums);
 

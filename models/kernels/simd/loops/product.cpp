@@ -6,10 +6,12 @@ namespace rookery::simd::ROOKERY_ISA {
 namespace {
 
 #if defined(__AVX512F__)
-constexpr int kTileRows = 8;  // of 2 vectors each: 16 of 32 registers are sums
-constexpr int kDotRows = 4;   // by 5 columns
+constexpr int kTileRows = 8;         // of 2 vectors each: 16 of 32 registers are sums
+constexpr int kNarrowTileRows = 14;  // of 1 vector
+constexpr int kDotRows = 4;          // by 5 columns
 #else
 constexpr int kTileRows = 6;  // 12 of 16 registers
+constexpr int kNarrowTileRows = 12;
 constexpr int kDotRows = 2;
 #endif
 constexpr int kTileVectors = 2;
@@ -70,9 +72,10 @@ void multiply_last_rows(const Product& p, Index i, Index rows, Index j, Index co
 // All rows of a band of columns, whose part of B stays in the first-level cache.
 template <int kVectors>
 void multiply_column_band(const Product& p, Index j, Index columns) {
+  constexpr int kRows = kVectors == 1 ? kNarrowTileRows : kTileRows;
   Index i = 0;
-  for (; i + kTileRows <= p.m; i += kTileRows) multiply_tile<kTileRows, kVectors>(p, i, j, columns);
-  if (i < p.m) multiply_last_rows<kVectors, kTileRows - 1>(p, i, p.m - i, j, columns);
+  for (; i + kRows <= p.m; i += kRows) multiply_tile<kRows, kVectors>(p, i, j, columns);
+  if (i < p.m) multiply_last_rows<kVectors, kRows - 1>(p, i, p.m - i, j, columns);
 }
 
 template <int kRows, int kColumns>
@@ -152,7 +155,8 @@ template <int kHalf, int... kLane>
   if constexpr (kHalf > 1) exchange<kHalf / 2>(rows, lanes);
 }
 
-// Of its first rows and columns alone.
+// Of its first rows and columns alone; behind its rows zeros, where whole vectors are stored.
+template <bool kWhole>
 inline void transpose_part(Index rows, Index columns, const float* from, Index from_row, float* to,
                            Index to_row) {
   Floats square[kLanes];
@@ -162,7 +166,12 @@ inline void transpose_part(Index rows, Index columns, const float* from, Index f
   exchange<kLanes / 2>(square, LanesTo<kLanes>::List());
 #pragma GCC unroll 16
   for (Index j = 0; j < kLanes; ++j) {
-    if (j < columns) store_part(to + j * to_row, square[j], rows);
+    if (j >= columns) continue;
+    if constexpr (kWhole) {
+      store(to + j * to_row, square[j]);
+    } else {
+      store_part(to + j * to_row, square[j], rows);
+    }
   }
 }
 
@@ -175,7 +184,9 @@ inline void transpose_square(const float* from, Index from_row, float* to, Index
   for (Index i = 0; i < kLanes; ++i) store(to + i * to_row, rows[i]);
 }
 
-void transpose(Index rows, Index columns, const float* from, Index from_row, float* to, Index to_row) {
+template <bool kWhole>
+inline void transpose_all(Index rows, Index columns, const float* from, Index from_row, float* to,
+                          Index to_row) {
   for (Index i = 0; i < rows; i += kLanes) {
     const Index height = rows - i < kLanes ? rows - i : kLanes;
     for (Index j = 0; j < columns; j += kLanes) {
@@ -185,25 +196,41 @@ void transpose(Index rows, Index columns, const float* from, Index from_row, flo
       if (height == kLanes && width == kLanes) {
         transpose_square(corner, from_row, turned, to_row);
       } else {
-        transpose_part(height, width, corner, from_row, turned, to_row);
+        transpose_part<kWhole>(height, width, corner, from_row, turned, to_row);
       }
     }
   }
 }
 
+void transpose(Index rows, Index columns, const float* from, Index from_row, float* to, Index to_row) {
+  transpose_all<false>(rows, columns, from, from_row, to, to_row);
+}
+
+void transpose_whole(Index rows, Index columns, const float* from, Index from_row, float* to, Index to_row) {
+  transpose_all<true>(rows, columns, from, from_row, to, to_row);
+}
+
 void column_sums(Index rows, Index n, const float* x, float* sums) {
-  for_vectors(
-      n,
-      [&](Index j) {
-        Floats sum{};
-        for (Index i = 0; i < rows; ++i) sum += load(x + i * n + j);
-        store(sums + j, sum);
-      },
-      [&](Index j, Index count) {
-        Floats sum{};
-        for (Index i = 0; i < rows; ++i) sum += load_part(x + i * n + j, count);
-        store_part(sums + j, sum, count);
-      });
+  constexpr Index kTogether = 4;  // hide the time that a sum takes
+  Index j = 0;
+  for (; j + kTogether * kLanes <= n; j += kTogether * kLanes) {
+    Floats sum[kTogether] = {};
+    for (Index i = 0; i < rows; ++i) {
+      for (Index v = 0; v < kTogether; ++v) sum[v] += load(x + i * n + j + v * kLanes);
+    }
+    for (Index v = 0; v < kTogether; ++v) store(sums + j + v * kLanes, sum[v]);
+  }
+  for (; j < n; j += kLanes) {
+    const Index count = n - j;
+    Floats sum{};
+    if (count >= kLanes) {
+      for (Index i = 0; i < rows; ++i) sum += load(x + i * n + j);
+      store(sums + j, sum);
+    } else {
+      for (Index i = 0; i < rows; ++i) sum += load_part(x + i * n + j, count);
+      store_part(sums + j, sum, count);
+    }
+  }
 }
 
 }  // namespace rookery::simd::ROOKERY_ISA

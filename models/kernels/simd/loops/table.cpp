@@ -7,6 +7,7 @@ void multiply(const Product&);
 void multiply_dots(const DotProduct&);
 void sum_lanes(Index, const float*, float*);
 void transpose(Index, Index, const float*, Index, float*, Index);
+void transpose_whole(Index, Index, const float*, Index, float*, Index);
 void column_sums(Index, Index, const float*, float*);
 void unfold(const Unfold&, const float*, float*, float*);
 void fold(const Unfold&, const float*, float*, float*);
@@ -76,6 +77,7 @@ const Loops& table() {
                                 .multiply_dots = multiply_dots,
                                 .sum_lanes = sum_lanes,
                                 .transpose = transpose,
+                                .transpose_whole = transpose_whole,
                                 .column_sums = column_sums,
                                 .unfold = unfold,
                                 .fold = fold,
