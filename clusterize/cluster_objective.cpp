@@ -6,6 +6,18 @@
 
 namespace rookery {
 
+namespace {
+
+// Of many nodes there are many clusters to try; those of the answer get more effort at the end of the search.
+OrderEffort usual_effort(int nodes) {
+  constexpr int kFewNodes = 8;
+  OrderEffort effort;
+  if (nodes > kFewNodes) effort.pushes /= 10;
+  return effort;
+}
+
+}  // namespace
+
 const char* name_of(Objective objective) {
   switch (objective) {
     case Objective::kSimilar:
@@ -102,7 +114,7 @@ void ClusterObjective::arrange(std::vector<int>& cluster) const {
   std::vector<int> kinds;
   for (const int node : cluster) kinds.push_back(model_.kind(node));
   const std::vector<int>& places = orders_.get(kinds, [&] {
-    std::vector<int> order = best_order(model_, cluster, stages_, {});
+    std::vector<int> order = best_order(model_, cluster, stages_, usual_effort(model_.nodes()));
     for (int& node : order) node = static_cast<int>(std::ranges::find(cluster, node) - cluster.begin());
     return order;
   });

@@ -78,6 +78,8 @@ class CostModel {
   const ClusterCost& cluster(const std::vector<int>& members) const;
   // The cut with these first segments, remembered; null where a stage does not fit.
   const InnerCut* cut(const std::vector<int>& members, const std::vector<int>& begins) const;
+  // What the end of a step adds: shared parameters' gradients and values, and the norm of all gradients.
+  double exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const;
   std::vector<StageTimes> stage_times(const std::vector<int>& members, const InnerCut& cut) const;
   std::vector<PlacedCluster> placed(const Clusters& clusters) const;
   // Of clusters that all fit. Each is cut so that it is no slower than the slowest has to be and puts
@@ -103,7 +105,6 @@ class CostModel {
   double message_seconds(const PlacedCluster& from, const InnerCut& from_cut, const PlacedCluster& to,
                          const InnerCut& to_cut, const std::vector<double>& bytes) const;
   double shortfall(const std::vector<int>& members) const;
-  double exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const;
 
   const NodePool& pool_;
   CutSums sums_;

@@ -1,7 +1,6 @@
 #include "clusterize/genetic_search.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 #include "clusterize/parallel.hpp"
 #include "models/base/check.hpp"
@@ -19,10 +18,7 @@ constexpr std::size_t kNeighbours = 64;  // judged at once
 class Search {
  public:
   Search(const GroupingObjective& objective, const GeneticOptions& options)
-      : objective_(objective),
-        options_(options),
-        key_(rng_key(options.seed, "clusterize.search")),
-        start_(std::chrono::steady_clock::now()) {
+      : objective_(objective), options_(options), key_(rng_key(options.seed, "clusterize.search")) {
     variation_.fixed_sizes = objective.fixed_sizes();
     variation_.arrange = [&objective](std::vector<int>& cluster) { objective.arrange(cluster); };
   }
@@ -124,9 +120,8 @@ class Search {
   }
 
   bool is_over(double share) const {
-    if (static_cast<double>(evaluations_) >= share * static_cast<double>(options_.evaluations)) return true;
-    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start_;
-    return options_.seconds && spent.count() >= share * *options_.seconds;
+    return static_cast<double>(evaluations_) >= share * static_cast<double>(options_.evaluations) ||
+           options_.limit.is_over(share);
   }
 
   void report(const Individual& best) const {
@@ -138,7 +133,6 @@ class Search {
   const GroupingObjective& objective_;  // both outlive the search: it lives in genetic_search()
   const GeneticOptions& options_;
   RngKey key_;
-  std::chrono::steady_clock::time_point start_;
   Variation variation_;
   std::int64_t evaluations_ = 0;
 };

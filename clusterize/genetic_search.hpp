@@ -4,10 +4,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "clusterize/objective.hpp"
+#include "clusterize/time_limit.hpp"
 
 namespace rookery {
 
@@ -16,7 +16,7 @@ struct GeneticOptions {
   int threads = 0;                     // 0: one per processor
   std::int64_t evaluations = 100'000;  // of groupings, about
   int patience = 30;                   // generations without a better best
-  std::optional<double> seconds;       // ends sooner; the answer then depends on the machine
+  TimeLimit limit{std::nullopt};       // ends sooner; the answer then depends on the machine
   std::function<void(const Score& best, double share)> progress;  // share of the evaluations done
 };
 

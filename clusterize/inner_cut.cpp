@@ -49,7 +49,8 @@ CutSums::CutSums(const ModelCosts& model)
   }
 }
 
-InnerCutter::InnerCutter(const CutSums& sums, int stages) : sums_(sums), stages_(stages) {
+InnerCutter::InnerCutter(const CutSums& sums, int stages, Goal goal)
+    : sums_(sums), stages_(stages), goal_(goal) {
   const ModelCosts& costs = sums.costs;
   ROOKERY_CHECK(stages >= 1 && stages <= costs.count(), "{} segments for {} machines", costs.count(), stages);
   for (int stage = 0; stage < stages; ++stage)
@@ -137,10 +138,10 @@ InnerCutter::Label InnerCutter::joined(const Label& front, Label own) {
 }
 
 // Or is as good; sums that differ only by their rounding are the same.
-bool InnerCutter::beats(const Label& a, const Label& b) {
+bool InnerCutter::beats(const Label& a, const Label& b) const {
   constexpr double kRounding = 1 + 1e-12;
   return a.sum <= b.sum * kRounding && a.period <= b.period * kRounding && a.update <= b.update &&
-         a.load <= b.load;
+         (goal_ == Goal::kStep || a.load <= b.load);
 }
 
 bool InnerCutter::fits(const Part& part) const {
@@ -181,6 +182,7 @@ InnerCutter::Label InnerCutter::label_of(const Part& part) const {
 }
 
 void InnerCutter::add(Cell& cell, const Label& label) const {
+  if (step_seconds(label) >= limit_) return;
   for (const Label& other : cell.labels) {
     if (beats(other, label)) return;
   }

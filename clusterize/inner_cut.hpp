@@ -52,12 +52,19 @@ class CutSums {
 // recomputes activations, where the costs allow it.
 class InnerCutter {
  public:
+  enum class Goal {
+    kStepAndLoad,  // all cuts of which none beats another in both
+    kStep,         // the shortest step alone, which takes less work
+  };
+
   // At most as many stages as there are segments. `sums` outlives the cutter.
-  InnerCutter(const CutSums& sums, int stages);
+  InnerCutter(const CutSums& sums, int stages, Goal goal = Goal::kStepAndLoad);
 
   // The machine's stage may end before any segment, or before `only_end`.
   void push(const CutMachine& machine, const CutWay& from_before, std::optional<int> only_end = std::nullopt);
   void pop();
+  // From now on, fronts whose step is at least that long anyway are dropped.
+  void set_limit(double step_seconds) { limit_ = step_seconds; }
   // False where no cut of the machines so far fits their memory.
   bool fits() const;
   // However the machines so far are cut and followed by others, of which the fastest has `fastest` and all
@@ -96,7 +103,7 @@ class InnerCutter {
   bool is_of_use(const Cell& before, const Part& part, const Cell& cell) const;
   int empty_stages(const Cell& before, const Part& part) const;
   static Label joined(const Label& front, Label own);
-  static bool beats(const Label& a, const Label& b);
+  bool beats(const Label& a, const Label& b) const;
   bool fits(const Part& part) const;
   Label label_of(const Part& part) const;
   void add(Cell& cell, const Label& label) const;
@@ -105,6 +112,8 @@ class InnerCutter {
 
   const CutSums& sums_;
   int stages_;
+  Goal goal_;
+  double limit_ = std::numeric_limits<double>::infinity();
   int in_flight_;
   std::vector<int> slots_;  // by stage: micro-batches in flight
   std::vector<CutMachine> machines_;

@@ -1,9 +1,9 @@
 #include "clusterize/node_order.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <limits>
 #include <optional>
-#include <tuple>
 
 namespace rookery {
 namespace {
@@ -11,7 +11,13 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // What an order is worth: smaller is better.
-using Worth = std::tuple<double, int, double>;  // shortfall, stages without parameters, seconds
+struct Worth {
+  double shortfall = kNever;
+  int empty_stages = 0;  // without parameters
+  double seconds = 0;
+
+  auto operator<=>(const Worth&) const = default;
+};
 
 Worth worth_of(const CostModel& model, const std::vector<int>& row) {
   const ClusterCost& cost = model.cluster(row);
@@ -34,7 +40,7 @@ class OrderSearch {
 
   void branch_and_bound(int pushes) {
     pushes_left_ = pushes;
-    cutter_.emplace(model_.sums(), static_cast<int>(members_.size()));
+    cutter_.emplace(model_.sums(), static_cast<int>(members_.size()), InnerCutter::Goal::kStep);
     row_.clear();
     used_.assign(members_.size(), false);
     branch();
@@ -121,7 +127,7 @@ class OrderSearch {
 
   void branch() {
     if (row_.size() == members_.size()) {
-      consider(row_);
+      if (is_better()) consider(row_);
       return;
     }
     int tried = -1;  // kind
@@ -130,6 +136,7 @@ class OrderSearch {
       if (used_[i] || model_.kind(node) == tried || !may_stand(node, row_.size())) continue;
       tried = model_.kind(node);
       --pushes_left_;
+      if (only_seconds_count()) cutter_->set_limit(worth_.seconds);
       cutter_->push(model_.machine(node, members_.size()),
                     row_.empty() ? CutWay() : model_.way(row_.back(), node));
       used_[i] = true;
@@ -143,8 +150,7 @@ class OrderSearch {
 
   bool is_promising() const {
     if (!cutter_->fits()) return false;
-    const auto& [shortfall, empty, seconds] = worth_;
-    if (shortfall > 0 || empty > 0) return true;
+    if (!only_seconds_count()) return true;
     double fastest = 0;
     double together = 0;
     for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -153,8 +159,19 @@ class OrderSearch {
       together += model_.flops_per_second(members_[i]);
     }
     const auto hops = static_cast<double>(members_.size() - row_.size());
-    return cutter_->bound(fastest, together, hops > 0 ? 2 * hops * least_latency_ : 0) < seconds;
+    return cutter_->bound(fastest, together, hops > 0 ? 2 * hops * least_latency_ : 0) < worth_.seconds;
   }
+
+  // Of the whole row that the cutter has, without all that is known of a row once it is considered.
+  bool is_better() const {
+    return std::ranges::any_of(cutter_->cuts(), [&](const InnerCut& cut) {
+      const double seconds = cut.step_seconds + model_.exchange_seconds(row_, cut.begins);
+      return Worth{0, cut.empty_stages, seconds} < worth_;
+    });
+  }
+
+  // Does the best row fit, with parameters on every stage?
+  bool only_seconds_count() const { return worth_.shortfall <= 0 && worth_.empty_stages == 0; }
 
   const CostModel& model_;
   std::vector<int> members_;  // of the same kind side by side

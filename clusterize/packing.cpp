@@ -23,6 +23,7 @@ constexpr int kRefinements = 4;         // each halves the distances
 constexpr std::size_t kRefined = 3;     // of the best limits, each time
 constexpr std::size_t kSetsJudged = 6;  // of regions, for each pair of limits
 constexpr std::size_t kKept = 12;
+constexpr double kShareOfTime = 0.6;  // at which packing ends
 
 using Limits = std::pair<double, double>;  // seconds of a step, and of a connection's load
 
@@ -40,7 +41,8 @@ struct Component {
 
 class Packer {
  public:
-  Packer(const CostModel& model, const ClusterObjective& objective) : model_(model), objective_(objective) {
+  Packer(const CostModel& model, const ClusterObjective& objective, const TimeLimit& limit)
+      : model_(model), objective_(objective), limit_(limit) {
     std::map<std::string, std::vector<int>> regions;
     for (int node = 0; node < model.nodes(); ++node)
       regions[model.pool().nodes()[static_cast<std::size_t>(node)].region].push_back(node);
@@ -93,7 +95,9 @@ class Packer {
  private:
   void judge(const std::vector<Limits>& limits, int threads) {
     std::vector<Individual> best(limits.size());
-    parallel_for(limits.size(), threads, [&](std::size_t i) { best[i] = best_of(limits[i]); });
+    parallel_for(limits.size(), threads, [&](std::size_t i) {
+      if (!limit_.is_over(kShareOfTime)) best[i] = best_of(limits[i]);
+    });
     for (std::size_t i = 0; i < limits.size(); ++i) {
       if (!best[i].grouping.clusters.empty()) found_.emplace_back(limits[i], std::move(best[i]));
     }
@@ -269,8 +273,9 @@ class Packer {
     return grouping;
   }
 
-  const CostModel& model_;  // both outlive the packer: it lives in packed_groupings()
+  const CostModel& model_;  // all three outlive the packer: it lives in packed_groupings()
   const ClusterObjective& objective_;
+  const TimeLimit& limit_;
   std::vector<std::vector<int>> regions_;  // nodes, the fastest first
   Limits shortest_{std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   Limits longest_{0, 0};
@@ -279,9 +284,9 @@ class Packer {
 
 }  // namespace
 
-std::vector<Grouping> packed_groupings(const CostModel& model, const ClusterObjective& objective,
-                                       int threads) {
-  return Packer(model, objective).run(threads);
+std::vector<Grouping> packed_groupings(const CostModel& model, const ClusterObjective& objective, int threads,
+                                       const TimeLimit& limit) {
+  return Packer(model, objective, limit).run(threads);
 }
 
 }  // namespace rookery

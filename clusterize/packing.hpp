@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "clusterize/cluster_objective.hpp"
+#include "clusterize/time_limit.hpp"
 
 namespace rookery {
 
@@ -12,8 +13,9 @@ namespace rookery {
 // set of regions follow how many clusters there can be, packed as bin covering (Csirik, Frenk, Labbé, Zhang
 // 1999: the largest first, completed by the smallest that does). Limits are tried from coarse to fine; the
 // sets of regions are the components of their graph at each speed of a way. The best groupings come first.
-// The same for any number of threads.
-std::vector<Grouping> packed_groupings(const CostModel& model, const ClusterObjective& objective,
-                                       int threads);
+// The same for any number of threads. Where a share of the time is over before all limits are tried, those
+// that were.
+std::vector<Grouping> packed_groupings(const CostModel& model, const ClusterObjective& objective, int threads,
+                                       const TimeLimit& limit);
 
 }  // namespace rookery

@@ -15,6 +15,7 @@
 #include "clusterize/rings.hpp"
 #include "clusterize/stage_memory.hpp"
 #include "clusterize/step_parts.hpp"
+#include "clusterize/time_limit.hpp"
 #include "models/base/error.hpp"
 #include "trainer/trainer.hpp"
 
@@ -209,18 +210,23 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOp
   std::set<int> pinned;
   for (const auto& [node, pin] : options.pins) pinned.insert(node);
   std::optional<CostModel> search;
+  const TimeLimit limit(options.seconds);
+  const auto find = [&] {
+    search.emplace(pool, costs, pinned);
+    SearchOptions within = options;
+    within.seconds = limit.left();
+    return find_clusters(*search, within);
+  };
   Grouping grouping;
   Throughput predicted;
   do {
-    search.emplace(pool, costs, pinned);
     try {
-      grouping = find_clusters(*search, options);
+      grouping = find();
     } catch (const ConfigError&) {
       if (!costs.measured_memory) throw;
       // By estimates, which are rather too high, nothing fits.
       measure_memory(costs);
-      search.emplace(pool, costs, pinned);
-      grouping = find_clusters(*search, options);
+      grouping = find();
     }
     predicted = refined_throughput(*search, grouping.clusters);
   } while (!fits(*search, grouping.clusters, predicted.cuts));

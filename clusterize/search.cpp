@@ -63,6 +63,7 @@ std::int64_t usual_evaluations(int nodes) {
 
 std::optional<Grouping> search_clusters(const CostModel& model, const SearchOptions& options,
                                         std::int64_t evaluations) {
+  const TimeLimit limit(options.seconds);
   const ClusterObjective objective(
       model, options.objective,
       {.min_nodes = options.min_nodes, .clusters = options.clusters, .pins = options.pins});
@@ -70,16 +71,16 @@ std::optional<Grouping> search_clusters(const CostModel& model, const SearchOpti
                          .threads = options.threads,
                          .evaluations = evaluations,
                          .patience = model.nodes() <= kFewNodes ? 2 + model.nodes() : kPatience,
-                         .seconds = options.seconds};
+                         .limit = limit};
   if (options.progress) {
     genetic.progress = [&](const Score& best, double share) {
       options.progress(text_of(best, options.objective), share);
     };
   }
   std::vector<Grouping> seeds =
-      structured_seeds(model, objective, rng_key(options.seed, "clusterize.seeds"), options.threads);
+      structured_seeds(model, objective, rng_key(options.seed, "clusterize.seeds"), options.threads, limit);
   if (options.objective == Objective::kThroughput)
-    std::ranges::move(packed_groupings(model, objective, options.threads), std::back_inserter(seeds));
+    std::ranges::move(packed_groupings(model, objective, options.threads, limit), std::back_inserter(seeds));
   Individual best = genetic_search(objective, seeds, genetic);
   if (best.score[0] > 0) return std::nullopt;
   best.grouping = polished(model, objective, best.grouping);

@@ -164,12 +164,20 @@ class Seeder {
 }  // namespace
 
 std::vector<Grouping> structured_seeds(const CostModel& model, const ClusterObjective& objective, RngKey key,
-                                       int threads) {
+                                       int threads, const TimeLimit& limit) {
+  constexpr double kShare = 0.3;
   std::vector<Grouping> seeds = Seeder(model, objective.constraints()).seeds(key);
+  std::vector<char> is_arranged(seeds.size(), 0);
   parallel_for(seeds.size(), threads, [&](std::size_t i) {
+    if (i > 0 && limit.is_over(kShare)) return;
     for (std::vector<int>& cluster : seeds[i].clusters) objective.arrange(cluster);
+    is_arranged[i] = 1;
   });
-  return seeds;
+  std::vector<Grouping> arranged;
+  for (std::size_t i = 0; i < seeds.size(); ++i) {
+    if (is_arranged[i] != 0) arranged.push_back(std::move(seeds[i]));
+  }
+  return arranged;
 }
 
 }  // namespace rookery

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "clusterize/cluster_objective.hpp"
+#include "clusterize/time_limit.hpp"
 #include "models/base/rng.hpp"
 
 namespace rookery {
@@ -12,7 +13,8 @@ namespace rookery {
 // into few and many clusters alike, or spread over them so that each gets as much (the plain grouping by RAM
 // and bandwidth of Ravnest, arXiv 2401.01728); filled up until a cluster holds the model; the nearest by
 // bandwidth together; the best alone; and at random.
+// Where a share of the time is over before all are arranged, the first of them.
 std::vector<Grouping> structured_seeds(const CostModel& model, const ClusterObjective& objective, RngKey key,
-                                       int threads);
+                                       int threads, const TimeLimit& limit);
 
 }  // namespace rookery

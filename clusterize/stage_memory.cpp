@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "models/base/check.hpp"
+#include "trainer/schedule/schedule.hpp"
 #include "trainer/trainer.hpp"
 #include "trainer/transfers.hpp"
 
@@ -21,8 +23,25 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
       begins_(std::move(begins)),
       settings_(std::move(settings)),
       data_bytes_(data.bytes),
-      options_(compile_options(settings_, data, 0, 1, kernels)) {
+      options_(compile_options(settings_, data, 0, 1, kernels)),
+      most_slots_(in_flight(
+          make_schedule(settings_.schedule, 0, segments(),
+                        static_cast<int>(std::ssize(micro_batch_sizes(settings_, settings_.batch_size)))))),
+      measured_(segments(), most_slots_),
+      estimated_(segments(), most_slots_) {
   find_tied();
+}
+
+StageMemory::Table::Table(int segments, int most_slots)
+    : segments_(static_cast<std::size_t>(segments)),
+      most_slots_(static_cast<std::size_t>(most_slots)),
+      bytes_(2 * segments_ * segments_ * most_slots_) {}
+
+std::atomic<std::int64_t>& StageMemory::Table::at(int first, int last, int slots, bool recompute) {
+  const auto range = static_cast<std::size_t>(first) * segments_ + static_cast<std::size_t>(last - 1);
+  const auto slot = static_cast<std::size_t>(slots - 1);
+  ROOKERY_CHECK(slot < most_slots_, "{} slots of {}", slots, most_slots_);
+  return bytes_[(range * most_slots_ + slot) * 2 + (recompute ? 1 : 0)];
 }
 
 void StageMemory::find_tied() {
@@ -51,11 +70,11 @@ Stage StageMemory::stage(int first, int last) const {
   return std::move(stages[first > 0 ? 1 : 0]);
 }
 
-MemoryUse StageMemory::use_of(const Stage& stage, int slots, bool recompute) const {
+CompileOptions StageMemory::options(int slots, bool recompute) const {
   CompileOptions options = options_;
   options.slots = slots;
   options.recompute = recompute;
-  return memory_use(stage, options);
+  return options;
 }
 
 std::int64_t StageMemory::transport(const Stage& stage) const {
@@ -63,18 +82,24 @@ std::int64_t StageMemory::transport(const Stage& stage) const {
 }
 
 std::int64_t StageMemory::measured(int first, int last, int slots, bool recompute) {
-  const std::tuple key(first, last, slots, recompute);
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto known = known_.find(key); known != known_.end()) return known->second;
-  }
+  std::atomic<std::int64_t>& known = measured_.at(first, last, slots, recompute);
+  if (known != 0) return known;
   const Stage range = stage(first, last);
-  const std::int64_t bytes =
-      use_of(range, slots, recompute).total() + transport(range) + (first == 0 ? data_bytes_ : 0);
-  const std::int64_t guess = is_estimated() ? estimated(first, last, slots, recompute) : bytes;
-  const std::scoped_lock lock(mutex_);
-  raised_ = std::max(raised_, static_cast<double>(bytes) / static_cast<double>(guess));
-  return known_.try_emplace(key, bytes).first->second;
+  const std::int64_t others = transport(range) + (first == 0 ? data_bytes_ : 0);
+  if (recompute) {
+    known = memory_use(range, options(slots, true)).total() + others;
+  } else {
+    const std::vector<MemoryUse> uses = memory_by_slots(range, options(most_slots_, false));
+    for (int i = 0; i < most_slots_; ++i)
+      measured_.at(first, last, i + 1, false) = uses[static_cast<std::size_t>(i)].total() + others;
+  }
+  if (is_estimated()) {
+    const double ratio =
+        static_cast<double>(known) / static_cast<double>(estimated(first, last, slots, recompute));
+    for (double raised = raised_; raised < ratio && !raised_.compare_exchange_weak(raised, ratio);) {
+    }
+  }
+  return known;
 }
 
 // By first segment.
@@ -90,7 +115,7 @@ std::vector<StageMemory::Parts> StageMemory::windows(int length, bool recompute)
     const std::vector<Stage> stages = cut(graph_, begins);
     std::size_t stage = offset == 0 ? 0 : 1;
     for (int i = offset; i + length <= segments(); i += length, ++stage) {
-      const MemoryUse use = use_of(stages[stage], slots, recompute);
+      const MemoryUse use = memory_use(stages[stage], options(slots, recompute));
       all[static_cast<std::size_t>(i)] = {
           .fixed = static_cast<double>(use.total() - use.stash - use.workspace),
           .stash = static_cast<double>(use.stash) / slots,
@@ -119,6 +144,12 @@ const StageMemory::Estimate& StageMemory::estimate(bool recompute) {
 }
 
 std::int64_t StageMemory::estimated(int first, int last, int slots, bool recompute) {
+  std::atomic<std::int64_t>& known = estimated_.at(first, last, slots, recompute);
+  if (known == 0) known = estimate_of(first, last, slots, recompute);
+  return known;
+}
+
+std::int64_t StageMemory::estimate_of(int first, int last, int slots, bool recompute) {
   const Estimate& known = estimate(recompute);
   const int length = std::min(last - first, kWindow);
   const std::vector<Parts>& windows = known.windows[static_cast<std::size_t>(length - 1)];
@@ -145,14 +176,8 @@ std::int64_t StageMemory::estimated(int first, int last, int slots, bool recompu
 
 std::int64_t StageMemory::bytes(int first, int last, int slots, bool recompute) {
   if (!is_estimated()) return measured(first, last, slots, recompute);
-  double raised = 1;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto known = known_.find({first, last, slots, recompute}); known != known_.end())
-      return known->second;
-    raised = raised_;
-  }
-  return static_cast<std::int64_t>(raised * static_cast<double>(estimated(first, last, slots, recompute)));
+  if (const std::int64_t known = measured_.at(first, last, slots, recompute); known != 0) return known;
+  return static_cast<std::int64_t>(raised_ * static_cast<double>(estimated(first, last, slots, recompute)));
 }
 
 }  // namespace rookery

@@ -2,10 +2,10 @@
 // again and again.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <tuple>
 #include <vector>
 
 #include "models/graph/stage.hpp"
@@ -20,7 +20,7 @@ namespace rookery {
 std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch);
 
 // All members may be called by several threads at once. Ranges are those of a stage, with its link and, where
-// `first` is 0, with the data set.
+// `first` is 0, with the data set. `slots`: up to those of the first of as many stages as there are segments.
 class StageMemory {
  public:
   // Models of more segments have more ranges than can be compiled in a user's time.
@@ -56,6 +56,16 @@ class StageMemory {
     // Sums of what the last segment of a whole window adds to those before it, by the window's first one.
     std::vector<Parts> growth;
   };
+  // Bytes by range, slots and recompute, for a search that asks for millions; 0 where nothing is known.
+  class Table {
+   public:
+    Table(int segments, int most_slots);
+    std::atomic<std::int64_t>& at(int first, int last, int slots, bool recompute);
+
+   private:
+    std::size_t segments_, most_slots_;
+    std::vector<std::atomic<std::int64_t>> bytes_;
+  };
   // A parameter of two segments that are in no window together: one copy in a range of both.
   struct Tied {
     int first = 0, last = 0;
@@ -64,9 +74,10 @@ class StageMemory {
 
   Stage stage(int first, int last) const;
   std::int64_t transport(const Stage& stage) const;
-  MemoryUse use_of(const Stage& stage, int slots, bool recompute) const;
+  CompileOptions options(int slots, bool recompute) const;
   std::vector<Parts> windows(int length, bool recompute) const;
   const Estimate& estimate(bool recompute);
+  std::int64_t estimate_of(int first, int last, int slots, bool recompute);
   void find_tied();
 
   Graph graph_;
@@ -75,9 +86,10 @@ class StageMemory {
   std::int64_t data_bytes_;
   CompileOptions options_;  // apart from slots and recompute
   std::vector<Tied> tied_;
-  std::mutex mutex_;
-  std::map<std::tuple<int, int, int, bool>, std::int64_t> known_;
-  double raised_ = 1;  // factor of estimates
+  int most_slots_;
+  Table measured_;
+  Table estimated_;
+  std::atomic<double> raised_ = 1;  // factor of estimates
   std::mutex estimates_mutex_;
   std::map<bool, Estimate> estimates_;  // by recompute
 };

@@ -1,6 +1,7 @@
 #include "models/runtime/compiled_forms.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "models/base/error.hpp"
@@ -75,6 +76,18 @@ MemoryUse Forms::memory(const Stage& stage, const CompileOptions& options) const
 
 MemoryUse memory_use(const Stage& stage, const CompileOptions& options) {
   return Forms(stage, options).memory(stage, options);
+}
+
+// What is recomputed depends on the slots; all else of the forms does not.
+std::vector<MemoryUse> memory_by_slots(const Stage& stage, CompileOptions options) {
+  const int slots = options.slots;
+  std::vector<MemoryUse> uses;
+  std::optional<Forms> forms;
+  for (options.slots = 1; options.slots <= slots; ++options.slots) {
+    if (!forms || options.recompute) forms.emplace(stage, options);
+    uses.push_back(forms->memory(stage, options));
+  }
+  return uses;
 }
 
 }  // namespace rookery

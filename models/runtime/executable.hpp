@@ -41,6 +41,8 @@ struct MemoryUse {
 
 // What an Executable of these would take, without building it.
 MemoryUse memory_use(const Stage& stage, const CompileOptions& options);
+// With 1, 2, ..., options.slots slots. Hardly dearer than one, unless something is recomputed.
+std::vector<MemoryUse> memory_by_slots(const Stage& stage, CompileOptions options);
 
 // One micro-batch on its way through a stage.
 struct MicroBatch {

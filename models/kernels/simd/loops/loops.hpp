@@ -108,9 +108,9 @@ struct LayerNorm {
   float epsilon;
 };
 
-// Scores of attention: rows are `stride` apart, which is a multiple of 16, and see all columns, or when causal
-// the first one `seen` of them and every next one more. Of what is behind the columns as much is read and written
-// as fills a vector; it has to be finite.
+// Scores of attention: rows are `stride` apart, which is a multiple of 16, and see all columns, or when
+// causal the first one `seen` of them and every next one more. Of what is behind the columns as much is read
+// and written as fills a vector; it has to be finite.
 struct AttentionRows {
   Index rows, columns, stride;
   bool is_causal;
