@@ -11,6 +11,7 @@
 #include "models/base/program.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/machine_speed.hpp"
+#include "node/address.hpp"
 #include "node/link_benchmark.hpp"
 #include "node/machine_memory.hpp"
 #include "node/measured_pool.hpp"
@@ -35,6 +36,11 @@ double positive(const ProgramArguments& arguments, const std::string& name) {
 }
 
 int serve(const std::string& address) {
+  try {
+    Address::parse(address);
+  } catch (const ConfigError& error) {
+    throw UsageError(fmt::format("--serve: {}", error.what()));
+  }
   catch_stop_signals();
   LinkBenchmarkServer server(address);
   fmt::print("answering at {}; Ctrl-C ends it\n", server.address());

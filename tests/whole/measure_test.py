@@ -40,6 +40,7 @@ class Measure(WholeTest):
         self.assertIn("--node", self.run_program("node_benchmark", "--write", pool, code=2)[1])
         self.assertIn("9", self.run_program("node_benchmark", "--write", pool, "--node", "9", code=2)[1])
         self.run_program("node_benchmark", "--write", pool, "--serve", "127.0.0.1:0", code=2)
+        self.assertIn("--serve", self.run_program("node_benchmark", "--serve", "nonsense", code=2)[1])
 
     def test_predictions_come_from_the_profile_and_are_shown_beside_what_was_measured(self):
         self.run_program("clusterize", "--profile")
