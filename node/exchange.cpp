@@ -50,7 +50,19 @@ void Exchange::wait(Lock& lock, int peer, const MessageKey* key, Ready ready, Ti
   if (failure_ || ready()) return;
   waiting_for_ = peer;
   awaited_ = key;
-  const bool in_time = changed_.wait_for(lock, deadline_, [&] { return failure_ || ready(); });
+  const auto deadline = Clock::now() + deadline_;
+  const auto is_over = [&] { return failure_ || ready(); };
+  if (driver_ != nullptr) {
+    lock.unlock();
+    driver_->drive(
+        [&] {
+          const Lock for_a_look(mutex_);
+          return is_over();
+        },
+        deadline);
+    lock.lock();
+  }
+  const bool in_time = changed_.wait_until(lock, deadline, is_over);
   waiting_for_ = -1;
   awaited_ = nullptr;
   if (!in_time) throw TransportError(timed_out());
@@ -83,6 +95,9 @@ void Exchange::put(int to, OutgoingMessage message) {
   if (peer.departed) throw TransportError(fmt::format("{}: {} has ended its run", doing(), peer.name));
   peer.outgoing += cost;
   peer.outbox.push_back(std::move(message));
+  lock.unlock();
+  if (driver_ != nullptr && driver_->serve()) return;
+  lock.lock();
   wake();
 }
 
@@ -154,6 +169,11 @@ void Exchange::wake() {
   [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
 }
 
+void Exchange::wake_up() {
+  const Lock lock(mutex_);
+  wake();
+}
+
 // ---- any thread ----
 
 void Exchange::want_stop(StopNotice notice) {
@@ -183,7 +203,7 @@ std::optional<std::string> Exchange::failure() const {
   return failure_;
 }
 
-// ---- I/O thread ----
+// ---- I/O ----
 
 void Exchange::collect(Requests& requests) {
   requests.messages.resize(peers_.size());

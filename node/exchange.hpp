@@ -1,10 +1,11 @@
-// What the compute thread and the I/O thread of a ZmqLink hand to each other: bounded queues under
-// one mutex, a condition for the compute thread, an eventfd for the I/O thread.
+// What the compute thread and the I/O of a ZmqLink hand to each other: bounded queues under one mutex, an
+// eventfd for the I/O, and for the compute thread a condition, or the I/O itself while it would only wait.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -17,15 +18,29 @@
 
 namespace rookery {
 
+// Lets the compute thread do the I/O.
+class IoDriver {
+ public:
+  virtual ~IoDriver() = default;
+  // Does I/O until `ready`, the deadline, or the end of the run.
+  virtual void drive(const std::function<bool()>& ready, Clock::time_point deadline) = 0;
+  // Does what was asked for, without waiting; false where another thread is at it, which then has to be
+  // woken.
+  virtual bool serve() = 0;
+};
+
 class Exchange {
  public:
   // `peers` are names for people. `send_budget` bounds the cost of what is on its way to one peer;
-  // taking `release_step` of cost from one peer wakes the I/O thread, so that it grants new credit.
+  // taking `release_step` of cost from one peer wakes the I/O, so that it grants new credit.
   Exchange(std::vector<std::string> peers, std::uint64_t send_budget, std::uint64_t release_step,
            std::size_t chunk_bytes, std::chrono::milliseconds deadline);
   ~Exchange();
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
+
+  // Before any wait. Without a driver another thread does all I/O.
+  void set_driver(IoDriver* driver) { driver_ = driver; }
 
   // ---- for the compute thread; all throw TransportError, Interrupted after an own signal ----
 
@@ -46,10 +61,12 @@ class Exchange {
   std::optional<CtlStatus> heard_status() const;
   std::optional<std::string> failure() const;
 
-  // ---- for the I/O thread ----
+  // ---- for the thread that does the I/O ----
 
   // Readable when there are requests.
   int wake_descriptor() const { return wake_; }
+  // Makes it so.
+  void wake_up();
 
   // What the compute thread has asked for since the last time.
   struct Requests {
@@ -103,6 +120,7 @@ class Exchange {
   const std::size_t chunk_bytes_;
   const std::chrono::milliseconds deadline_;
   const int wake_;
+  IoDriver* driver_ = nullptr;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

@@ -18,6 +18,7 @@ constexpr milliseconds kFirstBackoff{20};
 constexpr milliseconds kMaxBackoff{500};
 constexpr milliseconds kFarewell{1000};  // for the last packets to leave
 constexpr int kRouterBurst = 256;        // packets before other work gets its turn
+constexpr milliseconds kComputes{1};     // for longer than this: the I/O thread takes over
 
 std::vector<std::string> names_of(const std::vector<ZmqPeer>& peers) {
   std::vector<std::string> names;
@@ -62,21 +63,76 @@ IoLoop::Peer::Peer(zmq::context_t& context, const ZmqPeer& peer, const ZmqLinkOp
       in(options.receive_budget, options.max_message_bytes, options.buffers) {}
 
 void IoLoop::run() {
-  try {
+  std::unique_lock turn(turn_);
+  guarded([&] {
     for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
       for (const Channel channel : {Channel::kControl, Channel::kData}) open(peer, channel);
     }
-    while (!membership_.over() && !requests_.abandon) {
-      poll();
-      if (!membership_.over()) serve_timers();
-    }
-  } catch (const std::exception& error) {
-    exchange_.fail(fmt::format("the I/O thread of {} failed: {}", options_.node, error.what()), 0);
+  });
+  while (!is_over()) {
+    step(Clock::time_point::max());
+    turn.unlock();
+    stand_aside();
+    turn.lock();
   }
   finish();
 }
 
-void IoLoop::poll() {
+// While the compute thread has the turn, or comes back for it before long.
+void IoLoop::stand_aside() {
+  std::unique_lock lock(aside_);
+  for (std::uint64_t seen = drives_; is_driven_ || seen != drives_;) {
+    is_awaited_ = true;
+    left_.wait(lock, [&] { return !is_driven_; });
+    is_awaited_ = false;
+    seen = drives_;
+    left_.wait_for(lock, kComputes);
+  }
+}
+
+void IoLoop::drive(const std::function<bool()>& ready, Clock::time_point deadline) {
+  {
+    const std::scoped_lock lock(aside_);
+    is_driven_ = true;
+    ++drives_;
+  }
+  std::unique_lock turn(turn_, std::try_to_lock);
+  if (!turn) {
+    exchange_.wake_up();
+    turn.lock();
+  }
+  while (!is_over() && !ready() && Clock::now() < deadline) step(deadline);
+  turn.unlock();
+  const std::scoped_lock lock(aside_);
+  is_driven_ = false;
+  if (is_awaited_) left_.notify_one();
+}
+
+bool IoLoop::serve() {
+  const std::unique_lock turn(turn_, std::try_to_lock);
+  if (!turn) return false;
+  now_ = Clock::now();
+  if (!is_over()) guarded([&] { serve_requests(); });
+  return true;
+}
+
+void IoLoop::step(Clock::time_point deadline) {
+  guarded([&] {
+    poll(deadline);
+    if (!membership_.over()) serve_timers();
+  });
+}
+
+void IoLoop::guarded(const std::function<void()>& io) {
+  try {
+    io();
+  } catch (const std::exception& error) {
+    exchange_.fail(fmt::format("the I/O of {} failed: {}", options_.node, error.what()), 0);
+    requests_.abandon = true;
+  }
+}
+
+void IoLoop::poll(Clock::time_point deadline) {
   std::vector<zmq::pollitem_t> items{{nullptr, exchange_.wake_descriptor(), ZMQ_POLLIN, 0},
                                      {router_.socket().handle(), 0, ZMQ_POLLIN, 0}};
   if (options_.stop_descriptor >= 0) items.push_back({nullptr, options_.stop_descriptor, ZMQ_POLLIN, 0});
@@ -87,7 +143,8 @@ void IoLoop::poll() {
     }
   }
   try {
-    zmq::poll(items, time_to_next_timer());
+    const auto left = std::chrono::ceil<milliseconds>(std::min(deadline, next_timer()) - Clock::now());
+    zmq::poll(items, std::max(left, milliseconds(0)));
   } catch (const zmq::error_t& error) {
     if (error.num() != EINTR) throw;
   }
@@ -173,7 +230,7 @@ void IoLoop::serve_timers() {
   }
 }
 
-milliseconds IoLoop::time_to_next_timer() const {
+Clock::time_point IoLoop::next_timer() const {
   Clock::time_point next = std::min(heartbeat_at_, tick_at_);
   for (const Peer& peer : peers_) {
     if (peer.ack_at) next = std::min(next, *peer.ack_at);
@@ -181,8 +238,7 @@ milliseconds IoLoop::time_to_next_timer() const {
       if (each.reopen_at) next = std::min(next, *each.reopen_at);
     }
   }
-  const auto left = std::chrono::ceil<milliseconds>(next - Clock::now());
-  return std::max(left, milliseconds(0));
+  return next;
 }
 
 void IoLoop::open(int peer, Channel channel) {

@@ -1,9 +1,14 @@
-// The I/O thread of a ZmqLink: owns every socket, turns packets into events of Membership and into
-// messages of the Exchange, and keeps the streams going.
+// The I/O of a ZmqLink: owns every socket, turns packets into events of Membership and into messages of the
+// Exchange, and keeps the streams going. One thread at a time does it, the one that has the turn: the I/O
+// thread, or the compute thread while it would only wait for a message. That saves two changes of threads for
+// every message, which take longer than the message itself. The I/O thread takes over where the compute
+// thread computes for long.
 #pragma once
 
 #include <array>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -23,15 +28,18 @@ namespace rookery {
 // Acknowledgements wait this long for company.
 constexpr std::chrono::milliseconds kAckDelay{20};
 
-class IoLoop {
+class IoLoop final : public IoDriver {
  public:
-  // Everything outlives the loop; the router is used by run()'s thread alone from then on.
+  // Everything outlives the loop; the router is used by whoever has the turn alone from then on.
   IoLoop(zmq::context_t& context, Router& router, const ZmqLinkOptions& options,
          const std::vector<ZmqPeer>& peers, Exchange& exchange, std::uint64_t nonce);
 
-  // Until the run has ended or failed, or abandon() was called. Anything that goes wrong fails the
-  // exchange.
+  // For the I/O thread: until the run has ended or failed, or abandon() was called. Anything that goes wrong
+  // fails the exchange.
   void run();
+  // For the compute thread.
+  void drive(const std::function<bool()>& ready, Clock::time_point deadline) override;
+  bool serve() override;
 
  private:
   struct Line {  // one channel to a peer
@@ -60,13 +68,19 @@ class IoLoop {
     Channel channel;
   };
 
-  void poll();
+  bool is_over() const { return membership_.over() || requests_.abandon; }
+  // Whatever there is to do; waits up to `deadline` for it.
+  void step(Clock::time_point deadline);
+  void guarded(const std::function<void()>& io);
+  void stand_aside();
+
+  void poll(Clock::time_point deadline);
   void serve_requests();
   void serve_router();
   void serve_monitors();
   void serve_stop_signal();
   void serve_timers();
-  std::chrono::milliseconds time_to_next_timer() const;
+  Clock::time_point next_timer() const;
 
   // io_packets.cpp
   void accept(Received& received);
@@ -88,6 +102,13 @@ class IoLoop {
   void finish();
 
   Line& line(int peer, Channel channel) { return peers_[peer].lines[static_cast<std::size_t>(channel)]; }
+
+  std::mutex turn_;  // over everything that follows aside_'s
+  std::mutex aside_;
+  std::condition_variable left_;  // the compute thread has given the turn back
+  bool is_driven_ = false;        // by the compute thread, or soon
+  bool is_awaited_ = false;       // that it gives it back
+  std::uint64_t drives_ = 0;
 
   zmq::context_t& context_;
   Router& router_;

@@ -36,8 +36,8 @@ constexpr std::uint16_t kVersion = 1;
 // ZeroMQ counts what has left a queue by halves of it.
 constexpr std::uint32_t kMostUnderWay = 16;
 constexpr std::size_t kMostDeaf = 64;
-// Before each message whose time is taken. A stage waits for its messages, too, and a processor that has gone to
-// sleep takes its time to wake.
+// Before each message whose time is taken. A stage waits for its messages, too, and a processor that has gone
+// to sleep takes its time to wake.
 constexpr milliseconds kRest{1};
 
 enum class Kind : std::uint16_t { kRequest = 0, kReply = 1, kBusy = 2 };

@@ -74,6 +74,7 @@ void ZmqLink::join(const std::vector<ZmqPeer>& peers) {
                                              kMaxChunkBytes, impl.options.deadline);
   impl.loop = std::make_unique<IoLoop>(impl.context, impl.router, impl.options, impl.peers, *impl.exchange,
                                        draw_nonce());
+  impl.exchange->set_driver(impl.loop.get());
   impl.thread = std::jthread([&impl] { impl.loop->run(); });
   impl.exchange->wait_begun();
 }
