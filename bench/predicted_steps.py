@@ -48,8 +48,10 @@ class SmallMachine(Machine):
     """A network namespace with a connection of so many Mbit/s, and a control group with a share of a core."""
 
     # Quotas are dealt out anew so often that a stage sees a slower processor and no bursts: what a stage does in one
-    # piece has to take several periods. A quota has at least 1 ms.
-    PERIOD_US = 5_000
+    # piece has to take several periods. A quota has at least 1 ms. Those of one processor add up to less than it,
+    # so that none waits for another. Each node stays on one: of a group on several, a thread that hardly does
+    # anything takes quota along to its processor, and the others wait for the next period.
+    PERIOD_US = 10_000
     GROUPS = pathlib.Path("/sys/fs/cgroup/cpu")
 
     def __init__(self, index, share, mbps, bridge):
@@ -58,6 +60,8 @@ class SmallMachine(Machine):
         self.outside = f"rk{os.getpid() % 100000}v{index}"
         self.group = self.GROUPS / self.name
         self.share, self.mbps, self.bridge, self.index = share, mbps, bridge, index
+        processors = sorted(os.sched_getaffinity(0))
+        self.processor = processors[index % len(processors)]
 
     def make(self):
         shape = f"tbf rate {self.mbps}mbit burst 64kb latency 50ms"
@@ -82,7 +86,7 @@ class SmallMachine(Machine):
 
     def command(self, arguments):
         # The group first: a namespace has a /sys of its own.
-        enter = f'echo $$ > {self.group}/tasks && exec ip netns exec {self.name} "$@"'
+        enter = f'echo $$ > {self.group}/tasks && exec taskset -c {self.processor} ip netns exec {self.name} "$@"'
         return ["sh", "-c", enter, "sh", *super().command(arguments)]
 
 
@@ -97,7 +101,7 @@ def small_machines(shares, rates):
     """Machines of these shares of a core and rates, gone at the end."""
     if os.geteuid() != 0:
         raise Skipped("network namespaces need root")
-    for program in ("ip", "tc"):
+    for program in ("ip", "tc", "taskset"):
         if shutil.which(program) is None:
             raise Skipped(f"there is no command {program}")
     if not (SmallMachine.GROUPS / "cpu.cfs_quota_us").exists() and not (SmallMachine.GROUPS / "tasks").exists():
@@ -196,7 +200,7 @@ def unequal(folder, programs, seconds):
     settings = {"model": "vgg11?image_size=32&classes=10&hidden=0", "data": "shapes?samples=1280",
                 "loss": "cross_entropy", "train_fraction": 1, "epochs": 1, "batch_size": 128, "micro_batches": 4,
                 "validate_every": 0}
-    with small_machines([0.5, 0.4, 0.35, 0.3, 0.2], [400, 300, 200, 100, 50]) as machines:
+    with small_machines([0.5, 0.45, 0.3, 0.3, 0.15], [400, 300, 200, 100, 50]) as machines:
         return compare(Job(folder, programs, machines, settings), seconds,
                        ["--clusters", "1", "--min-nodes-per-cluster", "5"])
 

@@ -13,6 +13,7 @@
 #include "clusterize/cut_refinement.hpp"
 #include "clusterize/planned_links.hpp"
 #include "clusterize/rings.hpp"
+#include "clusterize/simulation.hpp"
 #include "clusterize/stage_memory.hpp"
 #include "clusterize/step_parts.hpp"
 #include "clusterize/time_limit.hpp"
@@ -247,6 +248,8 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOp
     planned.cuts.push_back(inner);
   }
   planned.members = grouping.clusters;
+  for (std::size_t c = 0; c < plan.clusters.size(); ++c)
+    plan.clusters[c].simulated_step_ms = 1e3 * simulated_step_seconds(task, pool, planned, c);
   plan.rings = make_rings(task.graph, planned.stages);
   const std::vector<std::string> reasons =
       reasons_to_leave_out(model, options, grouping.clusters, predicted, grouping.left_out);
@@ -284,7 +287,7 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .shared = part.shared,
                         .recompute = self.recompute,
                         .prediction = self.prediction,
-                        .predicted_step_ms = own.predicted_step_ms,
+                        .predicted_step_ms = own.simulated_step_ms,
                         .settings = task.settings,
                         .data = task.data};
   for (int i = 0; i < part.count; ++i) metadata.members.push_back(peer(cluster, i));

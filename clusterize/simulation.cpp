@@ -283,6 +283,12 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
   return model;
 }
 
+double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                              std::size_t cluster) {
+  const std::vector<std::int64_t> sizes = micro_batch_sizes(task.settings, task.settings.batch_size);
+  return simulate_step(training_step(pipeline_model(task, pool, planned, cluster), sizes)).seconds;
+}
+
 bool averaging_is_simulated(const ClusterPlan& plan) {
   const std::int64_t clusters = std::ssize(plan.clusters);
   return std::ssize(plan.rings) * clusters * 2 * (clusters - 1) <= kMostAveragingMessages;

@@ -80,6 +80,9 @@ struct Simulation {
 // The cluster as its providers will run it. `pool` is the plan's.
 PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                              std::size_t cluster);
+// Of one of its steps, with a full batch.
+double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                              std::size_t cluster);
 // False where the rings would send too many messages; the cost model's prediction stands for it then.
 bool averaging_is_simulated(const ClusterPlan& plan);
 // Nothing to average: an empty program.

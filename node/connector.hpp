@@ -1,6 +1,6 @@
 // One outgoing connection to a peer: a DEALER and its monitor. A reconnection is a new session, so a
 // connection that breaks is closed and opened anew instead of being left to ZeroMQ, whose queue could
-// hold chunks from before. Private to the I/O thread; the only header of this room besides router.hpp
+// hold chunks from before. Private to `IoLoop`; the only header of this room besides router.hpp
 // that knows ZeroMQ.
 #pragma once
 

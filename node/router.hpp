@@ -1,5 +1,5 @@
 // The socket on which a node receives everything: a ROUTER bound at its own address. Frames are
-// bounded before ZeroMQ takes memory for them. Private to the I/O thread.
+// bounded before ZeroMQ takes memory for them. Private to `IoLoop`.
 #pragma once
 
 #include <optional>

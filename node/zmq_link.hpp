@@ -37,7 +37,7 @@ struct ZmqLinkOptions {
 
   // Becomes readable when this process is asked to stop; stop_signal() then says by what.
   int stop_descriptor = -1;
-  // Told who is missing while waiting for peers; called by the I/O thread. Default: the log.
+  // Told who is missing while waiting for peers; called by a thread that does the I/O. Default: the log.
   std::function<void(const std::string&)> on_waiting;
 };
 
@@ -56,7 +56,7 @@ struct RunStatus {
 };
 
 // send(), receive(), flush() and leave() belong to one thread, the compute thread; the rest may be
-// called by any. The I/O thread that it starts owns all sockets.
+// called by any.
 class ZmqLink final : public Link {
  public:
   // Listens; TransportError when that cannot be, naming the process that holds a taken port.

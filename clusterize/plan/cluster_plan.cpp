@@ -44,6 +44,7 @@ OrderedJson to_json(const PlannedCluster& cluster) {
           {"period_ms", cluster.period_ms},
           {"update_ms", cluster.update_ms},
           {"exchange_ms", cluster.exchange_ms},
+          {"simulated_step_ms", cluster.simulated_step_ms},
           {"stages", stages},
           {"links", links}};
 }

@@ -64,12 +64,15 @@ struct PlannedCluster {
   int id = 0;
   std::vector<PlannedStage> stages;
   std::vector<PlannedLink> links;
-  // Of a batch: round trip + (micro-batches - 1) period + update + exchange, see cost_model.hpp.
+  // Of a batch: round trip + (micro-batches - 1) period + update + exchange, see cost_model.hpp. What the
+  // search goes by; no less than what the schedule takes, where several micro-batches fill the pipeline.
   double predicted_step_ms = 0;
   double round_trip_ms = 0;
   double period_ms = 0;
   double update_ms = 0;
   double exchange_ms = 0;
+  // The same as its schedule runs, event by event (step_simulation.hpp): what providers compare with.
+  double simulated_step_ms = 0;
 };
 
 struct LeftOutNode {
@@ -125,7 +128,7 @@ struct NodeMetadata {
   std::vector<SharedParameter> shared;
   bool recompute = false;  // activations: decided by the planner where settings leave it open
   StagePrediction prediction;
-  double predicted_step_ms = 0;  // of its cluster
+  double predicted_step_ms = 0;  // of its cluster, simulated
   KernelChoice kernels;          // of its own ops
   TrainingSettings settings;
   DataSizes data;

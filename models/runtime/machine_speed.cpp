@@ -17,7 +17,9 @@ struct Measured {
     add_loss(graph, "mse");
     costs = op_costs(graph, batch);
     const CompileOptions options{.training_sizes = {batch}, .kernels = choose_kernels(graph, batch)};
-    profile = profile_step(cut(graph, std::vector<OpId>{0}).front(), options, seconds);
+    StepProfiler profiler(cut(graph, std::vector<OpId>{0}).front(), options);
+    profiler.run(seconds);
+    profile = profiler.profile();
   }
 
   // Of all ops of these types.

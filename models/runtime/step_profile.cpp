@@ -29,7 +29,9 @@ Tensor made_up(const TensorType& type, const std::string& name) {
   return tensor;
 }
 
-class ProfiledStage {
+}  // namespace
+
+class StepProfiler::ProfiledStage {
  public:
   ProfiledStage(const Stage& stage, const CompileOptions& options)
       : micro_batch_{.index = options.accumulates ? 1 : 0, .size = options.training_sizes.at(0)},
@@ -47,12 +49,10 @@ class ProfiledStage {
     }
   }
 
-  // Seconds of the step, and of the update in it. Before both passes the processor rests as it does in a stage
-  // that waits for others: it then finds caches that others have used.
-  std::pair<double, double> step() {
-    constexpr std::chrono::milliseconds kRest{1};
+  // Seconds of the step without the rests, and of the update in it.
+  std::pair<double, double> step(std::chrono::milliseconds rest) {
     for (const auto& [tensor, i] : inputs_) copy(tensor.view(), executable_.input(i, micro_batch_));
-    std::this_thread::sleep_for(kRest);
+    std::this_thread::sleep_for(rest);
     const auto forward = Clock::now();
     executable_.forward(micro_batch_);
     const double forward_seconds = seconds_since(forward);
@@ -60,7 +60,7 @@ class ProfiledStage {
       copy(tensor.view(), executable_.output_gradient(i, micro_batch_));
     for (const auto& [tensor, i] : partial_gradients_)
       copy(tensor.view(), executable_.partial_gradient(i, micro_batch_));
-    std::this_thread::sleep_for(kRest);
+    std::this_thread::sleep_for(rest);
     const auto backward = Clock::now();
     executable_.backward_inputs(micro_batch_);
     executable_.backward_weights(micro_batch_);
@@ -81,26 +81,32 @@ class ProfiledStage {
   Numbered inputs_, partial_gradients_, output_gradients_;
 };
 
-}  // namespace
+StepProfiler::StepProfiler(const Stage& stage, const CompileOptions& options, std::chrono::milliseconds rest)
+    : stage_(std::make_unique<ProfiledStage>(stage, options)), rest_(rest) {
+  stage_->step(rest_);  // the first one does not count
+  stage_->time_ops();
+}
 
-StepProfile profile_step(const Stage& stage, const CompileOptions& options, double seconds) {
+StepProfiler::~StepProfiler() = default;
+
+void StepProfiler::run(double seconds) {
   constexpr int kLeastSteps = 3;
-  ProfiledStage profiled(stage, options);
-  profiled.step();
-  profiled.time_ops();
-  StepProfile profile;
   const auto begin = Clock::now();
-  while (profile.steps < kLeastSteps || seconds_since(begin) < seconds) {
-    const auto [step, update] = profiled.step();
-    profile.seconds += step;
-    profile.update += update;
-    ++profile.steps;
+  for (int steps = 0; steps < kLeastSteps || seconds_since(begin) < seconds; ++steps) {
+    const auto [step, update] = stage_->step(rest_);
+    sums_.seconds += step;
+    sums_.update += update;
+    ++sums_.steps;
   }
-  profile.seconds /= profile.steps;
-  profile.update /= profile.steps;
-  profile.ops = profiled.op_times();
-  for (OpTime& op : profile.ops) op.seconds /= profile.steps;
-  return profile;
+}
+
+StepProfile StepProfiler::profile() const {
+  StepProfile means = sums_;
+  means.seconds /= sums_.steps;
+  means.update /= sums_.steps;
+  means.ops = stage_->op_times();
+  for (OpTime& op : means.ops) op.seconds /= sums_.steps;
+  return means;
 }
 
 }  // namespace rookery

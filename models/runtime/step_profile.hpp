@@ -2,6 +2,8 @@
 // memory as the runtime plans it, by the kernels of the run.
 #pragma once
 
+#include <chrono>
+#include <memory>
 #include <vector>
 
 #include "models/runtime/executable.hpp"
@@ -15,10 +17,28 @@ struct StepProfile {
   int steps = 0;            // that these are means of
 };
 
-// Trains micro-batches of options.training_sizes[0] on made-up numbers until `seconds` have passed, at least
-// three times after one that does not count. Wall time: what else runs on the machine counts, too. Uses the
-// threads that are set (kernels/threads.hpp) and the memory that memory_use() says. ConfigError when the
-// stage does not compile.
-StepProfile profile_step(const Stage& stage, const CompileOptions& options, double seconds);
+// Trains micro-batches of options.training_sizes[0] on made-up numbers. Wall time: what else runs on the
+// machine counts, too. Uses the threads that are set (kernels/threads.hpp) and the memory that memory_use()
+// says.
+class StepProfiler {
+ public:
+  // ConfigError when the stage does not compile. Before both passes the processor rests that long, as it does
+  // in a stage that waits for others: it then finds caches that others have used.
+  StepProfiler(const Stage& stage, const CompileOptions& options, std::chrono::milliseconds rest = {});
+  ~StepProfiler();
+  StepProfiler(const StepProfiler&) = delete;
+  StepProfiler& operator=(const StepProfiler&) = delete;
+
+  // Until `seconds` have passed, at least three times.
+  void run(double seconds);
+  // Of all runs.
+  StepProfile profile() const;
+
+ private:
+  class ProfiledStage;
+  std::unique_ptr<ProfiledStage> stage_;
+  std::chrono::milliseconds rest_;
+  StepProfile sums_;
+};
 
 }  // namespace rookery
