@@ -27,7 +27,8 @@ class Search {
     std::vector<Individual> population = judge_all(seeds);
     keep_best(population);
     int since_better = 0;
-    for (std::uint64_t generation = 0; since_better < options_.patience && !is_over(0.8); ++generation) {
+    for (std::uint64_t generation = 0; since_better < options_.patience && !is_over(kBreedingEnds);
+         ++generation) {
       const Score best = population.front().score;
       add_children(population, generation);
       keep_best(population);

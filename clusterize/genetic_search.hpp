@@ -20,6 +20,9 @@ struct GeneticOptions {
   std::function<void(const Score& best, double share)> progress;  // share of the evaluations done
 };
 
+// Share of the evaluations and the time after which only the descents are left.
+constexpr double kBreedingEnds = 0.8;
+
 struct Individual {
   Grouping grouping;
   Score score{};

@@ -9,6 +9,7 @@
 #include "clusterize/packing.hpp"
 #include "clusterize/seeds.hpp"
 #include "clusterize/unmet.hpp"
+#include "models/base/error.hpp"
 
 namespace rookery {
 namespace {
@@ -93,7 +94,14 @@ std::optional<Grouping> search_clusters(const CostModel& model, const SearchOpti
 }
 
 Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
+  const TimeLimit limit(options.seconds);
   std::optional<Grouping> found = search_clusters(model, options, usual_evaluations(model.nodes()));
+  if (!found && limit.is_over(kBreedingEnds)) {
+    throw ConfigError(
+        "in the time given no plan was found that fits the machines' memory and the constraints: allow more "
+        "with "
+        "--time-limit, or leave it out");
+  }
   if (!found) fail_unmet(model, options);
   return std::move(*found);
 }

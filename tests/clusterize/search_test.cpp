@@ -57,6 +57,14 @@ TEST(SimilarClusters, EqualNodesAreDealtInTheirOrderForEverySeed) {
   }
 }
 
+// What a search without a limit would say is not known then.
+TEST(SimilarClusters, TimeThatIsTooShortIsNamed) {
+  SearchOptions options;
+  options.seconds = 1e-9;
+  const ModelCosts costs = chain(8, 100);  // more than all nodes hold
+  EXPECT_THAT(error_of([&] { clusters_of(equal_nodes(9), costs, options); }), HasSubstr("--time-limit"));
+}
+
 TEST(SimilarClusters, MinNodesIsRespected) {
   EXPECT_EQ(clusters_of(equal_nodes(6), chain(8), {.min_nodes = 2}), (Clusters{{0, 1}, {2, 3}, {4, 5}}));
   EXPECT_EQ(clusters_of(equal_nodes(6), chain(8), {.min_nodes = 4}), (Clusters{{0, 1, 2, 3, 4, 5}}));
