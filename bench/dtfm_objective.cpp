@@ -152,7 +152,7 @@ Score DtfmObjective::score(const Grouping& grouping) const {
       way_sum += way;
     }
   }
-  return {slowest + 2 * shortest_path(ways, count), exchange_sum + way_sum};
+  return {cost(slowest, shortest_path(ways, count)), exchange_sum + way_sum};
 }
 
 }  // namespace rookery

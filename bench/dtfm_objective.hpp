@@ -32,6 +32,11 @@ class DtfmObjective : public GroupingObjective {
   Score score(const Grouping& grouping) const override;
   bool fixed_sizes() const override { return true; }
 
+  static double cost(double exchange, double path) { return exchange + 2 * path; }
+  double exchange_seconds(const std::vector<int>& group) const;  // DP of one group
+  // Between two groups that share no node.
+  double way_seconds(const std::vector<int>& a, const std::vector<int>& b) const;
+
  private:
   using Mask = std::uint64_t;  // of nodes
   struct PairHash {
@@ -40,8 +45,6 @@ class DtfmObjective : public GroupingObjective {
       return mixed ^ (mixed >> 32U);
     }
   };
-  double exchange_seconds(const std::vector<int>& group) const;  // DP of one group
-  double way_seconds(const std::vector<int>& a, const std::vector<int>& b) const;
 
   std::size_t nodes_;
   // Node by node, in seconds; 0 from a node to itself.

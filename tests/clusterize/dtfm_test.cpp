@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "bench/dtfm_objective.hpp"
+#include "bench/dtfm_proof.hpp"
 #include "clusterize/genetic_search.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
@@ -67,6 +68,80 @@ NodePool uneven_pool(int nodes, std::uint64_t seed) {
   return pool_of(pool);
 }
 
+// Nodes in regions of these sizes; links of few different values, within regions and between them, or those
+// within are the fastest ones.
+NodePool pool_of_regions(const std::vector<int>& sizes, std::uint64_t seed) {
+  Json pool = equal_nodes(std::accumulate(sizes.begin(), sizes.end(), 0));
+  CounterRng rng(rng_key(seed, "dtfm_test.regions"), 0);
+  Json links = Json::array();
+  int node = 0;
+  for (std::size_t a = 0; a < sizes.size(); ++a) {
+    for (int i = 0; i < sizes[a]; ++i, ++node) {
+      pool[std::to_string(node)]["region"] = std::to_string(a);
+      pool[std::to_string(node)]["benchmarks"]["bandwidth"] = 100'000;
+    }
+    for (std::size_t b = 0; b <= a; ++b) {
+      const bool is_fastest = a == b && seed % 2 == 0;
+      const std::uint64_t latency = rng.next_below(3);
+      const std::uint64_t doublings = rng.next_below(5);
+      links.push_back({{"between", {std::to_string(a), std::to_string(b)}},
+                       {"latency_ms", is_fastest ? 0 : 100 * latency},
+                       {"bandwidth_mbps", 300 << (is_fastest ? 5 : doublings)}});
+    }
+  }
+  pool["network"] = {{"regions", links}};
+  return pool_of(pool);
+}
+
+// Calls visit(groups) with all ways to put nodes into `groups`, which start empty, as many into each.
+template <typename Visit>
+void for_each_grouping(int node, int nodes, Groups& groups, const Visit& visit) {
+  if (node == nodes) {
+    visit(groups);
+    return;
+  }
+  const std::size_t size = static_cast<std::size_t>(nodes) / groups.size();
+  for (std::vector<int>& group : groups) {
+    const bool is_new = group.empty();
+    if (group.size() < size) {
+      group.push_back(node);
+      for_each_grouping(node + 1, nodes, groups, visit);
+      group.pop_back();
+    }
+    if (is_new) break;  // the empty ones are alike
+  }
+}
+
+double least_of_all_groupings(const DtfmObjective& objective, int nodes, std::size_t groups) {
+  double least = std::numeric_limits<double>::infinity();
+  Groups empty(groups);
+  for_each_grouping(0, nodes, empty, [&](const Groups& all) {
+    least = std::min(least, objective.score({.clusters = all, .left_out = {}})[0]);
+  });
+  return least;
+}
+
+void expect_least_is_proven(const NodePool& pool, std::size_t groups) {
+  const DtfmObjective objective(pool);
+  const int nodes = static_cast<int>(pool.nodes().size());
+  const double least = least_of_all_groupings(objective, nodes, groups);
+  for (const double known : {std::numeric_limits<double>::infinity(), least + 1e-6}) {
+    const std::optional<Grouping> best = grouping_below(known, pool, objective, groups);
+    ASSERT_TRUE(best.has_value());
+    EXPECT_NEAR(objective.score(*best)[0], least, 1e-9);
+    std::vector<int> members;
+    for (const std::vector<int>& group : best->clusters) {
+      EXPECT_EQ(group.size() * groups, pool.nodes().size());
+      members.insert(members.end(), group.begin(), group.end());
+    }
+    std::ranges::sort(members);
+    std::vector<int> all(pool.nodes().size());
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(members, all);
+  }
+  EXPECT_FALSE(grouping_below(least, pool, objective, groups).has_value());
+}
+
 TEST(Dtfm, IsTheFormula) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const NodePool pool = uneven_pool(12, seed);
@@ -94,6 +169,40 @@ TEST(Dtfm, TheSearchFindsTheBestOfAllGroupings) {
         genetic_search(objective, {first}, {.threads = threads, .evaluations = 20'000, .patience = 10});
     EXPECT_EQ(found.score[0], least);
     for (const std::vector<int>& group : found.grouping.clusters) EXPECT_EQ(group.size(), 2U);
+  }
+}
+
+TEST(Dtfm, TheProofFindsTheBestOfAllGroupings) {
+  struct Shape {
+    std::vector<int> regions;
+    std::size_t groups;
+  };
+  for (const auto& [regions, groups] : std::vector<Shape>{{{6, 6}, 4},
+                                                          {{6, 3, 3}, 4},
+                                                          {{5, 4, 1, 2}, 3},
+                                                          {{4, 4, 2}, 5},
+                                                          {{2, 2, 3, 2, 1}, 5},
+                                                          {{3, 4, 2, 1}, 2},
+                                                          {{4}, 1},
+                                                          {{4, 4, 4}, 6},
+                                                          {{2, 3, 2}, 7}}) {
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      SCOPED_TRACE(fmt::format("{} regions, {} groups, seed {}", regions.size(), groups, seed));
+      expect_least_is_proven(pool_of_regions(regions, seed), groups);
+    }
+  }
+  expect_least_is_proven(uneven_pool(9, 1), 3);
+}
+
+TEST(Dtfm, TheLeastCostOfPublishedPoolsIsProven) {
+  for (const auto& [name, least] :
+       {std::pair("case2_two_universities", 16.08684), std::pair("case3_us_regions", 34.80204)}) {
+    const NodePool pool = NodePool::read(fmt::format("{}/bench/dtfm/{}.json", ROOKERY_SOURCE_DIR, name));
+    const DtfmObjective objective(pool);
+    const std::optional<Grouping> best =
+        grouping_below(std::numeric_limits<double>::infinity(), pool, objective, 8);
+    ASSERT_TRUE(best.has_value());
+    EXPECT_NEAR(objective.score(*best)[0], least, 1e-5);
   }
 }
 
