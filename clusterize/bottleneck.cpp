@@ -72,24 +72,35 @@ Bottleneck find_bottleneck(const NodePool& pool, const ModelCosts& costs, const 
   const CostModel model(pool, costs);
   const StepParts parts = step_parts(model, planned.members[static_cast<std::size_t>(cluster)], *slowest);
   const double averaging = planned.plan.predicted_averaging_ms / 1e3;
-  const double waits = (costs.micro_batches - 1) * parts.period;
+  // What a part of the round trip, and what sets the period, count for.
+  const bool is_async = !is_synchronous(costs.schedule);
+  const double in_round_trip = is_async ? 0 : 1;
+  const double waits = (is_async ? 1 : costs.micro_batches - 1) * parts.period;
   Bottleneck worst;
   const auto raise = [&](Kind kind, int stage, double seconds) {
     if (seconds <= worst.seconds) return;
     worst = {.kind = kind, .cluster = cluster, .stage = stage, .seconds = seconds};
   };
-  const auto spread = [&](double seconds, PeriodLimit limit, int stage) {
-    if (parts.limit == PeriodLimit::kInFlight) return seconds * (1 + waits / parts.round_trip);
-    return seconds + (parts.limit == limit && parts.limit_stage == stage ? waits : 0);
+  const auto first = static_cast<std::size_t>(parts.limit_stage);
+  const auto last = static_cast<std::size_t>(parts.limit_last);
+  double waited_for = 0;  // where micro-batches in flight are the limit: all between these stages
+  for (std::size_t at = first; at <= last; ++at)
+    waited_for += parts.work[at] + (at < last ? parts.transfers[at] : 0);
+  // `is_between`: of a node, or of a link to the next one.
+  const auto spread = [&](double seconds, PeriodLimit limit, int stage, bool is_between) {
+    if (parts.limit == PeriodLimit::kInFlight)
+      return seconds * (in_round_trip + (is_between ? waits / waited_for : 0));
+    return seconds * in_round_trip + (parts.limit == limit && parts.limit_stage == stage ? waits : 0);
   };
   for (int stage = 0; stage < std::ssize(parts.work); ++stage) {
     const auto at = static_cast<std::size_t>(stage);
-    raise(Kind::kNode, stage, spread(parts.work[at], PeriodLimit::kNode, stage));
-    raise(Kind::kLink, stage, spread(parts.transfers[at], PeriodLimit::kLink, stage));
+    raise(Kind::kNode, stage, spread(parts.work[at], PeriodLimit::kNode, stage, first <= at && at <= last));
+    raise(Kind::kLink, stage,
+          spread(parts.transfers[at], PeriodLimit::kLink, stage, first <= at && at < last));
     if (parts.limit == PeriodLimit::kConnection && parts.limit_stage == stage)
       raise(Kind::kConnection, stage, waits);
   }
-  raise(Kind::kUpdate, 0, parts.update);
+  if (!is_async) raise(Kind::kUpdate, 0, parts.update);
   raise(Kind::kExchange, 0, parts.exchange);
   raise(Kind::kAveraging, 0, averaging);
   worst.share = worst.seconds / (slowest->step_seconds + averaging);

@@ -155,13 +155,16 @@ class Bound {
     return nodes;
   }
 
-  // In which these do the arithmetic of so many models, none more than one, and a micro-batch passes through
-  // a model, on the average, as often as its schedule makes it; no longer than that.
+  // In which these do the arithmetic of so many models, none more than one, and a batch passes through a
+  // model, on the average, as often as its schedule makes it; no longer than that.
   double shortest_step(const std::vector<int>& nodes, double models, double load_seconds) const {
     const double whole = model_.sums().flops.back();
     double speed = 0;
     for (const int node : nodes) speed += model_.flops_per_second(node);
-    const double batches = model_.costs().micro_batches;
+    const ModelCosts& costs = model_.costs();
+    const double batches = costs.micro_batches;
+    const double passes =
+        is_synchronous(costs.schedule) ? 1 + (batches - 1) / batches : 1.0 / costs.slots(0, costs.count());
     const auto is_enough = [&](double step) {
       double left = models * whole * (1 - 1e-9);
       double passing = 0;             // seconds, of all models
@@ -174,7 +177,7 @@ class Bound {
         left -= flops;
         if (left <= 0) break;
       }
-      return left <= 0 && passing / models * (1 + (batches - 1) / batches) <= step;
+      return left <= 0 && passing / models * passes <= step;
     };
     const double step = models * whole * batches / speed;
     int known = -1;  // powers of kRatio that are not enough

@@ -56,6 +56,7 @@ TrainingSettings settings_of(const ProgramArguments& arguments, const std::files
       throw UsageError(fmt::format("--model: {}", error.what()));
     }
   }
+  take_staleness(arguments, settings);
   return settings;
 }
 

@@ -57,6 +57,11 @@ double CostModel::flops_per_second(int node) const {
   return 1e9 * pool_.nodes()[static_cast<std::size_t>(node)].gflops.value_or(costs().assumed_gflops);
 }
 
+double CostModel::transfer_seconds_per_byte(int node) const {
+  const std::optional<double> gbps = pool_.nodes()[static_cast<std::size_t>(node)].transfer_gbps;
+  return gbps ? 1e-9 / *gbps : 0;
+}
+
 double CostModel::ram_bytes(int node) const {
   return kBytesPerGb * pool_.nodes()[static_cast<std::size_t>(node)].ram_gb;
 }
@@ -71,9 +76,10 @@ CutMachine CostModel::machine(int node, std::size_t stages) const {
       .flops_per_second = flops_per_second(node),
       .memory_bytes = ram_bytes(node),
       .bytes_per_second = bytes_per_second(pool_.connection_mbps(static_cast<std::size_t>(node)))};
+  machine.seconds_per_byte = transfer_seconds_per_byte(node);
   // A stage keeps no more per micro-batch in flight than the whole model does, so where that fits
   // many times over, nothing needs to be measured.
-  const auto slots = static_cast<double>(std::min<std::size_t>(stages, costs().micro_batches));
+  const auto slots = static_cast<double>(costs().slots(0, static_cast<int>(stages)));
   if ((slots + 1) * whole_bytes_ + shared_bytes_ <= machine.memory_bytes)
     machine.memory_bytes = std::numeric_limits<double>::infinity();
   return machine;
@@ -141,6 +147,13 @@ std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members, 
                      .backward = backward_seconds(costs(), begin, end, speed),
                      .update = update_seconds(costs(), begin, end, speed)};
     if (cut.recompute[stage]) times.backward += times.forward;
+    const double transfer = transfer_seconds_per_byte(members[stage]);
+    for (const int boundary : {begin, end}) {
+      if (boundary == 0 || boundary == costs().count()) continue;
+      const Segment& behind = costs().segments[static_cast<std::size_t>(boundary)];
+      times.forward += behind.activation_bytes * transfer;
+      times.backward += behind.gradient_bytes * transfer;
+    }
     if (!last) {
       const CutWay next = way(members[stage], members[stage + 1]);
       times.send = next.latency +
@@ -171,6 +184,7 @@ double CostModel::exchange_seconds(const std::vector<int>& members, const std::v
     }
     latency = std::max(latency, hops);
   }
+  if (!is_synchronous(costs().schedule)) return transfers;
   double norm = 0;
   for (std::size_t stage = 1; costs().clips_gradients && stage < members.size(); ++stage)
     norm = std::max(norm, way(members[0], members[stage]).latency);

@@ -1,12 +1,18 @@
 // Predicted times of a plan. Node i has a speed s_i and a link (latency λ, bandwidth β) to each
 // other node; stage k of a cluster, per micro-batch:
 //   T_k = work of the stage / s_k      forward twice where it recomputes; work: model_costs.hpp
+//         + bytes in and out / t_k     where the pool has t_k (transfer_gbps): they take time of the arithmetic
 //   X_k = λ + a_k / β                  transfer of its boundary, one direction
 //   RTT = Σ T_k + Σ (X_k forward + X_k backward)
 //   P   = max(max T_k, max a_k / β, NIC load, RTT / micro-batches in flight)
 //   E   = what stages exchange when a step ends: 2 (λ + w / β) from user to user of a shared parameter,
 //         λ from the first stage for the norm that gradients are clipped by
 //   step = RTT + (M - 1) P + update + E    of one batch of M micro-batches, synchronous
+//   step = P + E    async; E has no λ, because nobody waits for what is under way, and
+//   P   = max(max a_k / β, NIC load, (update_k + Σ T + Σ (X forward + X backward)) / (n_k - n_m + 1))
+//         over all rows of stages k ≤ m, T and X of them alone; n_k: batches that stage k has in flight.
+//         Between its forward of a batch and that of the n_k-th one after, stage k waits for batches to turn
+//         at stage m, which has done n_m - 1 forwards more when it does a backward
 // Averaging over C clusters: 2 (C - 1) messages of w_r / C along every ring r at once, rings on one
 // node sharing its connection; a cluster's neighbours in all rings are the ones before and behind it.
 //   samples per second = C · batch / (longest step + averaging)
@@ -66,6 +72,7 @@ class CostModel {
   const ModelCosts& costs() const { return sums_.costs; }
   const CutSums& sums() const { return sums_; }
   double flops_per_second(int node) const;
+  double transfer_seconds_per_byte(int node) const;  // of its arithmetic's time
   double ram_bytes(int node) const;
   // The whole model on one machine, activations recomputed where that is allowed.
   double least_bytes() const { return least_bytes_; }

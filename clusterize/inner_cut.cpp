@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "models/base/check.hpp"
-#include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
 namespace {
@@ -50,11 +49,10 @@ CutSums::CutSums(const ModelCosts& model)
 }
 
 InnerCutter::InnerCutter(const CutSums& sums, int stages, Goal goal)
-    : sums_(sums), stages_(stages), goal_(goal) {
+    : sums_(sums), stages_(stages), goal_(goal), is_synchronous_(is_synchronous(sums.costs.schedule)) {
   const ModelCosts& costs = sums.costs;
   ROOKERY_CHECK(stages >= 1 && stages <= costs.count(), "{} segments for {} machines", costs.count(), stages);
-  for (int stage = 0; stage < stages; ++stage)
-    slots_.push_back(in_flight(make_schedule(costs.schedule, stage, stages, costs.micro_batches)));
+  for (int stage = 0; stage < stages; ++stage) slots_.push_back(costs.slots(stage, stages));
   in_flight_ = slots_.front();
   Cells nothing(static_cast<std::size_t>(costs.count()) + 1);
   nothing.front().labels.emplace_back();
@@ -129,19 +127,29 @@ void InnerCutter::extend_by(const Cell& before, const Part& part, Cell& cell) co
   }
 }
 
-InnerCutter::Label InnerCutter::joined(const Label& front, Label own) {
-  own.sum += front.sum;
-  own.period = std::max(front.period, own.period);
-  own.update = std::max(front.update, own.update);
-  own.load = std::max(front.load, own.load);
-  return own;
+InnerCutter::Label InnerCutter::joined(const Label& front, const Label& own) const {
+  Label label = own;
+  label.sum += front.sum;
+  label.period = std::max(front.period, own.period);
+  label.update = std::max(front.update, own.update);
+  label.load = std::max(front.load, own.load);
+  if (is_synchronous_) return label;
+  label.behind = front.behind;
+  for (double& seconds : label.behind) seconds += own.sum;
+  label.behind.push_back(own.behind.front());
+  const int turning = slots_[machines_.size() - 1];
+  for (std::size_t stage = 0; stage < label.behind.size(); ++stage)
+    label.period = std::max(label.period, label.behind[stage] / (slots_[stage] - turning + 1));
+  return label;
 }
 
 // Or is as good; sums that differ only by their rounding are the same.
 bool InnerCutter::beats(const Label& a, const Label& b) const {
   constexpr double kRounding = 1 + 1e-12;
   return a.sum <= b.sum * kRounding && a.period <= b.period * kRounding && a.update <= b.update &&
-         (goal_ == Goal::kStep || a.load <= b.load);
+         (goal_ == Goal::kStep || a.load <= b.load) &&
+         std::ranges::equal(a.behind, b.behind,
+                            [](double own, double other) { return own <= other * kRounding; });
 }
 
 bool InnerCutter::fits(const Part& part) const {
@@ -157,27 +165,34 @@ InnerCutter::Label InnerCutter::label_of(const Part& part) const {
   const auto& segments = sums_.costs.segments;
   const double flops = between(sums_.flops, part.begin, part.end) +
                        (part.recompute ? between(sums_.forward_flops, part.begin, part.end) : 0);
-  const double work = flops / machine.flops_per_second;
-  Label label{.sum = work,
-              .period = work,
-              .update = between(sums_.update_flops, part.begin, part.end) / machine.flops_per_second,
-              .load = between(sums_.parameter_bytes, part.begin, part.end) / machine.bytes_per_second};
   double in = 0;
   double out = 0;
   if (machines_.size() > 1) {
     const Segment& first = segments[static_cast<std::size_t>(part.begin)];
     in += first.activation_bytes;
     out += first.gradient_bytes;
-    label.sum += 2 * way_.latency + (first.activation_bytes + first.gradient_bytes) / way_.bytes_per_second;
-    label.period = std::max(label.period,
-                            std::max(first.activation_bytes, first.gradient_bytes) / way_.bytes_per_second);
   }
   if (part.end < sums_.costs.count()) {
     in += segments[static_cast<std::size_t>(part.end)].gradient_bytes;
     out += segments[static_cast<std::size_t>(part.end)].activation_bytes;
   }
+  const double work = flops / machine.flops_per_second + (in + out) * machine.seconds_per_byte;
+  Label label{.sum = work,
+              .period = work,
+              .update = between(sums_.update_flops, part.begin, part.end) / machine.flops_per_second,
+              .load = between(sums_.parameter_bytes, part.begin, part.end) / machine.bytes_per_second};
+  if (machines_.size() > 1) {
+    const Segment& first = segments[static_cast<std::size_t>(part.begin)];
+    label.sum += 2 * way_.latency + (first.activation_bytes + first.gradient_bytes) / way_.bytes_per_second;
+    label.period = std::max(label.period,
+                            std::max(first.activation_bytes, first.gradient_bytes) / way_.bytes_per_second);
+  }
   label.period = std::max(label.period, std::max(in, out) / machine.bytes_per_second);
-  if (sums_.costs.micro_batches == 1) label.period = 0;  // nothing follows that could wait for it
+  if (!is_synchronous_) {
+    label.behind = {work + label.update};
+  } else if (sums_.costs.micro_batches == 1) {
+    label.period = 0;  // nothing follows that could wait for it
+  }
   return label;
 }
 
@@ -195,6 +210,7 @@ void InnerCutter::add(Cell& cell, const Label& label) const {
 }
 
 double InnerCutter::step_seconds(const Label& label) const {
+  if (!is_synchronous_) return label.period;
   const double period = std::max(label.period, label.sum / in_flight_);
   return label.sum + (sums_.costs.micro_batches - 1) * period + label.update;
 }
@@ -209,6 +225,8 @@ double InnerCutter::bound(double fastest, double together, double waiting) const
     for (Label label : cells[end].labels) {
       label.sum += waiting + work;
       label.period = std::max(label.period, period);
+      for (std::size_t stage = 0; stage < label.behind.size(); ++stage)  // turning at the last of all
+        label.period = std::max(label.period, (label.behind[stage] + waiting + work) / slots_[stage]);
       least = std::min(least, step_seconds(label));
     }
   }

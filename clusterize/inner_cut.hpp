@@ -16,6 +16,7 @@ struct CutMachine {
   double flops_per_second = 1;
   double memory_bytes = std::numeric_limits<double>::infinity();
   double bytes_per_second = std::numeric_limits<double>::infinity();  // of its connection
+  double seconds_per_byte = 0;  // that sending and receiving takes of its arithmetic's time
 };
 
 // Between a machine of the row and the one before it.
@@ -81,9 +82,12 @@ class InnerCutter {
   // A way to put the segments before `end` on the machines so far. None of a cell beats another in all.
   struct Label {
     double sum = 0;     // seconds of one micro-batch, forward and backward, with transfers
-    double period = 0;  // seconds of the slowest stage, transfer or connection
+    double period = 0;  // seconds of the slowest stage, transfer or connection; async: stages with updates
     double update = 0;
     double load = 0;
+    // Async, by stage: seconds from its forward of a batch to its update, if the batch turns at the last of
+    // these.
+    std::vector<double> behind;
     int begin = 0;   // of the last of these machines
     int before = 0;  // label of the machine before
     bool recompute = false;
@@ -102,7 +106,7 @@ class InnerCutter {
   void extend_by(const Cell& before, const Part& part, Cell& cell) const;
   bool is_of_use(const Cell& before, const Part& part, const Cell& cell) const;
   int empty_stages(const Cell& before, const Part& part) const;
-  static Label joined(const Label& front, Label own);
+  Label joined(const Label& front, const Label& own) const;
   bool beats(const Label& a, const Label& b) const;
   bool fits(const Part& part) const;
   Label label_of(const Part& part) const;
@@ -113,6 +117,7 @@ class InnerCutter {
   const CutSums& sums_;
   int stages_;
   Goal goal_;
+  bool is_synchronous_;
   double limit_ = std::numeric_limits<double>::infinity();
   int in_flight_;
   std::vector<int> slots_;  // by stage: micro-batches in flight

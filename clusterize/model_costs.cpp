@@ -10,7 +10,6 @@
 #include "clusterize/stage_memory.hpp"
 #include "models/graph/cost.hpp"
 #include "models/graph/stage.hpp"
-#include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
 namespace {
@@ -181,6 +180,7 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
     other.batch_size = training.batch_size;
     other.micro_batches = training.micro_batches;
     other.recompute = training.recompute;
+    other.schedule.max_staleness = training.max_staleness;
     return model_costs(graph, other, data, kernels, nullptr, most_segments);
   };
   return costs;

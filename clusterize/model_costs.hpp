@@ -4,12 +4,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "clusterize/op_profile.hpp"
 #include "models/graph/graph.hpp"
 #include "models/kernels/kernel.hpp"
+#include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {
@@ -45,6 +47,7 @@ struct Training {
   std::int64_t batch_size = 1;
   int micro_batches = 1;
   std::string recompute;
+  std::optional<int> max_staleness;
 };
 
 struct ModelCosts {
@@ -55,7 +58,7 @@ struct ModelCosts {
   bool clips_gradients = false;
   std::int64_t batch_size = 1;
   int micro_batches = 1;
-  std::string schedule = "1f1b";
+  ScheduleSettings schedule;
   // Bytes that segments [first, last) take on one machine with `slots` micro-batches in flight. May be
   // called by several threads at once.
   std::function<std::int64_t(int first, int last, int slots)> memory;
@@ -71,6 +74,8 @@ struct ModelCosts {
   std::function<ModelCosts(const Training& training)> trained;
 
   int count() const { return static_cast<int>(segments.size()); }
+  // Micro-batches in flight on a stage.
+  int slots(int stage, int stages) const { return in_flight(schedule, stage, stages, micro_batches); }
 };
 
 // Planning takes time with the square of the number of segments.

@@ -62,7 +62,8 @@ class Packer {
       shortest_ = {std::min(shortest_.first, seconds), std::min(shortest_.second, load)};
       longest_ = {std::max(longest_.first, seconds), std::max(longest_.second, load)};
     }
-    shortest_ = {shortest_.first / 2, shortest_.second / 2};
+    const double parts = is_synchronous(model.costs().schedule) ? 2 : model.costs().count();
+    shortest_ = {shortest_.first / parts, shortest_.second / 2};
   }
 
   std::vector<Grouping> run(int threads) {

@@ -46,6 +46,7 @@ OrderedJson to_json(const PoolNode& node) {
           {"ram", node.ram_gb},
           {"bandwidth", node.bandwidth_mbps},
           {"gflops", node.gflops.value_or(0)},
+          {"transfer_gbps", node.transfer_gbps.value_or(0)},
           {"region", node.region}};
 }
 
@@ -182,7 +183,7 @@ bool fits(const CostModel& model, const Clusters& clusters, const std::vector<co
       const auto at = static_cast<std::size_t>(stage);
       const int first = cuts[c]->begins[at];
       const int last = stage + 1 < stages ? cuts[c]->begins[at + 1] : costs.count();
-      const int slots = in_flight(make_schedule(costs.schedule, stage, stages, costs.micro_batches));
+      const int slots = costs.slots(stage, stages);
       const std::int64_t bytes = costs.measured_memory(first, last, slots, cuts[c]->recompute[at]);
       all = all && static_cast<double>(bytes) <= model.ram_bytes(clusters[c][at]);
     }
@@ -239,6 +240,7 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOp
   plan.model = task.settings.model;
   plan.batch_size = task.settings.batch_size;
   plan.micro_batches = costs.micro_batches;
+  plan.schedule = task.settings.schedule;
   plan.seed = options.seed;
   for (std::size_t c = 0; c < grouping.clusters.size(); ++c) {
     const InnerCut& inner = *predicted.cuts[c];
@@ -248,8 +250,14 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOp
     planned.cuts.push_back(inner);
   }
   planned.members = grouping.clusters;
-  for (std::size_t c = 0; c < plan.clusters.size(); ++c)
-    plan.clusters[c].simulated_step_ms = 1e3 * simulated_step_seconds(task, pool, planned, c);
+  double longest = predicted.averaging_seconds;
+  for (std::size_t c = 0; c < plan.clusters.size(); ++c) {
+    const double step = simulated_step_seconds(task, pool, planned, c);
+    plan.clusters[c].simulated_step_ms = 1e3 * step;
+    longest = std::max(longest, step + predicted.averaging_seconds);
+  }
+  plan.simulated_samples_per_second =
+      static_cast<double>(plan.batch_size) * static_cast<double>(plan.clusters.size()) / longest;
   plan.rings = make_rings(task.graph, planned.stages);
   const std::vector<std::string> reasons =
       reasons_to_leave_out(model, options, grouping.clusters, predicted, grouping.left_out);

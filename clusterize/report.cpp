@@ -61,6 +61,17 @@ std::string left_out_text(const std::vector<LeftOutNode>& left_out) {
   return text;
 }
 
+// Of the cluster whose gradients are the oldest.
+std::string staleness_text(const ClusterPlan& plan) {
+  int most = 0;
+  for (const PlannedCluster& cluster : plan.clusters)
+    most = std::max(most, staleness(plan.schedule, 0, static_cast<int>(cluster.stages.size())));
+  if (most == 0) return "";
+  return fmt::format(
+      "Asynchronous: gradients change weights up to {} update{} newer than those they were computed with\n",
+      most, most == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string describe_plan(const TrainingTask& task, const Planned& planned) {
@@ -72,12 +83,14 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
   }
   text += fmt::format("\n{}\n", table(plan));
   text += left_out_text(plan.left_out);
+  text += staleness_text(plan);
   text += fmt::format(
-      "Plan {} ({}): {} on {}, predicted {:.0f} samples/s, {:.2g}% of the {:.0f} that the arithmetic "
-      "of all machines would allow\n",
+      "Plan {} ({}): {} on {}, predicted {:.0f} samples/s ({:.0f} as its schedule is simulated), {:.2g}% of "
+      "the "
+      "{:.0f} that the arithmetic of all machines would allow\n",
       plan.plan_id, plan.objective, task.settings.model,
       plan.clusters.size() == 1 ? "1 cluster" : fmt::format("{} clusters", plan.clusters.size()),
-      plan.predicted_samples_per_second,
+      plan.predicted_samples_per_second, plan.simulated_samples_per_second,
       100 * plan.predicted_samples_per_second / plan.bound_samples_per_second, plan.bound_samples_per_second);
   return text;
 }

@@ -9,7 +9,6 @@
 
 #include "clusterize/simulation.hpp"
 #include "clusterize/simulation_report.hpp"
-#include "clusterize/step_simulation.hpp"
 #include "clusterize/svg.hpp"
 
 namespace rookery {
@@ -58,10 +57,10 @@ struct Bar {
 class SchedulePicture {
  public:
   SchedulePicture(const TrainingTask& task, const NodePool& pool, const Planned& planned)
-      : plan_(planned.plan), planned_(planned) {
+      : plan_(planned.plan), planned_(planned), steps_(steps_to_draw(task, planned)) {
     for (std::size_t c = 0; c < planned.members.size(); ++c) {
       const PipelineModel model = pipeline_model(task, pool, planned, c);
-      programs_.push_back(training_step(model, micro_batch_sizes(task.settings, task.settings.batch_size)));
+      programs_.push_back(program_of_full_batches(task.settings, model, steps_));
       traces_.emplace_back();
       runs_.push_back(simulate_step(programs_.back(), {}, &traces_.back()));
       barrier_ = std::max(barrier_, runs_.back().seconds);
@@ -79,6 +78,15 @@ class SchedulePicture {
   }
 
  private:
+  // One; or async so many that the pipeline fills, runs full and empties.
+  static std::int64_t steps_to_draw(const TrainingTask& task, const Planned& planned) {
+    if (is_synchronous(task.settings.schedule)) return 1;
+    std::size_t most_stages = 0;
+    for (const std::vector<int>& members : planned.members)
+      most_stages = std::max(most_stages, members.size());
+    return 2 * static_cast<std::int64_t>(most_stages) + 2;
+  }
+
   void averages(const NodePool& pool) {
     end_ = barrier_;
     if (planned_.members.size() < 2) return;
@@ -113,9 +121,13 @@ class SchedulePicture {
       for (const double seconds : run.computing) computing += seconds;
       nodes += static_cast<double>(run.computing.size());
     }
-    return fmt::format("One step of {}, {} samples in {} micro-batch{}: {}, bubble {:.1f}%", plan_.model,
-                       plan_.batch_size, plan_.micro_batches, plan_.micro_batches == 1 ? "" : "es",
-                       duration_text(end_), 100 * (1 - computing / (nodes * end_)));
+    const std::string took =
+        fmt::format("{}, bubble {:.1f}%", duration_text(end_), 100 * (1 - computing / (nodes * end_)));
+    if (steps_ > 1)
+      return fmt::format("{} steps of {}, {} samples each, from an empty pipeline to an empty one: {}",
+                         steps_, plan_.model, plan_.batch_size, took);
+    return fmt::format("One step of {}, {} samples in {} micro-batch{}: {}", plan_.model, plan_.batch_size,
+                       plan_.micro_batches, plan_.micro_batches == 1 ? "" : "es", took);
   }
 
   void header() {
@@ -244,6 +256,7 @@ class SchedulePicture {
 
   const ClusterPlan& plan_;  // both of the caller
   const Planned& planned_;
+  const std::int64_t steps_;
   std::vector<StepProgram> programs_;  // these three by cluster
   std::vector<StepTrace> traces_;
   std::vector<StepRun> runs_;

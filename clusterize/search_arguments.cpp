@@ -16,6 +16,7 @@ namespace po = boost::program_options;
 
 constexpr int kMostThreads = 1024;
 constexpr int kMostClusters = 1'000'000;
+constexpr int kMostStaleness = 1'000'000;
 
 // "3" and "node_3" are the same node.
 std::string node_id(const std::string& name) {
@@ -80,6 +81,10 @@ void add_search_options(ProgramOptions& options) {
                         "where a node has to be, such as node_3=0:1; may come several times");
   options.add_options()("exclude", po::value<std::vector<std::string>>()->composing()->value_name("NODE"),
                         "a node that is not to be used; may come several times");
+  options.add_options()(
+      "max-staleness", po::value<int>()->value_name("UPDATES"),
+      "instead of train.json's max_staleness: how many updates gradients may be late by with "
+      "schedule async; with 1f1b they never are");
   options.add_options()("time-limit", po::value<double>()->value_name("SECONDS"),
                         "ends the search sooner, with the best plan so far");
   options.add_options()("threads", po::value<int>(), "of the search; by default one per processor");
@@ -91,6 +96,14 @@ std::set<std::string> excluded_nodes(const ProgramArguments& arguments) {
   for (const std::string& name : arguments["exclude"].as<std::vector<std::string>>())
     ids.insert(node_id(name));
   return ids;
+}
+
+void take_staleness(const ProgramArguments& arguments, TrainingSettings& settings) {
+  if (arguments.count("max-staleness") == 0) return;
+  const int most = arguments["max-staleness"].as<int>();
+  if (most < 0 || most > kMostStaleness)
+    throw UsageError(fmt::format("--max-staleness {}: from 0 to {}", most, kMostStaleness));
+  settings.schedule.max_staleness = most;
 }
 
 SearchOptions search_options(const ProgramArguments& arguments, const NodePool& pool, std::uint64_t seed) {

@@ -6,6 +6,7 @@
 
 #include "clusterize/search.hpp"
 #include "models/base/program.hpp"
+#include "trainer/settings/settings.hpp"
 
 namespace rookery {
 
@@ -13,6 +14,9 @@ void add_search_options(ProgramOptions& options);
 
 // Ids of the nodes that no plan may use.
 std::set<std::string> excluded_nodes(const ProgramArguments& arguments);
+
+// Takes --max-staleness over. UsageError for a value out of range.
+void take_staleness(const ProgramArguments& arguments, TrainingSettings& settings);
 
 // UsageError for values out of range. Shows the best so far on standard error where that is a terminal.
 SearchOptions search_options(const ProgramArguments& arguments, const NodePool& pool, std::uint64_t seed);

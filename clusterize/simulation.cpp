@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 
-#include "clusterize/step_simulation.hpp"
 #include "models/base/rng.hpp"
 
 namespace rookery {
@@ -43,12 +42,14 @@ double uniform(CounterRng& rng) {  // above 0, up to 1
   return (static_cast<double>(rng.next()) + 1) / 4294967296.0;
 }
 
-// A kind of batch: one program per cluster, and how long it takes without stragglers.
-struct Batch {
+// A kind of batch, or several that run together: one program per cluster, and how long it takes without
+// stragglers.
+struct Batches {
+  std::int64_t count = 1;
   std::vector<StepProgram> programs;
   std::vector<StepRun> runs;
-  double seconds = 0;  // of the slowest
-  std::int64_t actions = 0;
+  double step_seconds = 0;   // of the slowest cluster
+  double flush_seconds = 0;  // what filling and draining the pipeline adds to the steps of an epoch
 };
 
 class Simulator {
@@ -64,10 +65,20 @@ class Simulator {
     const TrainingSettings& settings = task_.settings;
     const std::int64_t clusters = std::ssize(models_);
     const std::int64_t samples = divide_up(task_.data.train_samples, clusters);
-    full_ = batch(micro_batch_sizes(settings, settings.batch_size), training_step);
+    std::size_t most_stages = 0;
+    for (const PipelineModel& model : models_) most_stages = std::max(most_stages, model.stages.size());
+    const std::int64_t together = batches_to_simulate(settings, most_stages);
+    full_ = batches(
+        [&](const PipelineModel& model) { return program_of_full_batches(settings, model, together); });
     full_steps_ = samples / settings.batch_size;
-    if (const std::int64_t rest = samples % settings.batch_size; rest > 0)
-      last_ = batch(micro_batch_sizes(settings, rest), training_step);
+    if (const std::int64_t rest = samples % settings.batch_size; rest > 0) {
+      if (is_synchronous(settings.schedule)) {
+        const std::vector<std::int64_t> sizes = micro_batch_sizes(settings, rest);
+        last_ = batches([&](const PipelineModel& model) { return training_program(model, sizes); });
+      } else {
+        ++full_steps_;  // taken to be whole
+      }
+    }
     validation_ = validation_batch(divide_up(task_.data.validation_samples, clusters));
     average();
 
@@ -75,7 +86,7 @@ class Simulator {
     result_.steps = result_.epochs * (full_steps_ + (last_ ? 1 : 0));
     result_.samples = result_.epochs * samples * clusters;
     run_epochs();
-    result_.step_seconds = full_.seconds + result_.averaging_seconds;
+    result_.step_seconds = full_.step_seconds + result_.averaging_seconds;
     describe_use();
     if (options_.failures_per_hour > 0) fail();
     return std::move(result_);
@@ -83,20 +94,25 @@ class Simulator {
 
  private:
   template <typename Program>
-  Batch batch(const std::vector<std::int64_t>& sizes, const Program& program) {
-    Batch made;
+  Batches batches(const Program& program) {
+    Batches made;
     for (const PipelineModel& model : models_) {
-      made.programs.push_back(program(model, sizes));
+      made.programs.push_back(program(model));
       made.runs.push_back(simulate_step(made.programs.back()));
-      made.seconds = std::max(made.seconds, made.runs.back().seconds);
-      made.actions += instructions(made.programs.back());
+      const StepRun& run = made.runs.back();
+      made.count = std::max<std::int64_t>(made.count, std::ssize(run.updated));
+      made.step_seconds = std::max(made.step_seconds, step_seconds(run, model.stages.size()));
+      result_.simulated_actions += instructions(made.programs.back());
     }
-    result_.simulated_actions += made.actions;
+    for (const StepRun& run : made.runs) {
+      const auto steps = static_cast<double>(std::max<std::size_t>(1, run.updated.size()));
+      made.flush_seconds = std::max(made.flush_seconds, run.seconds - steps * made.step_seconds);
+    }
     return made;
   }
 
   // All batches of a validation, one behind the other.
-  std::optional<Batch> validation_batch(std::int64_t samples) {
+  std::optional<Batches> validation_batch(std::int64_t samples) {
     const TrainingSettings& settings = task_.settings;
     if (settings.validate_every == 0 || samples == 0) return std::nullopt;
     std::vector<std::int64_t> sizes;
@@ -105,7 +121,7 @@ class Simulator {
            micro_batch_sizes(settings, std::min(settings.batch_size, samples - first)))
         sizes.push_back(size);
     }
-    return batch(sizes, validation_pass);
+    return batches([&](const PipelineModel& model) { return validation_pass(model, sizes); });
   }
 
   void average() {
@@ -126,8 +142,10 @@ class Simulator {
     std::int64_t validations = 0;
     std::int64_t epoch = 0;
     for (; epoch < result_.epochs && result_.simulated_actions < kMostActions; ++epoch) {
-      for (std::int64_t i = 0; i < full_steps_; ++i) training += seconds_of(full_);
+      for (std::int64_t left = full_steps_; left > 0; left -= full_.count)
+        training += static_cast<double>(std::min(left, full_.count)) * seconds_of(full_);
       if (last_) training += seconds_of(*last_);
+      training += full_.flush_seconds;
       if (validates_after(epoch)) {
         validation += seconds_of(*validation_);
         ++validations;
@@ -135,7 +153,7 @@ class Simulator {
       if (!varies) break;
     }
     result_.simulated_epochs = std::min<std::int64_t>(epoch + (varies ? 0 : 1), result_.epochs);
-    if (!varies && validation_) validation = validation_->seconds, validations = 1;
+    if (!varies && validation_) validation = validation_->step_seconds, validations = 1;
     const double epochs = result_.epochs;
     training *= epochs / static_cast<double>(result_.simulated_epochs);
     training += static_cast<double>(result_.steps) * result_.averaging_seconds;
@@ -150,22 +168,28 @@ class Simulator {
     return validation_ && (epoch + 1) % task_.settings.validate_every == 0;
   }
 
-  // Of the next batch of this kind.
-  double seconds_of(const Batch& batch) {
-    if (options_.straggler_share == 0) return batch.seconds;
-    CounterRng rng(rng_key(options_.seed, "simulate.stragglers"), batches_++);
+  // Of a step of the next batches of this kind.
+  double seconds_of(const Batches& batches) {
+    if (options_.straggler_share == 0) return batches.step_seconds;
+    CounterRng rng(rng_key(options_.seed, "simulate.stragglers"), draws_++);
     double seconds = 0;
-    for (std::size_t c = 0; c < batch.programs.size(); ++c) {
-      std::vector<double> slowdowns(models_[c].stages.size(), 1);
+    for (std::size_t c = 0; c < batches.programs.size(); ++c) {
+      const std::size_t stages = models_[c].stages.size();
+      std::vector<double> slowdowns(stages * static_cast<std::size_t>(batches.count), 1);
       bool any = false;
       for (double& slowdown : slowdowns) {
         if (uniform(rng) > options_.straggler_share) continue;
         slowdown = options_.straggler_factor;
         any = true;
       }
-      if (any) result_.simulated_actions += instructions(batch.programs[c]);
-      seconds = std::max(seconds,
-                         any ? simulate_step(batch.programs[c], slowdowns).seconds : batch.runs[c].seconds);
+      if (any) result_.simulated_actions += instructions(batches.programs[c]);
+      const Slowdown slowdown = [&](int node, int micro_batch) {
+        const auto batch = static_cast<std::size_t>(batches.count == 1 ? 0 : micro_batch);
+        return slowdowns[batch * stages + static_cast<std::size_t>(node)];
+      };
+      const double step = any ? step_seconds(simulate_step(batches.programs[c], slowdown), stages)
+                              : step_seconds(batches.runs[c], stages);
+      seconds = std::max(seconds, step);
     }
     return seconds;
   }
@@ -178,6 +202,7 @@ class Simulator {
       add_bytes(
           full_.programs[c], [&](int stage) { return members[static_cast<std::size_t>(stage)]; }, bytes);
     }
+    for (auto& [nodes, sum] : bytes) sum /= static_cast<double>(full_.count);
     add_bytes(
         averaging_, [](int node) { return node; }, bytes);
     for (const auto& [nodes, sum] : bytes) describe_link(nodes.first, nodes.second, sum);
@@ -192,11 +217,12 @@ class Simulator {
       slowest = std::max(slowest, cluster.predicted_step_ms);
       for (std::size_t stage = 0; stage < models_[c].stages.size(); ++stage) {
         place_[planned_.members[c][stage]] = result_.nodes.size();
-        computing += full_.runs[c].computing[stage];
+        const double own = full_.runs[c].computing[stage] / static_cast<double>(full_.count);
+        computing += own;
         result_.nodes.push_back({.node = cluster.stages[stage].node,
                                  .cluster = static_cast<int>(c),
                                  .stage = static_cast<int>(stage),
-                                 .computing = full_.runs[c].computing[stage] / result_.step_seconds});
+                                 .computing = own / result_.step_seconds});
       }
     }
     result_.predicted_step_seconds = (slowest + planned_.plan.predicted_averaging_ms) / 1e3;
@@ -248,10 +274,10 @@ class Simulator {
   const Planned& planned_;
   const SimulationOptions& options_;
   std::vector<PipelineModel> models_;  // by cluster
-  Batch full_;
-  std::optional<Batch> last_, validation_;
+  Batches full_;
+  std::optional<Batches> last_, validation_;
   std::int64_t full_steps_ = 0;  // of an epoch
-  std::uint64_t batches_ = 0;    // that drew their stragglers
+  std::uint64_t draws_ = 0;      // of stragglers
   StepProgram averaging_;
   std::map<int, std::size_t> place_;  // in result_.nodes, by node of the pool
   Simulation result_;
@@ -283,10 +309,32 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
   return model;
 }
 
+std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages) {
+  return is_synchronous(settings.schedule) ? 1 : 4 * static_cast<std::int64_t>(stages) + 8;
+}
+
+StepProgram program_of_full_batches(const TrainingSettings& settings, const PipelineModel& model,
+                                    std::int64_t batches) {
+  if (is_synchronous(settings.schedule))
+    return training_program(model, micro_batch_sizes(settings, settings.batch_size));
+  return training_program(model,
+                          std::vector<std::int64_t>(static_cast<std::size_t>(batches), settings.batch_size));
+}
+
+// The pipeline is full from the first update of its first stage on, until that has no forwards left.
+double step_seconds(const StepRun& run, std::size_t stages) {
+  if (run.updated.size() <= 2 * stages + 1) return run.seconds;
+  const std::size_t last = run.updated.size() - 1 - stages;
+  return (run.updated[last] - run.updated[stages]) / static_cast<double>(last - stages);
+}
+
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                               std::size_t cluster) {
-  const std::vector<std::int64_t> sizes = micro_batch_sizes(task.settings, task.settings.batch_size);
-  return simulate_step(training_step(pipeline_model(task, pool, planned, cluster), sizes)).seconds;
+  const PipelineModel model = pipeline_model(task, pool, planned, cluster);
+  const std::size_t stages = model.stages.size();
+  const StepProgram program =
+      program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, stages));
+  return step_seconds(simulate_step(program), stages);
 }
 
 bool averaging_is_simulated(const ClusterPlan& plan) {

@@ -3,7 +3,8 @@
 //
 // Every node runs the actions of its schedule (step_program.hpp), transfers share connections
 // (flow_network.hpp). A step begins on all nodes of all clusters when the one before has ended on all, and
-// with it the averaging between clusters. Clusters share the samples of an epoch.
+// with it the averaging between clusters; async, an epoch does, and its steps are taken to last as long as
+// those of a filled pipeline. Clusters share the samples of an epoch.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 #include "clusterize/plan/node_pool.hpp"
 #include "clusterize/planner.hpp"
-#include "clusterize/step_program.hpp"
+#include "clusterize/step_simulation.hpp"
 
 namespace rookery {
 
@@ -80,6 +81,15 @@ struct Simulation {
 // The cluster as its providers will run it. `pool` is the plan's.
 PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                              std::size_t cluster);
+// Batches from one common update to the next; async, enough to fill a pipeline of so many stages and to go on
+// so for a while.
+std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages);
+// The cluster's program for so many full batches; one, but async.
+StepProgram program_of_full_batches(const TrainingSettings& settings, const PipelineModel& model,
+                                    std::int64_t batches);
+// A step of that program: the whole run, or async the time from one update to the next while the pipeline is
+// full.
+double step_seconds(const StepRun& run, std::size_t stages);
 // Of one of its steps, with a full batch.
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                               std::size_t cluster);

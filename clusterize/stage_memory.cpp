@@ -24,9 +24,9 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
       settings_(std::move(settings)),
       data_bytes_(data.bytes),
       options_(compile_options(settings_, data, 0, 1, kernels)),
-      most_slots_(in_flight(
-          make_schedule(settings_.schedule, 0, segments(),
-                        static_cast<int>(std::ssize(micro_batch_sizes(settings_, settings_.batch_size)))))),
+      most_slots_(
+          in_flight(settings_.schedule, 0, segments(),
+                    static_cast<int>(std::ssize(micro_batch_sizes(settings_, settings_.batch_size))))),
       measured_(segments(), most_slots_),
       estimated_(segments(), most_slots_) {
   find_tied();
@@ -104,7 +104,8 @@ std::int64_t StageMemory::measured(int first, int last, int slots, bool recomput
 
 // By first segment.
 std::vector<StageMemory::Parts> StageMemory::windows(int length, bool recompute) const {
-  const int slots = recompute ? 2 : 1;  // of one nothing need be recomputed
+  const int slots =
+      recompute || options_.stashes_weights ? 2 : 1;  // of one nothing is computed again, or stashed
   std::vector<Parts> all(static_cast<std::size_t>(segments() - length + 1));
   // A cut into windows side by side, for every place where the first may begin.
   for (int offset = 0; offset < length; ++offset) {
@@ -116,9 +117,10 @@ std::vector<StageMemory::Parts> StageMemory::windows(int length, bool recompute)
     std::size_t stage = offset == 0 ? 0 : 1;
     for (int i = offset; i + length <= segments(); i += length, ++stage) {
       const MemoryUse use = memory_use(stages[stage], options(slots, recompute));
+      const std::int64_t version = use.versions / std::max(1, slots - 1);
       all[static_cast<std::size_t>(i)] = {
-          .fixed = static_cast<double>(use.total() - use.stash - use.workspace),
-          .stash = static_cast<double>(use.stash) / slots,
+          .fixed = static_cast<double>(use.total() - use.stash - use.workspace - use.versions - version),
+          .stash = static_cast<double>(use.stash) / slots + static_cast<double>(version),
           .workspace = static_cast<double>(use.workspace),
           .transport = static_cast<double>(transport(stages[stage]))};
     }

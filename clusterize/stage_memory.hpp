@@ -47,7 +47,7 @@ class StageMemory {
   // Bytes of a range. Of `fixed` and `stash` every segment adds its own.
   struct Parts {
     double fixed = 0;      // state and compiled ops
-    double stash = 0;      // of a micro-batch in flight
+    double stash = 0;      // of a micro-batch in flight, with its version of the weights
     double workspace = 0;  // the largest counts
     double transport = 0;  // depends on both ends
   };

@@ -20,24 +20,36 @@ Boundary boundary_behind(const ModelCosts& costs, const InnerCut& cut, std::size
   return {next.activation_bytes, next.gradient_bytes};
 }
 
-void set_period(const CostModel& model, StepParts& parts) {
-  const ModelCosts& costs = model.costs();
-  if (costs.micro_batches == 1) return;
+void set_period(const ModelCosts& costs, const std::vector<StageTimes>& times, StepParts& parts) {
+  const bool is_async = !is_synchronous(costs.schedule);
+  if (costs.micro_batches == 1 && !is_async) return;
   const auto stages = static_cast<int>(parts.work.size());
-  const auto raise = [&](double period, PeriodLimit limit, int stage) {
+  const auto raise = [&](double period, PeriodLimit limit, int stage, int last) {
     if (period <= parts.period) return;
     parts.period = period;
     parts.limit = limit;
     parts.limit_stage = stage;
+    parts.limit_last = last;
   };
   for (int stage = 0; stage < stages; ++stage) {
     const auto at = static_cast<std::size_t>(stage);
-    raise(parts.work[at], PeriodLimit::kNode, stage);
-    raise(parts.link_busy[at], PeriodLimit::kLink, stage);
-    raise(parts.connections[at], PeriodLimit::kConnection, stage);
+    raise(parts.work[at] + (is_async ? times[at].update : 0), PeriodLimit::kNode, stage, stage);
+    raise(parts.link_busy[at], PeriodLimit::kLink, stage, stage);
+    raise(parts.connections[at], PeriodLimit::kConnection, stage, stage);
   }
-  const int most = in_flight(make_schedule(costs.schedule, 0, stages, costs.micro_batches));
-  raise(parts.round_trip / most, PeriodLimit::kInFlight, 0);
+  if (!is_async) {
+    raise(parts.round_trip / costs.slots(0, stages), PeriodLimit::kInFlight, 0, stages - 1);
+    return;
+  }
+  for (int first = 0; first < stages; ++first) {
+    double seconds = times[static_cast<std::size_t>(first)].update;
+    for (int last = first; last < stages; ++last) {
+      const auto at = static_cast<std::size_t>(last);
+      seconds += parts.work[at] + (last > first ? parts.transfers[at - 1] : 0);
+      raise(seconds / (costs.slots(first, stages) - costs.slots(last, stages) + 1), PeriodLimit::kInFlight,
+            first, last);
+    }
+  }
 }
 
 }  // namespace
@@ -67,9 +79,11 @@ StepParts step_parts(const CostModel& model, const std::vector<int>& members, co
   }
   parts.round_trip = std::accumulate(parts.work.begin(), parts.work.end(), 0.0) +
                      std::accumulate(parts.transfers.begin(), parts.transfers.end(), 0.0);
-  set_period(model, parts);
-  parts.exchange = std::max(
-      0.0, cut.step_seconds - parts.round_trip - (costs.micro_batches - 1) * parts.period - parts.update);
+  set_period(costs, times, parts);
+  const double others = is_synchronous(costs.schedule)
+                            ? parts.round_trip + (costs.micro_batches - 1) * parts.period + parts.update
+                            : parts.period;
+  parts.exchange = std::max(0.0, cut.step_seconds - others);
   // What the sums differ by in their rounding.
   if (parts.exchange < 1e-9 * cut.step_seconds) parts.exchange = 0;
   return parts;

@@ -1,5 +1,6 @@
-// What a step of a cluster is made of, by the formula of cost_model.hpp:
+// What a step of a cluster is made of, by the formulas of cost_model.hpp:
 //   step = round trip + (M - 1) period + update + exchange
+//   step = period + exchange                                async: updates are in the period
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ enum class PeriodLimit : std::uint8_t {
   kNode,        // a stage's work
   kLink,        // a transfer from a stage to the next, or back
   kConnection,  // all that a node's connection carries one way
-  kInFlight,    // so few micro-batches may be under way that they wait for the round trip
+  kInFlight,    // so few micro-batches may be under way that a stage waits for their round trip
 };
 
 struct StepParts {
@@ -25,6 +26,7 @@ struct StepParts {
   double exchange = 0;
   PeriodLimit limit = PeriodLimit::kNothing;
   int limit_stage = 0;              // which node, connection, or link from it to the next stage
+  int limit_last = 0;               // kInFlight: where the batches turn that it waits for
   std::vector<double> work;         // by stage: of a micro-batch, forward and backward
   std::vector<double> transfers;    // by stage: to the next one and back, a micro-batch's
   std::vector<double> link_busy;    // by stage: of these, the slower direction without latency

@@ -1,12 +1,12 @@
 #include "clusterize/step_program.hpp"
 
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
 #include "models/base/check.hpp"
 #include "trainer/link.hpp"
-#include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
 namespace {
@@ -33,17 +33,22 @@ class Builder {
   }
 
   StepProgram training() {
+    const auto all = static_cast<int>(sizes_.size());
+    const bool is_one_batch = is_synchronous(model_.schedule);
+    const int batches = is_one_batch ? 1 : all;
+    const int micro_batches = is_one_batch ? all : 1;
     for (const Stage& stage : model_.stages) {
-      add(stage.index,
-          make_schedule(model_.schedule, stage.index, stage.count, static_cast<int>(sizes_.size())));
-      add_end(stage);
+      Schedule schedule(model_.schedule, stage.index, stage.count, batches, micro_batches);
+      while (const std::optional<Action> action = schedule.next()) add(stage, *action, micro_batches);
+      add_shared_values(stage, batches);
     }
     return std::move(made_);
   }
 
   StepProgram validation() {
-    for (const Stage& stage : model_.stages)
-      add(stage.index, inference_schedule(static_cast<int>(sizes_.size())));
+    for (const Stage& stage : model_.stages) {
+      for (int i = 0; i < std::ssize(sizes_); ++i) add_forward(stage.index, i);
+    }
     return std::move(made_);
   }
 
@@ -51,19 +56,24 @@ class Builder {
   int count() const { return static_cast<int>(model_.stages.size()); }
   static std::size_t at(int stage) { return static_cast<std::size_t>(stage); }
 
-  void add(int stage, const Schedule& schedule) {
-    for (const Action& action : schedule) {
-      switch (action.kind) {
-        case ActionKind::kForward:
-          add_forward(stage, action.micro_batch);
-          break;
-        case ActionKind::kBackwardInputs:
-          add_backward_inputs(stage, action.micro_batch);
-          break;
-        case ActionKind::kBackwardWeights:
-          compute(stage, Work::kBackwardWeights, action.micro_batch, pure_backward(stage) / 2);
-          break;
-      }
+  // As StageWorker does.
+  void add(const Stage& stage, const Action& action, int micro_batches) {
+    const auto batch = static_cast<int>(action.batch);
+    const int number = batch * micro_batches + action.micro_batch;
+    switch (action.kind) {
+      case ActionKind::kForward:
+        if (batch > 0 && action.micro_batch == 0) add_shared_values(stage, batch);
+        add_forward(stage.index, number);
+        break;
+      case ActionKind::kBackwardInputs:
+        add_backward_inputs(stage.index, number);
+        break;
+      case ActionKind::kBackwardWeights:
+        compute(stage.index, Work::kBackwardWeights, number, pure_backward(stage.index) / 2);
+        break;
+      case ActionKind::kUpdate:
+        add_update(stage, batch);
+        break;
     }
   }
 
@@ -103,26 +113,31 @@ class Builder {
   }
 
   // See StepExchange.
-  void add_end(const Stage& stage) {
-    const std::vector<TensorType> types = stage.graph.types(1);  // those of parameters have no batch
+  void add_update(const Stage& stage, int batch) {
     const int own = stage.index;
-    for (std::size_t i = 0; i < stage.shared.size(); ++i) {
-      const SharedParameter& shared = stage.shared[i];
-      const int number = number_of(shared.parameter);
+    for (const SharedParameter& shared : stage.shared) {
+      const int number = number_of(shared.parameter, batch);
       if (shared.gradient_from != kNoStage)
         receive(MessageUse::kSharedGradient, shared.gradient_from, own, number);
       if (shared.gradient_to != kNoStage)
-        send(MessageUse::kSharedGradient, own, shared.gradient_to, number,
-             bytes_of(stage, types, shared.parameter));
+        send(MessageUse::kSharedGradient, own, shared.gradient_to, number, bytes_of(stage, shared));
     }
     if (model_.clips_gradients) add_norm(stage);
-    compute(own, Work::kUpdate, 0, model_.work[at(own)].update, false);
+    compute(own, Work::kUpdate, batch, model_.work[at(own)].update, false);
+  }
+
+  void add_shared_values(const Stage& stage, int before_batch) {
+    const int own = stage.index;
     for (const SharedParameter& shared : stage.shared) {
-      const int number = number_of(shared.parameter);
+      const int number = number_of(shared.parameter, before_batch);
       if (shared.from != kNoStage) receive(MessageUse::kSharedValue, shared.from, own, number);
       if (shared.to != kNoStage)
-        send(MessageUse::kSharedValue, own, shared.to, number, bytes_of(stage, types, shared.parameter));
+        send(MessageUse::kSharedValue, own, shared.to, number, bytes_of(stage, shared));
     }
+  }
+
+  static std::int64_t bytes_of(const Stage& stage, const SharedParameter& shared) {
+    return static_cast<std::int64_t>(stage.graph.value(stage.graph.at(shared.parameter)).type.bytes());
   }
 
   void add_norm(const Stage& stage) {
@@ -136,8 +151,8 @@ class Builder {
     for (int to = 1; to < stage.count; ++to) send(MessageUse::kNorm, 0, to, 0, kBytes);
   }
 
-  int number_of(const std::string& parameter) {
-    return numbers_.emplace(parameter, static_cast<int>(numbers_.size())).first->second;
+  int number_of(const std::string& parameter, int batch) {
+    return numbers_.emplace(std::pair(parameter, batch), static_cast<int>(numbers_.size())).first->second;
   }
 
   void compute(int stage, Work work, int micro_batch, double seconds, bool per_sample = true) {
@@ -172,7 +187,7 @@ class Builder {
   const std::span<const std::int64_t> sizes_;
   std::map<std::int64_t, std::vector<StageRoutes>> routes_;  // by size of a micro-batch
   std::map<std::tuple<MessageUse, int, int, int>, int> ids_;
-  std::map<std::string, int> numbers_;  // of shared parameters
+  std::map<std::pair<std::string, int>, int> numbers_;  // of shared parameters, batch by batch
   StepProgram made_;
 };
 
@@ -197,7 +212,7 @@ std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_
   return routes;
 }
 
-StepProgram training_step(const PipelineModel& model, std::span<const std::int64_t> sizes) {
+StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes) {
   return Builder(model, sizes).training();
 }
 

@@ -11,6 +11,7 @@
 
 #include "clusterize/flow_network.hpp"
 #include "models/graph/stage.hpp"
+#include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
 
@@ -74,7 +75,7 @@ std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_
 
 // A cluster as the simulator sees it.
 struct PipelineModel {
-  std::string schedule = "1f1b";
+  ScheduleSettings schedule;
   std::vector<Stage> stages;
   std::vector<StageWork> work;              // by stage
   std::vector<std::vector<FlowWay>> links;  // by stage and stage
@@ -82,8 +83,10 @@ struct PipelineModel {
   bool clips_gradients = false;
 };
 
-// One batch of micro-batches of these sizes. Node k holds stage k, process k is its compute thread.
-StepProgram training_step(const PipelineModel& model, std::span<const std::int64_t> sizes);
+// What runs from one common update to the next: with a synchronous schedule one batch of micro-batches of
+// these sizes; with async batches of these sizes, and `micro_batch` counts batches. Node k holds stage k,
+// process k is its compute thread.
+StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes);
 // Forward only; batches follow each other without a gap, so all of them may be given at once.
 StepProgram validation_pass(const PipelineModel& model, std::span<const std::int64_t> sizes);
 

@@ -1,5 +1,6 @@
 #include "clusterize/step_simulation.hpp"
 
+#include <algorithm>
 #include <queue>
 #include <tuple>
 
@@ -10,9 +11,9 @@ namespace {
 
 class Simulation {
  public:
-  Simulation(const StepProgram& program, std::span<const double> slowdowns, StepTrace* trace)
+  Simulation(const StepProgram& program, const Slowdown& slowdown, StepTrace* trace)
       : program_(program),
-        slowdowns_(slowdowns),
+        slowdown_(slowdown),
         trace_(trace),
         network_(program.connections, program.ways),
         next_(program.programs.size(), 0),
@@ -78,14 +79,18 @@ class Simulation {
   }
 
   void compute(std::size_t process, const Instruction& instruction) {
-    const auto node = static_cast<std::size_t>(program_.node_of[process]);
-    const double seconds = instruction.seconds * (slowdowns_.empty() ? 1 : slowdowns_[node]);
-    run_.computing[node] += seconds;
-    events_.push({now_ + seconds, order_++, false, process});
-    if (trace_ != nullptr) {
-      trace_->work.push_back(
-          {static_cast<int>(node), instruction.work, instruction.micro_batch, now_, now_ + seconds});
+    const int node = program_.node_of[process];
+    const double seconds = instruction.seconds * (slowdown_ ? slowdown_(node, instruction.micro_batch) : 1);
+    const double end = now_ + seconds;
+    run_.computing[static_cast<std::size_t>(node)] += seconds;
+    events_.push({end, order_++, false, process});
+    if (instruction.work == Work::kUpdate) {
+      const auto batch = static_cast<std::size_t>(instruction.micro_batch);
+      if (run_.updated.size() <= batch) run_.updated.resize(batch + 1, 0);
+      run_.updated[batch] = std::max(run_.updated[batch], end);
     }
+    if (trace_ != nullptr)
+      trace_->work.push_back({node, instruction.work, instruction.micro_batch, now_, end});
   }
 
   void depart() {
@@ -101,7 +106,7 @@ class Simulation {
   }
 
   const StepProgram& program_;  // of the caller, as are the next two
-  const std::span<const double> slowdowns_;
+  const Slowdown& slowdown_;
   StepTrace* const trace_;
   FlowNetwork network_;
   std::vector<std::size_t> next_;     // instruction, by process
@@ -115,8 +120,8 @@ class Simulation {
 
 }  // namespace
 
-StepRun simulate_step(const StepProgram& program, std::span<const double> slowdowns, StepTrace* trace) {
-  return Simulation(program, slowdowns, trace).run();
+StepRun simulate_step(const StepProgram& program, const Slowdown& slowdown, StepTrace* trace) {
+  return Simulation(program, slowdown, trace).run();
 }
 
 }  // namespace rookery

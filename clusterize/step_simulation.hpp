@@ -4,7 +4,7 @@
 // sender's: an I/O thread does it, and its buffers (two of each tensor) are taken to be large enough.
 #pragma once
 
-#include <span>
+#include <functional>
 #include <vector>
 
 #include "clusterize/step_program.hpp"
@@ -33,12 +33,15 @@ struct StepTrace {
 struct StepRun {
   double seconds = 0;             // until the last process is done
   std::vector<double> computing;  // by node
+  std::vector<double> updated;    // by batch: when the last node has made its update
 };
 
-// `slowdowns`, by node, are factors of its computing; none given: 1. `trace`, where given, gets everything
+// Factor of a node's computing for a micro-batch, as the program numbers them.
+using Slowdown = std::function<double(int node, int micro_batch)>;
+
+// `slowdown`: none given: 1. `trace`, where given, gets everything
 // that happened, work in the order of its beginnings, messages of their departures. BugError when processes
 // wait for each other for ever.
-StepRun simulate_step(const StepProgram& program, std::span<const double> slowdowns = {},
-                      StepTrace* trace = nullptr);
+StepRun simulate_step(const StepProgram& program, const Slowdown& slowdown = {}, StepTrace* trace = nullptr);
 
 }  // namespace rookery

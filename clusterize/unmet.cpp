@@ -78,15 +78,14 @@ class Remedies {
     const Training now{costs.batch_size, costs.micro_batches,
                        costs.must_recompute  ? "full"
                        : costs.may_recompute ? "auto"
-                                             : "none"};
+                                             : "none",
+                       costs.schedule.max_staleness};
     const std::size_t before = found_.size();
     try_batches(now, "");
-    for (Training more = now; 2 * more.micro_batches <= more.batch_size;) {
-      more.micro_batches *= 2;
-      if (!is_met(more)) continue;
-      add(fmt::format("micro_batches {}", more.micro_batches));
-      break;
-    }
+    if (is_synchronous(costs.schedule))
+      try_micro_batches(now);
+    else
+      try_staleness(now);
     if (costs.may_recompute) return;
     Training recomputing = now;
     recomputing.recompute = "auto";
@@ -94,6 +93,23 @@ class Remedies {
       add("recompute \"auto\"");
     } else if (found_.size() == before) {
       try_batches(recomputing, " with recompute \"auto\"");
+    }
+  }
+
+  void try_micro_batches(Training training) {
+    while (2 * training.micro_batches <= training.batch_size) {
+      training.micro_batches *= 2;
+      if (is_met(training)) return add(fmt::format("micro_batches {}", training.micro_batches));
+    }
+  }
+
+  // Fewer batches in flight.
+  void try_staleness(Training training) {
+    const ModelCosts& costs = model_.costs();
+    for (int most = costs.slots(0, std::min(model_.nodes(), costs.count())) - 1; most > 0;) {
+      most /= 2;
+      training.max_staleness = most;
+      if (is_met(training)) return add(fmt::format("--max-staleness {}", most));
     }
   }
 

@@ -125,7 +125,7 @@ Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& stat
     source.fill(value, ids.subspan(first, static_cast<std::size_t>(micro_batch.size)), into);
   };
   const auto links = make_memory_links(1, std::chrono::seconds(1));
-  StageWorker worker(whole.executable, *links[0], "1f1b", fill);
+  StageWorker worker(whole.executable, *links[0], {}, fill);
   const BatchResult measured = worker.validate(0, whole.batches);
   Evaluation result{.loss_name = name_of(loss), .loss = measured.loss, .samples = measured.samples};
   const std::vector<LossOp> losses = losses_of(model);

@@ -18,6 +18,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/program.hpp"
+#include "models/runtime/machine_speed.hpp"
 #include "node/address.hpp"
 #include "node/packets.hpp"
 #include "node/router.hpp"
@@ -200,8 +201,10 @@ class Client {
     be_admitted();
     LinkMeasure measure;
     measure.latency_ms = 1e3 * hop_seconds(options_.seconds / 6);
+    const double processor_begin = processor_seconds();
     measure.to_mbps = mbps(kMaxChunkBytes, 0);
     measure.from_mbps = mbps(0, kMaxChunkBytes);
+    measure.processor_seconds_per_byte = (processor_seconds() - processor_begin) / bytes_moved_;
     return measure;
   }
 
@@ -302,6 +305,7 @@ class Client {
         ++answered;
       }
     } while (under_way > 0);
+    bytes_moved_ += static_cast<double>(bytes + reply_bytes) * static_cast<double>(answered + 1);
     const double bits = 8.0 * static_cast<double>(bytes + reply_bytes);
     return bits * static_cast<double>(answered) / seconds_between(first, Clock::now()) * 1e-6;
   }
@@ -310,6 +314,7 @@ class Client {
   const LinkBenchmarkOptions options_;
   zmq::context_t context_{1};
   zmq::socket_t socket_;
+  double bytes_moved_ = 0;  // by mbps()
   std::vector<char> bytes_;
   std::uint32_t number_ = 0;
 };

@@ -9,9 +9,10 @@
 namespace rookery {
 
 struct LinkMeasure {
-  double latency_ms = 0;  // one way, from one provider's arithmetic to the other's
-  double to_mbps = 0;     // Mbit/s, towards the other
-  double from_mbps = 0;   // and back
+  double latency_ms = 0;                  // one way, from one provider's arithmetic to the other's
+  double to_mbps = 0;                     // Mbit/s, towards the other
+  double from_mbps = 0;                   // and back
+  double processor_seconds_per_byte = 0;  // of this machine, either way
 };
 
 // Answers one peer at a time; others are told to come again. What is no request is dropped with a warning,

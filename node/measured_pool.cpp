@@ -89,6 +89,11 @@ OrderedJson with_measured(OrderedJson document, const MeasuredNode& node) {
     set_link(links, node.id, other, measure);
   }
   if (bandwidth > 0) benchmark("bandwidth") = rounded(bandwidth);
+  if (node.transfer_gbps) {
+    benchmark("transfer_gbps") = rounded(*node.transfer_gbps);
+  } else if (!node.links.empty()) {
+    document[node.id]["benchmarks"].erase("transfer_gbps");
+  }
   return document;
 }
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "models/base/json_file.hpp"
@@ -15,11 +16,13 @@ struct MeasuredNode {
   double ram_gb = 0;  // GB of 10^9 bytes
   double gflops = 0;
   std::map<std::string, LinkMeasure> links;  // by the other's id
+  // Of sending and receiving, where that takes time of its arithmetic.
+  std::optional<double> transfer_gbps;
 };
 
 // `document` with the node's ram and gflops, its links (the slower of both directions), and as bandwidth the
-// best that it reached with any other. Everything else stays as it is, in its order. ConfigError when there
-// is no such node.
+// best that it reached with any other, and where there are links its transfer_gbps. Everything else stays as
+// it is, in its order. ConfigError when there is no such node.
 OrderedJson with_measured(OrderedJson document, const MeasuredNode& node);
 
 // The same with a file, written whole. Programs on machines that share the folder take turns by a lock on

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "clusterize/plan/node_pool.hpp"
 #include "models/base/error.hpp"
@@ -78,6 +79,20 @@ Links measure_links(const NodePool& pool, const std::string& self, const LinkBen
   return links;
 }
 
+// GB/s that sending and receiving take of the time of the arithmetic, which has all processors there are: no
+// more than its threads, or a share of one.
+std::optional<double> transfer_gbps(const MachineSpeed& speed, int threads, const Links& links) {
+  constexpr double kWhole = 0.95;  // of a processor, but for rests and whatever else runs
+  const bool is_short = static_cast<int>(std::thread::hardware_concurrency()) <= threads ||
+                        (threads == 1 && speed.processors < kWhole);
+  if (links.measured.empty() || !is_short) return std::nullopt;
+  double seconds = 0;
+  for (const auto& [id, link] : links.measured) seconds += link.processor_seconds_per_byte;
+  const double per_byte =
+      seconds / static_cast<double>(links.measured.size()) / std::min(1.0, speed.processors);
+  return 1e-9 / per_byte;
+}
+
 OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const Links& links) {
   OrderedJson document = {{"ram", node.ram_gb},
                           {"gflops", speed.gflops},
@@ -86,6 +101,7 @@ OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const L
                           {"elementwise_gbps", speed.elementwise_gbps},
                           {"update_gbps", speed.update_gbps}};
   if (!node.id.empty()) document["node"] = node.id;
+  if (node.transfer_gbps) document["transfer_gbps"] = *node.transfer_gbps;
   document["links"] = OrderedJson::object();
   for (const auto& [id, link] : links.measured) {
     document["links"][id] = {
@@ -102,6 +118,8 @@ void print(const MeasuredNode& node, const MachineSpeed& speed, const Links& lin
              speed.convolutions_gflops);
   fmt::print("  element-wise  {:10.1f} GB/s\n  optimizer     {:10.1f} GB/s\n", speed.elementwise_gbps,
              speed.update_gbps);
+  if (node.transfer_gbps)
+    fmt::print("transfers       {:10.2f} GB/s, in the time of the arithmetic\n", *node.transfer_gbps);
   for (const auto& [id, link] : links.measured) {
     fmt::print("{:<15} {:10.3f} ms, {:.0f} Mbit/s to it and {:.0f} Mbit/s from it\n", "node_" + id,
                link.latency_ms, link.to_mbps, link.from_mbps);
@@ -141,8 +159,9 @@ int benchmark(const ProgramArguments& arguments) {
   const MachineSpeed speed = measure_speed(options.seconds, tell);
   node.gflops = speed.gflops;
   Links links;
-  if (pool) links = measure_links(*pool, node.id, options);
+  if (pool && arguments.count("no-links") == 0) links = measure_links(*pool, node.id, options);
   node.links = links.measured;
+  node.transfer_gbps = transfer_gbps(speed, threads, links);
   if (writes) write_measured(arguments["write"].as<std::string>(), node);
   if (arguments.count("json") != 0) {
     fmt::print("{}\n", to_json(node, speed, links).dump(2));
@@ -179,7 +198,11 @@ int main(int argc, char** argv) {
       "measure against all other nodes of this node_configs.json, and put the results there")(
       "node", po::value<std::string>()->value_name("ID"),
       "with --write: which node of the file this machine is")(
-      "seconds", po::value<double>()->default_value(3, "3"), "for this machine, and for each link")(
+      "no-links",
+      "with --write: measure this machine alone, and keep what is known of its links; for machines that "
+      "share a "
+      "processor, on all of them at the same time")("seconds", po::value<double>()->default_value(3, "3"),
+                                                    "for this machine, and for each link")(
       "wait", po::value<double>()->default_value(3, "3"), "seconds for another machine's first answer")(
       "threads", po::value<int>()->default_value(1),
       "threads for arithmetic, as the provider will have them")("json", "print the results as JSON");

@@ -55,6 +55,7 @@ std::string memory_text(const StagePrediction& predicted, const NodeReport& repo
     if (bytes > 0) parts.push_back(fmt::format("{} {}", what, text(bytes)));
   };
   add("parameters", predicted.memory.parameters);
+  add("older versions of parameters", predicted.memory.versions);
   add("gradients", predicted.memory.gradients);
   add("optimizer", predicted.memory.optimizer);
   add("stash", predicted.memory.stash);

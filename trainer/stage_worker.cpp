@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <numeric>
 #include <utility>
 
@@ -27,22 +28,6 @@ MessageKey key_of(MessageKind kind, const MicroBatch& micro_batch, const std::st
           .step = micro_batch.step,
           .micro_batch = micro_batch.index,
           .edge = value};
-}
-
-std::vector<MicroBatch> micro_batches_of(Mode mode, std::int64_t step, std::span<const std::int64_t> sizes,
-                                         int slots, std::int64_t samples) {
-  std::vector<MicroBatch> micro_batches;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const int index = static_cast<int>(i);
-    const double share = static_cast<double>(sizes[i]) / static_cast<double>(samples);
-    micro_batches.push_back({.mode = mode,
-                             .step = step,
-                             .index = index,
-                             .size = sizes[i],
-                             .slot = index % slots,
-                             .loss_weight = static_cast<float>(share)});
-  }
-  return micro_batches;
 }
 
 std::int64_t sum_of(std::span<const std::int64_t> sizes) {
@@ -104,7 +89,7 @@ WorkTimes WorkTimes::operator-(const WorkTimes& before) const {
           .micro_batches = micro_batches - before.micro_batches};
 }
 
-StageWorker::StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input,
+StageWorker::StageWorker(Executable& executable, Link& link, ScheduleSettings schedule, FillInput fill_input,
                          std::optional<double> clip_gradient_norm)
     : executable_(executable),
       link_(link),
@@ -112,7 +97,7 @@ StageWorker::StageWorker(Executable& executable, Link& link, std::string schedul
       schedule_(std::move(schedule)),
       fill_input_(std::move(fill_input)),
       exchange_(executable, link, clip_gradient_norm) {
-  make_schedule(schedule_, stage_.index, stage_.count, 1);
+  ROOKERY_CHECK(is_synchronous(schedule_) || !clip_gradient_norm, "clipping without a common step");
   sample_ids_ = index_of(stage_.inputs, kSampleIds);
   for (const LossOp& loss : losses_of(stage_.graph)) {
     observed_.push_back({.loss = index_of(stage_.outputs, loss.value).value(),
@@ -121,30 +106,102 @@ StageWorker::StageWorker(Executable& executable, Link& link, std::string schedul
   }
 }
 
-BatchResult StageWorker::train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes) {
-  return with_context(fmt::format("stage {}: step {}", stage_.index, step), [&] {
-    const Schedule schedule =
-        make_schedule(schedule_, stage_.index, stage_.count, static_cast<int>(sizes.size()));
-    const std::int64_t samples = sum_of(sizes);
-    auto micro_batches = micro_batches_of(Mode::kTraining, step, sizes, in_flight(schedule), samples);
-    BatchResult result = run(schedule, micro_batches, samples);
-    times_.micro_batches += std::ssize(micro_batches);
-    exchange_.finish_gradients(step);
-    {
-      const Timer timer(times_.update);
-      executable_.update(step, learning_rate);
+StageWorker::Batch StageWorker::make_batch(Mode mode, std::int64_t step, std::span<const std::int64_t> sizes,
+                                           std::int64_t mean_over) const {
+  Batch batch{.result = {.losses = std::vector<LossResult>(observed_.size()), .samples = sum_of(sizes)}};
+  batch.mean_over = std::max(mean_over, batch.result.samples);
+  for (const std::int64_t size : sizes) {
+    const double share = static_cast<double>(size) / static_cast<double>(batch.mean_over);
+    batch.micro_batches.push_back({.mode = mode,
+                                   .step = step,
+                                   .index = static_cast<int>(batch.micro_batches.size()),
+                                   .size = size,
+                                   .loss_weight = static_cast<float>(share)});
+  }
+  return batch;
+}
+
+void StageWorker::train(const TrainingRun& run) {
+  std::deque<Batch> under_way;  // begun, and not updated
+  std::int64_t begun = 0;
+  std::int64_t number = 0;  // of micro-batches begun
+  const auto begin = [&] {
+    under_way.push_back(make_batch(Mode::kTraining, run.first_step + begun, run.begin(begun)));
+    std::vector<MicroBatch>& micro_batches = under_way.back().micro_batches;
+    const int slots =
+        in_flight(schedule_, stage_.index, stage_.count, static_cast<int>(micro_batches.size()));
+    for (MicroBatch& micro_batch : micro_batches) micro_batch.slot = static_cast<int>(number++ % slots);
+    // What later stages borrow is to be as old as what this stage's forward uses.
+    if (begun > 0) exchange_.spread_parameters(run.first_step + begun - 1);
+    ++begun;
+  };
+  std::int64_t step = run.first_step;
+  try {
+    begin();
+    const auto micro_batches = static_cast<int>(under_way.front().micro_batches.size());
+    Schedule schedule(schedule_, stage_.index, stage_.count, run.batches, micro_batches);
+    while (const std::optional<Action> action = schedule.next()) {
+      step = run.first_step + action->batch;
+      if (action->batch == begun) begin();
+      const auto place = static_cast<std::size_t>(std::ssize(under_way) - (begun - action->batch));
+      act(run, *action, under_way.at(place));
+      if (action->kind == ActionKind::kUpdate) under_way.pop_front();
     }
-    exchange_.spread_parameters(step);
-    return result;
-  });
+    exchange_.spread_parameters(run.first_step + run.batches - 1);
+  } catch (Error& error) {
+    error.add_context(fmt::format("stage {}: step {}", stage_.index, step));
+    throw;
+  }
+}
+
+void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch) {
+  const MicroBatch& micro_batch = batch.micro_batches.at(static_cast<std::size_t>(action.micro_batch));
+  switch (action.kind) {
+    case ActionKind::kForward:
+      forward(micro_batch);
+      observe(micro_batch, batch);
+      break;
+    case ActionKind::kBackwardInputs:
+      backward_inputs(micro_batch);
+      break;
+    case ActionKind::kBackwardWeights: {
+      const Timer timer(times_.backward);
+      executable_.backward_weights(micro_batch);
+      ++times_.micro_batches;
+      break;
+    }
+    case ActionKind::kUpdate: {
+      ROOKERY_CHECK(&micro_batch == &batch.micro_batches.back(), "batches of a run differ in micro-batches");
+      exchange_.finish_gradients(micro_batch.step);
+      {
+        const Timer timer(times_.update);
+        executable_.update(micro_batch.step, run.learning_rate(micro_batch.step));
+      }
+      run.end(batch.result);
+      break;
+    }
+  }
+}
+
+BatchResult StageWorker::train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes) {
+  BatchResult made;
+  train({.first_step = step,
+         .batches = 1,
+         .begin = [&](std::int64_t) { return std::vector<std::int64_t>(sizes.begin(), sizes.end()); },
+         .learning_rate = [&](std::int64_t) { return learning_rate; },
+         .end = [&](const BatchResult& result) { made = result; }});
+  return made;
 }
 
 BatchResult StageWorker::validate(std::int64_t number, std::span<const std::int64_t> sizes,
                                   std::int64_t samples) {
   return with_context(fmt::format("stage {}: validation batch {}", stage_.index, number), [&] {
-    const std::int64_t all = std::max(samples, sum_of(sizes));
-    auto micro_batches = micro_batches_of(Mode::kInference, number, sizes, 1, all);
-    return run(inference_schedule(static_cast<int>(sizes.size())), micro_batches, all);
+    Batch batch = make_batch(Mode::kInference, number, sizes, samples);
+    for (const MicroBatch& micro_batch : batch.micro_batches) {
+      forward(micro_batch);
+      observe(micro_batch, batch);
+    }
+    return batch.result;
   });
 }
 
@@ -152,30 +209,6 @@ WorkTimes StageWorker::times() const {
   WorkTimes times = times_;
   times.waiting += exchange_.seconds_waiting();
   return times;
-}
-
-BatchResult StageWorker::run(const Schedule& schedule, std::vector<MicroBatch>& micro_batches,
-                             std::int64_t samples) {
-  BatchResult result{.losses = std::vector<LossResult>(observed_.size())};
-  for (const MicroBatch& micro_batch : micro_batches) result.samples += micro_batch.size;
-  for (const Action& action : schedule) {
-    const MicroBatch& micro_batch = micro_batches.at(static_cast<std::size_t>(action.micro_batch));
-    switch (action.kind) {
-      case ActionKind::kForward:
-        forward(micro_batch);
-        observe(micro_batch, samples, result);
-        break;
-      case ActionKind::kBackwardInputs:
-        backward_inputs(micro_batch);
-        break;
-      case ActionKind::kBackwardWeights: {
-        const Timer timer(times_.backward);
-        executable_.backward_weights(micro_batch);
-        break;
-      }
-    }
-  }
-  return result;
 }
 
 void StageWorker::forward(const MicroBatch& micro_batch) {
@@ -239,8 +272,8 @@ void StageWorker::digest_samples(const MicroBatch& micro_batch) {
   sample_digest_ = digest(sample_digest_, ids.as<std::int64_t>());
 }
 
-void StageWorker::observe(const MicroBatch& micro_batch, std::int64_t samples, BatchResult& result) {
-  const double share = static_cast<double>(micro_batch.size) / static_cast<double>(samples);
+void StageWorker::observe(const MicroBatch& micro_batch, Batch& batch) {
+  const double share = static_cast<double>(micro_batch.size) / static_cast<double>(batch.mean_over);
   for (std::size_t i = 0; i < observed_.size(); ++i) {
     const double loss =
         share * double{executable_.output(observed_[i].loss, micro_batch).as<float>().front()};
@@ -250,8 +283,8 @@ void StageWorker::observe(const MicroBatch& micro_batch, std::int64_t samples, B
       part.correct = hits[0];
       part.positions = hits[1];
     }
-    result.losses[i].add(part);
-    result.loss += observed_[i].weight * loss;
+    batch.result.losses[i].add(part);
+    batch.result.loss += observed_[i].weight * loss;
   }
 }
 

@@ -1,4 +1,4 @@
-// Runs the actions of a schedule over an Executable and a Link: one step, or one batch of
+// Runs the actions of a schedule over an Executable and a Link: training steps, or one batch of
 // validation, of one stage.
 #pragma once
 
@@ -41,6 +41,20 @@ struct BatchResult {
   std::optional<double> accuracy() const;  // of the first loss that has one
 };
 
+// Batches that are trained one behind the other, a step each. Before the first and after the last all stages
+// have made all updates.
+struct TrainingRun {
+  std::int64_t first_step = 0;  // steps count from 0
+  std::int64_t batches = 1;
+  // Called in their order, before a batch's first forward: the samples of its micro-batches. All batches of a
+  // run have as many micro-batches.
+  std::function<std::vector<std::int64_t>(std::int64_t batch)> begin;
+  std::function<double(std::int64_t step)> learning_rate;
+  // Called in their order, after a batch's update. On the last stage the result is filled, elsewhere only
+  // `samples`.
+  std::function<void(const BatchResult& result)> end;
+};
+
 // Seconds spent since the worker was made.
 struct WorkTimes {
   double forward = 0;   // of training; on the Root with the reading of samples
@@ -59,13 +73,13 @@ struct WorkTimes {
 class StageWorker {
  public:
   // ConfigError for an unknown schedule; `fill_input` may be empty but on stage 0.
-  // `clip_gradient_norm`: StepExchange's.
-  StageWorker(Executable& executable, Link& link, std::string schedule, FillInput fill_input,
+  // `clip_gradient_norm`: StepExchange's; with a synchronous schedule only.
+  StageWorker(Executable& executable, Link& link, ScheduleSettings schedule, FillInput fill_input,
               std::optional<double> clip_gradient_norm = std::nullopt);
 
-  // One step: forwards, backwards, update; then shared parameters have their new values on every stage.
-  // `step` counts from 0; `sizes` holds the samples of every micro-batch. On the last stage the result
-  // is filled, elsewhere only `samples`.
+  // Forwards, backwards and updates; at its end shared parameters have their new values on every stage.
+  void train(const TrainingRun& run);
+  // A run of one batch.
   BatchResult train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes);
   // One batch of validation; `number` counts all of the run, from 0. `samples` are those over which the
   // losses take their mean, if it is more than this batch: the result is its share.
@@ -84,19 +98,27 @@ class StageWorker {
     double weight = 1;
   };
 
-  // `samples`: over which losses take their mean.
-  BatchResult run(const Schedule& schedule, std::vector<MicroBatch>& micro_batches, std::int64_t samples);
+  // A batch on its way.
+  struct Batch {
+    std::vector<MicroBatch> micro_batches;
+    std::int64_t mean_over = 0;  // samples over which losses take their mean
+    BatchResult result;
+  };
+
+  Batch make_batch(Mode mode, std::int64_t step, std::span<const std::int64_t> sizes,
+                   std::int64_t mean_over = 0) const;
+  void act(const TrainingRun& run, const Action& action, Batch& batch);
   void forward(const MicroBatch& micro_batch);
   void backward_inputs(const MicroBatch& micro_batch);
   void receive(int from_stage, MessageKind kind, const MicroBatch& micro_batch, const std::string& value,
                TensorView into);
   void digest_samples(const MicroBatch& micro_batch);
-  void observe(const MicroBatch& micro_batch, std::int64_t samples, BatchResult& result);
+  void observe(const MicroBatch& micro_batch, Batch& batch);
 
   Executable& executable_;
   Link& link_;
   const Stage& stage_;  // the Executable's
-  std::string schedule_;
+  ScheduleSettings schedule_;
   FillInput fill_input_;
   StepExchange exchange_;
   std::optional<std::size_t> sample_ids_;  // index of the input

@@ -24,7 +24,8 @@ class StepExchange {
 
   // After the last backward_weights() of the step: all that comes before update().
   void finish_gradients(std::int64_t step);
-  // After update(): hands new values of shared parameters on.
+  // Between the forward passes of step `step` and of the next: hands new values of shared parameters on. With
+  // a synchronous schedule that is after update().
   void spread_parameters(std::int64_t step);
 
   // In receive(), since it was made.

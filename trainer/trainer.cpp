@@ -55,27 +55,32 @@ class Trainer::Impl {
 
   double train_epoch(std::int64_t epoch) {
     if (feed_) feed_->start_epoch(epoch);
+    const std::int64_t batches = batches_per_epoch(settings(), options_.data.train_samples);
+    const std::int64_t together = is_synchronous(settings().schedule) ? 1 : batches;
     double loss = 0;
-    for_each_batch(options_.data.train_samples, [&](std::span<const std::int64_t> sizes) {
-      const WorkTimes before = worker_.times();
-      const BatchResult result = worker_.train(steps_done_, learning_rate_of_step(), sizes);
-      note_step(result.samples, before);
-      ++steps_done_;
-      samples_done_ += result.samples;
-      loss += result.loss * static_cast<double>(result.samples);
-      if (is_leaf_) losses_->write(losses_line(result));
-      report(epoch, is_leaf_ ? std::optional(result.loss) : std::nullopt, std::nullopt);
-    });
+    for (std::int64_t first = 0; first < batches; first += together) {
+      if (together > 1) last_step_.reset();  // filling the pipeline takes longer than a step
+      worker_.train(
+          {.first_step = steps_done_,
+           .batches = together,
+           .begin = [&](std::int64_t i) { return next_batch(first + i, options_.data.train_samples); },
+           .learning_rate = [&](std::int64_t step) { return learning_rate_of(step); },
+           .end =
+               [&](const BatchResult& result) {
+                 end_step(epoch, result);
+                 loss += result.loss * static_cast<double>(result.samples);
+               }});
+    }
     return loss / static_cast<double>(options_.data.train_samples);
   }
 
   Validation validate(std::int64_t epoch) {
     if (feed_) feed_->start_validation();
     last_step_.reset();
+    const std::int64_t samples = options_.data.validation_samples;
     BatchResult total;
-    for_each_batch(options_.data.validation_samples, [&](std::span<const std::int64_t> sizes) {
-      total.add(worker_.validate(validation_batches_++, sizes, options_.data.validation_samples));
-    });
+    for (std::int64_t i = 0; i < batches_per_epoch(settings(), samples); ++i)
+      total.add(worker_.validate(validation_batches_++, next_batch(i, samples), samples));
     if (!is_leaf_) return {};
     validation_losses_->write(losses_line(total));
     if (accuracies_) accuracies_->write(accuracies_line(total));
@@ -172,30 +177,37 @@ class Trainer::Impl {
     rate_ = rate;
   }
 
-  // Calls `action` with the sizes of the micro-batches of every batch.
-  template <typename Action>
-  void for_each_batch(std::int64_t samples, Action&& action) {
-    for (std::int64_t first = 0; first < samples; first += settings().batch_size) {
-      throw_if_stopped();
-      const std::int64_t batch = std::min(settings().batch_size, samples - first);
-      if (feed_) feed_->set_batch(first, batch);
-      action(micro_batch_sizes(settings(), batch));
-    }
+  // Makes the Root's feed ready for batch `i` of an epoch of so many samples; the sizes of its micro-batches.
+  std::vector<std::int64_t> next_batch(std::int64_t i, std::int64_t samples) {
+    throw_if_stopped();
+    const std::int64_t first = i * settings().batch_size;
+    const std::int64_t batch = std::min(settings().batch_size, samples - first);
+    if (feed_) feed_->set_batch(first, batch);
+    return micro_batch_sizes(settings(), batch);
   }
 
-  void note_step(std::int64_t samples, const WorkTimes& before) {
+  void end_step(std::int64_t epoch, const BatchResult& result) {
+    note_step(result.samples);
+    ++steps_done_;
+    samples_done_ += result.samples;
+    if (is_leaf_) losses_->write(losses_line(result));
+    report(epoch, is_leaf_ ? std::optional(result.loss) : std::nullopt, std::nullopt);
+  }
+
+  void note_step(std::int64_t samples) {
     const auto now = Clock::now();
+    const WorkTimes work = worker_.times();
     if (last_step_ && samples == settings().batch_size) {
       ++step_times_.steps;
-      step_times_.seconds += std::chrono::duration<double>(now - *last_step_).count();
-      step_times_.work += worker_.times() - before;
+      step_times_.seconds += std::chrono::duration<double>(now - last_step_->end).count();
+      step_times_.work += work - last_step_->work;
     }
-    last_step_ = now;
+    last_step_ = {now, work};
   }
 
   // The same on every stage.
-  double learning_rate_of_step() const {
-    return learning_rate(rate_, settings().learning_rate_schedule, steps_done_,
+  double learning_rate_of(std::int64_t step) const {
+    return learning_rate(rate_, settings().learning_rate_schedule, step,
                          batches_per_epoch(settings(), options_.data.train_samples), settings().epochs);
   }
 
@@ -230,7 +242,11 @@ class Trainer::Impl {
   std::int64_t steps_done_ = 0;
   std::int64_t samples_done_ = 0;
   std::int64_t validation_batches_ = 0;
-  std::optional<Clock::time_point> last_step_;  // its end, where a step follows it
+  struct StepEnd {
+    Clock::time_point end;
+    WorkTimes work;  // until then
+  };
+  std::optional<StepEnd> last_step_;  // where a step follows it
   StepTimes step_times_;
 };
 
@@ -272,7 +288,8 @@ CompileOptions compile_options(const TrainingSettings& settings, const DataSizes
   const int micro_batches = static_cast<int>(micro_batch_sizes(settings, largest_batch).size());
   return {.training_sizes = training_sizes(settings, data),
           .inference_sizes = validation_sizes(settings, data),
-          .slots = in_flight(make_schedule(settings.schedule, stage, stages, micro_batches)),
+          .slots = in_flight(settings.schedule, stage, stages, micro_batches),
+          .stashes_weights = !is_synchronous(settings.schedule),
           .accumulates = micro_batches > 1,
           .recompute = settings.recompute == "full",
           .kernels = kernels,

@@ -7,7 +7,7 @@
 namespace rookery {
 namespace {
 
-OrderedJson to_json(const PlannedStage& stage, int index, int stages) {
+OrderedJson to_json(const PlannedStage& stage, const ScheduleSettings& schedule, int index, int stages) {
   return {{"node", stage.node},
           {"address", stage.address},
           {"stage", index},
@@ -15,6 +15,7 @@ OrderedJson to_json(const PlannedStage& stage, int index, int stages) {
           {"ops", stage.ops},
           {"parameters", stage.parameters},
           {"recompute", stage.recompute},
+          {"staleness", staleness(schedule, index, stages)},
           {"forward_flops", stage.forward_flops},
           {"backward_flops", stage.backward_flops},
           {"prediction", to_json(stage.prediction)}};
@@ -31,11 +32,11 @@ OrderedJson to_json(const PlannedLink& link) {
           {"gradient_ms", link.gradient_ms}};
 }
 
-OrderedJson to_json(const PlannedCluster& cluster) {
+OrderedJson to_json(const PlannedCluster& cluster, const ScheduleSettings& schedule) {
   OrderedJson stages = OrderedJson::array();
   const int count = static_cast<int>(cluster.stages.size());
   for (int stage = 0; stage < count; ++stage)
-    stages.push_back(to_json(cluster.stages[static_cast<std::size_t>(stage)], stage, count));
+    stages.push_back(to_json(cluster.stages[static_cast<std::size_t>(stage)], schedule, stage, count));
   OrderedJson links = OrderedJson::array();
   for (const PlannedLink& link : cluster.links) links.push_back(to_json(link));
   return {{"id", cluster.id},
@@ -64,7 +65,7 @@ OrderedJson to_json(const Ring& ring, const ClusterPlan& plan) {
 
 OrderedJson to_json(const ClusterPlan& plan) {
   OrderedJson clusters = OrderedJson::array();
-  for (const PlannedCluster& cluster : plan.clusters) clusters.push_back(to_json(cluster));
+  for (const PlannedCluster& cluster : plan.clusters) clusters.push_back(to_json(cluster, plan.schedule));
   OrderedJson rings = OrderedJson::array();
   for (const Ring& ring : plan.rings) rings.push_back(to_json(ring, plan));
   OrderedJson left_out = OrderedJson::array();
@@ -78,8 +79,10 @@ OrderedJson to_json(const ClusterPlan& plan) {
           {"model", plan.model},
           {"batch_size", plan.batch_size},
           {"micro_batches", plan.micro_batches},
+          {"schedule", plan.schedule.name},
           {"seed", plan.seed},
           {"predicted_samples_per_second", plan.predicted_samples_per_second},
+          {"simulated_samples_per_second", plan.simulated_samples_per_second},
           {"bound_samples_per_second", plan.bound_samples_per_second},
           {"share_of_bound", share},
           {"predicted_averaging_ms", plan.predicted_averaging_ms},

@@ -64,8 +64,9 @@ struct PlannedCluster {
   int id = 0;
   std::vector<PlannedStage> stages;
   std::vector<PlannedLink> links;
-  // Of a batch: round trip + (micro-batches - 1) period + update + exchange, see cost_model.hpp. What the
-  // search goes by; no less than what the schedule takes, where several micro-batches fill the pipeline.
+  // Of a batch: round trip + (micro-batches - 1) period + update + exchange; async: period + exchange. See
+  // cost_model.hpp. What the search goes by; no less than what the schedule takes, where several
+  // micro-batches fill the pipeline.
   double predicted_step_ms = 0;
   double round_trip_ms = 0;
   double period_ms = 0;
@@ -86,13 +87,15 @@ struct ClusterPlan {
   std::string model;
   std::int64_t batch_size = 0;  // of each cluster
   int micro_batches = 0;
+  ScheduleSettings schedule;
   std::uint64_t seed = 0;
   std::vector<PlannedCluster> clusters;
   std::vector<Ring> rings;            // that their nodes form in the order of the clusters
   std::vector<LeftOutNode> left_out;  // nodes not used
   double predicted_averaging_ms = 0;  // after every step, of all rings
   double predicted_samples_per_second = 0;
-  double bound_samples_per_second = 0;  // of all machines' arithmetic, without any waiting
+  double simulated_samples_per_second = 0;  // of the simulated steps, and the predicted averaging
+  double bound_samples_per_second = 0;      // of all machines' arithmetic, without any waiting
 };
 
 // node_data/plan.json.

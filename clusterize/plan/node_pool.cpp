@@ -33,6 +33,7 @@ std::string host_of(const std::string& address) {
 constexpr double kMaxRamGb = 1e6;
 constexpr double kMaxBandwidthMbps = 1e7;
 constexpr double kMaxGflops = 1e9;
+constexpr double kMaxTransferGbps = 1e5;
 constexpr double kMaxLatencyMs = 60e3;
 constexpr std::int64_t kMaxNodeId = 999'999;
 
@@ -47,7 +48,8 @@ const Json& pool_schema() {
           "IP": {"type": "string"},
           "region": {"type": "string"},
           "benchmarks": {"type": "object", "required": ["ram", "bandwidth"], "properties": {
-            "ram": {"type": "number"}, "bandwidth": {"type": "number"}, "gflops": {"type": "number"}}}}}},
+            "ram": {"type": "number"}, "bandwidth": {"type": "number"}, "gflops": {"type": "number"},
+            "transfer_gbps": {"type": "number"}}}}}},
       "network": {"type": "object", "properties": {
         "default": {"$ref": "#/definitions/speed"},
         "regions": {"type": "array", "items": {"$ref": "#/definitions/pair"}},
@@ -143,7 +145,8 @@ void check_all_keys(const Json& pool, std::string_view file) {
     const Place place{file, "nodes/" + id};
     check_keys(node, place, {"IP", "benchmarks", "region"});
     if (node.is_object() && node.contains("benchmarks"))
-      check_keys(node.at("benchmarks"), place / "benchmarks", {"ram", "bandwidth", "gflops"});
+      check_keys(node.at("benchmarks"), place / "benchmarks",
+                 {"ram", "bandwidth", "gflops", "transfer_gbps"});
   }
   if (!pool.contains("network")) return;
   const Json& network = pool.at("network");
@@ -172,6 +175,10 @@ PoolNode read_node(const std::string& id, const Json& entry, const Place& place)
   node.bandwidth_mbps = positive(benchmarks.at("bandwidth"), at / "bandwidth", kMaxBandwidthMbps, "Mbit/s");
   if (benchmarks.contains("gflops"))
     node.gflops = positive(benchmarks.at("gflops"), at / "gflops", kMaxGflops, "GFLOP/s");
+  if (benchmarks.contains("transfer_gbps")) {
+    node.transfer_gbps =
+        positive(benchmarks.at("transfer_gbps"), at / "transfer_gbps", kMaxTransferGbps, "GB/s");
+  }
   node.region = entry.value("region", "");
   return node;
 }

@@ -19,8 +19,10 @@ struct PoolNode {
   double ram_gb = 0;    // GB of 10^9 bytes
   double bandwidth_mbps = 0;
   std::optional<double> gflops;  // sustained, single precision
-  std::string region;            // empty: none given
-  std::string host;              // of the address; the same for all names of a machine for itself
+  // Of sending and receiving, GB/s, where that takes time of the node's arithmetic; nothing: it takes none.
+  std::optional<double> transfer_gbps;
+  std::string region;  // empty: none given
+  std::string host;    // of the address; the same for all names of a machine for itself
 };
 
 struct LinkSpeed {

@@ -57,6 +57,8 @@ MemoryUse Forms::memory(const Stage& stage, const CompileOptions& options) const
                                              lay_out(stage.graph, stage.graph.buffers()).bytes +
                                              lay_out(stage.graph, stage.graph.constants()).bytes);
   if (!training.empty()) {
+    if (options.stashes_weights)
+      use.versions = (options.slots - 1) * static_cast<std::int64_t>(parameters.parameter_bytes);
     use.gradients = static_cast<std::int64_t>(parameters.gradient_bytes);
     use.optimizer = static_cast<std::int64_t>(parameters.owned_bytes *
                                               make_optimizer(options.optimizer)->state_names().size());

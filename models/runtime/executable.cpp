@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <optional>
 
 #include "models/base/error.hpp"
 #include "models/kernels/simd/elementwise.hpp"
 #include "models/runtime/compiled_forms.hpp"
 #include "models/runtime/parameter_layout.hpp"
+#include "models/runtime/weight_versions.hpp"
 
 namespace rookery {
 namespace {
@@ -70,7 +71,7 @@ struct Executable::Impl {
         layout(forms.parameter_layout(stage)),
         buffer_layout(lay_out(stage.graph, stage.graph.buffers())),
         constant_layout(lay_out(stage.graph, stage.graph.constants())),
-        parameters(layout.parameter_bytes),
+        weights(layout.parameter_bytes),
         buffers(buffer_layout.bytes),
         constants(constant_layout.bytes),
         memory(forms.memory(stage, options)) {
@@ -89,6 +90,7 @@ struct Executable::Impl {
       if (!is_shared && terms.size() > 1) summed_here.push_back(name);
     }
     if (!forms.training.empty()) {
+      if (options.stashes_weights) weights.stash(options.slots);
       gradients = AlignedBuffer(layout.gradient_bytes);
       for (std::size_t i = 0; i < optimizer->state_names().size(); ++i) {
         optimizer_state.emplace_back(layout.owned_bytes);
@@ -106,11 +108,12 @@ struct Executable::Impl {
   // The stage's value of this name: passes number the values of a form anew.
   ValueId own(const Graph& graph, ValueId id) const { return stage.graph.at(graph.value(id).name); }
 
-  // Parameters, buffers and constants.
-  TensorView state_view(ValueId id) {
+  // Buffers, constants, and the newest parameters or those of a slot.
+  TensorView state_view(ValueId id, std::optional<std::size_t> slot = std::nullopt) {
     const Value& value = stage.graph.value(id);
     if (value.kind == ValueKind::kParameter) {
-      return {value.type, parameters.data() + layout.parameters.at(value.name)};
+      std::byte* const version = slot ? weights.of_slot(*slot) : weights.newest();
+      return {value.type, version + layout.parameters.at(value.name)};
     }
     if (value.kind == ValueKind::kBuffer) {
       return {value.type, buffers.data() + buffer_layout.offsets.at(id)};
@@ -154,7 +157,7 @@ struct Executable::Impl {
     const ValuePlace& place = form.compiled.plan.places[static_cast<std::size_t>(id)];
     switch (place.placement) {
       case Placement::kState:
-        return {type, state_view(own(graph, memory_owner(graph, id))).data};
+        return {type, state_view(own(graph, memory_owner(graph, id)), slot).data};
       case Placement::kGradient:
         if (accumulate) return {type, address(form, slot, place.at)};
         return {type, gradients.data() + form.gradient_offsets.at(id)};
@@ -267,9 +270,11 @@ struct Executable::Impl {
   const std::unique_ptr<Optimizer> optimizer;
   const ParameterLayout layout;
   const ArenaLayout buffer_layout, constant_layout;
-  AlignedBuffer parameters, buffers, constants, gradients;
+  WeightVersions weights;
+  AlignedBuffer buffers, constants, gradients;
   std::vector<std::string> summed_here;        // parameters used here alone whose gradient has several terms
   bool is_summed = false;                      // these are totals
+  std::size_t done_slot = 0;                   // of the last backward
   std::vector<AlignedBuffer> optimizer_state;  // one for each of its state names
   AlignedBuffer working;                       // stashes of all slots, then transient memory
   std::vector<Form> training, inference;
@@ -305,6 +310,7 @@ ConstTensorView Executable::input_gradient(std::size_t i, const MicroBatch& micr
 }
 
 void Executable::forward(const MicroBatch& micro_batch) {
+  impl_->weights.refresh(static_cast<std::size_t>(micro_batch.slot));
   impl_->run(impl_->bound_form(micro_batch).forward, micro_batch);
 }
 
@@ -315,6 +321,7 @@ void Executable::backward_inputs(const MicroBatch& micro_batch) {
 
 void Executable::backward_weights(const MicroBatch& micro_batch) {
   impl_->is_summed = false;
+  impl_->done_slot = static_cast<std::size_t>(micro_batch.slot);
   impl_->run(impl_->bound_form(micro_batch).backward_weights[micro_batch.index == 0 ? kFirst : kLater],
              micro_batch);
 }
@@ -348,14 +355,15 @@ void Executable::scale_gradients(float factor) {
 
 void Executable::update(std::int64_t step, double learning_rate) {
   impl_->sum_own_gradients();
+  impl_->weights.begin_update(impl_->done_slot);
   std::vector<std::span<float>> state;
   for (AlignedBuffer& arena : impl_->optimizer_state) state.push_back(Impl::floats(arena));
-  impl_->optimizer->update(
-      step, learning_rate,
-      {.parameters = Impl::floats(impl_->parameters).first(impl_->layout.owned_bytes / sizeof(float)),
-       .gradients = impl_->owned_gradients(),
-       .state = state,
-       .extents = impl_->layout.owned});
+  impl_->optimizer->update(step, learning_rate,
+                           {.parameters = {reinterpret_cast<float*>(impl_->weights.newest()),
+                                           impl_->layout.owned_bytes / sizeof(float)},
+                            .gradients = impl_->owned_gradients(),
+                            .state = state,
+                            .extents = impl_->layout.owned});
 }
 
 TensorView Executable::shared_parameter(std::size_t i) {

@@ -19,7 +19,10 @@ enum class Mode : std::uint8_t { kTraining, kInference };
 struct CompileOptions {
   std::vector<std::int64_t> training_sizes;   // every micro-batch size that training will bring
   std::vector<std::int64_t> inference_sizes;  // and validation
-  int slots = 1;             // training micro-batches in flight: whose forward ran and whose backward has not
+  int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward has not
+  // Updates may come between a micro-batch's forward and its backward, which uses the weights of the forward
+  // all the same: every slot has weights of its own. A step then has one micro-batch.
+  bool stashes_weights = false;
   bool accumulates = false;  // a step may have several micro-batches
   // Runs forward ops again before their gradients where that saves memory; the same bits.
   bool recompute = false;
@@ -31,12 +34,15 @@ struct CompileOptions {
 // Bytes, by what they are for.
 struct MemoryUse {
   std::int64_t parameters = 0;  // and buffers and constants
+  std::int64_t versions = 0;    // of parameters, stashed for the micro-batches in flight
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
   std::int64_t stash = 0;      // activations of the micro-batches in flight
   std::int64_t workspace = 0;  // the rest of the working memory
   std::int64_t program = 0;    // the compiled ops themselves: names, kernels, generated code; an estimate
-  std::int64_t total() const { return parameters + gradients + optimizer + stash + workspace + program; }
+  std::int64_t total() const {
+    return parameters + versions + gradients + optimizer + stash + workspace + program;
+  }
 };
 
 // What an Executable of these would take, without building it.
@@ -66,7 +72,9 @@ struct OpTime {
 
 // Used by one thread at a time. Within a step: forward of a micro-batch; later its backward_inputs,
 // directly followed by its backward_weights; micro-batches in rising order in each. Then the step ends:
-// sum_gradient() of every shared parameter, clipping, update(), new values of borrowed parameters.
+// sum_gradient() of every shared parameter, clipping, update(), new values of borrowed parameters. Where
+// weights are stashed, micro-batches of later steps may be in flight then; all use one slot after the other,
+// and inference has to wait until none is.
 class Executable {
  public:
   // ConfigError when the stage cannot be compiled; state is that of check_state(). Tensors of a state that
@@ -105,7 +113,7 @@ class Executable {
   void scale_gradients(float factor);
   // Of the parameters that this stage owns.
   void update(std::int64_t step, double learning_rate);
-  // The value of stage.shared[i]: to be sent after update(), or to be replaced where it is borrowed.
+  // The newest value of stage.shared[i]: to be sent after update(), or to be replaced where it is borrowed.
   TensorView shared_parameter(std::size_t i);
 
   // Buffers, and the parameters that this stage owns, by global name: copies, and windows onto them for as

@@ -1,6 +1,9 @@
 #include "models/runtime/machine_speed.hpp"
 
+#include <time.h>
+
 #include <algorithm>
+#include <chrono>
 #include <set>
 
 #include "models/graph/builder.hpp"
@@ -78,6 +81,8 @@ MachineSpeed measure_speed(double seconds, const std::function<void(const std::s
   const auto tell = [&](const char* what) {
     if (doing) doing(what);
   };
+  const double processor_begin = processor_seconds();
+  const auto begin = std::chrono::steady_clock::now();
   constexpr double kGiga = 1e9;
   constexpr double kAdamBytes = 28;  // a parameter: four numbers read, three written
   MachineSpeed speed;
@@ -98,7 +103,15 @@ MachineSpeed measure_speed(double seconds, const std::function<void(const std::s
   speed.update_gbps = kAdamBytes * parameters / products.profile.update / kGiga;
   speed.gflops =
       (products.flops() + images.flops()) / (products.profile.seconds + images.profile.seconds) / kGiga;
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  speed.processors = (processor_seconds() - processor_begin) / taken.count();
   return speed;
+}
+
+double processor_seconds() {
+  timespec used{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 }  // namespace rookery

@@ -14,10 +14,14 @@ struct MachineSpeed {
   double elementwise_gbps = 0;     // GB/s: sums, ReLU, batch norm, and their gradients
   double update_gbps = 0;          // GB/s: Adam
   double gflops = 0;               // all of that, as it is mixed in a residual network
+  double processors = 0;           // that this process had meanwhile, on average: less than one under a quota
 };
 
 // On the threads that are set (kernels/threads.hpp), in some `seconds`; takes about 250 MB. The means of wall
 // time: a limit on this process counts, and so does what else runs. `doing` is told what is being measured.
 MachineSpeed measure_speed(double seconds, const std::function<void(const std::string&)>& doing = {});
+
+// Time on processors of all threads of this process since it began.
+double processor_seconds();
 
 }  // namespace rookery

@@ -68,39 +68,60 @@ class BruteForce {
     return at > 0 && at < costs_.count() ? costs_.segments[static_cast<std::size_t>(at)] : Segment();
   }
 
-  // RTT + (M - 1) P + update + E; nothing where a stage does not fit.
+  // Micro-batches.
+  int most_in_flight(int stage, int stages) const {
+    const int behind = stages - 1 - stage;
+    return 1 + std::min(behind, is_async() ? costs_.schedule.max_staleness.value_or(behind)
+                                           : costs_.micro_batches - 1);
+  }
+  bool is_async() const { return costs_.schedule.name == "async"; }
+
+  // RTT + (M - 1) P + update + E; async P + E. Nothing where a stage does not fit.
   std::optional<double> step(const std::vector<int>& members, const std::vector<int>& begins) const {
     double round_trip = 0;
     double period = 0;
     double update = 0;
+    std::vector<double> behind;  // by stage: from its forward to its update, turning at stage k
     const auto stages = static_cast<int>(members.size());
     for (int k = 0; k < stages; ++k) {
       const int id = members[static_cast<std::size_t>(k)];
       const int begin = begins[static_cast<std::size_t>(k)];
       const int end = k + 1 < stages ? begins[static_cast<std::size_t>(k) + 1] : costs_.count();
       const Segment own = sum(begin, end);
-      if (static_cast<double>(costs_.memory(begin, end, std::min(costs_.micro_batches, stages - k))) >
-          1e9 * node(id).ram_gb)
+      if (static_cast<double>(costs_.memory(begin, end, most_in_flight(k, stages))) > 1e9 * node(id).ram_gb)
         return std::nullopt;
-      const double work = (own.forward_flops + own.backward_flops) / speed(id);
-      round_trip += work;
-      update = std::max(update, own.update_flops / speed(id));
       const Segment in = boundary(begin);
       const Segment out = boundary(end);
+      const double moved =
+          in.activation_bytes + in.gradient_bytes + out.activation_bytes + out.gradient_bytes;
+      const double transfer = node(id).transfer_gbps ? moved * 1e-9 / *node(id).transfer_gbps : 0;
+      const double work = (own.forward_flops + own.backward_flops) / speed(id) + transfer;
+      for (double& seconds : behind) seconds += work;
+      behind.push_back(work + own.update_flops / speed(id));
+      round_trip += work;
+      update = std::max(update, own.update_flops / speed(id));
       period = std::max({period, work, (in.activation_bytes + out.gradient_bytes) / connection(id),
                          (in.gradient_bytes + out.activation_bytes) / connection(id)});
-      if (k == 0) continue;
-      const int before = members[static_cast<std::size_t>(k) - 1];
-      for (const double bytes : {in.activation_bytes, in.gradient_bytes}) {
-        round_trip += latency(before, id) + bytes / bandwidth(before, id);
-        period = std::max(period, bytes / bandwidth(before, id));
+      if (k > 0) {
+        const int before = members[static_cast<std::size_t>(k) - 1];
+        for (const double bytes : {in.activation_bytes, in.gradient_bytes}) {
+          const double hop = latency(before, id) + bytes / bandwidth(before, id);
+          round_trip += hop;
+          for (int stage = 0; stage < k; ++stage) behind[static_cast<std::size_t>(stage)] += hop;
+          period = std::max(period, bytes / bandwidth(before, id));
+        }
+      }
+      for (int stage = 0; is_async() && stage <= k; ++stage) {
+        period = std::max(period, behind[static_cast<std::size_t>(stage)] /
+                                      (most_in_flight(stage, stages) - most_in_flight(k, stages) + 1));
       }
     }
-    period = std::max(period, round_trip / std::min(costs_.micro_batches, stages));
+    if (is_async()) return period + exchange(members, begins);
+    period = std::max(period, round_trip / most_in_flight(0, stages));
     return round_trip + (costs_.micro_batches - 1) * period + update + exchange(members, begins);
   }
 
-  // Shared parameters from user to user and back.
+  // Shared parameters from user to user and back; async nobody waits for one on its way.
   double exchange(const std::vector<int>& members, const std::vector<int>& begins) const {
     double transfers = 0;
     double longest = 0;
@@ -118,7 +139,7 @@ class BruteForce {
       }
       longest = std::max(longest, waiting);
     }
-    return transfers + longest;
+    return transfers + (is_async() ? 0 : longest);
   }
 
   // 2 (C - 1) messages along the slowest ring, or through the busiest connection.

@@ -40,6 +40,11 @@ Instance random_instance() {
                                        .gradient_bytes = static_cast<double>(*rc::gen::inRange(0, 12))});
   }
   instance.costs.micro_batches = *rc::gen::inRange(1, 4);
+  if (*rc::gen::arbitrary<bool>()) {
+    instance.costs.micro_batches = 1;
+    instance.costs.schedule.name = "async";
+    if (*rc::gen::arbitrary<bool>()) instance.costs.schedule.max_staleness = *rc::gen::inRange(0, 4);
+  }
   instance.costs.memory = [all = instance.costs.segments](int first, int last, int slots) {
     std::int64_t bytes = 0;
     for (int i = first; i < last; ++i) bytes += all[static_cast<std::size_t>(i)].parameters * slots;
@@ -54,7 +59,8 @@ Instance random_instance() {
   for (int i = 0; i < machines; ++i) {
     instance.machines.push_back({.flops_per_second = static_cast<double>(*rc::gen::element(1, 2, 4)),
                                  .memory_bytes = static_cast<double>(*rc::gen::inRange(2, 20)),
-                                 .bytes_per_second = static_cast<double>(*rc::gen::element(1, 2, 4))});
+                                 .bytes_per_second = static_cast<double>(*rc::gen::element(1, 2, 4)),
+                                 .seconds_per_byte = *rc::gen::element(0.0, 0.0, 0.25)});
     instance.ways.push_back({.latency = static_cast<double>(*rc::gen::inRange(0, 3)),
                              .bytes_per_second = static_cast<double>(*rc::gen::element(1, 2, 4))});
   }
@@ -69,6 +75,14 @@ std::optional<InnerCut> judge(const Instance& instance, const std::vector<int>& 
   double round_trip = 0;
   double period = 0;
   double update = 0;
+  std::vector<double> behind;  // by stage: from its forward to its update, turning at stage k
+  const ScheduleSettings& schedule = instance.costs.schedule;
+  const bool is_async = schedule.name == "async";
+  const auto most_in_flight = [&](std::size_t stage) {
+    const auto after = static_cast<int>(stages - 1 - stage);
+    return 1 + std::min(after,
+                        is_async ? schedule.max_staleness.value_or(after) : instance.costs.micro_batches - 1);
+  };
   const auto segment = [&](int index) { return instance.costs.segments[static_cast<std::size_t>(index)]; };
   for (std::size_t k = 0; k < stages; ++k) {
     const CutMachine& machine = instance.machines[k];
@@ -82,33 +96,42 @@ std::optional<InnerCut> judge(const Instance& instance, const std::vector<int>& 
       sum.parameters += segment(i).parameters;
       sum.parameter_bytes += segment(i).parameter_bytes;
     }
-    const auto slots =
-        std::min<std::int64_t>(instance.costs.micro_batches, static_cast<std::int64_t>(stages - k));
+    const int slots = most_in_flight(k);
     const bool fits = static_cast<double>(sum.parameters * slots) <= machine.memory_bytes;
     const bool fits_recomputed = static_cast<double>(sum.parameters) <= machine.memory_bytes;
     const bool recompute = instance.costs.must_recompute || (instance.costs.may_recompute && !fits);
     if (recompute ? !fits_recomputed : !fits) return std::nullopt;
     cut.recompute.push_back(recompute);
+    const Segment in = k > 0 ? segment(begins[k]) : Segment();
+    const Segment out = last ? Segment() : segment(end);
+    const double moved = in.activation_bytes + in.gradient_bytes + out.activation_bytes + out.gradient_bytes;
     const double work =
-        (sum.forward_flops * (recompute ? 2 : 1) + sum.backward_flops) / machine.flops_per_second;
+        (sum.forward_flops * (recompute ? 2 : 1) + sum.backward_flops) / machine.flops_per_second +
+        moved * machine.seconds_per_byte;
     cut.empty_stages += sum.parameters == 0 ? 1 : 0;
     cut.load_seconds =
         std::max(cut.load_seconds, static_cast<double>(sum.parameter_bytes) / machine.bytes_per_second);
-    const Segment in = k > 0 ? segment(begins[k]) : Segment();
-    const Segment out = last ? Segment() : segment(end);
     const double connection =
         std::max(in.activation_bytes + out.gradient_bytes, in.gradient_bytes + out.activation_bytes) /
         machine.bytes_per_second;
     period = std::max({period, work, connection});
     update = std::max(update, sum.update_flops / machine.flops_per_second);
-    round_trip += work;
-    if (k == 0) continue;
     const CutWay& way = instance.ways[k];
-    round_trip += 2 * way.latency + (in.activation_bytes + in.gradient_bytes) / way.bytes_per_second;
+    const double transfers =
+        k == 0 ? 0 : 2 * way.latency + (in.activation_bytes + in.gradient_bytes) / way.bytes_per_second;
+    for (double& seconds : behind) seconds += transfers + work;
+    behind.push_back(work + sum.update_flops / machine.flops_per_second);
+    for (std::size_t stage = 0; is_async && stage <= k; ++stage)
+      period = std::max(period, behind[stage] / (most_in_flight(stage) - most_in_flight(k) + 1));
+    round_trip += work + transfers;
+    if (k == 0) continue;
     period = std::max(period, std::max(in.activation_bytes, in.gradient_bytes) / way.bytes_per_second);
   }
-  const int in_flight = std::min(instance.costs.micro_batches, static_cast<int>(stages));
-  period = std::max(period, round_trip / in_flight);
+  if (is_async) {
+    cut.step_seconds = period;
+    return cut;
+  }
+  period = std::max(period, round_trip / most_in_flight(0));
   cut.step_seconds = round_trip + (instance.costs.micro_batches - 1) * period + update;
   return cut;
 }

@@ -113,7 +113,7 @@ TEST(NodePoolErrors, NameFilePlaceValueAndUnit) {
 }
 
 TEST(NodePoolErrors, NumbersBeyondAllMachines) {
-  for (const char* key : {"ram", "bandwidth", "gflops"}) {
+  for (const char* key : {"ram", "bandwidth", "gflops", "transfer_gbps"}) {
     const std::string place = fmt::format("nodes/1/benchmarks/{}: ", key);
     for (const double value : {1e300, 1e10}) {
       EXPECT_THAT(pool_error(one_node({{key, value}})), AllOf(HasSubstr(place), HasSubstr("is it in")));

@@ -55,6 +55,7 @@ Json uneven_pool(int nodes, CounterRng& rng) {
     Json node = node_json(8080 + i, one_of({0.006, 0.012, 0.03, 8}), one_of({20, 100, 1000, 10'000}));
     node["benchmarks"]["gflops"] = one_of({10, 30, 50, 200}) + rng.next_below(5);
     node["region"] = std::string(1, static_cast<char>('A' + rng.next_below(3)));
+    if (rng.next_below(4) == 0) node["benchmarks"]["transfer_gbps"] = one_of({0.02, 0.5});
     pool[std::to_string(i)] = node;
   }
   Json regions = Json::array();
@@ -70,9 +71,14 @@ Json uneven_pool(int nodes, CounterRng& rng) {
 
 // A pool and a model, by number; without a plan where the pool cannot hold the model.
 struct Instance {
-  Instance(std::uint64_t seed, int kind, int nodes_at_most) {
+  Instance(std::uint64_t seed, int kind, int nodes_at_most, bool is_async = false) {
     CounterRng rng(rng_key(seed, "optimality_test"), 0);
     costs = model_of_kind(kind, rng.next_below(2) == 0 ? 1 : 4);
+    if (is_async) {
+      costs = model_of_kind(kind, 1);
+      costs.schedule.name = "async";
+      if (rng.next_below(2) == 0) costs.schedule.max_staleness = static_cast<int>(rng.next_below(4));
+    }
     const auto nodes = 1 + static_cast<int>(rng.next_below(static_cast<std::uint32_t>(nodes_at_most)));
     pool = pool_of(uneven_pool(nodes, rng));
   }
@@ -137,6 +143,21 @@ TEST(FindClusters, IsAsGoodAsTheBestOfAllPlans) {
     EXPECT_GE(equal, 0.95 * kPools) << "kind " << kind;
     RecordProperty(fmt::format("equal_{}", kind), equal);
   }
+}
+
+TEST(FindClusters, IsAsGoodAsTheBestOfAllAsynchronousPlans) {
+  int equal = 0;
+  int pools = 0;
+  for (std::uint64_t seed = 0; pools < kPools; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const std::optional<double> lost = gap(Instance(seed, static_cast<int>(seed % 3), 6, true));
+    if (!lost) continue;
+    ++pools;
+    equal += *lost == 0 ? 1 : 0;
+    EXPECT_LE(*lost, 0.01);
+  }
+  EXPECT_GE(equal, 0.95 * kPools);
+  RecordProperty("equal", equal);
 }
 
 // Every node of a pool in turn is the one that is added.

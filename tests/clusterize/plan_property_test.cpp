@@ -31,8 +31,8 @@ Json random_pool() {
 TrainingTask random_task() {
   TrainingSettings settings;
   settings.batch_size = *rc::gen::element(8, 64);
-  settings.micro_batches = *rc::gen::element(1, 2, 4);
-  settings.schedule = *rc::gen::element(std::string("1f1b"), std::string("zb"));
+  settings.schedule.name = *rc::gen::elementOf(schedule_names());
+  settings.micro_batches = is_synchronous(settings.schedule) ? *rc::gen::element(1, 2, 4) : 1;
   settings.recompute = *rc::gen::element(std::string("none"), std::string("auto"));
   return *rc::gen::arbitrary<bool>() ? cnn_task(settings) : tied_task();
 }

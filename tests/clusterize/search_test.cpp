@@ -273,6 +273,20 @@ TEST(Remedies, AreThoseWithWhichThereIsAPlan) {
   EXPECT_THAT(problem({8, 1, "none"}, 0.15), testing::EndsWith("more or larger machines are needed"));
 }
 
+// A segment on each node with one sample: 2.1 GB on the first, which has four batches in flight; 1.1 with
+// two.
+TEST(Remedies, LessStalenessIsLessMemory) {
+  const std::function<ModelCosts(const Training&)> asynchronous = [&](const Training& training) {
+    ModelCosts costs = trained(training);
+    costs.schedule = {.name = "async", .max_staleness = training.max_staleness};
+    costs.trained = asynchronous;
+    return costs;
+  };
+  const ModelCosts costs = asynchronous({1, 1, "none", std::nullopt});
+  EXPECT_THAT(error_of([&] { clusters_of(equal_nodes(4, 1.2), costs, {}); }),
+              HasSubstr("there is a plan with --max-staleness 1"));
+}
+
 TEST(Remedies, OfConstraintsAreThoseThatCanBeMet) {
   // Two nodes hold the model, one does not.
   const auto problem = [](SearchOptions options) {

@@ -15,8 +15,9 @@ struct Memory {
   int segments = 0;
 };
 
-Memory memory_of(Graph graph, int micro_batches) {
-  const TrainingSettings settings{.batch_size = 8, .micro_batches = micro_batches};
+Memory memory_of(Graph graph, int micro_batches, const std::string& schedule = "1f1b") {
+  const TrainingSettings settings{
+      .batch_size = 8, .micro_batches = micro_batches, .schedule = {.name = schedule}};
   const DataSizes data{.train_samples = 64};
   const KernelChoice kernels = choose_kernels(graph, 8 / micro_batches);
   const ModelCosts costs = model_costs(graph, settings, data, kernels);
@@ -39,6 +40,8 @@ TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
   std::vector<Memory> models;
   models.push_back(memory_of(with_loss(resnet18({.image_size = 64, .classes = 10}), "cross_entropy"), 2));
   models.push_back(memory_of(with_loss(zoo_model("bert?size=mini&length=64&vocabulary=3000"), words), 4));
+  models.push_back(
+      memory_of(with_loss(resnet18({.image_size = 64, .classes = 10}), "cross_entropy"), 1, "async"));
   for (const Memory& model : models) {
     for (const auto& [slots, recompute] : {std::pair(1, false), std::pair(2, false), std::pair(2, true)}) {
       for (const int length : {3, 8, model.segments / 2, model.segments}) {

@@ -22,7 +22,7 @@ TrainingTask task_with(int micro_batches, bool shares = false, bool clips = fals
 }
 
 double step_of(const PipelineModel& model, const TrainingTask& task) {
-  return simulate_step(training_step(model, sizes_of(task))).seconds;
+  return simulate_step(training_program(model, sizes_of(task))).seconds;
 }
 
 TEST(StepSimulation, OfOneStageIsTheSumOfItsWork) {
@@ -95,7 +95,7 @@ TEST(StepSimulation, SmallerMicroBatchesTakeTheirShare) {
   model.work[0].backward = 2;
   model.work[0].update = 0.5;
   const std::vector<std::int64_t> quarter{16};
-  EXPECT_DOUBLE_EQ(simulate_step(training_step(model, quarter)).seconds, 0.75 + 0.5);
+  EXPECT_DOUBLE_EQ(simulate_step(training_program(model, quarter)).seconds, 0.75 + 0.5);
   const std::vector<std::int64_t> two{64, 16};
   EXPECT_DOUBLE_EQ(simulate_step(validation_pass(model, two)).seconds, 1.25);
 }
@@ -104,9 +104,8 @@ TEST(StepSimulation, AStragglerComputesSlowly) {
   const TrainingTask task = task_with(2);
   PipelineModel model = pipeline_of(task, {0, cut_positions(task.graph).at(3)});
   for (StageWork& work : model.work) work = {.forward = 1, .backward = 2, .bytes_per_second = 1e18};
-  const StepProgram program = training_step(model, sizes_of(task));
-  const std::vector<double> slowdowns{1, 3};
-  const StepRun run = simulate_step(program, slowdowns);
+  const StepProgram program = training_program(model, sizes_of(task));
+  const StepRun run = simulate_step(program, [](int node, int) { return node == 0 ? 1 : 3; });
   EXPECT_NEAR(run.computing[1], 3 * run.computing[0], 1e-9);
   // F of stage 0, all of stage 1 but its last W, then B and W of stage 0 beside that.
   EXPECT_NEAR(run.seconds, 1 + 18, 1e-9);
@@ -122,6 +121,27 @@ TEST(StepSimulation, TheNormComesBackBeforeTheUpdate) {
   }
   // Activation, gradient with the partial norm behind it, norm.
   EXPECT_NEAR(step_of(model, task), 3, 1e-9);
+}
+
+// The slowest stage is never idle once the pipeline is full, though its link takes as long again.
+TEST(StepSimulation, AsyncStepsLastAsLongAsTheSlowestStage) {
+  const TrainingTask task = task_with(1);
+  PipelineModel model = pipeline_of(task, {0, cut_positions(task.graph).at(3)});
+  model.schedule.name = "async";
+  for (StageWork& work : model.work)
+    work = {.forward = 1, .backward = 2, .update = 0.5, .bytes_per_second = 1e18};
+  model.work[1] = {.forward = 2, .backward = 3, .update = 1, .bytes_per_second = 1e18};
+  const StepProgram program =
+      training_program(model, std::vector<std::int64_t>(12, task.settings.batch_size));
+  const StepRun run = simulate_step(program);
+  ASSERT_EQ(run.updated.size(), 12);
+  for (std::size_t i = 3; i < 12; ++i) EXPECT_NEAR(run.updated[i] - run.updated[i - 1], 6, 1e-9);
+  EXPECT_NEAR(run.seconds, 1 + 12 * 6, 1e-9);
+
+  model.schedule.max_staleness = 0;  // one batch after the other
+  const StepRun alone =
+      simulate_step(training_program(model, std::vector<std::int64_t>(12, task.settings.batch_size)));
+  EXPECT_NEAR(alone.seconds, 12 * (1 + 2 + 1.5 + 2 + 0.5), 1e-9);
 }
 
 TEST(StepSimulation, ARingOfThreeAveragesInFourRounds) {
@@ -145,16 +165,27 @@ TEST(StepSimulation, RingsOnOneConnectionShareIt) {
 struct Case {
   TrainingTask task;
   PipelineModel model;
+  std::int64_t batches = 1;
+  int micro_batches = 1;
   StepProgram program;
 };
 
 Case random_case(std::uint64_t seed) {
   CounterRng rng(rng_key(seed, "step_simulation_test"), 0);
   const int micro_batches = 1 << rng.next_below(4);
-  TrainingTask task = task_with(micro_batches, rng.next_below(3) == 0, rng.next_below(3) == 0);
+  const bool is_async = rng.next_below(2) == 0;
+  TrainingTask task =
+      task_with(is_async ? 1 : micro_batches, rng.next_below(3) == 0, !is_async && rng.next_below(3) == 0);
   PipelineModel model = random_pipeline(task, 1 + static_cast<int>(rng.next_below(5)), rng);
-  StepProgram program = training_step(model, sizes_of(task));
-  return {std::move(task), std::move(model), std::move(program)};
+  if (!is_async) {
+    StepProgram program = training_program(model, sizes_of(task));
+    return {std::move(task), std::move(model), 1, micro_batches, std::move(program)};
+  }
+  model.schedule = {.name = "async", .max_staleness = static_cast<int>(rng.next_below(5))};
+  const std::int64_t batches = 1 + rng.next_below(12);
+  StepProgram program = training_program(
+      model, std::vector<std::int64_t>(static_cast<std::size_t>(batches), task.settings.batch_size));
+  return {std::move(task), std::move(model), batches, 1, std::move(program)};
 }
 
 TEST(AnyStep, IsNoShorterThanWhatItHasToDo) {
@@ -196,21 +227,24 @@ TEST(AnyStep, DoesEveryActionOnceInItsOrderAndAfterItsInputs) {
     simulate_step(one.program, {}, &trace);
     std::map<std::tuple<int, Work, int>, WorkSpan> done;
     std::vector<double> free(one.model.stages.size(), 0);
-    std::vector<Schedule> schedules(one.model.stages.size());
+    std::vector<std::vector<Action>> schedules(one.model.stages.size());
     for (const WorkSpan& span : trace.work) {
       EXPECT_TRUE(done.emplace(std::tuple(span.node, span.work, span.micro_batch), span).second) << seed;
       const auto node = static_cast<std::size_t>(span.node);
       EXPECT_GE(span.begin, free[node]) << seed;  // one thing after the other
       free[node] = span.end;
-      if (span.work != Work::kUpdate)
-        schedules[node].push_back({static_cast<ActionKind>(span.work), span.micro_batch});
+      const auto kind = static_cast<ActionKind>(span.work);
+      if (kind == ActionKind::kUpdate) {
+        schedules[node].push_back({kind, span.micro_batch, one.micro_batches - 1});
+      } else {
+        schedules[node].push_back(
+            {kind, span.micro_batch / one.micro_batches, span.micro_batch % one.micro_batches});
+      }
     }
     const auto count = static_cast<int>(one.model.stages.size());
-    const auto micro_batches = static_cast<int>(sizes_of(one.task).size());
     for (int stage = 0; stage < count; ++stage) {
       EXPECT_EQ(schedules[static_cast<std::size_t>(stage)],
-                make_schedule("1f1b", stage, count, micro_batches));
-      EXPECT_TRUE(done.contains({stage, Work::kUpdate, 0}));
+                actions(Schedule(one.model.schedule, stage, count, one.batches, one.micro_batches)));
     }
     EXPECT_EQ(trace.messages.size(), one.program.messages.size()) << seed;
     for (const MessageSpan& sent : trace.messages) {

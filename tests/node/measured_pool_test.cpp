@@ -43,6 +43,19 @@ TEST(MeasuredPool, PutsItsNodeInAndLeavesTheRest) {
   EXPECT_THROW(with_measured(once, {.id = "2"}), ConfigError);
 }
 
+// What transfers take is measured with links: without any it stays as it is, and is gone where they take
+// nothing.
+TEST(MeasuredPool, TransfersTakeTimeWhereThereIsNoProcessorToSpare) {
+  MeasuredNode node{.id = "7", .ram_gb = 1, .gflops = 1, .transfer_gbps = 1.2345};
+  node.links["1"] = {.latency_ms = 1, .to_mbps = 10, .from_mbps = 10};
+  const OrderedJson once = with_measured(OrderedJson::parse(kPool), node);
+  EXPECT_EQ(once["7"]["benchmarks"]["transfer_gbps"], 1.23);
+  node.transfer_gbps.reset();
+  EXPECT_FALSE(with_measured(once, node)["7"]["benchmarks"].contains("transfer_gbps"));
+  node.links.clear();
+  EXPECT_EQ(with_measured(once, node)["7"]["benchmarks"]["transfer_gbps"], 1.23);
+}
+
 TEST(MeasuredPool, SeveralWriteAtOnceAndNothingIsLost) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.path() / "node_configs.json";

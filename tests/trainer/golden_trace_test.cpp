@@ -66,7 +66,7 @@ TEST_P(GoldenTrace, LossesAndWeightsAreThoseOfPyTorch) {
       digits_->gather(value, ids, into);
     }
   };
-  StageWorker worker(executable, *links[0], "1f1b", fill);
+  StageWorker worker(executable, *links[0], {}, fill);
 
   const auto losses = trace_.at("losses").get<std::vector<double>>();
   ASSERT_EQ(losses.size(), 100U);

@@ -13,55 +13,83 @@
 namespace rookery {
 namespace {
 
+ScheduleSettings async(std::optional<int> max_staleness = std::nullopt) {
+  return {.name = "async", .max_staleness = max_staleness};
+}
+
 std::string one_f_one_b(int stage, int stages, int micro_batches) {
-  return to_string(make_schedule("1f1b", stage, stages, micro_batches));
+  return to_string(actions(Schedule({}, stage, stages, 1, micro_batches)), micro_batches);
+}
+
+std::string async_text(int stage, int stages, int batches, std::optional<int> max_staleness = std::nullopt) {
+  return to_string(actions(Schedule(async(max_staleness), stage, stages, batches, 1)), 1);
 }
 
 TEST(Schedule, OneStageRunsEveryMicroBatchToItsEnd) {
-  EXPECT_EQ(one_f_one_b(0, 1, 1), "F0 B0 W0");
-  EXPECT_EQ(one_f_one_b(0, 1, 3), "F0 B0 W0 F1 B1 W1 F2 B2 W2");
+  EXPECT_EQ(one_f_one_b(0, 1, 1), "F0 B0 W0 U0");
+  EXPECT_EQ(one_f_one_b(0, 1, 3), "F0 B0 W0 F1 B1 W1 F2 B2 W2 U0");
 }
 
 TEST(Schedule, EarlierStagesRunAheadByTheirDistanceToTheLast) {
-  EXPECT_EQ(one_f_one_b(0, 3, 4), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3");
-  EXPECT_EQ(one_f_one_b(1, 3, 4), "F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 B3 W3");
-  EXPECT_EQ(one_f_one_b(2, 3, 4), "F0 B0 W0 F1 B1 W1 F2 B2 W2 F3 B3 W3");
+  EXPECT_EQ(one_f_one_b(0, 3, 4), "F0 F1 F2 B0 W0 F3 B1 W1 B2 W2 B3 W3 U0");
+  EXPECT_EQ(one_f_one_b(1, 3, 4), "F0 F1 B0 W0 F2 B1 W1 F3 B2 W2 B3 W3 U0");
+  EXPECT_EQ(one_f_one_b(2, 3, 4), "F0 B0 W0 F1 B1 W1 F2 B2 W2 F3 B3 W3 U0");
 }
 
 TEST(Schedule, FewMicroBatchesAllRunAhead) {
-  EXPECT_EQ(one_f_one_b(0, 3, 1), "F0 B0 W0");
-  EXPECT_EQ(one_f_one_b(0, 5, 2), "F0 F1 B0 W0 B1 W1");
-  EXPECT_EQ(one_f_one_b(3, 5, 2), "F0 F1 B0 W0 B1 W1");
-  EXPECT_EQ(one_f_one_b(4, 5, 2), "F0 B0 W0 F1 B1 W1");
+  EXPECT_EQ(one_f_one_b(0, 3, 1), "F0 B0 W0 U0");
+  EXPECT_EQ(one_f_one_b(0, 5, 2), "F0 F1 B0 W0 B1 W1 U0");
+  EXPECT_EQ(one_f_one_b(3, 5, 2), "F0 F1 B0 W0 B1 W1 U0");
+  EXPECT_EQ(one_f_one_b(4, 5, 2), "F0 B0 W0 F1 B1 W1 U0");
 }
 
-TEST(Schedule, InferenceIsForwardsOnly) {
-  EXPECT_EQ(to_string(inference_schedule(3)), "F0 F1 F2");
-  EXPECT_EQ(to_string(inference_schedule(0)), "");
+TEST(Schedule, ASynchronousBatchBeginsWhenTheOneBeforeIsUpdated) {
+  EXPECT_EQ(to_string(actions(Schedule({}, 0, 2, 2, 3)), 3),
+            "F0 F1 B0 W0 F2 B1 W1 B2 W2 U0 F3 F4 B3 W3 F5 B4 W4 B5 W5 U1");
+}
+
+TEST(Schedule, AnAsynchronousOneUpdatesAfterEveryBatchAndFillsThePipelineOnce) {
+  EXPECT_EQ(async_text(0, 3, 5), "F0 F1 F2 B0 W0 U0 F3 B1 W1 U1 F4 B2 W2 U2 B3 W3 U3 B4 W4 U4");
+  EXPECT_EQ(async_text(1, 3, 3), "F0 F1 B0 W0 U0 F2 B1 W1 U1 B2 W2 U2");
+  EXPECT_EQ(async_text(2, 3, 2), "F0 B0 W0 U0 F1 B1 W1 U1");
+  EXPECT_EQ(async_text(0, 3, 1), "F0 B0 W0 U0");
+}
+
+TEST(Schedule, StalenessIsBounded) {
+  EXPECT_EQ(async_text(0, 4, 3, 0), "F0 B0 W0 U0 F1 B1 W1 U1 F2 B2 W2 U2");
+  EXPECT_EQ(async_text(0, 4, 3, 1), "F0 F1 B0 W0 U0 F2 B1 W1 U1 B2 W2 U2");
+  EXPECT_EQ(staleness(async(), 0, 4), 3);
+  EXPECT_EQ(staleness(async(), 3, 4), 0);
+  EXPECT_EQ(staleness(async(2), 0, 4), 2);
+  EXPECT_EQ(staleness({}, 0, 4), 0);
 }
 
 TEST(Schedule, UnknownNamesAreRefusedWithTheKnownOnes) {
   try {
-    make_schedule("2f2b", 0, 1, 1);
+    Schedule({.name = "2f2b"}, 0, 1, 1, 1);
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find("'2f2b'"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("1f1b"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("1f1b, async"), std::string::npos);
   }
-  for (const std::string& name : schedule_names()) EXPECT_FALSE(make_schedule(name, 0, 2, 2).empty());
+  for (const std::string& name : schedule_names())
+    EXPECT_FALSE(actions(Schedule({.name = name}, 0, 2, 1, 1)).empty());
 }
 
 TEST(Schedule, ImpossibleStagesAreBugs) {
-  EXPECT_THROW(make_schedule("1f1b", 3, 3, 1), BugError);
-  EXPECT_THROW(make_schedule("1f1b", -1, 3, 1), BugError);
-  EXPECT_THROW(make_schedule("1f1b", 0, 1, 0), BugError);
+  EXPECT_THROW(Schedule({}, 3, 3, 1, 1), BugError);
+  EXPECT_THROW(Schedule({}, -1, 3, 1, 1), BugError);
+  EXPECT_THROW(Schedule({}, 0, 1, 0, 1), BugError);
+  EXPECT_THROW(Schedule({}, 0, 1, 1, 0), BugError);
+  EXPECT_THROW(Schedule(async(), 0, 1, 1, 2), BugError);
 }
 
 // All stages against each other: an action runs when what it receives has been sent.
 class Walk {
  public:
-  Walk(const std::string& name, int stages, int micro_batches) {
-    for (int k = 0; k < stages; ++k) lists_.push_back(make_schedule(name, k, stages, micro_batches));
+  Walk(const ScheduleSettings& settings, int stages, int batches, int micro_batches) {
+    for (int k = 0; k < stages; ++k)
+      lists_.push_back(actions(Schedule(settings, k, stages, batches, micro_batches)));
     next_.resize(lists_.size());
   }
 
@@ -80,7 +108,7 @@ class Walk {
  private:
   bool can_run(std::size_t stage, const Action& action) const {
     const auto has_run = [&](std::size_t k, ActionKind kind) {
-      return done_.contains({k, kind, action.micro_batch});
+      return done_.contains({k, kind, action.batch, action.micro_batch});
     };
     switch (action.kind) {
       case ActionKind::kForward:
@@ -90,6 +118,8 @@ class Walk {
                (stage + 1 == lists_.size() || has_run(stage + 1, ActionKind::kBackwardInputs));
       case ActionKind::kBackwardWeights:
         return has_run(stage, ActionKind::kBackwardInputs);
+      case ActionKind::kUpdate:
+        return has_run(stage, ActionKind::kBackwardWeights);
     }
     return false;
   }
@@ -98,46 +128,83 @@ class Walk {
     if (next_[stage] == lists_[stage].size()) return false;
     const Action& action = lists_[stage][next_[stage]];
     if (!can_run(stage, action)) return false;
-    done_.insert({stage, action.kind, action.micro_batch});
+    done_.insert({stage, action.kind, action.batch, action.micro_batch});
     ++next_[stage];
     return true;
   }
 
-  std::vector<Schedule> lists_;
+  std::vector<std::vector<Action>> lists_;
   std::vector<std::size_t> next_;
-  std::set<std::tuple<std::size_t, ActionKind, int>> done_;
+  std::set<std::tuple<std::size_t, ActionKind, std::int64_t, int>> done_;
 };
 
-std::vector<int> micro_batches_of(const Schedule& schedule, ActionKind kind) {
-  std::vector<int> found;
-  for (const Action& action : schedule) {
-    if (action.kind == kind) found.push_back(action.micro_batch);
+struct Case {
+  ScheduleSettings settings;
+  int stages = 1;
+  int stage = 0;
+  int batches = 1;
+  int micro_batches = 1;
+};
+
+Case any_case() {
+  Case made;
+  const bool is_async = *rc::gen::arbitrary<bool>();
+  made.stages = *rc::gen::inRange(1, 12);
+  made.stage = *rc::gen::inRange(0, made.stages);
+  made.batches = *rc::gen::inRange(1, 30);
+  made.micro_batches = is_async ? 1 : *rc::gen::inRange(1, 20);
+  if (is_async) {
+    made.settings = async();
+    if (*rc::gen::arbitrary<bool>()) made.settings.max_staleness = *rc::gen::inRange(0, 12);
   }
-  return found;
+  return made;
 }
 
 RC_GTEST_PROP(ScheduleProperty, NoDeadlock, ()) {
-  const int stages = *rc::gen::inRange(1, 12);
-  const int micro_batches = *rc::gen::inRange(1, 20);
-  RC_ASSERT(Walk("1f1b", stages, micro_batches).run());
+  const Case of = any_case();
+  RC_ASSERT(Walk(of.settings, of.stages, of.batches, of.micro_batches).run());
 }
 
 RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
-  const int stages = *rc::gen::inRange(1, 12);
-  const int stage = *rc::gen::inRange(0, stages);
-  const int micro_batches = *rc::gen::inRange(1, 20);
-  const Schedule schedule = make_schedule("1f1b", stage, stages, micro_batches);
-  std::vector<int> all(static_cast<std::size_t>(micro_batches));
-  for (int i = 0; i < micro_batches; ++i) all[static_cast<std::size_t>(i)] = i;
-  for (const ActionKind kind :
-       {ActionKind::kForward, ActionKind::kBackwardInputs, ActionKind::kBackwardWeights}) {
-    RC_ASSERT(micro_batches_of(schedule, kind) == all);
+  const Case of = any_case();
+  std::int64_t counts[4] = {0, 0, 0, 0};  // of F, B, W and U
+  std::int64_t most_in_flight = 0;
+  std::int64_t most_stale = 0;
+  std::vector<std::int64_t> updates_at_forward;
+  for (const Action& action :
+       actions(Schedule(of.settings, of.stage, of.stages, of.batches, of.micro_batches))) {
+    auto& [forwards, inputs, weights, updates] = counts;
+    const std::int64_t number = action.batch * of.micro_batches + action.micro_batch;
+    switch (action.kind) {
+      case ActionKind::kForward:
+        RC_ASSERT(number == forwards++);
+        updates_at_forward.push_back(updates);
+        break;
+      case ActionKind::kBackwardInputs:
+        RC_ASSERT(number == inputs++);
+        break;
+      case ActionKind::kBackwardWeights:
+        RC_ASSERT(number == weights++);
+        RC_ASSERT(weights == inputs);  // directly after its B
+        break;
+      case ActionKind::kUpdate:
+        RC_ASSERT(action.batch == updates++);
+        RC_ASSERT(weights == updates * of.micro_batches);  // directly after the batch's last W
+        most_stale =
+            std::max(most_stale, action.batch - updates_at_forward[static_cast<std::size_t>(number)]);
+        break;
+    }
+    RC_ASSERT(inputs <= forwards);
+    most_in_flight = std::max(most_in_flight, forwards - weights);
   }
-  for (std::size_t i = 0; i < schedule.size(); ++i) {
-    if (schedule[i].kind != ActionKind::kBackwardInputs) continue;
-    RC_ASSERT(schedule.at(i + 1) == (Action{ActionKind::kBackwardWeights, schedule[i].micro_batch}));
-  }
-  RC_ASSERT(in_flight(schedule) == std::min(micro_batches, stages - stage));
+  RC_ASSERT(counts[0] == of.batches * of.micro_batches);
+  RC_ASSERT(counts[2] == counts[0]);
+  RC_ASSERT(counts[3] == of.batches);
+  const bool is_full = is_synchronous(of.settings) || of.batches >= of.stages;  // the pipeline
+  const int cap = in_flight(of.settings, of.stage, of.stages, of.micro_batches);
+  RC_ASSERT((is_full ? most_in_flight == cap : most_in_flight <= cap));
+  const int bound = staleness(of.settings, of.stage, of.stages);
+  RC_ASSERT((is_full ? most_stale == bound : most_stale <= bound));
 }
 
 }  // namespace

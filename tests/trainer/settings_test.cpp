@@ -208,6 +208,17 @@ TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
   EXPECT_THAT(problem("[]"), HasSubstr("train.json: top level"));
 }
 
+TEST(Settings, AsyncTrainsABatchAsOneAndDoesNotWaitToClip) {
+  EXPECT_THAT(problem(R"({"schedule": "async", "batch_size": 64, "micro_batches": 4})"),
+              HasSubstr("give micro_batches 1 and a batch_size of what was a micro-batch (16)"));
+  EXPECT_THAT(problem(R"({"schedule": "async", "clip_gradient_norm": 1})"),
+              HasSubstr("clip_gradient_norm: "));
+  EXPECT_THAT(problem(R"({"max_staleness": -1})"), HasSubstr("max_staleness: -1 is not an integer from 0"));
+  const TrainingSettings settings =
+      settings_from_json({{"schedule", "async"}, {"max_staleness", 2}}, "train.json");
+  EXPECT_EQ(settings.schedule, (ScheduleSettings{.name = "async", .max_staleness = 2}));
+}
+
 TEST(Settings, TheMainJobIsOneOfOurs) {
   const TrainingSettings settings = read_settings(ROOKERY_SOURCE_DIR "/node_data/train.json");
   EXPECT_EQ(settings.model, "cnn_net");

@@ -94,7 +94,7 @@ class StageWorkerTest : public testing::Test {
 TEST_F(StageWorkerTest, TheRootSendsActivationsAndReceivesGradientsAsTheScheduleSays) {
   const Stage root = cut_at("relu")[0];
   Executable executable = compile(root, {4}, 2);
-  StageWorker worker(executable, link_, "1f1b", fill);
+  StageWorker worker(executable, link_, {}, fill);
   EXPECT_EQ(worker.train(7, 1e-3, std::vector<std::int64_t>{4, 4}).samples, 8);
   const auto sent = [](const std::string& edge, int micro_batch) {
     return "to 1: activation " + edge + " of step 7, micro-batch " + std::to_string(micro_batch);
@@ -114,7 +114,7 @@ TEST_F(StageWorkerTest, TheRootSendsActivationsAndReceivesGradientsAsTheSchedule
 
 TEST_F(StageWorkerTest, ValidationSendsForwardOnlyUnderItsOwnKeys) {
   Executable executable = compile(cut_at("relu")[0], {4});
-  StageWorker worker(executable, link_, "1f1b", fill);
+  StageWorker worker(executable, link_, {}, fill);
   worker.validate(3, std::vector<std::int64_t>{4});
   ASSERT_FALSE(link_.log.empty());
   for (const std::string& line : link_.log)
@@ -123,11 +123,11 @@ TEST_F(StageWorkerTest, ValidationSendsForwardOnlyUnderItsOwnKeys) {
 
 TEST_F(StageWorkerTest, TheLossIsTheMeanOverTheSamplesOfTheBatch) {
   Executable executable = compile(whole(), {1, 4});
-  StageWorker worker(executable, link_, "1f1b", fill);
+  StageWorker worker(executable, link_, {}, fill);
   const BatchResult four = worker.validate(0, std::vector<std::int64_t>{4});
   Executable alone = compile(whole(), {1});
   // The fifth sample by itself: the first of micro-batch 1.
-  StageWorker last(alone, link_, "1f1b",
+  StageWorker last(alone, link_, {},
                    [](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
                      MicroBatch shifted = micro_batch;
                      shifted.index = 1;
@@ -144,7 +144,7 @@ TEST_F(StageWorkerTest, TheLossIsTheMeanOverTheSamplesOfTheBatch) {
 // A batch of validation may be a part of what the mean is over.
 TEST_F(StageWorkerTest, ABatchOfValidationIsAShareOfTheWhole) {
   Executable executable = compile(whole(), {4});
-  StageWorker worker(executable, link_, "1f1b", fill);
+  StageWorker worker(executable, link_, {}, fill);
   const double alone = worker.validate(0, std::vector<std::int64_t>{4}).loss;
   EXPECT_DOUBLE_EQ(worker.validate(1, std::vector<std::int64_t>{4}, 16).loss, alone / 4);
 }
@@ -153,7 +153,7 @@ TEST_F(StageWorkerTest, ABatchOfValidationIsAShareOfTheWhole) {
 TEST_F(StageWorkerTest, MicroBatchesGiveTheGradientOfTheBatch) {
   const auto weights_after = [&](const std::vector<std::int64_t>& sizes) {
     Executable executable = compile(whole(), {1, 4, 5});
-    StageWorker worker(executable, link_, "1f1b", fill);
+    StageWorker worker(executable, link_, {}, fill);
     worker.train(0, 1e-3, sizes);
     const ConstTensorView gradient = executable.gradient("first.weight");
     return std::vector<float>(gradient.as<float>().begin(), gradient.as<float>().end());
@@ -167,7 +167,7 @@ TEST_F(StageWorkerTest, MicroBatchesGiveTheGradientOfTheBatch) {
 TEST_F(StageWorkerTest, LabelsWithoutAnOutputAreRefused) {
   const std::vector<Stage> stages = cut_at("relu");
   Executable executable = compile(stages[1], {4});
-  StageWorker worker(executable, link_, "1f1b", {});
+  StageWorker worker(executable, link_, {}, {});
   link_.integers[kLabels] = 2;
   try {
     worker.train(41, 1e-3, std::vector<std::int64_t>{4});
@@ -185,7 +185,7 @@ TEST_F(StageWorkerTest, LabelsWithoutAnOutputAreRefused) {
 TEST_F(StageWorkerTest, DigestsTellTheOrderOfSamples) {
   const auto digest_of = [&](const std::vector<std::vector<std::int64_t>>& steps) {
     Executable executable = compile(whole(), {1, 4});
-    StageWorker worker(executable, link_, "1f1b", fill);
+    StageWorker worker(executable, link_, {}, fill);
     EXPECT_EQ(worker.sample_digest(), 0U);
     for (std::size_t i = 0; i < steps.size(); ++i) worker.train(static_cast<std::int64_t>(i), 1e-3, steps[i]);
     return worker.sample_digest();
@@ -198,7 +198,7 @@ TEST_F(StageWorkerTest, DigestsTellTheOrderOfSamples) {
 TEST_F(StageWorkerTest, AStemHasNoSamplesToDigest) {
   std::vector<OpId> begins{0, 1, 2};
   Executable executable = compile(cut(graph_, begins)[1], {4});
-  StageWorker worker(executable, link_, "1f1b", {});
+  StageWorker worker(executable, link_, {}, {});
   worker.train(0, 1e-3, std::vector<std::int64_t>{4});
   EXPECT_EQ(worker.sample_digest(), 0U);
   EXPECT_EQ(worker.times().micro_batches, 1);
@@ -206,7 +206,7 @@ TEST_F(StageWorkerTest, AStemHasNoSamplesToDigest) {
 
 TEST_F(StageWorkerTest, UnknownSchedulesAreRefusedAtOnce) {
   Executable executable = compile(whole(), {4});
-  EXPECT_THROW(StageWorker(executable, link_, "zigzag", fill), ConfigError);
+  EXPECT_THROW(StageWorker(executable, link_, {.name = "zigzag"}, fill), ConfigError);
 }
 
 }  // namespace

@@ -93,8 +93,7 @@ TEST_P(TiedModelTrace, LossesRatesAndWeightsAreThoseOfPyTorch) {
   const auto fill_input = [this](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
     fill(micro_batch, value, into);
   };
-  StageWorker worker(executable, *links[0], "1f1b", fill_input,
-                     trace_.at("clip_gradient_norm").get<double>());
+  StageWorker worker(executable, *links[0], {}, fill_input, trace_.at("clip_gradient_norm").get<double>());
   Plateau plateau(trace_.at("rate").get<double>(), schedule_of(trace_.at("schedule")));
 
   const auto losses = trace_.at("losses").get<std::vector<double>>();

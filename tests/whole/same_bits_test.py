@@ -43,6 +43,13 @@ class SameBits(WholeTest):
         first = self.result(3, order=[0, 1, 2])
         self.assert_same(first, self.result(3, order=[2, 0, 1]))
 
+    def test_asynchronous_runs_repeat_and_without_staleness_are_the_synchronous_one(self):
+        first = self.result(3, schedule="async")
+        self.assert_same(first, self.result(3, order=[2, 0, 1], schedule="async"))
+        alone = self.result(1)
+        self.assertNotEqual(first["losses.txt"], alone["losses.txt"])
+        self.assert_same(alone, self.result(3, schedule="async", max_staleness=0))
+
     def test_another_seed_gives_other_losses(self):
         self.assertNotEqual(self.result(1)["losses.txt"], self.result(1, seed=7)["losses.txt"])
 

@@ -27,6 +27,18 @@ class Tell(WholeTest):
         self.assertEqual(simulation["epochs"], 7)
         self.assertEqual([node["node"] for node in simulation["nodes"]], ["node_0", "node_1", "node_2"])
 
+    def test_staleness_is_planned_for_and_bounded(self):
+        self.write_settings(schedule="async")
+        three = ["--clusters", "1", "--min-nodes-per-cluster", "3"]
+        for options, expected in ((three, [2, 1, 0]), ([*three, "--max-staleness", "1"], [1, 1, 0])):
+            document = self.simulate(*options, "--gantt", "steps.svg")
+            self.assertEqual([stage["staleness"] for stage in document["clusters"][0]["stages"]], expected)
+            self.assertIn("8 steps of cnn_net", (self.folder / "steps.svg").read_text())
+        metadata = json.loads((self.node_data / "nodes" / "node_0.json").read_text())
+        self.assertEqual(metadata["settings"]["max_staleness"], 1)
+        output, _ = self.run_program("clusterize", *three)
+        self.assertIn("up to 2 updates newer", output)
+
     def test_the_same_seed_gives_the_same_run(self):
         options = ["--stragglers", "0.3:5", "--failures", "100"]
         first = self.simulate(*options)
@@ -94,6 +106,7 @@ class Tell(WholeTest):
             "--stragglers 0.5:nan": ["--simulate", "--stragglers", "0.5:nan"],
             "PROBABILITY:FACTOR": ["--simulate", "--stragglers", "often"],
             "--failures -1": ["--simulate", "--failures=-1"],
+            "--max-staleness -1": ["--max-staleness=-1"],
             "--restart nan": ["--simulate", "--restart", "nan"],
         }
         for message, arguments in cases.items():

@@ -1,37 +1,74 @@
-// Pipeline schedules: pure functions from (stage, stages, micro-batches) to the list of actions of
-// one step. The runtime and the simulator read the same list.
-//   1f1b  synchronous one-forward-one-backward (PipeDream-flush, arXiv 2006.09503): stage k runs
-//         min(M, stages - 1 - k) forwards ahead, then alternates forward and backward.
+// Pipeline schedules: pure functions from (stage, stages, batches, micro-batches) to the actions of a run.
+// The runtime and the simulator read the same.
+//   1f1b   synchronous one-forward-one-backward (PipeDream-flush, arXiv 2006.09503): within a batch stage k
+//          runs min(M, stages - 1 - k) forwards ahead, then alternates forward and backward; every batch
+//          begins when the update of the one before is made.
+//   async  no flush between batches (PipeDream, arXiv 1806.03377): a batch is one micro-batch, stage k runs
+//          min(max_staleness, stages - 1 - k) batches ahead, and makes an update after each backward. A
+//          batch's backward uses the weights of its forward, so that its gradients are as many updates old
+//          as the stage runs ahead.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace rookery {
 
+struct ScheduleSettings {
+  std::string name = "1f1b";         // one of schedule_names()
+  std::optional<int> max_staleness;  // of async, in updates; nothing: as its number of stages makes it
+  bool operator==(const ScheduleSettings&) const = default;
+};
+
+// Names that a schedule may have.
+const std::vector<std::string>& schedule_names();
+// Do all stages make their updates between the same two batches?
+bool is_synchronous(const ScheduleSettings& settings);
+
 enum class ActionKind : char {
   kForward = 'F',
   kBackwardInputs = 'B',   // gradients of the stage's inputs
   kBackwardWeights = 'W',  // gradients of its weights
+  kUpdate = 'U',           // of its weights, after a batch's last W
 };
 
 struct Action {
   ActionKind kind = ActionKind::kForward;
-  int micro_batch = 0;
+  std::int64_t batch = 0;  // of the run
+  int micro_batch = 0;     // of the batch
   bool operator==(const Action&) const = default;
 };
 
-using Schedule = std::vector<Action>;
+// The actions of one stage for a run of batches, before which all updates are made, as after it.
+class Schedule {
+ public:
+  // ConfigError for an unknown name; BugError unless 0 <= stage < stages, batches >= 1, micro_batches >= 1,
+  // and 1 for async.
+  Schedule(const ScheduleSettings& settings, int stage, int stages, std::int64_t batches, int micro_batches);
+  // Nothing when all are done.
+  std::optional<Action> next();
 
-// ConfigError for an unknown name; BugError unless 0 <= stage < stages and micro_batches >= 1.
-Schedule make_schedule(const std::string& name, int stage, int stages, int micro_batches);
-// Forwards only, for validation.
-Schedule inference_schedule(int micro_batches);
-// Names that make_schedule knows.
-const std::vector<std::string>& schedule_names();
+ private:
+  bool may_run_ahead() const;
+
+  bool is_synchronous_;
+  std::int64_t ahead_;
+  std::int64_t micro_batches_;  // of a batch
+  std::int64_t all_;            // micro-batches of the run; the next two count these
+  std::int64_t forward_ = 0;    // whose turn it is
+  std::int64_t backward_ = 0;
+  std::optional<ActionKind> pending_;  // of `backward_`
+};
+
+std::vector<Action> actions(Schedule schedule);
+// "F0 F1 B0 W0 U0 …", counting micro-batches; of updates, batches.
+std::string to_string(const std::vector<Action>& actions, int micro_batches);
+
 // The largest number of micro-batches whose forward has run and whose last backward has not.
-int in_flight(const Schedule& schedule);
-// "F0 F1 B0 W0 …"
-std::string to_string(const Schedule& schedule);
+int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+// How many updates a stage makes between a batch's forward and its own.
+int staleness(const ScheduleSettings& settings, int stage, int stages);
 
 }  // namespace rookery

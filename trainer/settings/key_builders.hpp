@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -16,11 +17,23 @@
 
 namespace rookery {
 
+template <typename T>
+constexpr bool kIsOptional = false;
+template <typename T>
+constexpr bool kIsOptional<std::optional<T>> = true;
+
+template <typename Field>
+using FieldType = std::remove_reference_t<std::invoke_result_t<Field, TrainingSettings&>>;
+
 template <typename Field>
 auto reader(Field field) {
   return [field](const Json& value, TrainingSettings& settings) {
-    using Type = std::remove_reference_t<decltype(field(settings))>;
-    field(settings) = value.get<Type>();
+    using Type = FieldType<Field>;
+    if constexpr (!kIsOptional<Type>) {
+      field(settings) = value.get<Type>();
+    } else {
+      field(settings) = value.is_null() ? std::nullopt : Type(value.get<typename Type::value_type>());
+    }
   };
 }
 
@@ -28,26 +41,42 @@ template <typename Field>
 auto writer(Field field) {
   return [field](const TrainingSettings& settings) -> OrderedJson {
     TrainingSettings copy = settings;
-    return field(copy);
+    if constexpr (!kIsOptional<FieldType<Field>>) {
+      return field(copy);
+    } else {
+      return field(copy) ? OrderedJson(*field(copy)) : OrderedJson();
+    }
   };
+}
+
+// A key whose setting may be nothing may be null.
+template <typename Field>
+SettingsKey or_null(SettingsKey key) {
+  if constexpr (kIsOptional<FieldType<Field>>) {
+    key.values += ", or null";
+    key.schema = {{"anyOf", {key.schema, {{"type", "null"}}}}};
+    key.accepts = [accepts = key.accepts](const Json& value) { return value.is_null() || accepts(value); };
+  }
+  return key;
 }
 
 template <typename Field>
 SettingsKey integer_key(const std::string& name, std::int64_t least, std::int64_t most, Field field,
                         const std::string& help) {
-  return {.name = name,
-          .values = fmt::format("an integer from {} to {}", least, most),
-          .schema = {{"type", "integer"}, {"minimum", least}, {"maximum", most}},
-          .accepts =
-              [least, most](const Json& value) {
-                if (!value.is_number_integer()) return false;
-                if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62)
-                  return false;
-                return value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
-              },
-          .read = reader(field),
-          .write = writer(field),
-          .help = help};
+  return or_null<Field>({.name = name,
+                         .values = fmt::format("an integer from {} to {}", least, most),
+                         .schema = {{"type", "integer"}, {"minimum", least}, {"maximum", most}},
+                         .accepts =
+                             [least, most](const Json& value) {
+                               if (!value.is_number_integer()) return false;
+                               if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1}
+                                                                                                  << 62)
+                                 return false;
+                               return value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
+                             },
+                         .read = reader(field),
+                         .write = writer(field),
+                         .help = help});
 }
 
 enum class Bound : bool { kIncluded, kExcluded };
@@ -75,36 +104,15 @@ struct Range {
 
 template <typename Field>
 SettingsKey number_key(const std::string& name, Range range, Field field, const std::string& help) {
-  return {
-      .name = name,
-      .values = range.text(),
-      .schema = range.schema(),
-      .accepts = [range](const Json& value) { return value.is_number() && range.holds(value.get<double>()); },
-      .read = reader(field),
-      .write = writer(field),
-      .help = help};
-}
-
-// Null is no number; `Field` gives a std::optional<double>&.
-template <typename Field>
-SettingsKey optional_number_key(const std::string& name, Range range, Field field, const std::string& help) {
-  return {.name = name,
-          .values = range.text() + ", or null",
-          .schema = {{"anyOf", {range.schema(), {{"type", "null"}}}}},
-          .accepts =
-              [range](const Json& value) {
-                return value.is_null() || (value.is_number() && range.holds(value.get<double>()));
-              },
-          .read =
-              [field](const Json& value, TrainingSettings& settings) {
-                field(settings) = value.is_null() ? std::nullopt : std::optional(value.get<double>());
-              },
-          .write = [field](const TrainingSettings& settings) -> OrderedJson {
-            TrainingSettings copy = settings;
-            const std::optional<double> number = field(copy);
-            return number ? OrderedJson(*number) : OrderedJson();
-          },
-          .help = help};
+  return or_null<Field>(
+      {.name = name,
+       .values = range.text(),
+       .schema = range.schema(),
+       .accepts =
+           [range](const Json& value) { return value.is_number() && range.holds(value.get<double>()); },
+       .read = reader(field),
+       .write = writer(field),
+       .help = help});
 }
 
 template <typename Field>

@@ -198,6 +198,21 @@ OrderedJson to_json(const LossSettings& loss) {
   return entries;
 }
 
+void check_async(const TrainingSettings& settings, Problems& problems) {
+  if (is_synchronous(settings.schedule)) return;
+  if (settings.micro_batches != 1) {
+    problems.add(fmt::format(
+        "micro_batches: {}, but schedule \"async\" trains a batch as one: give "
+        "micro_batches 1 and a batch_size of what was a micro-batch ({})",
+        settings.micro_batches, (settings.batch_size + settings.micro_batches - 1) / settings.micro_batches));
+  }
+  if (settings.clip_gradient_norm) {
+    problems.add(
+        "clip_gradient_norm: needs all gradients before the first update, and schedule \"async\" does "
+        "not wait for them: leave it out, or give schedule \"1f1b\"");
+  }
+}
+
 // What no key alone tells.
 void check_together(const TrainingSettings& settings, Problems& problems) {
   if (settings.micro_batches > settings.batch_size) {
@@ -208,6 +223,7 @@ void check_together(const TrainingSettings& settings, Problems& problems) {
   if (optimizer.nesterov && (optimizer.momentum == 0 || optimizer.dampening != 0)) {
     problems.add("optimizer/nesterov: needs a momentum above 0 and a dampening of 0");
   }
+  check_async(settings, problems);
   check_plateau(settings, problems);
 }
 

@@ -11,6 +11,7 @@
 #include "models/base/json_file.hpp"
 #include "models/graph/loss.hpp"
 #include "models/runtime/optimizer.hpp"
+#include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/learning_rate.hpp"
 
 namespace rookery {
@@ -27,7 +28,7 @@ struct TrainingSettings {
   int epochs = 1;
   std::int64_t batch_size = 64;
   int micro_batches = 1;  // per full batch
-  std::string schedule = "1f1b";
+  ScheduleSettings schedule;
   std::string recompute = "auto";  // activations: "none", "full"; "auto": where a stage fits only so
   int validate_every = 1;          // epochs; 0: never
   std::string precision = "fp32";  // or "bf16"

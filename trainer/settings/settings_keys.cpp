@@ -78,7 +78,7 @@ std::vector<SettingsKey> make_settings_keys() {
       choice_key(
           "split", {"shuffled", "in_order"}, [](S& s) -> std::string& { return s.split; },
           "which samples train: drawn with the seed, or the first of the file"),
-      optional_number_key(
+      number_key(
           "clip_gradient_norm", {0, Bound::kExcluded, 1e30, Bound::kIncluded},
           [](S& s) -> std::optional<double>& { return s.clip_gradient_norm; },
           "what the norm of all gradients of a step, of every stage, is scaled down to where it is larger, "
@@ -93,8 +93,19 @@ std::vector<SettingsKey> make_settings_keys() {
           "micro_batches", 1, 4096, [](S& s) -> int& { return s.micro_batches; },
           "parts that a batch is cut into; at most batch_size"),
       choice_key(
-          "schedule", schedule_names(), [](S& s) -> std::string& { return s.schedule; },
-          "order of work in the pipeline; `1f1b`: one forward, one backward, one update a batch"),
+          "schedule", schedule_names(), [](S& s) -> std::string& { return s.schedule.name; },
+          "order of work in the pipeline; `1f1b`: one forward, one backward, one update a batch, the same "
+          "bits "
+          "whatever the cut. `async`: batches follow each other without a gap, each stage makes its update "
+          "at "
+          "once, and gradients are older than the weights that they change; needs micro_batches 1 and no "
+          "clip_gradient_norm"),
+      integer_key(
+          "max_staleness", 0, 1'000'000, [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
+          "`async`: how many updates a stage may make between a batch's forward and its own, which is how "
+          "many "
+          "batches it runs ahead and versions of its weights it keeps; null: one less than there are stages "
+          "from it on, which fills the pipeline; 0: as `1f1b`"),
       choice_key(
           "recompute", {"none", "full", "auto"}, [](S& s) -> std::string& { return s.recompute; },
           "run forward again before backward instead of keeping activations: less memory, more time, the "

@@ -409,6 +409,12 @@ TEST(Executable, MemoryIsKnownBeforeItIsTaken) {
   EXPECT_EQ(three.stash, 3 * planned.stash);
   EXPECT_EQ(three.workspace, planned.workspace);
   EXPECT_GT(planned.program, 0);
+  EXPECT_EQ(three.versions, 0);
+  options.stashes_weights = true;
+  const MemoryUse stashing = memory_use(whole(graph), options);
+  EXPECT_GT(stashing.versions, 0);
+  EXPECT_EQ(stashing.total(), three.total() + stashing.versions);
+  EXPECT_EQ(stashing.versions, stashing.gradients * 2) << "two more copies of what is trained";
 }
 
 TEST(Executable, MissingOrForeignStateIsRefused) {

@@ -1,0 +1,30 @@
+#include "models/runtime/weight_versions.hpp"
+
+#include <cstring>
+
+namespace rookery {
+
+WeightVersions::WeightVersions(std::size_t bytes) : is_newest_{true} {
+  copies_.emplace_back(bytes);
+}
+
+void WeightVersions::stash(int slots) {
+  while (std::ssize(copies_) < slots) copies_.emplace_back(bytes());
+  is_newest_.resize(copies_.size(), false);
+}
+
+void WeightVersions::refresh(std::size_t slot) {
+  if (copies_.size() == 1 || is_newest_[slot]) return;
+  std::memcpy(copies_[slot].data(), newest(), bytes());
+  is_newest_[slot] = true;
+}
+
+void WeightVersions::begin_update(std::size_t slot) {
+  if (copies_.size() == 1) return;
+  refresh(slot);
+  newest_ = slot;
+  is_newest_.assign(copies_.size(), false);
+  is_newest_[slot] = true;
+}
+
+}  // namespace rookery

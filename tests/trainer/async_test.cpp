@@ -1,0 +1,220 @@
+// The asynchronous schedule against its definition: one process that keeps every version of the weights, and
+// computes each batch's gradients with those that each stage has at the batch's forward.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/zoo/zoo.hpp"
+#include "tests/support/pipeline.hpp"
+#include "tests/support/tied_model.hpp"
+#include "trainer/batch_feed.hpp"
+
+namespace rookery {
+namespace {
+
+const Dataset& digits() {
+  static const std::unique_ptr<Dataset> data = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  return *data;
+}
+
+TrainingSettings async_run(std::optional<int> max_staleness = std::nullopt) {
+  TrainingSettings settings;
+  settings.epochs = 2;
+  settings.loss = "cross_entropy";
+  settings.validate_every = 0;
+  settings.schedule = {.name = "async", .max_staleness = max_staleness};
+  return settings;
+}
+
+// Weights as they were after each update, and what belongs to them.
+struct History {
+  std::vector<std::vector<float>> versions;
+  std::vector<std::vector<float>> optimizer_state;
+  int staleness = 0;  // of the stage that owns the parameter
+};
+
+class Definition {
+ public:
+  Definition(Graph model, const std::vector<OpId>& begins, const TrainingSettings& settings)
+      : settings_(settings), optimizer_(make_optimizer(settings.optimizer)) {
+    add_loss(model, settings.loss, target_types(digits(), settings.loss));
+    const Split split = split_dataset(digits().size(), settings);
+    data_ = {std::ssize(split.train), std::ssize(split.validation)};
+    kernels_ = choose_kernels(model, settings.batch_size);
+    whole_.push_back(std::move(cut(model, std::vector<OpId>{0}).front()));
+    buffers_ = initial_state(model, settings.seed);
+    const std::vector<Stage> stages = cut(model, begins);
+    for (const Stage& stage : stages) {
+      for (const ValueId id : stage.owned_parameters()) {
+        const std::string& name = stage.graph.value(id).name;
+        const std::vector<float> first = padded(buffers_.at(name).as<float>());
+        History& history = weights_[name];
+        history.versions.push_back(first);
+        history.optimizer_state.assign(optimizer_->state_names().size(), std::vector<float>(first.size(), 0));
+        history.staleness = staleness(settings.schedule, stage.index, stage.count);
+        buffers_.erase(name);
+      }
+    }
+  }
+
+  PipelineResult run() {
+    BatchFeed feed(digits(), settings_, data_, whole_.front());
+    PipelineResult result;
+    std::int64_t step = 0;
+    for (int epoch = 0; epoch < settings_.epochs; ++epoch) {
+      feed.start_epoch(epoch);
+      const std::int64_t first_step = step;
+      for (std::int64_t first = 0; first < data_.train_samples; first += settings_.batch_size, ++step) {
+        const std::int64_t size = std::min(settings_.batch_size, data_.train_samples - first);
+        feed.set_batch(first, size);
+        result.losses.push_back(train(feed, first_step, step, size));
+      }
+    }
+    result.state = state_after(step, step);
+    return result;
+  }
+
+ private:
+  // With the weights that each stage has at the forward of batch `step`.
+  StateDict state_after(std::int64_t first_step, std::int64_t step) const {
+    StateDict state;
+    for (const auto& [name, tensor] : buffers_) state.emplace(name, tensor.clone());
+    for (const auto& [name, history] : weights_) {
+      const auto version = static_cast<std::size_t>(std::max(first_step, step - history.staleness));
+      const Graph& graph = whole_.front().graph;
+      Tensor tensor(graph.value(graph.at(name)).type);
+      const std::span<float> into = tensor.as<float>();
+      std::copy_n(history.versions.at(version).begin(), into.size(), into.begin());
+      state.emplace(name, std::move(tensor));
+    }
+    return state;
+  }
+
+  double train(const BatchFeed& feed, std::int64_t first_step, std::int64_t step, std::int64_t size) {
+    CompileOptions options = compile_options(settings_, data_, 0, 1, kernels_);
+    Executable executable(whole_.front(), options, state_after(first_step, step));
+    const MicroBatch batch{.step = step, .size = size};
+    for (std::size_t i = 0; i < whole_.front().inputs.size(); ++i)
+      feed.fill(batch, whole_.front().inputs[i].value, executable.input(i, batch));
+    executable.forward(batch);
+    double loss = 0;
+    for (std::size_t i = 0; i < whole_.front().outputs.size(); ++i) {
+      if (whole_.front().outputs[i].value == losses_of(whole_.front().graph).front().value)
+        loss = executable.output(i, batch).as<float>().front();
+    }
+    executable.backward_inputs(batch);
+    executable.backward_weights(batch);
+    for (auto& [name, history] : weights_) update(history, step, executable.gradient(name).as<float>());
+    for (auto& [name, tensor] : executable.state()) {
+      if (buffers_.contains(name)) buffers_[name] = tensor.clone();
+    }
+    return loss;
+  }
+
+  // As an arena is.
+  static std::vector<float> padded(std::span<const float> values) {
+    std::vector<float> arena(values.begin(), values.end());
+    arena.resize(align_up(values.size_bytes()) / sizeof(float), 0);
+    return arena;
+  }
+
+  void update(History& history, std::int64_t step, std::span<const float> gradient) const {
+    std::vector<float> next = history.versions.back();
+    std::vector<std::span<float>> state(history.optimizer_state.begin(), history.optimizer_state.end());
+    const std::vector<float> gradients = padded(gradient);
+    const std::vector<ParameterExtent> extents{{0, gradient.size()}};
+    optimizer_->update(step, settings_.optimizer.learning_rate,
+                       {.parameters = next, .gradients = gradients, .state = state, .extents = extents});
+    history.versions.push_back(std::move(next));
+  }
+
+  const TrainingSettings settings_;
+  const std::unique_ptr<Optimizer> optimizer_;
+  DataSizes data_;
+  KernelChoice kernels_;
+  std::vector<Stage> whole_;  // one
+  StateDict buffers_;
+  std::map<std::string, History> weights_;
+};
+
+struct Case {
+  std::string name;
+  std::function<Graph()> model;
+  std::size_t stages;
+  std::optional<int> max_staleness;
+};
+
+class AsyncRun : public testing::TestWithParam<Case> {};
+
+TEST_P(AsyncRun, IsWhatItsDefinitionSays) {
+  const Case& of = GetParam();
+  const TrainingSettings settings = async_run(of.max_staleness);
+  const Graph model = of.model();
+  const std::vector<OpId> begins = even_cuts(model, settings.loss, digits(), of.stages);
+  const PipelineResult expected = Definition(model, begins, settings).run();
+  const PipelineResult found = run_pipeline(model, begins, settings, digits());
+  EXPECT_EQ(found.losses.size(), 34U);
+  EXPECT_EQ(found.losses, expected.losses);
+  EXPECT_TRUE(same_state(found.state, expected.state));
+  EXPECT_EQ(found.sample_digests.front(), found.sample_digests.back());
+}
+
+Graph tied() {
+  return tied_model({1, 8, 8}, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Async, AsyncRun,
+                         testing::Values(Case{"CnnNetOn2Stages", cnn_net, 2, std::nullopt},
+                                         Case{"CnnNetOn3Stages", cnn_net, 3, std::nullopt},
+                                         Case{"CnnNetOn5Stages", cnn_net, 5, std::nullopt},
+                                         Case{"CnnNetOn5StagesWithStaleness2", cnn_net, 5, 2},
+                                         Case{"TiedOn2Stages", tied, 2, std::nullopt},
+                                         Case{"TiedOn3Stages", tied, 3, std::nullopt},
+                                         Case{"TiedOn5StagesWithStaleness3", tied, 5, 3}),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST(Async, WithoutStalenessIsTheSynchronousRun) {
+  TrainingSettings settings = async_run(0);
+  TrainingSettings synchronous = settings;
+  synchronous.schedule = {};
+  for (const auto& model : {cnn_net(), tied()}) {
+    const PipelineResult expected = run_pipeline(model, std::vector<OpId>{0}, synchronous, digits());
+    for (const std::size_t stages : {1, 2, 4}) {
+      const std::vector<OpId> begins = even_cuts(model, settings.loss, digits(), stages);
+      const PipelineResult found = run_pipeline(model, begins, settings, digits());
+      EXPECT_EQ(found.losses, expected.losses);
+      EXPECT_TRUE(same_state(found.state, expected.state)) << stages << " stages";
+    }
+    const PipelineResult stale =
+        run_pipeline(model, even_cuts(model, settings.loss, digits(), 2), async_run(), digits());
+    EXPECT_NE(stale.losses, expected.losses);
+  }
+}
+
+TEST(Async, LearnsTheDigits) {
+  TrainingSettings settings = async_run();
+  settings.epochs = 12;
+  settings.validate_every = 1;
+  const Graph model = cnn_net();
+  const PipelineResult result =
+      run_pipeline(model, even_cuts(model, settings.loss, digits(), 3), settings, digits());
+  ASSERT_EQ(result.accuracies.size(), 12U);
+  EXPECT_GT(result.accuracies.back(), 90);
+}
+
+TEST(Async, RecomputesWithTheWeightsOfTheForward) {
+  TrainingSettings settings = async_run();
+  const Graph model = cnn_net();
+  const std::vector<OpId> begins = even_cuts(model, settings.loss, digits(), 3);
+  const PipelineResult kept = run_pipeline(model, begins, settings, digits());
+  settings.recompute = "full";
+  const PipelineResult again = run_pipeline(model, begins, settings, digits());
+  EXPECT_EQ(again.losses, kept.losses);
+  EXPECT_TRUE(same_state(again.state, kept.state));
+}
+
+}  // namespace
+}  // namespace rookery
