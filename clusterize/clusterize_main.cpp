@@ -113,10 +113,12 @@ int clusterize(const ProgramArguments& arguments) {
   write_kernel_choices(choices, machine, measured.known());
   add_profile(task, node_data, arguments.count("profile") != 0);
   const StateDict state = first_state(arguments, task);
-  Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
+  const ModelCosts costs = model_costs(task, pool);
+  Planned planned =
+      with_context(node_configs.string(), [&] { return make_plan(task, pool, costs, options); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
-  const Told told = tell({task, read_json(node_configs), excluded, pool, options}, planned, tells);
+  const Told told = tell({task, costs, read_json(node_configs), excluded, pool, options}, planned, tells);
   if (!(tells.any() && holds_plan(node_data, planned.plan))) write_plan(node_data, task, planned, state);
   fmt::print("{}", json ? told.json : told.text);
   link_providers(planned.plan, json);

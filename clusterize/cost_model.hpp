@@ -1,7 +1,7 @@
 // Predicted times of a plan. Node i has a speed s_i and a link (latency λ, bandwidth β) to each
 // other node; stage k of a cluster, per micro-batch:
 //   T_k = work of the stage / s_k      forward twice where it recomputes; work: model_costs.hpp
-//         + bytes in and out / t_k     where the pool has t_k (transfer_gbps): they take time of the arithmetic
+//         + bytes in and out / t_k     where the pool has t_k (transfer_gbps): copying is work, too
 //   X_k = λ + a_k / β                  transfer of its boundary, one direction
 //   RTT = Σ T_k + Σ (X_k forward + X_k backward)
 //   P   = max(max T_k, max a_k / β, NIC load, RTT / micro-batches in flight)

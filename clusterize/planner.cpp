@@ -208,7 +208,12 @@ ModelCosts model_costs(const TrainingTask& task, const NodePool& pool) {
 }
 
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
-  ModelCosts costs = model_costs(task, pool);
+  return make_plan(task, pool, model_costs(task, pool), options);
+}
+
+Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCosts& known_costs,
+                  const SearchOptions& options) {
+  ModelCosts costs = known_costs;
   std::set<int> pinned;
   for (const auto& [node, pin] : options.pins) pinned.insert(node);
   std::optional<CostModel> search;

@@ -37,7 +37,10 @@ struct Planned {
 // What the task costs, by its profile where it has one.
 ModelCosts model_costs(const TrainingTask& task, const NodePool& pool);
 
-// A function of its arguments alone. ConfigError when the model does not fit the pool's memory.
+// A function of its arguments alone. ConfigError when the model does not fit the pool's memory. `costs`:
+// model_costs() of the same; whoever plans again with them, or a copy, need not measure memory again.
+Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
+                  const SearchOptions& options);
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options);
 
 // What a provider needs to know.

@@ -40,10 +40,9 @@ TellOptions tell_options(const ProgramArguments& arguments, std::uint64_t seed) 
 }
 
 Told tell(const PlanSource& source, const Planned& planned, const TellOptions& options) {
-  const auto& [task, pool_document, excluded, pool, search] = source;
+  const auto& [task, costs, pool_document, excluded, pool, search] = source;
   OrderedJson document = to_json(planned.plan);
   std::string text = describe_plan(task, planned);
-  const ModelCosts costs = model_costs(task, pool);
   if (options.explanation) {
     const Explanation explanation = explain(costs, pool_document, excluded, search, planned);
     document["explanation"] = to_json(explanation);
