@@ -32,14 +32,15 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::array<char, 4> kMagic = {'R', 'K', 'B', 'M'};
-constexpr std::uint16_t kVersion = 1;
+constexpr std::uint16_t kVersion = 2;
 // Requests of a client that have no answer yet: half of what waits for a connection (router.cpp), since
 // ZeroMQ counts what has left a queue by halves of it.
 constexpr std::uint32_t kMostUnderWay = 16;
 constexpr std::size_t kMostDeaf = 64;
-// Before each message whose time is taken. A stage waits for its messages, too, and a processor that has gone
-// to sleep takes its time to wake.
+// Before each message whose time is taken, in both directions. A stage waits for its messages, too, and a
+// processor that has gone to sleep takes its time to wake.
 constexpr milliseconds kRest{1};
+constexpr milliseconds kMostRest{10};  // that a request may ask for
 
 enum class Kind : std::uint16_t { kRequest = 0, kReply = 1, kBusy = 2 };
 
@@ -49,8 +50,9 @@ struct Header {
   Kind kind = Kind::kRequest;
   std::uint32_t number = 0;       // a reply has its request's
   std::uint32_t reply_bytes = 0;  // that the request asks for
+  std::uint32_t rest_ns = 0;      // before the reply: that the request asks for, that the server took
 };
-static_assert(sizeof(Header) == 16, "sent as it lies in memory: little-endian, without holes");
+static_assert(sizeof(Header) == 20, "sent as it lies in memory: little-endian, without holes");
 
 // Nothing when it is no header of ours.
 std::optional<Header> header_of(const zmq::message_t& frame) {
@@ -64,6 +66,13 @@ std::optional<Header> header_of(const zmq::message_t& frame) {
 
 double seconds_between(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
+}
+
+// How long that was.
+std::chrono::nanoseconds rest(std::chrono::nanoseconds time) {
+  const auto begin = Clock::now();
+  std::this_thread::sleep_for(time);
+  return Clock::now() - begin;
 }
 
 bool poll_one(void* socket, milliseconds wait) {
@@ -109,7 +118,8 @@ struct LinkBenchmarkServer::Impl {
   void answer(const Received& received) {
     const auto now = Clock::now();
     const std::optional<Header> request = header_of(received.header);
-    if (received.frames != 2 || !request || request->kind != Kind::kRequest) {
+    if (received.frames != 2 || !request || request->kind != Kind::kRequest ||
+        std::chrono::nanoseconds(request->rest_ns) > kMostRest) {
       warnings.warn("dropped a message that is no request of node_benchmark", now);
       return;
     }
@@ -117,6 +127,8 @@ struct LinkBenchmarkServer::Impl {
     Header reply = *request;
     const bool admitted = admits(received.connection, now);
     reply.kind = admitted ? Kind::kReply : Kind::kBusy;
+    if (admitted && reply.rest_ns > 0)
+      reply.rest_ns = static_cast<std::uint32_t>(rest(std::chrono::nanoseconds(reply.rest_ns)).count());
     const std::size_t size = admitted ? request->reply_bytes : 0;
     send(received.connection, reply, size);
   }
@@ -208,18 +220,18 @@ class Client {
     return measure;
   }
 
-  // Half of the median of what a message and its answer take between machines at rest.
+  // Half of the median of what a message and its answer take between machines that have both been waiting.
   double hop_seconds(double seconds) {
     constexpr std::size_t kLeast = 5;
     constexpr std::size_t kMost = 2000;
     std::vector<double> hops;
     const auto begin = Clock::now();
     while (hops.size() < kLeast || (hops.size() < kMost && seconds_between(begin, Clock::now()) < seconds)) {
-      std::this_thread::sleep_for(kRest);
+      rest(kRest);
       const auto sent = Clock::now();
-      send(0, 0);
-      wait_for_reply();
-      hops.push_back(seconds_between(sent, Clock::now()) / 2);
+      send(0, 0, kRest);
+      const double rested = 1e-9 * wait_for_reply().rest_ns;
+      hops.push_back(std::max(0.0, seconds_between(sent, Clock::now()) - rested) / 2);
     }
     return median(std::move(hops));
   }
@@ -229,10 +241,10 @@ class Client {
     milliseconds patience = options_.answer;
     while (true) {
       send(0, 0);
-      const std::optional<Kind> kind = receive(patience);
-      if (kind == Kind::kReply) return;
+      const std::optional<Header> answer = receive(patience);
+      if (answer && answer->kind == Kind::kReply) return;
       const auto waited = Clock::now() - begin;
-      if (!kind) {
+      if (!answer) {
         throw TransportError(
             fmt::format("{}: no answer within {:.1f} s: does `node_benchmark --serve` run there?", address_,
                         seconds_between(begin, Clock::now())));
@@ -247,16 +259,18 @@ class Client {
   }
 
  private:
-  void send(std::size_t bytes, std::size_t reply_bytes) {
-    const Header header{.number = ++number_, .reply_bytes = static_cast<std::uint32_t>(reply_bytes)};
+  void send(std::size_t bytes, std::size_t reply_bytes, std::chrono::nanoseconds server_rest = {}) {
+    const Header header{.number = ++number_,
+                        .reply_bytes = static_cast<std::uint32_t>(reply_bytes),
+                        .rest_ns = static_cast<std::uint32_t>(server_rest.count())};
     constexpr auto kFlags = zmq::send_flags::dontwait;
     if (!socket_.send(zmq::buffer(&header, sizeof header), kFlags | zmq::send_flags::sndmore) ||
         !socket_.send(zmq::buffer(bytes_.data(), bytes), kFlags))
       throw TransportError(fmt::format("{}: the connection takes no message", address_));
   }
 
-  // The kind of the next message that is one of the server's; nothing when none comes in time.
-  std::optional<Kind> receive(milliseconds wait) {
+  // Of the next message that is one of the server's; nothing when none comes in time.
+  std::optional<Header> receive(milliseconds wait) {
     const auto deadline = Clock::now() + wait;
     while (true) {
       const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
@@ -268,19 +282,20 @@ class Client {
       bool more = header.more();
       while (more && socket_.recv(part, zmq::recv_flags::dontwait)) more = part.more();
       const std::optional<Header> found = header_of(header);
-      if (found && found->kind != Kind::kRequest) return found->kind;
+      if (found && found->kind != Kind::kRequest) return found;
     }
   }
 
-  void wait_for_reply() {
+  Header wait_for_reply() {
     constexpr int kPatience = 10;
     const auto sent = Clock::now();
-    const std::optional<Kind> kind = receive(kPatience * options_.answer);
-    if (kind == Kind::kReply) return;
+    const std::optional<Header> answer = receive(kPatience * options_.answer);
+    if (answer && answer->kind == Kind::kReply) return *answer;
     throw TransportError(fmt::format("{}: {}", address_,
-                                     kind ? "it has begun to measure with another node"
-                                          : fmt::format("silent for {:.1f} s in the middle of a measurement",
-                                                        seconds_between(sent, Clock::now()))));
+                                     answer
+                                         ? "it has begun to measure with another node"
+                                         : fmt::format("silent for {:.1f} s in the middle of a measurement",
+                                                       seconds_between(sent, Clock::now()))));
   }
 
   // As many requests under way as answers have come, up to a limit: slow connections are not flooded.
@@ -343,8 +358,10 @@ double provider_hop_seconds() {
     std::jthread echo([&] {
       try {
         join(1);
-        for (int round = 0; round < kRounds; ++round)
-          send_number(*links[1], 0, key(round), receive_number(*links[1], 0, key(round)));
+        for (int round = 0; round < kRounds; ++round) {
+          receive_number(*links[1], 0, key(round));
+          send_number(*links[1], 0, key(round), std::chrono::duration<double>(rest(kRest)).count());
+        }
         links[1]->leave();
       } catch (const std::exception&) {
         links[1].reset();  // the other side finds it lost
@@ -352,11 +369,11 @@ double provider_hop_seconds() {
     });
     join(0);
     for (int round = 0; round < kRounds; ++round) {
-      std::this_thread::sleep_for(kRest);
+      rest(kRest);
       const auto begin = Clock::now();
       send_number(*links[0], 1, key(round), 0);
-      receive_number(*links[0], 1, key(round));
-      hops.push_back(seconds_between(begin, Clock::now()) / 2);
+      const double rested = receive_number(*links[0], 1, key(round));
+      hops.push_back((seconds_between(begin, Clock::now()) - rested) / 2);
     }
     links[0]->leave();
   }

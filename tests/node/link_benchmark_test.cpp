@@ -63,10 +63,14 @@ class Stranger {
   zmq::socket_t socket_;
 };
 
-// Request number 1 for `bytes` back.
-std::string request(std::uint32_t bytes, std::string start = std::string("RKBM\1\0\0\0", 8)) {
+const std::string kRequest("RKBM\2\0\0\0", 8);
+
+// Request number 1 for `bytes` back, after a rest.
+std::string request(std::uint32_t bytes, std::string start = kRequest, std::uint32_t rest_ns = 0) {
   start += std::string("\1\0\0\0", 4);
-  for (int i = 0; i < 4; ++i) start += static_cast<char>(bytes >> (8 * i));
+  for (const std::uint32_t number : {bytes, rest_ns}) {
+    for (int i = 0; i < 4; ++i) start += static_cast<char>(number >> (8 * i));
+  }
   return start;
 }
 
@@ -102,9 +106,10 @@ TEST(LinkBenchmark, WhatIsNoRequestIsDropped) {
   stranger.send(request(0), std::nullopt);     // no payload
   stranger.send(request(kMaxChunkBytes + 1));  // asks for too much
   stranger.send(request(0xFFFFFFFF));
-  stranger.send(request(0, std::string("RKBM\2\0\0\0", 8)));  // another version
-  stranger.send(request(0, std::string("RKBM\1\0\1\0", 8)));  // an answer
-  stranger.send(request(0, std::string("ROOK\1\0\0\0", 8)));
+  stranger.send(request(0, std::string("RKBM\1\0\0\0", 8)));  // another version
+  stranger.send(request(0, std::string("RKBM\2\0\1\0", 8)));  // an answer
+  stranger.send(request(0, std::string("ROOK\2\0\0\0", 8)));
+  stranger.send(request(0, kRequest, 10'000'001));  // a rest of more than 10 ms
   stranger.send(request(100));
   EXPECT_EQ(stranger.answer(), std::pair(std::size_t{100}, '\1')) << "the only one that is answered";
   EXPECT_TRUE(log.has("no request of node_benchmark"));
