@@ -81,10 +81,7 @@ class SchedulePicture {
   // One; or async so many that the pipeline fills, runs full and empties.
   static std::int64_t steps_to_draw(const TrainingTask& task, const Planned& planned) {
     if (is_synchronous(task.settings.schedule)) return 1;
-    std::size_t most_stages = 0;
-    for (const std::vector<int>& members : planned.members)
-      most_stages = std::max(most_stages, members.size());
-    return 2 * static_cast<std::int64_t>(most_stages) + 2;
+    return 2 * static_cast<std::int64_t>(most_stages(planned)) + 2;
   }
 
   void averages(const NodePool& pool) {

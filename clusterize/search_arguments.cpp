@@ -16,7 +16,6 @@ namespace po = boost::program_options;
 
 constexpr int kMostThreads = 1024;
 constexpr int kMostClusters = 1'000'000;
-constexpr int kMostStaleness = 1'000'000;
 
 // "3" and "node_3" are the same node.
 std::string node_id(const std::string& name) {

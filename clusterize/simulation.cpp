@@ -65,9 +65,7 @@ class Simulator {
     const TrainingSettings& settings = task_.settings;
     const std::int64_t clusters = std::ssize(models_);
     const std::int64_t samples = divide_up(task_.data.train_samples, clusters);
-    std::size_t most_stages = 0;
-    for (const PipelineModel& model : models_) most_stages = std::max(most_stages, model.stages.size());
-    const std::int64_t together = batches_to_simulate(settings, most_stages);
+    const std::int64_t together = batches_to_simulate(settings, most_stages(planned_));
     full_ = batches(
         [&](const PipelineModel& model) { return program_of_full_batches(settings, model, together); });
     full_steps_ = samples / settings.batch_size;
@@ -307,6 +305,12 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
     }
   }
   return model;
+}
+
+std::size_t most_stages(const Planned& planned) {
+  std::size_t most = 0;
+  for (const std::vector<int>& members : planned.members) most = std::max(most, members.size());
+  return most;
 }
 
 std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages) {

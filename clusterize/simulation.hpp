@@ -81,6 +81,8 @@ struct Simulation {
 // The cluster as its providers will run it. `pool` is the plan's.
 PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                              std::size_t cluster);
+// Of the plan's longest cluster.
+std::size_t most_stages(const Planned& planned);
 // Batches from one common update to the next; async, enough to fill a pipeline of so many stages and to go on
 // so for a while.
 std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages);

@@ -16,6 +16,8 @@
 
 namespace rookery {
 
+constexpr int kMostStaleness = 1'000'000;  // that may be asked for
+
 struct ScheduleSettings {
   std::string name = "1f1b";         // one of schedule_names()
   std::optional<int> max_staleness;  // of async, in updates; nothing: as its number of stages makes it

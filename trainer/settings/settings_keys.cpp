@@ -101,7 +101,8 @@ std::vector<SettingsKey> make_settings_keys() {
           "once, and gradients are older than the weights that they change; needs micro_batches 1 and no "
           "clip_gradient_norm"),
       integer_key(
-          "max_staleness", 0, 1'000'000, [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
+          "max_staleness", 0, kMostStaleness,
+          [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
           "`async`: how many updates a stage may make between a batch's forward and its own, which is how "
           "many "
           "batches it runs ahead and versions of its weights it keeps; null: one less than there are stages "
