@@ -14,6 +14,7 @@
 #include "models/kernels/threads.hpp"
 #include "node/membership.hpp"
 #include "node/packets.hpp"
+#include "node/stolen_time.hpp"
 #include "node/stream.hpp"
 #include "node/zmq_link.hpp"
 #include "trainer/memory_link.hpp"
@@ -198,10 +199,12 @@ struct Node::Impl {
                      .output = options.output,
                      .on_progress = [this](const Progress& progress) { tell(progress); }});
     const auto begin = Clock::now();
+    const StolenTime stolen;
     loop(trainer);
     link->flush();
     NodeReport report;
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    report.stolen = stolen.share();
     report.steps = trainer.steps_done();
     report_times(trainer.step_times(), report);
     report.waiting = trainer.times().waiting;

@@ -32,6 +32,7 @@ struct NodeReport {
   std::int64_t steps = 0;
   double seconds = 0;  // training and validation
   double waiting = 0;  // of these, in receive()
+  double stolen = 0;   // StolenTime's share meanwhile
   // Milliseconds, means over `compared_steps`: those of a whole batch that follow another step.
   std::int64_t compared_steps = 0;
   double forward_ms = 0;   // per micro-batch

@@ -16,6 +16,7 @@
 #include "node/link_benchmark.hpp"
 #include "node/machine_memory.hpp"
 #include "node/measured_pool.hpp"
+#include "node/stolen_time.hpp"
 
 namespace rookery {
 namespace {
@@ -80,11 +81,12 @@ Links measure_links(const NodePool& pool, const std::string& self, const LinkBen
 }
 
 // GB/s that sending and receiving take of the time of the arithmetic, which has all processors there are: no
-// more than its threads, or a share of one.
-std::optional<double> transfer_gbps(const MachineSpeed& speed, int threads, const Links& links) {
-  constexpr double kWhole = 0.95;  // of a processor, but for rests and whatever else runs
+// more than its threads, or a share of one. `stolen`: of the time when `speed` was measured.
+std::optional<double> transfer_gbps(const MachineSpeed& speed, double stolen, int threads,
+                                    const Links& links) {
+  const double whole = 0.95 * (1 - stolen);  // processor, but for rests and whatever else runs
   const bool is_short = static_cast<int>(std::thread::hardware_concurrency()) <= threads ||
-                        (threads == 1 && speed.processors < kWhole);
+                        (threads == 1 && speed.processors < whole);
   if (links.measured.empty() || !is_short) return std::nullopt;
   double seconds = 0;
   for (const auto& [id, link] : links.measured) seconds += link.processor_seconds_per_byte;
@@ -93,7 +95,7 @@ std::optional<double> transfer_gbps(const MachineSpeed& speed, int threads, cons
   return 1e-9 / per_byte;
 }
 
-OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const Links& links) {
+OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const Links& links, double stolen) {
   OrderedJson document = {{"ram", node.ram_gb},
                           {"gflops", speed.gflops},
                           {"products_gflops", speed.products_gflops},
@@ -108,6 +110,7 @@ OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const L
         {"latency_ms", link.latency_ms}, {"to_mbps", link.to_mbps}, {"from_mbps", link.from_mbps}};
   }
   document["unreachable"] = links.unreachable;
+  document["stolen"] = stolen;
   return document;
 }
 
@@ -156,15 +159,24 @@ int benchmark(const ProgramArguments& arguments) {
   catch_stop_signals();
   node.ram_gb = static_cast<double>(available_memory()) / kBytesPerGb;
   set_kernel_threads(threads);
+  const StolenTime stolen;
   const MachineSpeed speed = measure_speed(options.seconds, tell);
+  const double stolen_of_speed = stolen.share();
   node.gflops = speed.gflops;
   Links links;
   if (pool && arguments.count("no-links") == 0) links = measure_links(*pool, node.id, options);
   node.links = links.measured;
-  node.transfer_gbps = transfer_gbps(speed, threads, links);
+  node.transfer_gbps = transfer_gbps(speed, stolen_of_speed, threads, links);
+  const double stolen_of_all = stolen.share();
   if (writes) write_measured(arguments["write"].as<std::string>(), node);
+  if (stolen_of_all >= kMuchStolen) {
+    fmt::print(stderr,
+               "the host of this virtual machine gave {:.0f} % of the processor time wanted here to others "
+               "meanwhile: measure again when it is quieter\n",
+               100 * stolen_of_all);
+  }
   if (arguments.count("json") != 0) {
-    fmt::print("{}\n", to_json(node, speed, links).dump(2));
+    fmt::print("{}\n", to_json(node, speed, links, stolen_of_all).dump(2));
   } else {
     print(node, speed, links);
   }

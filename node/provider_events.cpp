@@ -7,6 +7,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "node/stolen_time.hpp"
+
 namespace rookery {
 namespace {
 
@@ -48,6 +50,15 @@ std::string times_text(const std::vector<ComparedTime>& times, std::int64_t step
   return text;
 }
 
+std::string stolen_text(double share) {
+  if (share < kMuchStolen) return {};
+  return fmt::format(
+      "the host of this virtual machine gave {:.0f} % of the processor time wanted here to others: steps "
+      "take "
+      "longer than on a quiet one\n",
+      100 * share);
+}
+
 std::string memory_text(const StagePrediction& predicted, const NodeReport& report) {
   const auto text = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::vector<std::string> parts;
@@ -77,6 +88,7 @@ std::string to_json_line(const ProviderEvent& event) {
     line["text"] = event.text;
     for (const ComparedTime& time : event.times)
       line["times"][time.name + "_ms"] = {{"predicted", time.predicted}, {"measured", time.measured}};
+    if (event.kind == ProviderEvent::Kind::kDone) line["stolen"] = event.stolen;
   } else {
     const Progress& progress = event.progress;
     line["epoch"] = progress.epoch + 1;
@@ -136,10 +148,10 @@ std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const Nod
 }
 
 std::string report_text(const NodeMetadata& metadata, const NodeReport& report) {
-  return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n{}{}", report.steps,
+  return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n{}{}{}", report.steps,
                      report.seconds, report.waiting,
                      times_text(compared_times(metadata, report), report.compared_steps),
-                     memory_text(metadata.prediction, report));
+                     stolen_text(report.stolen), memory_text(metadata.prediction, report));
 }
 
 }  // namespace rookery

@@ -5,7 +5,8 @@
 //   {"event": "progress", "node": …, "role": …, "epoch": 1.., "epochs": …, "step": …, "steps": …,
 //    "samples_per_second": …, "seconds_left": …, "loss": …, "accuracy": …}      loss, accuracy: once known
 //   {"event": "done",     "node": …, "role": …, "text": …,                      text: the report
-//    "times": {"step_ms": {"predicted": …, "measured": …}, …}}                  where steps were compared
+//    "times": {"step_ms": {"predicted": …, "measured": …}, …},                  where steps were compared
+//    "stolen": …}                                                               NodeReport's
 #pragma once
 
 #include <optional>
@@ -34,11 +35,12 @@ struct ProviderEvent {
   std::string text;
   Progress progress;
   std::vector<ComparedTime> times;
+  double stolen = 0;
 };
 
 // One line without its end.
 std::string to_json_line(const ProviderEvent& event);
-// Without `times`. Nothing when the line is not an event.
+// Without `times` and `stolen`. Nothing when the line is not an event.
 std::optional<ProviderEvent> parse_json_line(const std::string& line);
 
 // "node_1 stem  epoch 12/100  step 204/1700  loss 0.01234  accuracy 97.50%  21000 samples/s  ETA 3 s",

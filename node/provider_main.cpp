@@ -108,7 +108,8 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
                 .node = options.name,
                 .role = event.role,
                 .text = report_text(node.metadata(), report),
-                .times = compared_times(node.metadata(), report)});
+                .times = compared_times(node.metadata(), report),
+                .stolen = report.stolen});
   return kDone;
 }
 

@@ -9,6 +9,7 @@ namespace rookery {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 ProviderEvent progress_event() {
   ProviderEvent event{.kind = ProviderEvent::Kind::kProgress, .node = "node_2", .role = "leaf"};
@@ -66,10 +67,21 @@ TEST(ProviderEvents, TheEndComparesWhatWasPredictedWithWhatWasMeasured) {
                            .times = compared_times(metadata, report)};
   EXPECT_THAT(done.text, HasSubstr("8.000 ms     10.000 ms    +25 %"));
   EXPECT_THAT(done.text, HasSubstr("over 7 steps"));
+  EXPECT_THAT(done.text, Not(HasSubstr("virtual machine")));
   const std::string line = to_json_line(done);
   EXPECT_THAT(line, HasSubstr(R"("forward_ms":{"predicted":2.0,"measured":1.0})"));
   EXPECT_THAT(line, HasSubstr(R"("step_ms":{"predicted":8.0,"measured":10.0})"));
   EXPECT_TRUE(parse_json_line(line));
+}
+
+TEST(ProviderEvents, TheEndSaysWhenTheHostKeptProcessorsAway) {
+  const NodeReport report{.steps = 9, .stolen = 0.125};
+  const ProviderEvent done{.kind = ProviderEvent::Kind::kDone,
+                           .node = "node_0",
+                           .text = report_text({}, report),
+                           .stolen = report.stolen};
+  EXPECT_THAT(done.text, HasSubstr("gave 12 % of the processor time wanted here to others"));
+  EXPECT_THAT(to_json_line(done), HasSubstr("\"stolen\":0.125"));
 }
 
 TEST(ProviderEvents, OtherLinesAreNoEvents) {

@@ -1,0 +1,27 @@
+#include "node/stolen_time.hpp"
+
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace rookery {
+
+StolenTime::StolenTime(std::filesystem::path root) : root_(std::move(root)), begin_(read()) {}
+
+double StolenTime::share() const {
+  const Ticks now = read();
+  const double stolen = now.stolen - begin_.stolen;
+  const double wanted = stolen + now.used - begin_.used;
+  return stolen > 0 && wanted > 0 ? stolen / wanted : 0;
+}
+
+StolenTime::Ticks StolenTime::read() const {
+  std::ifstream stat(root_ / "proc/stat");
+  std::string name;
+  double user = 0, nice = 0, system = 0, idle = 0, waits = 0, interrupts = 0, soft_interrupts = 0, stolen = 0;
+  stat >> name >> user >> nice >> system >> idle >> waits >> interrupts >> soft_interrupts >> stolen;
+  if (!stat || name != "cpu") return {};
+  return {.used = user + nice + system + interrupts + soft_interrupts, .stolen = stolen};
+}
+
+}  // namespace rookery
