@@ -43,9 +43,9 @@ struct LinkBenchmarkOptions {
 // stop signal comes.
 LinkMeasure measure_link(const std::string& address, const LinkBenchmarkOptions& options = {});
 
-// Seconds that a small message takes from send() of one ZmqLink to receive() of another, both in this
-// process; and the same between a client and a server of this benchmark. Their difference is what a
-// provider's threads add.
+// Seconds from send() of one ZmqLink to receive() of another, both in this process, of what stages send each
+// other in a step, in small: half of the way there and back; and the same of a message between a client and a
+// server of this benchmark. Their difference is what a provider's threads add.
 struct HopTimes {
   double provider = 0;
   double benchmark = 0;
