@@ -99,7 +99,9 @@ double trimmed_mean(std::vector<double> values) {
 
 struct LinkBenchmarkServer::Impl {
   explicit Impl(const std::string& address)
-      : router(context, "node_benchmark", Address::parse(address)), bytes(kMaxChunkBytes) {
+      : router(context, "node_benchmark", Address::parse(address),
+               "serve at another port, and give it to this machine in node_configs.json"),
+        bytes(kMaxChunkBytes) {
     router.socket().set(zmq::sockopt::router_mandatory, true);  // a full queue is told
   }
 

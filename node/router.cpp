@@ -15,26 +15,26 @@ constexpr int kMaxUnsent = 32;  // answers of a LinkBenchmarkServer; IoLoop send
 constexpr int kBacklog = 1024;
 constexpr int kHandshakeMs = 3000;
 
-[[noreturn]] void fail_to_bind(const std::string& node, const Address& address, int error) {
+[[noreturn]] void fail_to_bind(const std::string& who, const Address& address, const std::string& other_port,
+                               int error) {
   std::string reason = ::zmq_strerror(error);
   if (error == EADDRINUSE) {
     const auto owner = port_owner(address.port);
-    reason = fmt::format(
-        "port {} is in use{}: end that program, or give {} another port in node_configs.json and run "
-        "clusterize again",
-        address.port, owner ? " by " + *owner : "", node);
+    reason = fmt::format("port {} is in use{}: end that program, or {}", address.port,
+                         owner ? " by " + *owner : "", other_port);
   } else if (error == EADDRNOTAVAIL || error == ENODEV) {
-    reason = fmt::format("this machine has no address {}: start {} on the machine that has it", address.host,
-                         node);
+    reason =
+        fmt::format("this machine has no address {}: start {} on the machine that has it", address.host, who);
   } else if (error == EACCES) {
     reason = fmt::format("port {} needs more rights: use a port above 1023", address.port);
   }
-  throw TransportError(fmt::format("{} cannot listen at {}: {}", node, address.to_string(), reason));
+  throw TransportError(fmt::format("{} cannot listen at {}: {}", who, address.to_string(), reason));
 }
 
 }  // namespace
 
-Router::Router(zmq::context_t& context, const std::string& node, const Address& address)
+Router::Router(zmq::context_t& context, const std::string& who, const Address& address,
+               const std::string& other_port)
     : socket_(context, zmq::socket_type::router), address_(address) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::rcvhwm, kMaxQueued);
@@ -45,7 +45,7 @@ Router::Router(zmq::context_t& context, const std::string& node, const Address& 
   try {
     socket_.bind("tcp://" + address.to_string());
   } catch (const zmq::error_t& error) {
-    fail_to_bind(node, address, error.num());
+    fail_to_bind(who, address, other_port, error.num());
   }
   const auto bound = socket_.get(zmq::sockopt::last_endpoint);  // "tcp://0.0.0.0:8080"
   address_.port = Address::parse(bound.substr(bound.find("//") + 2)).port;

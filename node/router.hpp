@@ -22,8 +22,10 @@ struct Received {
 
 class Router {
  public:
-  // TransportError naming node, address and, when the port is taken, the process that holds it.
-  Router(zmq::context_t& context, const std::string& node, const Address& address);
+  // TransportError naming `who` listens, the address and, when the port is taken, the process that holds it;
+  // `other_port` says how people give it another one.
+  Router(zmq::context_t& context, const std::string& who, const Address& address,
+         const std::string& other_port);
 
   // Where it listens: the port that was given to port 0.
   const Address& address() const { return address_; }

@@ -30,7 +30,9 @@ struct ZmqLink::Impl {
   explicit Impl(ZmqLinkOptions given)
       : options(std::move(given)),
         context(1),
-        router(context, options.node, Address::parse(options.address)) {
+        router(
+            context, options.node, Address::parse(options.address),
+            fmt::format("give {} another port in node_configs.json and run clusterize again", options.node)) {
     const std::uint64_t message = message_cost(options.max_message_bytes, kMaxChunkBytes);
     options.send_budget = std::max(options.send_budget, message);
     options.receive_budget = std::max(options.receive_budget, message);

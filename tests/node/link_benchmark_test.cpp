@@ -15,7 +15,9 @@ namespace rookery {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 // A server in a thread of its own.
 class Served {
@@ -113,6 +115,17 @@ TEST(LinkBenchmark, WhatIsNoRequestIsDropped) {
   stranger.send(request(100));
   EXPECT_EQ(stranger.answer(), std::pair(std::size_t{100}, '\1')) << "the only one that is answered";
   EXPECT_TRUE(log.has("no request of node_benchmark"));
+}
+
+TEST(LinkBenchmark, ATakenPortSaysHowToServeAtAnother) {
+  const Served server;
+  try {
+    const LinkBenchmarkServer second(server.address());
+    FAIL() << "the port was given twice";
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("in use by process"), HasSubstr("serve at another port"),
+                                    Not(HasSubstr("clusterize"))));
+  }
 }
 
 // A frame beyond the limit ends the connection before memory is taken; others go on.
