@@ -41,7 +41,7 @@ class Profiler {
     profile_.input_seconds = input_seconds();
     measure(0, begins_.size());
     if (parameter_bytes_ > 0) profile_.update_seconds_per_byte = update_ / parameter_bytes_;
-    profile_.gflops = speed_ / turns_;
+    profile_.gflops = speed_.speed().gflops;
     return std::move(profile_);
   }
 
@@ -72,7 +72,7 @@ class Profiler {
   void measure(std::size_t first, std::size_t end) {
     const Stage stage = piece(first, end);
     const CompileOptions compile = options(stage);
-    constexpr std::int64_t kOfSpeed = 250'000'000;  // measure_speed()
+    constexpr std::int64_t kOfSpeed = 250'000'000;  // SpeedMeter
     if (end - first > 1 && memory_use(stage, compile).total() + kOfSpeed > request_.memory_bytes) {
       const std::size_t middle = first + (end - first) / 2;
       measure(first, middle);
@@ -85,8 +85,8 @@ class Profiler {
     constexpr int kTurns = 4;
     StepProfiler profiler(stage, compile, kRest);
     // In turns with the machine's speed, which changes from second to second where others use it, too.
-    for (int turn = 0; turn < kTurns; ++turn, ++turns_) {
-      speed_ += measure_speed(request_.seconds / kTurns).gflops;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      speed_.run(request_.seconds / kTurns);
       profiler.run(request_.seconds / kTurns);
     }
     add(stage, profiler.profile());
@@ -133,8 +133,7 @@ class Profiler {
   const std::int64_t micro_batch_;
   std::vector<OpId> begins_;
   OpProfile profile_;
-  double speed_ = 0;  // GFLOP/s, of all turns
-  int turns_ = 0;
+  SpeedMeter speed_;
   double update_ = 0;
   double parameter_bytes_ = 0;
 };

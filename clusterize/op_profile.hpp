@@ -31,7 +31,7 @@ struct OpProfile {
   std::int64_t micro_batch = 0;
   KernelChoice kernels;
 
-  double gflops = 0;                     // of this machine, by measure_speed()
+  double gflops = 0;                     // of this machine, by SpeedMeter
   double input_seconds = 0;              // the Root's, to get a micro-batch from its data set
   double update_seconds_per_byte = 0;    // of parameters, of a step
   std::map<std::string, OpSeconds> ops;  // by name, all of the model's

@@ -95,6 +95,12 @@ std::optional<double> transfer_gbps(const MachineSpeed& speed, double stolen, in
   return 1e-9 / per_byte;
 }
 
+MachineSpeed measure_speed(double seconds) {
+  SpeedMeter meter;
+  meter.run(seconds, tell);
+  return meter.speed();
+}
+
 OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const Links& links, double stolen) {
   OrderedJson document = {{"ram", node.ram_gb},
                           {"gflops", speed.gflops},
@@ -160,7 +166,7 @@ int benchmark(const ProgramArguments& arguments) {
   node.ram_gb = static_cast<double>(available_memory()) / kBytesPerGb;
   set_kernel_threads(threads);
   const StolenTime stolen;
-  const MachineSpeed speed = measure_speed(options.seconds, tell);
+  const MachineSpeed speed = measure_speed(options.seconds);
   const double stolen_of_speed = stolen.share();
   node.gflops = speed.gflops;
   Links links;

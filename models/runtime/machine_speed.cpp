@@ -14,19 +14,22 @@
 namespace rookery {
 namespace {
 
-// One of the suite's models with its loss, the micro-batch it is measured at, and its profile.
+// One of the suite's models with its loss, at micro-batches of `batch` samples.
 struct Measured {
-  Measured(Graph model, std::int64_t batch, double seconds) : graph(std::move(model)) {
-    add_loss(graph, "mse");
-    costs = op_costs(graph, batch);
-    const CompileOptions options{.training_sizes = {batch}, .kernels = choose_kernels(graph, batch)};
-    StepProfiler profiler(cut(graph, std::vector<OpId>{0}).front(), options);
-    profiler.run(seconds);
-    profile = profiler.profile();
+  Measured(Graph model, std::int64_t batch)
+      : graph(with_loss(std::move(model))),
+        costs(op_costs(graph, batch)),
+        profiler(cut(graph, std::vector<OpId>{0}).front(),
+                 {.training_sizes = {batch}, .kernels = choose_kernels(graph, batch)}) {}
+
+  static Graph with_loss(Graph model) {
+    add_loss(model, "mse");
+    return model;
   }
 
   // Of all ops of these types.
   double seconds(const std::set<std::string>& types) const {
+    const StepProfile profile = profiler.profile();
     double total = 0;
     for (const OpTime& op : profile.ops) {
       if (types.contains(type_of(op.forward))) total += op.seconds;
@@ -51,7 +54,7 @@ struct Measured {
 
   Graph graph;
   std::vector<OpCost> costs;
-  StepProfile profile;
+  StepProfiler profiler;
 };
 
 Graph product_layers() {
@@ -77,19 +80,32 @@ Graph residual_blocks() {
 
 }  // namespace
 
-MachineSpeed measure_speed(double seconds, const std::function<void(const std::string&)>& doing) {
-  const auto tell = [&](const char* what) {
-    if (doing) doing(what);
-  };
+struct SpeedMeter::Suite {
+  Measured products{product_layers(), 256};
+  Measured images{residual_blocks(), 16};
+};
+
+SpeedMeter::SpeedMeter() : suite_(std::make_unique<Suite>()) {}
+SpeedMeter::~SpeedMeter() = default;
+
+void SpeedMeter::run(double seconds, const std::function<void(const std::string&)>& doing) {
   const double processor_begin = processor_seconds();
   const auto begin = std::chrono::steady_clock::now();
+  if (doing) doing("matrix products and the optimizer");
+  suite_->products.profiler.run(seconds / 2);
+  if (doing) doing("convolutions, sums and batch norm");
+  suite_->images.profiler.run(seconds / 2);
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  processor_seconds_ += processor_seconds() - processor_begin;
+}
+
+MachineSpeed SpeedMeter::speed() const {
   constexpr double kGiga = 1e9;
   constexpr double kAdamBytes = 28;  // a parameter: four numbers read, three written
+  const auto& [products, images] = *suite_;
+  const StepProfile of_products = products.profiler.profile();
+  const StepProfile of_images = images.profiler.profile();
   MachineSpeed speed;
-  tell("matrix products and the optimizer");
-  const Measured products(product_layers(), 256, seconds / 2);
-  tell("convolutions, sums and batch norm");
-  const Measured images(residual_blocks(), 16, seconds / 2);
   const auto gflops = [&](const Measured& of, const std::set<std::string>& types) {
     return of.sum(types, &OpCost::forward_flops, &OpCost::backward_flops) / of.seconds(types) / kGiga;
   };
@@ -100,11 +116,9 @@ MachineSpeed measure_speed(double seconds, const std::function<void(const std::s
   const std::set<std::string> elementwise{"Add", "BatchNormalization", "Relu"};
   speed.elementwise_gbps = images.sum(elementwise, &OpCost::forward_bytes, &OpCost::backward_bytes) /
                            images.seconds(elementwise) / kGiga;
-  speed.update_gbps = kAdamBytes * parameters / products.profile.update / kGiga;
-  speed.gflops =
-      (products.flops() + images.flops()) / (products.profile.seconds + images.profile.seconds) / kGiga;
-  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-  speed.processors = (processor_seconds() - processor_begin) / taken.count();
+  speed.update_gbps = kAdamBytes * parameters / of_products.update / kGiga;
+  speed.gflops = (products.flops() + images.flops()) / (of_products.seconds + of_images.seconds) / kGiga;
+  speed.processors = processor_seconds_ / seconds_;
   return speed;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace rookery {
@@ -17,9 +18,26 @@ struct MachineSpeed {
   double processors = 0;           // that this process had meanwhile, on average: less than one under a quota
 };
 
-// On the threads that are set (kernels/threads.hpp), in some `seconds`; takes about 250 MB. The means of wall
-// time: a limit on this process counts, and so does what else runs. `doing` is told what is being measured.
-MachineSpeed measure_speed(double seconds, const std::function<void(const std::string&)>& doing = {});
+// Measures on the threads that are set (kernels/threads.hpp), and takes about 250 MB as long as it lives. The
+// means of wall time: a limit on this process counts, and so does what else runs.
+class SpeedMeter {
+ public:
+  SpeedMeter();
+  ~SpeedMeter();
+  SpeedMeter(const SpeedMeter&) = delete;
+  SpeedMeter& operator=(const SpeedMeter&) = delete;
+
+  // For some `seconds`; `doing` is told what is being measured.
+  void run(double seconds, const std::function<void(const std::string&)>& doing = {});
+  // Of all runs.
+  MachineSpeed speed() const;
+
+ private:
+  struct Suite;
+  std::unique_ptr<Suite> suite_;
+  double seconds_ = 0;
+  double processor_seconds_ = 0;
+};
 
 // Time on processors of all threads of this process since it began.
 double processor_seconds();
