@@ -340,62 +340,65 @@ class Client {
 };
 
 // Two providers' links in this process.
-double provider_hop_seconds() {
-  constexpr int kRounds = 300;
-  constexpr milliseconds kPatience{10'000};
-  std::vector<std::unique_ptr<ZmqLink>> links;
-  for (int stage = 0; stage < 2; ++stage) {
-    ZmqLinkOptions options;
-    options.node = fmt::format("node_{}", stage);
-    options.stage = stage;
-    options.address = "127.0.0.1:0";
-    options.plan_id = "node_benchmark";
-    options.deadline = options.wait_for_peers = kPatience;
-    links.push_back(std::make_unique<ZmqLink>(options));
+class LinkPair {
+ public:
+  LinkPair() {
+    for (int stage = 0; stage < 2; ++stage) {
+      ZmqLinkOptions options;
+      options.node = name(stage);
+      options.stage = stage;
+      options.address = "127.0.0.1:0";
+      options.plan_id = "node_benchmark";
+      options.deadline = options.wait_for_peers = milliseconds(10'000);
+      links_.push_back(std::make_unique<ZmqLink>(options));
+    }
   }
-  const auto join = [&](std::size_t stage) {
-    const std::size_t other = 1 - stage;
-    links[stage]->join({{static_cast<int>(other), fmt::format("node_{}", other), links[other]->address()}});
-  };
+
   // As in a step: an activation, labels and sample ids one way, a gradient back.
-  const std::vector<std::string> there{"activation", "labels", "sample_ids"};
-  const std::vector<std::string> back{"gradient"};
-  const auto send = [&](std::size_t stage, int round, const std::vector<std::string>& values, double number) {
-    for (const std::string& value : values)
-      send_number(*links[stage], static_cast<int>(1 - stage), {.step = round, .edge = value}, number);
-  };
-  const auto receive = [&](std::size_t stage, int round, const std::vector<std::string>& values) {
-    double number = 0;
-    for (const std::string& value : values)
-      number = receive_number(*links[stage], static_cast<int>(1 - stage), {.step = round, .edge = value});
-    return number;
-  };
-  std::vector<double> hops;
-  {
-    std::jthread echo([&] {
-      try {
-        join(1);
-        for (int round = 0; round < kRounds; ++round) {
-          receive(1, round, there);
-          send(1, round, back, std::chrono::duration<double>(rest(kRest)).count());
-        }
-        links[1]->leave();
-      } catch (const std::exception&) {
-        links[1].reset();  // the other side finds it lost
-      }
-    });
+  double hop_seconds() {
+    const std::jthread answering([this] { answer(); });
     join(0);
+    std::vector<double> hops;
     for (int round = 0; round < kRounds; ++round) {
       rest(kRest);
       const auto begin = Clock::now();
-      send(0, round, there, 0);
-      const double rested = receive(0, round, back);
+      for (const char* value : kThere) send_number(*links_[0], 1, {.step = round, .edge = value}, 0);
+      const double rested = receive_number(*links_[0], 1, {.step = round, .edge = kBack});
       hops.push_back((seconds_between(begin, Clock::now()) - rested) / 2);
     }
-    links[0]->leave();
+    links_[0]->leave();
+    return trimmed_mean(std::move(hops));
   }
-  return trimmed_mean(std::move(hops));
-}
+
+ private:
+  static constexpr int kRounds = 300;
+  static constexpr std::array<const char*, 3> kThere{"activation", "labels", "sample_ids"};
+  static constexpr const char* kBack = "gradient";
+
+  static std::string name(int stage) { return fmt::format("node_{}", stage); }
+
+  void join(int stage) {
+    const int other = 1 - stage;
+    links_.at(stage)->join({{other, name(other), links_.at(other)->address()}});
+  }
+
+  // Tells how long it rested.
+  void answer() {
+    try {
+      join(1);
+      for (int round = 0; round < kRounds; ++round) {
+        for (const char* value : kThere) receive_number(*links_[1], 0, {.step = round, .edge = value});
+        send_number(*links_[1], 0, {.step = round, .edge = kBack},
+                    std::chrono::duration<double>(rest(kRest)).count());
+      }
+      links_[1]->leave();
+    } catch (const std::exception&) {
+      links_[1].reset();  // the other side finds it lost
+    }
+  }
+
+  std::vector<std::unique_ptr<ZmqLink>> links_;
+};
 
 struct StopWriter {
   int descriptor;
@@ -427,7 +430,7 @@ LinkMeasure measure_link(const std::string& address, const LinkBenchmarkOptions&
 }
 
 HopTimes measure_hops() {
-  return {.provider = provider_hop_seconds(), .benchmark = benchmark_hop_seconds()};
+  return {.provider = LinkPair().hop_seconds(), .benchmark = benchmark_hop_seconds()};
 }
 
 }  // namespace rookery
