@@ -46,11 +46,11 @@ class Quiet:
         self.percent, self.done, self.thrown_away = percent, 0, 0
 
     def do(self, action):
-        """What `action` tells, a dict or several that say what was "stolen" meanwhile, of a time when little was."""
+        """What `action` tells, dicts that say what was "stolen" meanwhile, of a time when little was."""
         for _ in range(TRIES):
             told = action()
             self.done += 1
-            if max(each["stolen"] for each in (told if isinstance(told, list) else [told])) <= self.percent / 100:
+            if max(each["stolen"] for each in told) <= self.percent / 100:
                 return told
             self.thrown_away += 1
         raise RuntimeError(f"this machine's host takes more than {self.percent:g} % of its processors' time away, "
@@ -201,9 +201,9 @@ class Job:
         servers = [self.start(m, "node_benchmark", "--serve", m.address, **silent) for m in self.machines]
         with running(servers):
             for i, machine in enumerate(self.machines):
-                found = self.quiet.do(lambda: json.loads(self.finish(
+                [found] = self.quiet.do(lambda: [json.loads(self.finish(
                     machine, "node_benchmark", "--write", self.pool, "--node", str(i), "--seconds", str(seconds),
-                    "--wait", "10", "--json")))
+                    "--wait", "10", "--json"))])
                 if found["unreachable"]:
                     raise RuntimeError(f"node_{i}: {found['unreachable']}")
                 print(f"node_{i}: {found['gflops']:.1f} GFLOP/s", *(

@@ -175,12 +175,8 @@ int benchmark(const ProgramArguments& arguments) {
   node.transfer_gbps = transfer_gbps(speed, stolen_of_speed, threads, links);
   const double stolen_of_all = stolen.share();
   if (writes) write_measured(arguments["write"].as<std::string>(), node);
-  if (stolen_of_all >= kMuchStolen) {
-    fmt::print(stderr,
-               "the host of this virtual machine gave {:.0f} % of the processor time wanted here to others "
-               "meanwhile: measure again when it is quieter\n",
-               100 * stolen_of_all);
-  }
+  if (const std::string text = stolen_text(stolen_of_all); !text.empty())
+    fmt::print(stderr, "{} meanwhile: measure again when it is quieter\n", text);
   if (arguments.count("json") != 0) {
     fmt::print("{}\n", to_json(node, speed, links, stolen_of_all).dump(2));
   } else {

@@ -50,15 +50,6 @@ std::string times_text(const std::vector<ComparedTime>& times, std::int64_t step
   return text;
 }
 
-std::string stolen_text(double share) {
-  if (share < kMuchStolen) return {};
-  return fmt::format(
-      "the host of this virtual machine gave {:.0f} % of the processor time wanted here to others: steps "
-      "take "
-      "longer than on a quiet one\n",
-      100 * share);
-}
-
 std::string memory_text(const StagePrediction& predicted, const NodeReport& report) {
   const auto text = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::vector<std::string> parts;
@@ -148,10 +139,12 @@ std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const Nod
 }
 
 std::string report_text(const NodeMetadata& metadata, const NodeReport& report) {
+  std::string stolen = stolen_text(report.stolen);
+  if (!stolen.empty()) stolen += ": steps take longer than on a quiet one\n";
   return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n{}{}{}", report.steps,
                      report.seconds, report.waiting,
-                     times_text(compared_times(metadata, report), report.compared_steps),
-                     stolen_text(report.stolen), memory_text(metadata.prediction, report));
+                     times_text(compared_times(metadata, report), report.compared_steps), stolen,
+                     memory_text(metadata.prediction, report));
 }
 
 }  // namespace rookery

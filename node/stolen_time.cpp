@@ -1,7 +1,8 @@
 #include "node/stolen_time.hpp"
 
+#include <fmt/format.h>
+
 #include <fstream>
-#include <string>
 #include <utility>
 
 namespace rookery {
@@ -22,6 +23,14 @@ StolenTime::Ticks StolenTime::read() const {
   stat >> name >> user >> nice >> system >> idle >> waits >> interrupts >> soft_interrupts >> stolen;
   if (!stat || name != "cpu") return {};
   return {.used = user + nice + system + interrupts + soft_interrupts, .stolen = stolen};
+}
+
+std::string stolen_text(double share) {
+  constexpr double kMuch = 0.05;
+  if (share < kMuch) return {};
+  return fmt::format(
+      "the host of this virtual machine gave {:.0f} % of the processor time wanted here to others",
+      100 * share);
 }
 
 }  // namespace rookery

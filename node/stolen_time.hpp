@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace rookery {
 
@@ -25,7 +26,7 @@ class StolenTime {
   const Ticks begin_;
 };
 
-// From here on measured times are worth a warning.
-constexpr double kMuchStolen = 0.05;
+// What to tell people of a share, without an end; empty where it disturbs little.
+std::string stolen_text(double share);
 
 }  // namespace rookery
