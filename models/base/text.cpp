@@ -1,14 +1,66 @@
 #include "models/base/text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "models/base/error.hpp"
 
 namespace rookery {
+namespace {
+
+// The first character of `text` and how many bytes it has; nothing where they are not UTF-8 (RFC 3629).
+std::optional<std::pair<char32_t, std::size_t>> first_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return std::pair(char32_t{lead}, std::size_t{1});
+  const std::size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < size) return std::nullopt;
+  char32_t character = lead & (0xFFU >> (size + 1));
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80) return std::nullopt;
+    character = (character << 6U) | (byte(i) & 0x3FU);
+  }
+  constexpr std::array<char32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  const bool is_surrogate = character >= 0xD800 && character < 0xE000;
+  if (character < kLeast.at(size) || character > 0x10FFFF || is_surrogate) return std::nullopt;
+  return std::pair(character, size);
+}
+
+// Unicode's categories Cc and those of Cf, Zl and Zp that change how the text around them is shown.
+bool steers_display(char32_t c) {
+  const auto within = [c](char32_t first, char32_t last) { return c >= first && c <= last; };
+  return c < 0x20 || within(0x7F, 0x9F) || c == 0xAD || c == 0x61C || within(0x200B, 0x200F) ||
+         within(0x2028, 0x202E) || within(0x2060, 0x206F) || c == 0xFEFF || within(0xFFF9, 0xFFFB) ||
+         within(0xE0000, 0xE007F);
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string shown;
+  while (!text.empty()) {
+    const auto character = first_character(text);
+    const std::size_t size = character ? character->second : 1;
+    std::string next(text.substr(0, size));
+    if (!character || (size == 1 && steers_display(character->first))) {
+      next = fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    } else if (steers_display(character->first)) {
+      next = fmt::format("\\u{{{:04x}}}", static_cast<std::uint32_t>(character->first));
+    }
+    if (shown.size() + next.size() > most) return shown + "…";
+    shown += next;
+    text.remove_prefix(size);
+  }
+  return shown;
+}
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);

@@ -11,6 +11,13 @@ namespace rookery {
 // "did you mean".
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
+// Text of somebody else, fit for a terminal and a log: control and format characters (ESC, those that change
+// the direction of writing, line separators) and what is not UTF-8 become \xNN or \u{NNNN}; what exceeds
+// `most` bytes becomes "…".
+std::string printable(std::string_view text, std::size_t most);
+constexpr std::size_t kMostOfAName = 64;
+constexpr std::size_t kMostOfAReason = 1024;
+
 // A text of a file in quotes, for messages; DataError when it is not UTF-8.
 std::string quoted(const std::string& text);
 

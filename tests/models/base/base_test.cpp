@@ -58,6 +58,17 @@ TEST(Error, ContextKeepsTheValue) {
   EXPECT_EQ(&same, &value);
 }
 
+TEST(Text, OfOthersIsFitForATerminal) {
+  EXPECT_EQ(printable("nöde_1 → 数", 64), "nöde_1 → 数");
+  EXPECT_EQ(printable("a\x1b[2J\n\x7f", 64), "a\\x1b[2J\\x0a\\x7f");
+  EXPECT_EQ(printable("safe\u202etxt\u2066\u200f\u2028", 64), "safe\\u{202e}txt\\u{2066}\\u{200f}\\u{2028}");
+  EXPECT_EQ(printable("\xc0\xaf\xed\xa0\x80\xff", 64), "\\xc0\\xaf\\xed\\xa0\\x80\\xff") << "no UTF-8";
+  EXPECT_EQ(printable("\xc3", 64), "\\xc3") << "cut short";
+  EXPECT_EQ(printable("\xc2\x9b", 64), "\\u{009b}") << "CSI";
+  EXPECT_EQ(printable(std::string(4000, 'x'), 8), "xxxxxxxx…");
+  EXPECT_EQ(printable("aaaaaaaä", 8), "aaaaaaa…") << "no half of a character";
+}
+
 TEST(EditDistance, CountsChangesAdditionsAndOmissions) {
   EXPECT_EQ(edit_distance("", ""), 0U);
   EXPECT_EQ(edit_distance("epochs", "epochs"), 0U);
