@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <random>
 #include <system_error>
 #include <vector>
 
@@ -47,11 +48,12 @@ std::vector<fs::path> plan_entries(const fs::path& folder) {
 }
 
 void write_into(const fs::path& folder, const TrainingTask& task, const Planned& planned,
-                const StateDict& state) {
+                const StateDict& state, const std::string& token) {
   make_directories(folder);
   for (std::size_t cluster = 0; cluster < planned.stages.size(); ++cluster) {
     for (const Stage& stage : planned.stages[cluster]) {
-      const NodeMetadata metadata = make_metadata(task, planned, static_cast<int>(cluster), stage.index);
+      NodeMetadata metadata = make_metadata(task, planned, static_cast<int>(cluster), stage.index);
+      metadata.token = token;
       write_metadata(folder, metadata);
       write_stage(stage_folder(folder, metadata), stage, state);
     }
@@ -65,14 +67,21 @@ void move_entries(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
+std::string draw_token() {
+  std::random_device device;
+  std::string token;
+  for (int i = 0; i < 4; ++i) token += fmt::format("{:08x}", device());
+  return token;
+}
+
 void write_plan(const fs::path& node_data, const TrainingTask& task, const Planned& planned,
-                const StateDict& state) {
+                const StateDict& state, const std::string& token) {
   const fs::path fresh = node_data / kNewPlan;
   const fs::path old = node_data / kOldPlan;
   remove_folder(fresh);
   remove_folder(old);
   try {
-    write_into(fresh, task, planned, state);
+    write_into(fresh, task, planned, state, token);
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(fresh, ignored);

@@ -6,6 +6,8 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
@@ -49,24 +51,19 @@ bool holds_one_of(const std::filesystem::path& process, const std::set<std::stri
   return false;
 }
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-AddressList resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_family = AF_INET;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) list = nullptr;
-  return {list, &::freeaddrinfo};
+std::string to_text(const in_addr& address) {
+  std::array<char, INET_ADDRSTRLEN> text{};
+  ::inet_ntop(AF_INET, &address, text.data(), text.size());
+  return text.data();
 }
 
-std::set<std::uint32_t> own_addresses() {
-  std::set<std::uint32_t> own;
+std::set<std::string> own_addresses() {
+  std::set<std::string> own;
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return own;
   for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
     if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
-    own.insert(reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr.s_addr);
+    own.insert(to_text(reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr));
   }
   ::freeifaddrs(list);
   return own;
@@ -93,15 +90,34 @@ Address Address::reachable() const {
   return host == "0.0.0.0" || host == "*" ? Address{"127.0.0.1", port} : *this;
 }
 
+void check_address(const std::string& option, const std::string& value) {
+  try {
+    Address::parse(value);
+  } catch (const ConfigError& error) {
+    throw UsageError(fmt::format("{}: {}", option, error.what()));
+  }
+}
+
+std::vector<std::string> resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (::getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
+  std::vector<std::string> found;
+  for (const addrinfo* i = list; i != nullptr; i = i->ai_next) {
+    found.push_back(to_text(reinterpret_cast<const sockaddr_in*>(i->ai_addr)->sin_addr));
+  }
+  return found;
+}
+
 bool is_local(const Address& address) {
   if (address.host == "0.0.0.0" || address.host == "*") return true;
-  const AddressList found = resolve(address.host);
-  const std::set<std::uint32_t> own = own_addresses();
-  for (const addrinfo* i = found.get(); i != nullptr; i = i->ai_next) {
-    const std::uint32_t value = reinterpret_cast<const sockaddr_in*>(i->ai_addr)->sin_addr.s_addr;
-    if (own.contains(value) || (ntohl(value) >> 24) == 127) return true;
-  }
-  return false;
+  const std::set<std::string> own = own_addresses();
+  return std::ranges::any_of(resolve(address.host), [&](const std::string& found) {
+    return own.contains(found) || found.starts_with("127.");
+  });
 }
 
 std::optional<std::string> port_owner(std::uint16_t port) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace rookery {
 
@@ -18,6 +19,12 @@ struct Address {
   // What to connect to: a node that listens on every interface is reached on this machine.
   Address reachable() const;
 };
+
+// UsageError where the value of an option is no address.
+void check_address(const std::string& option, const std::string& value);
+
+// The IPv4 addresses of a host, "10.0.0.7", as this machine resolves its name now; none where it does not.
+std::vector<std::string> resolve(const std::string& host);
 
 // Whether a node with this address runs on this machine.
 bool is_local(const Address& address);

@@ -1,14 +1,13 @@
 #include "node/connector.hpp"
 
-#include <fmt/format.h>
-
-#include <atomic>
-#include <cstring>
+#include <algorithm>
+#include <utility>
 
 namespace rookery {
 namespace {
 
-constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
+constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_DISCONNECTED;
 constexpr int kFirstRetryMs = 20;
 constexpr int kMaxRetryMs = 1000;
 constexpr int kTimeoutMs = 3000;
@@ -24,16 +23,10 @@ zmq::message_t payload_frame(const OutgoingChunk& chunk) {
   return {data, chunk.payload.size(), release_bytes, new SharedBytes(chunk.bytes)};
 }
 
-// Different every time: ZeroMQ frees the name of a closed monitor later, in its own thread.
-std::string new_monitor_endpoint() {
-  static std::atomic<std::uint64_t> count{0};
-  return fmt::format("inproc://rookery-monitor-{}", count++);
-}
-
 }  // namespace
 
-Connector::Connector(zmq::context_t& context, std::string endpoint)
-    : context_(&context), endpoint_(std::move(endpoint)) {}
+Connector::Connector(zmq::context_t& context, std::string endpoint, Credentials credentials)
+    : context_(&context), endpoint_(std::move(endpoint)), credentials_(std::move(credentials)) {}
 
 Connector::~Connector() {
   close();
@@ -52,19 +45,16 @@ void Connector::open() {
   socket_.set(zmq::sockopt::reconnect_ivl_max, kMaxRetryMs);
   socket_.set(zmq::sockopt::connect_timeout, kTimeoutMs);
   socket_.set(zmq::sockopt::handshake_ivl, kTimeoutMs);
-  const std::string monitor_endpoint = new_monitor_endpoint();
-  if (::zmq_socket_monitor(socket_.handle(), monitor_endpoint.c_str(), kEvents) != 0) throw zmq::error_t();
-  monitor_ = zmq::socket_t(*context_, zmq::socket_type::pair);
-  monitor_.set(zmq::sockopt::linger, 0);
-  monitor_.connect(monitor_endpoint);
+  socket_.set(zmq::sockopt::plain_username, credentials_.user);
+  socket_.set(zmq::sockopt::plain_password, credentials_.password);
+  monitor_ = Monitor(*context_, socket_, kEvents);
   socket_.connect(endpoint_);
 }
 
 void Connector::close(std::chrono::milliseconds linger) {
   connected_ = false;
   if (!socket_) return;
-  ::zmq_socket_monitor(socket_.handle(), nullptr, 0);
-  monitor_.close();
+  monitor_.close(socket_);
   socket_.set(zmq::sockopt::linger, static_cast<int>(linger.count()));
   socket_.close();
 }
@@ -83,18 +73,17 @@ void Connector::send(const OutgoingChunk& chunk) {
   static_cast<void>(socket_.send(payload, zmq::send_flags::dontwait));
 }
 
-bool Connector::lost_connection() {
-  bool lost = false;
-  zmq::message_t event;
-  zmq::message_t address;
-  while (monitor_ && monitor_.recv(event, zmq::recv_flags::dontwait)) {
-    static_cast<void>(monitor_.recv(address, zmq::recv_flags::dontwait));
-    std::uint16_t id = 0;
-    if (event.size() >= sizeof id) std::memcpy(&id, event.data(), sizeof id);
-    if (id == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) connected_ = true;
-    if (id == ZMQ_EVENT_DISCONNECTED && connected_) lost = true;
+Connector::News Connector::news() {
+  News worst = News::kNone;
+  while (const auto event = monitor_.next()) {
+    News news = News::kNone;
+    if (event->id == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) connected_ = true;
+    if (event->id == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) news = News::kRefused;
+    if (event->id == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL) news = News::kForeign;
+    if (event->id == ZMQ_EVENT_DISCONNECTED && connected_) news = News::kClosed;
+    worst = std::max(worst, news);
   }
-  return lost;
+  return worst;
 }
 
 }  // namespace rookery

@@ -1,7 +1,6 @@
 // One outgoing connection to a peer: a DEALER and its monitor. A reconnection is a new session, so a
 // connection that breaks is closed and opened anew instead of being left to ZeroMQ, whose queue could
-// hold chunks from before. Private to `IoLoop`; the only header of this room besides router.hpp
-// that knows ZeroMQ.
+// hold chunks from before. Private to `IoLoop`.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +9,16 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "node/admission.hpp"
+#include "node/monitor.hpp"
 #include "node/stream.hpp"
 
 namespace rookery {
 
 class Connector {
  public:
-  // Nothing is opened yet. `endpoint` is "tcp://127.0.0.1:8081".
-  Connector(zmq::context_t& context, std::string endpoint);
+  // Nothing is opened yet. `endpoint` is "tcp://127.0.0.1:8081"; the other side is told `credentials`.
+  Connector(zmq::context_t& context, std::string endpoint, Credentials credentials);
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
   Connector(Connector&&) = default;
@@ -36,15 +37,23 @@ class Connector {
   void send(std::span<const std::byte> header);
   void send(const OutgoingChunk& chunk);
 
-  zmq::socket_ref monitor() { return monitor_; }
-  // Reads the monitor's news; true when the connection stood and was closed.
-  bool lost_connection();
+  // To poll: readable when there is news.
+  zmq::socket_ref monitor() { return monitor_.socket(); }
+  // What has become of the connection since the last time, the worst first.
+  enum class News : std::uint8_t {
+    kNone,
+    kRefused,  // the other side does not admit this node
+    kForeign,  // what listens there is no node, or one of another version
+    kClosed,   // it stood, and was closed by the other side or the network
+  };
+  News news();
 
  private:
   zmq::context_t* context_;
   std::string endpoint_;
+  Credentials credentials_;
   zmq::socket_t socket_;
-  zmq::socket_t monitor_;
+  Monitor monitor_;
   std::uint32_t number_ = 0;
   bool connected_ = false;
 };

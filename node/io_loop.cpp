@@ -19,11 +19,22 @@ constexpr milliseconds kMaxBackoff{500};
 constexpr milliseconds kFarewell{1000};  // for the last packets to leave
 constexpr int kRouterBurst = 256;        // packets before other work gets its turn
 constexpr milliseconds kComputes{1};     // for longer than this: the I/O thread takes over
+// Connections at a time besides those of the peers. Each of them may hold some 60 KB of ZeroMQ's and one
+// frame that is not complete: 40 MB in all.
+constexpr int kMostStrangers = 128;
+// Each peer opens one per channel, and may open it anew before this side knows that the one before is closed.
+constexpr int kConnectionsPerPeer = 2 * kChannels;
 
 std::vector<std::string> names_of(const std::vector<ZmqPeer>& peers) {
   std::vector<std::string> names;
   for (const ZmqPeer& peer : peers) names.push_back(fmt::format("{} ({})", peer.node, peer.address));
   return names;
+}
+
+std::vector<std::string> nodes_of(const std::vector<ZmqPeer>& peers) {
+  std::vector<std::string> nodes;
+  for (const ZmqPeer& peer : peers) nodes.push_back(peer.node);
+  return nodes;
 }
 
 std::string endpoint_of(const ZmqPeer& peer) {
@@ -41,10 +52,11 @@ MembershipOptions membership_options(const ZmqLinkOptions& options) {
 
 }  // namespace
 
-IoLoop::IoLoop(zmq::context_t& context, Router& router, const ZmqLinkOptions& options,
+IoLoop::IoLoop(zmq::context_t& context, Listener& listener, const ZmqLinkOptions& options,
                const std::vector<ZmqPeer>& peers, Exchange& exchange, std::uint64_t nonce)
     : context_(context),
-      router_(router),
+      admission_(context, options.key, nodes_of(peers)),
+      router_(context, listener, kMostStrangers + kConnectionsPerPeer * static_cast<int>(peers.size())),
       options_(options),
       exchange_(exchange),
       nonce_(nonce),
@@ -58,13 +70,15 @@ IoLoop::IoLoop(zmq::context_t& context, Router& router, const ZmqLinkOptions& op
 IoLoop::Peer::Peer(zmq::context_t& context, const ZmqPeer& peer, const ZmqLinkOptions& options)
     : who(peer),
       name(fmt::format("{} ({})", peer.node, peer.address)),
-      lines{Line(context, endpoint_of(peer)), Line(context, endpoint_of(peer))},
+      lines{Line(context, endpoint_of(peer), credentials(options.node, options.key)),
+            Line(context, endpoint_of(peer), credentials(options.node, options.key))},
       out(kMaxChunkBytes),
       in(options.receive_budget, options.max_message_bytes, options.buffers) {}
 
 void IoLoop::run() {
   std::unique_lock turn(turn_);
   guarded([&] {
+    name_unresolved();
     for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
       for (const Channel channel : {Channel::kControl, Channel::kData}) open(peer, channel);
     }
@@ -134,7 +148,10 @@ void IoLoop::guarded(const std::function<void()>& io) {
 
 void IoLoop::poll(Clock::time_point deadline) {
   std::vector<zmq::pollitem_t> items{{nullptr, exchange_.wake_descriptor(), ZMQ_POLLIN, 0},
-                                     {router_.socket().handle(), 0, ZMQ_POLLIN, 0}};
+                                     {router_.socket().handle(), 0, ZMQ_POLLIN, 0},
+                                     {router_.monitor().handle(), 0, ZMQ_POLLIN, 0},
+                                     {admission_.socket().handle(), 0, ZMQ_POLLIN, 0}};
+  const std::size_t stop_item = items.size();
   if (options_.stop_descriptor >= 0) items.push_back({nullptr, options_.stop_descriptor, ZMQ_POLLIN, 0});
   const std::size_t first_monitor = items.size();
   for (Peer& peer : peers_) {
@@ -149,10 +166,12 @@ void IoLoop::poll(Clock::time_point deadline) {
     if (error.num() != EINTR) throw;
   }
   now_ = Clock::now();
-  serve_router();
-  if ((items[0].revents & ZMQ_POLLIN) != 0) serve_requests();
-  if (first_monitor > 2 && (items[2].revents & ZMQ_POLLIN) != 0) serve_stop_signal();
   const auto news = [](const zmq::pollitem_t& item) { return (item.revents & ZMQ_POLLIN) != 0; };
+  serve_router();
+  if (news(items[0])) serve_requests();
+  if (news(items[2])) router_.serve_connections();
+  if (news(items[3])) serve_admission();
+  if (first_monitor > stop_item && news(items[stop_item])) serve_stop_signal();
   if (std::any_of(items.begin() + static_cast<std::ptrdiff_t>(first_monitor), items.end(), news))
     serve_monitors();
 }
@@ -182,10 +201,36 @@ void IoLoop::serve_router() {
   for (int i = 0; i < kRouterBurst && !membership_.over() && router_.receive(received); ++i) accept(received);
 }
 
+void IoLoop::serve_admission() {
+  admission_.serve([&](int node, const std::string& from, const std::string& reason) {
+    warnings_.warn(fmt::format("refused a connection from {}: {}", from, reason), now_);
+    if (node < 0) return;
+    peers_[node].is_misfit = true;
+    tell(event::PeerRefused{node, reason});
+  });
+}
+
 void IoLoop::serve_monitors() {
   for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
     for (const Channel channel : {Channel::kControl, Channel::kData}) {
-      if (line(i, channel).connector.lost_connection()) reopen_later(i, channel);
+      switch (line(i, channel).connector.news()) {
+        case Connector::News::kNone:
+          continue;
+        case Connector::News::kClosed:
+          tell(event::PeerClosed{i});
+          break;
+        case Connector::News::kRefused:
+          if (peers_[i].is_misfit) break;
+          tell(event::PeerRefused{
+              i,
+              "it refuses this node, whose plan it does not know: copy node_data from the same "
+              "clusterize run to every machine"});
+          break;
+        case Connector::News::kForeign:
+          tell(event::PeerRefused{i, "what listens there is no provider of this version of Rookery"});
+          break;
+      }
+      reopen_later(i, channel);
     }
   }
 }
@@ -220,11 +265,13 @@ void IoLoop::serve_timers() {
     if (tick && status_ && connected) send_control(i, *status_);
     const auto stalled = peer.out.stalled_since();
     if (stalled && now_ - *stalled > options_.peer_timeout / 2) {
-      spdlog::warn("{} acknowledges nothing: connecting anew", peer.name);
+      spdlog::warn("no acknowledgement from {} for {:.1f} s; reconnecting", peer.name,
+                   std::chrono::duration<double>(now_ - *stalled).count());
       reopen_later(i, Channel::kData);
     }
   }
   if (tick) {
+    router_.serve_connections();
     status_.reset();
     tell(event::Tick{});
   }
@@ -239,6 +286,18 @@ Clock::time_point IoLoop::next_timer() const {
     }
   }
   return next;
+}
+
+// ZeroMQ would try for ever, and say nothing.
+void IoLoop::name_unresolved() {
+  for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
+    const Address address = Address::parse(peers_[i].who.address).reachable();
+    if (!resolve(address.host).empty()) continue;
+    tell(event::PeerRefused{
+        i, fmt::format("this machine cannot resolve the host name {}; check node_configs.json, or "
+                       "/etc/hosts here",
+                       address.host)});
+  }
 }
 
 void IoLoop::open(int peer, Channel channel) {
@@ -258,14 +317,13 @@ void IoLoop::reopen_later(int peer, Channel channel) {
   if (membership_.parted(peer)) return;
   each.backoff = std::clamp(each.backoff * 2, kFirstBackoff, kMaxBackoff);
   each.reopen_at = now_ + each.backoff;
-  tell(event::PeerClosed{peer});
 }
 
 void IoLoop::say_hello(int peer, Channel channel) {
   Line& each = line(peer, channel);
   each.hello_at = now_ + kHelloAgain;
-  each.connector.send(encode(
-      CtlHello{options_.plan_id, nonce_, options_.node, options_.stage, channel, each.connector.number()}));
+  each.connector.send(
+      encode(CtlHello{nonce_, options_.node, options_.stage, channel, each.connector.number()}));
 }
 
 void IoLoop::send_chunks(int peer) {
@@ -329,6 +387,7 @@ void IoLoop::finish() {
     }
   }
   router_.close();
+  admission_.close();
 }
 
 }  // namespace rookery

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "node/admission.hpp"
 #include "node/connector.hpp"
 #include "node/exchange.hpp"
 #include "node/membership.hpp"
@@ -30,8 +31,9 @@ constexpr std::chrono::milliseconds kAckDelay{20};
 
 class IoLoop final : public IoDriver {
  public:
-  // Everything outlives the loop; the router is used by whoever has the turn alone from then on.
-  IoLoop(zmq::context_t& context, Router& router, const ZmqLinkOptions& options,
+  // Everything outlives the loop. Its sockets are used by whoever has the turn alone. Accepts connections
+  // from here on.
+  IoLoop(zmq::context_t& context, Listener& listener, const ZmqLinkOptions& options,
          const std::vector<ZmqPeer>& peers, Exchange& exchange, std::uint64_t nonce);
 
   // For the I/O thread: until the run has ended or failed, or abandon() was called. Anything that goes wrong
@@ -43,7 +45,8 @@ class IoLoop final : public IoDriver {
 
  private:
   struct Line {  // one channel to a peer
-    Line(zmq::context_t& context, const std::string& endpoint) : connector(context, endpoint) {}
+    Line(zmq::context_t& context, const std::string& endpoint, const Credentials& credentials)
+        : connector(context, endpoint, credentials) {}
     Connector connector;
     bool welcomed = false;
     Clock::time_point hello_at{};  // when to say hello again
@@ -59,7 +62,10 @@ class IoLoop final : public IoDriver {
     std::array<Line, kChannels> lines;
     SendStream out;
     ReceiveStream in;
-    std::optional<std::uint64_t> nonce;
+    std::optional<std::uint64_t> nonce;  // of the process whose hello was taken
+    bool is_proven = false;              // that process listens at the peer's address: it has read our hello
+    Clock::time_point heard{};           // from it
+    bool is_misfit = false;  // somebody with its name was not admitted, which says more than its refusing us
     std::optional<Clock::time_point> ack_at;  // when an acknowledgement is due
   };
   // Whose connection an id of the ROUTER is, once a hello has said so.
@@ -77,6 +83,7 @@ class IoLoop final : public IoDriver {
   void poll(Clock::time_point deadline);
   void serve_requests();
   void serve_router();
+  void serve_admission();
   void serve_monitors();
   void serve_stop_signal();
   void serve_timers();
@@ -89,9 +96,13 @@ class IoLoop final : public IoDriver {
   void accept_chunk(int peer, const DataChunk& chunk, const Received& received);
   void welcomed(int peer, const CtlWelcome& welcome);
   void acknowledge(int peer, const StreamPosition& position);
-  std::optional<std::string> misfit(const CtlHello& hello) const;
+  std::optional<std::string> misfit(const CtlHello& hello, const std::string& user) const;
+  // Whether the process whose hello was taken is the peer's, and lives.
+  bool is_alive(const Peer& peer) const;
 
+  void name_unresolved();
   void open(int peer, Channel channel);
+  // By this node's own decision: says nothing about the peer.
   void reopen_later(int peer, Channel channel);
   void say_hello(int peer, Channel channel);
   void send_chunks(int peer);
@@ -111,7 +122,8 @@ class IoLoop final : public IoDriver {
   std::uint64_t drives_ = 0;
 
   zmq::context_t& context_;
-  Router& router_;
+  Admission admission_;
+  Router router_;
   const ZmqLinkOptions& options_;
   Exchange& exchange_;
   const std::uint64_t nonce_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/text.hpp"
 #include "node/io_loop.hpp"
 
 namespace rookery {
@@ -12,22 +13,6 @@ namespace {
 
 std::span<const std::byte> bytes_of(const zmq::message_t& message) {
   return {static_cast<const std::byte*>(message.data()), message.size()};
-}
-
-// Text of a peer, fit for a terminal.
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; },
-      ' ');
-  return text;
-}
-
-std::string peer_address(zmq::message_t& header) {
-  try {
-    return header.gets("Peer-Address");
-  } catch (const zmq::error_t&) {
-    return "unknown address";
-  }
 }
 
 }  // namespace
@@ -48,6 +33,7 @@ void IoLoop::accept(Received& received) {
           fmt::format("a {} on a connection that has not said hello, or was replaced", name_of(packet)));
     }
     const auto [peer, channel] = bound->second;
+    peers_[peer].heard = now_;
     tell(event::PeerHeard{peer});
     const bool fits_channel =
         std::holds_alternative<CtlAckRequest>(packet) || (chunk != nullptr) == (channel == Channel::kData);
@@ -58,36 +44,44 @@ void IoLoop::accept(Received& received) {
       accept_control(peer, packet);
     }
   } catch (const TransportError& error) {
-    const std::string sender = bound != bindings_.end() ? peers_[bound->second.peer].name
-                                                        : "someone at " + peer_address(received.header);
+    const std::string sender = bound != bindings_.end()
+                                   ? peers_[bound->second.peer].name
+                                   : fmt::format("{} at {}", received.user, received.from);
     warnings_.warn(fmt::format("dropped a packet from {}: {}", sender, error.what()), now_);
   }
 }
 
-std::optional<std::string> IoLoop::misfit(const CtlHello& hello) const {
+std::optional<std::string> IoLoop::misfit(const CtlHello& hello, const std::string& user) const {
   const auto peer =
       std::find_if(peers_.begin(), peers_.end(), [&](const Peer& p) { return p.who.stage == hello.stage; });
   if (peer == peers_.end() || peer->who.node != hello.node) {
-    return fmt::format("{} as stage {} is none of the plan's other nodes", printable(hello.node),
+    return fmt::format("{} as stage {} is not a peer in this plan", printable(hello.node, kMostOfAName),
                        hello.stage);
   }
-  if (hello.plan_id != options_.plan_id) {
-    return fmt::format("it runs plan {}, this node plan {}: give all nodes the node_data of one clusterize",
-                       printable(hello.plan_id), options_.plan_id);
-  }
+  if (hello.node != user) return fmt::format("{} says that it is {}", user, hello.node);
   return std::nullopt;
 }
 
+bool IoLoop::is_alive(const Peer& peer) const {
+  const bool stands =
+      std::any_of(peer.lines.begin(), peer.lines.end(), [](const Line& each) { return each.welcomed; });
+  return peer.is_proven && stands && now_ - peer.heard < options_.peer_timeout;
+}
+
 void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
+  if (const auto reason = misfit(hello, received.user)) throw TransportError(*reason);
   const auto named =
       std::find_if(peers_.begin(), peers_.end(), [&](const Peer& p) { return p.who.node == hello.node; });
-  if (const auto reason = misfit(hello)) {
-    if (named != peers_.end()) tell(event::PeerRefused{static_cast<int>(named - peers_.begin()), *reason});
-    throw TransportError(*reason);
-  }
   const int peer = static_cast<int>(named - peers_.begin());
-  const bool first = std::exchange(named->nonce, hello.nonce) != hello.nonce;
+  const bool first = named->nonce != hello.nonce;
+  if (first && is_alive(*named)) {
+    throw TransportError(fmt::format("another process says that it is {}, which is alive", named->name));
+  }
+  named->nonce = hello.nonce;
+  named->heard = now_;
+  named->is_misfit = false;
   if (first) {
+    named->is_proven = false;
     for (Line& each : named->lines) each.incoming_number = 0;
   }
   Line& incoming = line(peer, hello.channel);
@@ -127,7 +121,12 @@ void IoLoop::accept_control(int peer, const Packet& packet) {
   } else if (const auto* status = std::get_if<CtlStatus>(&packet)) {
     exchange_.hear_status(*status);
   } else if (const auto* stop = std::get_if<CtlStop>(&packet)) {
-    tell(event::StopCame{peer, {printable(stop->origin), printable(stop->reason), stop->signal}});
+    // Nobody ends a run who has only said that he is a peer.
+    if (!peers_[peer].is_proven)
+      throw TransportError("a stop from a process that has not welcomed this node");
+    tell(event::StopCame{
+        peer,
+        {printable(stop->origin, kMostOfAName), printable(stop->reason, kMostOfAReason), stop->signal}});
   } else if (const auto* bye = std::get_if<CtlBye>(&packet)) {
     tell(event::PeerSaidBye{peer, bye->confirms});
   }
@@ -157,6 +156,7 @@ void IoLoop::welcomed(int peer, const CtlWelcome& welcome) {
     return;  // the answer to an older or a repeated hello
   }
   each.welcomed = true;
+  peers_[peer].is_proven = true;
   each.backoff = std::chrono::milliseconds(0);
   if (welcome.channel == Channel::kData) {
     exchange_.acknowledged(peer, peers_[peer].out.resume(welcome.position, now_));

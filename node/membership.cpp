@@ -11,6 +11,9 @@
 namespace rookery {
 namespace {
 
+// For the confirmation of a bye to come over a new connection.
+constexpr std::chrono::seconds kConfirmation{3};
+
 double seconds(Membership::Time::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
@@ -44,9 +47,8 @@ Membership::Actions Membership::handle(const event::PeerCame& came, Time now) {
   peer.heard = now;
   peer.refused.clear();
   if (peer.nonce && *peer.nonce != came.nonce && !gathering()) {
-    return peer.gone
-               ? Actions{}
-               : lose(fmt::format("{} is lost: it was started anew in the middle of the run", peer.name));
+    return peer.gone ? Actions{}
+                     : lose(fmt::format("{} is lost: it was restarted during the run", peer.name));
   }
   Actions actions;
   if (peer.nonce && *peer.nonce != came.nonce) actions.emplace_back(action::Forget{came.peer});
@@ -77,9 +79,12 @@ Membership::Actions Membership::handle(const event::PeerClosed& closed, Time now
   return {};
 }
 
+// Told at once; what else is found out about it comes with the next report, since strangers may be behind it.
 Membership::Actions Membership::handle(const event::PeerRefused& refused, Time) {
-  peers_.at(refused.peer).refused = refused.reason;
-  return {};
+  Peer& peer = peers_.at(refused.peer);
+  const bool is_news = gathering() && !peer.here() && std::exchange(peer.refused, refused.reason).empty();
+  if (!is_news) return {};
+  return {action::Report{fmt::format("waiting for {}: {}", peer.name, refused.reason)}};
 }
 
 Membership::Actions Membership::handle(const event::PeerSaidBye& bye, Time) {
@@ -155,7 +160,7 @@ Membership::Actions Membership::gather(Time now) {
   if (now - started_ >= options_.wait_for_peers) {
     run_ = Run::kFailed;
     const std::string reason =
-        fmt::format("waited {:.0f} s for {}", seconds(options_.wait_for_peers), missing());
+        fmt::format("gave up after {:.0f} s: {}", seconds(options_.wait_for_peers), blame());
     return {action::FloodStop{{options_.node, reason}}, action::Fail{reason}};
   }
   if (now - reported_ < options_.report_missing) return {};
@@ -169,15 +174,23 @@ Membership::Actions Membership::watch(Time now) {
     const bool away = peer.closed && now - *peer.closed >= options_.reconnect_grace;
     const bool silent = now - peer.heard >= options_.peer_timeout;
     if (peer.gone) {  // it ends only with our bye in hand; what is lost is its confirmation
-      peer.told = peer.told || (run_ == Run::kLeaving && (away || silent));
-    } else if (away) {
-      return lose(
-          fmt::format("{} is lost: connection closed {:.1f} s ago", peer.name, seconds(now - *peer.closed)));
-    } else if (silent) {
-      return lose(fmt::format("{} is lost: silent for {:.1f} s", peer.name, seconds(now - peer.heard)));
+      const bool has_ended = peer.closed && now - *peer.closed >= kConfirmation;
+      peer.told = peer.told || (run_ == Run::kLeaving && (has_ended || silent));
+    } else if (away || silent) {
+      return lose(fmt::format("{} is lost: {}", peer.name, absence(peer, now)));
     }
   }
   return end_when_all_parted();
+}
+
+// "nothing heard for 10.0 s (peer_timeout_seconds), connection closed 9.6 s ago"
+std::string Membership::absence(const Peer& peer, Time now) const {
+  const bool silent = now - peer.heard >= options_.peer_timeout;
+  std::string text = fmt::format("nothing heard for {:.1f} s", seconds(now - peer.heard));
+  if (silent) text += " (peer_timeout_seconds)";
+  if (peer.closed) text += fmt::format(", connection closed {:.1f} s ago", seconds(now - *peer.closed));
+  if (!silent) text += " (reconnect_grace_seconds)";
+  return text;
 }
 
 Membership::Actions Membership::lose(const std::string& what) {
@@ -185,6 +198,7 @@ Membership::Actions Membership::lose(const std::string& what) {
   return {action::FloodStop{{options_.node, "ended the run: " + what}}, action::Fail{what}};
 }
 
+// "node_1 (10.0.0.7:8080), node_2 (10.0.0.9:8080): it runs plan …"
 std::string Membership::missing() const {
   std::string names;
   for (const Peer& peer : peers_) {
@@ -193,6 +207,25 @@ std::string Membership::missing() const {
     if (!peer.refused.empty()) names += ": " + peer.refused;
   }
   return names;
+}
+
+// "node_1 (…) and node_3 (…) never answered; are their providers running? node_2 (…): it runs plan …"
+std::string Membership::blame() const {
+  std::string unheard;
+  std::string refused;
+  int count = 0;
+  for (const Peer& peer : peers_) {
+    if (peer.here()) continue;
+    if (peer.refused.empty()) {
+      unheard += (count++ == 0 ? "" : " and ") + peer.name;
+    } else {
+      refused += (refused.empty() ? "" : "; ") + peer.name + ": " + peer.refused;
+    }
+  }
+  if (count == 0) return refused;
+  return fmt::format("{} never answered; {}{}{}", unheard,
+                     count == 1 ? "is its provider running?" : "are their providers running?",
+                     refused.empty() ? "" : " ", refused);
 }
 
 }  // namespace rookery

@@ -18,9 +18,10 @@ namespace rookery {
 struct MembershipOptions {
   std::string node;  // own name
   std::chrono::milliseconds wait_for_peers{300'000};
-  std::chrono::milliseconds report_missing{5'000};   // how often it is told who is missing
-  std::chrono::milliseconds peer_timeout{10'000};    // a peer silent for longer is lost
-  std::chrono::milliseconds reconnect_grace{3'000};  // a closed connection must be back by then
+  std::chrono::milliseconds report_missing{5'000};  // how often it is told who is missing
+  std::chrono::milliseconds peer_timeout{10'000};   // a peer of which nothing was heard for longer is lost
+  // A connection that the peer or the network closed must be back by then.
+  std::chrono::milliseconds reconnect_grace{10'000};
 };
 
 // Why a run ends before its time.
@@ -47,11 +48,11 @@ struct PeerHeard {
 };  // any packet of it
 struct PeerClosed {
   int peer;
-};  // a connection to it was closed
+};  // a connection to it was closed, not by this node
 struct PeerRefused {
   int peer;
   std::string reason;
-};  // its hello does not fit this run
+};  // why it is not here, as far as is known; fit for a terminal
 struct PeerSaidBye {
   int peer;
   bool confirms;  // it has ours
@@ -139,7 +140,7 @@ class Membership {
     bool told = false;  // has our bye
     Time heard{};
     std::optional<Time> closed;
-    std::string refused;  // why its last hello did not fit
+    std::string refused;  // why it is not here
     bool here() const { return nonce && welcomed; }
   };
 
@@ -159,7 +160,9 @@ class Membership {
   Actions gather(Time now);
   Actions watch(Time now);
   Actions lose(const std::string& what);
+  std::string absence(const Peer& peer, Time now) const;
   std::string missing() const;
+  std::string blame() const;
 
   MembershipOptions options_;
   std::vector<Peer> peers_;

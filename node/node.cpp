@@ -53,16 +53,23 @@ void set_budgets(ZmqLinkOptions& options, const Stage& stage, const NodeMetadata
   options.buffers = BufferPool(buffers);
 }
 
+milliseconds to_milliseconds(double seconds) {
+  return milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
 ZmqLinkOptions link_options(const NodeOptions& options, const NodeMetadata& metadata) {
   ZmqLinkOptions link;
   link.node = metadata.node;
   link.stage = metadata.stage;
-  link.address = metadata.address;
-  link.plan_id = metadata.plan_id;
+  link.address = options.listen.empty() ? metadata.address : options.listen;
+  link.key = {metadata.plan_id, metadata.token};
   link.wait_for_peers = options.wait_for_peers;
-  link.peer_timeout = milliseconds(static_cast<std::int64_t>(metadata.settings.peer_timeout_seconds * 1000));
+  const TrainingSettings& settings = metadata.settings;
+  link.peer_timeout = to_milliseconds(settings.peer_timeout_seconds);
   link.heartbeat = std::min(link.heartbeat, link.peer_timeout / 4);
-  link.reconnect_grace = std::min(link.reconnect_grace, link.peer_timeout);
+  link.reconnect_grace = settings.reconnect_grace_seconds
+                             ? std::min(to_milliseconds(*settings.reconnect_grace_seconds), link.peer_timeout)
+                             : link.peer_timeout;
   link.on_waiting = options.on_waiting;
   return link;
 }

@@ -18,6 +18,8 @@ struct NodeOptions {
   std::string name;  // "node_0"
   std::filesystem::path node_data = "node_data";
   std::filesystem::path output = ".";  // of the logs
+  // "HOST:PORT" to listen at; empty: the address at which the plan says that others reach this node.
+  std::string listen;
   std::chrono::milliseconds wait_for_peers{300'000};
   // Of the Root; none: the one that the plan names. Outlives the node.
   const Dataset* dataset = nullptr;

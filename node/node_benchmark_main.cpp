@@ -14,6 +14,7 @@
 #include "models/runtime/machine_speed.hpp"
 #include "node/address.hpp"
 #include "node/link_benchmark.hpp"
+#include "node/link_benchmark_server.hpp"
 #include "node/machine_memory.hpp"
 #include "node/measured_pool.hpp"
 #include "node/stolen_time.hpp"
@@ -38,11 +39,7 @@ double positive(const ProgramArguments& arguments, const std::string& name) {
 }
 
 int serve(const std::string& address) {
-  try {
-    Address::parse(address);
-  } catch (const ConfigError& error) {
-    throw UsageError(fmt::format("--serve: {}", error.what()));
-  }
+  check_address("--serve", address);
   catch_stop_signals();
   LinkBenchmarkServer server(address);
   fmt::print("answering at {}; Ctrl-C ends it\n", server.address());
@@ -56,22 +53,20 @@ int serve(const std::string& address) {
 struct Links {
   std::map<std::string, LinkMeasure> measured;     // by id
   std::map<std::string, std::string> unreachable;  // why
+  ProviderTransport transport;
 };
 
 Links measure_links(const NodePool& pool, const std::string& self, const LinkBenchmarkOptions& options) {
   Links links;
   if (pool.nodes().size() < 2) return links;
-  tell("what a provider's threads add to a message");
-  const HopTimes hops = measure_hops();
-  const double added_ms = 1e3 * std::max(0.0, hops.provider - hops.benchmark);
+  tell("what a provider's transport adds to that of the network");
+  links.transport = measure_provider_transport();
   for (const PoolNode& node : pool.nodes()) {
     if (node.id == self) continue;
     throw_if_stopped();
     tell(fmt::format("the link to node_{} ({})", node.id, node.address));
     try {
-      LinkMeasure measure = measure_link(node.address, options);
-      measure.latency_ms += added_ms;
-      links.measured[node.id] = measure;
+      links.measured[node.id] = links.transport.over(measure_link(node.address, options));
     } catch (const TransportError& error) {
       fmt::print(stderr, "skipped node_{}: {}\n", node.id, error.what());
       links.unreachable[node.id] = error.what();
@@ -88,11 +83,7 @@ std::optional<double> transfer_gbps(const MachineSpeed& speed, double stolen, in
   const bool is_short = static_cast<int>(std::thread::hardware_concurrency()) <= threads ||
                         (threads == 1 && speed.processors < whole);
   if (links.measured.empty() || !is_short) return std::nullopt;
-  double seconds = 0;
-  for (const auto& [id, link] : links.measured) seconds += link.processor_seconds_per_byte;
-  const double per_byte =
-      seconds / static_cast<double>(links.measured.size()) / std::min(1.0, speed.processors);
-  return 1e-9 / per_byte;
+  return 1e-9 * std::min(1.0, speed.processors) / links.transport.processor_seconds_per_byte;
 }
 
 MachineSpeed measure_speed(double seconds) {

@@ -76,7 +76,7 @@ void fields(Archive& archive, StreamPosition& position) {
 
 template <typename Archive>
 void fields(Archive& archive, CtlHello& hello) {
-  archive(hello.plan_id, hello.nonce, hello.node, hello.stage);
+  archive(hello.nonce, hello.node, hello.stage);
   enumeration(archive, hello.channel, kChannels);
   archive(hello.connection);
 }
@@ -192,7 +192,7 @@ std::vector<std::byte> encode(const Packet& packet) {
 
 Packet decode(std::span<const std::byte> header) {
   if (header.size() > kMaxHeaderBytes) {
-    throw TransportError(fmt::format("a header of {} bytes, {} may be", header.size(), kMaxHeaderBytes));
+    throw TransportError(fmt::format("a {}-byte header; the limit is {}", header.size(), kMaxHeaderBytes));
   }
   WireInput archive(header);
   std::array<char, 4> magic{};

@@ -14,7 +14,7 @@
 
 namespace rookery {
 
-constexpr std::uint16_t kProtocolVersion = 2;
+constexpr std::uint16_t kProtocolVersion = 3;
 constexpr std::size_t kMaxHeaderBytes = 4096;
 constexpr std::size_t kMaxChunkBytes = 256U << 10;
 
@@ -30,7 +30,6 @@ struct StreamPosition {
 
 // First on every connection: who opens it. Repeated until it is welcomed.
 struct CtlHello {
-  std::string plan_id;
   std::uint64_t nonce = 0;  // drawn by each process
   std::string node;
   std::int32_t stage = 0;

@@ -8,6 +8,7 @@
 #include "models/base/error.hpp"
 #include "models/base/log.hpp"
 #include "models/base/program.hpp"
+#include "node/address.hpp"
 #include "node/node.hpp"
 #include "node/provider_events.hpp"
 #include "node/stream.hpp"
@@ -83,6 +84,8 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
   init_logging(options.name);
   options.node_data = arguments["node-data"].as<std::string>();
   options.output = arguments["output"].as<std::string>();
+  options.listen = arguments["listen"].as<std::string>();
+  if (!options.listen.empty()) check_address("--listen", options.listen);
   options.threads = arguments["threads"].as<int>();
   if (options.threads < 1) throw UsageError(fmt::format("--threads {}: 1 or more", options.threads));
   const double wait = arguments["wait-for-peers"].as<double>();
@@ -134,8 +137,11 @@ int main(int argc, char** argv) {
       "node-data", po::value<std::string>()->default_value("./node_data"), "folder that clusterize wrote")(
       "output", po::value<std::string>()->default_value("."),
       "folder for losses.txt, val_losses.txt and val_accuracies.txt (the Leaf writes them)")(
-      "wait-for-peers", po::value<double>()->default_value(300, "300"),
-      "seconds to wait for the other providers")(
+      "listen", po::value<std::string>()->default_value(""),
+      "HOST:PORT to listen at, where it is not the address at which the others reach this machine: behind a "
+      "forwarded "
+      "port, or in a container")("wait-for-peers", po::value<double>()->default_value(300, "300"),
+                                 "seconds to wait for the other providers")(
       "threads", po::value<int>()->default_value(1),
       "threads for arithmetic; another number may change the last bits")(
       "json", "print progress as one JSON object a line");

@@ -1,8 +1,11 @@
 #include "node/router.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "node/packets.hpp"
@@ -10,52 +13,63 @@
 namespace rookery {
 namespace {
 
-constexpr int kMaxQueued = 8;   // chunks per connection: memory that no plan counts
-constexpr int kMaxUnsent = 32;  // answers of a LinkBenchmarkServer; IoLoop sends nothing here
-constexpr int kBacklog = 1024;
+constexpr int kMaxQueued = 8;  // chunks per connection: memory that no plan counts
 constexpr int kHandshakeMs = 3000;
+constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
+constexpr int kEnforceDomain =
+    93;  // ZMQ_ZAP_ENFORCE_DOMAIN, which only the header of drafts names: fails closed
 
-[[noreturn]] void fail_to_bind(const std::string& who, const Address& address, const std::string& other_port,
-                               int error) {
-  std::string reason = ::zmq_strerror(error);
-  if (error == EADDRINUSE) {
-    const auto owner = port_owner(address.port);
-    reason = fmt::format("port {} is in use{}: end that program, or {}", address.port,
-                         owner ? " by " + *owner : "", other_port);
-  } else if (error == EADDRNOTAVAIL || error == ENODEV) {
-    reason =
-        fmt::format("this machine has no address {}: start {} on the machine that has it", address.host, who);
-  } else if (error == EACCES) {
-    reason = fmt::format("port {} needs more rights: use a port above 1023", address.port);
+std::string property(zmq::message_t& frame, const char* name) {
+  try {
+    return frame.gets(name);
+  } catch (const zmq::error_t&) {
+    return "";
   }
-  throw TransportError(fmt::format("{} cannot listen at {}: {}", who, address.to_string(), reason));
 }
 
 }  // namespace
 
-Router::Router(zmq::context_t& context, const std::string& who, const Address& address,
-               const std::string& other_port)
-    : socket_(context, zmq::socket_type::router), address_(address) {
+Router::Router(zmq::context_t& context, Listener& listener, int most_connections)
+    : listener_(listener),
+      most_connections_(most_connections),
+      socket_(context, zmq::socket_type::router),
+      monitor_(context, socket_, kEvents) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::rcvhwm, kMaxQueued);
-  socket_.set(zmq::sockopt::sndhwm, kMaxUnsent);
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxChunkBytes));
   socket_.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
-  socket_.set(zmq::sockopt::backlog, kBacklog);
-  try {
-    socket_.bind("tcp://" + address.to_string());
-  } catch (const zmq::error_t& error) {
-    fail_to_bind(who, address, other_port, error.num());
-  }
-  const auto bound = socket_.get(zmq::sockopt::last_endpoint);  // "tcp://0.0.0.0:8080"
-  address_.port = Address::parse(bound.substr(bound.find("//") + 2)).port;
+  socket_.set(zmq::sockopt::plain_server, true);
+  socket_.set(zmq::sockopt::zap_domain, "rookery");
+  const int on = 1;
+  if (::zmq_setsockopt(socket_.handle(), kEnforceDomain, &on, sizeof on) != 0) throw zmq::error_t();
+  // ZeroMQ takes a descriptor of its own of the listening socket, and closes it.
+  const int descriptor = ::fcntl(listener.descriptor(), F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0)
+    throw TransportError(fmt::format("no descriptor to listen with: {}", std::strerror(errno)));
+  socket_.set(zmq::sockopt::use_fd, descriptor);
+  socket_.bind("tcp://" + listener.address().to_string());
+}
+
+Router::~Router() {
+  close();
+}
+
+void Router::serve_connections() {
+  while (const auto event = monitor_.next()) connections_ += event->id == ZMQ_EVENT_ACCEPTED ? 1 : -1;
+  const bool is_full = connections_ >= most_connections_;
+  if (std::exchange(is_full_, is_full) != is_full) listener_.turn_away(is_full);
+}
+
+void Router::close() {
+  if (!socket_) return;
+  monitor_.close(socket_);
+  socket_.close();
 }
 
 bool Router::receive(Received& message) {
   zmq::message_t frame;
   if (!socket_.recv(frame, zmq::recv_flags::dontwait)) return false;
   message.connection = frame.to_string();
-  message.from.clear();
   message.header.rebuild();
   message.payload.rebuild();
   message.frames = 0;
@@ -71,6 +85,8 @@ bool Router::receive(Received& message) {
     }
     ++message.frames;
   }
+  message.from = property(message.header, "Peer-Address");
+  message.user = property(message.header, "User-Id");
   return true;
 }
 

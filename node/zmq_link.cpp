@@ -13,7 +13,7 @@
 #include "node/address.hpp"
 #include "node/exchange.hpp"
 #include "node/io_loop.hpp"
-#include "node/router.hpp"
+#include "node/listener.hpp"
 
 namespace rookery {
 namespace {
@@ -30,8 +30,8 @@ struct ZmqLink::Impl {
   explicit Impl(ZmqLinkOptions given)
       : options(std::move(given)),
         context(1),
-        router(
-            context, options.node, Address::parse(options.address),
+        listener(
+            options.node, Address::parse(options.address),
             fmt::format("give {} another port in node_configs.json and run clusterize again", options.node)) {
     const std::uint64_t message = message_cost(options.max_message_bytes, kMaxChunkBytes);
     options.send_budget = std::max(options.send_budget, message);
@@ -51,7 +51,7 @@ struct ZmqLink::Impl {
 
   ZmqLinkOptions options;
   zmq::context_t context;
-  Router router;
+  Listener listener;
   std::vector<ZmqPeer> peers;
   std::unique_ptr<Exchange> exchange;
   std::unique_ptr<IoLoop> loop;
@@ -63,7 +63,7 @@ ZmqLink::ZmqLink(ZmqLinkOptions options) : impl_(std::make_unique<Impl>(std::mov
 ZmqLink::~ZmqLink() = default;
 
 std::string ZmqLink::address() const {
-  return impl_->router.address().to_string();
+  return impl_->listener.address().to_string();
 }
 
 void ZmqLink::join(const std::vector<ZmqPeer>& peers) {
@@ -74,7 +74,7 @@ void ZmqLink::join(const std::vector<ZmqPeer>& peers) {
   for (const ZmqPeer& peer : peers) names.push_back(fmt::format("{} ({})", peer.node, peer.address));
   impl.exchange = std::make_unique<Exchange>(names, impl.options.send_budget, impl.options.receive_budget / 8,
                                              kMaxChunkBytes, impl.options.deadline);
-  impl.loop = std::make_unique<IoLoop>(impl.context, impl.router, impl.options, impl.peers, *impl.exchange,
+  impl.loop = std::make_unique<IoLoop>(impl.context, impl.listener, impl.options, impl.peers, *impl.exchange,
                                        draw_nonce());
   impl.exchange->set_driver(impl.loop.get());
   impl.thread = std::jthread([&impl] { impl.loop->run(); });

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "node/buffer_pool.hpp"
+#include "node/plan_key.hpp"
 #include "trainer/link.hpp"
 
 namespace rookery {
@@ -19,14 +20,15 @@ struct ZmqLinkOptions {
   std::string node;  // own name, "node_0"
   int stage = 0;
   std::string address;  // to listen at, "0.0.0.0:8080"; port 0: any free one
-  std::string plan_id;  // peers with another are refused
+  PlanKey key;          // peers with another are refused
 
   std::chrono::milliseconds deadline{600'000};  // of every send, receive, flush and leave
   std::chrono::milliseconds wait_for_peers{300'000};
   std::chrono::milliseconds heartbeat{500};
-  std::chrono::milliseconds peer_timeout{10'000};  // a peer silent for longer is lost
-  std::chrono::milliseconds reconnect_grace{
-      3'000};  // a closed connection is back by then, or its peer is lost
+  std::chrono::milliseconds peer_timeout{10'000};  // a peer of which nothing was heard for longer is lost
+  // A connection that the peer or the network closed is back by then, or the peer is lost before
+  // peer_timeout.
+  std::chrono::milliseconds reconnect_grace{10'000};
 
   // Per peer: the largest tensor, and the bytes that may be on their way to it and wait here from it.
   // Each budget holds at least one message.

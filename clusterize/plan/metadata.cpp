@@ -16,7 +16,7 @@ namespace rookery {
 namespace {
 
 constexpr const char* kFormat = "rookery.node";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;
 
 OrderedJson to_json(const PeerInfo& peer) {
   return {{"node", peer.node}, {"address", peer.address}, {"stage", peer.stage}};
@@ -66,6 +66,7 @@ OrderedJson to_json(const NodeMetadata& metadata) {
   return {{"format", kFormat},
           {"version", kVersion},
           {"plan_id", metadata.plan_id},
+          {"token", metadata.token},
           {"node", metadata.node},
           {"address", metadata.address},
           {"role", metadata.role()},
@@ -94,12 +95,13 @@ OrderedJson to_json(const NodeMetadata& metadata) {
 Json make_schema() {
   Json schema = Json::parse(R"({
     "type": "object", "additionalProperties": false,
-    "required": ["format", "version", "plan_id", "node", "address", "role", "cluster", "clusters", "stage",
+    "required": ["format", "version", "plan_id", "token", "node", "address", "role", "cluster", "clusters", "stage",
                  "stages", "members", "inputs", "outputs", "shared_parameters", "rings", "recompute", "prediction",
                  "predicted_step_ms", "kernels", "data", "settings"],
     "properties": {
       "format": {}, "version": {},
       "plan_id": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
+      "token": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
       "node": {"$ref": "#/definitions/node"},
       "address": {"type": "string"},
       "role": {"enum": ["root", "stem", "leaf", "root_leaf"]},
@@ -227,11 +229,17 @@ void check_routing(const NodeMetadata& metadata, std::string_view file) {
 NodeMetadata metadata_from_json(const Json& document, const std::string& node, const std::string& file) {
   static const Json schema = make_schema();
   check_format(document, kFormat, kVersion, file);
+  if (document.at("version") != kVersion) {
+    fail(file,
+         "version: {} is that of an older Rookery: run clusterize again, and copy node_data to every machine",
+         document.at("version").dump());
+  }
   validate_json(document, schema, file);
 
   NodeMetadata metadata{.node = document.at("node").get<std::string>(),
                         .address = document.at("address").get<std::string>(),
                         .plan_id = document.at("plan_id").get<std::string>(),
+                        .token = document.at("token").get<std::string>(),
                         .cluster = document.at("cluster").get<int>(),
                         .clusters = document.at("clusters").get<int>(),
                         .stage = document.at("stage").get<int>(),

@@ -46,7 +46,8 @@ TEST(NodeDataReadme, HasTheTableOfSettings) {
 TEST(NodeDataReadme, NamesEveryKeyOfANodesFile) {
   const ScratchFolder folder;
   const TrainingTask task = cnn_task();
-  const NodeMetadata metadata = make_metadata(task, make_plan(task, pool_of(equal_nodes(3)), {}), 0, 1);
+  NodeMetadata metadata = make_metadata(task, make_plan(task, pool_of(equal_nodes(3)), {}), 0, 1);
+  metadata.token = std::string(32, '0');
   write_metadata(folder.path(), metadata);
   const Json document = read_json(metadata_path(folder.path(), metadata.node));
   for (const auto& [key, value] : document.items()) EXPECT_THAT(page(), HasSubstr(fmt::format("`{}`", key)));

@@ -12,6 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
+const std::string kToken = "0123456789abcdef0123456789abcdef";
+
 // node_1 of a planned cluster of three, and its file.
 class MetadataFile : public testing::Test {
  protected:
@@ -21,6 +23,7 @@ class MetadataFile : public testing::Test {
     for (int cluster = 0; cluster < 2; ++cluster) {
       for (int stage = 0; stage < 3; ++stage) {
         all_.push_back(make_metadata(task, planned, cluster, stage));
+        all_.back().token = kToken;
         write_metadata(folder(), all_.back());
       }
     }
@@ -73,6 +76,7 @@ TEST_F(MetadataFile, SharedParametersComeBackAndAreChecked) {
   const TrainingTask task = tied_task();
   const Planned planned = make_plan(task, pool_of(equal_nodes(3)), {.min_nodes = 3});
   all_[1] = make_metadata(task, planned, 0, 1);
+  all_[1].token = kToken;
   write_metadata(folder(), written());
   ASSERT_FALSE(written().shared.empty());
   EXPECT_EQ(read_metadata(folder(), "node_1").shared, written().shared);
@@ -110,8 +114,10 @@ TEST_F(MetadataFile, AnUnknownNodeIsAnsweredWithThoseThereAre) {
 }
 
 TEST_F(MetadataFile, NewerAndForeignFilesAreRefused) {
-  EXPECT_THAT(error_after([](Json& d) { d["version"] = 2; }),
-              AllOf(HasSubstr("version 2"), HasSubstr("up to 1")));
+  EXPECT_THAT(error_after([](Json& d) { d["version"] = 3; }),
+              AllOf(HasSubstr("version 3"), HasSubstr("up to 2")));
+  EXPECT_THAT(error_after([](Json& d) { d["version"] = 1; }),
+              AllOf(HasSubstr("an older Rookery"), HasSubstr("run clusterize again")));
   EXPECT_THAT(error_after([](Json& d) { d["version"] = "1"; }), HasSubstr("version"));
   EXPECT_THAT(error_after([](Json& d) { d["format"] = "rookery.plan"; }),
               HasSubstr("not a rookery.node file"));
@@ -119,8 +125,8 @@ TEST_F(MetadataFile, NewerAndForeignFilesAreRefused) {
 
 TEST_F(MetadataFile, AMissingOrUnknownKeyIsNamed) {
   for (const char* key :
-       {"node", "address", "members", "stage", "stages", "settings", "plan_id", "rings", "kernels", "data",
-        "prediction", "inputs", "outputs", "shared_parameters", "cluster", "clusters", "role"}) {
+       {"node", "address", "members", "stage", "stages", "settings", "plan_id", "token", "rings", "kernels",
+        "data", "prediction", "inputs", "outputs", "shared_parameters", "cluster", "clusters", "role"}) {
     EXPECT_THAT(error_after([&](Json& d) { d.erase(key); }), HasSubstr(fmt::format("'{}'", key))) << key;
   }
   EXPECT_THAT(error_after([](Json& d) { d["colour"] = "red"; }), HasSubstr("colour"));

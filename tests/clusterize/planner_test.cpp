@@ -231,11 +231,26 @@ TEST(WritePlan, TheSameInputGivesTheSameBytes) {
   const ScratchFolder two;
   for (const ScratchFolder* folder : {&one, &two}) {
     const TrainingTask task = cnn_task();
-    write_plan(folder->path(), task, plan(equal_nodes(7), task), initial_state(task.graph, 42));
+    write_plan(folder->path(), task, plan(equal_nodes(7), task), initial_state(task.graph, 42),
+               std::string(32, '0'));
   }
   EXPECT_EQ(files_of(one.path()), files_of(two.path()));
   EXPECT_EQ(files_of(one.path()).count("plan.json"), 1U);
   EXPECT_EQ(files_of(one.path()).count("cluster_1/host8083:8083/model_inputs.json"), 1U);
+}
+
+// But for the token, which nobody can compute.
+TEST(WritePlan, EveryPlanHasATokenOfItsOwn) {
+  std::set<std::string> tokens;
+  for (int i = 0; i < 3; ++i) {
+    const ScratchFolder folder;
+    const TrainingTask task = cnn_task();
+    write_plan(folder.path(), task, plan(equal_nodes(3), task), initial_state(task.graph, 42));
+    const std::string token = read_metadata(folder.path(), "node_0").token;
+    EXPECT_EQ(read_metadata(folder.path(), "node_2").token, token);
+    tokens.insert(token);
+  }
+  EXPECT_EQ(tokens.size(), 3U);
 }
 
 TEST(WritePlan, AFolderHoldsOnePlanWithAllItsFiles) {

@@ -46,6 +46,7 @@ class TrainedCluster {
       node.node = fmt::format("node_{}", stage.index);
       node.address = fmt::format("0.0.0.0:{}", 8080 + stage.index);
       node.plan_id = "0123456789abcdef";
+      node.token = "0123456789abcdef0123456789abcdef";
       node.stage = stage.index;
       node.stages = stage.count;
       node.data = {.train_samples = 1078, .validation_samples = 719};

@@ -24,14 +24,16 @@ class CapturedLog {
   CapturedLog& operator=(const CapturedLog&) = delete;
 
   // Whether a line holding `text` is there, or comes within half a minute.
-  bool has(const std::string& text) { return sink_->has(text); }
+  bool has(const std::string& text) { return sink_->has(text, std::chrono::seconds(30)); }
+  // Whether it is there now.
+  bool holds(const std::string& text) { return sink_->has(text, std::chrono::seconds(0)); }
 
  private:
   class Sink : public spdlog::sinks::base_sink<std::mutex> {
    public:
-    bool has(const std::string& text) {
+    bool has(const std::string& text, std::chrono::seconds wait) {
       std::unique_lock lock(lines_mutex_);
-      return came_.wait_for(lock, std::chrono::seconds(30), [&] {
+      return came_.wait_for(lock, wait, [&] {
         return std::any_of(lines_.begin(), lines_.end(),
                            [&](const std::string& line) { return line.find(text) != std::string::npos; });
       });

@@ -1,4 +1,5 @@
-// Packets that no node of the plan would send, from a program that speaks ZeroMQ.
+// Packets that no node of the plan would send, from a program that speaks ZeroMQ and has the plan's token;
+// and, from here on, "node_1" is played by the test.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,8 @@
 #include <zmq.hpp>
 
 #include "models/base/error.hpp"
+#include "models/base/text.hpp"
+#include "node/admission.hpp"
 #include "node/packets.hpp"
 #include "tests/node/captured_log.hpp"
 #include "tests/node/loopback.hpp"
@@ -21,13 +24,15 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
 
-constexpr const char* kPlan = "0123456789abcdef";  // loopback_options()
-
-// One connection to a node, over which anything can be sent.
+// One connection to a node, over which node_1 sends anything.
 class Wire {
  public:
-  Wire(zmq::context_t& context, const std::string& address) : socket_(context, zmq::socket_type::dealer) {
+  Wire(zmq::context_t& context, const std::string& address, const std::string& node = "node_1")
+      : socket_(context, zmq::socket_type::dealer) {
+    const Credentials introduction = credentials(node, loopback_options(0).key);
     socket_.set(zmq::sockopt::linger, 0);
+    socket_.set(zmq::sockopt::plain_username, introduction.user);
+    socket_.set(zmq::sockopt::plain_password, introduction.password);
     socket_.connect("tcp://" + address);
   }
   void send(const std::vector<std::byte>& header) {
@@ -47,8 +52,15 @@ class FalsePeer {
  public:
   FalsePeer() : router_(context_, zmq::socket_type::router) {
     router_.set(zmq::sockopt::linger, 0);
+    router_.set(zmq::sockopt::plain_server, true);
     router_.bind("tcp://127.0.0.1:*");
     address_ = router_.get(zmq::sockopt::last_endpoint).substr(6);
+  }
+  // As the process's end does.
+  void die() {
+    control_.reset();
+    data_.reset();
+    router_.close();
   }
 
   const std::string& address() const { return address_; }
@@ -109,8 +121,8 @@ class FalsePeer {
     }
   }
 
-  static std::vector<std::byte> hello(Channel channel, std::uint64_t nonce) {
-    return encode(CtlHello{kPlan, nonce, "node_1", 1, channel, 1});
+  static std::vector<std::byte> hello(Channel channel, std::uint64_t nonce, std::uint32_t connection = 1) {
+    return encode(CtlHello{nonce, "node_1", 1, channel, connection});
   }
 
   Wire& control() { return *control_; }
@@ -118,11 +130,22 @@ class FalsePeer {
   zmq::context_t& context() { return context_; }
 
  private:
+  // Lets the node in that it plays against.
+  void admit(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      zmq::pollitem_t item{admission_.socket().handle(), 0, ZMQ_POLLIN, 0};
+      zmq::poll(&item, 1, milliseconds(20));
+      admission_.serve([](int, const std::string&, const std::string&) {});
+    }
+  }
+
   zmq::context_t context_;
+  Admission admission_{context_, loopback_options(0).key, {"node_0"}};
   zmq::socket_t router_;
   std::string address_;
   std::optional<Wire> control_, data_;
   Packet newest_;
+  std::jthread admitting_{[this](const std::stop_token& stop) { admit(stop); }};
 };
 
 DataChunk chunk(std::uint64_t sequence, std::int64_t step, std::int64_t bytes) {
@@ -167,14 +190,14 @@ class HostilePeer : public testing::Test {
 TEST_F(HostilePeer, GarbageIsDroppedNamingWhereItCameFrom) {
   Wire stranger(peer_.context(), link_->address());
   stranger.send(payload(64, 0xAB));
-  EXPECT_TRUE(log_.has("dropped a packet from someone at 127.0.0.1: not a packet of Rookery"));
+  EXPECT_TRUE(log_.has("dropped a packet from node_1 at 127.0.0.1: not a packet of Rookery"));
   expect_unharmed();
 }
 
 // Two connections race: the replaced one's hello comes last.
 TEST_F(HostilePeer, AnOlderConnectionsHelloReplacesNothing) {
   Wire newer(peer_.context(), link_->address());
-  newer.send(encode(CtlHello{kPlan, 7, "node_1", 1, Channel::kData, 2}));
+  newer.send(FalsePeer::hello(Channel::kData, 7, 2));
   while (peer_.wait_for<CtlWelcome>().connection != 2) continue;
   peer_.data().send(FalsePeer::hello(Channel::kData, 7));
   peer_.data().send(encode(CtlAckRequest{}));
@@ -183,28 +206,36 @@ TEST_F(HostilePeer, AnOlderConnectionsHelloReplacesNothing) {
   EXPECT_EQ(receive(1000, 4), 9);
 }
 
-TEST_F(HostilePeer, AStrangersDataIsDropped) {
+TEST_F(HostilePeer, DataBeforeAHelloIsDropped) {
   Wire stranger(peer_.context(), link_->address());
   stranger.send(encode(chunk(0, 1000, 4)), payload(4, 1));
-  EXPECT_TRUE(log_.has("someone at 127.0.0.1: a FwdActivation on a connection that has not said hello"));
+  EXPECT_TRUE(log_.has("node_1 at 127.0.0.1: a FwdActivation on a connection that has not said hello"));
   expect_unharmed();
 }
 
-TEST_F(HostilePeer, AStrangersStopStopsNothing) {
+TEST_F(HostilePeer, AStopBeforeAHelloStopsNothing) {
   Wire stranger(peer_.context(), link_->address());
   stranger.send(encode(CtlStop{"node_1", "failed", 0}));
   EXPECT_TRUE(log_.has("a CtlStop on a connection that has not said hello"));
   expect_unharmed();
 }
 
-TEST_F(HostilePeer, AHelloOfAnotherPlanOrPlaceIsRefused) {
+TEST_F(HostilePeer, AHelloOfAnotherPlaceIsRefused) {
   Wire stranger(peer_.context(), link_->address());
-  stranger.send(encode(CtlHello{"ffffffffffffffff", 1, "node_1", 1, Channel::kControl, 1}));
-  EXPECT_TRUE(log_.has("it runs plan ffffffffffffffff, this node plan 0123456789abcdef"));
-  stranger.send(encode(CtlHello{kPlan, 1, "node_7", 1, Channel::kControl, 1}));
-  EXPECT_TRUE(log_.has("node_7 as stage 1 is none of the plan's other nodes"));
-  stranger.send(encode(CtlHello{kPlan, 1, "node_1", 2, Channel::kControl, 1}));
-  EXPECT_TRUE(log_.has("node_1 as stage 2 is none of the plan's other nodes"));
+  stranger.send(encode(CtlHello{1, "node_7", 1, Channel::kControl, 1}));
+  EXPECT_TRUE(log_.has("node_7 as stage 1 is not a peer in this plan"));
+  stranger.send(encode(CtlHello{1, "node_1", 2, Channel::kControl, 1}));
+  EXPECT_TRUE(log_.has("node_1 as stage 2 is not a peer in this plan"));
+  expect_unharmed();
+}
+
+// 1,024 bytes are the most that a name may have on the wire; none of them reaches the terminal as it is.
+TEST_F(HostilePeer, ANameIsShortenedAndEscaped) {
+  Wire stranger(peer_.context(), link_->address());
+  stranger.send(encode(CtlHello{1, "\x1b[2J\u202e" + std::string(900, 'x'), 1, Channel::kControl, 1}));
+  EXPECT_TRUE(log_.has("\\x1b[2J\\u{202e}xxx"));
+  EXPECT_TRUE(log_.has("x… as stage 1"));
+  EXPECT_FALSE(log_.holds(std::string(kMostOfAName + 1, 'x')));
   expect_unharmed();
 }
 
@@ -212,7 +243,7 @@ TEST_F(HostilePeer, AnotherVersionIsNamed) {
   std::vector<std::byte> header = FalsePeer::hello(Channel::kControl, 7);
   header[4] = std::byte{9};
   peer_.control().send(header);
-  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 2"));
+  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 3"));
   expect_unharmed();
 }
 
@@ -264,7 +295,7 @@ TEST_F(HostilePeer, ANumberOfAnotherTypeNamesTheSender) {
   expect_unharmed(sequence);
 }
 
-TEST_F(HostilePeer, AStrangersParametersAndNumbersAreDropped) {
+TEST_F(HostilePeer, ParametersAndNumbersBeforeAHelloAreDropped) {
   Wire stranger(peer_.context(), link_->address());
   for (const auto& [kind, name] : {std::pair(MessageKind::kForwardParameter, "FwdParameter"),
                                    std::pair(MessageKind::kBackwardParameterGradient, "BwdParameterGradient"),
@@ -317,20 +348,55 @@ TEST_F(HostilePeer, TextOfAPeerCannotSteerTheTerminal) {
     receive(0, 4);
     FAIL();
   } catch (const TransportError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("failed:  [2J all is well"));
+    EXPECT_THAT(error.what(), HasSubstr("failed: \\x1b[2J\\x0aall is well"));
   }
 }
 
-TEST_F(HostilePeer, APeerThatStartsAnewInTheRunIsLost) {
+// Whatever says that it is a peer does not take its place while it lives.
+TEST_F(HostilePeer, AHelloDisplacesNobodyWhoIsAlive) {
   Wire second(peer_.context(), link_->address());
   second.send(FalsePeer::hello(Channel::kControl, 8));
+  second.send(FalsePeer::hello(Channel::kData, 8));
+  EXPECT_TRUE(log_.has("another process says that it is node_1 (" + peer_.address() + "), which is alive"));
+  second.send(encode(CtlStop{"node_1", "failed", 0}));
+  EXPECT_TRUE(log_.has("a CtlStop on a connection that has not said hello"));
+  expect_unharmed();
+}
+
+TEST_F(HostilePeer, APeerThatIsRestartedInTheRunIsLost) {
+  Wire second(peer_.context(), link_->address());
+  peer_.die();
+  std::jthread hellos([&](const std::stop_token& stop) {  // until the node has seen that the other is dead
+    while (!stop.stop_requested()) {
+      second.send(FalsePeer::hello(Channel::kControl, 8));
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  });
   try {
     receive(0, 4);
     FAIL();
   } catch (const TransportError& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("node_1 ("), HasSubstr("started anew")));
+    EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("node_1 ("), HasSubstr("restarted during the run")));
   }
-  EXPECT_THAT(peer_.wait_for<CtlStop>().reason, HasSubstr("started anew"));
+}
+
+// While peers are awaited, too, nobody ends the run who does not listen at a peer's address.
+TEST(HostileNewcomer, CannotStopANodeThatWaits) {
+  CapturedLog log;
+  ZmqLink link(loopback_options(0));
+  FalsePeer peer;
+  std::atomic<bool> joined{false};
+  std::jthread joining([&] {
+    link.join({{1, "node_1", peer.address()}});
+    joined = true;
+  });
+  Wire stranger(peer.context(), link.address());
+  stranger.send(FalsePeer::hello(Channel::kControl, 666));
+  stranger.send(encode(CtlStop{"node_1", "failed", 0}));
+  EXPECT_TRUE(log.has("a stop from a process that has not welcomed this node"));
+  EXPECT_FALSE(joined);
+  peer.meet(link.address(), joined);
+  EXPECT_TRUE(joined);
 }
 
 TEST_F(HostilePeer, ADeadlineSaysWhatAPeerThatLivesIsDoing) {

@@ -4,12 +4,17 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <memory>
+#include <optional>
 #include <thread>
-#include <zmq.hpp>
+#include <vector>
 
 #include "models/base/error.hpp"
-#include "node/packets.hpp"
+#include "node/benchmark_messages.hpp"
+#include "node/link_benchmark_server.hpp"
+#include "node/listener.hpp"
 #include "tests/node/captured_log.hpp"
+#include "tests/node/raw_stranger.hpp"
 
 namespace rookery {
 namespace {
@@ -38,42 +43,25 @@ class Served {
 };
 
 // Somebody who sends what he likes.
-class Stranger {
+class Stranger : public RawStranger {
  public:
-  explicit Stranger(const std::string& address) : socket_(context_, zmq::socket_type::dealer) {
-    socket_.set(zmq::sockopt::linger, 0);
-    socket_.set(zmq::sockopt::rcvtimeo, 10'000);
-    socket_.set(zmq::sockopt::rcvhwm, 1);
-    socket_.set(zmq::sockopt::rcvbuf, 1 << 16);
-    socket_.connect("tcp://" + address);
+  using RawStranger::RawStranger;
+  // Of the next answer, payload and all; nothing once the connection is closed.
+  std::optional<BenchmarkHeader> answer() {
+    BenchmarkHeader header;
+    if (!receive(&header, sizeof header)) return std::nullopt;
+    std::vector<char> payload(header.payload_bytes);
+    if (!receive(payload.data(), payload.size())) return std::nullopt;
+    return header;
   }
-  void send(const std::string& header, std::optional<std::string> payload = "") {
-    socket_.send(zmq::buffer(header), payload ? zmq::send_flags::sndmore : zmq::send_flags::none);
-    if (payload) socket_.send(zmq::buffer(*payload), zmq::send_flags::none);
-  }
-  // Size of the next answer's payload, and its kind.
-  std::pair<std::size_t, char> answer() {
-    zmq::message_t header;
-    zmq::message_t payload;
-    if (!socket_.recv(header)) return {0, '-'};
-    static_cast<void>(socket_.recv(payload));
-    return {payload.size(), header.to_string().at(6)};
-  }
-
- private:
-  zmq::context_t context_;
-  zmq::socket_t socket_;
 };
 
-const std::string kRequest("RKBM\2\0\0\0", 8);
+std::string bytes_of(const BenchmarkHeader& header) {
+  return {reinterpret_cast<const char*>(&header), sizeof header};
+}
 
-// Request number 1 for `bytes` back, after a rest.
-std::string request(std::uint32_t bytes, std::string start = kRequest, std::uint32_t rest_ns = 0) {
-  start += std::string("\1\0\0\0", 4);
-  for (const std::uint32_t number : {bytes, rest_ns}) {
-    for (int i = 0; i < 4; ++i) start += static_cast<char>(number >> (8 * i));
-  }
-  return start;
+std::string request(std::uint32_t reply_bytes) {
+  return bytes_of({.number = 1, .reply_bytes = reply_bytes});
 }
 
 TEST(LinkBenchmark, MeasuresBothDirections) {
@@ -84,10 +72,15 @@ TEST(LinkBenchmark, MeasuresBothDirections) {
   EXPECT_GT(measure.from_mbps, 0);
 }
 
-TEST(LinkBenchmark, KnowsWhatAProvidersThreadsAdd) {
-  const HopTimes hops = measure_hops();
-  EXPECT_GT(hops.provider, 0);
-  EXPECT_GT(hops.benchmark, 0);
+TEST(LinkBenchmark, KnowsWhatAProviderAddsToTcp) {
+  const ProviderTransport transport = measure_provider_transport();
+  EXPECT_GE(transport.added_ms, 0);
+  EXPECT_GT(transport.mbps, 0);
+  EXPECT_GT(transport.processor_seconds_per_byte, 0);
+  const LinkMeasure seen = transport.over({.latency_ms = 7, .to_mbps = 1e-3, .from_mbps = 1e12});
+  EXPECT_EQ(seen.latency_ms, 7 + transport.added_ms);
+  EXPECT_EQ(seen.to_mbps, 1e-3);
+  EXPECT_EQ(seen.from_mbps, transport.mbps);
 }
 
 TEST(LinkBenchmark, NobodyThereIsNamedInTime) {
@@ -99,22 +92,45 @@ TEST(LinkBenchmark, NobodyThereIsNamedInTime) {
   }
 }
 
-TEST(LinkBenchmark, WhatIsNoRequestIsDropped) {
+TEST(LinkBenchmark, WhatIsNoRequestEndsTheConnection) {
   CapturedLog log;
   const Served server;
-  Stranger stranger(server.address());
-  stranger.send("");
-  stranger.send(std::string(4096, 'x'));
-  stranger.send(request(0), std::nullopt);     // no payload
-  stranger.send(request(kMaxChunkBytes + 1));  // asks for too much
-  stranger.send(request(0xFFFFFFFF));
-  stranger.send(request(0, std::string("RKBM\1\0\0\0", 8)));  // another version
-  stranger.send(request(0, std::string("RKBM\2\0\1\0", 8)));  // an answer
-  stranger.send(request(0, std::string("ROOK\2\0\0\0", 8)));
-  stranger.send(request(0, kRequest, 10'000'001));  // a rest of more than 10 ms
-  stranger.send(request(100));
-  EXPECT_EQ(stranger.answer(), std::pair(std::size_t{100}, '\1')) << "the only one that is answered";
-  EXPECT_TRUE(log.has("no request of node_benchmark"));
+  for (const BenchmarkHeader& header :
+       {BenchmarkHeader{.magic = {'R', 'O', 'O', 'K'}}, BenchmarkHeader{.version = 2},
+        BenchmarkHeader{.kind = BenchmarkKind::kReply},
+        BenchmarkHeader{.kind = static_cast<BenchmarkKind>(7)},
+        BenchmarkHeader{.payload_bytes = kMostBenchmarkPayload + 1},
+        BenchmarkHeader{.reply_bytes = kMostBenchmarkPayload + 1}, BenchmarkHeader{.reply_bytes = 0xFFFFFFFF},
+        BenchmarkHeader{.rest_ns = 10'000'001}}) {
+    Stranger stranger(server.address());
+    stranger.send(bytes_of(header));
+    EXPECT_FALSE(stranger.answer());
+  }
+  EXPECT_TRUE(log.has("disconnected 127.0.0.1: that is no request of node_benchmark"));
+  EXPECT_TRUE(log.has("a node_benchmark of another version"));
+  Stranger good(server.address());
+  good.send(request(100));
+  ASSERT_TRUE(good.answer());
+}
+
+TEST(LinkBenchmark, SomethingElseThatAnswersIsNamed) {
+  const Listener listener("it", Address::parse("127.0.0.1:0"), "");
+  std::jthread answering([&] {
+    int other = -1;
+    while ((other = ::accept(listener.descriptor(), nullptr, nullptr)) < 0) std::this_thread::yield();
+    const std::string page(100, 'x');
+    EXPECT_EQ(::send(other, page.data(), page.size(), MSG_NOSIGNAL), static_cast<ssize_t>(page.size()));
+    ::shutdown(other, SHUT_WR);
+    char byte = 0;
+    while (::recv(other, &byte, 1, 0) > 0) continue;
+    ::close(other);
+  });
+  try {
+    measure_link(listener.address().to_string());
+    FAIL() << "that was no answer";
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is no node_benchmark of this version"));
+  }
 }
 
 TEST(LinkBenchmark, ATakenPortSaysHowToServeAtAnother) {
@@ -128,29 +144,50 @@ TEST(LinkBenchmark, ATakenPortSaysHowToServeAtAnother) {
   }
 }
 
-// A frame beyond the limit ends the connection before memory is taken; others go on.
 TEST(LinkBenchmark, OneMeasuresAtATime) {
   const Served server;
-  Stranger large(server.address());
-  large.send(request(0), std::string(4 * kMaxChunkBytes, 'x'));
   Stranger first(server.address());
   first.send(request(10));
-  EXPECT_EQ(first.answer(), std::pair(std::size_t{10}, '\1'));
+  EXPECT_EQ(first.answer()->payload_bytes, 10U);
   Stranger second(server.address());
   second.send(request(10));
-  EXPECT_EQ(second.answer(), std::pair(std::size_t{0}, '\2')) << "busy, and nothing is sent";
+  const auto answer = second.answer();
+  EXPECT_EQ(answer->kind, BenchmarkKind::kBusy);
+  EXPECT_EQ(answer->payload_bytes, 0U) << "busy, and nothing is sent";
 }
 
-// Who asks and does not read is cut off, and the server goes on.
-TEST(LinkBenchmark, WhoDoesNotReadTakesLittleMemory) {
-  CapturedLog log;
+// Who asks and does not read is not read either: the server holds one header of his, and others are served.
+TEST(LinkBenchmark, WhoDoesNotReadTakesNoMemory) {
   const Served server;
-  Stranger asker(server.address());
-  for (int i = 0; i < 400; ++i) asker.send(request(kMaxChunkBytes));
-  EXPECT_TRUE(log.has("does not read what it asked for"));
+  Stranger reader(server.address());
+  reader.send(request(1));
+  ASSERT_TRUE(reader.answer());
+  std::vector<std::unique_ptr<Stranger>> askers;
+  for (int i = 0; i < 40; ++i) {
+    askers.push_back(std::make_unique<Stranger>(server.address()));
+    for (int j = 0; j < 400; ++j) askers.back()->send(request(kMostBenchmarkPayload));
+  }
+  reader.send(request(kMostBenchmarkPayload));
+  EXPECT_EQ(reader.answer()->kind, BenchmarkKind::kReply);
+}
+
+// Endless payloads go to memory that all connections share.
+TEST(LinkBenchmark, AFloodTakesNoMemory) {
+  const Served server;
+  const std::int64_t before = resident_bytes();
+  const std::string payload =
+      bytes_of({.payload_bytes = kMostBenchmarkPayload}) + std::string(kMostBenchmarkPayload, 'x');
+  Stranger polite(server.address());
+  for (int i = 0; i < 400; ++i) ASSERT_TRUE(polite.send(payload));
+  const std::string nonsense(1 << 16, '\1');
+  for (int i = 0; i < 20; ++i) {
+    Stranger rude(server.address());
+    while (rude.send(nonsense)) continue;
+  }
+  EXPECT_LT(resident_bytes() - before, 16'000'000);
   Stranger other(server.address());
-  other.send(request(1));
-  EXPECT_EQ(other.answer().second, '\1');
+  other.send(request(0));
+  EXPECT_TRUE(other.answer());
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ inline ZmqLinkOptions loopback_options(int stage) {
   options.node = fmt::format("node_{}", stage);
   options.stage = stage;
   options.address = "127.0.0.1:0";
-  options.plan_id = "0123456789abcdef";
+  options.key = {"0123456789abcdef", "0123456789abcdef0123456789abcdef"};
   options.wait_for_peers = std::chrono::seconds(60);
   return options;
 }

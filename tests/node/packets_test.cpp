@@ -31,7 +31,7 @@ DataChunk a_chunk() {
 }
 
 std::vector<Packet> one_of_each() {
-  std::vector<Packet> packets{CtlHello{"0123456789abcdef", 1ULL << 63, "node_1", 1, Channel::kData, 3},
+  std::vector<Packet> packets{CtlHello{1ULL << 63, "node_1", 1, Channel::kData, 3},
                               CtlWelcome{99, Channel::kData, 3, {12, 4096}},
                               CtlHeartbeat{{5, 6}, 7, -1},
                               CtlAck{{1, 2}},
@@ -79,7 +79,7 @@ TEST(Packets, TheNamesSayTheDirection) {
 
 TEST(Packets, BytesAreAsWrittenInProtocolMd) {
   const std::vector<std::byte> header = encode(CtlAck{{0x0102, 0x03}});
-  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 2, 0, 4, 2, 1, 0, 0, 0,
+  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 3, 0, 4, 2, 1, 0, 0, 0,
                                                0,   0,   0,   3,   0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(header.size(), expected.size());
   EXPECT_EQ(std::memcmp(header.data(), expected.data(), expected.size()), 0);
@@ -105,7 +105,7 @@ TEST(Packets, TrailingBytesAreRefused) {
 
 TEST(Packets, AnotherVersionIsNamed) {
   const auto header = with(encode(CtlBye{}), 4, std::uint16_t{7});
-  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 2")));
+  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 3")));
 }
 
 TEST(Packets, AnotherMagicIsNoPacket) {
@@ -120,8 +120,8 @@ TEST(Packets, AnUnknownTypeIsRefused) {
 }
 
 TEST(Packets, AHostileLengthTakesNoMemory) {
-  // The plan id's count claims 4 GiB.
-  const auto header = with(encode(one_of_each()[0]), kPreamble, std::uint32_t{0xFFFFFFFF});
+  // The count of the node's name, after the nonce, claims 4 GiB.
+  const auto header = with(encode(one_of_each()[0]), kPreamble + 8, std::uint32_t{0xFFFFFFFF});
   EXPECT_THAT(refusal(header), HasSubstr("length beyond its end"));
 }
 
@@ -159,7 +159,8 @@ TEST(Packets, ALongReasonIsCut) {
 }
 
 TEST(Packets, AHeaderBeyondTheLimitIsNotRead) {
-  EXPECT_THAT(refusal(std::vector<std::byte>(kMaxHeaderBytes + 1)), HasSubstr("4097 bytes"));
+  EXPECT_THAT(refusal(std::vector<std::byte>(kMaxHeaderBytes + 1)),
+              HasSubstr("a 4097-byte header; the limit is 4096"));
 }
 
 // Whatever the bytes: a packet or a TransportError.

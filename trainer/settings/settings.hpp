@@ -33,8 +33,9 @@ struct TrainingSettings {
   int validate_every = 1;          // epochs; 0: never
   std::string precision = "fp32";  // or "bf16"
   std::uint64_t seed = 42;
-  bool save = true;                  // write each submodel's trained weights at the end
-  double peer_timeout_seconds = 10;  // a peer silent for longer is lost
+  bool save = true;                               // write each submodel's trained weights at the end
+  double peer_timeout_seconds = 10;               // a peer of which nothing was heard for longer is lost
+  std::optional<double> reconnect_grace_seconds;  // at most peer_timeout_seconds, which is meant by nothing
   // By a second name that the module has for a parameter, the name that it is trained under.
   std::map<std::string, std::string> tied;
   bool operator==(const TrainingSettings&) const = default;

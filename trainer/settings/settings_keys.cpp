@@ -125,7 +125,14 @@ std::vector<SettingsKey> make_settings_keys() {
           "save", [](S& s) -> bool& { return s.save; }, "write each submodel's trained weights at the end"),
       number_key(
           "peer_timeout_seconds", {0, Bound::kExcluded, 86400, Bound::kIncluded},
-          [](S& s) -> double& { return s.peer_timeout_seconds; }, "a peer that is silent for longer is lost"),
+          [](S& s) -> double& { return s.peer_timeout_seconds; },
+          "a peer of which nothing was heard for longer is lost, whoever closed which connection"),
+      number_key(
+          "reconnect_grace_seconds", {0, Bound::kExcluded, 86400, Bound::kIncluded},
+          [](S& s) -> std::optional<double>& { return s.reconnect_grace_seconds; },
+          "a peer whose connection was closed, by its machine or by the network, is lost after this time "
+          "already, "
+          "unless it is back; null: after peer_timeout_seconds, as any other"),
       tied_key([](S& s) -> std::map<std::string, std::string>& { return s.tied; }),
   };
 }
