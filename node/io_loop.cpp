@@ -20,8 +20,8 @@ constexpr milliseconds kFarewell{1000};  // for the last packets to leave
 constexpr int kRouterBurst = 256;        // packets before other work gets its turn
 constexpr milliseconds kComputes{1};     // for longer than this: the I/O thread takes over
 // Connections at a time besides those of the peers. Each of them may hold some 60 KB of ZeroMQ's and one
-// frame that is not complete: 40 MB in all.
-constexpr int kMostStrangers = 128;
+// frame that is not complete; with those in the kernel's queue that is 50 MB in all.
+constexpr int kMostStrangers = 96;
 // Each peer opens one per channel, and may open it anew before this side knows that the one before is closed.
 constexpr int kConnectionsPerPeer = 2 * kChannels;
 

@@ -20,7 +20,7 @@ namespace {
 
 // Connections that wait for being accepted. Beyond it the kernel lets newcomers try again, so that a flood of
 // them delays a peer by the time that this many take, and not by that of all.
-constexpr int kBacklog = 128;
+constexpr int kBacklog = 64;
 
 // The numeric addresses to bind, the best first.
 std::vector<std::string> addresses_to_bind(const std::string& host) {

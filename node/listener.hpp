@@ -25,7 +25,7 @@ class Listener {
   int descriptor() const { return descriptor_; }
 
   // While it turns newcomers away, the kernel drops what they send (socket(7), SO_ATTACH_FILTER), and they
-  // try again by themselves. At most 128 have been let into the queue before. Connections that stand are not
+  // try again by themselves. At most 64 have been let into the queue before. Connections that stand are not
   // touched.
   void turn_away(bool newcomers);
 
