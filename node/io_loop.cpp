@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/program.hpp"
@@ -18,7 +19,6 @@ constexpr milliseconds kFirstBackoff{20};
 constexpr milliseconds kMaxBackoff{500};
 constexpr milliseconds kFarewell{1000};  // for the last packets to leave
 constexpr int kRouterBurst = 256;        // packets before other work gets its turn
-constexpr milliseconds kComputes{1};     // for longer than this: the I/O thread takes over
 // Connections at a time besides those of the peers. Each of them may hold some 60 KB of ZeroMQ's and one
 // frame that is not complete; with those in the kernel's queue that is 50 MB in all.
 constexpr int kMostStrangers = 96;
@@ -53,12 +53,13 @@ MembershipOptions membership_options(const ZmqLinkOptions& options) {
 }  // namespace
 
 IoLoop::IoLoop(zmq::context_t& context, Listener& listener, const ZmqLinkOptions& options,
-               const std::vector<ZmqPeer>& peers, Exchange& exchange, std::uint64_t nonce)
-    : context_(context),
+               const std::vector<ZmqPeer>& peers, LinkQueues& queues, std::uint64_t nonce)
+    : turn_([&queues] { queues.wake_up(); }),
+      context_(context),
       admission_(context, options.key, nodes_of(peers)),
       router_(context, listener, kMostStrangers + kConnectionsPerPeer * static_cast<int>(peers.size())),
       options_(options),
-      exchange_(exchange),
+      queues_(queues),
       nonce_(nonce),
       membership_(membership_options(options), names_of(peers), Clock::now()),
       now_(Clock::now()),
@@ -76,58 +77,30 @@ IoLoop::Peer::Peer(zmq::context_t& context, const ZmqPeer& peer, const ZmqLinkOp
       in(options.receive_budget, options.max_message_bytes, options.buffers) {}
 
 void IoLoop::run() {
-  std::unique_lock turn(turn_);
-  guarded([&] {
-    name_unresolved();
-    for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
-      for (const Channel channel : {Channel::kControl, Channel::kData}) open(peer, channel);
-    }
+  bool is_open = false;
+  turn_.keep([&] {
+    if (!std::exchange(is_open, true)) guarded([&] { open_all(); });
+    if (!is_over()) step(Clock::time_point::max());
+    if (!is_over()) return true;
+    finish();
+    return false;
   });
-  while (!is_over()) {
-    step(Clock::time_point::max());
-    turn.unlock();
-    stand_aside();
-    turn.lock();
-  }
-  finish();
-}
-
-// While the compute thread has the turn, or comes back for it before long.
-void IoLoop::stand_aside() {
-  std::unique_lock lock(aside_);
-  for (std::uint64_t seen = drives_; is_driven_ || seen != drives_;) {
-    is_awaited_ = true;
-    left_.wait(lock, [&] { return !is_driven_; });
-    is_awaited_ = false;
-    seen = drives_;
-    left_.wait_for(lock, kComputes);
-  }
 }
 
 void IoLoop::drive(const std::function<bool()>& ready, Clock::time_point deadline) {
-  {
-    const std::scoped_lock lock(aside_);
-    is_driven_ = true;
-    ++drives_;
-  }
-  std::unique_lock turn(turn_, std::try_to_lock);
-  if (!turn) {
-    exchange_.wake_up();
-    turn.lock();
-  }
-  while (!is_over() && !ready() && Clock::now() < deadline) step(deadline);
-  turn.unlock();
-  const std::scoped_lock lock(aside_);
-  is_driven_ = false;
-  if (is_awaited_) left_.notify_one();
+  turn_.visit([&] {
+    if (is_over() || ready() || Clock::now() >= deadline) return false;
+    step(deadline);
+    return true;
+  });
 }
 
-bool IoLoop::serve() {
-  const std::unique_lock turn(turn_, std::try_to_lock);
-  if (!turn) return false;
-  now_ = Clock::now();
-  if (!is_over()) guarded([&] { serve_requests(); });
-  return true;
+void IoLoop::serve() {
+  const bool is_done = turn_.try_once([&] {
+    now_ = Clock::now();
+    if (!is_over()) guarded([&] { serve_requests(); });
+  });
+  if (!is_done) queues_.wake_up();
 }
 
 void IoLoop::step(Clock::time_point deadline) {
@@ -141,13 +114,13 @@ void IoLoop::guarded(const std::function<void()>& io) {
   try {
     io();
   } catch (const std::exception& error) {
-    exchange_.fail(fmt::format("the I/O of {} failed: {}", options_.node, error.what()), 0);
+    queues_.fail(fmt::format("the I/O of {} failed: {}", options_.node, error.what()), 0);
     requests_.abandon = true;
   }
 }
 
 void IoLoop::poll(Clock::time_point deadline) {
-  std::vector<zmq::pollitem_t> items{{nullptr, exchange_.wake_descriptor(), ZMQ_POLLIN, 0},
+  std::vector<zmq::pollitem_t> items{{nullptr, queues_.wake_descriptor(), ZMQ_POLLIN, 0},
                                      {router_.socket().handle(), 0, ZMQ_POLLIN, 0},
                                      {router_.monitor().handle(), 0, ZMQ_POLLIN, 0},
                                      {admission_.socket().handle(), 0, ZMQ_POLLIN, 0}};
@@ -177,7 +150,7 @@ void IoLoop::poll(Clock::time_point deadline) {
 }
 
 void IoLoop::serve_requests() {
-  exchange_.collect(requests_);
+  queues_.collect(requests_);
   if (requests_.status) status_ = requests_.status;
   for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
     Peer& peer = peers_[i];
@@ -300,6 +273,13 @@ void IoLoop::name_unresolved() {
   }
 }
 
+void IoLoop::open_all() {
+  name_unresolved();
+  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+    for (const Channel channel : {Channel::kControl, Channel::kData}) open(peer, channel);
+  }
+}
+
 void IoLoop::open(int peer, Channel channel) {
   Line& each = line(peer, channel);
   each.reopen_at.reset();
@@ -352,7 +332,7 @@ void IoLoop::act(const MembershipAction& action) {
     }
   };
   if (std::holds_alternative<action::Begin>(action)) {
-    exchange_.begin();
+    queues_.begin();
   } else if (const auto* report = std::get_if<action::Report>(&action)) {
     if (options_.on_waiting) {
       options_.on_waiting(report->text);
@@ -367,13 +347,13 @@ void IoLoop::act(const MembershipAction& action) {
   } else if (const auto* forget = std::get_if<action::Forget>(&action)) {
     peers_[forget->peer].in =
         ReceiveStream(options_.receive_budget, options_.max_message_bytes, options_.buffers);
-    exchange_.forget(forget->peer);
+    queues_.forget(forget->peer);
   } else if (const auto* departed = std::get_if<action::Departed>(&action)) {
-    exchange_.depart(departed->peer);
+    queues_.depart(departed->peer);
   } else if (const auto* fail = std::get_if<action::Fail>(&action)) {
-    exchange_.fail(fail->message, fail->signal);
+    queues_.fail(fail->message, fail->signal);
   } else {
-    exchange_.end();
+    queues_.end();
   }
 }
 

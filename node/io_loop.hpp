@@ -1,14 +1,11 @@
 // The I/O of a ZmqLink: owns every socket, turns packets into events of Membership and into messages of the
-// Exchange, and keeps the streams going. One thread at a time does it, the one that has the turn: the I/O
-// thread, or the compute thread while it would only wait for a message. That saves two changes of threads for
-// every message, which take longer than the message itself. The I/O thread takes over where the compute
-// thread computes for long.
+// LinkQueues, and keeps the streams going. One thread at a time does it, the one that has the turn
+// (turn.hpp): the I/O thread, or the compute thread while it would only wait for a message. All members are
+// protected by the turn.
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -16,11 +13,12 @@
 
 #include "node/admission.hpp"
 #include "node/connector.hpp"
-#include "node/exchange.hpp"
+#include "node/link_queues.hpp"
 #include "node/membership.hpp"
 #include "node/packets.hpp"
 #include "node/router.hpp"
 #include "node/stream.hpp"
+#include "node/turn.hpp"
 #include "node/warning_limiter.hpp"
 #include "node/zmq_link.hpp"
 
@@ -29,19 +27,21 @@ namespace rookery {
 // Acknowledgements wait this long for company.
 constexpr std::chrono::milliseconds kAckDelay{20};
 
-class IoLoop final : public IoDriver {
+class IoLoop {
  public:
   // Everything outlives the loop. Its sockets are used by whoever has the turn alone. Accepts connections
   // from here on.
   IoLoop(zmq::context_t& context, Listener& listener, const ZmqLinkOptions& options,
-         const std::vector<ZmqPeer>& peers, Exchange& exchange, std::uint64_t nonce);
+         const std::vector<ZmqPeer>& peers, LinkQueues& queues, std::uint64_t nonce);
 
   // For the I/O thread: until the run has ended or failed, or abandon() was called. Anything that goes wrong
-  // fails the exchange.
+  // fails what waits in the queues.
   void run();
-  // For the compute thread.
-  void drive(const std::function<bool()>& ready, Clock::time_point deadline) override;
-  bool serve() override;
+  // For the compute thread: does I/O until `ready`, the deadline, or the end of the run.
+  void drive(const std::function<bool()>& ready, Clock::time_point deadline);
+  // For the compute thread: has what it asked for done, here and without waiting, or by the I/O thread where
+  // that is at work.
+  void serve();
 
  private:
   struct Line {  // one channel to a peer
@@ -78,7 +78,6 @@ class IoLoop final : public IoDriver {
   // Whatever there is to do; waits up to `deadline` for it.
   void step(Clock::time_point deadline);
   void guarded(const std::function<void()>& io);
-  void stand_aside();
 
   void poll(Clock::time_point deadline);
   void serve_requests();
@@ -100,6 +99,7 @@ class IoLoop final : public IoDriver {
   // Whether the process whose hello was taken is the peer's, and lives.
   bool is_alive(const Peer& peer) const;
 
+  void open_all();
   void name_unresolved();
   void open(int peer, Channel channel);
   // By this node's own decision: says nothing about the peer.
@@ -114,23 +114,17 @@ class IoLoop final : public IoDriver {
 
   Line& line(int peer, Channel channel) { return peers_[peer].lines[static_cast<std::size_t>(channel)]; }
 
-  std::mutex turn_;  // over everything that follows aside_'s
-  std::mutex aside_;
-  std::condition_variable left_;  // the compute thread has given the turn back
-  bool is_driven_ = false;        // by the compute thread, or soon
-  bool is_awaited_ = false;       // that it gives it back
-  std::uint64_t drives_ = 0;
-
+  Turn turn_;
   zmq::context_t& context_;
   Admission admission_;
   Router router_;
   const ZmqLinkOptions& options_;
-  Exchange& exchange_;
+  LinkQueues& queues_;
   const std::uint64_t nonce_;
   std::vector<Peer> peers_;
   std::unordered_map<std::string, Binding> bindings_;
   Membership membership_;
-  Exchange::Requests requests_;
+  LinkQueues::Requests requests_;
   WarningLimiter warnings_;
   std::optional<CtlStatus> status_;  // to be told
   Clock::time_point now_;

@@ -113,13 +113,13 @@ void IoLoop::accept_control(int peer, const Packet& packet) {
                                       [&](const Peer& p) { return p.who.stage == heartbeat->waiting_for; });
     std::string name = awaited == peers_.end() ? "" : awaited->name;
     if (heartbeat->waiting_for == options_.stage) name = "this node";
-    exchange_.hear_progress(peer, heartbeat->progress, name);
+    queues_.hear_progress(peer, heartbeat->progress, name);
   } else if (const auto* ack = std::get_if<CtlAck>(&packet)) {
     acknowledge(peer, ack->position);
   } else if (std::holds_alternative<CtlAckRequest>(packet)) {
     send_ack(peer);
   } else if (const auto* status = std::get_if<CtlStatus>(&packet)) {
-    exchange_.hear_status(*status);
+    queues_.hear_status(*status);
   } else if (const auto* stop = std::get_if<CtlStop>(&packet)) {
     // Nobody ends a run who has only said that he is a peer.
     if (!peers_[peer].is_proven)
@@ -141,7 +141,7 @@ void IoLoop::accept_chunk(int peer, const DataChunk& chunk, const Received& rece
   if (auto message = in.take_message()) {
     const std::uint64_t cost = message->cost;
     try {
-      exchange_.deliver(peer, std::move(*message));
+      queues_.deliver(peer, std::move(*message));
     } catch (const TransportError&) {
       in.release(cost);
       throw;
@@ -159,7 +159,7 @@ void IoLoop::welcomed(int peer, const CtlWelcome& welcome) {
   peers_[peer].is_proven = true;
   each.backoff = std::chrono::milliseconds(0);
   if (welcome.channel == Channel::kData) {
-    exchange_.acknowledged(peer, peers_[peer].out.resume(welcome.position, now_));
+    queues_.acknowledged(peer, peers_[peer].out.resume(welcome.position, now_));
     send_chunks(peer);
   } else if (membership_.leaving()) {
     send_control(
@@ -172,7 +172,7 @@ void IoLoop::welcomed(int peer, const CtlWelcome& welcome) {
 }
 
 void IoLoop::acknowledge(int peer, const StreamPosition& position) {
-  exchange_.acknowledged(peer, peers_[peer].out.acknowledge(position, now_));
+  queues_.acknowledged(peer, peers_[peer].out.acknowledge(position, now_));
   send_chunks(peer);
 }
 

@@ -11,8 +11,8 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "node/address.hpp"
-#include "node/exchange.hpp"
 #include "node/io_loop.hpp"
+#include "node/link_queues.hpp"
 #include "node/listener.hpp"
 
 namespace rookery {
@@ -39,21 +39,28 @@ struct ZmqLink::Impl {
   }
 
   ~Impl() {
-    if (exchange) exchange->abandon();
+    if (queues) queues->abandon();
   }
 
   int peer_of(int stage) const {
     const auto peer =
         std::find_if(peers.begin(), peers.end(), [&](const ZmqPeer& p) { return p.stage == stage; });
-    ROOKERY_CHECK(exchange && peer != peers.end(), "stage {} is no joined peer of {}", stage, options.node);
+    ROOKERY_CHECK(queues && peer != peers.end(), "stage {} is no joined peer of {}", stage, options.node);
     return static_cast<int>(peer - peers.begin());
+  }
+
+  // What the compute thread does while it would only wait.
+  LinkQueues::Meanwhile doing_io() {
+    return [this](const std::function<bool()>& ready, Clock::time_point deadline) {
+      loop->drive(ready, deadline);
+    };
   }
 
   ZmqLinkOptions options;
   zmq::context_t context;
   Listener listener;
   std::vector<ZmqPeer> peers;
-  std::unique_ptr<Exchange> exchange;
+  std::unique_ptr<LinkQueues> queues;
   std::unique_ptr<IoLoop> loop;
   std::jthread thread;
 };
@@ -68,17 +75,16 @@ std::string ZmqLink::address() const {
 
 void ZmqLink::join(const std::vector<ZmqPeer>& peers) {
   Impl& impl = *impl_;
-  ROOKERY_CHECK(!impl.exchange, "{} has joined already", impl.options.node);
+  ROOKERY_CHECK(!impl.queues, "{} has joined already", impl.options.node);
   impl.peers = peers;
   std::vector<std::string> names;
   for (const ZmqPeer& peer : peers) names.push_back(fmt::format("{} ({})", peer.node, peer.address));
-  impl.exchange = std::make_unique<Exchange>(names, impl.options.send_budget, impl.options.receive_budget / 8,
+  impl.queues = std::make_unique<LinkQueues>(names, impl.options.send_budget, impl.options.receive_budget / 8,
                                              kMaxChunkBytes, impl.options.deadline);
-  impl.loop = std::make_unique<IoLoop>(impl.context, impl.listener, impl.options, impl.peers, *impl.exchange,
+  impl.loop = std::make_unique<IoLoop>(impl.context, impl.listener, impl.options, impl.peers, *impl.queues,
                                        draw_nonce());
-  impl.exchange->set_driver(impl.loop.get());
   impl.thread = std::jthread([&impl] { impl.loop->run(); });
-  impl.exchange->wait_begun();
+  impl.queues->wait_begun();
 }
 
 void ZmqLink::send(int to_stage, const MessageKey& key, ConstTensorView tensor) {
@@ -91,12 +97,13 @@ void ZmqLink::send(int to_stage, const MessageKey& key, ConstTensorView tensor) 
   }
   OutgoingMessage message{key, tensor.type, impl_->options.buffers.take(size)};
   if (size != 0) std::memcpy(message.bytes.get(), tensor.data, size);
-  impl_->exchange->put(peer, std::move(message));
+  impl_->queues->put(peer, std::move(message), impl_->doing_io());
+  impl_->loop->serve();
 }
 
 void ZmqLink::receive(int from_stage, const MessageKey& key, TensorView into) {
   const int peer = impl_->peer_of(from_stage);
-  const IncomingMessage message = impl_->exchange->take(peer, key);
+  const IncomingMessage message = impl_->queues->take(peer, key, impl_->doing_io());
   if (message.type != into.type) {
     throw TransportError(fmt::format("receiving {}: {} ({}) sent {}, this stage expects {}", to_string(key),
                                      impl_->peers[peer].node, impl_->peers[peer].address,
@@ -106,27 +113,27 @@ void ZmqLink::receive(int from_stage, const MessageKey& key, TensorView into) {
 }
 
 void ZmqLink::flush() {
-  ROOKERY_CHECK(impl_->exchange, "{} has not joined", impl_->options.node);
-  impl_->exchange->wait_flushed();
+  ROOKERY_CHECK(impl_->queues, "{} has not joined", impl_->options.node);
+  impl_->queues->wait_flushed(impl_->doing_io());
 }
 
 void ZmqLink::leave() {
   flush();
-  impl_->exchange->wait_left();
+  impl_->queues->wait_left(impl_->doing_io());
 }
 
 void ZmqLink::stop(const std::string& reason) {
-  if (impl_->exchange) impl_->exchange->want_stop({impl_->options.node, reason});
+  if (impl_->queues) impl_->queues->want_stop({impl_->options.node, reason});
 }
 
 void ZmqLink::tell_status(const RunStatus& status) {
-  if (impl_->exchange) {
-    impl_->exchange->tell_status({status.epoch, status.step, status.loss, status.accuracy.value_or(-1)});
+  if (impl_->queues) {
+    impl_->queues->tell_status({status.epoch, status.step, status.loss, status.accuracy.value_or(-1)});
   }
 }
 
 std::optional<RunStatus> ZmqLink::heard_status() const {
-  const auto heard = impl_->exchange ? impl_->exchange->heard_status() : std::nullopt;
+  const auto heard = impl_->queues ? impl_->queues->heard_status() : std::nullopt;
   if (!heard) return std::nullopt;
   RunStatus status{heard->epoch, heard->step, heard->loss, std::nullopt};
   if (heard->accuracy >= 0) status.accuracy = heard->accuracy;

@@ -1,5 +1,9 @@
 // What the compute thread and the I/O of a ZmqLink hand to each other: bounded queues under one mutex, an
-// eventfd for the I/O, and for the compute thread a condition, or the I/O itself while it would only wait.
+// eventfd for the I/O, and a condition for the compute thread.
+//
+// `mutex_` protects every member that is not const. It is held for no longer than it takes to move a message
+// in or out, and nothing else is locked while it is. Calls of the compute thread: wait_begun() first,
+// wait_left() last.
 #pragma once
 
 #include <chrono>
@@ -18,42 +22,34 @@
 
 namespace rookery {
 
-// Lets the compute thread do the I/O.
-class IoDriver {
- public:
-  virtual ~IoDriver() = default;
-  // Does I/O until `ready`, the deadline, or the end of the run.
-  virtual void drive(const std::function<bool()>& ready, Clock::time_point deadline) = 0;
-  // Does what was asked for, without waiting; false where another thread is at it, which then has to be
-  // woken.
-  virtual bool serve() = 0;
-};
-
-class Exchange {
+class LinkQueues {
  public:
   // `peers` are names for people. `send_budget` bounds the cost of what is on its way to one peer;
   // taking `release_step` of cost from one peer wakes the I/O, so that it grants new credit.
-  Exchange(std::vector<std::string> peers, std::uint64_t send_budget, std::uint64_t release_step,
-           std::size_t chunk_bytes, std::chrono::milliseconds deadline);
-  ~Exchange();
-  Exchange(const Exchange&) = delete;
-  Exchange& operator=(const Exchange&) = delete;
-
-  // Before any wait. Without a driver another thread does all I/O.
-  void set_driver(IoDriver* driver) { driver_ = driver; }
+  LinkQueues(std::vector<std::string> peers, std::uint64_t send_budget, std::uint64_t release_step,
+             std::size_t chunk_bytes, std::chrono::milliseconds deadline);
+  ~LinkQueues();
+  LinkQueues(const LinkQueues&) = delete;
+  LinkQueues& operator=(const LinkQueues&) = delete;
 
   // ---- for the compute thread; all throw TransportError, Interrupted after an own signal ----
 
+  // What the thread does in place of waiting, for as long as not `ready` and not past the deadline: the I/O.
+  using Meanwhile = std::function<void(const std::function<bool()>& ready, Clock::time_point deadline)>;
+
   // Until all peers are here; membership bounds the wait.
   void wait_begun();
-  void put(int peer, OutgoingMessage message);
-  IncomingMessage take(int peer, const MessageKey& key);
-  void wait_flushed();
+  // Once there is room for it; wakes nobody.
+  void put(int peer, OutgoingMessage message, const Meanwhile& meanwhile);
+  IncomingMessage take(int peer, const MessageKey& key, const Meanwhile& meanwhile);
+  void wait_flushed(const Meanwhile& meanwhile);
   // Until all peers have said bye.
-  void wait_left();
+  void wait_left(const Meanwhile& meanwhile);
 
   // ---- for any thread ----
 
+  // Makes wake_descriptor() readable.
+  void wake_up();
   void want_stop(StopNotice notice);
   // The I/O thread shall end without a word.
   void abandon();
@@ -65,8 +61,6 @@ class Exchange {
 
   // Readable when there are requests.
   int wake_descriptor() const { return wake_; }
-  // Makes it so.
-  void wake_up();
 
   // What the compute thread has asked for since the last time.
   struct Requests {
@@ -110,7 +104,8 @@ class Exchange {
   // Waits for `peer` (-1: for all) and the message `key` (if any) until `ready` or failed; TransportError
   // of timed_out() at the deadline.
   template <typename Ready, typename TimedOut>
-  void wait(Lock& lock, int peer, const MessageKey* key, Ready ready, TimedOut timed_out);
+  void wait(Lock& lock, const Meanwhile& meanwhile, int peer, const MessageKey* key, Ready ready,
+            TimedOut timed_out);
   void throw_failure(const std::string& doing) const;
   std::string describe(const Peer& peer) const;
   void wake();  // mutex_ is held
@@ -120,7 +115,6 @@ class Exchange {
   const std::size_t chunk_bytes_;
   const std::chrono::milliseconds deadline_;
   const int wake_;
-  IoDriver* driver_ = nullptr;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;

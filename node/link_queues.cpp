@@ -1,4 +1,4 @@
-#include "node/exchange.hpp"
+#include "node/link_queues.hpp"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
@@ -24,8 +24,8 @@ std::string to_text(Clock::duration duration) {
 
 }  // namespace
 
-Exchange::Exchange(std::vector<std::string> peers, std::uint64_t send_budget, std::uint64_t release_step,
-                   std::size_t chunk_bytes, std::chrono::milliseconds deadline)
+LinkQueues::LinkQueues(std::vector<std::string> peers, std::uint64_t send_budget, std::uint64_t release_step,
+                       std::size_t chunk_bytes, std::chrono::milliseconds deadline)
     : send_budget_(send_budget),
       release_step_(release_step),
       chunk_bytes_(chunk_bytes),
@@ -39,55 +39,54 @@ Exchange::Exchange(std::vector<std::string> peers, std::uint64_t send_budget, st
   }
 }
 
-Exchange::~Exchange() {
+LinkQueues::~LinkQueues() {
   ::close(wake_);
 }
 
 // ---- compute thread ----
 
 template <typename Ready, typename TimedOut>
-void Exchange::wait(Lock& lock, int peer, const MessageKey* key, Ready ready, TimedOut timed_out) {
+void LinkQueues::wait(Lock& lock, const Meanwhile& meanwhile, int peer, const MessageKey* key, Ready ready,
+                      TimedOut timed_out) {
   if (failure_ || ready()) return;
   waiting_for_ = peer;
   awaited_ = key;
   const auto deadline = Clock::now() + deadline_;
   const auto is_over = [&] { return failure_ || ready(); };
-  if (driver_ != nullptr) {
-    lock.unlock();
-    driver_->drive(
-        [&] {
-          const Lock for_a_look(mutex_);
-          return is_over();
-        },
-        deadline);
-    lock.lock();
-  }
+  lock.unlock();
+  meanwhile(
+      [&] {
+        const Lock for_a_look(mutex_);
+        return is_over();
+      },
+      deadline);
+  lock.lock();
   const bool in_time = changed_.wait_until(lock, deadline, is_over);
   waiting_for_ = -1;
   awaited_ = nullptr;
   if (!in_time) throw TransportError(timed_out());
 }
 
-void Exchange::throw_failure(const std::string& doing) const {
+void LinkQueues::throw_failure(const std::string& doing) const {
   if (!failure_) return;
   if (failure_signal_ != 0) throw Interrupted(failure_signal_, *failure_);
   throw TransportError(doing.empty() ? *failure_ : doing + ": " + *failure_);
 }
 
-void Exchange::wait_begun() {
+void LinkQueues::wait_begun() {
   Lock lock(mutex_);
   changed_.wait(lock, [&] { return failure_ || begun_; });
   throw_failure("");
 }
 
-void Exchange::put(int to, OutgoingMessage message) {
+void LinkQueues::put(int to, OutgoingMessage message, const Meanwhile& meanwhile) {
   const std::uint64_t cost = message_cost(message.type.bytes(), chunk_bytes_);
   const auto doing = [&] { return fmt::format("sending {}", to_string(message.key)); };
   Lock lock(mutex_);
   ++progress_;
   Peer& peer = peers_.at(to);
   const auto has_room = [&] { return peer.outgoing == 0 || peer.outgoing + cost <= send_budget_; };
-  wait(lock, to, nullptr, has_room, [&] {
+  wait(lock, meanwhile, to, nullptr, has_room, [&] {
     return fmt::format("{}: {} took nothing for {}, {} bytes are on the way{}", doing(), peer.name,
                        to_text(deadline_), peer.outgoing, describe(peer));
   });
@@ -95,20 +94,16 @@ void Exchange::put(int to, OutgoingMessage message) {
   if (peer.departed) throw TransportError(fmt::format("{}: {} has ended its run", doing(), peer.name));
   peer.outgoing += cost;
   peer.outbox.push_back(std::move(message));
-  lock.unlock();
-  if (driver_ != nullptr && driver_->serve()) return;
-  lock.lock();
-  wake();
 }
 
-IncomingMessage Exchange::take(int from, const MessageKey& key) {
+IncomingMessage LinkQueues::take(int from, const MessageKey& key, const Meanwhile& meanwhile) {
   const auto doing = [&] { return fmt::format("receiving {}", to_string(key)); };
   Lock lock(mutex_);
   ++progress_;
   Peer& peer = peers_.at(from);
   const auto arrived = [&] { return peer.inbox.contains(key); };
   wait(
-      lock, from, &key, [&] { return arrived() || peer.departed; },
+      lock, meanwhile, from, &key, [&] { return arrived() || peer.departed; },
       [&] {
         return fmt::format("{}: {} sent nothing like it for {}{}", doing(), peer.name, to_text(deadline_),
                            describe(peer));
@@ -123,7 +118,7 @@ IncomingMessage Exchange::take(int from, const MessageKey& key) {
   return std::move(node.mapped());
 }
 
-void Exchange::wait_flushed() {
+void LinkQueues::wait_flushed(const Meanwhile& meanwhile) {
   Lock lock(mutex_);
   const auto flushed = [&] {
     return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.outgoing == 0; });
@@ -131,7 +126,7 @@ void Exchange::wait_flushed() {
   if (flushed()) return;
   wants_flush_ = true;
   wake();
-  wait(lock, -1, nullptr, flushed, [&] {
+  wait(lock, meanwhile, -1, nullptr, flushed, [&] {
     std::string names;
     for (const Peer& peer : peers_) {
       if (peer.outgoing != 0) names += (names.empty() ? "" : ", ") + peer.name + describe(peer);
@@ -141,12 +136,12 @@ void Exchange::wait_flushed() {
   if (!flushed()) throw_failure("waiting until everything sent has arrived");
 }
 
-void Exchange::wait_left() {
+void LinkQueues::wait_left(const Meanwhile& meanwhile) {
   Lock lock(mutex_);
   wants_leave_ = true;
   wake();
   wait(
-      lock, -1, nullptr, [&] { return ended_; },
+      lock, meanwhile, -1, nullptr, [&] { return ended_; },
       [&] {
         std::string names;
         for (const Peer& peer : peers_) {
@@ -157,55 +152,55 @@ void Exchange::wait_left() {
   if (!ended_) throw_failure("the run is done here");
 }
 
-std::string Exchange::describe(const Peer& peer) const {
+std::string LinkQueues::describe(const Peer& peer) const {
   if (!peer.waiting_for.empty()) return fmt::format(" (it waits for {} itself)", peer.waiting_for);
   return fmt::format(" (it is alive; its training thread has stood still for {})",
                      to_text(Clock::now() - peer.progressed));
 }
 
-void Exchange::wake() {
+void LinkQueues::wake() {
   if (std::exchange(wake_pending_, true)) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
 }
 
-void Exchange::wake_up() {
+void LinkQueues::wake_up() {
   const Lock lock(mutex_);
   wake();
 }
 
 // ---- any thread ----
 
-void Exchange::want_stop(StopNotice notice) {
+void LinkQueues::want_stop(StopNotice notice) {
   const Lock lock(mutex_);
   if (!wants_stop_) wants_stop_ = std::move(notice);
   wake();
 }
 
-void Exchange::abandon() {
+void LinkQueues::abandon() {
   const Lock lock(mutex_);
   abandoned_ = true;
   wake();
 }
 
-void Exchange::tell_status(const CtlStatus& status) {
+void LinkQueues::tell_status(const CtlStatus& status) {
   const Lock lock(mutex_);
   status_out_ = status;
 }
 
-std::optional<CtlStatus> Exchange::heard_status() const {
+std::optional<CtlStatus> LinkQueues::heard_status() const {
   const Lock lock(mutex_);
   return status_in_;
 }
 
-std::optional<std::string> Exchange::failure() const {
+std::optional<std::string> LinkQueues::failure() const {
   const Lock lock(mutex_);
   return failure_;
 }
 
 // ---- I/O ----
 
-void Exchange::collect(Requests& requests) {
+void LinkQueues::collect(Requests& requests) {
   requests.messages.resize(peers_.size());
   requests.released.resize(peers_.size());
   const Lock lock(mutex_);
@@ -227,13 +222,13 @@ void Exchange::collect(Requests& requests) {
   requests.waiting_for = waiting_for_;
 }
 
-void Exchange::begin() {
+void LinkQueues::begin() {
   const Lock lock(mutex_);
   begun_ = true;
   changed_.notify_all();
 }
 
-void Exchange::deliver(int from, IncomingMessage message) {
+void LinkQueues::deliver(int from, IncomingMessage message) {
   const Lock lock(mutex_);
   auto& inbox = peers_.at(from).inbox;
   const MessageKey key = message.key;
@@ -242,32 +237,32 @@ void Exchange::deliver(int from, IncomingMessage message) {
   if (waiting_for_ == from && awaited_ != nullptr && *awaited_ == key) changed_.notify_all();
 }
 
-void Exchange::acknowledged(int peer, std::uint64_t cost) {
+void LinkQueues::acknowledged(int peer, std::uint64_t cost) {
   if (cost == 0) return;
   const Lock lock(mutex_);
   peers_.at(peer).outgoing -= cost;
   changed_.notify_all();
 }
 
-void Exchange::forget(int peer) {
+void LinkQueues::forget(int peer) {
   const Lock lock(mutex_);
   peers_.at(peer).inbox.clear();
   peers_.at(peer).released = 0;
 }
 
-void Exchange::depart(int peer) {
+void LinkQueues::depart(int peer) {
   const Lock lock(mutex_);
   peers_.at(peer).departed = true;
   changed_.notify_all();
 }
 
-void Exchange::end() {
+void LinkQueues::end() {
   const Lock lock(mutex_);
   ended_ = true;
   changed_.notify_all();
 }
 
-void Exchange::fail(const std::string& message, int signal) {
+void LinkQueues::fail(const std::string& message, int signal) {
   const Lock lock(mutex_);
   if (!failure_) {
     failure_ = message;
@@ -276,12 +271,12 @@ void Exchange::fail(const std::string& message, int signal) {
   changed_.notify_all();
 }
 
-void Exchange::hear_status(const CtlStatus& status) {
+void LinkQueues::hear_status(const CtlStatus& status) {
   const Lock lock(mutex_);
   status_in_ = status;
 }
 
-void Exchange::hear_progress(int from, std::uint64_t progress, const std::string& waiting_for) {
+void LinkQueues::hear_progress(int from, std::uint64_t progress, const std::string& waiting_for) {
   const Lock lock(mutex_);
   Peer& peer = peers_.at(from);
   if (std::exchange(peer.progress, progress) != progress) peer.progressed = Clock::now();
