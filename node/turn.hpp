@@ -1,9 +1,9 @@
-// Which of two threads does a piece of work that only one may do at a time: the keeper, which does it all the time, or
-// a guest, who does it himself while he would only wait for what it brings. That saves two changes of threads for every
-// such wait. Knows nothing of the work.
+// Which of two threads does a piece of work that only one may do at a time: the keeper, which does it all the
+// time, or a guest, who does it himself while he would only wait for what it brings. That saves two changes
+// of threads for every such wait. Knows nothing of the work.
 //
-// `turn_` is held by whoever does the work, and all that the work touches is protected by it. `aside_` protects the
-// members below it, and is never held while `turn_` is taken.
+// `turn_` is held by whoever does the work, and all that the work touches is protected by it. `aside_`
+// protects the members below it, and is never held while `turn_` is taken.
 #pragma once
 
 #include <condition_variable>
@@ -18,8 +18,8 @@ class Turn {
   // `interrupt` ends a wait inside the work; called by any thread, without the turn.
   explicit Turn(std::function<void()> interrupt) : interrupt_(std::move(interrupt)) {}
 
-  // For the keeper: does the work again and again until it returns false. After each time it stands aside while a
-  // guest has the turn, or comes back for it within a millisecond.
+  // For the keeper: does the work again and again until it returns false. After each time it stands aside
+  // while a guest has the turn, or comes back for it within a millisecond.
   void keep(const std::function<bool()>& work);
 
   // For one guest: takes the turn and does the work until it returns false.
