@@ -16,6 +16,7 @@
 #include <sstream>
 #include <vector>
 
+#include "clusterize/plan/address.hpp"
 #include "models/base/error.hpp"
 
 namespace rookery {
@@ -72,14 +73,12 @@ std::set<std::string> own_addresses() {
 }  // namespace
 
 Address Address::parse(const std::string& text) {
+  if (const std::string problem = address_problem(text, AnyPort::kAllowed); !problem.empty())
+    throw ConfigError(fmt::format("\"{}\" {}", text, problem));
   const auto colon = text.rfind(':');
   std::uint16_t port = 0;
-  const char* end = text.data() + text.size();
-  if (colon != std::string::npos && colon != 0) {
-    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, port);
-    if (error == std::errc{} && stop == end) return {text.substr(0, colon), port};
-  }
-  throw ConfigError(fmt::format("\"{}\" is not an address: write HOST:PORT, e.g. 10.0.0.7:8080", text));
+  std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
+  return {text.substr(0, colon), port};
 }
 
 std::string Address::to_string() const {

@@ -38,7 +38,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 bool is_label(std::string_view label) {
-  const auto allowed = [](char c) { return is_digit(c) || is_letter(c) || c == '-'; };
+  const auto allowed = [](char c) { return is_digit(c) || is_letter(c) || c == '-' || c == '_'; };
   return !label.empty() && label.size() <= kMaxLabel && std::ranges::all_of(label, allowed) &&
          label.front() != '-' && label.back() != '-';
 }
@@ -54,13 +54,17 @@ bool is_host(std::string_view host) {
 
 }  // namespace
 
-std::string address_problem(std::string_view address) {
+std::string address_problem(std::string_view address, AnyPort any_port) {
   const std::size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos) return "has no port: write HOST:PORT, such as 10.0.0.7:8080";
+  if (colon == std::string_view::npos) return "has no port: write HOST:PORT, e.g. 10.0.0.7:8080";
   const std::string_view host = address.substr(0, colon);
   const std::string_view port = address.substr(colon + 1);
-  if (!is_host(host)) return "does not begin with an IPv4 address or a host name";
-  if (!is_number(port, 65535) || port == "0") return "does not end in a port from 1 to 65535";
+  if (!is_host(host)) {
+    return "does not begin with an IPv4 address or a host name: write HOST:PORT, e.g. 10.0.0.7:8080 or "
+           "lab-pc-3:8080";
+  }
+  if (!is_number(port, 65535) || (port == "0" && any_port == AnyPort::kRefused))
+    return "does not end in a port from 1 to 65535: write HOST:PORT, e.g. 10.0.0.7:8080";
   return {};
 }
 

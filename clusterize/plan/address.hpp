@@ -7,8 +7,12 @@
 
 namespace rookery {
 
-// What is wrong with it, in words that follow the address: "has no port after ':'"; empty when it
-// is an IPv4 address or a host name (RFC 1123) followed by a port from 1 to 65535.
-std::string address_problem(std::string_view address);
+// Does port 0 stand for any that is free? To whoever listens, it may; others have to know the number.
+enum class AnyPort : bool { kRefused, kAllowed };
+
+// What is wrong with it, in words that follow the address: "has no port: write HOST:PORT, …"; empty when it
+// is an IPv4 address or a host name followed by a port from 1 to 65535. Host names are those of RFC 1123, and
+// may have underscores, as names in local networks do.
+std::string address_problem(std::string_view address, AnyPort any_port = AnyPort::kRefused);
 
 }  // namespace rookery

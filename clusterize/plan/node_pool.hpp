@@ -33,8 +33,7 @@ struct LinkSpeed {
 
 class NodePool {
  public:
-  // ConfigError "FILE: nodes path: …" for unknown keys, wrong units, duplicate addresses, values
-  // that are not positive finite numbers.
+  // ConfigError as of read_pool_document().
   static NodePool from_json(const Json& document, std::string_view file);
   static NodePool read(const std::filesystem::path& node_configs);
 

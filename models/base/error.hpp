@@ -1,5 +1,5 @@
 // What the world does wrong: errors that carry a chain of context, outermost first, so that the
-// whole reads "reading node_data: node_configs.json: nodes/1/benchmarks/ram: -8 is not a ...".
+// whole reads "reading node_data: node_configs.json: 1/benchmarks/ram: -8 is not a ...".
 #pragma once
 
 #include <exception>

@@ -54,12 +54,17 @@ std::string place_of(const std::vector<std::string>& context) {
 Json read_json(const std::filesystem::path& path) {
   const std::string text = read_file(path, kMaxJsonBytes);
   return with_context(path.string(), [&] {
+    if (text.find_first_not_of(" \t\r\n") == std::string::npos) throw ConfigError("the file is empty");
     try {
       StrictKeys strict;
       return Json::parse(text, std::ref(strict));
     } catch (const Json::exception& error) {  // also out_of_range: 1e999
-      std::string message = error.what();     // "[json.exception.parse_error.101] parse error at line …"
-      throw ConfigError(fmt::format("not JSON: {}", message.substr(message.find("] ") + 2)));
+      // "[json.exception.parse_error.101] parse error at line 3, column 5: …"
+      std::string message = error.what();
+      message = message.substr(message.find("] ") + 2);
+      constexpr std::string_view kParseError = "parse error at ";
+      if (message.starts_with(kParseError)) message = message.substr(kParseError.size());
+      throw ConfigError(fmt::format("not JSON: {}", message));
     }
   });
 }

@@ -15,7 +15,7 @@ using OrderedJson = nlohmann::ordered_json;
 // JSON or an object has a key twice.
 Json read_json(const std::filesystem::path& path);
 
-// ConfigError "FILE: nodes/1/benchmarks/ram: …" listing every place where `document` breaks `schema`
+// ConfigError "FILE: members/1/stage: …" listing every place where `document` breaks `schema`
 // (JSON Schema draft 7).
 void validate_json(const Json& document, const Json& schema, std::string_view file);
 

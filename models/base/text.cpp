@@ -42,6 +42,15 @@ bool steers_display(char32_t c) {
          within(0xE0000, 0xE007F);
 }
 
+// Of ASCII letters, whatever the locale.
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
 }  // namespace
 
 std::string printable(std::string_view text, std::size_t most) {
@@ -74,6 +83,21 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     }
   }
   return row.back();
+}
+
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
+  constexpr std::size_t kMostCandidates = 200;
+  const std::string wanted = lower_case(name);
+  std::size_t least = name.size() / 3 + 1;
+  std::string nearest;
+  for (const std::string& candidate : candidates.first(std::min(candidates.size(), kMostCandidates))) {
+    if (candidate.size() > 2 * name.size()) continue;
+    const std::size_t distance = edit_distance(wanted, lower_case(candidate));
+    if (distance >= least) continue;
+    least = distance;
+    nearest = candidate;
+  }
+  return nearest;
 }
 
 std::string quoted(const std::string& text) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,6 +11,10 @@ namespace rookery {
 // Levenshtein's distance: how many letters must be changed, added or left out to make `b` of `a`. For
 // "did you mean".
 std::size_t edit_distance(std::string_view a, std::string_view b);
+
+// The candidate that `name` was perhaps meant to be: no more than a third of its letters differ, capitals
+// and small ones being the same. Empty where none is so near. Looks at the first 200.
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 // Text of somebody else, fit for a terminal and a log: control and format characters (ESC, those that change
 // the direction of writing, line separators) and what is not UTF-8 become \xNN or \u{NNNN}; what exceeds

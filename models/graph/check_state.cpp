@@ -57,22 +57,6 @@ std::string common_prefix(const Difference& difference) {
   return std::ranges::all_of(difference.missing, has_it) ? prefix : std::string();
 }
 
-// The name that was perhaps meant; empty where none is near.
-std::string nearest(const std::string& name, const std::vector<std::string>& candidates) {
-  constexpr std::size_t kMostCandidates = 200;
-  std::size_t least = name.size() / 3 + 1;
-  std::string found;
-  for (const std::string& candidate :
-       std::span(candidates).first(std::min(candidates.size(), kMostCandidates))) {
-    if (candidate.size() > 2 * name.size()) continue;
-    const std::size_t distance = edit_distance(name, candidate);
-    if (distance >= least) continue;
-    least = distance;
-    found = candidate;
-  }
-  return found;
-}
-
 bool is_constant(const Tensor& tensor) {
   const std::span<const std::byte> bytes = tensor.view().bytes();
   const std::size_t size = bytes_of(tensor.type().dtype);
@@ -110,7 +94,7 @@ void check_state(const Graph& graph, const StateDict& state) {
   }
   std::vector<std::string> problems = std::move(difference.other_types);
   for (const std::string& name : difference.missing) {
-    const std::string meant = nearest(name, difference.left_over);
+    const std::string meant = nearest_name(name, difference.left_over);
     problems.push_back(fmt::format("'{}' is missing{}", name,
                                    meant.empty() ? "" : fmt::format(" (is it what '{}' is?)", meant)));
   }

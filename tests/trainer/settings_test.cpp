@@ -19,6 +19,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 TrainingSettings parse(const char* text) {
   return settings_from_json(Json::parse(text), "train.json");
@@ -144,7 +145,8 @@ TEST(LossSettings, AllLossesAreKnownToBoth) {
 }
 
 TEST(LossSettings, ProblemsNameTheirPlace) {
-  EXPECT_THAT(problem(R"({"loss": 3})"), HasSubstr("train.json: loss: 3 is not an object"));
+  EXPECT_THAT(problem(R"({"loss": 3})"),
+              HasSubstr("train.json: loss: 3 is not a name, e.g. \"mse\", or an object, e.g. {"));
   EXPECT_THAT(problem(R"({"loss": []})"), HasSubstr("loss: [] has no loss"));
   EXPECT_THAT(problem(R"({"loss": {"name": "huber"}})"),
               HasSubstr("loss/name: \"huber\" is not one of \"mse\""));
@@ -153,7 +155,7 @@ TEST(LossSettings, ProblemsNameTheirPlace) {
   EXPECT_THAT(problem(R"({"loss": {"name": "cross_entropy", "label_smoothing": 2}})"),
               HasSubstr("loss/label_smoothing: 2 is not a number from 0 and up to 1"));
   EXPECT_THAT(problem(R"({"loss": {"name": "cross_entropy", "ignore_index": 0.5}})"),
-              HasSubstr("loss/ignore_index: 0.5 is not an integer, or null"));
+              HasSubstr("loss/ignore_index: 0.5 is not an integer, or null, e.g. -100"));
   EXPECT_THAT(problem(R"({"loss": {"name": "bce_with_logits", "pos_weight": [1, -1]}})"),
               HasSubstr("loss/pos_weight: [1,-1] is not"));
   EXPECT_THAT(problem(R"({"loss": [{"output": "a", "loss": "mse"}, {"output": "b", "loss": "mae"}]})"),
@@ -170,6 +172,49 @@ TEST(LossSettings, ProblemsNameTheirPlace) {
               HasSubstr("loss/0/loss/label_smoothing: \"x\" is not"));
 }
 
+TEST(Settings, AnObjectWithANameMayBeTheName) {
+  EXPECT_EQ(parse(R"({"optimizer": "adam"})"), TrainingSettings());
+  for (const SettingsObject& object : settings_objects()) {
+    for (const SettingsVariant& variant : object.variants) {
+      const Json short_form = {{object.name, variant.name}};
+      const Json long_form = {{object.name, {{"name", variant.name}}}};
+      EXPECT_EQ(settings_from_json(short_form, "train.json"), settings_from_json(long_form, "train.json"));
+    }
+  }
+}
+
+TEST(Settings, WhatIsNearNoKeyGetsNoSuggestion) {
+  const std::string told = problem(R"({"device": "cuda"})");
+  EXPECT_THAT(told, HasSubstr("train.json: device: there is no such key; there are model, data, "));
+  EXPECT_THAT(told, Not(HasSubstr("did you mean")));
+  EXPECT_EQ(problem(R"({"lr": 3})").find("did you mean"), std::string::npos);
+  EXPECT_THAT(problem(R"({"Batch_Size": 3})"), HasSubstr("did you mean 'batch_size'?"));
+}
+
+TEST(Settings, AKeyOfAnObjectIsSentThere) {
+  EXPECT_EQ(problem(R"({"learning_rate": 0.1})"),
+            "train.json: learning_rate: it is a key of optimizer: give \"optimizer\": {\"name\": \"adam\", "
+            "\"learning_rate\": 0.1}");
+}
+
+TEST(Settings, EveryExampleIsAccepted) {
+  const auto check = [](const std::vector<SettingsKey>& keys) {
+    for (const SettingsKey& key : keys) {
+      if (!key.example.is_null()) {
+        EXPECT_TRUE(key.accepts(key.example)) << key.name << " " << key.wanted();
+      }
+      EXPECT_TRUE(!key.example.is_null() || key.values == "true or false" || key.values.starts_with("one of"))
+          << key.name << " has no example";
+    }
+  };
+  check(settings_keys());
+  check(loss_entry_keys());
+  for (const SettingsVariant& variant : loss_object().variants) check(variant.keys);
+  for (const SettingsObject& object : settings_objects()) {
+    for (const SettingsVariant& variant : object.variants) check(variant.keys);
+  }
+}
+
 TEST(Settings, UnknownKeysSuggestTheNearest) {
   EXPECT_THAT(problem(R"({"epoch": 3})"), AllOf(HasSubstr("train.json: epoch: "), HasSubstr("'epochs'")));
   EXPECT_THAT(problem(R"({"optimiser": {}})"), HasSubstr("'optimizer'"));
@@ -182,7 +227,8 @@ TEST(Settings, UnknownKeysSuggestTheNearest) {
 }
 
 TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
-  EXPECT_EQ(problem(R"({"epochs": "3"})"), "train.json: epochs: \"3\" is not an integer from 1 to 1000000");
+  EXPECT_EQ(problem(R"({"epochs": "3"})"),
+            "train.json: epochs: \"3\" is not an integer from 1 to 1000000, e.g. 1");
   EXPECT_THAT(problem(R"({"epochs": 1.5})"), HasSubstr("epochs: 1.5 is not"));
   EXPECT_THAT(problem(R"({"epochs": 0})"), HasSubstr("epochs: 0 is not"));
   EXPECT_THAT(problem(R"({"batch_size": 18446744073709551615})"),
@@ -195,7 +241,10 @@ TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
   EXPECT_THAT(problem(R"({"data": "csv:"})"), HasSubstr("data: \"csv:\""));
   EXPECT_THAT(problem(R"({"micro_batches": 65})"),
               HasSubstr("micro_batches: 65 is more than the 64 samples"));
-  EXPECT_THAT(problem(R"({"optimizer": "adam"})"), HasSubstr("optimizer: \"adam\" is not an object"));
+  EXPECT_THAT(problem(R"({"optimizer": "adm"})"), HasSubstr("optimizer: \"adm\" is not one of \"adam\", "));
+  EXPECT_THAT(
+      problem(R"({"clip_gradient_norm": "off"})"),
+      HasSubstr("clip_gradient_norm: \"off\" is not a number above 0 and up to 1e+30, or null, e.g. 1.0"));
   EXPECT_THAT(problem(R"({"optimizer": {"learning_rate": 1}})"), HasSubstr("optimizer/name: is missing"));
   EXPECT_THAT(problem(R"({"optimizer": {"name": "lars"}})"),
               HasSubstr("optimizer/name: \"lars\" is not one of"));
@@ -205,7 +254,8 @@ TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
               HasSubstr("optimizer/nesterov: needs a momentum above 0"));
   EXPECT_THAT(problem(R"({"learning_rate_schedule": {"name": "cosine", "per": "week"}})"),
               HasSubstr("learning_rate_schedule/per: \"week\" is not one of"));
-  EXPECT_THAT(problem("[]"), HasSubstr("train.json: top level"));
+  EXPECT_THAT(problem("[]"),
+              HasSubstr("train.json: [] is not an object of settings, e.g. {\"epochs\": 100}"));
 }
 
 TEST(Settings, AsyncTrainsABatchAsOneAndDoesNotWaitToClip) {

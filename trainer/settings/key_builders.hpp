@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "trainer/settings/settings_keys.hpp"
@@ -49,9 +50,10 @@ auto writer(Field field) {
   };
 }
 
-// A key whose setting may be nothing may be null.
+// Its example is its default; a key whose setting may be nothing may be null.
 template <typename Field>
-SettingsKey or_null(SettingsKey key) {
+SettingsKey completed(SettingsKey key) {
+  key.example = key.write(TrainingSettings());
   if constexpr (kIsOptional<FieldType<Field>>) {
     key.values += ", or null";
     key.schema = {{"anyOf", {key.schema, {{"type", "null"}}}}};
@@ -60,23 +62,28 @@ SettingsKey or_null(SettingsKey key) {
   return key;
 }
 
+inline SettingsKey with_example(SettingsKey key, Json example) {
+  key.example = std::move(example);
+  return key;
+}
+
 template <typename Field>
 SettingsKey integer_key(const std::string& name, std::int64_t least, std::int64_t most, Field field,
                         const std::string& help) {
-  return or_null<Field>({.name = name,
-                         .values = fmt::format("an integer from {} to {}", least, most),
-                         .schema = {{"type", "integer"}, {"minimum", least}, {"maximum", most}},
-                         .accepts =
-                             [least, most](const Json& value) {
-                               if (!value.is_number_integer()) return false;
-                               if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1}
-                                                                                                  << 62)
-                                 return false;
-                               return value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
-                             },
-                         .read = reader(field),
-                         .write = writer(field),
-                         .help = help});
+  return completed<Field>(
+      {.name = name,
+       .values = fmt::format("an integer from {} to {}", least, most),
+       .schema = {{"type", "integer"}, {"minimum", least}, {"maximum", most}},
+       .accepts =
+           [least, most](const Json& value) {
+             if (!value.is_number_integer()) return false;
+             if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62)
+               return false;
+             return value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
+           },
+       .read = reader(field),
+       .write = writer(field),
+       .help = help});
 }
 
 enum class Bound : bool { kIncluded, kExcluded };
@@ -104,7 +111,7 @@ struct Range {
 
 template <typename Field>
 SettingsKey number_key(const std::string& name, Range range, Field field, const std::string& help) {
-  return or_null<Field>(
+  return completed<Field>(
       {.name = name,
        .values = range.text(),
        .schema = range.schema(),

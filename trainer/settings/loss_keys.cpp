@@ -15,10 +15,11 @@ const LossTerm& term_of(const S& settings) {
 }
 
 template <typename Field>
-SettingsKey name_key(const std::string& name, const std::string& values, std::int64_t least_length,
-                     Field field, const std::string& help) {
+SettingsKey name_key(const std::string& name, const std::string& values, const std::string& example,
+                     std::int64_t least_length, Field field, const std::string& help) {
   return {.name = name,
           .values = values,
+          .example = example,
           .schema = {{"type", "string"}, {"minLength", least_length}},
           .accepts =
               [least_length](const Json& value) {
@@ -31,22 +32,13 @@ SettingsKey name_key(const std::string& name, const std::string& values, std::in
 
 SettingsKey ignore_index_key() {
   constexpr std::int64_t kMost = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
-  const SettingsKey number = integer_key(
-      "ignore_index", -kMost, kMost, [](S& s) -> std::int64_t& { return *term_of(s).ignore_index; },
+  SettingsKey key = integer_key(
+      "ignore_index", -kMost, kMost,
+      [](S& s) -> std::optional<std::int64_t>& { return term_of(s).ignore_index; },
       "positions with this label do not count: the mean is over the others of the whole batch, and 0 where "
       "there are none; null: all count");
-  SettingsKey key = number;
   key.values = "an integer, or null";
-  key.schema = {{"anyOf", {number.schema, {{"type", "null"}}}}};
-  key.accepts = [number](const Json& value) { return value.is_null() || number.accepts(value); };
-  key.read = [](const Json& value, S& settings) {
-    term_of(settings).ignore_index =
-        value.is_null() ? std::nullopt : std::optional(value.get<std::int64_t>());
-  };
-  key.write = [](const S& settings) -> OrderedJson {
-    const auto& ignored = term_of(settings).ignore_index;
-    return ignored ? OrderedJson(*ignored) : OrderedJson();
-  };
+  key.example = -100;
   return key;
 }
 
@@ -57,6 +49,7 @@ SettingsKey pos_weight_key() {
   };
   return {.name = "pos_weight",
           .values = fmt::format("{}, or a list of such numbers", range.text()),
+          .example = 2.5,
           .schema = {{"anyOf",
                       {range.schema(), {{"type", "array"}, {"items", range.schema()}, {"minItems", 1}}}}},
           .accepts =
@@ -104,11 +97,12 @@ SettingsObject make_loss_object() {
 
 std::vector<SettingsKey> make_entry_keys() {
   return {name_key(
-              "output", "the name of an output of the model", 0,
+              "output", "the name of an output of the model", "logits", 0,
               [](S& s) -> std::string& { return term_of(s).output; },
               "what the loss measures; may be absent where there is one loss and one output"),
           name_key(
-              "target", "the name of a tensor", 1, [](S& s) -> std::string& { return term_of(s).target; },
+              "target", "the name of a tensor", "labels", 1,
+              [](S& s) -> std::string& { return term_of(s).target; },
               "what it is compared with: a tensor of the data set, or an input of the model"),
           number_key(
               "weight", {0, Bound::kIncluded, 1e6, Bound::kIncluded},

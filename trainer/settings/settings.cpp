@@ -7,30 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
-#include "models/base/text.hpp"
+#include "models/base/problems.hpp"
 #include "trainer/settings/settings_keys.hpp"
 
 namespace rookery {
 namespace {
-
-// Collects what is wrong, so that a file is mended in one go.
-class Problems {
- public:
-  void add(std::string problem) { problems_.push_back(std::move(problem)); }
-
-  void unknown_key(const std::string& key, std::span<const std::string> known) {
-    const auto nearest = std::ranges::min_element(
-        known, {}, [&](const std::string& candidate) { return edit_distance(key, candidate); });
-    add(fmt::format("{}: there is no such key; did you mean '{}'?", key, *nearest));
-  }
-
-  void throw_if_any(std::string_view file) const {
-    if (!problems_.empty()) throw ConfigError(fmt::format("{}: {}", file, fmt::join(problems_, "; ")));
-  }
-
- private:
-  std::vector<std::string> problems_;
-};
 
 template <typename Named>
 std::vector<std::string> names_of(const std::vector<Named>& all) {
@@ -57,79 +38,74 @@ bool read_key(const std::string& name, const Json& value, const std::vector<Sett
   if (key->accepts(value)) {
     key->read(value, settings);
   } else {
-    problems.add(fmt::format("{}{}: {} is not {}", prefix, name, value.dump(), key->values));
+    problems.add(prefix + name, fmt::format("{} is not {}", shown(value), key->wanted()));
   }
   return true;
 }
 
-// `path`: of the object in the file.
+// By its name, where its defaults will do, or an object with its keys. `path`: of it in the file.
 void read_object(const SettingsObject& object, const std::string& path, const Json& value,
                  TrainingSettings& settings, Problems& problems) {
-  if (!value.is_object()) {
-    problems.add(fmt::format("{}: {} is not an object like {{\"name\": \"{}\"}}", path, value.dump(),
-                             object.variants.front().name));
+  if (!value.is_string() && !value.is_object()) {
+    const std::string& example = object.variants.front().name;
+    problems.add(path, fmt::format("{} is not a name, e.g. \"{}\", or an object, e.g. {{\"name\": \"{}\"}}",
+                                   shown(value), example, example));
     return;
   }
-  const Json name = value.value("name", Json());
+  const bool is_name = value.is_string();
+  const Json name = is_name ? value : value.value("name", Json());
+  const std::string place = is_name ? path : path + "/name";
   const SettingsVariant* variant = name.is_string() ? find_variant(object, name.get<std::string>()) : nullptr;
   if (variant == nullptr) {
-    problems.add(name.is_null()
-                     ? fmt::format("{}/name: is missing; give {}", path, choices_of(object))
-                     : fmt::format("{}/name: {} is not {}", path, name.dump(), choices_of(object)));
+    problems.add(place, name.is_null() ? "is missing: give " + choices_of(object)
+                                       : fmt::format("{} is not {}", shown(name), choices_of(object)));
     return;
   }
   object.choose(variant->name, settings);
+  if (is_name) return;
   for (const auto& [key, of_key] : value.items()) {
     if (key == "name" || read_key(key, of_key, variant->keys, path + "/", settings, problems)) continue;
     std::vector<std::string> known = names_of(variant->keys);
     known.insert(known.begin(), "name");
-    problems.add(fmt::format("{}/{}: \"{}\" has no such key; it has {}", path, key, variant->name,
-                             fmt::join(known, ", ")));
+    problems.add(fmt::format("{}/{}", path, key),
+                 fmt::format("\"{}\" has no such key; it has {}", variant->name, fmt::join(known, ", ")));
   }
 }
 
 void check_plateau(const TrainingSettings& settings, Problems& problems) {
   const LearningRateSchedule& schedule = settings.learning_rate_schedule;
   if (schedule.name != "plateau") return;
-  const std::string metric = fmt::format("learning_rate_schedule/metric: \"{}\"", schedule.metric);
+  const std::string place = "learning_rate_schedule/metric";
+  const std::string metric = fmt::format("\"{}\"", schedule.metric);
   if (schedule.metric != "training_loss" && settings.validate_every == 0) {
-    problems.add(metric + " needs validation: give validate_every, or \"metric\": \"training_loss\"");
+    problems.add(place, metric + " needs validation: give validate_every, or \"metric\": \"training_loss\"");
   }
   if (schedule.metric != "training_loss" && settings.train_fraction == 1) {
-    problems.add(metric +
-                 " needs samples to validate with: give a train_fraction below 1, or "
-                 "\"metric\": \"training_loss\"");
+    problems.add(place, metric +
+                            " needs samples to validate with: give a train_fraction below 1, or "
+                            "\"metric\": \"training_loss\"");
   }
   const char* const better = schedule.metric == "validation_accuracy" ? "max" : "min";
   if (schedule.mode != better) {
-    problems.add(fmt::format("{} gets better the other way: give \"mode\": \"{}\"", metric, better));
-  }
-}
-
-// A loss by its name, or an object with its options.
-void read_one_loss(const std::string& path, const Json& value, TrainingSettings& settings,
-                   Problems& problems) {
-  if (!value.is_string()) {
-    read_object(loss_object(), path, value, settings, problems);
-  } else if (find_variant(loss_object(), value.get<std::string>()) != nullptr) {
-    loss_object().choose(value.get<std::string>(), settings);
-  } else {
-    problems.add(fmt::format("{}: {} is not {}", path, value.dump(), choices_of(loss_object())));
+    problems.add(place, fmt::format("{} gets better the other way: give \"mode\": \"{}\"", metric, better));
   }
 }
 
 LossTerm read_loss_entry(const std::string& path, const Json& value, Problems& problems) {
   TrainingSettings settings;
   if (!value.is_object() || !value.contains("loss")) {
-    problems.add(fmt::format("{}: {} is not an object like {{\"output\": \"…\", \"loss\": \"{}\"}}", path,
-                             value.dump(), loss_object().variants.front().name));
+    problems.add(
+        path,
+        fmt::format("{} is not an object with a loss, e.g. {{\"output\": \"logits\", \"loss\": \"{}\"}}",
+                    shown(value), loss_object().variants.front().name));
     return settings.loss.terms.front();
   }
-  read_one_loss(path + "/loss", value.at("loss"), settings, problems);
+  read_object(loss_object(), path + "/loss", value.at("loss"), settings, problems);
   for (const auto& [key, of_key] : value.items()) {
     if (key == "loss" || read_key(key, of_key, loss_entry_keys(), path + "/", settings, problems)) continue;
-    problems.add(fmt::format("{}/{}: there is no such key; there are loss, {}", path, key,
-                             fmt::join(names_of(loss_entry_keys()), ", ")));
+    std::vector<std::string> known = names_of(loss_entry_keys());
+    known.insert(known.begin(), "loss");
+    problems.add_unknown_key(path, key, known);
   }
   return settings.loss.terms.front();
 }
@@ -140,19 +116,21 @@ void check_loss_entry(const std::string& path, const LossTerm& term, const std::
     return other.name == term.name && other.output == term.output;
   };
   if (term.output.empty()) {
-    problems.add(fmt::format("{}/output: is missing: each of several losses says what it measures", path));
+    problems.add(
+        path + "/output",
+        "is missing: each of several losses says which output of the model it measures, e.g. \"logits\"");
   } else if (std::ranges::any_of(before, same)) {
-    problems.add(fmt::format("{}: \"{}\" of \"{}\" is there before: give one with both weights", path,
-                             term.name, term.output));
+    problems.add(path, fmt::format("\"{}\" of \"{}\" is there before: give one with both weights", term.name,
+                                   term.output));
   }
 }
 
 void read_loss(const Json& value, TrainingSettings& settings, Problems& problems) {
   if (!value.is_array()) {
-    read_one_loss("loss", value, settings, problems);
+    read_object(loss_object(), "loss", value, settings, problems);
     return;
   }
-  if (value.empty()) problems.add("loss: [] has no loss");
+  if (value.empty()) problems.add("loss", "[] has no loss: give one, e.g. [{\"loss\": \"mse\"}]");
   std::vector<LossTerm> terms;
   for (std::size_t i = 0; i < value.size(); ++i) {
     const std::string path = fmt::format("loss/{}", i);
@@ -201,30 +179,47 @@ OrderedJson to_json(const LossSettings& loss) {
 void check_async(const TrainingSettings& settings, Problems& problems) {
   if (is_synchronous(settings.schedule)) return;
   if (settings.micro_batches != 1) {
-    problems.add(fmt::format(
-        "micro_batches: {}, but schedule \"async\" trains a batch as one: give "
-        "micro_batches 1 and a batch_size of what was a micro-batch ({})",
-        settings.micro_batches, (settings.batch_size + settings.micro_batches - 1) / settings.micro_batches));
+    problems.add("micro_batches",
+                 fmt::format("{}, but schedule \"async\" trains a batch as one: give "
+                             "micro_batches 1 and a batch_size of what was a micro-batch ({})",
+                             settings.micro_batches,
+                             (settings.batch_size + settings.micro_batches - 1) / settings.micro_batches));
   }
   if (settings.clip_gradient_norm) {
-    problems.add(
-        "clip_gradient_norm: needs all gradients before the first update, and schedule \"async\" does "
-        "not wait for them: leave it out, or give schedule \"1f1b\"");
+    problems.add("clip_gradient_norm",
+                 "needs all gradients before the first update, and schedule \"async\" does "
+                 "not wait for them: leave it out, or give schedule \"1f1b\"");
   }
 }
 
 // What no key alone tells.
 void check_together(const TrainingSettings& settings, Problems& problems) {
   if (settings.micro_batches > settings.batch_size) {
-    problems.add(fmt::format("micro_batches: {} is more than the {} samples of a batch (batch_size)",
-                             settings.micro_batches, settings.batch_size));
+    problems.add("micro_batches", fmt::format("{} is more than the {} samples of a batch (batch_size)",
+                                              settings.micro_batches, settings.batch_size));
   }
   const OptimizerSettings& optimizer = settings.optimizer;
   if (optimizer.nesterov && (optimizer.momentum == 0 || optimizer.dampening != 0)) {
-    problems.add("optimizer/nesterov: needs a momentum above 0 and a dampening of 0");
+    problems.add("optimizer/nesterov", "needs a momentum above 0 and a dampening of 0");
   }
   check_async(settings, problems);
   check_plateau(settings, problems);
+}
+
+// A key of train.json that nothing has read.
+void add_unknown_key(const std::string& name, const Json& value, Problems& problems) {
+  for (const SettingsObject& object : settings_objects()) {
+    for (const SettingsVariant& variant : object.variants) {
+      if (std::ranges::find(variant.keys, name, &SettingsKey::name) == variant.keys.end()) continue;
+      problems.add(name, fmt::format("it is a key of {}: give \"{}\": {{\"name\": \"{}\", \"{}\": {}}}",
+                                     object.name, object.name, variant.name, name, shown(value)));
+      return;
+    }
+  }
+  std::vector<std::string> known = names_of(settings_keys());
+  known.push_back(loss_object().name);
+  for (const SettingsObject& object : settings_objects()) known.push_back(object.name);
+  problems.add_unknown_key("", name, known);
 }
 
 Json object_schema(const std::vector<SettingsKey>& keys) {
@@ -236,7 +231,7 @@ Json object_schema(const std::vector<SettingsKey>& keys) {
   return schema;
 }
 
-// Of an object, a choice for each variant.
+// A choice for each variant, and their names.
 Json variants_schema(const SettingsObject& object) {
   Json choices = Json::array();
   for (const SettingsVariant& variant : object.variants) {
@@ -245,12 +240,12 @@ Json variants_schema(const SettingsObject& object) {
     choice["required"] = {"name"};
     choices.push_back(choice);
   }
+  choices.push_back({{"enum", names_of(object.variants)}});
   return choices;
 }
 
 Json loss_schema() {
   Json choices = variants_schema(loss_object());
-  choices.push_back({{"enum", names_of(loss_object().variants)}});
   Json entry = object_schema(loss_entry_keys());
   entry["properties"]["loss"]["oneOf"] = choices;
   entry["required"] = {"loss"};
@@ -326,12 +321,12 @@ std::string settings_reference() {
 }
 
 TrainingSettings settings_from_json(const Json& document, std::string_view file) {
-  if (!document.is_object()) throw ConfigError(fmt::format("{}: top level: not an object {{…}}", file));
+  if (!document.is_object()) {
+    throw ConfigError(
+        fmt::format("{}: {} is not an object of settings, e.g. {{\"epochs\": 100}}", file, shown(document)));
+  }
   TrainingSettings settings;
   Problems problems;
-  std::vector<std::string> known = names_of(settings_keys());
-  known.push_back(loss_object().name);
-  for (const SettingsObject& object : settings_objects()) known.push_back(object.name);
   for (const auto& [name, value] : document.items()) {
     const auto object = std::ranges::find(settings_objects(), name, &SettingsObject::name);
     if (name == loss_object().name) {
@@ -339,7 +334,7 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
     } else if (object != settings_objects().end()) {
       read_object(*object, name, value, settings, problems);
     } else if (!read_key(name, value, settings_keys(), "", settings, problems)) {
-      problems.unknown_key(name, known);
+      add_unknown_key(name, value, problems);
     }
   }
   check_together(settings, problems);

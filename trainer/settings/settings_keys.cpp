@@ -17,6 +17,7 @@ template <typename Field>
 SettingsKey model_key(Field field) {
   return {.name = "model",
           .values = "the name of a model",
+          .example = "cnn_net",
           .schema = {{"type", "string"}, {"minLength", 1}},
           .accepts = [](const Json& value) { return value.is_string() && !value.get<std::string>().empty(); },
           .read = reader(field),
@@ -31,8 +32,9 @@ SettingsKey data_key(Field field) {
   return {
       .name = "data",
       .values =
-          "\"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", \"idx:FOLDER\", "
+          "one of \"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", \"idx:FOLDER\", "
           "\"tensors:FILE\" or \"own:NAME\"",
+      .example = "csv:datasets/digits.csv.gz",
       .schema = {{"type", "string"}, {"pattern", kDataPattern}},
       .accepts =
           [](const Json& value) {
@@ -53,6 +55,7 @@ template <typename Field>
 SettingsKey tied_key(Field field) {
   return {.name = "tied",
           .values = "an object of names by name",
+          .example = {{"head.weight", "tokens.weight"}},
           .schema = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}},
           .accepts =
               [](const Json& value) {
@@ -78,12 +81,13 @@ std::vector<SettingsKey> make_settings_keys() {
       choice_key(
           "split", {"shuffled", "in_order"}, [](S& s) -> std::string& { return s.split; },
           "which samples train: drawn with the seed, or the first of the file"),
-      number_key(
-          "clip_gradient_norm", {0, Bound::kExcluded, 1e30, Bound::kIncluded},
-          [](S& s) -> std::optional<double>& { return s.clip_gradient_norm; },
-          "what the norm of all gradients of a step, of every stage, is scaled down to where it is larger, "
-          "as "
-          "PyTorch's `clip_grad_norm_` does; null: gradients stay as they are"),
+      with_example(
+          number_key(
+              "clip_gradient_norm", {0, Bound::kExcluded, 1e30, Bound::kIncluded},
+              [](S& s) -> std::optional<double>& { return s.clip_gradient_norm; },
+              "what the norm of all gradients of a step, of every stage, is scaled down to where it is "
+              "larger, as PyTorch's `clip_grad_norm_` does; null: gradients stay as they are"),
+          1.0),
       integer_key(
           "epochs", 1, 1'000'000, [](S& s) -> int& { return s.epochs; }, "passes over the training samples"),
       integer_key(
@@ -100,13 +104,13 @@ std::vector<SettingsKey> make_settings_keys() {
           "at "
           "once, and gradients are older than the weights that they change; needs micro_batches 1 and no "
           "clip_gradient_norm"),
-      integer_key(
-          "max_staleness", 0, kMostStaleness,
-          [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
-          "`async`: how many updates a stage may make between a batch's forward and its own, which is how "
-          "many "
-          "batches it runs ahead and versions of its weights it keeps; null: one less than there are stages "
-          "from it on, which fills the pipeline; 0: as `1f1b`"),
+      with_example(integer_key(
+                       "max_staleness", 0, kMostStaleness,
+                       [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
+                       "`async`: how many updates a stage may make between a batch's forward and its own, "
+                       "which is how many batches it runs ahead and versions of its weights it keeps; null: "
+                       "one less than there are stages from it on, which fills the pipeline; 0: as `1f1b`"),
+                   2),
       choice_key(
           "recompute", {"none", "full", "auto"}, [](S& s) -> std::string& { return s.recompute; },
           "run forward again before backward instead of keeping activations: less memory, more time, the "
@@ -138,6 +142,10 @@ std::vector<SettingsKey> make_settings_keys() {
 }
 
 }  // namespace
+
+std::string SettingsKey::wanted() const {
+  return example.is_null() ? values : fmt::format("{}, e.g. {}", values, example.dump());
+}
 
 const std::vector<SettingsKey>& settings_keys() {
   static const std::vector<SettingsKey> keys = make_settings_keys();

@@ -14,11 +14,15 @@ namespace rookery {
 struct SettingsKey {
   std::string name;    // "batch_size"; keys of an object without "optimizer/"
   std::string values;  // "an integer from 1 to 1048576": completes "… is not"
+  Json example;        // of a value, where `values` does not give some; null: it does
   Json schema;         // of the value
   std::function<bool(const Json&)> accepts;
   std::function<void(const Json&, TrainingSettings&)> read;  // of an accepted value
   std::function<OrderedJson(const TrainingSettings&)> write;
   std::string help;
+
+  // `values` with the example.
+  std::string wanted() const;
 };
 
 // All but the objects, in the order in which they are written.

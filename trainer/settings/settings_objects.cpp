@@ -16,6 +16,7 @@ SettingsKey betas_key() {
   const Range range{0, Bound::kIncluded, 1, Bound::kExcluded};
   return {.name = "betas",
           .values = fmt::format("two numbers, each {}", range.text()),
+          .example = {0.9, 0.999},
           .schema = {{"type", "array"}, {"items", range.schema()}, {"minItems", 2}, {"maxItems", 2}},
           .accepts =
               [range](const Json& value) {

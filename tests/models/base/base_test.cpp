@@ -13,6 +13,7 @@
 #include "models/base/files.hpp"
 #include "models/base/json_file.hpp"
 #include "models/base/named_options.hpp"
+#include "models/base/problems.hpp"
 #include "models/base/rng.hpp"
 #include "models/base/text.hpp"
 
@@ -75,6 +76,42 @@ TEST(EditDistance, CountsChangesAdditionsAndOmissions) {
   EXPECT_EQ(edit_distance("epoch", "epochs"), 1U);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3U);
   EXPECT_EQ(edit_distance("", "ram"), 3U);
+}
+
+TEST(NearestName, IsNoFurtherThanAThirdOfTheLetters) {
+  const std::vector<std::string> keys{"epochs", "save", "seed", "batch_size"};
+  EXPECT_EQ(nearest_name("epoch", keys), "epochs");
+  EXPECT_EQ(nearest_name("batchsize", keys), "batch_size");
+  EXPECT_EQ(nearest_name("SEED", keys), "seed");
+  for (const char* far : {"device", "", "sa", "colour", "batch"})
+    EXPECT_EQ(nearest_name(far, keys), "") << far;
+}
+
+TEST(Problems, AreToldTogetherEachWithItsPlace) {
+  Problems problems;
+  EXPECT_NO_THROW(problems.throw_if_any("pool.json"));
+  problems.add("0/ram", shown("8GB") + " is not a number");
+  problems.add_unknown_key("0", "bandw\nidth", std::vector<std::string>{"ram", "bandwidth"});
+  problems.add("", "there are no nodes");
+  try {
+    problems.throw_if_any("pool.json");
+    FAIL();
+  } catch (const ConfigError& error) {
+    EXPECT_STREQ(
+        error.what(),
+        "pool.json: 0/ram: \"8GB\" is not a number; 0/bandw\\nidth: there is no such key; did you mean 'bandwidth'?; "
+        "there are no nodes");
+  }
+}
+
+TEST(Problems, LongValuesAreShortened) {
+  std::string letters;
+  for (int i = 0; i < 100; ++i) letters += "ü";
+  const std::string text = shown(letters);
+  EXPECT_LE(text.size(), 90U);
+  EXPECT_TRUE(text.ends_with("ü…")) << text;
+  EXPECT_EQ(shown(0.5), "0.5");
+  EXPECT_EQ(shown(nullptr), "null");
 }
 
 TEST(Check, NamesConditionAndNumbers) {
