@@ -121,7 +121,7 @@ int clusterize(const ProgramArguments& arguments) {
   const Told told = tell({task, costs, read_json(node_configs), excluded, pool, options}, planned, tells);
   if (!(tells.any() && holds_plan(node_data, planned.plan))) write_plan(node_data, task, planned, state);
   fmt::print("{}", json ? told.json : told.text);
-  link_providers(planned.plan, json);
+  if (training_problem(planned.plan.clusters.size()).empty()) link_providers(planned.plan, json);
   return kDone;
 }
 

@@ -1,5 +1,7 @@
 #include "clusterize/telling.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "clusterize/explanation.hpp"
@@ -52,6 +54,10 @@ Told tell(const PlanSource& source, const Planned& planned, const TellOptions& o
     const Simulation simulation = simulate(task, pool, planned, *options.simulation);
     document["simulation"] = to_json(simulation, *options.simulation);
     text += "\n" + describe_simulation(simulation, *options.simulation, task.settings);
+  }
+  if (const std::string problem = training_problem(planned.plan.clusters.size()); !problem.empty()) {
+    document["cannot_train"] = problem;
+    text += fmt::format("\nNote: {}.\n", problem);
   }
   if (!options.picture.empty())
     write_file(options.picture, plan_picture(pool, planned, find_bottleneck(pool, costs, planned)));

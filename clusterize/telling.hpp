@@ -20,10 +20,10 @@ void add_tell_options(ProgramOptions& options);
 // UsageError for values out of range.
 TellOptions tell_options(const ProgramArguments& arguments, std::uint64_t seed);
 
-// The plan, and what the options ask for.
+// The plan, what the options ask for, and that the plan cannot be trained where it cannot.
 struct Told {
   std::string text;
-  std::string json;  // plan.json, with `simulation` and `explanation` where asked for
+  std::string json;  // plan.json, with `simulation`, `explanation` and `cannot_train`
 };
 
 // What a plan was made from.

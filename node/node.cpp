@@ -113,12 +113,8 @@ void report_times(const StepTimes& times, NodeReport& report) {
 }  // namespace
 
 void check_runnable(const NodeMetadata& metadata) {
-  if (metadata.clusters == 1) return;
-  throw ConfigError(
-      fmt::format("this plan has {} clusters; averaging between clusters is not available in this "
-                  "version: plan a single cluster, with fewer nodes in node_configs.json or with "
-                  "clusterize --min-nodes-per-cluster N, N the number of all nodes",
-                  metadata.clusters));
+  const std::string problem = training_problem(static_cast<std::size_t>(metadata.clusters));
+  if (!problem.empty()) throw ConfigError(problem);
 }
 
 struct Node::Impl {

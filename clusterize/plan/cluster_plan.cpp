@@ -1,5 +1,7 @@
 #include "clusterize/plan/cluster_plan.hpp"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "clusterize/plan/prediction_json.hpp"
@@ -89,6 +91,14 @@ OrderedJson to_json(const ClusterPlan& plan) {
           {"clusters", clusters},
           {"rings", rings},
           {"left_out", left_out}};
+}
+
+std::string training_problem(std::size_t clusters) {
+  if (clusters == 1) return {};
+  return fmt::format(
+      "this plan cannot be trained yet: it has {} clusters, and this version of Rookery trains plans of one "
+      "cluster only; clusterize --clusters 1 makes one",
+      clusters);
 }
 
 std::string role_of(int stage, int stages) {

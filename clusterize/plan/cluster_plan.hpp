@@ -101,6 +101,10 @@ struct ClusterPlan {
 // node_data/plan.json.
 OrderedJson to_json(const ClusterPlan& plan);
 
+// Why this version cannot train a plan of so many clusters, and what to do: "this plan cannot be trained yet:
+// …". Empty where it can.
+std::string training_problem(std::size_t clusters);
+
 // "root", "stem", "leaf"; "root_leaf" for the only stage of a cluster.
 std::string role_of(int stage, int stages);
 

@@ -47,10 +47,26 @@ class Plan(WholeTest):
         output, _ = self.run_program("clusterize")
         clusters = [json.loads(path.read_text())["cluster"] for path in (self.node_data / "nodes").glob("*.json")]
         self.assertEqual(sorted(clusters), [0, 0, 0, 1, 1, 1])
+        problem = (
+            "this plan cannot be trained yet: it has 2 clusters, and this version of Rookery trains plans of one "
+            "cluster only; clusterize --clusters 1 makes one")
+        self.assertIn(f"Note: {problem}.", output)
+        self.assertNotIn("Start", output)
+        output, _ = self.run_program("clusterize", "--json")
+        self.assertEqual(json.loads(output)["cannot_train"], problem)
         for program, arguments in (("provider", ["--name", "node_0"]), ("launch", [])):
             with self.subTest(program):
                 output, errors = self.run_program(program, *arguments, code=1)
-                self.assertIn("clusters", output + errors)
+                self.assertIn(problem, output + errors)
+
+    def test_what_clusterize_says_of_several_clusters_helps(self):
+        self.write_pool(7)
+        output, _ = self.run_program("clusterize", "--clusters", "1")
+        self.assertIn("Start each with provider_N", output)
+        plan = json.loads((self.node_data / "plan.json").read_text())
+        self.assertEqual([len(cluster["stages"]) for cluster in plan["clusters"]], [7])
+        output, _ = self.run_program("clusterize", "--clusters", "1", "--json")
+        self.assertNotIn("cannot_train", json.loads(output))
 
     def test_provider_links(self):
         self.run_program("clusterize")
