@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 
+#include "clusterize/critical_path.hpp"
+#include "clusterize/simulation.hpp"
 #include "clusterize/simulation_report.hpp"
-#include "clusterize/step_parts.hpp"
 
 namespace rookery {
 namespace {
@@ -26,18 +29,18 @@ std::string text_of(const NodePool& pool, const ModelCosts& costs, const Planned
                          own.gflops.value_or(costs.assumed_gflops), own.gflops ? "" : ", assumed");
     case Kind::kLink: {
       const auto& members = planned.members[static_cast<std::size_t>(worst.cluster)];
-      const auto at = static_cast<std::size_t>(worst.stage);
       const LinkSpeed link =
-          pool.link(static_cast<std::size_t>(members[at]), static_cast<std::size_t>(members[at + 1]));
+          pool.link(static_cast<std::size_t>(members[static_cast<std::size_t>(worst.stage)]),
+                    static_cast<std::size_t>(members[static_cast<std::size_t>(worst.to_stage)]));
       return fmt::format("the link between node_{} and node_{} ({:g} ms, {:g} Mbit/s)", own.id,
-                         node_of(pool, planned, worst.cluster, worst.stage + 1).id, link.latency_ms,
+                         node_of(pool, planned, worst.cluster, worst.to_stage).id, link.latency_ms,
                          link.bandwidth_mbps);
     }
     case Kind::kConnection:
       return fmt::format("the connection of node_{} ({:g} Mbit/s)", own.id,
                          pool.connection_mbps(static_cast<std::size_t>(&own - pool.nodes().data())));
     case Kind::kUpdate:
-      return "the update of the parameters";
+      return fmt::format("the update of the parameters on node_{}", own.id);
     case Kind::kExchange:
       return "what the stages exchange when a step ends";
     case Kind::kAveraging:
@@ -45,6 +48,70 @@ std::string text_of(const NodePool& pool, const ModelCosts& costs, const Planned
   }
   return {};
 }
+
+// The seconds of a critical path, by what they went through.
+class Shares {
+ public:
+  Shares(const StepProgram& program, const StepTrace& trace)
+      : program_(program), spans_(program.messages.size()), load_(program.connections.size(), 0) {
+    for (const MessageSpan& span : trace.messages) spans_[static_cast<std::size_t>(span.message)] = span;
+    for (const ProgramMessage& message : program.messages) {
+      const FlowWay& way = program.ways[message.way];
+      for (const int node : {way.from, way.to})
+        load(node) += message.bytes / program.connections[static_cast<std::size_t>(node)];
+    }
+  }
+
+  // `seconds`: how much of the part counts.
+  void add(const PathPart& part, double seconds) {
+    if (part.message) return add_message(*part.message, seconds, part.end - part.begin);
+    seconds_[{Kind::kNode, part.node, 0}] += seconds;
+    if (part.work == Work::kUpdate) updates_[part.node] += seconds;
+  }
+
+  // The largest, without its cluster and text.
+  Bottleneck worst() const {
+    Bottleneck worst;
+    for (const auto& [place, seconds] : seconds_) {
+      if (seconds <= worst.seconds) continue;
+      const auto [kind, stage, to_stage] = place;
+      worst = {.kind = kind, .stage = stage, .to_stage = to_stage, .seconds = seconds};
+    }
+    const auto updates = updates_.find(worst.stage);
+    if (worst.kind == Kind::kNode && updates != updates_.end() && updates->second > worst.seconds / 2)
+      worst.kind = Kind::kUpdate;
+    return worst;
+  }
+
+ private:
+  double& load(int node) { return load_[static_cast<std::size_t>(node)]; }
+
+  // `whole`: from its sending to its arrival.
+  void add_message(int number, double seconds, double whole) {
+    const auto at = static_cast<std::size_t>(number);
+    const ProgramMessage& message = program_.messages[at];
+    if (message.use != MessageUse::kActivation && message.use != MessageUse::kGradient) {
+      seconds_[{Kind::kExchange, 0, 0}] += seconds;
+      return;
+    }
+    const FlowWay& way = program_.ways[message.way];
+    const MessageSpan& span = spans_[at];
+    const double sending = span.sent - span.begin;
+    const double alone = message.bytes / way.bytes_per_second;
+    const double in_company = sending > alone ? 1 - alone / sending : 0;
+    // Those before it on the way were sent as slowly; nothing but its latency is not.
+    const double crowded = seconds * in_company * (1 - way.latency / whole);
+    const int busier = load(way.from) >= load(way.to) ? way.from : way.to;
+    seconds_[{Kind::kConnection, busier, 0}] += crowded;
+    seconds_[{Kind::kLink, std::min(way.from, way.to), std::max(way.from, way.to)}] += seconds - crowded;
+  }
+
+  const StepProgram& program_;      // of the caller
+  std::vector<MessageSpan> spans_;  // by message
+  std::vector<double> load_;        // by node: seconds that its connection carries something
+  std::map<std::tuple<Kind, int, int>, double> seconds_;  // by stage, of a link both
+  std::map<int, double> updates_;                         // of these, by stage
+};
 
 }  // namespace
 
@@ -66,47 +133,31 @@ const char* name_of(Bottleneck::Kind kind) {
   return "";
 }
 
-Bottleneck find_bottleneck(const NodePool& pool, const ModelCosts& costs, const Planned& planned) {
-  const auto slowest = std::ranges::max_element(planned.cuts, {}, &InnerCut::step_seconds);
-  const auto cluster = static_cast<int>(slowest - planned.cuts.begin());
-  const CostModel model(pool, costs);
-  const StepParts parts = step_parts(model, planned.members[static_cast<std::size_t>(cluster)], *slowest);
-  const double averaging = planned.plan.predicted_averaging_ms / 1e3;
-  // What a part of the round trip, and what sets the period, count for.
-  const bool is_async = !is_synchronous(costs.schedule);
-  const double in_round_trip = is_async ? 0 : 1;
-  const double waits = (is_async ? 1 : costs.micro_batches - 1) * parts.period;
-  Bottleneck worst;
-  const auto raise = [&](Kind kind, int stage, double seconds) {
-    if (seconds <= worst.seconds) return;
-    worst = {.kind = kind, .cluster = cluster, .stage = stage, .seconds = seconds};
-  };
-  const auto first = static_cast<std::size_t>(parts.limit_stage);
-  const auto last = static_cast<std::size_t>(parts.limit_last);
-  double waited_for = 0;  // where micro-batches in flight are the limit: all between these stages
-  for (std::size_t at = first; at <= last; ++at)
-    waited_for += parts.work[at] + (at < last ? parts.transfers[at] : 0);
-  // `is_between`: of a node, or of a link to the next one.
-  const auto spread = [&](double seconds, PeriodLimit limit, int stage, bool is_between) {
-    if (parts.limit == PeriodLimit::kInFlight)
-      return seconds * (in_round_trip + (is_between ? waits / waited_for : 0));
-    return seconds * in_round_trip + (parts.limit == limit && parts.limit_stage == stage ? waits : 0);
-  };
-  for (int stage = 0; stage < std::ssize(parts.work); ++stage) {
-    const auto at = static_cast<std::size_t>(stage);
-    raise(Kind::kNode, stage, spread(parts.work[at], PeriodLimit::kNode, stage, first <= at && at <= last));
-    raise(Kind::kLink, stage,
-          spread(parts.transfers[at], PeriodLimit::kLink, stage, first <= at && at < last));
-    if (parts.limit == PeriodLimit::kConnection && parts.limit_stage == stage)
-      raise(Kind::kConnection, stage, waits);
+Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
+                           const Planned& planned) {
+  const std::vector<PlannedCluster>& clusters = planned.plan.clusters;
+  const auto slowest = std::ranges::max_element(clusters, {}, &PlannedCluster::simulated_step_ms);
+  const auto cluster = static_cast<std::size_t>(slowest - clusters.begin());
+  const PipelineModel model = pipeline_model(task, pool, planned, cluster);
+  const std::size_t stages = model.stages.size();
+  const StepProgram program =
+      program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, stages));
+  StepTrace trace;
+  const FullSpan full = full_span(simulate_step(program, {}, &trace), stages);
+  Shares shares(program, trace);
+  for (const PathPart& part : critical_path(program, trace)) {
+    const double seconds = std::min(part.end, full.end) - std::max(part.begin, full.begin);
+    if (seconds > 0) shares.add(part, seconds / full.steps);
   }
-  if (!is_async) raise(Kind::kUpdate, 0, parts.update);
-  raise(Kind::kExchange, 0, parts.exchange);
-  raise(Kind::kAveraging, 0, averaging);
-  worst.share = worst.seconds / (slowest->step_seconds + averaging);
-  worst.text = fmt::format("{}: {:.3g}% of a step of cluster {} ({} of {})",
+  Bottleneck worst = shares.worst();
+  const double averaging = averaging_seconds(pool, planned);
+  if (averaging > worst.seconds) worst = {.kind = Kind::kAveraging, .seconds = averaging};
+  worst.cluster = static_cast<int>(cluster);
+  const double step = full.step_seconds() + averaging;
+  worst.share = std::min(1.0, worst.seconds / step);
+  worst.text = fmt::format("{}: {:.3g}% of the critical path of a step of cluster {} ({} of {})",
                            text_of(pool, costs, planned, worst), 100 * worst.share, cluster,
-                           duration_text(worst.seconds), duration_text(slowest->step_seconds + averaging));
+                           duration_text(worst.seconds), duration_text(step));
   return worst;
 }
 

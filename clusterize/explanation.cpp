@@ -30,12 +30,12 @@ class Explainer {
         costs_(costs),
         pool_(pool_of(document)) {}
 
-  Explanation run() {
+  Explanation run(const Bottleneck& bottleneck) {
     const ClusterPlan& plan = planned_.plan;
     Explanation found{.samples_per_second = plan.predicted_samples_per_second,
                       .arithmetic_samples_per_second = plan.bound_samples_per_second,
                       .reachable_samples_per_second = throughput_bound(CostModel(pool_, costs_)),
-                      .bottleneck = find_bottleneck(pool_, costs_, planned_)};
+                      .bottleneck = bottleneck};
     const PoolNode& best = best_node();
     add(found, fmt::format("one more node like node_{}", best.id), with_copy_of(document_, best.id), true);
     for (const auto& [change, document] : remedies(found.bottleneck)) add(found, change, document, false);
@@ -88,11 +88,11 @@ class Explainer {
         return {{fmt::format("node_{} twice as fast", own),
                  with_faster_node(document_, own, 2, costs_.assumed_gflops)}};
       case Kind::kLink: {
-        const std::string& next = node(worst.cluster, worst.stage + 1).id;
+        const std::string& next = node(worst.cluster, worst.to_stage).id;
         const auto& members = planned_.members[static_cast<std::size_t>(worst.cluster)];
-        const auto at = static_cast<std::size_t>(worst.stage);
         const LinkSpeed link =
-            pool_.link(static_cast<std::size_t>(members[at]), static_cast<std::size_t>(members[at + 1]));
+            pool_.link(static_cast<std::size_t>(members[static_cast<std::size_t>(worst.stage)]),
+                       static_cast<std::size_t>(members[static_cast<std::size_t>(worst.to_stage)]));
         const std::string between = fmt::format("between node_{} and node_{}", own, next);
         return {{"twice the bandwidth " + between,
                  with_link(with_connections(), own, next, {link.latency_ms, 2 * link.bandwidth_mbps})},
@@ -152,8 +152,8 @@ class Explainer {
 }  // namespace
 
 Explanation explain(const ModelCosts& costs, const Json& pool_document, const std::set<std::string>& excluded,
-                    const SearchOptions& options, const Planned& planned) {
-  return Explainer(costs, pool_document, excluded, options, planned).run();
+                    const SearchOptions& options, const Planned& planned, const Bottleneck& bottleneck) {
+  return Explainer(costs, pool_document, excluded, options, planned).run(bottleneck);
 }
 
 std::string describe_explanation(const Explanation& explanation) {
@@ -188,6 +188,7 @@ OrderedJson to_json(const Explanation& explanation) {
            {{"kind", name_of(worst.kind)},
             {"cluster", worst.cluster},
             {"stage", worst.stage},
+            {"to_stage", worst.to_stage},
             {"seconds", worst.seconds},
             {"share", worst.share},
             {"text", worst.text}}},

@@ -28,9 +28,9 @@ struct Explanation {
 constexpr std::size_t kMostNodesPlannedAnew = 12;
 
 // By the cost model. `pool_document` is node_configs.json, of which the plan uses all nodes but `excluded`;
-// `costs` are the plan's.
+// `costs` are the plan's, `bottleneck` is what find_bottleneck() says of it.
 Explanation explain(const ModelCosts& costs, const Json& pool_document, const std::set<std::string>& excluded,
-                    const SearchOptions& options, const Planned& planned);
+                    const SearchOptions& options, const Planned& planned, const Bottleneck& bottleneck);
 
 std::string describe_explanation(const Explanation& explanation);
 OrderedJson to_json(const Explanation& explanation);

@@ -59,6 +59,8 @@ class PlanPicture {
       nodes_ += cluster.stages.size();
       longest = std::max(longest, cluster.stages.size());
     }
+    for (const PlannedCluster& cluster : plan_.clusters)
+      step_ms_ = std::max(step_ms_, cluster.simulated_step_ms + plan_.predicted_averaging_ms);
     per_line_ = std::min(longest, kMostPerLine);
     // Clusters of one or two nodes stand side by side.
     const std::size_t columns =
@@ -81,9 +83,10 @@ class PlanPicture {
  private:
   std::string title() const {
     const std::size_t clusters = plan_.clusters.size();
-    return fmt::format("{} on {} {} in {} {}: {:.4g} samples/s predicted, {} of the bound", plan_.model,
-                       nodes_, nodes_ == 1 ? "node" : "nodes", clusters,
-                       clusters == 1 ? "cluster" : "clusters", plan_.predicted_samples_per_second,
+    return fmt::format("{} on {} {} in {} {}: {:.4g} samples/s simulated, {:.4g} predicted, {} of the bound",
+                       plan_.model, nodes_, nodes_ == 1 ? "node" : "nodes", clusters,
+                       clusters == 1 ? "cluster" : "clusters", plan_.simulated_samples_per_second,
+                       plan_.predicted_samples_per_second,
                        percent(plan_.predicted_samples_per_second / plan_.bound_samples_per_second));
   }
 
@@ -103,8 +106,8 @@ class PlanPicture {
     lines("Bottleneck: " + bottleneck_.text, {.size = 12, .color = svg_color::kRed});
     if (nodes_ <= kMostNodesDrawn) {
       lines(
-          "Bars: memory that is used, and the share of a step that the node computes. Links: latency, "
-          "bandwidth, and the share of a step that they carry values.",
+          "Bars: memory that is used, and the share of a simulated step that the node computes. Links: "
+          "latency, bandwidth, and the share of it that they carry values.",
           {.size = 10, .color = svg_color::kFaint});
     }
     y_ += 14;
@@ -134,8 +137,9 @@ class PlanPicture {
 
   void panel(const PlannedCluster& cluster, double x, double width, double height) {
     svg_.rectangle(x, y_, width, height, {.fill = svg_color::kPanel, .radius = 6});
-    const std::string name =
-        fmt::format("Cluster {}: {} a step", cluster.id, duration_text(cluster.predicted_step_ms / 1e3));
+    const std::string name = fmt::format("Cluster {}: {} a step simulated, {} predicted", cluster.id,
+                                         duration_text(cluster.simulated_step_ms / 1e3),
+                                         duration_text(cluster.predicted_step_ms / 1e3));
     svg_.text(x + kPad, y_ + 18, Svg::shortened(name, width - 2 * kPad, 12, true),
               {.size = 12, .bold = true});
     for (std::size_t stage = 0; stage < cluster.stages.size(); ++stage) {
@@ -163,7 +167,7 @@ class PlanPicture {
 
   void box(const PlannedCluster& cluster, std::size_t index, double x, double y) {
     const PlannedStage& stage = cluster.stages[index];
-    const bool worst = is_worst(cluster, index, {Kind::kNode, Kind::kConnection});
+    const bool worst = is_worst(cluster, index, {Kind::kNode, Kind::kUpdate, Kind::kConnection});
     svg_.rectangle(x, y, kBoxWidth, kBoxHeight,
                    {.fill = svg_color::kWhite,
                     .stroke = worst ? svg_color::kRed : svg_color::kLine,
@@ -187,7 +191,7 @@ class PlanPicture {
     svg_.text(left, y + 80, fmt::format("{} of {} memory", bytes_text(used), bytes_text(ram)), {.size = 10});
     const double work = plan_.micro_batches * (stage.prediction.forward_ms + stage.prediction.backward_ms) +
                         stage.prediction.update_ms;
-    const double busy = work / cluster.predicted_step_ms;
+    const double busy = work / step_ms_;
     bar(left, y + 88, inside, busy, worst ? svg_color::kRed : svg_color::kGreen);
     svg_.text(left, y + 108, fmt::format("computes {}", percent(std::min(busy, 1.0))), {.size = 10});
     if (worst) {
@@ -214,11 +218,11 @@ class PlanPicture {
       return link.from == static_cast<int>(stage) && link.to == static_cast<int>(stage) + 1;
     });
     if (found == cluster.links.end()) return;
-    const bool worst = is_worst(cluster, stage, {Kind::kLink});
+    const bool worst =
+        is_worst(cluster, stage, {Kind::kLink}) && bottleneck_.to_stage == static_cast<int>(stage) + 1;
     const std::string_view color = worst ? svg_color::kRed : svg_color::kFaint;
     const auto most = static_cast<double>(std::max(found->activation_bytes, found->gradient_bytes));
-    const double load =
-        plan_.micro_batches * most / (125 * found->bandwidth_mbps) / cluster.predicted_step_ms;
+    const double load = plan_.micro_batches * most / (125 * found->bandwidth_mbps) / step_ms_;
     const std::array<std::string, 3> labels{duration_text(found->latency_ms / 1e3),
                                             speed_text(found->bandwidth_mbps), percent(load) + " used"};
     const double width = worst ? 2.5 : 1.5;
@@ -280,7 +284,7 @@ class PlanPicture {
           {.size = 11, .color = svg_color::kFaint});
     double slowest = 0;
     for (const PlannedCluster& cluster : plan_.clusters)
-      slowest = std::max(slowest, cluster.predicted_step_ms);
+      slowest = std::max(slowest, cluster.simulated_step_ms);
     constexpr double kName = 84;
     constexpr double kBar = 220;
     y_ += 8;
@@ -290,9 +294,9 @@ class PlanPicture {
       for (const PlannedStage& stage : cluster.stages) names.push_back(stage.node);
       const bool worst = cluster.id == bottleneck_.cluster;
       svg_.text(kMargin, y_ + 11, fmt::format("cluster {}", cluster.id), {.size = 11, .bold = worst});
-      bar(kMargin + kName, y_ + 3, kBar, cluster.predicted_step_ms / slowest,
+      bar(kMargin + kName, y_ + 3, kBar, cluster.simulated_step_ms / slowest,
           worst ? svg_color::kRed : svg_color::kGreen);
-      svg_.text(kMargin + kName + kBar + 10, y_ + 11, duration_text(cluster.predicted_step_ms / 1e3),
+      svg_.text(kMargin + kName + kBar + 10, y_ + 11, duration_text(cluster.simulated_step_ms / 1e3),
                 {.size = 11});
       const double left = kMargin + kName + kBar + 90;
       svg_.text(left, y_ + 11,
@@ -340,6 +344,7 @@ class PlanPicture {
   const Clusters& members_;
   const Bottleneck& bottleneck_;
   std::size_t nodes_ = 0;
+  double step_ms_ = 0;  // simulated, of the slowest cluster and the averaging behind it
   std::size_t per_line_ = 1;
   double width_ = 0;
   double y_ = 0;

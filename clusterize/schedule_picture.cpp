@@ -14,10 +14,12 @@
 namespace rookery {
 namespace {
 
+using Kind = Bottleneck::Kind;
+
 constexpr double kWidth = 1240;
 constexpr double kMargin = 24;
 constexpr double kNames = 120;  // of the nodes, left of the time
-constexpr double kRow = 40;
+constexpr double kRow = 44;
 constexpr double kWorkHeight = 22;
 constexpr double kSendHeight = 7;
 constexpr double kLegible = 15;  // pixels that a number needs
@@ -56,8 +58,12 @@ struct Bar {
 
 class SchedulePicture {
  public:
-  SchedulePicture(const TrainingTask& task, const NodePool& pool, const Planned& planned)
-      : plan_(planned.plan), planned_(planned), steps_(steps_to_draw(task, planned)) {
+  SchedulePicture(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                  const Bottleneck& bottleneck)
+      : plan_(planned.plan),
+        planned_(planned),
+        bottleneck_(bottleneck),
+        steps_(steps_to_draw(task, planned)) {
     for (std::size_t c = 0; c < planned.members.size(); ++c) {
       const PipelineModel model = pipeline_model(task, pool, planned, c);
       programs_.push_back(program_of_full_batches(task.settings, model, steps_));
@@ -131,6 +137,9 @@ class SchedulePicture {
     y_ = kMargin + 10;
     const double room = kWidth - 2 * kMargin;
     svg_.text(kMargin, y_, Svg::shortened(title(), room, 16, true), {.size = 16, .bold = true});
+    y_ += 20;
+    svg_.text(kMargin, y_, Svg::shortened("Bottleneck: " + bottleneck_.text, room, 12),
+              {.size = 12, .color = svg_color::kRed});
     y_ += 22;
     double x = kMargin;
     const auto entry = [&](std::string_view color, double height, const std::string& text) {
@@ -143,7 +152,8 @@ class SchedulePicture {
     entry(svg_color::kGreen, 12, "backward: weights");
     entry(svg_color::kPurple, 12, "update");
     entry(svg_color::kTeal, kSendHeight, "sending");
-    if (planned_.members.size() > 1) entry(svg_color::kPink, kSendHeight, "averaging");
+    if (planned_.members.size() > 1) entry(averaging_color(), kSendHeight, "averaging");
+    if (is_message(bottleneck_.kind)) entry(svg_color::kRed, kSendHeight, "the bottleneck");
     y_ += 8;
     if (shown_.size() < runs_.size()) {
       y_ += 14;
@@ -170,6 +180,34 @@ class SchedulePicture {
     }
   }
 
+  static bool is_message(Kind kind) {
+    return kind == Kind::kLink || kind == Kind::kConnection || kind == Kind::kExchange;
+  }
+
+  std::string_view averaging_color() const {
+    return bottleneck_.kind == Kind::kAveraging ? svg_color::kRed : svg_color::kPink;
+  }
+
+  bool is_worst_node(std::size_t cluster, std::size_t stage) const {
+    return (bottleneck_.kind == Kind::kNode || bottleneck_.kind == Kind::kUpdate ||
+            bottleneck_.kind == Kind::kConnection) &&
+           bottleneck_.cluster == static_cast<int>(cluster) && bottleneck_.stage == static_cast<int>(stage);
+  }
+
+  std::string_view sending_color(std::size_t cluster, const ProgramMessage& message) const {
+    const FlowWay& way = programs_[cluster].ways[message.way];
+    const bool is_exchange = message.use != MessageUse::kActivation && message.use != MessageUse::kGradient;
+    const auto worst = [&] {
+      if (bottleneck_.cluster != static_cast<int>(cluster)) return false;
+      if (is_exchange) return bottleneck_.kind == Kind::kExchange;
+      if (bottleneck_.kind == Kind::kConnection)
+        return way.from == bottleneck_.stage || way.to == bottleneck_.stage;
+      return bottleneck_.kind == Kind::kLink && std::min(way.from, way.to) == bottleneck_.stage &&
+             std::max(way.from, way.to) == bottleneck_.to_stage;
+    };
+    return worst() ? svg_color::kRed : svg_color::kTeal;
+  }
+
   double cluster_title() const { return runs_.size() > 1 ? 22 : 6; }
 
   void rows(std::size_t cluster) {
@@ -187,26 +225,26 @@ class SchedulePicture {
     for (const MessageSpan& span : traces_[cluster].messages) {
       const ProgramMessage& message = programs_[cluster].messages[static_cast<std::size_t>(span.message)];
       add(sending[static_cast<std::size_t>(programs_[cluster].ways[message.way].from)],
-          {span.begin, span.sent, svg_color::kTeal, ""});
+          {span.begin, span.sent, sending_color(cluster, message), ""});
     }
     add_averaging(cluster, sending);
     for (std::size_t stage = 0; stage < stages; ++stage) {
-      row(plan_.clusters[cluster].stages[stage].node, runs_[cluster].computing[stage] / end_, work[stage],
-          sending[stage]);
+      row(plan_.clusters[cluster].stages[stage].node, runs_[cluster].computing[stage] / end_,
+          is_worst_node(cluster, stage), work[stage], sending[stage]);
     }
   }
 
   void add_averaging(std::size_t cluster, std::vector<std::vector<Bar>>& sending) const {
     const std::vector<int>& members = planned_.members[cluster];
     if (planned_.members.size() > 1 && !averaging_is_simulated(plan_)) {
-      for (std::vector<Bar>& bars : sending) add(bars, {barrier_, end_, svg_color::kPink, ""});
+      for (std::vector<Bar>& bars : sending) add(bars, {barrier_, end_, averaging_color(), ""});
     }
     for (const MessageSpan& span : averaging_.messages) {
       const ProgramMessage& message = averaging_program_.messages[static_cast<std::size_t>(span.message)];
       const auto member = std::ranges::find(members, averaging_program_.ways[message.way].from);
       if (member == members.end()) continue;
       add(sending[static_cast<std::size_t>(member - members.begin())],
-          {barrier_ + span.begin, barrier_ + span.sent, svg_color::kPink, ""});
+          {barrier_ + span.begin, barrier_ + span.sent, averaging_color(), ""});
     }
   }
 
@@ -225,13 +263,16 @@ class SchedulePicture {
     bars.push_back(std::move(bar));
   }
 
-  void row(const std::string& node, double computing, const std::vector<Bar>& work,
+  void row(const std::string& node, double computing, bool is_worst, const std::vector<Bar>& work,
            const std::vector<Bar>& sending) {
     svg_.rectangle(kMargin + kNames, y_, kWidth - 2 * kMargin - kNames, kWorkHeight + kSendHeight + 2,
                    {.fill = svg_color::kPanel});
-    svg_.text(kMargin, y_ + 13, Svg::shortened(node, kNames - 8, 12, true), {.size = 12, .bold = true});
-    svg_.text(kMargin, y_ + 27, fmt::format("computes {:.1f}%", 100 * computing),
+    svg_.text(kMargin, y_ + 12, Svg::shortened(node, kNames - 8, 12, true),
+              {.size = 12, .color = is_worst ? svg_color::kRed : svg_color::kInk, .bold = true});
+    svg_.text(kMargin, y_ + 24, fmt::format("computes {:.1f}%", 100 * computing),
               {.size = 10, .color = svg_color::kFaint});
+    if (is_worst)
+      svg_.text(kMargin, y_ + 36, "bottleneck", {.size = 10, .color = svg_color::kRed, .bold = true});
     for (const Bar& bar : work) {
       const double width = x_of(bar.end) - x_of(bar.begin);
       if (bar.end <= bar.begin) continue;
@@ -251,8 +292,9 @@ class SchedulePicture {
     y_ += kRow;
   }
 
-  const ClusterPlan& plan_;  // both of the caller
+  const ClusterPlan& plan_;  // all of the caller
   const Planned& planned_;
+  const Bottleneck& bottleneck_;
   const std::int64_t steps_;
   std::vector<StepProgram> programs_;  // these three by cluster
   std::vector<StepTrace> traces_;
@@ -268,8 +310,9 @@ class SchedulePicture {
 
 }  // namespace
 
-std::string schedule_picture(const TrainingTask& task, const NodePool& pool, const Planned& planned) {
-  return SchedulePicture(task, pool, planned).draw();
+std::string schedule_picture(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                             const Bottleneck& bottleneck) {
+  return SchedulePicture(task, pool, planned, bottleneck).draw();
 }
 
 }  // namespace rookery

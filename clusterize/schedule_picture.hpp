@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "clusterize/bottleneck.hpp"
 #include "clusterize/planner.hpp"
 
 namespace rookery {
@@ -11,6 +12,7 @@ namespace rookery {
 constexpr std::size_t kMostRowsDrawn = 48;
 
 // An SVG file, of a step of a full batch; a function of its arguments alone. `pool` is the plan's.
-std::string schedule_picture(const TrainingTask& task, const NodePool& pool, const Planned& planned);
+std::string schedule_picture(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                             const Bottleneck& bottleneck);
 
 }  // namespace rookery

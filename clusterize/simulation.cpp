@@ -99,7 +99,7 @@ class Simulator {
       made.runs.push_back(simulate_step(made.programs.back()));
       const StepRun& run = made.runs.back();
       made.count = std::max<std::int64_t>(made.count, std::ssize(run.updated));
-      made.step_seconds = std::max(made.step_seconds, step_seconds(run, model.stages.size()));
+      made.step_seconds = std::max(made.step_seconds, full_span(run, model.stages.size()).step_seconds());
       result_.simulated_actions += instructions(made.programs.back());
     }
     for (const StepRun& run : made.runs) {
@@ -185,9 +185,8 @@ class Simulator {
         const auto batch = static_cast<std::size_t>(batches.count == 1 ? 0 : micro_batch);
         return slowdowns[batch * stages + static_cast<std::size_t>(node)];
       };
-      const double step = any ? step_seconds(simulate_step(batches.programs[c], slowdown), stages)
-                              : step_seconds(batches.runs[c], stages);
-      seconds = std::max(seconds, step);
+      const StepRun run = any ? simulate_step(batches.programs[c], slowdown) : batches.runs[c];
+      seconds = std::max(seconds, full_span(run, stages).step_seconds());
     }
     return seconds;
   }
@@ -326,10 +325,11 @@ StepProgram program_of_full_batches(const TrainingSettings& settings, const Pipe
 }
 
 // The pipeline is full from the first update of its first stage on, until that has no forwards left.
-double step_seconds(const StepRun& run, std::size_t stages) {
-  if (run.updated.size() <= 2 * stages + 1) return run.seconds;
+FullSpan full_span(const StepRun& run, std::size_t stages) {
+  if (run.updated.size() <= 2 * stages + 1) return {.end = run.seconds};
   const std::size_t last = run.updated.size() - 1 - stages;
-  return (run.updated[last] - run.updated[stages]) / static_cast<double>(last - stages);
+  return {
+      .begin = run.updated[stages], .end = run.updated[last], .steps = static_cast<double>(last - stages)};
 }
 
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
@@ -338,7 +338,7 @@ double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, co
   const std::size_t stages = model.stages.size();
   const StepProgram program =
       program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, stages));
-  return step_seconds(simulate_step(program), stages);
+  return full_span(simulate_step(program), stages).step_seconds();
 }
 
 bool averaging_is_simulated(const ClusterPlan& plan) {
@@ -363,6 +363,11 @@ StepProgram averaging_program(const NodePool& pool, const Planned& planned) {
     made.to = to;
     return made;
   });
+}
+
+double averaging_seconds(const NodePool& pool, const Planned& planned) {
+  if (!averaging_is_simulated(planned.plan)) return planned.plan.predicted_averaging_ms / 1e3;
+  return simulate_step(averaging_program(pool, planned)).seconds;
 }
 
 Simulation simulate(const TrainingTask& task, const NodePool& pool, const Planned& planned,

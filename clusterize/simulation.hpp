@@ -89,9 +89,15 @@ std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t s
 // The cluster's program for so many full batches; one, but async.
 StepProgram program_of_full_batches(const TrainingSettings& settings, const PipelineModel& model,
                                     std::int64_t batches);
-// A step of that program: the whole run, or async the time from one update to the next while the pipeline is
+// Steps of that program that are alike: the whole run, which is one; or async those while the pipeline is
 // full.
-double step_seconds(const StepRun& run, std::size_t stages);
+struct FullSpan {
+  double begin = 0;
+  double end = 0;
+  double steps = 1;
+  double step_seconds() const { return (end - begin) / steps; }
+};
+FullSpan full_span(const StepRun& run, std::size_t stages);
 // Of one of its steps, with a full batch.
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                               std::size_t cluster);
@@ -99,6 +105,8 @@ double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, co
 bool averaging_is_simulated(const ClusterPlan& plan);
 // Nothing to average: an empty program.
 StepProgram averaging_program(const NodePool& pool, const Planned& planned);
+// Simulated, or predicted where it is not.
+double averaging_seconds(const NodePool& pool, const Planned& planned);
 
 // A function of its arguments alone.
 Simulation simulate(const TrainingTask& task, const NodePool& pool, const Planned& planned,

@@ -24,21 +24,14 @@ void set_period(const ModelCosts& costs, const std::vector<StageTimes>& times, S
   const bool is_async = !is_synchronous(costs.schedule);
   if (costs.micro_batches == 1 && !is_async) return;
   const auto stages = static_cast<int>(parts.work.size());
-  const auto raise = [&](double period, PeriodLimit limit, int stage, int last) {
-    if (period <= parts.period) return;
-    parts.period = period;
-    parts.limit = limit;
-    parts.limit_stage = stage;
-    parts.limit_last = last;
-  };
   for (int stage = 0; stage < stages; ++stage) {
     const auto at = static_cast<std::size_t>(stage);
-    raise(parts.work[at] + (is_async ? times[at].update : 0), PeriodLimit::kNode, stage, stage);
-    raise(parts.link_busy[at], PeriodLimit::kLink, stage, stage);
-    raise(parts.connections[at], PeriodLimit::kConnection, stage, stage);
+    parts.period = std::max({parts.period, parts.work[at] + (is_async ? times[at].update : 0),
+                             parts.link_busy[at], parts.connections[at]});
   }
+  // So few may be under way that a stage waits for their round trip.
   if (!is_async) {
-    raise(parts.round_trip / costs.slots(0, stages), PeriodLimit::kInFlight, 0, stages - 1);
+    parts.period = std::max(parts.period, parts.round_trip / costs.slots(0, stages));
     return;
   }
   for (int first = 0; first < stages; ++first) {
@@ -46,8 +39,8 @@ void set_period(const ModelCosts& costs, const std::vector<StageTimes>& times, S
     for (int last = first; last < stages; ++last) {
       const auto at = static_cast<std::size_t>(last);
       seconds += parts.work[at] + (last > first ? parts.transfers[at - 1] : 0);
-      raise(seconds / (costs.slots(first, stages) - costs.slots(last, stages) + 1), PeriodLimit::kInFlight,
-            first, last);
+      parts.period =
+          std::max(parts.period, seconds / (costs.slots(first, stages) - costs.slots(last, stages) + 1));
     }
   }
 }

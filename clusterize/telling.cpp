@@ -45,8 +45,11 @@ Told tell(const PlanSource& source, const Planned& planned, const TellOptions& o
   const auto& [task, costs, pool_document, excluded, pool, search] = source;
   OrderedJson document = to_json(planned.plan);
   std::string text = describe_plan(task, planned);
+  Bottleneck bottleneck;
+  if (options.explanation || !options.picture.empty() || !options.schedule.empty())
+    bottleneck = find_bottleneck(task, pool, costs, planned);
   if (options.explanation) {
-    const Explanation explanation = explain(costs, pool_document, excluded, search, planned);
+    const Explanation explanation = explain(costs, pool_document, excluded, search, planned, bottleneck);
     document["explanation"] = to_json(explanation);
     text += "\n" + describe_explanation(explanation);
   }
@@ -59,9 +62,9 @@ Told tell(const PlanSource& source, const Planned& planned, const TellOptions& o
     document["cannot_train"] = problem;
     text += fmt::format("\nNote: {}.\n", problem);
   }
-  if (!options.picture.empty())
-    write_file(options.picture, plan_picture(pool, planned, find_bottleneck(pool, costs, planned)));
-  if (!options.schedule.empty()) write_file(options.schedule, schedule_picture(task, pool, planned));
+  if (!options.picture.empty()) write_file(options.picture, plan_picture(pool, planned, bottleneck));
+  if (!options.schedule.empty())
+    write_file(options.schedule, schedule_picture(task, pool, planned, bottleneck));
   return {.text = std::move(text), .json = document.dump(2) + "\n"};
 }
 

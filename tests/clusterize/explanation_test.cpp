@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include "clusterize/alternatives.hpp"
+#include "clusterize/critical_path.hpp"
 #include "clusterize/pool_changes.hpp"
+#include "clusterize/simulation.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
 namespace rookery {
@@ -38,7 +40,10 @@ struct World {
   Planned planned = make_plan(task, pool, for_throughput());
 
   explicit World(Json nodes) : document(std::move(nodes)) {}
-  Explanation explain() const { return rookery::explain(costs, document, {}, for_throughput(), planned); }
+  Bottleneck bottleneck() const { return find_bottleneck(task, pool, costs, planned); }
+  Explanation explain() const {
+    return rookery::explain(costs, document, {}, for_throughput(), planned, bottleneck());
+  }
 };
 
 TEST(PoolChanges, OneMoreNodeIsLikeTheOther) {
@@ -83,7 +88,8 @@ TEST(Explanation, NamesTheLinkThatIsTooSlow) {
   const Json document = equal_nodes(3);
   const Planned planned = make_plan(task, pool_of(document), {});
   const ModelCosts costs = model_costs(task, pool_of(document));
-  const Explanation found = explain(costs, document, {}, {}, planned);
+  const Bottleneck bottleneck = find_bottleneck(task, pool_of(document), costs, planned);
+  const Explanation found = explain(costs, document, {}, {}, planned, bottleneck);
   EXPECT_EQ(found.bottleneck.kind, Bottleneck::Kind::kLink);
   EXPECT_THAT(found.bottleneck.text, HasSubstr("(0.5 ms, 10 Mbit/s)"));
   ASSERT_EQ(found.what_if.size(), 3U);
@@ -124,11 +130,77 @@ TEST(LeftOut, TheBestPlaceIsThatOfBruteForce) {
   EXPECT_EQ(best_place(model, one_cluster, two, 2, 100)->cluster, 0);
 }
 
+// Four machines around a slow network: the fast ones wait for it.
+Json unequal_nodes() {
+  Json pool = equal_nodes(4);
+  const std::vector<std::pair<double, double>> speeds{{50, 60}, {50, 20}, {200, 60}, {50, 120}};
+  for (std::size_t i = 0; i < speeds.size(); ++i) {
+    pool[std::to_string(i)]["benchmarks"]["bandwidth"] = speeds[i].first;
+    pool[std::to_string(i)]["benchmarks"]["gflops"] = speeds[i].second;
+  }
+  pool["network"] = {{"default", {{"latency_ms", 5}, {"bandwidth_mbps", 1000}}}};
+  return pool;
+}
+
+StepProgram step_of(const World& world) {
+  const PipelineModel model = pipeline_model(world.task, world.pool, world.planned, 0);
+  return program_of_full_batches(world.task.settings, model, 1);
+}
+
+TEST(CriticalPath, IsAChainFromTheEndToTheBeginning) {
+  for (const Json& document : {near_nodes(1), near_nodes(3), equal_nodes(3), unequal_nodes()}) {
+    const World world(document);
+    const StepProgram program = step_of(world);
+    StepTrace trace;
+    const StepRun run = simulate_step(program, {}, &trace);
+    const std::vector<PathPart> path = critical_path(program, trace);
+    ASSERT_FALSE(path.empty());
+    EXPECT_EQ(path.front().end, run.seconds);
+    EXPECT_EQ(path.back().begin, 0);
+    for (std::size_t i = 1; i < path.size(); ++i) EXPECT_EQ(path[i].end, path[i - 1].begin) << i;
+  }
+}
+
+// A node that is slower by a trifle makes the step longer by as much as its share of the path says.
+TEST(CriticalPath, TellsWhatAFasterNodeWouldBring) {
+  constexpr double kTrifle = 1e-7;
+  for (const Json& document : {near_nodes(3), equal_nodes(3), unequal_nodes()}) {
+    const World world(document);
+    const StepProgram program = step_of(world);
+    StepTrace trace;
+    const StepRun run = simulate_step(program, {}, &trace);
+    std::map<int, double> work;
+    for (const PathPart& part : critical_path(program, trace)) {
+      if (!part.message) work[part.node] += part.end - part.begin;
+    }
+    for (int node = 0; node < std::ssize(world.planned.members[0]); ++node) {
+      const Slowdown slower = [node](int of, int) { return of == node ? 1 + kTrifle : 1; };
+      const double longer = (simulate_step(program, slower).seconds - run.seconds) / kTrifle;
+      EXPECT_NEAR(longer, work[node], 1e-3 * run.seconds) << node;
+    }
+  }
+}
+
+// What the step as the cost model has it calls the worst, the link from the first machine, is not.
+TEST(Bottleneck, IsThatOfTheSimulatedStep) {
+  TrainingSettings settings;
+  settings.micro_batches = 4;
+  const TrainingTask task = cnn_task(settings);
+  const NodePool pool = pool_of(unequal_nodes());
+  const Planned planned =
+      make_plan(task, pool, {.objective = Objective::kThroughput, .min_nodes = 4, .clusters = 1});
+  const Bottleneck worst = find_bottleneck(task, pool, model_costs(task, pool), planned);
+  EXPECT_EQ(worst.kind, Bottleneck::Kind::kLink);
+  EXPECT_EQ(worst.stage, 1) << worst.text;
+  EXPECT_EQ(worst.to_stage, 2);
+  EXPECT_NEAR(1e3 * worst.seconds / worst.share, planned.plan.clusters[0].simulated_step_ms, 1e-6);
+}
+
 TEST(Bottleneck, SharesAreOfTheWholeStep) {
   for (const int nodes : {1, 2, 3, 6}) {
     for (const Json& document : {equal_nodes(nodes), near_nodes(nodes)}) {
       const World world(document);
-      const Bottleneck worst = find_bottleneck(world.pool, world.costs, world.planned);
+      const Bottleneck worst = world.bottleneck();
       EXPECT_GT(worst.share, 0) << nodes;
       EXPECT_LE(worst.share, 1 + 1e-9) << nodes;
       EXPECT_FALSE(worst.text.empty());

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 
 #include <regex>
+#include <set>
 
 #include "clusterize/plan_picture.hpp"
 #include "clusterize/schedule_picture.hpp"
+#include "clusterize/svg.hpp"
 #include "clusterize/training_task.hpp"
 #include "models/base/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
@@ -22,8 +24,8 @@ struct Pictures {
 Pictures pictures_of(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
   const Planned planned = make_plan(task, pool, options);
   const ModelCosts costs = model_costs(task, pool);
-  return {plan_picture(pool, planned, find_bottleneck(pool, costs, planned)),
-          schedule_picture(task, pool, planned)};
+  const Bottleneck bottleneck = find_bottleneck(task, pool, costs, planned);
+  return {plan_picture(pool, planned, bottleneck), schedule_picture(task, pool, planned, bottleneck)};
 }
 
 Pictures pictures_of(const Json& nodes, const SearchOptions& options = {}) {
@@ -57,6 +59,38 @@ TEST(Pictures, ShowEveryNode) {
     EXPECT_THAT(made.step, HasSubstr("bubble"));
     EXPECT_EQ(made.plan.find("ring 0: ") != std::string::npos, nodes == 7);
     EXPECT_EQ(made.step.find(">averaging<") != std::string::npos, nodes == 7);
+  }
+}
+
+// The texts in red.
+std::set<std::string> red_texts(const std::string& svg) {
+  const std::regex text(fmt::format("<text[^>]*fill=\"{}\"[^>]*>([^<]*)</text>", svg_color::kRed));
+  std::set<std::string> all;
+  for (auto it = std::sregex_iterator(svg.begin(), svg.end(), text); it != std::sregex_iterator(); ++it)
+    all.insert((*it)[1].str());
+  return all;
+}
+
+TEST(Pictures, AgreeOnTheBottleneck) {
+  Json near = equal_nodes(2);
+  for (Json& node : near) node["benchmarks"]["bandwidth"] = 100'000;
+  for (const Json& nodes : {equal_nodes(1), near, equal_nodes(3), equal_nodes(6)}) {
+    const TrainingTask task = cnn_task();
+    const NodePool pool = pool_of(nodes);
+    const Planned planned = make_plan(task, pool, {});
+    const Bottleneck worst = find_bottleneck(task, pool, model_costs(task, pool), planned);
+    const std::set<std::string> plan = red_texts(plan_picture(pool, planned, worst));
+    const std::string step = schedule_picture(task, pool, planned, worst);
+    const std::string line = "Bottleneck: " + worst.text;
+    EXPECT_EQ(red_texts(step).count(line), 1U) << line;
+    EXPECT_THAT(*plan.lower_bound("Bottleneck"), testing::StartsWith(line.substr(0, 40)));
+    const bool is_node = worst.kind == Bottleneck::Kind::kNode || worst.kind == Bottleneck::Kind::kUpdate;
+    EXPECT_EQ(plan.contains("bottleneck"), is_node);
+    EXPECT_EQ(red_texts(step).contains("bottleneck"), is_node);
+    const std::string name = planned.plan.clusters[static_cast<std::size_t>(worst.cluster)]
+                                 .stages[static_cast<std::size_t>(worst.stage)]
+                                 .node;
+    EXPECT_EQ(red_texts(step).contains(name), is_node);
   }
 }
 
