@@ -60,22 +60,22 @@ double smallest_piece(const ModelCosts& costs) {
 
 std::string reason(const std::optional<Place>& place, const SearchOptions& options, std::size_t clusters,
                    const Throughput& now) {
-  if (!place)
-    return "the model cannot be cut so that each machine's part fits its memory and this one has any";
+  if (!place) return "no cut of the model that gives this node a part fits the memory of every node";
   const bool alone = place->cluster == static_cast<int>(clusters);
   const std::string where = alone ? "as a cluster of its own"
                                   : fmt::format("as stage {} of cluster {}", place->stage, place->cluster);
   const double gain = 100 * (place->samples_per_second / now.samples_per_second - 1);
   if (gain > 1e-3) {
     return fmt::format("{} it would train {:.3g}% more samples per second, which {}", where, gain,
-                       options.objective == Objective::kSimilar ? "is not what clusters alike are made for"
-                                                                : "the search did not find");
+                       options.objective == Objective::kSimilar
+                           ? "is not what the objective similar looks for"
+                           : "the search did not find");
   }
   const std::string because =
       alone ? fmt::format("averaging would take {}", duration_text(place->averaging_seconds))
             : fmt::format("a micro-batch would take {} of work on it and {} on its links",
                           duration_text(place->work_seconds), duration_text(place->transfer_seconds));
-  return fmt::format("at best, {}, {} samples per second ({} a step in place of {}); {}", where,
+  return fmt::format("at best, {}, {} samples per second ({} a step instead of {}); {}", where,
                      gain > -1e-3 ? "as many" : fmt::format("{:.3g}% fewer", -gain),
                      duration_text(place->step_seconds),
                      duration_text(now.step_seconds + now.averaging_seconds), because);
@@ -116,10 +116,10 @@ std::vector<std::string> reasons_to_leave_out(const CostModel& model, const Sear
   for (const int node : left_out) {
     std::string& text = known[model.kind(node)];
     if (text.empty() && model.ram_bytes(node) < piece) {
-      text = fmt::format("its memory, {}, holds no piece of the model: the smallest takes {}",
+      text = fmt::format("its memory ({}) is too small for any piece of the model: the smallest needs {}",
                          memory_text(model.ram_bytes(node)), memory_text(piece));
     } else if (text.empty() && std::ssize(known) > kMostKinds) {
-      text = fmt::format("not looked into: more than {} kinds of nodes are left out", kMostKinds);
+      text = fmt::format("not examined, because more than {} kinds of nodes are left out", kMostKinds);
     } else if (text.empty()) {
       const std::int64_t most = places_to_try(model.nodes()) / kMostKinds + 1;
       text = reason(best_place(model, options, clusters, node, most), options, clusters.size(), now);

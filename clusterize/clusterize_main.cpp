@@ -31,7 +31,7 @@ constexpr std::int64_t kMaxSeed = (std::int64_t{1} << 53) - 1;  // what JSON car
 int list_models(const ProgramArguments& arguments) {
   const auto batch_size = arguments["batch-size"].as<std::int64_t>();
   if (batch_size < 1 || batch_size > kMaxBatch)
-    throw UsageError(fmt::format("--batch-size {}: from 1 to {}", batch_size, kMaxBatch));
+    throw UsageError(fmt::format("--batch-size {}: must be from 1 to {}", batch_size, kMaxBatch));
   const std::vector<ModelFigures> models = zoo_figures(batch_size);
   if (arguments.count("json") != 0) {
     fmt::print("{}\n", to_json(models, batch_size).dump(2));
@@ -45,7 +45,8 @@ TrainingSettings settings_of(const ProgramArguments& arguments, const std::files
   TrainingSettings settings = read_settings(node_data / "train.json");
   if (arguments.count("seed") != 0) {
     const auto seed = arguments["seed"].as<std::int64_t>();
-    if (seed < 0 || seed > kMaxSeed) throw UsageError(fmt::format("--seed {}: from 0 to {}", seed, kMaxSeed));
+    if (seed < 0 || seed > kMaxSeed)
+      throw UsageError(fmt::format("--seed {}: must be from 0 to {}", seed, kMaxSeed));
     settings.seed = static_cast<std::uint64_t>(seed);
   }
   if (arguments.count("model") != 0) {
@@ -69,7 +70,10 @@ void link_providers(const ClusterPlan& plan, bool quiet) {
   const std::string problem = make_provider_links(program_folder(), ids);
   if (problem.empty()) {
     if (!quiet)
-      fmt::print("Start each with provider_N or provider --name node_N, or all of them with launch.\n");
+      fmt::print(
+          "Start each node's provider with provider_N or provider --name node_N, or all of them on this "
+          "machine "
+          "with launch.\n");
   } else {
     fmt::print(stderr, "clusterize: no provider_N links: {}; use provider --name node_N\n", problem);
   }
@@ -94,10 +98,26 @@ StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
   return state;
 }
 
+void check_inputs(const std::filesystem::path& node_data) {
+  if (!std::filesystem::exists(node_data / "node_configs.json")) {
+    throw ConfigError(fmt::format(
+        "{}: there is no node_configs.json: call clusterize where the folder node_data is, or give its place "
+        "with --node-data DIR",
+        node_data.string()));
+  }
+  if (!std::filesystem::exists(node_data / "train.json")) {
+    throw ConfigError(fmt::format(
+        "{}: there is no train.json: write one, e.g. {{\"model\": \"cnn_net\", \"data\": \"digits\", "
+        "\"epochs\": 100}}",
+        node_data.string()));
+  }
+}
+
 int clusterize(const ProgramArguments& arguments) {
   if (arguments.count("list-models") != 0) return list_models(arguments);
   const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
   const bool json = arguments.count("json") != 0;
+  check_inputs(node_data);
   const std::filesystem::path node_configs = node_data / "node_configs.json";
   const NodePool all = NodePool::read(node_configs);
   const std::set<std::string> excluded = excluded_nodes(arguments);
@@ -131,32 +151,31 @@ int clusterize(const ProgramArguments& arguments) {
 int main(int argc, char** argv) {
   using namespace rookery;
   ProgramOptions options("Options");
-  options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
+  options.add_options()("node-data",
+                        po::value<std::string>()->value_name("DIR")->default_value("./node_data"),
                         "folder with node_configs.json and train.json; the plan is written there");
-  options.add_options()("seed", po::value<std::int64_t>(), "instead of train.json's seed");
-  options.add_options()("model", po::value<std::string>(),
-                        "instead of train.json's model: a name, or an .onnx file");
-  options.add_options()(
-      "init", po::value<std::string>()->value_name("FILE"),
-      "state dict to start from, a .pt or .safetensors file, instead of weights drawn from the seed");
+  options.add_options()("seed", po::value<std::int64_t>()->value_name("N"),
+                        "random seed, instead of the one in train.json");
+  options.add_options()("model", po::value<std::string>()->value_name("NAME"),
+                        "model, instead of the one in train.json: a name of --list-models, or an .onnx file");
+  options.add_options()("init", po::value<std::string>()->value_name("FILE"),
+                        "initial weights, instead of random ones: a state dict, .pt or .safetensors");
   options.add_options()("profile",
-                        "measure what every op of the model takes on this machine, for better predictions; "
-                        "op_profile.json keeps it");
-  options.add_options()("list-models",
-                        "show the models there are, what they cost and their options, and end");
-  options.add_options()("batch-size", po::value<std::int64_t>()->default_value(32),
-                        "samples a batch, for the memory that --list-models shows");
+                        "time every operator of the model on this machine, for better predictions; the times "
+                        "are kept in op_profile.json");
+  options.add_options()("list-models", "list models with their sizes, costs and options, then exit");
+  options.add_options()("batch-size", po::value<std::int64_t>()->value_name("N")->default_value(32),
+                        "batch size for which --list-models shows the memory");
   add_search_options(options);
   add_tell_options(options);
-  options.add_options()("json", "print the plan, or the models, as JSON");
+  options.add_options()("json", "print the plan as JSON; with --list-models, the models");
   const ProgramInfo info{
       .name = "clusterize",
       .summary =
           "Groups the machines of node_configs.json into clusters, cuts the model of train.json into one "
-          "stage per machine, and writes the files that the providers read. Kernels of large convolutions "
-          "are "
-          "chosen by measurement on this machine; kernel_choices.json keeps what was found, so that later "
-          "plans choose alike.",
+          "stage per machine, and writes the files that the providers read. For large convolutions it "
+          "measures which kernel is fastest on this machine, and keeps that in kernel_choices.json so that "
+          "later plans use the same kernels.",
       .example =
           "  clusterize\n  clusterize --node-data my_pool --seed 7 --objective throughput\n"
           "  clusterize --init weights.pt\n"

@@ -168,7 +168,7 @@ std::string describe_explanation(const Explanation& explanation) {
     const double gain = what_if.samples_per_second / explanation.samples_per_second - 1;
     text += fmt::format(
         "With {}: {}.\n", what_if.change,
-        gain > 1e-5 ? fmt::format("{:.4g} samples/s or more, {:.3g}% more{}", what_if.samples_per_second,
+        gain > 1e-5 ? fmt::format("at least {:.4g} samples/s, {:.3g}% more{}", what_if.samples_per_second,
                                   100 * gain, what_if.planned_anew ? " with another plan" : "")
                     : std::string("no gain found"));
   }

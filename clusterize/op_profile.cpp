@@ -60,7 +60,7 @@ OpProfile from_json(const Json& document) {
 
 std::string op_problem(const OpProfile& profile, const Op& op, const std::string& output) {
   const auto found = profile.ops.find(op.name);
-  if (found == profile.ops.end()) return fmt::format("it lacks the op '{}'", op.name);
+  if (found == profile.ops.end()) return fmt::format("it has no times of the op '{}'", op.name);
   if (found->second.type == op.type && found->second.output == output) return {};
   return fmt::format("its op '{}' is a {} that makes {}, and not a {} that makes {}", op.name,
                      found->second.type, found->second.output, op.type, output);
@@ -110,9 +110,10 @@ std::string profile_problem(const OpProfile& profile, const Graph& graph, const 
                             const KernelChoice& kernels) {
   const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
   if (profile.model != settings.model)
-    return fmt::format("it is of {}, not of {}", profile.model, settings.model);
+    return fmt::format("it was measured for {}, not for {}", profile.model, settings.model);
   if (profile.micro_batch != micro_batch)
-    return fmt::format("it is of micro-batches of {}, not of {}", profile.micro_batch, micro_batch);
+    return fmt::format("it was measured for micro-batches of {}, not of {}", profile.micro_batch,
+                       micro_batch);
   const std::vector<TensorType> types = graph.types(micro_batch);
   for (const Op& op : graph.ops()) {
     const std::string output = types[static_cast<std::size_t>(op.outputs.at(0))].to_string();

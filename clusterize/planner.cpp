@@ -104,7 +104,7 @@ PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const St
   const auto needed = static_cast<double>(planned.prediction.total_bytes());
   if (needed > 1e9 * node.ram_gb) {
     throw ConfigError(
-        fmt::format("{} ({}): its stage takes {:.3g} GB, it has {} GB: use a smaller batch_size",
+        fmt::format("{} ({}): its stage needs {:.3g} GB, but the machine has {} GB: use a smaller batch_size",
                     planned.node, planned.address, needed / 1e9, node.ram_gb));
   }
   return planned;

@@ -85,7 +85,7 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
   text += left_out_text(plan.left_out);
   text += staleness_text(plan);
   text += fmt::format(
-      "Plan {} ({}): {} on {}, predicted {:.0f} samples/s ({:.0f} as its schedule is simulated), "
+      "Plan {} ({}): {} on {}, predicted {:.0f} samples/s ({:.0f} simulated), "
       "{:.2g}% of the {:.0f} that the arithmetic of all machines would allow\n",
       plan.plan_id, plan.objective, task.settings.model,
       plan.clusters.size() == 1 ? "1 cluster" : fmt::format("{} clusters", plan.clusters.size()),

@@ -36,10 +36,11 @@ Grouping polished(const CostModel& model, const ClusterObjective& objective, con
 }
 
 std::string text_of(const Score& score, Objective objective) {
-  if (score[0] > 0) return "nothing that fits yet";
+  if (score[0] > 0) return "no plan fits yet";
   switch (objective) {
     case Objective::kSimilar:
-      return fmt::format("{:.0f} clusters, imbalance {:.3g}", -score[1], score[3]);
+      return fmt::format("{:.0f} cluster{}, imbalance {:.3g}", -score[1], score[1] == -1 ? "" : "s",
+                         score[3]);
     case Objective::kThroughput:
       return fmt::format("{:.4g} samples/s", -score[1]);
     case Objective::kLatency:
@@ -98,8 +99,7 @@ Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
   std::optional<Grouping> found = search_clusters(model, options, usual_evaluations(model.nodes()));
   if (!found && limit.is_over(kBreedingEnds)) {
     throw ConfigError(
-        "in the time given no plan was found that fits the machines' memory and the constraints: allow more "
-        "with "
+        "no plan that fits the machines' memory and the constraints was found in the time given: raise "
         "--time-limit, or leave it out");
   }
   if (!found) fail_unmet(model, options);

@@ -27,7 +27,8 @@ int whole_number(std::string_view text, const std::string& argument) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > kMostClusters)
-    throw UsageError(fmt::format("{}: '{}' is no whole number from 0 to {}", argument, text, kMostClusters));
+    throw UsageError(
+        fmt::format("{}: '{}' is not a whole number from 0 to {}", argument, text, kMostClusters));
   return number;
 }
 
@@ -37,7 +38,7 @@ std::pair<int, Pin> pin_of(const std::string& text, const NodePool& pool) {
   const std::size_t equals = text.find('=');
   const std::size_t colon = text.find(':', equals == std::string::npos ? 0 : equals);
   if (equals == std::string::npos || colon == std::string::npos)
-    throw UsageError(argument + ": it has to be NODE=CLUSTER:STAGE, such as node_3=0:1");
+    throw UsageError(argument + ": must be NODE=CLUSTER:STAGE, e.g. node_3=0:1");
   const std::string id = node_id(text.substr(0, equals));
   const auto node = std::ranges::find(pool.nodes(), id, &PoolNode::id);
   if (node == pool.nodes().end()) throw UsageError(fmt::format("{}: there is no node '{}'", argument, id));
@@ -49,7 +50,8 @@ std::pair<int, Pin> pin_of(const std::string& text, const NodePool& pool) {
 
 int positive(const ProgramArguments& arguments, const std::string& name, int most) {
   const int value = arguments[name].as<int>();
-  if (value < 1 || value > most) throw UsageError(fmt::format("--{} {}: from 1 to {}", name, value, most));
+  if (value < 1 || value > most)
+    throw UsageError(fmt::format("--{} {}: must be from 1 to {}", name, value, most));
   return value;
 }
 
@@ -57,7 +59,7 @@ Objective objective_of(const std::string& name) {
   for (const Objective objective : {Objective::kSimilar, Objective::kThroughput, Objective::kLatency}) {
     if (name == name_of(objective)) return objective;
   }
-  throw UsageError(fmt::format("--objective {}: it is similar, throughput or latency", name));
+  throw UsageError(fmt::format("--objective {}: must be similar, throughput or latency", name));
 }
 
 void show_progress(const std::string& best, double share) {
@@ -69,24 +71,27 @@ void show_progress(const std::string& best, double share) {
 
 void add_search_options(ProgramOptions& options) {
   options.add_options()(
-      "objective", po::value<std::string>(),
-      "similar (clusters alike in RAM and bandwidth), throughput (most samples per second; the default where "
-      "the pool gives gflops or a network) or latency (one cluster with the shortest step)");
-  options.add_options()("clusters", po::value<int>(), "exactly so many clusters");
-  options.add_options()("min-nodes-per-cluster", po::value<int>(),
-                        "members that every cluster has at least (similar: 3, others: 1)");
+      "objective", po::value<std::string>()->value_name("NAME"),
+      "similar: clusters alike in RAM and bandwidth; throughput: most samples per second; latency: one "
+      "cluster "
+      "with the shortest step. Default: throughput where node_configs.json gives gflops or a network, "
+      "otherwise similar");
+  options.add_options()("clusters", po::value<int>()->value_name("N"), "exact number of clusters");
+  options.add_options()("min-nodes-per-cluster", po::value<int>()->value_name("N"),
+                        "minimum nodes per cluster; default: 3 with the objective similar, otherwise 1");
   options.add_options()("pin",
                         po::value<std::vector<std::string>>()->composing()->value_name("NODE=CLUSTER:STAGE"),
-                        "where a node has to be, such as node_3=0:1; may come several times");
+                        "place a node at this stage of this cluster, counted from 0, e.g. node_3=0:1; may be "
+                        "repeated");
   options.add_options()("exclude", po::value<std::vector<std::string>>()->composing()->value_name("NODE"),
-                        "a node that is not to be used; may come several times");
-  options.add_options()(
-      "max-staleness", po::value<int>()->value_name("UPDATES"),
-      "instead of train.json's max_staleness: how many updates gradients may be late by with "
-      "schedule async; with 1f1b they never are");
+                        "leave this node out of the plan; may be repeated");
+  options.add_options()("max-staleness", po::value<int>()->value_name("UPDATES"),
+                        "instead of max_staleness in train.json: with schedule async, by how many updates a "
+                        "gradient may be late at most");
   options.add_options()("time-limit", po::value<double>()->value_name("SECONDS"),
-                        "ends the search sooner, with the best plan so far");
-  options.add_options()("threads", po::value<int>(), "of the search; by default one per processor");
+                        "stop the search after this time, with the best plan so far");
+  options.add_options()("threads", po::value<int>()->value_name("N"),
+                        "threads of the search; default: one per processor");
 }
 
 std::set<std::string> excluded_nodes(const ProgramArguments& arguments) {
@@ -101,7 +106,7 @@ void take_staleness(const ProgramArguments& arguments, TrainingSettings& setting
   if (arguments.count("max-staleness") == 0) return;
   const int most = arguments["max-staleness"].as<int>();
   if (most < 0 || most > kMostStaleness)
-    throw UsageError(fmt::format("--max-staleness {}: from 0 to {}", most, kMostStaleness));
+    throw UsageError(fmt::format("--max-staleness {}: must be from 0 to {}", most, kMostStaleness));
   settings.schedule.max_staleness = most;
 }
 
@@ -113,12 +118,13 @@ SearchOptions search_options(const ProgramArguments& arguments, const NodePool& 
     options.min_nodes = positive(arguments, "min-nodes-per-cluster", kMostClusters);
   if (arguments.count("clusters") != 0) options.clusters = positive(arguments, "clusters", kMostClusters);
   if (options.objective == Objective::kLatency && options.clusters.value_or(1) != 1)
-    throw UsageError("--clusters: a plan for latency has one cluster");
+    throw UsageError(
+        fmt::format("--clusters {}: the objective latency always makes 1 cluster", *options.clusters));
   if (arguments.count("threads") != 0) options.threads = positive(arguments, "threads", kMostThreads);
   if (arguments.count("time-limit") != 0) {
     options.seconds = arguments["time-limit"].as<double>();
     if (!std::isfinite(*options.seconds) || *options.seconds <= 0)
-      throw UsageError(fmt::format("--time-limit {}: a number of seconds above 0", *options.seconds));
+      throw UsageError(fmt::format("--time-limit {}: must be a number of seconds above 0", *options.seconds));
   }
   if (arguments.count("pin") != 0) {
     for (const std::string& pin : arguments["pin"].as<std::vector<std::string>>()) {

@@ -30,43 +30,43 @@ void set_stragglers(const std::string& text, SimulationOptions& options) {
       !parse(std::string_view(text).substr(colon + 1), options.straggler_factor) ||
       !(options.straggler_share >= 0 && options.straggler_share <= 1) ||
       !(options.straggler_factor >= 1 && options.straggler_factor <= kMostSlowdown)) {
-    throw UsageError(fmt::format(
-        "--stragglers {}: it has to be PROBABILITY:FACTOR, such as 0.05:3, from 0 to 1 and from 1 to {}",
-        text, kMostSlowdown));
+    throw UsageError(
+        fmt::format("--stragglers {}: must be PROBABILITY:FACTOR, from 0 to 1 and from 1 to {}, e.g. 0.05:3",
+                    text, kMostSlowdown));
   }
 }
 
 double number(const ProgramArguments& arguments, const std::string& name, double least, double most) {
   const auto value = arguments[name].as<double>();
   if (!(value >= least && value <= most))
-    throw UsageError(fmt::format("--{} {}: from {} to {}", name, value, least, most));
+    throw UsageError(fmt::format("--{} {}: must be from {} to {}", name, value, least, most));
   return value;
 }
 
 }  // namespace
 
 void add_simulation_options(ProgramOptions& options) {
-  options.add_options()("simulate",
-                        "simulate the training of the plan, event by event, and show its time, what every "
-                        "node and link does, and how it compares with the prediction");
-  options.add_options()("epochs", po::value<int>(), "of the simulation, instead of train.json's");
-  options.add_options()("stragglers", po::value<std::string>()->value_name("PROBABILITY:FACTOR"),
-                        "simulated: in every step every node, with this probability, computes so many times "
-                        "as slowly, such as 0.05:3");
   options.add_options()(
-      "failures", po::value<double>()->value_name("F"),
-      "simulated: failures per node and hour, at random. A failure ends the run: the other nodes notice "
-      "after "
-      "peer_timeout_seconds, and as weights are written at the end of a run only, it starts again from the "
-      "first step");
+      "simulate",
+      "simulate the training run, and show how long it takes, what every node and link does, "
+      "and how a step compares with the prediction");
+  options.add_options()("epochs", po::value<int>()->value_name("N"),
+                        "with --simulate: number of epochs, instead of the one in train.json");
+  options.add_options()("stragglers", po::value<std::string>()->value_name("PROBABILITY:FACTOR"),
+                        "with --simulate: in every step each node computes this many times slower with this "
+                        "probability, e.g. 0.05:3");
+  options.add_options()("failures", po::value<double>()->value_name("F"),
+                        "with --simulate: random failures per node and hour. Each ends the run: the other "
+                        "nodes notice it after "
+                        "peer_timeout_seconds, and training starts again from the first step");
   options.add_options()("restart", po::value<double>()->value_name("SECONDS")->default_value(60),
-                        "simulated: from noticing a failure until all providers train again");
+                        "with --failures: time from noticing a failure until all providers train again");
 }
 
 std::optional<SimulationOptions> simulation_options(const ProgramArguments& arguments, std::uint64_t seed) {
   if (arguments.count("simulate") == 0) {
     for (const char* name : {"epochs", "stragglers", "failures"}) {
-      if (arguments.count(name) != 0) throw UsageError(fmt::format("--{} goes with --simulate", name));
+      if (arguments.count(name) != 0) throw UsageError(fmt::format("--{} needs --simulate", name));
     }
     return std::nullopt;
   }
@@ -74,7 +74,7 @@ std::optional<SimulationOptions> simulation_options(const ProgramArguments& argu
   if (arguments.count("epochs") != 0) {
     options.epochs = arguments["epochs"].as<int>();
     if (*options.epochs < 1 || *options.epochs > kMostEpochs)
-      throw UsageError(fmt::format("--epochs {}: from 1 to {}", *options.epochs, kMostEpochs));
+      throw UsageError(fmt::format("--epochs {}: must be from 1 to {}", *options.epochs, kMostEpochs));
   }
   if (arguments.count("stragglers") != 0) set_stragglers(arguments["stragglers"].as<std::string>(), options);
   if (arguments.count("failures") != 0)

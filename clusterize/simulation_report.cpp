@@ -26,8 +26,8 @@ std::string step_text(const Simulation& simulation) {
         fmt::format("; {} of it averaging between clusters{}", duration_text(simulation.averaging_seconds),
                     simulation.averaging_is_estimated ? " (estimated)" : "");
   }
-  return text +
-         fmt::format("; bubble {}, the time that nodes do not compute\n\n", percent(simulation.bubble_share));
+  return text + fmt::format("; bubble (the share of time in which nodes do not compute) {}\n\n",
+                            percent(simulation.bubble_share));
 }
 
 std::string node_table(const Simulation& simulation) {
@@ -72,12 +72,13 @@ std::string failure_text(const FailureOutcome& outcome, const SimulationOptions&
     text += fmt::format("not done after {} failures in {}", outcome.failures,
                         duration_text(outcome.lost_seconds));
   }
-  return text + fmt::format(
-                    "; {} on average over many runs.\nEach ends the run, is noticed after {} "
-                    "(peer_timeout_seconds), and {} later (--restart) all begins again with the first step: "
-                    "weights are written at the end of a run only.\n",
-                    duration_text(outcome.expected_seconds), duration_text(settings.peer_timeout_seconds),
-                    duration_text(options.restart_seconds));
+  return text +
+         fmt::format(
+             "; {} on average over many runs.\nEach ends the run, is noticed after {} "
+             "(peer_timeout_seconds), and {} later (--restart) training starts again from the first step: "
+             "weights are written only at the end of a run.\n",
+             duration_text(outcome.expected_seconds), duration_text(settings.peer_timeout_seconds),
+             duration_text(options.restart_seconds));
 }
 
 OrderedJson to_json(const FailureOutcome& outcome) {

@@ -25,12 +25,12 @@ std::filesystem::path path_of(const ProgramArguments& arguments, const char* nam
 
 void add_tell_options(ProgramOptions& options) {
   options.add_options()("explain",
-                        "say what holds the plan back, and what one more node or a faster bottleneck would "
-                        "bring, found by planning or costing the changed pool");
+                        "say what limits the speed of the plan, and what one more node or a faster "
+                        "bottleneck would bring");
   options.add_options()("svg", po::value<std::string>()->value_name("FILE"),
-                        "draw the plan: clusters, stages, links, rings, the bottleneck");
+                        "draw the plan: clusters, stages, links, rings and the bottleneck");
   options.add_options()("gantt", po::value<std::string>()->value_name("FILE"),
-                        "draw one simulated step: what every node does when");
+                        "draw one simulated step: what every node does, and when");
   add_simulation_options(options);
 }
 

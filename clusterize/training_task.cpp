@@ -26,9 +26,9 @@ void check_tied(const TrainingSettings& settings, const Graph& model) {
   for (const auto& [second, first] : settings.tied) {
     const auto id = model.find(first);
     if (!id || model.value(*id).kind != ValueKind::kParameter)
-      throw ConfigError(fmt::format("tied/{}: '{}' is no parameter of {}", second, first, settings.model));
+      throw ConfigError(fmt::format("tied/{}: '{}' is not a parameter of {}", second, first, settings.model));
     if (model.find(second))
-      throw ConfigError(fmt::format("tied/{}: {} has a tensor of that name", second, settings.model));
+      throw ConfigError(fmt::format("tied/{}: {} already has a tensor of that name", second, settings.model));
   }
 }
 

@@ -138,9 +138,10 @@ class Remedies {
 std::string advice(const CostModel& model, const SearchOptions& options) {
   const std::vector<std::string> remedies = Remedies(model, options).all();
   if (remedies.empty()) {
-    return model.costs().trained ? "no smaller batch_size, more micro_batches or recompute would do, more or "
-                                   "larger machines are needed"
-                                 : "more or larger machines are needed";
+    return model.costs().trained
+               ? "neither a smaller batch_size nor more micro_batches nor recompute would do: "
+                 "more or larger machines are needed"
+               : "more or larger machines are needed";
   }
   return fmt::format("there is a plan with {}", fmt::join(remedies, ", or with "));
 }
@@ -157,14 +158,18 @@ std::string advice(const CostModel& model, const SearchOptions& options) {
   std::int64_t piece = 0;
   for (int i = 0; i < costs.count(); ++i) piece = std::max(piece, memory(i, i + 1, 1));
   const auto whole = static_cast<double>(memory(0, costs.count(), 1));
+  const std::string there_is = model.nodes() == 1
+                                   ? fmt::format("the one machine has {}", memory_text(together))
+                                   : fmt::format("the {} machines together have {}, the largest {}",
+                                                 model.nodes(), memory_text(together), memory_text(largest));
   constexpr const char* kMessage =
-      "{} with batch_size {} and micro_batches {} does not fit{}: on one machine it takes {}, its largest "
-      "piece that cannot be cut {} with buffers for its links; all machines ({}) have {} together, the "
-      "largest {}: {}";
+      "{} with batch_size {} and micro_batches {} does not fit the machines' memory{}: on one machine it "
+      "takes "
+      "{}, and its largest piece that cannot be cut {}, with buffers for its links; {}; {}";
   throw ConfigError(fmt::format(kMessage, costs.name, costs.batch_size, costs.micro_batches,
                                 costs.may_recompute ? ", even with activations recomputed" : "",
-                                memory_text(whole), memory_text(static_cast<double>(piece)), model.nodes(),
-                                memory_text(together), memory_text(largest), advice(model, options)));
+                                memory_text(whole), memory_text(static_cast<double>(piece)), there_is,
+                                advice(model, options)));
 }
 
 void check_counts(const CostModel& model, const SearchOptions& options) {

@@ -79,16 +79,17 @@ class Reader {
       }
     }
     if (ids_.empty() && problems_.empty())
-      problems_.add("", fmt::format("there are no nodes: add one, such as \"0\": {}", kNodeExample));
+      problems_.add("", fmt::format("there are no nodes: add one, e.g. \"0\": {}", kNodeExample));
     std::ranges::sort(read_.nodes, {}, [](const PoolNode& node) { return node_number(node.id); });
   }
 
   void refuse_id(const std::string& key) {
     const std::vector<std::string> other_keys{"network"};
     if (!nearest_name(key, other_keys).empty()) return problems_.add_unknown_key("", key, other_keys);
-    problems_.add("", fmt::format("{} is no node: a node's id is a whole number from 0 to {}, in quotes and "
-                                  "without leading zeros, e.g. \"0\"",
-                                  shown(key), kMaxNodeId));
+    problems_.add("",
+                  fmt::format("{} is not a node: a node's id is a whole number from 0 to {}, in quotes and "
+                              "without leading zeros, e.g. \"0\"",
+                              shown(key), kMaxNodeId));
   }
 
   // False, and a problem, where `value` is none.
@@ -130,7 +131,7 @@ class Reader {
       return std::nullopt;
     }
     if (number > quantity.most) {
-      problems_.add(at, fmt::format("{} is more than {} {}: is it in {}? Such as {}", shown(*found),
+      problems_.add(at, fmt::format("{} is more than {} {}: is it in {}? An example: {}", shown(*found),
                                     quantity.most, quantity.unit, quantity.unit, quantity.example));
       return std::nullopt;
     }

@@ -111,7 +111,8 @@ TEST(LeftOut, SaysWhatItWouldCost) {
   ASSERT_EQ(reasons.size(), 2U);
   EXPECT_THAT(reasons.at("node_2"), HasSubstr("fewer samples per second"));
   EXPECT_THAT(reasons.at("node_2"), HasSubstr("averaging would take"));
-  EXPECT_THAT(reasons.at("node_3"), HasSubstr("its memory, 0.001 MB, holds no piece of the model"));
+  EXPECT_THAT(reasons.at("node_3"),
+              HasSubstr("its memory (0.001 MB) is too small for any piece of the model"));
 }
 
 TEST(LeftOut, TheBestPlaceIsThatOfBruteForce) {

@@ -109,7 +109,7 @@ TEST(NodePoolErrors, NameFilePlaceValueAndUnit) {
             "e.g. 180");
   EXPECT_EQ(pool_error(one_node({{"ram", 1e9}})),
             "node_data/node_configs.json: 1/benchmarks/ram: 1000000000 is more than 1000000 GB: is it in GB? "
-            "Such as 8");
+            "An example: 8");
   EXPECT_EQ(pool_error(one_node({{"ram", std::nan("")}})),
             "node_data/node_configs.json: 1/benchmarks/ram: nan is not a positive number of GB, e.g. 8");
 }
@@ -131,7 +131,7 @@ TEST(NodePoolErrors, AWrongTypeIsToldInOurWords) {
             "100}");
   EXPECT_THAT(pool_error({{"0", "10.0.0.7"}}),
               HasSubstr("node_configs.json: 0: \"10.0.0.7\" is not an object, e.g. {\"IP\""));
-  EXPECT_THAT(pool_error({{"nodes", equal_nodes(2)}}), HasSubstr("\"nodes\" is no node"));
+  EXPECT_THAT(pool_error({{"nodes", equal_nodes(2)}}), HasSubstr("\"nodes\" is not a node"));
   Json pool = equal_nodes(2);
   for (const char* key : {"regions", "links"}) {
     pool["network"] = {{key, {{"between", {"0", "1"}}}}};
@@ -236,7 +236,7 @@ TEST(NodePoolErrors, NetworksAreChecked) {
             "node_data/node_configs.json: network/default/latency_ms: -1 is not a number of ms from 0 to "
             "60000, e.g. 20");
   pool["network"] = parse(R"({"links": [{"between": ["0", "7"], "latency_ms": 1, "bandwidth_mbps": 50}]})");
-  EXPECT_EQ(pool_error(pool), "node_data/node_configs.json: network/links: there is no node \"7\"");
+  EXPECT_EQ(pool_error(pool), "node_data/node_configs.json: network/links: there is not a node \"7\"");
   pool["network"] = parse(R"({"links": [{"between": ["0", "1"], "latency_ms": 1, "bandwidth_mbps": 50},
                                         {"between": ["1", "0"], "latency_ms": 2, "bandwidth_mbps": 50}]})");
   EXPECT_EQ(pool_error(pool),

@@ -116,9 +116,9 @@ TEST(OpProfile, SaysWhyItDoesNotHold) {
     return profile_problem(profile, task.graph, task.settings, task.kernels);
   };
   EXPECT_EQ(problem([](OpProfile&) {}), "");
-  EXPECT_EQ(problem([](OpProfile& p) { p.model = "vgg11"; }), "it is of vgg11, not of cnn_net");
-  EXPECT_EQ(problem([](OpProfile& p) { p.micro_batch = 32; }), "it is of micro-batches of 32, not of 64");
-  EXPECT_EQ(problem([](OpProfile& p) { p.ops.erase("conv2d_1"); }), "it lacks the op 'conv2d_1'");
+  EXPECT_EQ(problem([](OpProfile& p) { p.model = "vgg11"; }), "it was measured for vgg11, not for cnn_net");
+  EXPECT_EQ(problem([](OpProfile& p) { p.micro_batch = 32; }), "it was measured for micro-batches of 32, not of 64");
+  EXPECT_EQ(problem([](OpProfile& p) { p.ops.erase("conv2d_1"); }), "it has no times of the op 'conv2d_1'");
   EXPECT_THAT(problem([](OpProfile& p) { p.ops["conv2d_1"].output = "f32[1]"; }), HasSubstr("makes f32[1]"));
   EXPECT_EQ(problem([](OpProfile& p) { p.kernels.begin()->second = "other"; }),
             "it was measured with other kernels");

@@ -196,7 +196,7 @@ TEST(Plan, AStageRecomputesWhereItFitsOnlySo) {
   EXPECT_THAT(error_of([&] { first_stage("none", little); }),
               AllOf(HasSubstr("there is a plan with batch_size "), HasSubstr("or with recompute \"auto\"")));
   EXPECT_THAT(error_of([&] { first_stage("auto", little / 50); }),
-              HasSubstr("does not fit, even with activations recomputed"));
+              HasSubstr("does not fit the machines' memory, even with activations recomputed"));
 }
 
 TEST(Plan, ItsIdFollowsWhatDecidesTheRun) {

@@ -97,9 +97,10 @@ TEST(Memory, AModelThatDoesNotFitIsToldInNumbers) {
       error_of([] { clusters_of(equal_nodes(3, 1), chain(8, 0.5), SearchOptions()); });
   EXPECT_EQ(
       message,
-      "chain with batch_size 32 and micro_batches 1 does not fit: on one machine it takes 4 GB, its largest "
-      "piece that cannot be cut 500 MB with buffers for its links; all machines (3) have 3 GB together, the "
-      "largest 1 GB: more or larger machines are needed");
+      "chain with batch_size 32 and micro_batches 1 does not fit the machines' memory: on one machine it "
+      "takes "
+      "4 GB, and its largest piece that cannot be cut 500 MB, with buffers for its links; the 3 machines "
+      "together have 3 GB, the largest 1 GB; more or larger machines are needed");
 }
 
 Json fast_pool(int nodes, double latency_ms, double bandwidth) {

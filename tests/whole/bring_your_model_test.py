@@ -317,7 +317,7 @@ class BringYourModel(WholeTest):
         self.assertEqual(node["settings"]["tied"], second)
         self.write_settings(data="tensors:data.safetensors", loss="cross_entropy", tied={"tail.weight": "token.weight"})
         _, errors = self.run_program("clusterize", "--model", "node_data/model.onnx", code=1)
-        self.assertIn("tied/tail.weight: 'token.weight' is no parameter of", errors)
+        self.assertIn("tied/tail.weight: 'token.weight' is not a parameter of", errors)
 
     def test_two_inputs(self):
         self.check_classes(TwoInputs, images() | {"facts": torch.randn(SAMPLES, 7)})

@@ -74,7 +74,7 @@ class Measure(WholeTest):
         self.run_program("clusterize", "--profile")
         self.write_settings(batch_size=32)
         errors = self.run_program("clusterize")[1]
-        self.assertIn("op_profile.json is not used: it is of micro-batches of 64, not of 32", errors)
+        self.assertIn("op_profile.json is not used: it was measured for micro-batches of 64, not of 32", errors)
 
 
 if __name__ == "__main__":

@@ -62,11 +62,44 @@ class Plan(WholeTest):
     def test_what_clusterize_says_of_several_clusters_helps(self):
         self.write_pool(7)
         output, _ = self.run_program("clusterize", "--clusters", "1")
-        self.assertIn("Start each with provider_N", output)
+        self.assertIn("Start each node's provider", output)
         plan = json.loads((self.node_data / "plan.json").read_text())
         self.assertEqual([len(cluster["stages"]) for cluster in plan["clusters"]], [7])
         output, _ = self.run_program("clusterize", "--clusters", "1", "--json")
         self.assertNotIn("cannot_train", json.loads(output))
+
+    def test_a_missing_file_is_told_with_what_to_do(self):
+        _, errors = self.run_program("clusterize", "--node-data", "nowhere", code=1)
+        self.assertIn("nowhere: there is no node_configs.json", errors)
+        self.assertIn("--node-data DIR", errors)
+        (self.node_data / "train.json").unlink()
+        _, errors = self.run_program("clusterize", code=1)
+        self.assertIn('there is no train.json: write one, e.g. {"model": "cnn_net"', errors)
+
+    def test_help_is_plain(self):
+        output, _ = self.run_program("clusterize", "--help")
+        words = " ".join(output.split())
+        for text in (
+            "--min-nodes-per-cluster N minimum nodes per cluster; default: 3 with the objective similar, otherwise 1",
+            "--list-models list models with their sizes, costs and options, then exit",
+            "--clusters N exact number of clusters",
+        ):
+            self.assertIn(text, words)
+        self.assertNotIn(" arg ", words)
+
+    def test_names_do_where_an_object_has_one(self):
+        self.write_settings(optimizer="adam", learning_rate_schedule="cosine")
+        self.run_program("clusterize")
+        settings = json.loads((self.node_data / "nodes" / "node_0.json").read_text())["settings"]
+        self.assertEqual(settings["optimizer"]["name"], "adam")
+        self.assertEqual(settings["optimizer"]["learning_rate"], 0.001)
+        self.assertEqual(settings["learning_rate_schedule"]["name"], "cosine")
+
+    def test_host_names_with_underscores(self):
+        (self.node_data / "node_configs.json").write_text(json.dumps(
+            {"0": {"IP": "lab_pc_3:8080", "benchmarks": {"ram": 8, "bandwidth": 10}}}))
+        self.run_program("clusterize")
+        self.assertTrue((self.node_data / "cluster_0" / "lab_pc_3:8080" / "submod.onnx").exists())
 
     def test_provider_links(self):
         self.run_program("clusterize")
@@ -95,6 +128,12 @@ class Plan(WholeTest):
             "negative memory": (
                 json.dumps({"1": {**node, "benchmarks": {"ram": -8, "bandwidth": 10}}}), ["ram", "-8"]),
             "unknown key": (json.dumps({"0": {**node, "colour": "red"}}), ["colour"]),
+            "memory as text": (
+                json.dumps({"0": {**node, "benchmarks": {"ram": "8GB", "bandwidth": 10}}}),
+                ['node_configs.json: 0/benchmarks/ram: "8GB" is not a number of GB, e.g. 8\n']),
+            "no memory": (
+                json.dumps({"0": {**node, "benchmarks": {"bandwidth": 10}}}),
+                ["node_configs.json: 0/benchmarks/ram: is missing: give a positive number of GB, e.g. 8\n"]),
             "two nodes with one address": (json.dumps({"0": node, "1": node}), ["127.0.0.1:9000"]),
             "no port": (json.dumps({"0": {**node, "IP": "127.0.0.1"}}), ["127.0.0.1"]),
             "a billion GB": (
@@ -121,6 +160,7 @@ class Plan(WholeTest):
             "wrong type": ({"epochs": "many"}, ["epochs"]),
             "out of range": ({"batch_size": 0}, ["batch_size", "0"]),
             "unknown model": ({"model": "cnn_nett"}, ["cnn_nett", "cnn_net"]),
+            "nothing near": ({"device": "cuda"}, ["train.json: device: there is no such key; there are model, "]),
             "unknown schedule": ({"schedule": "2f2b"}, ["2f2b", "1f1b"]),
         }
         for case, (change, parts) in cases.items():
