@@ -177,7 +177,7 @@ class Reader {
       problems_.add(place, fmt::format("{} is not an address, e.g. {}", shown(*given), kAddressExample));
       return {};
     }
-    const auto address = given->get<std::string>();
+    auto address = given->get<std::string>();
     const std::string problem = address_problem(address);
     if (problem.empty()) return address;
     problems_.add(place, fmt::format("{} {}", shown(*given), problem));

@@ -117,7 +117,8 @@ TEST(OpProfile, SaysWhyItDoesNotHold) {
   };
   EXPECT_EQ(problem([](OpProfile&) {}), "");
   EXPECT_EQ(problem([](OpProfile& p) { p.model = "vgg11"; }), "it was measured for vgg11, not for cnn_net");
-  EXPECT_EQ(problem([](OpProfile& p) { p.micro_batch = 32; }), "it was measured for micro-batches of 32, not of 64");
+  EXPECT_EQ(problem([](OpProfile& p) { p.micro_batch = 32; }),
+            "it was measured for micro-batches of 32, not of 64");
   EXPECT_EQ(problem([](OpProfile& p) { p.ops.erase("conv2d_1"); }), "it has no times of the op 'conv2d_1'");
   EXPECT_THAT(problem([](OpProfile& p) { p.ops["conv2d_1"].output = "f32[1]"; }), HasSubstr("makes f32[1]"));
   EXPECT_EQ(problem([](OpProfile& p) { p.kernels.begin()->second = "other"; }),

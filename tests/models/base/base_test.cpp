@@ -97,10 +97,10 @@ TEST(Problems, AreToldTogetherEachWithItsPlace) {
     problems.throw_if_any("pool.json");
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "pool.json: 0/ram: \"8GB\" is not a number; 0/bandw\\nidth: there is no such key; did you mean 'bandwidth'?; "
-        "there are no nodes");
+    EXPECT_STREQ(error.what(),
+                 "pool.json: 0/ram: \"8GB\" is not a number; 0/bandw\\nidth: there is no such key; did you "
+                 "mean 'bandwidth'?; "
+                 "there are no nodes");
   }
 }
 
