@@ -73,7 +73,7 @@ std::set<std::string> own_addresses() {
 }  // namespace
 
 Address Address::parse(const std::string& text) {
-  if (const std::string problem = address_problem(text, AnyPort::kAllowed); !problem.empty())
+  if (const std::string problem = address_problem(text, AddressUse::kListen); !problem.empty())
     throw ConfigError(fmt::format("\"{}\" {}", text, problem));
   const auto colon = text.rfind(':');
   std::uint16_t port = 0;

@@ -54,16 +54,16 @@ bool is_host(std::string_view host) {
 
 }  // namespace
 
-std::string address_problem(std::string_view address, AnyPort any_port) {
+std::string address_problem(std::string_view address, AddressUse use) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string_view::npos) return "has no port: write HOST:PORT, e.g. 10.0.0.7:8080";
   const std::string_view host = address.substr(0, colon);
   const std::string_view port = address.substr(colon + 1);
-  if (!is_host(host)) {
+  if (!is_host(host) && !(host == "*" && use == AddressUse::kListen)) {
     return "does not begin with an IPv4 address or a host name: write HOST:PORT, e.g. 10.0.0.7:8080 or "
            "lab-pc-3:8080";
   }
-  if (!is_number(port, 65535) || (port == "0" && any_port == AnyPort::kRefused))
+  if (!is_number(port, 65535) || (port == "0" && use == AddressUse::kReach))
     return "does not end in a port from 1 to 65535: write HOST:PORT, e.g. 10.0.0.7:8080";
   return {};
 }

@@ -2,17 +2,18 @@
 // checked wherever it comes from a file.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace rookery {
 
-// Does port 0 stand for any that is free? To whoever listens, it may; others have to know the number.
-enum class AnyPort : bool { kRefused, kAllowed };
+// Whoever listens may do so at any free port (0) and on every interface (*); others have to know both.
+enum class AddressUse : std::uint8_t { kReach, kListen };
 
 // What is wrong with it, in words that follow the address: "has no port: write HOST:PORT, …"; empty when it
 // is an IPv4 address or a host name followed by a port from 1 to 65535. Host names are those of RFC 1123, and
 // may have underscores, as names in local networks do.
-std::string address_problem(std::string_view address, AnyPort any_port = AnyPort::kRefused);
+std::string address_problem(std::string_view address, AddressUse use = AddressUse::kReach);
 
 }  // namespace rookery

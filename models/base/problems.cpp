@@ -17,8 +17,7 @@ void Problems::add(std::string_view place, std::string_view text) {
 void Problems::add_unknown_key(std::string_view place, const std::string& key,
                                std::span<const std::string> known) {
   const std::string meant = nearest_name(key, known);
-  const std::string escaped = shown(key);  // in quotes
-  add(fmt::format("{}{}{}", place, place.empty() ? "" : "/", escaped.substr(1, escaped.size() - 2)),
+  add(fmt::format("{}{}{}", place, place.empty() ? "" : "/", printable(key, kMostOfAName)),
       meant.empty() ? fmt::format("there is no such key; there are {}", fmt::join(known, ", "))
                     : fmt::format("there is no such key; did you mean '{}'?", meant));
 }

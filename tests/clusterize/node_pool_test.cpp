@@ -236,7 +236,7 @@ TEST(NodePoolErrors, NetworksAreChecked) {
             "node_data/node_configs.json: network/default/latency_ms: -1 is not a number of ms from 0 to "
             "60000, e.g. 20");
   pool["network"] = parse(R"({"links": [{"between": ["0", "7"], "latency_ms": 1, "bandwidth_mbps": 50}]})");
-  EXPECT_EQ(pool_error(pool), "node_data/node_configs.json: network/links: there is not a node \"7\"");
+  EXPECT_EQ(pool_error(pool), "node_data/node_configs.json: network/links: there is no node \"7\"");
   pool["network"] = parse(R"({"links": [{"between": ["0", "1"], "latency_ms": 1, "bandwidth_mbps": 50},
                                         {"between": ["1", "0"], "latency_ms": 2, "bandwidth_mbps": 50}]})");
   EXPECT_EQ(pool_error(pool),

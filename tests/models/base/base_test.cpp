@@ -98,7 +98,7 @@ TEST(Problems, AreToldTogetherEachWithItsPlace) {
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
-                 "pool.json: 0/ram: \"8GB\" is not a number; 0/bandw\\nidth: there is no such key; did you "
+                 "pool.json: 0/ram: \"8GB\" is not a number; 0/bandw\\x0aidth: there is no such key; did you "
                  "mean 'bandwidth'?; "
                  "there are no nodes");
   }
