@@ -131,12 +131,13 @@ std::vector<SettingsKey> make_settings_keys() {
           "peer_timeout_seconds", {0, Bound::kExcluded, 86400, Bound::kIncluded},
           [](S& s) -> double& { return s.peer_timeout_seconds; },
           "a peer of which nothing was heard for longer is lost, whoever closed which connection"),
-      number_key(
-          "reconnect_grace_seconds", {0, Bound::kExcluded, 86400, Bound::kIncluded},
-          [](S& s) -> std::optional<double>& { return s.reconnect_grace_seconds; },
-          "a peer whose connection was closed, by its machine or by the network, is lost after this time "
-          "already, "
-          "unless it is back; null: after peer_timeout_seconds, as any other"),
+      with_example(
+          number_key(
+              "reconnect_grace_seconds", {0, Bound::kExcluded, 86400, Bound::kIncluded},
+              [](S& s) -> std::optional<double>& { return s.reconnect_grace_seconds; },
+              "a peer whose connection was closed, by its machine or by the network, is lost after this time "
+              "already, unless it is back; null: after peer_timeout_seconds, as any other"),
+          3.0),
       tied_key([](S& s) -> std::map<std::string, std::string>& { return s.tied; }),
   };
 }
