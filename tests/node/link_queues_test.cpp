@@ -111,8 +111,10 @@ TEST_F(Queues, TakingWakesTheIoOnceItIsWorthIt) {
 TEST_F(Queues, AFailureEndsWhatWaitsAndWhatComes) {
   std::jthread failing([&] { queues_.fail("node_2 (b:2) is lost", 0); });
   EXPECT_THAT(error_of([&] { queues_.wait_begun(); }), HasSubstr("node_2 (b:2) is lost"));
-  EXPECT_THAT(error_of([&] { queues_.put(0, outgoing(7), idle_); }), AllOf(HasSubstr("step 7"), HasSubstr("is lost")));
-  EXPECT_THAT(error_of([&] { queues_.take(0, key(8), idle_); }), AllOf(HasSubstr("step 8"), HasSubstr("is lost")));
+  EXPECT_THAT(error_of([&] { queues_.put(0, outgoing(7), idle_); }),
+              AllOf(HasSubstr("step 7"), HasSubstr("is lost")));
+  EXPECT_THAT(error_of([&] { queues_.take(0, key(8), idle_); }),
+              AllOf(HasSubstr("step 8"), HasSubstr("is lost")));
 }
 
 TEST_F(Queues, AnOwnSignalIsAnInterruption) {
@@ -124,7 +126,8 @@ TEST_F(Queues, WhatAPeerHasSentIsTakenAfterItLeft) {
   queues_.deliver(0, incoming(1));
   queues_.depart(0);
   EXPECT_EQ(queues_.take(0, key(1), idle_).key, key(1));
-  EXPECT_THAT(error_of([&] { queues_.take(0, key(2), idle_); }), HasSubstr("has ended its run without sending it"));
+  EXPECT_THAT(error_of([&] { queues_.take(0, key(2), idle_); }),
+              HasSubstr("has ended its run without sending it"));
   EXPECT_THAT(error_of([&] { queues_.put(0, outgoing(2), idle_); }), HasSubstr("has ended its run"));
 }
 
