@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
 #include "models/base/check.hpp"
+#include "models/base/program.hpp"
 
 namespace rookery {
 namespace {
@@ -25,7 +25,7 @@ void append(Membership::Actions& actions, Membership::Actions more) {
 }  // namespace
 
 std::string stop_reason(int signal) {
-  return fmt::format("was stopped by {}", signal == SIGINT ? "SIGINT (Ctrl-C)" : "SIGTERM");
+  return fmt::format("was stopped by {}", signal_name(signal));
 }
 
 Membership::Membership(MembershipOptions options, std::vector<std::string> peers, Time now)

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
@@ -19,22 +20,30 @@ namespace {
 std::atomic<int> caught_signal{0};
 int stop_event = -1;
 
+// A terminal that closes sends SIGHUP more than once: by the shell and by the kernel. That is nobody's
+// impatience.
 void on_stop_signal(int signal) {
-  if (caught_signal.exchange(signal) != 0) ::_exit(kSignalBase + signal);
+  int before = 0;
+  if (!caught_signal.compare_exchange_strong(before, signal)) {
+    if (signal == SIGHUP) return;
+    ::_exit(kSignalBase + signal);
+  }
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t ignored = ::write(stop_event, &one, sizeof one);
 }
 
 void print_help(const ProgramInfo& info, const ProgramOptions& options) {
-  std::string text = fmt::format("{}: {}\n\nOptions:\n", info.name, info.summary);
+  ProgramOptions all("Options");
+  for (const auto& option : options.options()) all.add(option);
   std::ostringstream listing;
-  listing << options;
-  fmt::print("{}{}\nExample:\n{}\n", text, listing.str(), info.example);
+  listing << all;
+  fmt::print("{}: {}\n\n{}\nExample:\n{}\n", info.name, info.summary, listing.str(), info.example);
 }
 
+// Throws nothing: the terminal may be gone.
 int report(const ProgramInfo& info, const char* message, int code) {
   std::fflush(stdout);
-  fmt::print(stderr, "{}: {}\n", info.name, message);
+  std::fputs(fmt::format("{}: {}\n", info.name, message).c_str(), stderr);
   return code;
 }
 
@@ -73,7 +82,24 @@ void catch_stop_signals() {
   action.sa_handler = on_stop_signal;
   ::sigemptyset(&action.sa_mask);
   for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  struct sigaction before {};
+  ::sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+}
+
+std::string signal_name(int signal) {
+  switch (signal) {
+    case SIGINT:
+      return "SIGINT (Ctrl-C)";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGHUP:
+      return "SIGHUP (terminal closed)";
+    default:
+      if (const char* name = ::sigabbrev_np(signal)) return fmt::format("SIG{}", name);
+      return fmt::format("signal {}", signal);
+  }
 }
 
 int stop_signal() {
@@ -86,9 +112,8 @@ int stop_descriptor() {
 }
 
 void throw_if_stopped() {
-  if (const int signal = stop_signal(); signal != 0) {
-    throw Interrupted(signal, fmt::format("stopped by {}", signal == SIGINT ? "SIGINT (Ctrl-C)" : "SIGTERM"));
-  }
+  if (const int signal = stop_signal(); signal != 0)
+    throw Interrupted(signal, fmt::format("stopped by {}", signal_name(signal)));
 }
 
 }  // namespace rookery

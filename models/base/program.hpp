@@ -26,10 +26,13 @@ using ProgramArguments = boost::program_options::variables_map;
 int run_program(const ProgramInfo& info, ProgramOptions options, int argc, char** argv,
                 const std::function<int(const ProgramArguments&)>& body);
 
-// From here on SIGINT and SIGTERM only set a flag; a second one ends the process at once.
+// From here on SIGINT, SIGTERM and SIGHUP only set a flag; a second one, but for SIGHUP, ends the process at
+// once. A SIGHUP that is ignored stays ignored: nohup wants it so.
 void catch_stop_signals();
 // The signal caught, or 0.
 int stop_signal();
+// "SIGINT (Ctrl-C)"
+std::string signal_name(int signal);
 // A descriptor that becomes readable when a stop signal comes; for poll loops. Valid after
 // catch_stop_signals().
 int stop_descriptor();

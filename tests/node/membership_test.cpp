@@ -188,6 +188,11 @@ TEST_F(MembershipTest, AnOwnStopCarriesItsSignal) {
                           MembershipAction(action::Fail{"node_0 was stopped by SIGINT (Ctrl-C)", 2})));
 }
 
+TEST_F(MembershipTest, AStopNamesItsSignal) {
+  EXPECT_EQ(stop_reason(15), "was stopped by SIGTERM");
+  EXPECT_EQ(stop_reason(1), "was stopped by SIGHUP (terminal closed)");
+}
+
 TEST_F(MembershipTest, EndsWhenAllByesAreConfirmed) {
   begin();
   EXPECT_THAT(on(event::PeerSaidBye{0, false}), ElementsAre(MembershipAction(action::Departed{0})));

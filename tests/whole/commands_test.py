@@ -17,6 +17,8 @@ class Commands(WholeTest):
         for command in self.each():
             output, _ = self.run_program(command, "--help")
             self.assertTrue(output.startswith(command), output)
+            headings = [line for line in output.splitlines() if line.endswith(":") and not line.startswith(" ")]
+            self.assertEqual(headings, ["Options:", "Example:"])
             example = output.partition("Example")[2]
             self.assertIn(command, example)
 
