@@ -70,7 +70,7 @@ void LinkQueues::wait(Lock& lock, const Meanwhile& meanwhile, int peer, const Me
 void LinkQueues::throw_failure(const std::string& doing) const {
   if (!failure_) return;
   if (failure_signal_ != 0) throw Interrupted(failure_signal_, *failure_);
-  throw TransportError(doing.empty() ? *failure_ : doing + ": " + *failure_);
+  throw RunEnded(doing.empty() ? *failure_ : fmt::format("{} (here: {})", *failure_, doing));
 }
 
 void LinkQueues::wait_begun() {
@@ -97,7 +97,7 @@ void LinkQueues::put(int to, OutgoingMessage message, const Meanwhile& meanwhile
 }
 
 IncomingMessage LinkQueues::take(int from, const MessageKey& key, const Meanwhile& meanwhile) {
-  const auto doing = [&] { return fmt::format("receiving {}", to_string(key)); };
+  const auto doing = [&] { return fmt::format("waiting for {}", to_string(key)); };
   Lock lock(mutex_);
   ++progress_;
   Peer& peer = peers_.at(from);
@@ -105,7 +105,7 @@ IncomingMessage LinkQueues::take(int from, const MessageKey& key, const Meanwhil
   wait(
       lock, meanwhile, from, &key, [&] { return arrived() || peer.departed; },
       [&] {
-        return fmt::format("{}: {} sent nothing like it for {}{}", doing(), peer.name, to_text(deadline_),
+        return fmt::format("{}: {} has not sent it for {}{}", doing(), peer.name, to_text(deadline_),
                            describe(peer));
       });
   throw_failure(doing());
@@ -147,9 +147,11 @@ void LinkQueues::wait_left(const Meanwhile& meanwhile) {
         for (const Peer& peer : peers_) {
           if (!peer.departed) names += (names.empty() ? "" : ", ") + peer.name;
         }
-        return fmt::format("the run is done here; no end from {} after {}", names, to_text(deadline_));
+        return fmt::format("this node finished; {} did not within {}", names, to_text(deadline_));
       });
-  if (!ended_) throw_failure("the run is done here");
+  if (failure_ && !ended_ && failure_signal_ == 0)
+    throw RunEnded(fmt::format("this node finished, but {}", *failure_));
+  if (!ended_) throw_failure("");
 }
 
 std::string LinkQueues::describe(const Peer& peer) const {

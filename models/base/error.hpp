@@ -14,7 +14,7 @@ class Error : public std::exception {
   explicit Error(std::string message) : message_(std::move(message)) {}
 
   // Puts "context: " before the message.
-  void add_context(std::string_view context) { message_ = std::string(context) + ": " + message_; }
+  virtual void add_context(std::string_view context) { message_ = std::string(context) + ": " + message_; }
 
   const char* what() const noexcept override { return message_.c_str(); }
 
@@ -35,6 +35,16 @@ class DataError : public Error {
 // A peer is gone, silent, or sends what it must not.
 class TransportError : public Error {
   using Error::Error;
+};
+
+// The run has ended under the hands of whoever trains, by another node as a rule. The message says all there
+// is to say, also what was done here: what happened elsewhere is not the end of a chain of what went wrong
+// here.
+class RunEnded : public TransportError {
+  using TransportError::TransportError;
+
+ public:
+  void add_context(std::string_view) override {}
 };
 
 // A command was typed wrongly; programs exit with 2.
