@@ -1,7 +1,4 @@
 // launch: all providers of a plan on this machine.
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <filesystem>
 
 #include "clusterize/plan/cluster_plan.hpp"
@@ -17,7 +14,6 @@ int launch(const ProgramArguments& arguments) {
   options.provider = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "provider";
   options.node_data = arguments["node-data"].as<std::string>();
   options.output = arguments["output"].as<std::string>();
-  options.live = ::isatty(STDOUT_FILENO) != 0;
   const std::vector<NodeMetadata> nodes = read_all_metadata(options.node_data);
   check_runnable(nodes.front());
   catch_stop_signals();
@@ -33,11 +29,12 @@ int main(int argc, char** argv) {
   const ProgramInfo info{
       .name = "launch",
       .summary =
-          "starts the provider of every node of the plan on this machine, shows their progress together, and "
-          "ends with the worst of their exit codes. Ctrl-C ends them all.",
+          "starts the provider of every node of the plan on this machine, and shows their progress together. "
+          "When one fails, all end; the last line says which failed first and why, and its exit code is that "
+          "of launch. Ctrl-C ends them all.",
       .example = "  clusterize\n  launch\n"};
   namespace po = boost::program_options;
-  ProgramOptions options("launch");
+  ProgramOptions options;
   options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
                         "folder that clusterize wrote")(
       "output", po::value<std::string>()->default_value("."),

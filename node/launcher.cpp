@@ -11,6 +11,7 @@
 #include "models/base/error.hpp"
 #include "models/base/program.hpp"
 #include "node/address.hpp"
+#include "node/root_cause.hpp"
 
 namespace rookery {
 namespace {
@@ -19,7 +20,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr milliseconds kPollPeriod{50};
-constexpr milliseconds kRedrawPeriod{100};
+constexpr const char* kProgressInterval = "0.1";  // seconds
 constexpr seconds kFaultGrace{20};  // for providers to find out themselves that one of them is gone
 constexpr seconds kStopGrace{10};   // from SIGTERM to SIGKILL
 
@@ -36,10 +37,16 @@ void check_local(const std::vector<NodeMetadata>& nodes) {
                   strangers));
 }
 
+std::vector<std::string> names_of(const std::vector<NodeMetadata>& nodes) {
+  std::vector<std::string> names;
+  for (const NodeMetadata& node : nodes) names.push_back(node.node);
+  return names;
+}
+
 }  // namespace
 
 Launcher::Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nodes)
-    : options_(std::move(options)) {
+    : options_(std::move(options)), display_(names_of(nodes)) {
   check_local(nodes);
   providers_.reserve(nodes.size());
   for (const NodeMetadata& node : nodes) start(node);
@@ -50,10 +57,11 @@ Launcher::~Launcher() = default;
 void Launcher::start(const NodeMetadata& node) {
   Provider& provider = providers_.emplace_back();
   provider.node = node.node;
-  provider.line = fmt::format("{} {:<9}  starting", node.node, node.role());
-  provider.process = std::make_unique<ChildProcess>(
-      std::vector<std::string>{options_.provider.string(), "--json", "--name", node.node, "--node-data",
-                               options_.node_data.string(), "--output", options_.output.string()});
+  provider.name = fmt::format("{} ({})", node.node, node.address);
+  provider.role = node.role();
+  provider.process = std::make_unique<ChildProcess>(std::vector<std::string>{
+      options_.provider.string(), "--json", "--progress-interval", kProgressInterval, "--name", node.node,
+      "--node-data", options_.node_data.string(), "--output", options_.output.string()});
 }
 
 int Launcher::run() {
@@ -65,9 +73,9 @@ int Launcher::run() {
       if (!provider.code) note_end(provider);
     }
     end_stragglers();
-    if (options_.live && Clock::now() - drawn_at_ >= kRedrawPeriod) draw();
+    display_.tick(Clock::now());
   }
-  if (options_.live) draw();
+  display_.finish();
   return conclude();
 }
 
@@ -86,30 +94,27 @@ void Launcher::wait_for_news() {
 void Launcher::read(Provider& provider) {
   provider.process->standard_output().read([&](const std::string& line) { show(provider, line); });
   provider.process->standard_error().read([&](const std::string& line) {
-    provider.last_error = line;
-    print_above(stderr, fmt::format("{} | {}", provider.node, line));
+    if (!provider.failed) provider.last_error = line;
+    display_.print(stderr, fmt::format("{} | {}", provider.node, line));
   });
 }
 
 void Launcher::show(Provider& provider, const std::string& json_line) {
   const std::optional<ProviderEvent> event = parse_json_line(json_line);
-  if (!event) return print_above(stdout, fmt::format("{} | {}", provider.node, json_line));
-  if (event->kind == ProviderEvent::Kind::kDone) {
-    provider.report = event->text;
-    if (!options_.live) print_above(stdout, provider.line);
-    return;
+  if (!event || event->node != provider.node)
+    return display_.print(stdout, fmt::format("{} | {}", provider.node, json_line));
+  switch (event->kind) {
+    case ProviderEvent::Kind::kDone:
+      provider.report = event->text;
+      break;
+    case ProviderEvent::Kind::kFailed:
+      provider.failed = true;
+      provider.last_error = event->text;
+      return;  // note_end() shows it
+    default:
+      provider.training = event->kind != ProviderEvent::Kind::kWaiting;
   }
-  const std::string before = std::exchange(provider.line, to_line(*event));
-  if (event->kind == ProviderEvent::Kind::kProgress) {
-    provider.training = true;
-    const Progress& progress = event->progress;
-    const std::int64_t tenth = progress.steps > 0 ? 10 * progress.step / progress.steps : 0;
-    // The last line waits for the loss and accuracy that come after the last step.
-    if (std::exchange(provider.tenth, tenth) == tenth || tenth == 10) return;
-  } else if (provider.line == before) {
-    return;
-  }
-  if (!options_.live) print_above(stdout, provider.line);
+  display_.show(*event, Clock::now());
 }
 
 void Launcher::note_end(Provider& provider) {
@@ -118,11 +123,14 @@ void Launcher::note_end(Provider& provider) {
   read(provider);  // its last words
   provider.code = code;
   if (*code == 0) return;
-  provider.line = fmt::format("{}  ended with exit code {}", provider.node, *code);
-  if (first_failure_ == nullptr) {
-    first_failure_ = &provider;
-    failed_at_ = Clock::now();
-  }
+  display_.show({.kind = ProviderEvent::Kind::kFailed,
+                 .node = provider.node,
+                 .role = provider.role,
+                 .text = fmt::format("ended with exit code {}", *code)},
+                Clock::now());
+  if (first_failure_) return;
+  first_failure_ = &provider - providers_.data();
+  failed_at_ = Clock::now();
 }
 
 void Launcher::hand_on_signal() {
@@ -151,43 +159,35 @@ void Launcher::end_stragglers() {
   }
 }
 
-void Launcher::print_above(std::FILE* stream, const std::string& text) {
-  if (drawn_lines_ > 0) {
-    fmt::print("\x1b[{}A\x1b[J", drawn_lines_);
-    std::fflush(stdout);
-    drawn_lines_ = 0;
-  }
-  fmt::print(stream, "{}\n", text);
-  std::fflush(stream);
-  if (options_.live) draw();
-}
-
-void Launcher::draw() {
-  if (drawn_lines_ > 0) fmt::print("\x1b[{}A", drawn_lines_);
-  for (const Provider& provider : providers_) fmt::print("\x1b[K{}\n", provider.line);
-  std::fflush(stdout);
-  drawn_lines_ = static_cast<int>(providers_.size());
-  drawn_at_ = Clock::now();
-}
-
 bool Launcher::all_ended() const {
   return std::all_of(providers_.begin(), providers_.end(),
                      [](const Provider& provider) { return provider.code; });
 }
 
-int Launcher::conclude() const {
+int Launcher::conclude() {
   if (signal_ != 0) throw_if_stopped();
-  int worst = 0;
   for (const Provider& provider : providers_) {
-    if (provider.code == 0) fmt::print("{}: {}\n", provider.node, provider.report);
-    if (!provider.told_to_end) worst = std::max(worst, *provider.code);
+    if (provider.code == 0) display_.print(stdout, fmt::format("{}: {}", provider.node, provider.report));
   }
-  if (first_failure_ != nullptr) {
-    fmt::print(stderr, "launch: {} was the first to fail, with exit code {}{}\n", first_failure_->node,
-               *first_failure_->code,
-               first_failure_->last_error.empty() ? "" : ": " + first_failure_->last_error);
+  return first_failure_ ? tell_failure() : 0;
+}
+
+int Launcher::tell_failure() const {
+  std::vector<EndedNode> nodes;
+  for (const Provider& provider : providers_) nodes.push_back({provider.name, provider.last_error});
+  const Blame blame = root_cause(nodes, *first_failure_);
+  const Provider& cause = providers_[blame.cause];
+  const bool by_itself = cause.code != 0 && !cause.told_to_end;
+  std::string why = by_itself ? cause.last_error : "";
+  if (why.empty() && blame.witness)
+    why = fmt::format("{} says: {}", providers_[*blame.witness].node, providers_[*blame.witness].last_error);
+  std::string how;
+  if (by_itself) {
+    how = *cause.code > kSignalBase ? fmt::format(" (ended by {})", signal_name(*cause.code - kSignalBase))
+                                    : fmt::format(" (exit code {})", *cause.code);
   }
-  return worst;
+  fmt::print(stderr, "launch: {} failed first{}{}{}\n", cause.node, how, why.empty() ? "" : ": ", why);
+  return by_itself ? *cause.code : kFailed;
 }
 
 }  // namespace rookery

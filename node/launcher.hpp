@@ -11,7 +11,7 @@
 
 #include "clusterize/plan/cluster_plan.hpp"
 #include "node/child_process.hpp"
-#include "node/provider_events.hpp"
+#include "node/run_display.hpp"
 
 namespace rookery {
 
@@ -19,7 +19,6 @@ struct LauncherOptions {
   std::filesystem::path provider;  // the program
   std::filesystem::path node_data;
   std::filesystem::path output;
-  bool live = false;  // redraw lines on a terminal; otherwise one line at every tenth of the run
 };
 
 // One thread. catch_stop_signals() comes first.
@@ -29,20 +28,22 @@ class Launcher {
   Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nodes);
   ~Launcher();
 
-  // Until all have ended. The worst of their exit codes; Interrupted after a stop signal.
+  // Until all have ended. The exit code of the one whose failure ended the others, which the last line names
+  // with its reason; Interrupted after a stop signal.
   int run();
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Provider {
     std::string node;
+    std::string name;  // "node_1 (127.0.0.1:8081)", as its peers call it
+    std::string role;
     std::unique_ptr<ChildProcess> process;
-    std::string line;        // what is shown of it
-    std::string last_error;  // its last line on standard error
+    std::string last_error;  // why it failed; until it says so its last line on standard error
     std::string report;
     bool training = false;
+    bool failed = false;       // it has said so
     bool told_to_end = false;  // by this program, because another one failed
-    std::int64_t tenth = 0;
     std::optional<int> code;
   };
 
@@ -53,18 +54,16 @@ class Launcher {
   void note_end(Provider& provider);
   void hand_on_signal();
   void end_stragglers();
-  void print_above(std::FILE* stream, const std::string& text);
-  void draw();
   bool all_ended() const;
-  int conclude() const;
+  int conclude();
+  int tell_failure() const;
 
   LauncherOptions options_;
+  RunDisplay display_;
   std::vector<Provider> providers_;
-  const Provider* first_failure_ = nullptr;
+  std::optional<std::size_t> first_failure_;  // of which this program heard; not always the cause
   std::optional<Clock::time_point> failed_at_;
   std::optional<Clock::time_point> stopped_at_;  // a signal was handed on, or stragglers were told to end
-  Clock::time_point drawn_at_{};
-  int drawn_lines_ = 0;
   int signal_ = 0;
 };
 

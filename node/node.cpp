@@ -250,6 +250,7 @@ NodeReport Node::run(const std::function<void(Trainer&)>& loop) {
   };
   try {
     impl_->join();
+    if (impl_->options.on_training) impl_->options.on_training();
     NodeReport report = impl_->train(loop);
     if (impl_->network != nullptr) {
       impl_->network->leave();

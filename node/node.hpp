@@ -24,9 +24,10 @@ struct NodeOptions {
   // Of the Root; none: the one that the plan names. Outlives the node.
   const Dataset* dataset = nullptr;
   int threads = 1;  // for the arithmetic of the thread that calls run()
-  // Both may be empty. Progress holds loss and accuracy on every node: the last stage tells them to all.
+  // All may be empty. Progress holds loss and accuracy on every node: the last stage tells them to all.
   std::function<void(const Progress&)> on_progress;         // called by run()'s thread
   std::function<void(const std::string& text)> on_waiting;  // "waiting for node_1 (…)"; any thread
+  std::function<void()> on_training;                        // all peers are here; called by run()'s thread
 };
 
 // What was measured, beside what clusterize predicted (NodeMetadata::prediction).
@@ -53,7 +54,7 @@ void check_runnable(const NodeMetadata& metadata);
 class Node {
  public:
   // Reads the metadata, listens at the node's address, reads the data set (stage 0) and compiles the
-  // stage. ConfigError, DataError, TransportError. Where there are peers, SIGINT and SIGTERM are caught from
+  // stage. ConfigError, DataError, TransportError. Where there are peers, stop signals are caught from
   // then on (models/base/program.hpp) and end the whole cluster's run.
   explicit Node(NodeOptions options);
   ~Node();

@@ -10,6 +10,7 @@
 #include "models/base/error.hpp"
 #include "models/base/log.hpp"
 #include "models/base/program.hpp"
+#include "models/base/terminal.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/machine_speed.hpp"
 #include "node/address.hpp"
@@ -26,9 +27,15 @@ namespace po = boost::program_options;
 
 constexpr double kBytesPerGb = 1e9;
 
-void tell(const std::string& doing) {
-  fmt::print(stderr, "measuring {}\n", doing);
-}
+// What is measured at the moment.
+class Doing {
+ public:
+  void tell(const std::string& what) { lines_.tell("measuring " + what); }
+  void clear() { lines_.clear(); }
+
+ private:
+  LiveLines lines_{stderr};
+};
 
 double positive(const ProgramArguments& arguments, const std::string& name) {
   constexpr double kMost = 600;
@@ -56,19 +63,20 @@ struct Links {
   ProviderTransport transport;
 };
 
-Links measure_links(const NodePool& pool, const std::string& self, const LinkBenchmarkOptions& options) {
+Links measure_links(const NodePool& pool, const std::string& self, const LinkBenchmarkOptions& options,
+                    Doing& doing) {
   Links links;
   if (pool.nodes().size() < 2) return links;
-  tell("what a provider's transport adds to that of the network");
+  doing.tell("what a provider's transport adds to that of the network");
   links.transport = measure_provider_transport();
   for (const PoolNode& node : pool.nodes()) {
     if (node.id == self) continue;
     throw_if_stopped();
-    tell(fmt::format("the link to node_{} ({})", node.id, node.address));
+    doing.tell(fmt::format("the link to node_{} ({})", node.id, node.address));
     try {
       links.measured[node.id] = links.transport.over(measure_link(node.address, options));
     } catch (const TransportError& error) {
-      fmt::print(stderr, "skipped node_{}: {}\n", node.id, error.what());
+      without_live_lines([&] { fmt::print(stderr, "skipped node_{}: {}\n", node.id, error.what()); });
       links.unreachable[node.id] = error.what();
     }
   }
@@ -86,9 +94,9 @@ std::optional<double> transfer_gbps(const MachineSpeed& speed, double stolen, in
   return 1e-9 * std::min(1.0, speed.processors) / links.transport.processor_seconds_per_byte;
 }
 
-MachineSpeed measure_speed(double seconds) {
+MachineSpeed measure_speed(double seconds, Doing& doing) {
   SpeedMeter meter;
-  meter.run(seconds, tell);
+  meter.run(seconds, [&](const std::string& what) { doing.tell(what); });
   return meter.speed();
 }
 
@@ -156,15 +164,17 @@ int benchmark(const ProgramArguments& arguments) {
   catch_stop_signals();
   node.ram_gb = static_cast<double>(available_memory()) / kBytesPerGb;
   set_kernel_threads(threads);
+  Doing doing;
   const StolenTime stolen;
-  const MachineSpeed speed = measure_speed(options.seconds);
+  const MachineSpeed speed = measure_speed(options.seconds, doing);
   const double stolen_of_speed = stolen.share();
   node.gflops = speed.gflops;
   Links links;
-  if (pool && arguments.count("no-links") == 0) links = measure_links(*pool, node.id, options);
+  if (pool && arguments.count("no-links") == 0) links = measure_links(*pool, node.id, options, doing);
   node.links = links.measured;
   node.transfer_gbps = transfer_gbps(speed, stolen_of_speed, threads, links);
   const double stolen_of_all = stolen.share();
+  doing.clear();
   if (writes) write_measured(arguments["write"].as<std::string>(), node);
   if (const std::string text = stolen_text(stolen_of_all); !text.empty())
     fmt::print(stderr, "{} meanwhile: measure again when it is quieter\n", text);
@@ -196,7 +206,7 @@ int main(int argc, char** argv) {
                              "  node_benchmark\n"
                              "  node_benchmark --serve 0.0.0.0:8080 &\n"
                              "  node_benchmark --write node_data/node_configs.json --node 0\n"};
-  ProgramOptions options("node_benchmark");
+  ProgramOptions options;
   options.add_options()("serve", po::value<std::string>()->value_name("ADDRESS"),
                         "answer others at HOST:PORT until Ctrl-C")(
       "write", po::value<std::string>()->value_name("FILE"),

@@ -12,7 +12,7 @@
 namespace rookery {
 namespace {
 
-constexpr std::array<const char*, 3> kKinds = {"waiting", "progress", "done"};
+constexpr std::array<const char*, 5> kKinds = {"waiting", "training", "progress", "done", "failed"};
 
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
@@ -40,7 +40,7 @@ Progress progress_from_json(const Json& line) {
 
 // "  forward          0.210 ms    0.031 ms   -85 %"
 std::string times_text(const std::vector<ComparedTime>& times, std::int64_t steps) {
-  if (times.empty()) return "too few steps to compare their times with the plan's\n";
+  if (times.empty()) return "too few steps to compare measured times with the plan's\n";
   std::string text = fmt::format("{:<9} {:>13} {:>13}   over {} steps\n", "", "predicted", "measured", steps);
   for (const ComparedTime& time : times) {
     text += fmt::format("{:<9} {:>10.3f} ms {:>10.3f} ms", time.name, time.predicted, time.measured);
@@ -65,7 +65,7 @@ std::string memory_text(const StagePrediction& predicted, const NodeReport& repo
   add("program", predicted.memory.program);
   add("transport", predicted.transport_bytes);
   add("data set", predicted.dataset_bytes);
-  return fmt::format("memory: {} at the peak, besides {} of program and libraries; planned: {} ({})",
+  return fmt::format("peak memory: {}, and {} for the program and its libraries; planned: {} ({})",
                      text(report.peak_bytes - report.floor_bytes), text(report.floor_bytes),
                      text(predicted.total_bytes()), fmt::join(parts, ", "));
 }
@@ -116,17 +116,26 @@ std::optional<ProviderEvent> parse_json_line(const std::string& text) {
   }
 }
 
-std::string to_line(const ProviderEvent& event) {
-  const std::string who = fmt::format("{} {:<9}", event.node, event.role);
-  if (event.kind == ProviderEvent::Kind::kWaiting) return fmt::format("{}  {}", who, event.text);
+LineParts to_parts(const ProviderEvent& event) {
+  // What is left out first where a terminal is narrow: what hardly changes, or follows from the rest.
+  enum Weight : std::uint8_t { kRate = 1, kRole, kEpoch, kAccuracy, kTimeLeft, kNewestLoss, kStep, kNode };
+  if (event.kind != ProviderEvent::Kind::kProgress)
+    return {{fmt::format("{}  {:<9}  {}", event.node, event.role, event.text), kNode}};
   const Progress& progress = event.progress;
-  std::string line = fmt::format("{}  epoch {}/{}  step {}/{}", who, progress.epoch + 1, progress.epochs,
-                                 progress.step, progress.steps);
-  if (progress.loss) line += fmt::format("  loss {:.5f}", *progress.loss);
-  if (progress.accuracy) line += fmt::format("  accuracy {:.2f}%", *progress.accuracy);
-  line += fmt::format("  {:.0f} samples/s", progress.samples_per_second);
-  return line +
-         (progress.step == progress.steps ? "  done" : "  ETA " + duration_text(progress.seconds_left));
+  LineParts parts{{event.node, kNode},
+                  {fmt::format("{:<9}", event.role), kRole},
+                  {fmt::format("epoch {}/{}", progress.epoch + 1, progress.epochs), kEpoch},
+                  {fmt::format("step {}/{}", progress.step, progress.steps), kStep}};
+  if (progress.loss) parts.push_back({fmt::format("loss {:.5f}", *progress.loss), kNewestLoss});
+  if (progress.accuracy) parts.push_back({fmt::format("accuracy {:.2f}%", *progress.accuracy), kAccuracy});
+  parts.push_back({fmt::format("{:.0f} samples/s", progress.samples_per_second), kRate});
+  parts.push_back(
+      {progress.step == progress.steps ? "done" : "ETA " + duration_text(progress.seconds_left), kTimeLeft});
+  return parts;
+}
+
+std::string to_line(const ProviderEvent& event) {
+  return joined(to_parts(event));
 }
 
 std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const NodeReport& report) {

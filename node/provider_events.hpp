@@ -1,17 +1,20 @@
 // What a provider tells whoever watches it: lines for people, and for programs one JSON object a line
 // (`provider --json`), which `launch` reads.
 //
-//   {"event": "waiting",  "node": …, "role": …, "text": …}
+//   {"event": "waiting",  "node": …, "role": …, "text": …}                      for peers
+//   {"event": "training", "node": …, "role": …, "text": …}                      all are here
 //   {"event": "progress", "node": …, "role": …, "epoch": 1.., "epochs": …, "step": …, "steps": …,
 //    "samples_per_second": …, "seconds_left": …, "loss": …, "accuracy": …}      loss, accuracy: once known
 //   {"event": "done",     "node": …, "role": …, "text": …,                      text: the report
 //    "times": {"step_ms": {"predicted": …, "measured": …}, …},                  where steps were compared
 //    "stolen": …}                                                               NodeReport's
+//   {"event": "failed",   "node": …, "role": …, "text": …}                      in place of "done"
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "models/base/terminal.hpp"
 #include "node/node.hpp"
 
 namespace rookery {
@@ -28,7 +31,7 @@ struct ComparedTime {
 std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const NodeReport& report);
 
 struct ProviderEvent {
-  enum class Kind : std::uint8_t { kWaiting, kProgress, kDone };
+  enum class Kind : std::uint8_t { kWaiting, kTraining, kProgress, kDone, kFailed };
   Kind kind = Kind::kWaiting;
   std::string node;
   std::string role;
@@ -43,8 +46,9 @@ std::string to_json_line(const ProviderEvent& event);
 // Without `times` and `stolen`. Nothing when the line is not an event.
 std::optional<ProviderEvent> parse_json_line(const std::string& line);
 
-// "node_1 stem  epoch 12/100  step 204/1700  loss 0.01234  accuracy 97.50%  21000 samples/s  ETA 3 s",
+// "node_1  stem  epoch 12/100  step 204/1700  loss 0.01234  accuracy 97.50%  21000 samples/s  ETA 3 s",
 // or what it waits for.
+LineParts to_parts(const ProviderEvent& event);
 std::string to_line(const ProviderEvent& event);
 
 // Predicted beside measured, a few lines.

@@ -1,73 +1,75 @@
 // provider: one machine's part in training.
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <condition_variable>
+#include <cstdio>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 
 #include "models/base/error.hpp"
 #include "models/base/log.hpp"
 #include "models/base/program.hpp"
 #include "node/address.hpp"
 #include "node/node.hpp"
+#include "node/progress_pace.hpp"
 #include "node/provider_events.hpp"
+#include "node/run_display.hpp"
 #include "node/stream.hpp"
 
 namespace rookery {
 namespace {
 
-// Shows events as they come: JSON lines, one live line on a terminal, a line at every tenth of the
-// epochs elsewhere. Any thread.
-class Display {
+// Tells events as they come: for programs JSON lines, for people what RunDisplay shows. That standard output
+// cannot be written to is no reason to lose a run: run_program looks at it at the end. Any thread.
+class Teller {
  public:
-  explicit Display(bool json) : json_(json), live_(!json && ::isatty(STDOUT_FILENO) != 0) {}
-
-  // What is printed next, an error for instance, begins a line of its own.
-  ~Display() {
-    if (line_is_open_) fmt::print("\n");
-    std::fflush(stdout);
-  }
-  Display(const Display&) = delete;
-  Display& operator=(const Display&) = delete;
-
-  void show(const ProviderEvent& event) {
-    const std::scoped_lock lock(mutex_);
-    if (event.kind == ProviderEvent::Kind::kProgress && !is_due(event.progress)) return;
-    if (json_) {
-      fmt::print("{}\n", to_json_line(event));
-    } else if (event.kind == ProviderEvent::Kind::kDone) {
-      fmt::print("{}{}: {}\n", line_is_open_ ? "\n" : "", event.node, event.text);
-      line_is_open_ = false;
-    } else if (live_) {
-      fmt::print("\r\x1b[K{}", to_line(event));
-      line_is_open_ = true;
-    } else {
-      fmt::print("{}\n", to_line(event));
+  Teller(const std::string& node, std::optional<Clock::duration> json_interval) {
+    if (json_interval) {
+      json_pace_.emplace(*json_interval);
+      return;
     }
-    std::fflush(stdout);
+    display_.emplace(std::vector<std::string>{node});
+    ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
+  }
+
+  void tell(const ProviderEvent& event) {
+    const std::scoped_lock lock(mutex_);
+    if (display_) {
+      display_->show(event, Clock::now());
+    } else if (event.kind != ProviderEvent::Kind::kProgress ||
+               json_pace_->is_due(event.progress, Clock::now())) {
+      std::fputs((to_json_line(event) + "\n").c_str(), stdout);
+      std::fflush(stdout);
+    }
+  }
+
+  // People read it on standard error, from run_program.
+  void tell_failure(const ProviderEvent& event) {
+    if (!display_) tell(event);
+  }
+
+  // What people read at the end, below all else.
+  void conclude(const std::string& text) {
+    if (!display_) return;
+    const std::scoped_lock lock(mutex_);
+    display_->finish();
+    display_->print(stdout, text);
   }
 
  private:
-  bool is_due(const Progress& progress) {
-    const auto now = Clock::now();
-    const bool last = progress.step == progress.steps;
-    if (json_ || live_) {
-      if (!last && now - shown_ < std::chrono::milliseconds(100)) return false;
-      shown_ = now;
-      return true;
-    }
-    const std::int64_t tenth = progress.steps == 0 ? 10 : 10 * progress.step / progress.steps;
-    if (tenth == tenth_) return false;
-    tenth_ = tenth;
-    return true;
+  void tick(const std::stop_token& stop) {
+    constexpr std::chrono::seconds kPeriod{1};
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); }))
+      display_->tick(Clock::now());
   }
 
-  const bool json_;
-  const bool live_;
-  bool line_is_open_ = false;
   std::mutex mutex_;
-  Clock::time_point shown_{};
-  std::int64_t tenth_ = 0;
+  std::condition_variable_any wake_;
+  std::optional<EventPace> json_pace_;  // one of these two is there
+  std::optional<RunDisplay> display_;
+  std::jthread ticker_;  // ends before what it uses
 };
 
 // From --name, or from a link: provider_2 is node_2.
@@ -78,41 +80,65 @@ std::string node_name(const ProgramArguments& arguments, const std::string& call
   throw UsageError("which node is this? Give --name node_N (see provider --help)");
 }
 
-int provide(const ProgramArguments& arguments, const std::string& called_as) {
+double seconds_of(const ProgramArguments& arguments, const std::string& name, bool may_be_zero) {
+  constexpr double kMost = 1e6;
+  const auto seconds = arguments[name].as<double>();
+  if (seconds < kMost && (seconds > 0 || (may_be_zero && seconds == 0))) return seconds;
+  throw UsageError(fmt::format("--{} {}: a number of seconds {} 0, below {:.0f}", name, seconds,
+                               may_be_zero ? "from" : "above", kMost));
+}
+
+NodeOptions node_options(const ProgramArguments& arguments, const std::string& called_as) {
   NodeOptions options;
   options.name = node_name(arguments, called_as);
-  init_logging(options.name);
   options.node_data = arguments["node-data"].as<std::string>();
   options.output = arguments["output"].as<std::string>();
   options.listen = arguments["listen"].as<std::string>();
   if (!options.listen.empty()) check_address("--listen", options.listen);
   options.threads = arguments["threads"].as<int>();
   if (options.threads < 1) throw UsageError(fmt::format("--threads {}: 1 or more", options.threads));
-  const double wait = arguments["wait-for-peers"].as<double>();
-  if (!(wait > 0 && wait < 1e6))
-    throw UsageError(fmt::format("--wait-for-peers {}: a number of seconds above 0", wait));
-  options.wait_for_peers = std::chrono::milliseconds(static_cast<std::int64_t>(wait * 1000));
+  options.wait_for_peers = std::chrono::milliseconds(
+      static_cast<std::int64_t>(1000 * seconds_of(arguments, "wait-for-peers", false)));
+  return options;
+}
 
-  Display display(arguments.count("json") != 0);
-  ProviderEvent event{.node = options.name};
+std::optional<Clock::duration> json_interval(const ProgramArguments& arguments) {
+  const std::chrono::duration<double> seconds(seconds_of(arguments, "progress-interval", true));
+  if (arguments.count("json") == 0) return std::nullopt;
+  return std::chrono::duration_cast<Clock::duration>(seconds);
+}
+
+int provide(const ProgramArguments& arguments, const std::string& called_as) {
+  using Kind = ProviderEvent::Kind;
+  NodeOptions options = node_options(arguments, called_as);
+  const std::optional<Clock::duration> interval = json_interval(arguments);
+  init_logging(options.name);
+  Teller teller(options.name, interval);
+  std::string role;  // set before run(), whose threads read it
+  const auto event = [&, name = options.name](Kind kind, std::string text) {
+    return ProviderEvent{.kind = kind, .node = name, .role = role, .text = std::move(text)};
+  };
+  options.on_waiting = [&](const std::string& text) { teller.tell(event(Kind::kWaiting, text)); };
+  options.on_training = [&] { teller.tell(event(Kind::kTraining, "all nodes are here: training")); };
   options.on_progress = [&](const Progress& progress) {
-    event.kind = ProviderEvent::Kind::kProgress;
-    event.progress = progress;
-    display.show(event);
+    ProviderEvent made = event(Kind::kProgress, "");
+    made.progress = progress;
+    teller.tell(made);
   };
-  options.on_waiting = [&display, name = options.name](const std::string& text) {
-    display.show({.kind = ProviderEvent::Kind::kWaiting, .node = name, .text = text});
-  };
-  catch_stop_signals();
-  Node node(options);
-  event.role = node.metadata().role();
-  const NodeReport report = node.run();
-  display.show({.kind = ProviderEvent::Kind::kDone,
-                .node = options.name,
-                .role = event.role,
-                .text = report_text(node.metadata(), report),
-                .times = compared_times(node.metadata(), report),
-                .stolen = report.stolen});
+  try {
+    catch_stop_signals();
+    Node node(options);
+    role = node.metadata().role();
+    const NodeReport report = node.run();
+    ProviderEvent done = event(Kind::kDone, report_text(node.metadata(), report));
+    done.times = compared_times(node.metadata(), report);
+    done.stolen = report.stolen;
+    teller.tell(done);
+    teller.conclude(fmt::format("{}: {}", done.node, done.text));
+  } catch (const std::exception& error) {
+    teller.tell_failure(event(Kind::kFailed, error.what()));
+    throw;
+  }
   return kDone;
 }
 
@@ -131,7 +157,7 @@ int main(int argc, char** argv) {
       .example =
           "  clusterize\n  provider --name node_2 &\n  provider --name node_1 &\n  provider --name node_0\n"};
   namespace po = boost::program_options;
-  ProgramOptions options("provider");
+  ProgramOptions options;
   options.add_options()("name", po::value<std::string>(),
                         "which node of the plan this is: node_0, node_1, ...")(
       "node-data", po::value<std::string>()->default_value("./node_data"), "folder that clusterize wrote")(
@@ -144,7 +170,9 @@ int main(int argc, char** argv) {
                                  "seconds to wait for the other providers")(
       "threads", po::value<int>()->default_value(1),
       "threads for arithmetic; another number may change the last bits")(
-      "json", "print progress as one JSON object a line");
+      "json", "print progress as one JSON object a line")(
+      "progress-interval", po::value<double>()->default_value(1, "1"),
+      "with --json: seconds from one progress line to the next, at least; 0: a line a step");
   return run_program(info, options, argc, argv,
                      [&](const ProgramArguments& arguments) { return provide(arguments, called_as); });
 }

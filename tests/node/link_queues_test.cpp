@@ -89,7 +89,7 @@ TEST_F(Queues, ATakeGetsItsMessageWhateverCameBefore) {
   EXPECT_EQ(queues_.take(1, key(6), idle_).key, key(6));
   EXPECT_EQ(queues_.take(1, key(5), idle_).key, key(5));
   EXPECT_THAT(error_of([&] { queues_.take(0, key(5), idle_); }),
-              AllOf(HasSubstr("step 5"), HasSubstr("node_1 (a:1) sent nothing like it for 0.05 s")));
+              AllOf(HasSubstr("step 5"), HasSubstr("node_1 (a:1) has not sent it for 0.05 s")));
 }
 
 TEST_F(Queues, WhatCameTwiceIsRefused) {

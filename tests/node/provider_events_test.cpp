@@ -54,6 +54,25 @@ TEST(ProviderEvents, TextComesBackAsItWas) {
   EXPECT_EQ(event->text, "a\n\"b\"");
 }
 
+TEST(ProviderEvents, EveryKindComesBackAsItWas) {
+  using Kind = ProviderEvent::Kind;
+  for (const Kind kind : {Kind::kWaiting, Kind::kTraining, Kind::kProgress, Kind::kDone, Kind::kFailed}) {
+    const auto event = parse_json_line(to_json_line({.kind = kind, .node = "node_0", .role = "root"}));
+    ASSERT_TRUE(event);
+    EXPECT_EQ(event->kind, kind);
+  }
+}
+
+TEST(ProviderEvents, WhereThereIsLittleRoomWhatMattersLeastIsLeftOut) {
+  const auto at = [](int columns) {
+    int dropped = 0;
+    return fitted({to_parts(progress_event())}, columns, dropped).front();
+  };
+  EXPECT_EQ(at(79), "node_2  epoch 12/100  step 204/1700  loss 0.01230  accuracy 97.50%  ETA 3 s");
+  EXPECT_EQ(at(49), "node_2  step 204/1700  loss 0.01230  ETA 3 s");
+  EXPECT_EQ(at(39), "node_2  step 204/1700  loss 0.01230");
+}
+
 TEST(ProviderEvents, TheEndComparesWhatWasPredictedWithWhatWasMeasured) {
   NodeMetadata metadata{.prediction = {.forward_ms = 2, .backward_ms = 4, .update_ms = 0.5},
                         .predicted_step_ms = 8};

@@ -6,7 +6,7 @@ import socket
 import time
 import unittest
 
-from whole import SLOWER, WholeTest, is_taken
+from whole import BIN, SLOWER, Process, WholeTest, is_taken
 
 
 class Faults(WholeTest):
@@ -46,6 +46,45 @@ class Faults(WholeTest):
     def test_sigint(self):
         self.assert_stops_cleanly(signal.SIGINT, "SIGINT")
 
+    def test_sighup(self):
+        self.assert_stops_cleanly(signal.SIGHUP, "SIGHUP (terminal closed)")
+
+    def test_a_second_sighup_is_the_same_terminal(self):
+        providers = self.train_for_a_while()
+        for _ in range(2):
+            providers[1].popen.send_signal(signal.SIGHUP)
+        self.assert_all_end(providers, 5, {0: 1, 1: 129, 2: 1})
+        for i in (0, 2):
+            self.assertIn("was stopped by SIGHUP (terminal closed)", providers[i].errors().splitlines()[-1])
+
+    def test_nohup(self):
+        self.run_program("clusterize")
+        providers = {i: self.start("provider", "--name", f"node_{i}") for i in (1, 2)}
+        providers[0] = Process(["nohup", BIN / "provider", "--name", "node_0"], self.folder)
+        self.addCleanup(providers[0].close)
+        self.wait_for_steps(20)
+        providers[0].popen.send_signal(signal.SIGHUP)
+        self.wait_for_steps(len(self.losses()) + 100)
+        providers[0].popen.send_signal(signal.SIGTERM)
+        self.assert_all_end(providers, 5, {0: 143, 1: 1, 2: 1})
+
+    def test_what_happened_elsewhere_is_said_once(self):
+        providers = self.train_for_a_while()
+        providers[1].popen.send_signal(signal.SIGTERM)
+        self.assert_all_end(providers, 5, {0: 1, 1: 143, 2: 1})
+        for i in (0, 2):
+            self.assertRegex(
+                providers[i].errors().splitlines()[-1],
+                rf"^provider: node_1 \(127.0.0.1:{self.ports[1]}\) was stopped by SIGTERM "
+                r"\(here: (waiting for|sending) [\w ]+ of (step|validation batch) \d+, micro-batch 0\)$")
+
+    def test_a_run_that_is_ended_early_keeps_its_logs_and_no_weights(self):
+        providers = self.train_for_a_while()
+        providers[0].popen.send_signal(signal.SIGINT)
+        self.assert_all_end(providers, 5, {0: 130, 1: 1, 2: 1})
+        self.assertGreaterEqual(len(self.losses()), 20)
+        self.assertEqual(list(self.node_data.rglob("trained*")), [])
+
     def test_kill(self):
         for killed in range(3):
             with self.subTest(node=killed):
@@ -75,13 +114,24 @@ class Faults(WholeTest):
         self.assertEqual(provider.wait(30), 1)
         self.assertRegex(provider.errors(), "node_[12]")
 
-    def test_ctrl_c_ends_launch_and_its_providers(self):
+    def test_stop_signals_end_launch_and_its_providers(self):
         self.run_program("clusterize")
-        launch = self.start("launch")
-        self.wait_for_steps(20)
-        launch.popen.send_signal(signal.SIGINT)
-        self.assertEqual(launch.wait(10 * SLOWER), 130, launch.errors())
-        self.wait_for(lambda: not any(map(is_taken, self.ports)), "the providers' ports to be free")
+        for stop in (signal.SIGINT, signal.SIGHUP):
+            with self.subTest(stop):
+                (self.folder / "losses.txt").unlink(missing_ok=True)
+                launch = self.start("launch")
+                self.wait_for_steps(20)
+                launch.popen.send_signal(stop)
+                self.assertEqual(launch.wait(10 * SLOWER), 128 + stop, launch.errors())
+                self.assertIn(f"launch: stopped by {stop.name}", launch.errors())
+                self.wait_for(lambda: not any(map(is_taken, self.ports)), "the providers' ports to be free")
+
+    def test_sighup_ends_the_benchmarks_server(self):
+        server = self.start("node_benchmark", "--serve", f"127.0.0.1:{self.ports[0]}")
+        self.wait_for(lambda: is_taken(self.ports[0]), "the server")
+        server.popen.send_signal(signal.SIGHUP)
+        self.assertEqual(server.wait(), 129)
+        self.assertIn("stopped by SIGHUP (terminal closed)", server.errors())
 
     def test_a_taken_port(self):
         self.write_settings(epochs=1)

@@ -18,7 +18,7 @@ class Launch(WholeTest):
             ("node_0", "root", "(loss .*)?"), ("node_1", "stem", "(loss .*)?"), ("node_2", "leaf", r"loss [\d.]+ .*"),
         ):
             self.assertRegex(
-                shown, rf"{node} {role} +epoch \d/2 +step \d+/34 +{loss} *\d+ samples/s +(ETA|done)")
+                shown, rf"{node} +{role} +epoch \d/2 +step \d+/34 +{loss} *\d+ samples/s +(ETA|done)")
         self.assertIn("predicted", shown)
 
     def test_logs_are_fresh_and_the_older_ones_kept(self):

@@ -1,0 +1,46 @@
+// What people see of one or several nodes while they train: on a terminal a line for each that is drawn anew,
+// elsewhere lines that stay.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "models/base/terminal.hpp"
+#include "node/progress_pace.hpp"
+#include "node/provider_events.hpp"
+
+namespace rookery {
+
+// On standard output. That it cannot be written to is no reason to end a run: whoever ends the program looks
+// at std::ferror(stdout). One thread at a time.
+class RunDisplay {
+ public:
+  explicit RunDisplay(const std::vector<std::string>& nodes);
+
+  // The newest of the event's node, which is one of `nodes`.
+  void show(const ProviderEvent& event, PaceTime now);
+  // A text that stays, above the lines that are drawn anew.
+  void print(std::FILE* stream, const std::string& text);
+  // To be called once in a while: follows the terminal's size, and says that a run goes on in which nothing
+  // new has come for long.
+  void tick(PaceTime now);
+  // The lines stay as they are; what is printed next stands below.
+  void finish();
+
+ private:
+  struct Row {
+    ProviderEvent newest;
+    LinePace pace;
+    bool ended = false;
+  };
+
+  void print_line(Row& row, PaceTime now);
+  void draw(PaceTime now);
+
+  std::vector<Row> rows_;
+  LiveLines lines_{stdout};
+  PaceTime drawn_{};
+};
+
+}  // namespace rookery
