@@ -15,6 +15,7 @@
 #include "clusterize/write_plan.hpp"
 #include "models/base/error.hpp"
 #include "models/base/program.hpp"
+#include "models/base/terminal.hpp"
 #include "models/graph/initialize.hpp"
 #include "models/io/state_file.hpp"
 #include "models/zoo/open_model.hpp"
@@ -67,16 +68,11 @@ void link_providers(const ClusterPlan& plan, bool quiet) {
     for (const PlannedStage& stage : cluster.stages)
       ids.push_back(stage.node.substr(stage.node.find('_') + 1));
   }
-  const std::string problem = make_provider_links(program_folder(), ids);
-  if (problem.empty()) {
-    if (!quiet)
-      fmt::print(
-          "Start each node's provider with provider_N or provider --name node_N, or all of them on this "
-          "machine "
-          "with launch.\n");
-  } else {
-    fmt::print(stderr, "clusterize: no provider_N links: {}; use provider --name node_N\n", problem);
-  }
+  const ProviderLinks links = make_provider_links(program_folder(), std::filesystem::current_path(), ids);
+  if (!links.problem.empty())
+    fmt::print(stderr, "clusterize: no provider_N links: {}; use {} --name node_N\n", links.problem,
+               links.provider);
+  if (!quiet) fmt::print("{}\n", how_to_start(links));
 }
 
 // What training starts from: the weights of --init; else those of the model's file, and what that lacks is
@@ -140,7 +136,7 @@ int clusterize(const ProgramArguments& arguments) {
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
   const Told told = tell({task, costs, read_json(node_configs), excluded, pool, options}, planned, tells);
   if (!(tells.any() && holds_plan(node_data, planned.plan))) write_plan(node_data, task, planned, state);
-  fmt::print("{}", json ? told.json : told.text);
+  without_live_lines([&] { fmt::print("{}", json ? told.json : told.text); });
   if (training_problem(planned.plan.clusters.size()).empty()) link_providers(planned.plan, json);
   return kDone;
 }
@@ -150,7 +146,7 @@ int clusterize(const ProgramArguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace rookery;
-  ProgramOptions options("Options");
+  ProgramOptions options;
   options.add_options()("node-data",
                         po::value<std::string>()->value_name("DIR")->default_value("./node_data"),
                         "folder with node_configs.json and train.json; the plan is written there");

@@ -1,25 +1,91 @@
 #include "clusterize/provider_links.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <sstream>
 #include <system_error>
 
 namespace rookery {
+namespace {
+
 namespace fs = std::filesystem;
 
-std::string make_provider_links(const fs::path& folder, const std::vector<std::string>& node_ids) {
+// CMake's, below which its programs lie; and of somebody who may write there.
+bool is_users_build(const fs::path& programs) {
+  std::error_code code;
+  return fs::exists(programs.parent_path() / "CMakeCache.txt", code) &&
+         ::access(programs.c_str(), W_OK | X_OK) == 0;
+}
+
+// What a shell in `working` has to be given to start this file.
+std::string typed(const fs::path& program, const fs::path& working) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  std::error_code code;
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (fs::equivalent(folder, program.parent_path(), code)) return program.filename().string();
+    if (fs::exists(fs::path(folder) / program.filename(), code)) break;  // another one comes first
+  }
+  const fs::path relative = program.lexically_proximate(working);
+  if (relative.is_absolute() || relative.string().starts_with("..")) return program.string();
+  return relative.has_parent_path() ? relative.string() : "./" + relative.string();
+}
+
+// Why there is no such link; empty when there is.
+std::string make_link(const fs::path& link, const fs::path& target) {
+  std::error_code code;
+  const fs::file_status status = fs::symlink_status(link, code);
+  if (fs::is_symlink(status)) {
+    const fs::path before = fs::read_symlink(link, code);
+    if (before == target) return {};
+    if (before.filename() != "provider")
+      return fmt::format("{} is there and leads to {}", link.string(), before.string());
+    fs::remove(link, code);
+  } else if (fs::exists(status)) {
+    return fmt::format("{} is there and is no link", link.string());
+  }
+  fs::create_symlink(target, link, code);
+  return code ? fmt::format("cannot make {}: {}", link.string(), code.message()) : std::string();
+}
+
+}  // namespace
+
+ProviderLinks make_provider_links(const fs::path& programs, const fs::path& working,
+                                  const std::vector<std::string>& node_ids) {
+  const bool beside = is_users_build(programs);
+  const fs::path folder = beside ? programs : working;
+  const fs::path target = beside ? fs::path("provider") : programs / "provider";
+  ProviderLinks made{.provider = typed(programs / "provider", working),
+                     .launch = typed(programs / "launch", working)};
   for (const std::string& id : node_ids) {
     const fs::path link = folder / ("provider_" + id);
-    std::error_code code;
-    const fs::file_status status = fs::symlink_status(link, code);
-    if (fs::exists(status) && !fs::is_symlink(status))
-      return fmt::format("{} is there and is no link", link.string());
-    if (fs::is_symlink(status) && fs::read_symlink(link, code) == "provider") continue;
-    fs::remove(link, code);
-    fs::create_symlink("provider", link, code);
-    if (code) return fmt::format("cannot make {}: {}", link.string(), code.message());
+    made.problem = make_link(link, target);
+    if (!made.problem.empty()) return made;
+    made.links.push_back(typed(link, working));
   }
-  return {};
+  return made;
+}
+
+std::string how_to_start(const ProviderLinks& links) {
+  constexpr std::size_t kMost = 3;
+  if (!links.problem.empty()) {
+    return fmt::format(
+        "Start each node's provider with {} --name node_N, or all of them on this machine with {}.",
+        links.provider, links.launch);
+  }
+  std::string each;
+  if (links.links.size() <= kMost) {
+    each = fmt::format("{}", fmt::join(links.links, ", "));
+  } else {
+    each = fmt::format("{}, {} … {}", links.links[0], links.links[1], links.links.back());
+  }
+  return fmt::format(
+      "Start each node's provider with {} ({} --name node_N is the same), or all of them on this machine "
+      "with {}.",
+      each, links.provider, links.launch);
 }
 
 fs::path program_folder() {

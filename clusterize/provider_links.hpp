@@ -7,10 +7,21 @@
 
 namespace rookery {
 
-// Makes symbolic links provider_<id> -> provider in `folder`, replacing links but no other files.
-// Returns why it could not, in words for the user; empty when all are there.
-std::string make_provider_links(const std::filesystem::path& folder,
-                                const std::vector<std::string>& node_ids);
+struct ProviderLinks {
+  // As they are typed in this shell and folder: by name where $PATH finds them, else with a path.
+  std::string provider, launch;
+  std::vector<std::string> links;  // one a node
+  std::string problem;             // why there are no links, in words for the user; empty when all are there
+};
+
+// Makes symbolic links provider_<id> to `programs`/provider: beside it where that is a build folder of the
+// user's, otherwise (installed programs, a folder that cannot be written to) in `working`, the working
+// directory. Replaces links to a provider, but nothing else.
+ProviderLinks make_provider_links(const std::filesystem::path& programs, const std::filesystem::path& working,
+                                  const std::vector<std::string>& node_ids);
+
+// "Start each node's provider with provider_0, provider_1 (…), or all of them on this machine with launch."
+std::string how_to_start(const ProviderLinks& links);
 
 // The folder of the running program.
 std::filesystem::path program_folder();

@@ -1,13 +1,14 @@
 #include "clusterize/search_arguments.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <memory>
 
 #include "models/base/error.hpp"
+#include "models/base/terminal.hpp"
 
 namespace rookery {
 namespace {
@@ -62,9 +63,13 @@ Objective objective_of(const std::string& name) {
   throw UsageError(fmt::format("--objective {}: must be similar, throughput or latency", name));
 }
 
-void show_progress(const std::string& best, double share) {
-  fmt::print(stderr, "\rsearch {:3.0f} %: {}\033[K{}", 100 * share, best, share >= 1 ? "\n" : "");
-  std::fflush(stderr);
+// Empty where nobody would see it.
+std::function<void(const std::string& best, double share)> progress_display() {
+  const auto lines = std::make_shared<LiveLines>(stderr);
+  if (!lines->is_terminal()) return {};
+  return [lines](const std::string& best, double share) {
+    lines->tell(fmt::format("search {:3.0f} %: {}", 100 * share, best));
+  };
 }
 
 }  // namespace
@@ -132,7 +137,7 @@ SearchOptions search_options(const ProgramArguments& arguments, const NodePool& 
         throw UsageError(fmt::format("--pin {}: the node is pinned twice", pin));
     }
   }
-  if (isatty(STDERR_FILENO) == 1) options.progress = show_progress;
+  options.progress = progress_display();
   return options;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/base/error.hpp"
+#include "models/base/terminal.hpp"
 #include "models/graph/loss.hpp"
 #include "models/graph/recognize.hpp"
 #include "models/kernels/precision.hpp"
@@ -60,14 +61,16 @@ void add_profile(TrainingTask& task, const std::filesystem::path& node_data, boo
   if (measure) {
     constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;
     const auto dataset = open_dataset(task.settings.data, node_data);
-    task.profile = measure_profile(
-        {.graph = task.graph,
-         .settings = task.settings,
-         .dataset = *dataset,
-         .data = task.data,
-         .kernels = task.kernels,
-         .memory_bytes = kMemoryBytes,
-         .doing = [](const std::string& what) { fmt::print(stderr, "measuring {}\n", what); }});
+    LiveLines lines(stderr);
+    task.profile =
+        measure_profile({.graph = task.graph,
+                         .settings = task.settings,
+                         .dataset = *dataset,
+                         .data = task.data,
+                         .kernels = task.kernels,
+                         .memory_bytes = kMemoryBytes,
+                         .doing = [&](const std::string& what) { lines.tell("measuring " + what); }});
+    lines.clear();
     write_profile(file, *task.profile);
     return;
   }

@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 
-#include "clusterize/provider_links.hpp"
 #include "clusterize/report.hpp"
 #include "clusterize/stage_memory.hpp"
 #include "clusterize/training_task.hpp"
@@ -352,18 +351,6 @@ TEST(Task, ReadsTheDigits) {
   EXPECT_EQ(task.data, (DataSizes{1078, 719, bytes}));
   EXPECT_EQ(task.graph.ops().back().type, "MseLoss");
   EXPECT_TRUE(task.kernels.contains("conv2d_1"));
-}
-
-TEST(ProviderLinks, PointAtProviderAndSpareOtherFiles) {
-  const ScratchFolder folder;
-  fs::create_symlink("elsewhere", folder.path() / "provider_1");
-  EXPECT_EQ(make_provider_links(folder.path(), {"0", "1"}), "");
-  EXPECT_EQ(fs::read_symlink(folder.path() / "provider_0"), "provider");
-  EXPECT_EQ(fs::read_symlink(folder.path() / "provider_1"), "provider");
-  write_file(folder.path() / "provider_2", "mine");
-  EXPECT_THAT(make_provider_links(folder.path(), {"2"}), HasSubstr("provider_2 is there and is no link"));
-  EXPECT_EQ(read_file(folder.path() / "provider_2", 100), "mine");
-  EXPECT_THAT(make_provider_links(folder.path() / "nowhere", {"0"}), HasSubstr("cannot make"));
 }
 
 }  // namespace

@@ -2,9 +2,10 @@
 
 import json
 import pathlib
+import shutil
 import unittest
 
-from whole import BIN, WholeTest
+from whole import BIN, Process, WholeTest
 
 
 class Plan(WholeTest):
@@ -107,6 +108,22 @@ class Plan(WholeTest):
             link = BIN / f"provider_{i}"
             self.assertTrue(link.is_symlink() or link.is_file(), link)
             self.assertEqual(link.resolve().name, "provider")
+
+    def test_provider_links_of_installed_programs_are_where_one_works(self):
+        installed = self.folder / "opt" / "bin"
+        installed.mkdir(parents=True)
+        for program in ("clusterize", "provider", "launch"):
+            shutil.copy(BIN / program, installed)
+        output, _ = self.run_program(installed / "clusterize")
+        self.assertEqual({path.name for path in installed.iterdir()}, {"clusterize", "provider", "launch"})
+        for i in range(3):
+            self.assertEqual((self.folder / f"provider_{i}").resolve(), (installed / "provider").resolve())
+        self.assertIn("Start each node's provider with ./provider_0, ./provider_1, ./provider_2 (opt/bin/provider --name node_N is the "
+                      "same), or all of them on this machine with opt/bin/launch.", output)
+        providers = [Process([f"./provider_{i}"], self.folder) for i in range(3)]
+        for process in providers:
+            self.addCleanup(process.close)
+        self.assertEqual([process.wait() for process in providers], [0, 0, 0])
 
     def assert_refused(self, name, text, *parts):
         """This text as node_data/NAME is refused in words that hold these parts; the old plan stays."""
