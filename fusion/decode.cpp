@@ -21,7 +21,9 @@ class Decoder {
                       type_of(model.inputs()[0]).dtype == DType::kI64 &&
                       type_of(model.inputs()[0]).shape.rank() == 2 &&
                       type_of(model.outputs()[0]).shape.rank() == 3;
-    if (!fits) throw ConfigError("the model does not make one token of every token of a sequence");
+    if (!fits)
+      throw ConfigError(
+          "decoding needs a model with one input [n, tokens] and one output [n, tokens, vocabulary]");
     length_ = type_of(model.inputs()[0]).shape[1];
     vocabulary_ = type_of(model.outputs()[0]).shape[2];
   }

@@ -57,7 +57,7 @@ class Sources {
     }
     if (from_file_) return (*from_file_).*member;
     throw ConfigError(
-        fmt::format("its metadata does not say the {}, and there is no {}", key, train_json_.string()));
+        fmt::format("its metadata has no {}, and there is no {} to take it from", key, train_json_.string()));
   }
 
  private:
@@ -107,12 +107,12 @@ Subset subset_named(const std::string& name) {
   if (name == "validation") return Subset::kValidation;
   if (name == "train") return Subset::kTrain;
   if (name == "all") return Subset::kAll;
-  throw UsageError(fmt::format("split '{}' is unknown; there are: validation, train, all", name));
+  throw UsageError(fmt::format("--split {}: it is validation, train or all", name));
 }
 
 Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& state, const Dataset& dataset,
                     std::span<const std::int64_t> ids, std::int64_t batch) {
-  if (ids.empty()) throw ConfigError("there are no samples in this part of the data");
+  if (ids.empty()) throw ConfigError("there are no samples in this split of the data set");
   const Graph without_loss = model;
   add_loss(model, loss, target_types(dataset, loss));
   SampleSource source(dataset, model, loss);
@@ -139,7 +139,7 @@ Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& stat
 }
 
 Evaluation evaluate(const EvaluationRequest& request) {
-  if (request.batch < 1) throw UsageError(fmt::format("a batch of {} samples", request.batch));
+  if (request.batch < 1) throw UsageError(fmt::format("--batch {}: 1 or more", request.batch));
   TrainedModel trained = read_trained_model(request.state);
   return with_context(request.state.string(), [&] {
     // A file that is a model needs no name for it.

@@ -97,14 +97,14 @@ int main(int argc, char** argv) {
       "state", po::value<std::string>()->required()->value_name("PATH"),
       "a .safetensors, .pt or .onnx file; a folder cluster_C, or that of one of its stages")(
       "model", po::value<std::string>()->value_name("NAME"),
-      "the model it belongs to: a name, or an .onnx file")(
+      "the model that it is a state of: a name, or an .onnx file")(
       "data", po::value<std::string>()->value_name("NAME"), "the data set, as train.json names it")(
       "split", po::value<std::string>()->default_value("validation")->value_name("PART"),
       "validation, train or all")("batch", po::value<std::int64_t>()->default_value(256)->value_name("N"),
-                                  "samples computed at a time")(
-      "seed", po::value<std::uint64_t>()->value_name("N"), "that drew the split")(
+                                  "samples per batch")("seed", po::value<std::uint64_t>()->value_name("N"),
+                                                       "the seed that drew the split")(
       "outputs", po::value<std::string>()->value_name("FILE"),
-      "write what the model makes of all these samples, as .safetensors")(
+      "write the model's outputs for all these samples to this .safetensors file")(
       "node-data", po::value<std::string>()->default_value("./node_data")->value_name("DIR"),
       "the folder of train.json and datasets/")("json", po::bool_switch(), "print one JSON object");
   return rookery::run_program(rookery::kInfo, options, argc, argv, rookery::run);

@@ -51,8 +51,11 @@ class Fusion {
   void add(const NodeMetadata& node) {
     const std::filesystem::path path = trained_path(node_data_, node);
     if (!std::filesystem::exists(path)) {
-      problem("{} has no trained submodel ({} is not there: did its provider end, and with \"save\": true?)",
-              node.node, path.string());
+      problem(
+          "{} has no trained submodel: {} is missing (its provider has not finished, had \"save\": false, or "
+          "the "
+          "file was not copied here)",
+          node.node, path.string());
       complete_ = false;
       return;
     }
@@ -98,15 +101,17 @@ class Fusion {
                                   entry(metadata, "version"), kTrainedVersion));
     }
     if (entry(metadata, "plan_id") != node.plan_id) {
-      throw DataError(
-          fmt::format("it belongs to plan {}, the plan now is {}: train again, or bring back the plan",
-                      entry(metadata, "plan_id"), node.plan_id));
+      throw DataError(fmt::format(
+          "it was trained for plan {}, but node_data holds plan {}: train again, or restore the node_data "
+          "that it was trained with",
+          entry(metadata, "plan_id"), node.plan_id));
     }
     for (const auto& [key, expected] :
          {std::pair("node", node.node), std::pair("stage", std::to_string(node.stage)),
           std::pair("cluster", std::to_string(node.cluster))}) {
       if (entry(metadata, key) != expected) {
-        throw DataError(fmt::format("it was written by {} {}, not {}", key, entry(metadata, key), expected));
+        throw DataError(fmt::format("it is of {} {}, not {}: was it copied to the wrong folder?", key,
+                                    entry(metadata, key), expected));
       }
     }
     run_ = {};
@@ -141,14 +146,14 @@ class Fusion {
     std::vector<std::string> ages;
     for (const auto& [step, nodes] : ages_)
       ages.push_back(fmt::format("{} at step {}", fmt::join(nodes, ", "), step));
-    problem("the submodels are of different ages: {}", fmt::join(ages, ", "));
+    problem("the submodels were saved at different steps: {}", fmt::join(ages, ", "));
   }
 
   void check_digests() {
     if (digests_.size() < 2) return;
     std::vector<std::string> digests;
     for (const auto& [digest, nodes] : digests_) {
-      digests.push_back(fmt::format("{} on {}", fmt::join(nodes, ", "), digest));
+      digests.push_back(fmt::format("{} (digest {})", fmt::join(nodes, ", "), digest));
     }
     problem("the submodels were trained on different samples: {}", fmt::join(digests, ", "));
   }

@@ -12,8 +12,8 @@ namespace {
 const ProgramInfo kInfo{
     .name = "model_fusion",
     .summary =
-        "puts the submodels that a cluster has trained together again: one state dict for PyTorch\n"
-        "(.pt) and everybody else (.safetensors), and the whole model for inference (.onnx).\n"
+        "joins the submodels that a cluster has trained: one state dict for PyTorch (.pt) and for\n"
+        "everything else (.safetensors), and the whole model for inference (.onnx).\n"
         "Refuses submodels that are missing, overlap, or were saved at different steps.",
     .example =
         "  model_fusion --cluster-id 0\n"
@@ -39,7 +39,7 @@ int fuse(const ProgramArguments& arguments) {
     fmt::print("{}\n", report.dump());
     return kDone;
   }
-  fmt::print("Fused {} of cluster {}, trained for {} steps: {} tensors, {} elements.\n",
+  fmt::print("Joined {} of cluster {}, trained for {} steps: {} tensors, {} elements.\n",
              model.metadata.at("model"), arguments["cluster-id"].as<int>(), model.metadata.at("step"),
              model.state.size(), parameters);
   fmt::print("Wrote {}\nWrote {}\n", files.safetensors.string(), files.pytorch.string());
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   namespace po = boost::program_options;
   rookery::ProgramOptions options;
   options.add_options()("cluster-id", po::value<int>()->default_value(0)->value_name("C"),
-                        "the cluster whose model is wanted")(
+                        "the cluster whose submodels are joined")(
       "node-data", po::value<std::string>()->default_value("./node_data")->value_name("DIR"),
       "the folder that clusterize and the providers wrote")(
       "out", po::value<std::string>()->default_value("./trained")->value_name("DIR"), "where the files go")(

@@ -23,8 +23,9 @@ StateDict empty_outputs(const Graph& model, std::int64_t samples) {
     std::vector<std::int64_t> dims(one.shape.dims().begin(), one.shape.dims().end());
     if (!dims.empty()) dims[0] *= 2;
     if (one.shape == two.shape || !std::ranges::equal(dims, two.shape.dims())) {
-      throw ConfigError(fmt::format("its output {} is {} of one sample and {} of two: no row per sample",
-                                    name, one.to_string(), two.to_string()));
+      throw ConfigError(
+          fmt::format("its output {} is {} for one sample and {} for two: --outputs needs a row per sample",
+                      name, one.to_string(), two.to_string()));
     }
     dims[0] = samples;
     outputs.emplace(name, Tensor(one.dtype, Shape(dims)));

@@ -212,8 +212,7 @@ TEST_F(Evaluate, WhatIsAskedForGoesBeforeTheFile) {
 TEST_F(Evaluate, TrainJsonFillsWhatTheFileDoesNotTell) {
   const Evaluation expected = evaluate(request());
   write_safetensors(state_, trained_cnn_net());
-  EXPECT_THAT(error(request()),
-              HasSubstr("state.safetensors: its metadata does not say the model, and there is no"));
+  EXPECT_THAT(error(request()), HasSubstr("state.safetensors: its metadata has no model, and there is no"));
   write_file(folder_.path() / "train.json", R"({"model": "cnn_net", "data": "digits"})");
   EXPECT_EQ(evaluate(request()).loss, expected.loss);
 }

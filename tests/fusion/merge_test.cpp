@@ -90,9 +90,10 @@ TEST_F(FuseCluster, NamesEverySubmodelThatIsMissing) {
 
 TEST_F(FuseCluster, DifferentAges) {
   write_trained(cluster_.node_data(), cluster_.node(1), cluster_.state_of(1), 1600);
-  EXPECT_THAT(error(),
-              HasSubstr("the submodels are of different ages: node_1 at step 1600, node_0, node_2 at step "
-                        "1700"));
+  EXPECT_THAT(
+      error(),
+      HasSubstr("the submodels were saved at different steps: node_1 at step 1600, node_0, node_2 at step "
+                "1700"));
 }
 
 TEST_F(FuseCluster, OverlappingTensors) {
@@ -131,7 +132,7 @@ TEST_F(FuseCluster, OtherPlan) {
 TEST_F(FuseCluster, SubmodelOfAnotherNode) {
   std::filesystem::copy_file(cluster_.submodel(0), cluster_.submodel(1),
                              std::filesystem::copy_options::overwrite_existing);
-  EXPECT_THAT(error(), HasSubstr("it was written by node node_0, not node_1"));
+  EXPECT_THAT(error(), HasSubstr("it is of node node_0, not node_1: was it copied"));
 }
 
 TEST_F(FuseCluster, OtherSamples) {
