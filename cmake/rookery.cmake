@@ -22,11 +22,13 @@ function(rookery_room name)
   endif()
 endfunction()
 
-# rookery_program(NAME DEPS...): build/bin/NAME from NAME_main.cpp.
+# rookery_program(NAME DEPS...): build/bin/NAME from NAME_main.cpp. The target `programs` is all of them.
+add_custom_target(programs)
 function(rookery_program name)
   add_executable(${name} ${name}_main.cpp)
   target_link_libraries(${name} PRIVATE ${ARGN})
   set_property(GLOBAL APPEND PROPERTY ROOKERY_PROGRAMS ${name})
+  add_dependencies(programs ${name})
 endfunction()
 
 # rookery_tests(NAME DEPS...): one GoogleTest program of all *_test.cpp files in this folder.

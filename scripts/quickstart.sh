@@ -38,7 +38,8 @@ run_to_end() {
   child=$!
   set +m
   trap 'signalled=yes; kill -INT $child 2>/dev/null' INT
-  trap 'signalled=yes; kill -TERM $child 2>/dev/null' TERM HUP
+  trap 'signalled=yes; kill -TERM $child 2>/dev/null' TERM
+  trap 'signalled=yes; kill -HUP $child 2>/dev/null' HUP
   while [[ $signalled == yes ]]; do # a signal ends wait early
     signalled=no
     code=0
@@ -71,7 +72,7 @@ if [[ -f $repo/build/CMakeCache.txt ]]; then
 else
   configure release -DROOKERY_TESTS=OFF -DROOKERY_BENCH=OFF
 fi
-build release clusterize provider launch model_fusion evaluate
+build release programs
 
 bin=$repo/build/bin
 mkdir -p "$out/node_data"

@@ -81,6 +81,29 @@ class Walkthrough(WholeTest):
         ).stdout
         self.assertIn("'dense_2.weight': (10, 256)", shown)
 
+    def test_what_is_built_is_all_that_is_used(self):
+        """By the commands under "By hand", in a folder of its own and without the compiler's work; and by the quickstart."""
+        by_hand = README.partition("## By hand")[2].partition("```sh")[0]
+        configure, build = re.findall(r"^    (cmake .*)$", by_hand, re.MULTILINE)
+        folder = str(self.folder / "dry")
+
+        def run(*command):
+            return subprocess.run(
+                command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=PATIENCE,
+            ).stdout
+
+        run(*configure.split(), "-B", folder)
+        self.assertEqual(build, "cmake --build --preset release")
+        quickstart = (ROOT / "scripts" / "quickstart.sh").read_text()
+        (targets,) = re.findall(r"^build release (.*)$", quickstart, re.MULTILINE)
+        programs = {path.name.removesuffix("_main.cpp") for path in ROOT.glob("*/*_main.cpp")}
+        used = {word for word in re.findall(r"\w+", README) if word in programs}
+        self.assertIn("node_benchmark", used)
+        for built in ([], targets.split()):
+            with self.subTest(built):
+                commands = run("ninja", "-C", folder, "-t", "commands", *built)
+                self.assertEqual(used - set(re.findall(r"-o bin/(\w+)", commands)), set())
+
     def test_the_pool_of_the_readme_is_a_pool(self):
         (pool,) = code_blocks("json")
         (self.node_data / "node_configs.json").write_text(pool)
