@@ -92,7 +92,7 @@ class RootCause(WholeTest):
         os.kill(frozen, signal.SIGKILL)
         self.assertEqual(self.launch.wait(), 137)
         self.assertRegex(self.launch.errors().splitlines()[-1],
-                         r"^launch: node_1 failed first \(ended by SIGKILL\): node_\d says: .*node_1 \(.*\) is lost: silent")
+                         r"^launch: node_1 failed first \(ended by SIGKILL\): node_\d says: .*node_1 \(.*\) is lost: ")
 
     def test_a_provider_that_was_stopped(self):
         os.kill(self.provider_of("node_1"), signal.SIGTERM)

@@ -36,9 +36,8 @@ TEST(FittedLines, WhatWeighsLeastGoesFirstAndNothingIsCut) {
 }
 
 TEST(FittedLines, AllLinesLoseTheSameParts) {
-  EXPECT_THAT(
-      fit({run_line("7/90"), run_line("1000007/9000000")}, 46),
-      ElementsAre("node_0  step 7/90  loss 0.01234", "node_0  step 1000007/9000000  loss 0.01234"));
+  EXPECT_THAT(fit({run_line("7/90"), run_line("1000007/9000000")}, 46),
+              ElementsAre("node_0  step 7/90  loss 0.01234", "node_0  step 1000007/9000000  loss 0.01234"));
 }
 
 TEST(FittedLines, ALineThatCannotFitIsCutAndCostsTheOthersNothing) {
