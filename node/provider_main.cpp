@@ -39,8 +39,7 @@ class Teller {
       display_->show(event, Clock::now());
     } else if (event.kind != ProviderEvent::Kind::kProgress ||
                json_pace_->is_due(event.progress, Clock::now())) {
-      std::fputs((to_json_line(event) + "\n").c_str(), stdout);
-      std::fflush(stdout);
+      print_now(to_json_line(event) + "\n");
     }
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "models/base/check.hpp"
+#include "models/base/program.hpp"
 
 namespace rookery {
 namespace {
@@ -16,6 +17,7 @@ bool is_progress(const ProviderEvent& event) {
 }
 
 void put(std::FILE* stream, const std::string& text) {
+  if (stream == stdout) return print_now(text + "\n");
   static_cast<void>(std::fputs((text + "\n").c_str(), stream));
   static_cast<void>(std::fflush(stream));
 }

@@ -1,14 +1,17 @@
 #include "models/base/program.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <system_error>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
@@ -20,6 +23,11 @@ namespace {
 std::atomic<int> caught_signal{0};
 int stop_event = -1;
 
+void wake_stop_waiters() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t ignored = ::write(stop_event, &one, sizeof one);
+}
+
 // A terminal that closes sends SIGHUP more than once: by the shell and by the kernel. That is nobody's
 // impatience.
 void on_stop_signal(int signal) {
@@ -28,8 +36,7 @@ void on_stop_signal(int signal) {
     if (signal == SIGHUP) return;
     ::_exit(kSignalBase + signal);
   }
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t ignored = ::write(stop_event, &one, sizeof one);
+  wake_stop_waiters();
 }
 
 void print_help(const ProgramInfo& info, const ProgramOptions& options) {
@@ -40,20 +47,43 @@ void print_help(const ProgramInfo& info, const ProgramOptions& options) {
   fmt::print("{}: {}\n\n{}\nExample:\n{}\n", info.name, info.summary, listing.str(), info.example);
 }
 
-// Throws nothing: the terminal may be gone.
-int report(const ProgramInfo& info, const char* message, int code) {
+// Standard error that takes nothing has nobody to be told.
+int report(const ProgramInfo& info, std::string_view message, int code) {
   std::fflush(stdout);
   std::fputs(fmt::format("{}: {}\n", info.name, message).c_str(), stderr);
   return code;
 }
 
-}  // namespace
+// Where standard input, output or error is closed, the next file that is opened would get its number, and
+// what is printed would go into it. These take the numbers, and every use of them fails.
+void occupy_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(descriptor, F_GETFD) < 0 && errno == EBADF)
+      ::open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
 
-int run_program(const ProgramInfo& info, ProgramOptions options, int argc, char** argv,
-                const std::function<int(const ProgramArguments&)>& body) {
+// The first reason why standard output could not be written; 0: it could.
+std::atomic<int> output_error{0};
+
+void note_output_error(int reason) {
+  int none = 0;
+  output_error.compare_exchange_strong(none, reason == 0 ? EIO : reason);
+}
+
+// `code`, or what becomes of it where standard output could not be written.
+int finish_output(const ProgramInfo& info, int code) {
+  errno = 0;
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) note_output_error(errno);
+  const int reason = output_error.load();
+  if (reason == 0 || code != kDone) return code;
+  if (reason == EPIPE) return kSignalBase + SIGPIPE;
+  return report(info, fmt::format("standard output: cannot write: {}", std::strerror(reason)), kFailed);
+}
+
+int run_body(const ProgramInfo& info, const ProgramOptions& options, int argc, char** argv,
+             const std::function<int(const ProgramArguments&)>& body) {
   namespace po = boost::program_options;
-  options.add_options()("help,h", "show this help")("version", "show the version");
-  init_logging(info.name);
   try {
     ProgramArguments arguments;
     try {
@@ -69,9 +99,34 @@ int run_program(const ProgramInfo& info, ProgramOptions options, int argc, char*
     return report(info, error.what(), kWrongUsage);
   } catch (const Interrupted& error) {
     return report(info, error.what(), kSignalBase + error.signal());
+  } catch (const std::system_error& error) {
+    if (std::ferror(stdout) == 0) return report(info, error.what(), kFailed);
+    note_output_error(error.code().value());  // by fmt::print
+    return kDone;
   } catch (const std::exception& error) {
     return report(info, error.what(), kFailed);
   }
+}
+
+}  // namespace
+
+int run_program(const ProgramInfo& info, ProgramOptions options, int argc, char** argv,
+                const std::function<int(const ProgramArguments&)>& body) {
+  options.add_options()("help,h", "show this help")("version", "show the version");
+  occupy_standard_descriptors();
+  ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write, not the end
+  init_logging(info.name);
+  return finish_output(info, run_body(info, options, argc, argv, body));
+}
+
+void print_now(std::string_view text) {
+  if (output_error.load() != 0) return;
+  errno = 0;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
+  note_output_error(errno);
+  int none = 0;
+  if (output_error.load() == EPIPE && stop_event >= 0 && caught_signal.compare_exchange_strong(none, SIGPIPE))
+    wake_stop_waiters();
 }
 
 void catch_stop_signals() {
@@ -96,6 +151,8 @@ std::string signal_name(int signal) {
       return "SIGTERM";
     case SIGHUP:
       return "SIGHUP (terminal closed)";
+    case SIGPIPE:
+      return "SIGPIPE (nobody reads its output any more)";
     default:
       if (const char* name = ::sigabbrev_np(signal)) return fmt::format("SIG{}", name);
       return fmt::format("signal {}", signal);

@@ -4,6 +4,7 @@
 #include <boost/program_options.hpp>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace rookery {
@@ -22,9 +23,15 @@ using ProgramArguments = boost::program_options::variables_map;
 
 // Adds --help and --version to `options`, parses, prints help (exit 0), and runs `body`. Turns
 // UsageError into 2, Interrupted into 128+n, any other exception into 1, each with one line on
-// standard error: "NAME: what, where, with which numbers, and what to do".
+// standard error: "NAME: what, where, with which numbers, and what to do". Standard output that could not be
+// written makes 1 of a 0, or 128 + SIGPIPE where its reader has closed the pipe.
 int run_program(const ProgramInfo& info, ProgramOptions options, int argc, char** argv,
                 const std::function<int(const ProgramArguments&)>& body);
+
+// Prints to standard output what people wait to see. That it cannot be written ends nothing that goes on and
+// is told by run_program() at the end; a reader that has closed the pipe counts as a stop signal, SIGPIPE,
+// once catch_stop_signals() was called. One thread at a time.
+void print_now(std::string_view text);
 
 // From here on SIGINT, SIGTERM and SIGHUP only set a flag; a second one, but for SIGHUP, ends the process at
 // once. A SIGHUP that is ignored stays ignored: nohup wants it so.
