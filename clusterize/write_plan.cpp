@@ -55,7 +55,7 @@ void write_into(const fs::path& folder, const TrainingTask& task, const Planned&
       NodeMetadata metadata = make_metadata(task, planned, static_cast<int>(cluster), stage.index);
       metadata.token = token;
       write_metadata(folder, metadata);
-      write_stage(stage_folder(folder, metadata), stage, state);
+      write_stage(stage_folder(folder, metadata), stage, state, planned.plan.plan_id);
     }
   }
   write_json(folder / "plan.json", to_json(planned.plan));

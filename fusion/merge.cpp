@@ -102,9 +102,9 @@ class Fusion {
     }
     if (entry(metadata, "plan_id") != node.plan_id) {
       throw DataError(fmt::format(
-          "it was trained for plan {}, but node_data holds plan {}: train again, or restore the node_data "
-          "that it was trained with",
-          entry(metadata, "plan_id"), node.plan_id));
+          "it was trained for plan {}, but nodes/{}.json belongs to plan {}: bring what one and the same run "
+          "has trained back to its places",
+          entry(metadata, "plan_id"), node.node, node.plan_id));
     }
     for (const auto& [key, expected] :
          {std::pair("node", node.node), std::pair("stage", std::to_string(node.stage)),

@@ -138,7 +138,8 @@ void Launcher::hand_on_signal() {
   signal_ = stop_signal();
   stopped_at_ = Clock::now();
   // Providers have output of their own, which is read.
-  for (const Provider& provider : providers_) provider.process->signal(signal_ == SIGPIPE ? SIGTERM : signal_);
+  for (const Provider& provider : providers_)
+    provider.process->signal(signal_ == SIGPIPE ? SIGTERM : signal_);
 }
 
 // Providers end by themselves when one of them fails; those that wait for one that will never come,

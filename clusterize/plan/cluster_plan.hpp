@@ -157,15 +157,17 @@ NodeMetadata read_metadata(const std::filesystem::path& node_data, const std::st
 std::vector<NodeMetadata> read_all_metadata(const std::filesystem::path& node_data);
 
 // submod.onnx, submod.safetensors, submod_<stage>_input.json, submod_<stage>_output.json and, on
-// the Root, model_inputs.json.
-void write_stage(const std::filesystem::path& folder, const Stage& stage, const StateDict& state);
+// the Root, model_inputs.json. Each carries the plan's id.
+void write_stage(const std::filesystem::path& folder, const Stage& stage, const StateDict& state,
+                 const std::string& plan_id);
 
 struct LoadedStage {
   Stage stage;
   StateDict state;
 };
 // Reads them again, appends the loss on the last stage, takes over the metadata's shared parameters, and
-// checks routing against graph and metadata. ConfigError or DataError naming file and value.
+// checks that all are of the metadata's plan, and routing against graph and metadata. ConfigError or DataError
+// naming file and value.
 LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);
 
 // A trained submodel: safetensors with metadata format ("rookery.trained"), version, plan_id, node,

@@ -333,9 +333,10 @@ std::vector<NodeMetadata> read_all_metadata(const std::filesystem::path& node_da
   std::ranges::sort(all, {}, [](const NodeMetadata& node) { return std::pair(node.cluster, node.stage); });
   for (const NodeMetadata& node : all) {
     if (node.plan_id != all.front().plan_id) {
-      throw ConfigError(fmt::format("{}: {} is of plan {}, {} of plan {}: run clusterize again",
-                                    (node_data / "nodes").string(), all.front().node, all.front().plan_id,
-                                    node.node, node.plan_id));
+      throw ConfigError(fmt::format(
+          "{}: {} is of plan {}, {} of plan {}: copy node_data from the same clusterize run to "
+          "every machine",
+          (node_data / "nodes").string(), all.front().node, all.front().plan_id, node.node, node.plan_id));
     }
   }
   return all;

@@ -24,7 +24,9 @@ constexpr const char* kInputFormat = "rookery.stage_inputs";
 constexpr const char* kOutputFormat = "rookery.stage_outputs";
 constexpr const char* kModelInputFormat = "rookery.model_inputs";
 constexpr const char* kTrainedFormat = "rookery.trained";
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kVersion = 2;  // 1 had no plan_id
+constexpr std::int64_t kTrainedVersion = 1;
+constexpr const char* kPlanId = "plan_id";
 constexpr const char* kOnnxFile = "submod.onnx";
 constexpr const char* kWeightsFile = "submod.safetensors";
 
@@ -55,8 +57,8 @@ Json routing_schema(const char* list, Json edge) {
   edge["properties"]["shape"] = Json::parse(R"({"type": "array", "maxItems": 8, "items": {
     "anyOf": [{"enum": ["batch"]}, {"type": "integer", "minimum": 1, "maximum": 1099511627776}]}})");
   edge["additionalProperties"] = false;
-  Json schema = Json::parse(R"({"type": "object", "required": ["format", "version", "stage", "stages"],
-    "properties": {"stage": {"type": "integer"}, "stages": {"type": "integer"}}})");
+  Json schema = Json::parse(R"({"type": "object", "required": ["plan_id", "stage", "stages"],
+    "properties": {"plan_id": {"type": "string"}, "stage": {"type": "integer"}, "stages": {"type": "integer"}}})");
   schema["required"].push_back(list);
   schema["properties"][list] = {{"type", "array"}, {"items", edge}};
   return schema;
@@ -171,7 +173,8 @@ std::filesystem::path routing_path(const std::filesystem::path& folder, int stag
 
 template <typename Edge>
 void write_routing(const std::filesystem::path& path, const char* format, const char* list,
-                   const Stage& stage, const std::vector<Edge>& edges, const std::vector<TensorType>& types) {
+                   const std::string& plan_id, const Stage& stage, const std::vector<Edge>& edges,
+                   const std::vector<TensorType>& types) {
   OrderedJson entries = OrderedJson::array();
   for (const Edge& edge : edges) {
     OrderedJson entry = to_json(edge);
@@ -180,12 +183,13 @@ void write_routing(const std::filesystem::path& path, const char* format, const 
   }
   write_json(path, {{"format", format},
                     {"version", kVersion},
+                    {kPlanId, plan_id},
                     {"stage", stage.index},
                     {"stages", stage.count},
                     {list, entries}});
 }
 
-void write_model_inputs(const std::filesystem::path& folder, const Stage& stage,
+void write_model_inputs(const std::filesystem::path& folder, const std::string& plan_id, const Stage& stage,
                         const std::vector<TensorType>& types) {
   OrderedJson inputs = OrderedJson::array();
   for (const StageInput& input : stage.inputs) {
@@ -194,7 +198,26 @@ void write_model_inputs(const std::filesystem::path& folder, const Stage& stage,
     inputs.push_back(entry);
   }
   write_json(folder / "model_inputs.json",
-             {{"format", kModelInputFormat}, {"version", kVersion}, {"inputs", inputs}});
+             {{"format", kModelInputFormat}, {"version", kVersion}, {kPlanId, plan_id}, {"inputs", inputs}});
+}
+
+// `found` is what the file says of its plan; empty: nothing.
+void check_plan_id(const std::filesystem::path& path, const std::string& found,
+                   const NodeMetadata& metadata) {
+  if (found == metadata.plan_id) return;
+  if (found.empty()) {
+    throw ConfigError(
+        fmt::format("{}: does not say which plan it belongs to: run clusterize again", path.string()));
+  }
+  throw ConfigError(fmt::format(
+      "{}: belongs to plan {}, but nodes/{}.json to plan {}: copy node_data from the same clusterize run to "
+      "every machine",
+      path.string(), found, metadata.node, metadata.plan_id));
+}
+
+void check_plan_id(const std::filesystem::path& path, const Metadata& found, const NodeMetadata& metadata) {
+  const auto entry = found.find(kPlanId);
+  check_plan_id(path, entry == found.end() ? std::string() : entry->second, metadata);
 }
 
 // The entries of a routing file that belongs to this stage.
@@ -202,7 +225,9 @@ Json read_routing(const std::filesystem::path& path, const char* format, const c
                   const Json& edge_schema, const NodeMetadata& metadata) {
   const Json document = read_json(path);
   check_format(document, format, kVersion, path.string());
+  if (document.at("version") < kVersion) check_plan_id(path, std::string(), metadata);
   validate_json(document, routing_schema(list, edge_schema), path.string());
+  check_plan_id(path, document.at(kPlanId).get<std::string>(), metadata);
   if (document.at("stage") != metadata.stage || document.at("stages") != metadata.stages) {
     throw ConfigError(fmt::format("{}: stage {} of {}, but {} is stage {} of {}: run clusterize again",
                                   path.string(), document.at("stage").dump(), document.at("stages").dump(),
@@ -245,7 +270,8 @@ void check_types(const Graph& graph, const std::vector<NamedType>& declared,
 
 }  // namespace
 
-void write_stage(const std::filesystem::path& folder, const Stage& stage, const StateDict& state) {
+void write_stage(const std::filesystem::path& folder, const Stage& stage, const StateDict& state,
+                 const std::string& plan_id) {
   make_directories(folder);
   StateDict own;
   for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
@@ -255,18 +281,21 @@ void write_stage(const std::filesystem::path& folder, const Stage& stage, const 
     }
   }
   check_state(stage.graph, own);
-  write_onnx(folder / kOnnxFile, kWeightsFile, inference_graph(stage.graph), own);
+  write_onnx(folder / kOnnxFile, kWeightsFile, inference_graph(stage.graph), own, {{kPlanId, plan_id}});
   const std::vector<TensorType> types = batch_types(stage.graph);
-  write_routing(routing_path(folder, stage.index, "input"), kInputFormat, "inputs", stage, stage.inputs,
-                types);
-  write_routing(routing_path(folder, stage.index, "output"), kOutputFormat, "outputs", stage, stage.outputs,
-                types);
-  if (stage.is_root()) write_model_inputs(folder, stage, types);
+  write_routing(routing_path(folder, stage.index, "input"), kInputFormat, "inputs", plan_id, stage,
+                stage.inputs, types);
+  write_routing(routing_path(folder, stage.index, "output"), kOutputFormat, "outputs", plan_id, stage,
+                stage.outputs, types);
+  if (stage.is_root()) write_model_inputs(folder, plan_id, stage, types);
 }
 
 LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata) {
   const std::filesystem::path input_path = routing_path(folder, metadata.stage, "input");
   const std::filesystem::path output_path = routing_path(folder, metadata.stage, "output");
+  // First of all: what else is wrong with files of another plan would mislead.
+  check_plan_id(folder / kOnnxFile, onnx_metadata(folder / kOnnxFile), metadata);
+  check_plan_id(folder / kWeightsFile, safetensors_metadata(folder / kWeightsFile), metadata);
   OnnxModel model = read_onnx(folder / kOnnxFile);
 
   LoadedStage loaded{.stage = {.index = metadata.stage, .count = metadata.stages}};
@@ -314,8 +343,8 @@ void write_trained(const std::filesystem::path& node_data, const NodeMetadata& n
 void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateViews& state,
                    std::int64_t step, const std::string& sample_digest) {
   Metadata metadata{{"format", kTrainedFormat},
-                    {"version", fmt::to_string(kVersion)},
-                    {"plan_id", node.plan_id},
+                    {"version", fmt::to_string(kTrainedVersion)},
+                    {kPlanId, node.plan_id},
                     {"node", node.node},
                     {"stage", fmt::to_string(node.stage)},
                     {"stages", fmt::to_string(node.stages)},

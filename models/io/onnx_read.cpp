@@ -348,7 +348,24 @@ void check_version(const onnx::ModelProto& model) {
   }
 }
 
+Metadata metadata_of(const onnx::ModelProto& model) {
+  Metadata metadata;
+  for (const auto& property : model.metadata_props()) {
+    if (property.key() != kOnnxVersionKey) metadata.emplace(property.key(), property.value());
+  }
+  return metadata;
+}
+
 }  // namespace
+
+Metadata onnx_metadata(const std::filesystem::path& path) {
+  const std::string bytes = read_file(path, kMaxOnnxBytes);
+  return with_context(path.string(), [&] {
+    const onnx::ModelProto model = parse_onnx(bytes);
+    check_version(model);
+    return metadata_of(model);
+  });
+}
 
 OnnxModel read_onnx(const std::filesystem::path& path) {
   const std::string bytes = read_file(path, kMaxOnnxBytes);
@@ -357,9 +374,7 @@ OnnxModel read_onnx(const std::filesystem::path& path) {
       const onnx::ModelProto model = parse_onnx(bytes);
       check_version(model);
       OnnxModel read = Reader(model.graph(), path.parent_path()).read();
-      for (const auto& property : model.metadata_props()) {
-        if (property.key() != kOnnxVersionKey) read.metadata.emplace(property.key(), property.value());
-      }
+      read.metadata = metadata_of(model);
       return read;
     } catch (const ConfigError& error) {  // what Graph finds wrong
       throw DataError(error.what());

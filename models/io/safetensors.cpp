@@ -264,6 +264,10 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path) {
   });
 }
 
+Metadata safetensors_metadata(const std::filesystem::path& path) {
+  return with_file(path, [](std::istream&, Header header) { return std::move(header.metadata); });
+}
+
 void write_safetensors(const std::filesystem::path& path, const StateDict& tensors,
                        const Metadata& metadata) {
   write_safetensors(path, views_of(tensors), metadata);

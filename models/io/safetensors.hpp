@@ -24,6 +24,8 @@ struct SafetensorsFile {
 // nothing is allocated before its size is checked against the file's. Dtypes we lack are refused by
 // name, and so is a file of a newer format version of ours than this program knows.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
+// What read_safetensors() would give as `metadata`; of the file its header alone is read and checked.
+Metadata safetensors_metadata(const std::filesystem::path& path);
 // Atomic. The first tensor's data begins at a multiple of kAlignment bytes in the file, and every
 // other's at a multiple of its element size: wide elements come first, then by name. Our format
 // version is kept beside `metadata` and not handed out again. DataError when a name or a text of

@@ -188,7 +188,8 @@ TEST_F(MetadataFile, NodesOfTwoPlansAreRefused) {
   other.plan_id = "0123456789abcdef";
   write_metadata(folder(), other);
   EXPECT_THAT(error_of([&] { read_all_metadata(folder()); }),
-              AllOf(HasSubstr("node_2 of plan 0123456789abcdef"), HasSubstr("run clusterize again")));
+              AllOf(HasSubstr("node_2 of plan 0123456789abcdef"),
+                    HasSubstr("copy node_data from the same clusterize run to every machine")));
 }
 
 }  // namespace

@@ -137,7 +137,8 @@ TEST_F(StageFiles, OfSeveralLossesComeBackAsTheyWere) {
       metadata.stage = stage.index;
       metadata.stages = stage.count;
       metadata.settings = settings;
-      write_stage(folder() / "stage", stage, state);
+      metadata.plan_id = "0123456789abcdef";
+      write_stage(folder() / "stage", stage, state, metadata.plan_id);
       const LoadedStage loaded = read_stage(folder() / "stage", metadata);
       EXPECT_EQ(loaded.stage.inputs, stage.inputs);
       EXPECT_EQ(loaded.stage.outputs, stage.outputs);
@@ -163,6 +164,52 @@ TEST_F(StageFiles, OfAnotherStageOrVersionAreRefused) {
   EXPECT_THAT(error_after("submod_1_output.json", [](Json& d) { d["version"] = 9; }), HasSubstr("version 9"));
   EXPECT_THAT(error_after("submod_1_output.json", [](Json& d) { d["format"] = "x"; }),
               HasSubstr("not a rookery.stage_outputs file"));
+}
+
+// Each alone, so that none of them is believed because of the others.
+TEST_F(StageFiles, OfAnotherPlanAreRefused) {
+  plan(3);
+  const std::string here = planned_.plan.plan_id;
+  const ScratchFolder elsewhere;
+  TrainingSettings settings;
+  settings.seed = 7;
+  const TrainingTask other = cnn_task(settings);
+  const Planned foreign = make_plan(other, pool_of(equal_nodes(3)), {.min_nodes = 3});
+  ASSERT_NE(foreign.plan.plan_id, here);
+  write_plan(elsewhere.path(), other, foreign, initial_state(task_.graph, 7));
+  const std::filesystem::path from = stage_folder(elsewhere.path(), make_metadata(other, foreign, 0, 1));
+  for (const char* file :
+       {"submod_1_input.json", "submod_1_output.json", "submod.onnx", "submod.safetensors"}) {
+    const std::filesystem::path path = stage_path(1) / file;
+    std::filesystem::rename(path, folder() / "aside");
+    std::filesystem::copy_file(from / file, path);
+    EXPECT_THAT(error_of([&] { load(1); }),
+                testing::AllOf(HasSubstr(path.string()),
+                               HasSubstr(fmt::format("belongs to plan {}, but nodes/node_1.json to plan {}",
+                                                     foreign.plan.plan_id, here)),
+                               HasSubstr("copy node_data from the same clusterize run to every machine")));
+    std::filesystem::rename(folder() / "aside", path);
+  }
+  EXPECT_NO_THROW(load(1));
+  EXPECT_EQ(read_json(stage_path(0) / "model_inputs.json").at("plan_id"), here);
+}
+
+// As clusterize wrote them before they carried the plan's id.
+TEST_F(StageFiles, WithoutAPlanAreRefused) {
+  plan(3);
+  const auto without = [](Json& d) {
+    d["version"] = 1;
+    d.erase("plan_id");
+  };
+  for (const char* file : {"submod_1_input.json", "submod_1_output.json"}) {
+    EXPECT_THAT(
+        error_after(file, without),
+        HasSubstr(std::string(file) + ": does not say which plan it belongs to: run clusterize again"));
+  }
+  const std::filesystem::path weights = stage_path(1) / "submod.safetensors";
+  write_safetensors(weights, read_safetensors(weights).tensors);
+  EXPECT_THAT(error_of([&] { load(1); }),
+              HasSubstr("submod.safetensors: does not say which plan it belongs to"));
 }
 
 TEST_F(StageFiles, WithOtherRoutingThanTheMetadataAreRefused) {

@@ -125,8 +125,9 @@ TEST_F(FuseCluster, OtherPlan) {
   NodeMetadata node = cluster_.node(1);
   node.plan_id = "fedcba9876543210";
   write_trained(cluster_.node_data(), node, cluster_.state_of(1), TrainedCluster::kStep);
-  EXPECT_THAT(error(), AllOf(HasSubstr("node_1"), HasSubstr("plan fedcba9876543210, the plan now is "
-                                                            "0123456789abcdef")));
+  EXPECT_THAT(error(), AllOf(HasSubstr("node_1"),
+                             HasSubstr("belongs to plan fedcba9876543210, but nodes/node_1.json to "
+                                       "plan 0123456789abcdef")));
 }
 
 TEST_F(FuseCluster, SubmodelOfAnotherNode) {
