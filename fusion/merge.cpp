@@ -102,8 +102,8 @@ class Fusion {
     }
     if (entry(metadata, "plan_id") != node.plan_id) {
       throw DataError(fmt::format(
-          "it was trained for plan {}, but nodes/{}.json belongs to plan {}: bring what one and the same run "
-          "has trained back to its places",
+          "it belongs to plan {}, but nodes/{}.json to plan {}: bring what one and the same run has trained back "
+          "to its places",
           entry(metadata, "plan_id"), node.node, node.plan_id));
     }
     for (const auto& [key, expected] :

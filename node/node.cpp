@@ -1,13 +1,16 @@
 #include "node/node.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <exception>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <sstream>
 
+#include "clusterize/plan/trained_file.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
 #include "models/base/program.hpp"
@@ -26,6 +29,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t kLeastBudget = 1U << 20;
+constexpr std::uint64_t kLeastLogBytes = 1U << 16;
 
 // Every stage uses a peer's tensors in the order of micro-batches in which that peer sends them, so one of
 // each under way would do to never block for ever. What the end of a step moves is counted with them.
@@ -124,6 +128,7 @@ struct Node::Impl {
     make_directories(options.output);
     set_kernel_threads(options.threads);
     LoadedStage loaded = read_stage(stage_folder(options.node_data, metadata), metadata);
+    take_room(loaded);
     listen(loaded.stage);
     throw_if_stopped();
     if (loaded.stage.is_root()) {
@@ -143,6 +148,13 @@ struct Node::Impl {
     for (const auto& [name, tensor] : loaded.state)
       floor_bytes -= static_cast<std::int64_t>(tensor.type().bytes());
     executable.emplace(loaded.stage, compile, std::move(loaded.state));
+  }
+
+  // That there is no room for what a run writes is told before anybody trains for it.
+  void take_room(const LoadedStage& loaded) {
+    if (metadata.settings.save) trained.emplace(options.node_data, metadata, views_of(loaded.state));
+    // The logs themselves begin when all peers are here: until then those of the run before stay.
+    if (loaded.stage.is_leaf()) AtomicFile(options.output / "losses.txt", kLeastLogBytes);
   }
 
   // A cluster of one has nobody to talk to: no sockets.
@@ -203,21 +215,48 @@ struct Node::Impl {
                      .on_progress = [this](const Progress& progress) { tell(progress); }});
     const auto begin = Clock::now();
     const StolenTime stolen;
-    loop(trainer);
-    link->flush();
+    const std::exception_ptr ended = run_loop(trainer, loop);
     NodeReport report;
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     report.stolen = stolen.share();
     report.steps = trainer.steps_done();
     report_times(trainer.step_times(), report);
     report.waiting = trainer.times().waiting;
-    if (metadata.settings.save) {
-      // Stems see no sample ids.
-      const std::uint64_t digest = trainer.sample_digest();
-      write_trained(options.node_data, metadata, executable->state_views(), trainer.steps_done(),
-                    digest == 0 ? std::string() : fmt::format("{:016x}", digest));
-    }
+    if (trained) save(trainer);
+    if (ended) std::rethrow_exception(ended);
     return report;
+  }
+
+  // What ends the run after this node's last step (a peer that fails, a signal) is returned: it does not undo
+  // the training.
+  std::exception_ptr run_loop(Trainer& trainer, const std::function<void(Trainer&)>& loop) const {
+    const std::int64_t steps =
+        metadata.settings.epochs * batches_per_epoch(metadata.settings, metadata.data.train_samples);
+    try {
+      loop(trainer);
+      link->flush();
+      return nullptr;
+    } catch (...) {
+      if (trainer.steps_done() < steps) throw;
+      return std::current_exception();
+    }
+  }
+
+  // A failure is this node's alone: it is told now, and again when all others have ended in good order.
+  void save(const Trainer& trainer) {
+    // Stems see no sample ids.
+    const std::uint64_t digest = trainer.sample_digest();
+    std::error_code code;
+    const std::vector<std::filesystem::path> elsewhere{options.output, std::filesystem::current_path(code),
+                                                       std::filesystem::temp_directory_path(code)};
+    try {
+      trained->write(executable->state_views(), trainer.steps_done(),
+                     digest == 0 ? std::string() : fmt::format("{:016x}", digest), elsewhere);
+      is_saved = true;
+    } catch (const DataError& error) {
+      spdlog::error("{}", error.what());
+      not_saved = std::current_exception();
+    }
   }
 
   NodeOptions options;
@@ -225,7 +264,10 @@ struct Node::Impl {
   std::unique_ptr<Link> link;
   ZmqLink* network = nullptr;  // the same link, where there is a network
   std::unique_ptr<Dataset> opened;
-  const Dataset* dataset = nullptr;  // the Root's: that one, or the options'
+  const Dataset* dataset = nullptr;    // the Root's: that one, or the options'
+  std::optional<TrainedFile> trained;  // where weights are saved
+  bool is_saved = false;
+  std::exception_ptr not_saved;  // why they are not in their place
   std::optional<Executable> executable;
   RunStatus status;  // the newest known
   std::optional<Progress> last_progress;
@@ -259,14 +301,19 @@ NodeReport Node::run(const std::function<void(Trainer&)>& loop) {
     // Code is mapped page by page as it is first used: all of it is known only now.
     report.floor_bytes = impl_->floor_bytes + process_memory("RssFile");
     report.peak_bytes = process_memory("VmHWM");
-    return report;
+    if (!impl_->not_saved) return report;
   } catch (const Interrupted& interrupted) {
     stop(stop_reason(interrupted.signal()));
+    throw;
+  } catch (Error& error) {
+    stop(fmt::format("failed: {}", error.what()));
+    if (impl_->is_saved) error.add_context("this node has trained to the end and saved its weights, but");
     throw;
   } catch (const std::exception& error) {
     stop(fmt::format("failed: {}", error.what()));
     throw;
   }
+  std::rethrow_exception(impl_->not_saved);
 }
 
 }  // namespace rookery

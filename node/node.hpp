@@ -53,9 +53,10 @@ void check_runnable(const NodeMetadata& metadata);
 // One thread.
 class Node {
  public:
-  // Reads the metadata, listens at the node's address, reads the data set (stage 0) and compiles the
-  // stage. ConfigError, DataError, TransportError. Where there are peers, stop signals are caught from
-  // then on (models/base/program.hpp) and end the whole cluster's run.
+  // Reads the metadata, takes the room on the disk for what training will write, listens at the node's
+  // address, reads the data set (stage 0) and compiles the stage. ConfigError, DataError, TransportError.
+  // Where there are peers, stop signals are caught from then on (models/base/program.hpp) and end the whole
+  // cluster's run.
   explicit Node(NodeOptions options);
   ~Node();
 
@@ -64,8 +65,10 @@ class Node {
   const MemoryUse& memory() const;
 
   // Waits for the peers, trains, writes the trained submodel, and ends together with the others. When
-  // anything fails here, the others are told why. `loop` trains in place of Trainer::run(): it must do the
-  // same as the other nodes' loops.
+  // anything fails here, the others are told why; but once this node has made all steps, its weights are
+  // saved whatever else fails, and when they cannot be saved in their place (TrainedFile), this run alone
+  // ends with that DataError, after all have ended in good order. `loop` trains in place of Trainer::run():
+  // it must do the same as the other nodes' loops.
   NodeReport run(const std::function<void(Trainer&)>& loop = &Trainer::run);
 
  private:

@@ -1,7 +1,11 @@
 #include "trainer/line_log.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -10,21 +14,69 @@
 #include "models/base/error.hpp"
 
 namespace rookery {
+namespace {
 
-LineLog::LineLog(std::filesystem::path path) : path_(std::move(path)) {
+constexpr std::size_t kMostWaiting = 1U << 20;
+
+}  // namespace
+
+LineLog::LineLog(std::filesystem::path path, std::uint64_t reserved) : path_(std::move(path)) {
   std::error_code code;
   if (std::filesystem::exists(path_, code)) {
     std::filesystem::rename(path_, path_.string() + ".1", code);
   }
   if (code)
     throw DataError(fmt::format("{}: cannot keep the older file: {}", path_.string(), code.message()));
-  stream_.open(path_, std::ios::trunc);
-  if (!stream_) throw DataError(fmt::format("{}: cannot create: {}", path_.string(), std::strerror(errno)));
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0)
+    throw DataError(fmt::format("{}: cannot create: {}", path_.string(), std::strerror(errno)));
+  // Beyond the end of the file, so that readers see lines only.
+  if (reserved == 0 || ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(reserved)) == 0 ||
+      (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
+    return;
+  const int reason = errno;
+  ::close(descriptor_);
+  throw DataError(
+      fmt::format("{}: no room for {} bytes: {}", path_.string(), reserved, std::strerror(reason)));
+}
+
+LineLog::~LineLog() {
+  if (!waiting_.empty() && !hand_on()) {
+    const auto waiting = std::ranges::count(waiting_, '\n');
+    spdlog::warn("{} ends with line {}; the {} after it could not be written and are lost", path_.string(),
+                 lines_, waiting + left_out_);
+  } else if (left_out_ > 0) {
+    spdlog::warn("{} ends with line {}; the {} after it are lost", path_.string(), lines_, left_out_);
+  }
+  // Half a line, and the room that was not needed.
+  [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, static_cast<off_t>(whole_));
+  ::close(descriptor_);
 }
 
 void LineLog::write(std::string_view line) {
-  stream_ << line << '\n' << std::flush;
-  if (!stream_) throw DataError(fmt::format("{}: cannot write: {}", path_.string(), std::strerror(errno)));
+  if (left_out_ > 0 || waiting_.size() + line.size() >= kMostWaiting) {
+    ++left_out_;
+  } else {
+    waiting_.append(line) += '\n';
+  }
+  if (hand_on() || std::exchange(has_warned_, true)) return;
+  spdlog::warn("{}: cannot write: {}: training goes on, and the lines from {} on wait in memory for room",
+               path_.string(), std::strerror(errno), lines_ + 1);
+}
+
+// Writes what waits, as far as there is room; errno is the reason where there is none.
+bool LineLog::hand_on() {
+  while (!waiting_.empty()) {
+    const ssize_t count = ::write(descriptor_, waiting_.data(), waiting_.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    const std::string_view written(waiting_.data(), static_cast<std::size_t>(count));
+    if (const auto end = written.rfind('\n'); end != std::string_view::npos) whole_ = size_ + end + 1;
+    lines_ += std::ranges::count(written, '\n');
+    size_ += written.size();
+    waiting_.erase(0, written.size());
+  }
+  return true;
 }
 
 }  // namespace rookery

@@ -109,9 +109,11 @@ class Trainer::Impl {
 
   void open_logs() {
     if (!is_leaf_) return;
-    losses_.emplace(options_.output / "losses.txt");
-    validation_losses_.emplace(options_.output / "val_losses.txt");
-    if (classifies()) accuracies_.emplace(options_.output / "val_accuracies.txt");
+    const std::int64_t epochs = settings().epochs;
+    const std::int64_t steps = epochs * batches_per_epoch(settings(), options_.data.train_samples);
+    losses_.emplace(options_.output / "losses.txt", log_bytes(steps));
+    validation_losses_.emplace(options_.output / "val_losses.txt", log_bytes(epochs));
+    if (classifies()) accuracies_.emplace(options_.output / "val_accuracies.txt", log_bytes(epochs));
     if (loss_ops_.size() == 1) return;
     std::string names = "# loss";
     std::string classifiers = "#";
@@ -122,6 +124,14 @@ class Trainer::Impl {
     losses_->write(names);
     validation_losses_->write(names);
     if (accuracies_) accuracies_->write(classifiers);
+  }
+
+  // Room for so many lines, but no more than is sure to be used before long.
+  std::uint64_t log_bytes(std::int64_t lines) const {
+    constexpr std::int64_t kColumnBytes = 16;
+    constexpr std::int64_t kMostLines = 65536;
+    const std::int64_t columns = 1 + std::ssize(loss_ops_);
+    return static_cast<std::uint64_t>(std::min(lines, kMostLines) * columns * kColumnBytes);
   }
 
   bool classifies() const {

@@ -170,12 +170,4 @@ struct LoadedStage {
 // naming file and value.
 LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);
 
-// A trained submodel: safetensors with metadata format ("rookery.trained"), version, plan_id, node,
-// stage, stages, cluster, step, and the run's model, data, seed, train_fraction, split and loss;
-// sample_digest, of the samples trained on, where given.
-void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateViews& state,
-                   std::int64_t step, const std::string& sample_digest = {});
-void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
-                   std::int64_t step, const std::string& sample_digest = {});
-
 }  // namespace rookery

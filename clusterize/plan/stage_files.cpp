@@ -23,9 +23,7 @@ namespace {
 constexpr const char* kInputFormat = "rookery.stage_inputs";
 constexpr const char* kOutputFormat = "rookery.stage_outputs";
 constexpr const char* kModelInputFormat = "rookery.model_inputs";
-constexpr const char* kTrainedFormat = "rookery.trained";
 constexpr std::int64_t kVersion = 2;  // 1 had no plan_id
-constexpr std::int64_t kTrainedVersion = 1;
 constexpr const char* kPlanId = "plan_id";
 constexpr const char* kOnnxFile = "submod.onnx";
 constexpr const char* kWeightsFile = "submod.safetensors";
@@ -333,32 +331,6 @@ LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& 
   stage.shared = metadata.shared;
   loaded.state = std::move(model.state);
   return loaded;
-}
-
-void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
-                   std::int64_t step, const std::string& sample_digest) {
-  write_trained(node_data, node, views_of(state), step, sample_digest);
-}
-
-void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateViews& state,
-                   std::int64_t step, const std::string& sample_digest) {
-  Metadata metadata{{"format", kTrainedFormat},
-                    {"version", fmt::to_string(kTrainedVersion)},
-                    {kPlanId, node.plan_id},
-                    {"node", node.node},
-                    {"stage", fmt::to_string(node.stage)},
-                    {"stages", fmt::to_string(node.stages)},
-                    {"cluster", fmt::to_string(node.cluster)},
-                    {"step", fmt::to_string(step)},
-                    {"model", node.settings.model},
-                    {"data", node.settings.data},
-                    {"seed", fmt::to_string(node.settings.seed)},
-                    {"train_fraction", fmt::format("{}", node.settings.train_fraction)},
-                    {"split", node.settings.split},
-                    {"loss", to_text(node.settings.loss)}};
-  if (!sample_digest.empty()) metadata["sample_digest"] = sample_digest;
-  make_directories(stage_folder(node_data, node));
-  write_safetensors(trained_path(node_data, node), state, metadata);
 }
 
 }  // namespace rookery

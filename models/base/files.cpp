@@ -13,16 +13,40 @@
 
 namespace rookery {
 
+namespace {
+
+std::string own_descriptor(int descriptor) {
+  return fmt::format("/proc/self/fd/{}", descriptor);
+}
+
+}  // namespace
+
 AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(std::move(path)), temporary_(path_.string() + fmt::format(".tmp-{}", ::getpid())) {
+  // A file without a name vanishes with its process, but gets a name through /proc only.
+  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  descriptor_ = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644);
+  if (descriptor_ >= 0 && ::access(own_descriptor(descriptor_).c_str(), F_OK) == 0) return;
+  if (descriptor_ >= 0) ::close(descriptor_);
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail("cannot create");
+  is_named_ = true;
+}
+
+AtomicFile::AtomicFile(std::filesystem::path path, std::uint64_t reserved) : AtomicFile(std::move(path)) {
+  reserved_ = reserved;
+  if (reserved == 0) return;
+  int code = EINTR;
+  while (code == EINTR) code = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(reserved));
+  if (code == 0 || code == EOPNOTSUPP || code == EINVAL) return;  // a file system that reserves nothing
+  errno = code;
+  fail(fmt::format("no room for its {} bytes", reserved));
 }
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (is_named_) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::fail(std::string_view doing) const {
@@ -36,6 +60,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("cannot write");
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+    written_ += static_cast<std::uint64_t>(written);
   }
 }
 
@@ -44,7 +69,16 @@ void AtomicFile::write(std::string_view text) {
 }
 
 void AtomicFile::commit() {
+  if (written_ < reserved_ && ::ftruncate(descriptor_, static_cast<off_t>(written_)) != 0)
+    fail("cannot shorten");
   if (::fsync(descriptor_) != 0) fail("cannot flush");
+  if (!is_named_) {
+    ::unlink(temporary_.c_str());  // of a process that was killed and had our number
+    if (::linkat(AT_FDCWD, own_descriptor(descriptor_).c_str(), AT_FDCWD, temporary_.c_str(),
+                 AT_SYMLINK_FOLLOW) != 0)
+      fail("cannot name it");
+    is_named_ = true;
+  }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
   ::close(descriptor_);
   descriptor_ = -1;

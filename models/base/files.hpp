@@ -10,19 +10,23 @@
 
 namespace rookery {
 
-// A file under construction at PATH.tmp-<pid>; commit() makes it PATH, and a file that is not
-// committed is removed. Every error is a DataError that names the file and the reason. One thread.
+// A file under construction, without a name where the file system can do that and else at PATH.tmp-<pid>;
+// commit() makes it PATH, and a file that is not committed is removed. Every error is a DataError that names
+// the file and the reason. One thread.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
+  // Takes the room for so many bytes now; commit() gives back what was not written.
+  AtomicFile(std::filesystem::path path, std::uint64_t reserved);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
-  // Flushes to the disk and renames over `path`.
+  // Flushes to the disk and renames over `path`. Takes no descriptor.
   void commit();
+  const std::filesystem::path& path() const { return path_; }
 
  private:
   [[noreturn]] void fail(std::string_view doing) const;
@@ -30,6 +34,9 @@ class AtomicFile {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
+  bool is_named_ = false;  // temporary_ is there
+  std::uint64_t reserved_ = 0;
+  std::uint64_t written_ = 0;
 };
 
 void write_file(const std::filesystem::path& path, std::string_view text);

@@ -242,6 +242,24 @@ std::string header_text(const std::vector<const StateViews::value_type*>& order,
   return text;
 }
 
+// Wide elements first, then by name.
+std::vector<const StateViews::value_type*> order_of(const StateViews& tensors) {
+  std::vector<const StateViews::value_type*> order;
+  for (const auto& item : tensors) order.push_back(&item);
+  std::ranges::stable_sort(order, std::greater{},
+                           [](const auto* item) { return bytes_of(item->second.type.dtype); });
+  return order;
+}
+
+void write_parts(AtomicFile& file, const std::string& header,
+                 const std::vector<const StateViews::value_type*>& order) {
+  const auto length = std::bit_cast<std::array<std::byte, kLengthBytes>>(std::uint64_t{header.size()});
+  file.write(length);
+  file.write(header);
+  for (const auto* item : order) file.write(item->second.bytes());
+  file.commit();
+}
+
 }  // namespace
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path) {
@@ -275,17 +293,21 @@ void write_safetensors(const std::filesystem::path& path, const StateDict& tenso
 
 void write_safetensors(const std::filesystem::path& path, const StateViews& tensors,
                        const Metadata& metadata) {
-  std::vector<const StateViews::value_type*> order;
-  for (const auto& item : tensors) order.push_back(&item);
-  std::ranges::stable_sort(order, std::greater{},
-                           [](const auto* item) { return bytes_of(item->second.type.dtype); });
+  const std::vector<const StateViews::value_type*> order = order_of(tensors);
   const std::string header = with_context(path.string(), [&] { return header_text(order, metadata); });
   AtomicFile file(path);
-  const auto length = std::bit_cast<std::array<std::byte, kLengthBytes>>(std::uint64_t{header.size()});
-  file.write(length);
-  file.write(header);
-  for (const auto* item : order) file.write(item->second.bytes());
-  file.commit();
+  write_parts(file, header, order);
+}
+
+void write_safetensors(AtomicFile& file, const StateViews& tensors, const Metadata& metadata) {
+  const std::vector<const StateViews::value_type*> order = order_of(tensors);
+  write_parts(file, with_context(file.path().string(), [&] { return header_text(order, metadata); }), order);
+}
+
+std::uint64_t safetensors_bytes(const StateViews& tensors, const Metadata& metadata) {
+  std::uint64_t bytes = kLengthBytes + header_text(order_of(tensors), metadata).size();
+  for (const auto& [name, tensor] : tensors) bytes += tensor.type.bytes();
+  return bytes;
 }
 
 std::map<std::string, TensorExtent> safetensors_extents(const std::filesystem::path& path) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 
+#include "models/base/files.hpp"
 #include "models/graph/initialize.hpp"
 
 namespace rookery {
@@ -34,6 +35,9 @@ void write_safetensors(const std::filesystem::path& path, const StateViews& tens
                        const Metadata& metadata = {});
 void write_safetensors(const std::filesystem::path& path, const StateDict& tensors,
                        const Metadata& metadata = {});
+// Into a file that is open already, and commits it; how many bytes that takes.
+void write_safetensors(AtomicFile& file, const StateViews& tensors, const Metadata& metadata);
+std::uint64_t safetensors_bytes(const StateViews& tensors, const Metadata& metadata);
 
 // Where a tensor's bytes begin and how many they are, for files that point into this one.
 struct TensorExtent {

@@ -8,6 +8,7 @@
 #include "clusterize/report.hpp"
 #include "clusterize/stage_memory.hpp"
 #include "clusterize/training_task.hpp"
+#include "clusterize/plan/trained_file.hpp"
 #include "clusterize/write_plan.hpp"
 #include "models/base/files.hpp"
 #include "tests/clusterize/plan_support.hpp"

@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "clusterize/plan/cluster_plan.hpp"
+#include "clusterize/plan/trained_file.hpp"
 #include "clusterize/write_plan.hpp"
 #include "models/base/files.hpp"
 #include "models/io/safetensors.hpp"

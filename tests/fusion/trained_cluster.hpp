@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "clusterize/plan/cluster_plan.hpp"
+#include "clusterize/plan/trained_file.hpp"
 #include "models/base/files.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/loss.hpp"

@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -182,24 +185,39 @@ TEST_F(TemporaryFolder, FilesThatCannotBeWrittenAreNamed) {
   }
 }
 
-// /dev/full takes nothing: every write ends with "no space left".
-TEST(AtomicFile, AFullDiskIsAnErrorThatSaysSo) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("rookery-full-" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  const std::filesystem::path target = folder / "target";
-  // The temporary's name is known, so that it can be made to lead to the full device.
-  std::filesystem::create_symlink("/dev/full", target.string() + ".tmp-" + std::to_string(::getpid()));
-  std::string message;
-  try {
-    write_file(target, "text");
-  } catch (const DataError& error) {
-    message = error.what();
-  }
-  EXPECT_NE(message.find("No space left on device"), std::string::npos) << message;
-  EXPECT_FALSE(std::filesystem::exists(target));
-  std::filesystem::remove_all(folder);
+// A limit on the size of files stands for a full disk; it holds for the whole process.
+TEST_F(TemporaryFolder, AFullDiskIsAnErrorThatSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        std::signal(SIGXFSZ, SIG_IGN);
+        rlimit limit{};
+        limit.rlim_cur = limit.rlim_max = 4;
+        setrlimit(RLIMIT_FSIZE, &limit);
+        std::string message;
+        try {
+          write_file(path_ / "target", "longer");
+        } catch (const DataError& error) {
+          message = error.what();
+        }
+        const bool is_clean = std::filesystem::is_empty(path_);
+        std::_Exit(message.ends_with("target: cannot write: File too large") && is_clean ? 42 : 1);
+      },
+      testing::ExitedWithCode(42), "");
+}
+
+TEST_F(TemporaryFolder, ReservedRoomIsTakenAtOnceAndGivenBack) {
+  AtomicFile file(path_ / "reserved", 1 << 20);
+  file.write("short");
+  file.commit();
+  EXPECT_EQ(read_file(path_ / "reserved", 100), "short");
+  AtomicFile longer(path_ / "reserved", 2);
+  longer.write("longer than two");
+  longer.commit();
+  EXPECT_EQ(read_file(path_ / "reserved", 100), "longer than two");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1);
+  EXPECT_THROW(AtomicFile(path_ / "large", std::uint64_t{1} << 60), DataError);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1);
 }
 
 TEST_F(TemporaryFolder, TooLargeFilesAreNotRead) {

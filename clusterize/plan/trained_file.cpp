@@ -1,0 +1,87 @@
+#include "clusterize/plan/trained_file.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "models/base/error.hpp"
+#include "models/io/safetensors.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr const char* kFormat = "rookery.trained";
+constexpr std::int64_t kVersion = 1;
+constexpr const char* kLongestDigest = "ffffffffffffffff";
+
+Metadata metadata_of(const NodeMetadata& node, std::int64_t step, const std::string& sample_digest) {
+  Metadata metadata{{"format", kFormat},
+                    {"version", fmt::to_string(kVersion)},
+                    {"plan_id", node.plan_id},
+                    {"node", node.node},
+                    {"stage", fmt::to_string(node.stage)},
+                    {"stages", fmt::to_string(node.stages)},
+                    {"cluster", fmt::to_string(node.cluster)},
+                    {"step", fmt::to_string(step)},
+                    {"model", node.settings.model},
+                    {"data", node.settings.data},
+                    {"seed", fmt::to_string(node.settings.seed)},
+                    {"train_fraction", fmt::format("{}", node.settings.train_fraction)},
+                    {"split", node.settings.split},
+                    {"loss", to_text(node.settings.loss)}};
+  if (!sample_digest.empty()) metadata["sample_digest"] = sample_digest;
+  return metadata;
+}
+
+std::uint64_t most_bytes(const NodeMetadata& node, const StateViews& state) {
+  return safetensors_bytes(state,
+                           metadata_of(node, std::numeric_limits<std::int64_t>::max(), kLongestDigest));
+}
+
+}  // namespace
+
+void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
+                   std::int64_t step, const std::string& sample_digest) {
+  write_trained(node_data, node, views_of(state), step, sample_digest);
+}
+
+void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateViews& state,
+                   std::int64_t step, const std::string& sample_digest) {
+  make_directories(stage_folder(node_data, node));
+  write_safetensors(trained_path(node_data, node), state, metadata_of(node, step, sample_digest));
+}
+
+TrainedFile::TrainedFile(const std::filesystem::path& node_data, const NodeMetadata& node,
+                         const StateViews& state)
+    : node_data_(node_data), node_(node) {
+  file_.emplace(trained_path(node_data, node), most_bytes(node, state));
+}
+
+void TrainedFile::write(const StateViews& state, std::int64_t step, const std::string& sample_digest,
+                        const std::vector<std::filesystem::path>& elsewhere) {
+  const Metadata metadata = metadata_of(node_, step, sample_digest);
+  std::string problems;
+  const auto is_written = [&](const auto& write) {
+    try {
+      write();
+      return true;
+    } catch (const DataError& error) {
+      const std::string problem = error.what();
+      if (problems.find(problem) == std::string::npos) problems += problem + "; ";
+      return false;
+    }
+  };
+  if (is_written([&] { write_safetensors(file_.value(), state, metadata); })) return;
+  file_.reset();  // gives back its room
+  if (is_written([&] { write_trained(node_data_, node_, state, step, sample_digest); })) return;
+  const std::string name = fmt::format("trained_{}_{}.safetensors", node_.node, node_.plan_id);
+  for (const std::filesystem::path& folder : elsewhere) {
+    const std::filesystem::path path = std::filesystem::absolute(folder / name).lexically_normal();
+    if (!is_written([&] { write_safetensors(path, state, metadata); })) continue;
+    throw DataError(fmt::format("{}the trained weights of {} are in {}: move them to {}", problems,
+                                node_.node, path.string(), trained_path(node_data_, node_).string()));
+  }
+  throw DataError(fmt::format("{}the trained weights of {} are lost", problems, node_.node));
+}
+
+}  // namespace rookery

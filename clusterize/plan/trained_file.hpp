@@ -1,0 +1,41 @@
+// What a stage has learned, on the disk: trained.safetensors beside the stage.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clusterize/plan/cluster_plan.hpp"
+#include "models/base/files.hpp"
+
+namespace rookery {
+
+// A trained submodel: safetensors with metadata format ("rookery.trained"), version, plan_id, node,
+// stage, stages, cluster, step, and the run's model, data, seed, train_fraction, split and loss;
+// sample_digest, of the samples trained on, where given.
+void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateViews& state,
+                   std::int64_t step, const std::string& sample_digest = {});
+void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
+                   std::int64_t step, const std::string& sample_digest = {});
+
+// The same, with its room on the disk and its descriptor taken before training. One thread.
+class TrainedFile {
+ public:
+  // `state` has the tensors that are to come, of any values, and perhaps more. DataError when the stage's
+  // folder cannot be written or has no room for them.
+  TrainedFile(const std::filesystem::path& node_data, const NodeMetadata& node, const StateViews& state);
+
+  // Writes them; when that fails once more in the same place, and then as
+  // trained_<node>_<plan id>.safetensors into the first of the folders `elsewhere` that takes them. DataError
+  // when they are not in their place: where they are instead and why, or why they are nowhere.
+  void write(const StateViews& state, std::int64_t step, const std::string& sample_digest,
+             const std::vector<std::filesystem::path>& elsewhere);
+
+ private:
+  std::filesystem::path node_data_;
+  NodeMetadata node_;
+  std::optional<AtomicFile> file_;
+};
+
+}  // namespace rookery
