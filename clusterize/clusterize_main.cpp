@@ -7,6 +7,7 @@
 
 #include "clusterize/kernel_choices.hpp"
 #include "clusterize/list_models.hpp"
+#include "clusterize/plan/plan_lock.hpp"
 #include "clusterize/planner.hpp"
 #include "clusterize/provider_links.hpp"
 #include "clusterize/search_arguments.hpp"
@@ -109,11 +110,20 @@ void check_inputs(const std::filesystem::path& node_data) {
   }
 }
 
+void tell_kept(const std::filesystem::path& node_data, const std::filesystem::path& kept) {
+  fmt::print(stderr,
+             "clusterize: what was trained with the plan before is kept in {0}: model_fusion --node-data {0} "
+             "fuses it; {1} has the new plan\n",
+             kept.string(), node_data.string());
+}
+
 int clusterize(const ProgramArguments& arguments) {
   if (arguments.count("list-models") != 0) return list_models(arguments);
   const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
   const bool json = arguments.count("json") != 0;
   check_inputs(node_data);
+  const FileLock planning = lock_for_planning(
+      node_data, [](const std::string& text) { fmt::print(stderr, "clusterize: {}\n", text); });
   const std::filesystem::path node_configs = node_data / "node_configs.json";
   const NodePool all = NodePool::read(node_configs);
   const std::set<std::string> excluded = excluded_nodes(arguments);
@@ -135,8 +145,15 @@ int clusterize(const ProgramArguments& arguments) {
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
   const Told told = tell({task, costs, read_json(node_configs), excluded, pool, options}, planned, tells);
-  if (!(tells.any() && holds_plan(node_data, planned.plan))) write_plan(node_data, task, planned, state);
-  without_live_lines([&] { fmt::print("{}", json ? told.json : told.text); });
+  const bool is_there = holds_plan(node_data, planned.plan);
+  std::vector<std::filesystem::path> kept;
+  if (!is_there) kept = write_plan(node_data, task, planned, state);
+  without_live_lines([&] {
+    for (const std::filesystem::path& place : kept) tell_kept(node_data, place);
+    fmt::print("{}", json ? told.json : told.text);
+    if (is_there && !json)
+      fmt::print("{} holds this plan already: nothing was changed there.\n", node_data.string());
+  });
   if (training_problem(planned.plan.clusters.size()).empty()) link_providers(planned.plan, json);
   return kDone;
 }

@@ -3,21 +3,24 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <system_error>
-#include <vector>
 
+#include "clusterize/plan/plan_lock.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
+#include "models/io/safetensors.hpp"
 
 namespace rookery {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The names are fixed, so that what a killed run left behind goes away with the next one.
+// The names are fixed, so that the next run finds what a killed one has left behind.
 constexpr const char* kNewPlan = ".new_plan";
 constexpr const char* kOldPlan = ".old_plan";
+constexpr const char* kKept = "kept";
 
 void remove_folder(const fs::path& folder) {
   std::error_code code;
@@ -37,6 +40,11 @@ bool belongs_to_plan(const std::string& name) {
   return name == "nodes" || name == "plan.json" ||
          (name.starts_with(cluster) && name.size() > cluster.size() &&
           name.find_first_not_of("0123456789", cluster.size()) == std::string::npos);
+}
+
+// What may be the name of a folder.
+bool is_plan_id(const std::string& text) {
+  return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 std::vector<fs::path> plan_entries(const fs::path& folder) {
@@ -65,6 +73,79 @@ void move_entries(const fs::path& from, const fs::path& to) {
   for (const fs::path& name : plan_entries(from)) move_entry(from / name, to / name);
 }
 
+// Files in the stages of a plan that clusterize did not write: trained weights, and whatever a user put
+// there. Below `folder`.
+std::vector<fs::path> foreign_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const fs::path& name : plan_entries(folder)) {
+    if (!fs::is_directory(folder / name) || name == "nodes") continue;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder / name)) {
+      if (!entry.is_directory() && !is_stage_file(entry.path().filename().string()))
+        files.push_back(entry.path().lexically_relative(folder));
+    }
+  }
+  return files;
+}
+
+// Of the trained weights, or else of the nodes, in a folder that was a plan.
+std::string plan_id_in(const fs::path& folder, const std::vector<fs::path>& files) {
+  for (const fs::path& file : files) {
+    try {
+      if (file.extension() != ".safetensors") continue;
+      const Metadata metadata = safetensors_metadata(folder / file);
+      if (const auto found = metadata.find("plan_id"); found != metadata.end() && is_plan_id(found->second))
+        return found->second;
+    } catch (const Error&) {  // nobody's weights
+    }
+  }
+  try {
+    return read_all_metadata(folder).front().plan_id;
+  } catch (const Error&) {
+    return "unknown";
+  }
+}
+
+// Removes `old`, or keeps it where it holds what clusterize did not write; the folder that it is in then.
+std::optional<fs::path> put_aside(const fs::path& node_data, const fs::path& old) {
+  const std::vector<fs::path> files = foreign_files(old);
+  if (files.empty()) {
+    remove_folder(old);
+    return std::nullopt;
+  }
+  make_directories(node_data / kKept);
+  const fs::path first = node_data / kKept / plan_id_in(old, files);
+  fs::path place = first;
+  for (int number = 2; fs::exists(fs::symlink_status(place)); ++number)
+    place = first.string() + fmt::format(".{}", number);
+  move_entry(old, place);
+  return place;
+}
+
+// What a run that was killed has left: until the new plan was whole in its place, the older one goes back.
+std::optional<fs::path> recover(const fs::path& node_data) {
+  const fs::path fresh = node_data / kNewPlan;
+  const fs::path old = node_data / kOldPlan;
+  std::optional<fs::path> kept;
+  if (fs::exists(old) && fs::exists(fresh) && !plan_entries(fresh).empty()) {
+    for (const fs::path& name : plan_entries(old)) {
+      remove_folder(node_data / name);
+      move_entry(old / name, node_data / name);
+    }
+  }
+  if (fs::exists(old)) kept = put_aside(node_data, old);
+  remove_folder(fresh);
+  return kept;
+}
+
+// A plan made again, with other predictions for instance, keeps what was trained for it.
+void hand_on_trained(const fs::path& old, const fs::path& node_data, const std::string& plan_id) {
+  for (const fs::path& file : foreign_files(old)) {
+    if (file.extension() != ".safetensors" || plan_id_in(old, {file}) != plan_id) continue;
+    if (fs::is_directory((node_data / file).parent_path()) && !fs::exists(node_data / file))
+      move_entry(old / file, node_data / file);
+  }
+}
+
 }  // namespace
 
 std::string draw_token() {
@@ -74,12 +155,17 @@ std::string draw_token() {
   return token;
 }
 
-void write_plan(const fs::path& node_data, const TrainingTask& task, const Planned& planned,
-                const StateDict& state, const std::string& token) {
+std::vector<fs::path> write_plan(const fs::path& node_data, const TrainingTask& task, const Planned& planned,
+                                 const StateDict& state, const std::string& token) {
+  make_directories(node_data);
+  const FileLock lock = lock_for_replacing(node_data);
   const fs::path fresh = node_data / kNewPlan;
   const fs::path old = node_data / kOldPlan;
-  remove_folder(fresh);
-  remove_folder(old);
+  std::vector<fs::path> kept;
+  const auto note = [&](const std::optional<fs::path>& place) {
+    if (place) kept.push_back(*place);
+  };
+  note(recover(node_data));
   try {
     write_into(fresh, task, planned, state, token);
   } catch (...) {
@@ -100,18 +186,21 @@ void write_plan(const fs::path& node_data, const TrainingTask& task, const Plann
     move_entries(old, node_data);
     throw;
   }
+  hand_on_trained(old, node_data, planned.plan.plan_id);
+  note(put_aside(node_data, old));
   remove_folder(fresh);
-  remove_folder(old);
+  return kept;
 }
 
 bool holds_plan(const fs::path& node_data, const ClusterPlan& plan) {
-  std::error_code code;
-  for (const PlannedCluster& cluster : plan.clusters) {
-    for (const PlannedStage& stage : cluster.stages) {
-      if (!fs::exists(metadata_path(node_data, stage.node), code)) return false;
-    }
-  }
   try {
+    for (const PlannedCluster& cluster : plan.clusters) {
+      for (const PlannedStage& stage : cluster.stages) {
+        const NodeMetadata metadata = read_metadata(node_data, stage.node);
+        if (metadata.plan_id != plan.plan_id || !holds_stage(stage_folder(node_data, metadata), metadata))
+          return false;
+      }
+    }
     return read_json(node_data / "plan.json") == Json::parse(to_json(plan).dump());
   } catch (const Error&) {  // not there, or nobody's plan
     return false;

@@ -177,11 +177,19 @@ class Fusion {
   std::map<std::string, std::vector<std::string>> digests_;  // sample digest -> nodes
 };
 
+// A plan that clusterize keeps aside, in node_data/kept/<plan id>, leaves a model's file where it is.
+std::filesystem::path models_folder(const std::filesystem::path& node_data) {
+  const std::filesystem::path folder =
+      (std::filesystem::absolute(node_data) / "").lexically_normal().parent_path();
+  const bool is_kept = folder.parent_path().filename() == "kept";
+  return is_kept ? folder.parent_path().parent_path() : node_data;
+}
+
 }  // namespace
 
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
   const std::string model = members_of(node_data, cluster).front().settings.model;
-  FusedModel fused = fuse_cluster(node_data, cluster, open_model(model, node_data).graph);
+  FusedModel fused = fuse_cluster(node_data, cluster, open_model(model, models_folder(node_data)).graph);
   fused.extras.merge(reference_extras(model, fused.state));
   return fused;
 }

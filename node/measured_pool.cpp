@@ -1,53 +1,19 @@
 #include "node/measured_pool.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "clusterize/plan/node_pool.hpp"
 #include "models/base/error.hpp"
+#include "models/base/file_lock.hpp"
 #include "models/base/files.hpp"
 
 namespace rookery {
 namespace {
-
-// Held until the end of its life, or of the process.
-class FileLock {
- public:
-  explicit FileLock(const std::filesystem::path& path)
-      : descriptor_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    using Clock = std::chrono::steady_clock;
-    constexpr std::chrono::seconds kPatience{10};
-    constexpr std::chrono::milliseconds kAgain{20};
-    if (descriptor_ < 0) throw DataError(fmt::format("{}: {}", path.string(), std::strerror(errno)));
-    const auto deadline = Clock::now() + kPatience;
-    while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
-      const int reason = errno;
-      if (reason == EWOULDBLOCK && Clock::now() < deadline) {
-        std::this_thread::sleep_for(kAgain);
-        continue;
-      }
-      ::close(descriptor_);
-      throw ConfigError(fmt::format("{}: cannot be locked: {}: is another node_benchmark writing?",
-                                    path.string(), std::strerror(reason)));
-    }
-  }
-  ~FileLock() { ::close(descriptor_); }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  int descriptor_;
-};
 
 // Three digits say all that a measurement knows.
 double rounded(double value) {
@@ -98,7 +64,10 @@ OrderedJson with_measured(OrderedJson document, const MeasuredNode& node) {
 }
 
 void write_measured(const std::filesystem::path& node_configs, const MeasuredNode& node) {
-  const FileLock lock(node_configs.string() + ".lock");
+  FileLock lock(node_configs.string() + ".lock");
+  lock.take(FileLock::Kind::kExclusive, [&](const std::string& holders) {
+    spdlog::info("waiting for {}, which writes {}, too", holders, node_configs.string());
+  });
   NodePool::read(node_configs);
   constexpr std::uint64_t kMostBytes = 64 << 20;
   const OrderedJson merged = with_context(node_configs.string(), [&] {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "clusterize/plan/plan_lock.hpp"
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files.hpp"
@@ -123,7 +124,9 @@ void check_runnable(const NodeMetadata& metadata) {
 
 struct Node::Impl {
   explicit Impl(NodeOptions given)
-      : options(std::move(given)), metadata(read_metadata(options.node_data, options.name)) {
+      : options(std::move(given)),
+        lock(lock_for_running(options.node_data, options.on_waiting)),
+        metadata(read_metadata(options.node_data, options.name)) {
     check_runnable(metadata);
     make_directories(options.output);
     set_kernel_threads(options.threads);
@@ -260,6 +263,7 @@ struct Node::Impl {
   }
 
   NodeOptions options;
+  const FileLock lock;  // on the plan
   NodeMetadata metadata;
   std::unique_ptr<Link> link;
   ZmqLink* network = nullptr;  // the same link, where there is a network

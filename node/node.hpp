@@ -53,10 +53,10 @@ void check_runnable(const NodeMetadata& metadata);
 // One thread.
 class Node {
  public:
-  // Reads the metadata, takes the room on the disk for what training will write, listens at the node's
-  // address, reads the data set (stage 0) and compiles the stage. ConfigError, DataError, TransportError.
-  // Where there are peers, stop signals are caught from then on (models/base/program.hpp) and end the whole
-  // cluster's run.
+  // Keeps clusterize from replacing the plan as long as it lives, reads the metadata, takes the room on the
+  // disk for what training will write, listens at the node's address, reads the data set (stage 0) and
+  // compiles the stage. ConfigError, DataError, TransportError. Where there are peers, stop signals are caught
+  // from then on (models/base/program.hpp) and end the whole cluster's run.
   explicit Node(NodeOptions options);
   ~Node();
 

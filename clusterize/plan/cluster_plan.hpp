@@ -169,5 +169,9 @@ struct LoadedStage {
 // checks that all are of the metadata's plan, and routing against graph and metadata. ConfigError or DataError
 // naming file and value.
 LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);
+// Are all of them there, whole, and of the metadata's plan? Weights are not read.
+bool holds_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);
+// Is this the name of a file that write_stage() makes?
+bool is_stage_file(const std::string& name);
 
 }  // namespace rookery

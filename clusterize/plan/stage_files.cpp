@@ -27,6 +27,7 @@ constexpr std::int64_t kVersion = 2;  // 1 had no plan_id
 constexpr const char* kPlanId = "plan_id";
 constexpr const char* kOnnxFile = "submod.onnx";
 constexpr const char* kWeightsFile = "submod.safetensors";
+constexpr const char* kModelInputsFile = "model_inputs.json";
 
 // ---- Types of values, with "batch" where they follow the micro-batch -------------------------
 
@@ -195,7 +196,7 @@ void write_model_inputs(const std::filesystem::path& folder, const std::string& 
     add_type(entry, types[static_cast<std::size_t>(stage.graph.at(input.value))]);
     inputs.push_back(entry);
   }
-  write_json(folder / "model_inputs.json",
+  write_json(folder / kModelInputsFile,
              {{"format", kModelInputFormat}, {"version", kVersion}, {kPlanId, plan_id}, {"inputs", inputs}});
 }
 
@@ -331,6 +332,25 @@ LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& 
   stage.shared = metadata.shared;
   loaded.state = std::move(model.state);
   return loaded;
+}
+
+bool holds_stage(const std::filesystem::path& folder, const NodeMetadata& metadata) {
+  try {
+    check_plan_id(folder / kOnnxFile, onnx_metadata(folder / kOnnxFile), metadata);
+    check_plan_id(folder / kWeightsFile, safetensors_metadata(folder / kWeightsFile), metadata);
+    read_routing(routing_path(folder, metadata.stage, "input"), kInputFormat, "inputs", input_schema(),
+                 metadata);
+    read_routing(routing_path(folder, metadata.stage, "output"), kOutputFormat, "outputs", output_schema(),
+                 metadata);
+    return metadata.stage > 0 || std::filesystem::exists(folder / kModelInputsFile);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool is_stage_file(const std::string& name) {
+  return name == kOnnxFile || name == kWeightsFile || name == kModelInputsFile ||
+         (name.starts_with("submod_") && (name.ends_with("_input.json") || name.ends_with("_output.json")));
 }
 
 }  // namespace rookery

@@ -1,5 +1,6 @@
 """launch: all providers of a plan on this machine, watched together; and the logs of a run."""
 
+import shutil
 import unittest
 
 from whole import SLOWER, WholeTest, is_taken
@@ -44,9 +45,10 @@ class Launch(WholeTest):
         self.run_program("clusterize")
         stale = self.start("provider", "--name", "node_0", *wait)
         self.wait_for(lambda: is_taken(self.ports[0]), "node_0 to listen")
-        self.write_settings(epochs=2, seed=7)
-        self.run_program("clusterize")
-        other = self.start("provider", "--name", "node_1", *wait)
+        # As on another machine: clusterize replaces no plan that is used.
+        shutil.copytree(self.node_data, self.folder / "other")
+        self.run_program("clusterize", "--node-data", "other", "--seed", "7")
+        other = self.start("provider", "--name", "node_1", "--node-data", "other", *wait)
         self.assertEqual([stale.wait(), other.wait()], [1, 1])
         self.assertIn("plan", other.errors() + stale.errors())
 

@@ -10,9 +10,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/file_lock.hpp"
 #include "models/base/files.hpp"
 #include "models/base/json_file.hpp"
 #include "models/base/named_options.hpp"
@@ -218,6 +220,34 @@ TEST_F(TemporaryFolder, ReservedRoomIsTakenAtOnceAndGivenBack) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1);
   EXPECT_THROW(AtomicFile(path_ / "large", std::uint64_t{1} << 60), DataError);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1);
+}
+
+TEST_F(TemporaryFolder, LocksAreSharedOrHeldAlone) {
+  using Kind = FileLock::Kind;
+  FileLock outer(path_ / "lock");
+  {
+    FileLock one(path_ / "lock");
+    FileLock other(path_ / "lock");
+    EXPECT_TRUE(one.try_take(Kind::kShared));
+    EXPECT_TRUE(other.try_take(Kind::kShared));
+    EXPECT_FALSE(outer.try_take(Kind::kExclusive));
+    EXPECT_EQ(outer.holders(), "process " + std::to_string(::getpid()) + " (test_base)");
+  }
+  EXPECT_TRUE(outer.try_take(Kind::kExclusive));
+  FileLock late(path_ / "lock");
+  EXPECT_FALSE(late.try_take(Kind::kShared));
+  std::string told;
+  std::optional<FileLock> held(std::move(outer));
+  late.take(Kind::kShared, [&](const std::string& holders) {
+    told = holders;
+    held.reset();
+  });
+  EXPECT_NE(told.find("(test_base)"), std::string::npos);
+}
+
+TEST_F(TemporaryFolder, WithoutLocksAllGoesOn) {
+  EXPECT_TRUE(FileLock(path_ / "no" / "folder" / "lock").try_take(FileLock::Kind::kExclusive));
+  EXPECT_TRUE(FileLock("/sys/nobody-may-write-here").try_take(FileLock::Kind::kExclusive));
 }
 
 TEST_F(TemporaryFolder, TooLargeFilesAreNotRead) {
