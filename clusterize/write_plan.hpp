@@ -19,7 +19,8 @@ std::string draw_token();
 // the older plan stays as it was. DataError naming the file; ConfigError while providers run the older plan.
 std::vector<std::filesystem::path> write_plan(const std::filesystem::path& node_data,
                                               const TrainingTask& task, const Planned& planned,
-                                              const StateDict& state, const std::string& token = draw_token());
+                                              const StateDict& state,
+                                              const std::string& token = draw_token());
 
 // Does `node_data` hold this very plan, with the files of all its nodes and stages?
 bool holds_plan(const std::filesystem::path& node_data, const ClusterPlan& plan);

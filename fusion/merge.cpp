@@ -101,10 +101,11 @@ class Fusion {
                                   entry(metadata, "version"), kTrainedVersion));
     }
     if (entry(metadata, "plan_id") != node.plan_id) {
-      throw DataError(fmt::format(
-          "it belongs to plan {}, but nodes/{}.json to plan {}: bring what one and the same run has trained back "
-          "to its places",
-          entry(metadata, "plan_id"), node.node, node.plan_id));
+      throw DataError(
+          fmt::format("it belongs to plan {}, but nodes/{}.json to plan {}: bring what one and the same run "
+                      "has trained back "
+                      "to its places",
+                      entry(metadata, "plan_id"), node.node, node.plan_id));
     }
     for (const auto& [key, expected] :
          {std::pair("node", node.node), std::pair("stage", std::to_string(node.stage)),

@@ -55,8 +55,8 @@ class Node {
  public:
   // Keeps clusterize from replacing the plan as long as it lives, reads the metadata, takes the room on the
   // disk for what training will write, listens at the node's address, reads the data set (stage 0) and
-  // compiles the stage. ConfigError, DataError, TransportError. Where there are peers, stop signals are caught
-  // from then on (models/base/program.hpp) and end the whole cluster's run.
+  // compiles the stage. ConfigError, DataError, TransportError. Where there are peers, stop signals are
+  // caught from then on (models/base/program.hpp) and end the whole cluster's run.
   explicit Node(NodeOptions options);
   ~Node();
 

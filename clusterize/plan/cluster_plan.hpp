@@ -166,8 +166,8 @@ struct LoadedStage {
   StateDict state;
 };
 // Reads them again, appends the loss on the last stage, takes over the metadata's shared parameters, and
-// checks that all are of the metadata's plan, and routing against graph and metadata. ConfigError or DataError
-// naming file and value.
+// checks that all are of the metadata's plan, and routing against graph and metadata. ConfigError or
+// DataError naming file and value.
 LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);
 // Are all of them there, whole, and of the metadata's plan? Weights are not read.
 bool holds_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);

@@ -140,7 +140,7 @@ TEST_F(FuseCluster, OtherSamples) {
   write_trained(cluster_.node_data(), cluster_.node(0), cluster_.state_of(0), TrainedCluster::kStep, "aa");
   EXPECT_NO_THROW(fuse_cluster(cluster_.node_data(), 0));
   write_trained(cluster_.node_data(), cluster_.node(2), cluster_.state_of(2), TrainedCluster::kStep, "bb");
-  EXPECT_THAT(error(), HasSubstr("trained on different samples: node_0 on aa, node_2 on bb"));
+  EXPECT_THAT(error(), HasSubstr("trained on different samples: node_0 (digest aa), node_2 (digest bb)"));
 }
 
 TEST_F(FuseCluster, BrokenSubmodel) {
