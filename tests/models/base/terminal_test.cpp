@@ -6,7 +6,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 
 namespace rookery {
@@ -82,11 +81,16 @@ class Terminal {
   void hang_up() { ::close(std::exchange(ours_, -1)); }
   std::FILE* stream() const { return stream_; }
   int descriptor() const { return theirs_; }
-  // What has been written; the terminal makes \r\n of \n.
+  // What has been written since it was asked for last; the terminal makes \r\n of \n. It comes in pieces, so
+  // that a mark says where it ends.
   std::string shown() const {
-    std::array<char, 4096> block{};
-    const ssize_t size = ::read(ours_, block.data(), block.size());
-    return {block.data(), static_cast<std::size_t>(size)};
+    constexpr char kMark = '~';
+    std::fputc(kMark, stream_);
+    std::fflush(stream_);
+    std::string text;
+    char next = 0;
+    while (::read(ours_, &next, 1) == 1 && next != kMark) text.push_back(next);
+    return text;
   }
 
  private:
