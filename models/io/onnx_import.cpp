@@ -17,6 +17,7 @@
 #include "models/io/onnx_names.hpp"
 #include "models/io/onnx_operators.hpp"
 #include "models/io/onnx_parse.hpp"
+#include "models/io/onnx_torch.hpp"
 #include "models/io/onnx_weights.hpp"
 
 namespace rookery {
@@ -446,6 +447,12 @@ OnnxModel import_onnx(const std::filesystem::path& path) {
     if (is_ours(model)) return read_onnx(path);
     if (model.training_info_size() > 0) throw DataError("training graphs are not supported");
     const std::int64_t opset = opset_of(model);
+    if (const auto rewrites = find_rewrites(model); !rewrites.empty()) {
+      throw DataError(
+          fmt::format("was changed by the exporter's optimizer, so that it trains otherwise than the "
+                      "module: export with optimize=False, or with torch.onnx.utils.export{}",
+                      joined(rewrites)));
+    }
     inline_functions(model);
     try {
       return Importer(model.graph(), path.parent_path(), opset).read();

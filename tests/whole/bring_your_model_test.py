@@ -18,6 +18,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from safetensors_file import read_safetensors, write_safetensors  # noqa: E402
 
 SAMPLES, STEPS = 12, 20
+# Other PyTorches than Debian's to try: interpreters, separated by colons.
+OTHER_PYTHONS = [python for python in os.environ.get("ROOKERY_PYTHONS", "").split(":") if python]
 KEPT = {"training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False}
 
 
@@ -179,6 +181,12 @@ def labels(*shape, classes=5):
     return torch.randint(0, classes, (SAMPLES, *shape))
 
 
+def page_blocks():
+    """(language, text) of docs/bring-your-model.md."""
+    page = (ROOT / "docs" / "bring-your-model.md").read_text()
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
 class BringYourModel(WholeTest):
     def setUp(self):
         super().setUp()
@@ -218,6 +226,9 @@ class BringYourModel(WholeTest):
         self.run_program("clusterize", "--model", "node_data/model.onnx", "--min-nodes-per-cluster", "2")
         self.run_program("launch")
         self.run_program("model_fusion", "--cluster-id", "0")
+        return self.losses_by_step()
+
+    def losses_by_step(self):
         lines = (self.folder / "losses.txt").read_text().splitlines()
         return [float(line.split()[0]) for line in lines if not line.startswith("#")]
 
@@ -335,28 +346,59 @@ class BringYourModel(WholeTest):
     def test_series(self):
         self.check_classes(Series, {"x": torch.randn(SAMPLES, 4, 20)})
 
-    def test_page(self):
+    def run_python(self, python, code):
+        done = subprocess.run(
+            [python, "-W", "ignore", "-c", code], cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def check_page(self, python):
         """docs/bring-your-model.md, exactly as it stands there."""
-        page = (ROOT / "docs" / "bring-your-model.md").read_text()
-        blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-        python = [code for language, code in blocks if language == "python"]
-
-        def run(*command):
-            path = f"{BIN}:{os.environ['PATH']}"
-            done = subprocess.run(
-                command, cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE,
-                env=os.environ | {"PATH": path},
-            )
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            return done.stdout
-
-        run(sys.executable, "-c", python[0])
-        (settings,) = (code for language, code in blocks if language == "json")
+        blocks = page_blocks()
+        code = [text for language, text in blocks if language == "python"]
+        self.run_python(python, code[0])
+        (settings,) = (text for language, text in blocks if language == "json")
         (self.node_data / "train.json").write_text(settings)
-        (commands,) = (code for language, code in blocks if language == "sh")
-        shown = run("bash", "-ec", commands)
-        self.assertGreater(float(re.search(r"accuracy +([\d.]+)%", shown).group(1)), 80, shown)
-        run(sys.executable, "-c", "\n".join(python))
+        (commands,) = (text for language, text in blocks if language == "sh")
+        done = subprocess.run(
+            ["bash", "-ec", commands], cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE,
+            env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"},
+        )
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        accuracy = re.search(r"accuracy +([\d.]+)%", done.stdout)
+        self.assertGreater(float(accuracy.group(1)), 80, done.stdout)
+        self.run_python(python, "\n".join(code))
+
+    def test_page(self):
+        self.check_page(sys.executable)
+
+    @unittest.skipUnless(OTHER_PYTHONS, "ROOKERY_PYTHONS names no Python with another PyTorch")
+    def test_page_with_other_pytorches(self):
+        for python in OTHER_PYTHONS:
+            with self.subTest(python=python):
+                self.check_page(python)
+
+    @unittest.skipUnless(OTHER_PYTHONS, "ROOKERY_PYTHONS names no Python with PyTorch 2.9 or newer")
+    def test_the_other_exporter(self):
+        """The default call of a PyTorch whose exporter optimizes is refused; without it the same is trained."""
+        module, call = next(text for language, text in page_blocks() if language == "python").split("torch.onnx", 1)
+        options = 'Net(), (torch.zeros(2, 1, 8, 8),), "net.onnx", input_names=["image"], dynamo=True'
+        self.write_settings(epochs=1, model="../net.onnx")
+        for python in OTHER_PYTHONS:
+            with self.subTest(python=python):
+                self.run_python(python, f"{module}\ntorch.onnx.export({options})")
+                _, errors = self.run_program("clusterize", code=1)
+                self.assertIn("export with optimize=False", errors)
+                self.assertIn('BatchNorm "body.1" was folded', errors)
+                losses = []
+                for way in (f"torch.onnx.export({options}, optimize=False)", f"torch.onnx{call}"):
+                    self.run_python(python, f"{module}\ntorch.manual_seed(2)\n{way}")
+                    self.run_program("clusterize", "--min-nodes-per-cluster", "2")
+                    self.run_program("launch")
+                    losses.append(self.losses_by_step())
+                self.assertGreater(len(losses[0]), 10)
+                for one, other in zip(*losses):
+                    self.assertAlmostEqual(one, other, delta=1e-4)
 
 
 if __name__ == "__main__":

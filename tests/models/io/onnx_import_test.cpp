@@ -63,6 +63,58 @@ TEST_P(Exported, ComputesWhatPyTorchDoes) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Exported, testing::Values("exported_encoder", "exported_residual"));
 
+// The message that a file of tests/golden/make_optimized_models.py is refused with.
+std::string refusal(const std::string& name) {
+  try {
+    import_onnx(kGolden / (name + ".onnx"));
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "was imported";
+}
+
+TEST(OptimizedByTheExporter, FoldedBatchNormIsRefusedByName) {
+  EXPECT_THAT(
+      refusal("optimized_folded"),
+      AllOf(HasSubstr("export with optimize=False"),
+            HasSubstr("BatchNorm \"body.1\" was folded into the layer before it, under the name of its "
+                      "weight \"body.0.weight\"")));
+}
+
+TEST(OptimizedByTheExporter, MergedParametersAreRefusedByName) {
+  EXPECT_THAT(refusal("optimized_merged"),
+              AllOf(HasSubstr("export with optimize=False"),
+                    HasSubstr("\"second.weight\" was merged with \"first.weight\""),
+                    HasSubstr("\"second.bias\" was merged with \"first.bias\"")));
+}
+
+TEST(OptimizedByTheExporter, EqualLayersAreRefusedByName) {
+  EXPECT_THAT(refusal("optimized_parallel"), AllOf(HasSubstr("export with optimize=False"),
+                                                   HasSubstr("\"gate.weight\" is not in the file")));
+}
+
+TEST(OptimizedByTheExporter, ComputedWeightsAreRefusedByName) {
+  EXPECT_THAT(refusal("optimized_computed"),
+              AllOf(HasSubstr("export with optimize=False"), HasSubstr("\"kinds.weight\" is not in the file"),
+                    HasSubstr("\"embedding\" is no parameter of the module")));
+}
+
+// The conversion to an older operator set drops what the exporter wrote of the module.
+TEST(OptimizedByTheExporter, FilesThatDoNotSayAreRefused) {
+  EXPECT_THAT(refusal("optimized_merged_17"),
+              AllOf(HasSubstr("export with optimize=False"), HasSubstr("does not say")));
+}
+
+TEST(OptimizedByTheExporter, FilesThatWereNotAreTaken) {
+  EXPECT_THAT(names_of(import_onnx(kGolden / "kept_folded.onnx").graph,
+                       import_onnx(kGolden / "kept_folded.onnx").graph.parameters()),
+              testing::UnorderedElementsAre("body.0.weight", "body.0.bias", "body.1.weight", "body.1.bias",
+                                            "fc.weight", "fc.bias"));
+  EXPECT_THAT(names_of(import_onnx(kGolden / "kept_tied.onnx").graph,
+                       import_onnx(kGolden / "kept_tied.onnx").graph.parameters()),
+              testing::UnorderedElementsAre("back.weight", "there.bias"));
+}
+
 TEST(ImportOnnx, KeepsNamesAndTrainingForms) {
   const Graph graph = import_onnx(kGolden / "exported_residual.onnx").graph;
   EXPECT_THAT(names_of(graph, graph.parameters()),
