@@ -1,0 +1,916 @@
+"""Exports a PyTorch module for Rookery, so that it trains there as it would in PyTorch.
+
+    import rookery_export
+
+    rookery_export.export(module, example_inputs, "net.onnx")
+    rookery_export.export_data(dataset, "data.safetensors")
+    rookery_export.load(module, "trained/")
+
+Needs torch (1.13 or newer) and onnx alone. What ONNX has no place for, and what decides whether training is
+right, is written into the file's metadata, under METADATA_KEY, as JSON; models/io/FORMAT.md describes it.
+"""
+
+import contextlib
+import inspect
+import io
+import json
+import pathlib
+import struct
+import tempfile
+import traceback
+import unittest.mock
+import warnings
+
+import onnx
+import torch
+import torch.nn.functional as F
+from onnx import numpy_helper
+from torch import nn
+
+METADATA_KEY = "rookery_module"
+METADATA_VERSION = 1
+DOMAIN = "rookery"
+OPSETS = (17, 18)  # of the exporter that traces with TorchScript, of the one with torch.export
+CLOSE = {"rtol": 1e-4, "atol": 1e-4}
+
+
+class ExportError(Exception):
+    """Says what cannot be exported, where it stands in the module, and a way around it."""
+
+
+# ---------------------------------------------------------------------------------------------------------
+# The three lines
+
+
+def export(module, example_inputs, path, output_names=None):
+    """Writes `module` as the ONNX file `path`.
+
+    example_inputs: a tensor, a tuple of tensors in the order of forward, or a dict by the names of forward's
+    arguments; the first dimension of each is the batch. What is in training mode or in eval(), what requires
+    a gradient and what does not, stays so when it is trained. The module is left as it was.
+    Raises ExportError.
+    """
+    inputs = _named_inputs(module, example_inputs)
+    _check_layers(module)
+    outcomes = []
+    with _unchanged(module), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for way in (_export_by_trace, _export_by_program):
+            try:
+                model = way(module, inputs)
+                _finish(model, module, inputs, output_names)
+                _compare(model, module, inputs)
+            except ExportError as error:
+                outcomes.append((way, error))
+                continue
+            except Exception as error:  # whatever the exporters raise
+                outcomes.append((way, _explained(module, inputs, error)))
+                continue
+            onnx.save(model, str(path))
+            return
+    raise ExportError(_joined(outcomes)) from outcomes[0][1]
+
+
+def export_data(dataset, path, names=None):
+    """Writes a data set as the safetensors file `path`.
+
+    dataset: a dict of tensors by name, a tuple of tensors, or a Dataset whose items are dicts or tuples.
+    names: of a tuple's tensors, as forward calls its arguments, then the targets of the losses; by default
+    "input" and "labels".
+    """
+    tensors = dataset if isinstance(dataset, (dict, tuple, list, torch.Tensor)) else _collected(dataset)
+    if isinstance(tensors, torch.Tensor):
+        tensors = (tensors,)
+    if not isinstance(tensors, dict):
+        names = names or ("input", "labels")[: len(tensors)]
+        if len(names) != len(tensors):
+            raise ExportError(f"there are {len(tensors)} tensors, but {len(names)} names: give names=")
+        tensors = dict(zip(names, tensors))
+    sizes = {name: len(tensor) for name, tensor in tensors.items()}
+    if len(set(sizes.values())) != 1:
+        raise ExportError(f"the tensors have different numbers of samples: {sizes}")
+    _write_safetensors(path, {name: torch.as_tensor(tensor) for name, tensor in tensors.items()})
+
+
+def load(module, folder):
+    """Loads what was trained into `module`, strictly, and returns it."""
+    path = pathlib.Path(folder)
+    path = path / "trained_state_dict.pt" if path.is_dir() else path
+    options = {"weights_only": True} if "weights_only" in inspect.signature(torch.load).parameters else {}
+    module.load_state_dict(torch.load(str(path), map_location="cpu", **options), strict=True)
+    return module
+
+
+# ---------------------------------------------------------------------------------------------------------
+# The module
+
+
+def _named_inputs(module, example):
+    """Tensors by the names of forward's arguments, of two samples or more: one sample cannot show what is the
+    batch."""
+    if isinstance(example, torch.Tensor):
+        example = (example,)
+    signature = inspect.signature(module.forward)
+    bound = signature.bind(**example) if isinstance(example, dict) else signature.bind(*example)
+    inputs = {}
+    for name, value in bound.arguments.items():
+        kind = signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            inputs.update({f"{name}_{i}": tensor for i, tensor in enumerate(value)})
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            inputs.update(value)
+        else:
+            inputs[name] = value
+    for name, tensor in inputs.items():
+        if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0:
+            raise ExportError(
+                f"argument {name!r} of forward is no tensor of samples: make it an attribute of the module, or "
+                "give it a default value and leave it out of the example"
+            )
+    sizes = {tensor.shape[0] for tensor in inputs.values()}
+    if len(sizes) != 1:
+        shapes = {name: list(tensor.shape) for name, tensor in inputs.items()}
+        raise ExportError(f"the inputs have different numbers of samples in their first dimension: {shapes}")
+    samples = max(sizes.pop(), 2)
+    return {name: _repeated(tensor.detach(), samples) for name, tensor in inputs.items()}
+
+
+def _repeated(tensor, samples):
+    """So many samples, taken in turn from the tensor's."""
+    return tensor[torch.arange(samples) % tensor.shape[0]].clone()
+
+
+def _call(module, inputs):
+    """forward of the module by position where it has names for all, so that tracers see the same call."""
+    return module(*inputs.values()) if _is_positional(module, inputs) else module(**inputs)
+
+
+def _is_positional(module, inputs):
+    names = list(inspect.signature(module.forward).parameters)
+    return names[: len(inputs)] == list(inputs) or any(
+        p.kind is inspect.Parameter.VAR_POSITIONAL for p in inspect.signature(module.forward).parameters.values()
+    )
+
+
+@contextlib.contextmanager
+def _unchanged(module):
+    """Puts back the state, the modes and the random numbers: tracing moves running statistics."""
+    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+    modes = [(each, each.training) for each in module.modules()]
+    gradients = [(parameter, parameter.grad) for parameter in module.parameters()]
+    random = torch.get_rng_state()
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for name, tensor in {**dict(module.named_parameters()), **dict(module.named_buffers())}.items():
+                tensor.copy_(before[name])
+        for each, mode in modes:
+            each.training = mode
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        torch.set_rng_state(random)
+
+
+def _check_layers(module):
+    """What no export can say."""
+    problems = []
+    for name, layer in module.named_modules():
+        what = f"{name or 'the module'} ({type(layer).__name__})"
+        if isinstance(layer, nn.Embedding) and layer.max_norm is not None:
+            problems.append(f"{what}: max_norm changes weights in forward; clip them in your own code, without it")
+        if isinstance(layer, nn.Embedding) and layer.scale_grad_by_freq:
+            problems.append(f"{what}: scale_grad_by_freq is not known to Rookery; leave it out")
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+            if layer.momentum is None and layer.track_running_stats:
+                problems.append(f"{what}: momentum=None (a cumulative mean) is not known to Rookery; give a number")
+            if not layer.track_running_stats:
+                problems.append(f"{what}: track_running_stats=False is not known to Rookery; use InstanceNorm or True")
+    for name, parameter in module.named_parameters():
+        if parameter.dtype is not torch.float32:
+            problems.append(f"{name} is {parameter.dtype}: Rookery trains float32; call module.float()")
+    if problems:
+        raise ExportError("cannot be exported:\n  " + "\n  ".join(problems))
+
+
+def _groups(tensors):
+    """Names of each tensor that has several, first the one that comes first; and that first of every name."""
+    first, groups = {}, {}
+    for name, tensor in tensors:
+        groups.setdefault(id(tensor), []).append(name)
+    for names in groups.values():
+        first.update({name: names[0] for name in names})
+    return {names[0]: names[1:] for names in groups.values() if len(names) > 1}, first
+
+
+def _all_tensors(module):
+    """(name, tensor) of all parameters and buffers under all names that they have, in the state dict's order,
+    those that are not in it behind."""
+    own = {}
+    for prefix, layer in module.named_modules(remove_duplicate=False):
+        for kind in (layer._parameters, layer._buffers):
+            own.update({f"{prefix}.{name}".lstrip("."): tensor for name, tensor in kind.items() if tensor is not None})
+    order = [name for name in module.state_dict() if name in own]
+    return [(name, own[name]) for name in order + [name for name in own if name not in order]]
+
+
+def _describe(module, no_gradient):
+    """The metadata: what a file of ONNX has no place for. `no_gradient`: parameters that the loss never reaches."""
+    state = module.state_dict()
+    tensors = _all_tensors(module)
+    tied, _ = _groups(tensors)
+    parameters = {name for name, tensor in tensors if isinstance(tensor, nn.Parameter)}
+    second = {name for names in tied.values() for name in names}
+    return {
+        "version": METADATA_VERSION,
+        "torch": torch.__version__.split("+")[0],
+        "parameters": {
+            name: bool(tensor.requires_grad) and name not in no_gradient
+            for name, tensor in tensors
+            if name in parameters and name not in second
+        },
+        "buffers": {name: name in state for name, tensor in tensors if name not in parameters and name not in second},
+        "tied": {name: names[0] for names in ([first, *more] for first, more in tied.items()) for name in names[1:]},
+        "state_dict": list(state),
+        "versions": {name: entry.get("version") for name, entry in getattr(state, "_metadata", {}).items()},
+        "eval": [
+            name
+            for name, layer in module.named_modules()
+            if not layer.training and isinstance(layer, (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd))
+        ],
+        "padding": {
+            f"{name}.weight".lstrip("."): layer.padding_idx
+            for name, layer in module.named_modules()
+            if isinstance(layer, (nn.Embedding, nn.EmbeddingBag)) and layer.padding_idx is not None
+        },
+    }
+
+
+# ---------------------------------------------------------------------------------------------------------
+# The exporters of PyTorch
+
+
+def _outputs_of(made):
+    """{name: tensor} of what forward gave back."""
+    if isinstance(made, torch.Tensor):
+        return {"output": made}
+    if isinstance(made, dict):
+        named = dict(made)
+    elif hasattr(made, "_fields"):
+        named = dict(zip(made._fields, made))
+    elif isinstance(made, (tuple, list)):
+        named = {f"output_{i}": each for i, each in enumerate(made)}
+    else:
+        raise ExportError(f"forward gives back a {type(made).__name__}: return a tensor, a tuple or a dict of tensors")
+    for name, each in named.items():
+        if not isinstance(each, torch.Tensor):
+            raise ExportError(f"forward gives back a {type(each).__name__} as {name}: return tensors alone")
+    return named
+
+
+@contextlib.contextmanager
+def _plain_attention():
+    """Without the fused paths for inference, which no export knows."""
+    mha = getattr(torch.backends, "mha", None)
+    if mha is None:
+        yield
+        return
+    enabled = mha.get_fastpath_enabled()
+    mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        mha.set_fastpath_enabled(enabled)
+
+
+def _export_by_trace(module, inputs):
+    """By TorchScript's tracer, each layer in its own mode, nothing computed beforehand."""
+    export_function = getattr(torch.onnx.utils, "export", None)
+    if export_function is None:
+        raise ExportError("this PyTorch has no exporter that traces")
+    from torch.onnx import symbolic_helper
+
+    opsets = {}  # of our own operators, once one is used
+
+    def embedding(g, weight, indices, padding_idx, scale_grad_by_freq, sparse):
+        padding = symbolic_helper._maybe_get_const(padding_idx, "i")
+        if padding < 0:
+            return g.op("Gather", weight, indices)
+        opsets[DOMAIN] = 1
+        made = g.op(f"{DOMAIN}::Embedding", weight, indices, padding_idx_i=padding)
+        sizes = symbolic_helper._get_tensor_sizes(indices)
+        if sizes is not None and weight.isCompleteTensor():
+            made.setType(weight.type().with_sizes(sizes + [symbolic_helper._get_tensor_dim_size(weight, 1)]))
+        return made
+
+    def detach(g, x):
+        opsets[DOMAIN] = 1
+        made = g.op(f"{DOMAIN}::Detach", x)
+        made.setType(x.type())
+        return made
+
+    names = list(_outputs_of(_call(module, inputs)))
+    arguments = tuple(inputs.values()) if _is_positional(module, inputs) else (inputs,)
+    file = io.BytesIO()
+    symbolics = {"aten::embedding": embedding, "aten::detach": detach}
+    for name, function in symbolics.items():
+        torch.onnx.register_custom_op_symbolic(name, function, OPSETS[0])
+    try:
+        with _plain_attention():
+            export_function(
+                module, arguments, file, input_names=list(inputs), output_names=names, opset_version=OPSETS[0],
+                dynamic_axes={name: {0: "batch"} for name in inputs}, training=torch.onnx.TrainingMode.PRESERVE,
+                do_constant_folding=False, custom_opsets=opsets,
+            )
+    finally:
+        for name in symbolics:
+            torch.onnx.unregister_custom_op_symbolic(name, OPSETS[0])
+    return onnx.load_from_string(file.getvalue())
+
+
+def _export_by_program(module, inputs):
+    """By torch.export, without its optimizer, which folds layers and merges parameters."""
+    if "dynamo" not in inspect.signature(torch.onnx.export).parameters:
+        raise ExportError("this PyTorch has no exporter that uses torch.export")
+    batch = torch.export.Dim("batch")
+    with _plain_attention(), contextlib.redirect_stdout(io.StringIO()):
+        program = torch.onnx.export(
+            module, (), kwargs=dict(inputs), dynamo=True, optimize=False, input_names=list(inputs),
+            output_names=list(_outputs_of(_call(module, inputs))), opset_version=OPSETS[1],
+            dynamic_shapes={name: {0: batch} for name in inputs}, verbose=False,
+        )
+    model = program.model_proto
+    for node in model.graph.node:
+        operation = next((each.value for each in node.metadata_props if each.key == "pkg.torch.onnx.fx_node"), "")
+        if node.op_type == "Identity" and "target=torch.ops.aten.detach" in operation:
+            node.op_type, node.domain = "Detach", DOMAIN
+        arguments = operation.split("](args = (", 1)[-1].split(")", 1)[0].split(", ")
+        if node.op_type == "BatchNormalization" and "batch_norm_legit_functional" in operation and arguments[5] == "True":
+            _train_batch_norm(node, float(arguments[6]))
+        if node.op_type == "Gather" and "target=torch.ops.aten.embedding.default" in operation:
+            if len(arguments) > 2 and int(arguments[2]) >= 0:
+                node.op_type, node.domain = "Embedding", DOMAIN
+                del node.attribute[:]
+                node.attribute.append(onnx.helper.make_attribute("padding_idx", int(arguments[2])))
+    return model
+
+
+def _train_batch_norm(node, momentum):
+    """The exporter writes all BatchNorm as it is in eval()."""
+    kept = [entry for entry in node.attribute if entry.name not in ("training_mode", "momentum")]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    node.attribute.append(onnx.helper.make_attribute("training_mode", 1))
+    node.attribute.append(onnx.helper.make_attribute("momentum", 1 - momentum))
+    node.output.extend(f"{node.output[0]}_{each}" for each in ("mean", "variance")[len(node.output) - 1 :])
+
+
+def _finish(model, module, inputs, output_names):
+    """One name for each tensor, its value before the export, outputs' names, and no paths of this machine."""
+    tensors = _all_tensors(module)
+    _, first = _groups(tensors)
+    _rename(model.graph, {name: other for name, other in first.items() if name != other})
+    values = dict(tensors)
+    for initializer in model.graph.initializer:
+        if initializer.name in values:
+            kept = numpy_helper.from_array(values[initializer.name].detach().cpu().numpy(), initializer.name)
+            initializer.CopyFrom(kept)
+    if output_names is not None:
+        made = [output.name for output in model.graph.output]
+        if len(made) != len(output_names):
+            raise ExportError(f"forward gives back {len(made)} tensors, but there are {len(output_names)} names")
+        _rename(model.graph, dict(zip(made, output_names)))
+    for node in model.graph.node:
+        node.doc_string = ""
+    for part in (model.graph, *model.graph.node, *model.graph.value_info, *model.graph.input, *model.graph.initializer):
+        if hasattr(part, "metadata_props"):
+            del part.metadata_props[:]
+    _add_functions(model)
+
+
+def _rename(graph, names):
+    for node in graph.node:
+        for each in (node.input, node.output):
+            each[:] = [names.get(name, name) for name in each]
+    for part in (*graph.input, *graph.output, *graph.initializer, *graph.value_info):
+        part.name = names.get(part.name, part.name)
+
+
+def _add_functions(model):
+    """What Rookery's operators are to any other runtime."""
+    helper, opset = onnx.helper, onnx.helper.make_opsetid("", OPSETS[0])
+    bodies = {
+        "Detach": (["x"], [], helper.make_node("Identity", ["x"], ["y"])),
+        "Embedding": (["weight", "indices"], ["padding_idx"], helper.make_node("Gather", ["weight", "indices"], ["y"])),
+    }
+    used = {node.op_type for node in model.graph.node if node.domain == DOMAIN}
+    for name in sorted(used):
+        takes, attributes, body = bodies[name]
+        model.functions.append(helper.make_function(DOMAIN, name, takes, ["y"], [body], [opset], attributes))
+    if used and not any(entry.domain == DOMAIN for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(DOMAIN, 1))
+    if not used:
+        kept = [entry for entry in model.opset_import if entry.domain != DOMAIN]
+        del model.opset_import[:]
+        model.opset_import.extend(kept)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# The comparison: the file run in PyTorch, forward and backward
+
+
+@contextlib.contextmanager
+def _without_dropout():
+    """Both sides draw nothing."""
+    keep = lambda input, *_, **__: input  # noqa: E731
+    names = [n for n in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+             if hasattr(F, n)]
+    attention = getattr(F, "scaled_dot_product_attention", None)
+
+    def attend(query, key, value, attn_mask=None, dropout_p=0.0, *rest, **options):
+        return attention(query, key, value, attn_mask, 0.0, *rest, **options)
+
+    with contextlib.ExitStack() as patches:
+        for name in names:
+            patches.enter_context(unittest.mock.patch.object(F, name, keep))
+        if attention is not None:
+            patches.enter_context(unittest.mock.patch.object(F, "scaled_dot_product_attention", attend))
+        yield
+
+
+def _compare(model, module, inputs):
+    """Outputs, running statistics and gradients for the example and for another number of samples; adds the
+    metadata, which needs to know which parameters have gradients."""
+    no_gradient = set()
+    samples = len(next(iter(inputs.values())))
+    for count in (samples + 1, samples):
+        given = {name: _repeated(tensor, count) for name, tensor in inputs.items()}
+        with _unchanged(module), _without_dropout(), _plain_attention():
+            theirs, gradients = _run_module(module, given)
+        ours, own_gradients, missing = _run_file(model, module, given)
+        if missing is not None:
+            warnings.simplefilter("default")
+            warnings.warn(f"the file was not compared with the module: no {missing} in rookery_export", stacklevel=3)
+            break
+        for name, tensor in theirs.items():
+            _check_close(f"output {name}" if name in ours else name, ours.get(name), tensor, count)
+        for name, gradient in gradients.items():
+            if gradient is None and own_gradients.get(name) is not None:
+                no_gradient.add(name)
+            elif gradient is not None:
+                _check_close(f"the gradient of {name}", own_gradients.get(name), gradient, count)
+    names = {output.name for output in model.graph.output}
+    if len(names) != len(model.graph.output):
+        raise ExportError("forward gives back one tensor twice: return it once")
+    described = json.dumps(_describe(module, no_gradient))
+    model.metadata_props.append(onnx.StringStringEntryProto(key=METADATA_KEY, value=described))
+
+
+def _check_close(what, ours, theirs, samples):
+    if ours is None or ours.shape != theirs.shape or not torch.allclose(ours, theirs, **CLOSE, equal_nan=True):
+        apart = "is missing" if ours is None else (
+            f"has the shape {list(ours.shape)}, not {list(theirs.shape)}" if ours.shape != theirs.shape
+            else f"differs by {float((ours - theirs).abs().max()):.2g}"
+        )
+        raise ExportError(
+            f"with {samples} samples {what} {apart}: the exporter lost something of forward. What a tensor's values "
+            "decide (if, for, .item(), int()), numbers of samples as Python's, .data and torch.no_grad() inside of "
+            "forward are lost: use torch.where, -1 in shapes, .detach() and requires_grad_(False)"
+        )
+
+
+def _weigh(outputs):
+    """A number that every element of every output has its own share in."""
+    total = 0
+    for tensor in outputs:
+        if tensor.is_floating_point() and tensor.requires_grad:
+            shares = torch.linspace(-1, 1, tensor.numel(), dtype=tensor.dtype).reshape(tensor.shape)
+            total = total + (tensor * shares.cos()).nan_to_num(0, 0, 0).sum()
+    return total
+
+
+def _run_module(module, inputs):
+    """Outputs, what became of the running statistics, and gradients of the parameters that are trained."""
+    module.zero_grad(set_to_none=True)
+    made = list(_outputs_of(_call(module, inputs)).values())
+    total = _weigh(made)
+    if isinstance(total, torch.Tensor):
+        total.backward()
+    _, first = _groups(_all_tensors(module))
+    gradients = {
+        first[name]: None if parameter.grad is None else parameter.grad.clone()
+        for name, parameter in module.named_parameters()
+        if parameter.requires_grad
+    }
+    return {i: tensor.detach() for i, tensor in enumerate(made)}, gradients
+
+
+def _run_file(model, module, inputs):
+    """The same of the file; or the operator that is not known here."""
+    trained = {name for name, parameter in _all_tensors(module) if parameter.requires_grad}
+    known = {}
+    for initializer in model.graph.initializer:
+        tensor = torch.from_numpy(numpy_helper.to_array(initializer).copy())
+        known[initializer.name] = tensor.requires_grad_(True) if initializer.name in trained else tensor
+    weights = {name: known[name] for name in trained if name in known}
+    known.update(inputs)
+    try:
+        _run_nodes(model.graph.node, known)
+    except _UnknownOperator as unknown:
+        return {}, {}, unknown
+    made = [known[output.name] for output in model.graph.output]
+    total = _weigh(made)
+    if isinstance(total, torch.Tensor):
+        total.backward()
+    return {i: tensor.detach() for i, tensor in enumerate(made)}, {n: w.grad for n, w in weights.items()}, None
+
+
+class _UnknownOperator(Exception):
+    pass
+
+
+def _run_nodes(nodes, known):
+    for node in nodes:
+        attributes = {entry.name: onnx.helper.get_attribute_value(entry) for entry in node.attribute}
+        attributes = {key: each.decode() if isinstance(each, bytes) else each for key, each in attributes.items()}
+        inputs = [known[name] if name else None for name in node.input]
+        if node.op_type == "If":
+            branch = attributes["then_branch" if bool(inputs[0]) else "else_branch"]
+            inner = dict(known)
+            inner.update({each.name: torch.from_numpy(numpy_helper.to_array(each).copy()) for each in branch.initializer})
+            _run_nodes(branch.node, inner)
+            outputs = [inner[output.name] for output in branch.output]
+        else:
+            operator = _OPERATORS.get(node.op_type)
+            if operator is None:
+                raise _UnknownOperator(node.op_type)
+            attributes["outputs"] = len(node.output)
+            outputs = operator(attributes, *inputs)
+            outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+        known.update(zip(node.output, outputs))
+
+
+def _numbers(a, key, given=None):
+    value = a.get(key) if given is None else given
+    return value if value is None else [int(number) for number in value]
+
+
+_DTYPES = {1: torch.float32, 2: torch.uint8, 3: torch.int8, 6: torch.int32, 7: torch.int64, 9: torch.bool,
+           10: torch.float16, 11: torch.float64, 16: torch.bfloat16}
+
+
+def _constant(a):
+    (value,) = (each for key, each in a.items() if key.startswith("value"))
+    if isinstance(value, onnx.TensorProto):
+        return torch.from_numpy(numpy_helper.to_array(value).copy())
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return torch.tensor(value, dtype=torch.float32 if isinstance(first, float) else torch.int64)
+
+
+def _filled(a, shape):
+    value = numpy_helper.to_array(a["value"]) if "value" in a else None
+    one = torch.zeros(1) if value is None else torch.from_numpy(value.copy())
+    return one.reshape(()).expand(shape.tolist()).clone()
+
+
+def _pads(a, x, kernel):
+    axes = len(kernel)
+    begin, end = a.get("pads", [0] * 2 * axes)[:axes], a.get("pads", [0] * 2 * axes)[axes:]
+    strides, dilations = a.get("strides", [1] * axes), a.get("dilations", [1] * axes)
+    if a.get("auto_pad", "NOTSET").startswith("SAME"):
+        begin, end = [], []
+        for i, size in enumerate(x.shape[2:]):
+            total = max(0, (-(-size // strides[i]) - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 - size)
+            begin.append(total // 2 if a["auto_pad"] == "SAME_UPPER" else total - total // 2)
+            end.append(total - begin[-1])
+    return begin, end
+
+
+def _padded(x, begin, end, value=0.0):
+    return F.pad(x, [pad for pair in zip(reversed(begin), reversed(end)) for pad in pair], value=value)
+
+
+def _conv(a, x, w, bias=None):
+    function = (F.conv1d, F.conv2d, F.conv3d)[x.dim() - 3]
+    x = _padded(x, *_pads(a, x, w.shape[2:]))
+    return function(x, w, bias, a.get("strides", 1), 0, a.get("dilations", 1), a.get("group", 1))
+
+
+def _conv_transpose(a, x, w, bias=None):
+    axes = x.dim() - 2
+    function = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[axes - 1]
+    pads = a.get("pads", [0] * 2 * axes)[:axes]
+    return function(x, w, bias, a.get("strides", 1), pads, a.get("output_padding", 0), a.get("group", 1),
+                    a.get("dilations", 1))
+
+
+def _pool(functions, fill):
+    def run(a, x):
+        kernel, function = a["kernel_shape"], functions[x.dim() - 3]
+        begin, end = _pads(a, x, kernel)
+        strides, ceil = a.get("strides", [1] * len(kernel)), bool(a.get("ceil_mode", 0))
+        if fill is None:
+            if begin != end:
+                x, begin = _padded(x, begin, end), [0] * len(kernel)
+            return function(x, kernel, strides, begin, ceil, bool(a.get("count_include_pad", 0)))
+        if begin != end:
+            x, begin = _padded(x, begin, end, fill), [0] * len(kernel)
+        return function(x, kernel, strides, begin, a.get("dilations", 1), ceil)
+
+    return run
+
+
+def _batch_norm(a, x, scale, bias, mean, variance):
+    mean, variance = mean.clone(), variance.clone()
+    training = bool(a.get("training_mode", 0))
+    y = F.batch_norm(x, mean, variance, scale, bias, training, 1 - a.get("momentum", 0.9), a.get("epsilon", 1e-5))
+    return (y, mean, variance)
+
+
+def _instance_norm(a, x, scale, bias):
+    return F.instance_norm(x, weight=scale, bias=bias, eps=a.get("epsilon", 1e-5))
+
+
+def _group_norm(a, x, scale, bias):
+    groups = a["num_groups"]
+    if len(scale) != x.shape[1]:
+        scale, bias = (each.repeat_interleave(x.shape[1] // groups) for each in (scale, bias))
+    return F.group_norm(x, groups, scale, bias, a.get("epsilon", 1e-5))
+
+
+def _layer_norm(a, x, scale, bias=None):
+    axis = a.get("axis", -1) % x.dim()
+    return F.layer_norm(x, x.shape[axis:], scale, bias, a.get("epsilon", 1e-5))
+
+
+def _gemm(a, x, w, c=None):
+    product = (x.T if a.get("transA") else x) @ (w.T if a.get("transB") else w) * a.get("alpha", 1.0)
+    return product if c is None else product + a.get("beta", 1.0) * c
+
+
+def _gather(a, x, indices):
+    axis = a.get("axis", 0) % x.dim()
+    taken = x.index_select(axis, indices.flatten().long() % x.shape[axis])
+    return taken.reshape(x.shape[:axis] + indices.shape + x.shape[axis + 1 :])
+
+
+def _reduce(function):
+    def run(a, x, axes=None):
+        axes = _numbers(a, "axes", axes)
+        if not axes and a.get("noop_with_empty_axes", 0):
+            return x
+        return function(x, axes or list(range(x.dim())), keepdim=bool(a.get("keepdims", 1)))
+
+    return run
+
+
+def _reshape(a, x, shape):
+    zero = bool(a.get("allowzero", 0))
+    return x.reshape([x.shape[i] if dim == 0 and not zero else dim for i, dim in enumerate(shape.tolist())])
+
+
+def _slice(a, x, starts=None, ends=None, axes=None, steps=None):
+    starts, ends = _numbers(a, "starts", starts), _numbers(a, "ends", ends)
+    axes, steps = _numbers(a, "axes", axes) or range(len(starts)), _numbers(a, "steps", steps) or [1] * len(starts)
+    for start, end, axis, step in zip(starts, ends, axes, steps):
+        x = x.index_select(axis, torch.tensor(list(range(x.shape[axis]))[start:end:step], dtype=torch.int64))
+    return x
+
+
+def _split(a, x, sizes=None):
+    axis, sizes, parts = a.get("axis", 0), _numbers(a, "split", sizes), a.get("num_outputs", a["outputs"])
+    return x.split(-(-x.shape[axis] // parts) if sizes is None else sizes, axis)
+
+
+def _squeeze(a, x, axes=None):
+    axes = _numbers(a, "axes", axes)
+    for axis in sorted((axis % x.dim() for axis in axes), reverse=True) if axes else ():
+        x = x.squeeze(axis)
+    return x if axes else x.squeeze()
+
+
+def _unsqueeze(a, x, axes=None):
+    axes = _numbers(a, "axes", axes)
+    for axis in sorted(axis % (x.dim() + len(axes)) for axis in axes):
+        x = x.unsqueeze(axis)
+    return x
+
+
+def _pad(a, x, pads=None, value=None, axes=None):
+    pads, mode = _numbers(a, "pads", pads), a.get("mode", "constant")
+    around = [(0, 0)] * x.dim()
+    axes = range(x.dim()) if axes is None else axes.tolist()
+    for axis, begin, end in zip(axes, pads[: len(pads) // 2], pads[len(pads) // 2 :]):
+        around[axis] = (begin, end)
+    if mode == "constant":
+        return F.pad(x, [n for pair in reversed(around) for n in pair], value=0.0 if value is None else float(value))
+    for axis, (begin, end) in enumerate(around):
+        places, last = torch.arange(-begin, x.shape[axis] + end), x.shape[axis] - 1
+        if mode == "reflect":
+            places = torch.where(places > last, 2 * last - places, places.abs())
+        x = x.index_select(axis, places.clamp(0, last) if mode != "wrap" else places % (last + 1))
+    return x
+
+
+def _resize(a, x, roi=None, scales=None, sizes=None):
+    mode = a.get("mode", "nearest")
+    options = {"nearest": {"mode": "nearest"}, "linear": {"mode": {3: "linear", 4: "bilinear"}.get(x.dim())}}[mode]
+    if mode == "linear":
+        options["align_corners"] = a.get("coordinate_transformation_mode") == "align_corners"
+    if sizes is not None:
+        return F.interpolate(x, size=sizes.tolist()[2:], **options)
+    return F.interpolate(x, scale_factor=scales.tolist()[2:], recompute_scale_factor=False, **options)
+
+
+def _trilu(a, x, k=None):
+    plain = x.to(torch.uint8) if x.dtype == torch.bool else x
+    return (plain.triu if a.get("upper", 1) else plain.tril)(int(k or 0)).to(x.dtype)
+
+
+def _where(a, condition, x, y):
+    return torch.where(condition, x, y)
+
+
+def _div(a, x, y):
+    return x / y if x.is_floating_point() else x.div(y, rounding_mode="trunc")
+
+
+def _scatter_nd(a, x, indices, updates):
+    y = x.clone()
+    y[tuple(indices.unbind(-1))] = updates
+    return y
+
+
+def _all_of(function):
+    def run(a, *inputs):
+        made = inputs[0]
+        for each in inputs[1:]:
+            made = function(made, each)
+        return made
+
+    return run
+
+
+def _is_bad(a, x):
+    return x.isnan() if x.is_floating_point() else torch.zeros_like(x, dtype=torch.bool)
+
+
+def _logistic(function):
+    return lambda a, x: function(x)
+
+
+_OPERATORS = {
+    "Constant": _constant, "ConstantOfShape": _filled, "Conv": _conv, "ConvTranspose": _conv_transpose,
+    "MaxPool": _pool((F.max_pool1d, F.max_pool2d, F.max_pool3d), -float("inf")),
+    "AveragePool": _pool((F.avg_pool1d, F.avg_pool2d, F.avg_pool3d), None),
+    "GlobalAveragePool": lambda a, x: x.mean(list(range(2, x.dim())), keepdim=True),
+    "GlobalMaxPool": lambda a, x: x.amax(list(range(2, x.dim())), keepdim=True),
+    "BatchNormalization": _batch_norm, "InstanceNormalization": _instance_norm, "GroupNormalization": _group_norm,
+    "LayerNormalization": _layer_norm, "Gemm": _gemm, "MatMul": lambda a, x, y: x @ y,
+    "Dropout": lambda a, x, *_: (x, torch.ones_like(x, dtype=torch.bool)),
+    "Detach": lambda a, x: x.detach(), "Identity": lambda a, x: x,
+    "Embedding": lambda a, w, i: F.embedding(i, w, padding_idx=a["padding_idx"]),
+    "Gather": _gather, "GatherElements": lambda a, x, i: x.gather(a.get("axis", 0), i % x.shape[a.get("axis", 0)]),
+    "GatherND": lambda a, x, i: x[tuple(i.unbind(-1))], "ScatterND": _scatter_nd,
+    "CumSum": lambda a, x, axis: x.cumsum(int(axis)), "Einsum": lambda a, *x: torch.einsum(a["equation"], *x),
+    "Softmax": lambda a, x: x.softmax(a.get("axis", -1)), "LogSoftmax": lambda a, x: x.log_softmax(a.get("axis", -1)),
+    "ReduceMean": _reduce(torch.mean), "ReduceSum": _reduce(torch.sum), "ReduceMax": _reduce(torch.amax),
+    "ReduceMin": _reduce(torch.amin), "ReduceProd": lambda a, x: x.prod(),
+    "ReduceL1": _reduce(lambda x, axes, keepdim: x.abs().sum(axes, keepdim=keepdim)),
+    "ReduceL2": _reduce(lambda x, axes, keepdim: x.square().sum(axes, keepdim=keepdim).sqrt()),
+    "ArgMax": lambda a, x: x.argmax(a.get("axis", 0), keepdim=bool(a.get("keepdims", 1))),
+    "Relu": _logistic(torch.relu), "Sigmoid": _logistic(torch.sigmoid), "Tanh": _logistic(torch.tanh),
+    "Erf": _logistic(torch.erf), "Exp": _logistic(torch.exp), "Log": _logistic(torch.log),
+    "Sqrt": _logistic(torch.sqrt), "Abs": _logistic(torch.abs), "Neg": _logistic(torch.neg), "Sin": _logistic(torch.sin),
+    "Cos": _logistic(torch.cos), "Floor": _logistic(torch.floor), "Ceil": _logistic(torch.ceil),
+    "Round": _logistic(torch.round), "Sign": _logistic(torch.sign), "Reciprocal": _logistic(torch.reciprocal),
+    "Not": _logistic(torch.logical_not), "IsNaN": _is_bad, "Softplus": _logistic(F.softplus),
+    "HardSwish": _logistic(F.hardswish), "Softsign": _logistic(F.softsign), "Mish": _logistic(F.mish),
+    "Gelu": lambda a, x: F.gelu(x, approximate=a.get("approximate", "none")),
+    "LeakyRelu": lambda a, x: F.leaky_relu(x, a.get("alpha", 0.01)), "Elu": lambda a, x: F.elu(x, a.get("alpha", 1.0)),
+    "PRelu": lambda a, x, slope: torch.where(x < 0, slope * x, x),
+    "Selu": lambda a, x: F.selu(x), "Celu": lambda a, x: F.celu(x, a.get("alpha", 1.0)),
+    "HardSigmoid": lambda a, x: (a.get("alpha", 0.2) * x + a.get("beta", 0.5)).clamp(0, 1),
+    "Clip": lambda a, x, low=None, high=None: x if low is high is None else x.clamp(low, high),
+    "Add": lambda a, x, y: x + y, "Sub": lambda a, x, y: x - y, "Mul": lambda a, x, y: x * y, "Div": _div,
+    "Pow": lambda a, x, y: x**y, "Mod": lambda a, x, y: torch.fmod(x, y) if a.get("fmod") else torch.remainder(x, y),
+    "Sum": _all_of(torch.add), "Min": _all_of(torch.minimum), "Max": _all_of(torch.maximum),
+    "Equal": lambda a, x, y: x == y, "Less": lambda a, x, y: x < y, "LessOrEqual": lambda a, x, y: x <= y,
+    "Greater": lambda a, x, y: x > y, "GreaterOrEqual": lambda a, x, y: x >= y,
+    "And": lambda a, x, y: x & y, "Or": lambda a, x, y: x | y, "Xor": lambda a, x, y: x ^ y, "Where": _where,
+    "Cast": lambda a, x: x.to(_DTYPES[a["to"]]), "CastLike": lambda a, x, y: x.to(y.dtype),
+    "Shape": lambda a, x: torch.tensor(list(x.shape)[a.get("start", 0) : a.get("end")], dtype=torch.int64),
+    "Size": lambda a, x: torch.tensor(x.numel()), "Range": lambda a, x, y, z: torch.arange(x.item(), y.item(), z.item()),
+    "Reshape": _reshape, "Squeeze": _squeeze, "Unsqueeze": _unsqueeze, "Slice": _slice, "Split": _split, "Pad": _pad,
+    "Flatten": lambda a, x: x.reshape(x.shape[: a.get("axis", 1) % (x.dim() + 1)].numel(), -1),
+    "Transpose": lambda a, x: x.permute(a.get("perm", list(reversed(range(x.dim()))))),
+    "Expand": lambda a, x, shape: x.broadcast_to(torch.broadcast_shapes(x.shape, shape.tolist())),
+    "Tile": lambda a, x, repeats: x.tile(repeats.tolist()), "Concat": lambda a, *x: torch.cat(x, a["axis"]),
+    "Resize": _resize, "Trilu": _trilu,
+    "SplitToSequence": lambda a, x, sizes=None: [x.split(int(sizes) if sizes.dim() == 0 else sizes.tolist(), a["axis"])],
+    "SequenceAt": lambda a, sequence, at: sequence[int(at)],
+    "DepthToSpace": lambda a, x: F.pixel_shuffle(x, a["blocksize"]),
+}
+
+
+# ---------------------------------------------------------------------------------------------------------
+# What went wrong, and where
+
+
+def _explained(module, inputs, error):
+    """The exporter's error with the layer, the line of its forward and a way around it."""
+    text = str(error).strip().splitlines() or [type(error).__name__]
+    operator = next((word.strip("'\":,.") for line in text for word in line.split() if "aten::" in word), "")
+    where = _place_of(module, inputs, operator.split("aten::")[-1]) if operator else _place_in(error)
+    way = (
+        f"write it with other functions of torch, or as a layer that ONNX has ({operator.strip()})" if operator
+        else "what a tensor's values decide cannot be exported: use torch.where, masks, and shapes with -1"
+    )
+    return ExportError(f"{text[0]}{where}; {way}")
+
+
+def _place_in(error):
+    """The last line of a forward in the error's own trace."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_of_torch(f.filename)]
+    frames = [f for f in frames if f.filename != __file__]
+    return f"\n  at {frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
+
+
+def _is_of_torch(filename):
+    return str(pathlib.Path(torch.__file__).parent) in filename
+
+
+def _place_of(module, inputs, operator):
+    """The layer and the line that call an operator of PyTorch."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    stack, found = [], []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if not found and str(function).split(".")[1:2] == [operator]:
+                lines = [f for f in traceback.extract_stack() if not _is_of_torch(f.filename) and f.filename != __file__]
+                layer = next((name for name in reversed(stack) if name), "")
+                line = f" at {lines[-1].filename}:{lines[-1].lineno}: {lines[-1].line}" if lines else ""
+                found.append(f"\n  in {layer or 'the module itself'}{line}")
+            return function(*args, **(kwargs or {}))
+
+    hooks = []
+    for name, layer in module.named_modules():
+        hooks.append(layer.register_forward_pre_hook(lambda *_, name=name: stack.append(name)))
+        hooks.append(layer.register_forward_hook(lambda *_: stack.pop() and None))
+    try:
+        with Watch(), torch.no_grad():
+            _call(module, inputs)
+    except Exception:  # noqa: S110 - the place is told if it can be found
+        pass
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return found[0] if found else ""
+
+
+def _joined(outcomes):
+    errors = list(dict.fromkeys(str(error) for _, error in outcomes if not str(error).startswith("this PyTorch has no")))
+    return errors[0] if len(errors) == 1 else "; and by the other exporter: ".join(errors)
+
+
+# ---------------------------------------------------------------------------------------------------------
+# Data
+
+
+def _collected(dataset):
+    """All items of a Dataset, stacked."""
+    items = [dataset[i] for i in range(len(dataset))]
+    if not items:
+        raise ExportError("the data set is empty")
+    if isinstance(items[0], dict):
+        return {name: torch.stack([torch.as_tensor(item[name]) for item in items]) for name in items[0]}
+    if not isinstance(items[0], (tuple, list)):
+        items = [(item,) for item in items]
+    return tuple(torch.stack([torch.as_tensor(item[i]) for item in items]) for i in range(len(items[0])))
+
+
+_NAMES_OF_TYPES = {torch.float32: "F32", torch.float64: "F64", torch.int64: "I64", torch.int32: "I32",
+                   torch.uint8: "U8", torch.bool: "BOOL"}
+
+
+def _write_safetensors(path, tensors):
+    """https://github.com/huggingface/safetensors; what Rookery does not know becomes float32 or int64."""
+    header, chunks, offset = {}, [], 0
+    for name, tensor in tensors.items():
+        if tensor.dtype not in _NAMES_OF_TYPES:
+            tensor = tensor.float() if tensor.is_floating_point() else tensor.long()
+        data = tensor.detach().cpu().contiguous().numpy().tobytes()
+        end = offset + len(data)
+        header[name] = {"dtype": _NAMES_OF_TYPES[tensor.dtype], "shape": list(tensor.shape), "data_offsets": [offset, end]}
+        chunks.append(data)
+        offset = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with tempfile.NamedTemporaryFile(dir=pathlib.Path(path).resolve().parent, delete=False) as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        for chunk in chunks:
+            file.write(chunk)
+    pathlib.Path(file.name).replace(path)
