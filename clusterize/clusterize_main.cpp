@@ -86,6 +86,7 @@ StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
   const std::filesystem::path path = arguments["init"].as<std::string>();
   StateDict state = read_state_file(path).tensors;
   remove_reference_extras(task.settings.model, state);
+  with_context(path.string(), [&] { remove_extras(task.module, task.model_extras, state); });
   for (const auto& [second, first] : second_names(task.graph, state)) {
     state.erase(second);
     task.settings.tied.emplace(second, first);

@@ -9,6 +9,7 @@
 #include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/plan/node_pool.hpp"
 #include "clusterize/search.hpp"
+#include "models/io/onnx_module.hpp"
 
 namespace rookery {
 
@@ -20,8 +21,10 @@ struct TrainingTask {
   KernelChoice kernels;
   // weights_digest() of what training starts from, where that does not follow from the seed.
   std::string weights;
-  StateDict model_weights = {};           // that the model's file has
-  std::optional<OpProfile> profile = {};  // measured times of this graph's ops, where there are any
+  StateDict model_weights = {};                  // that the model's file has
+  std::optional<ModuleDescription> module = {};  // that it says it is of
+  StateDict model_extras = {};                   // of the module's state dict, not of the graph
+  std::optional<OpProfile> profile = {};         // measured times of this graph's ops, where there are any
 };
 
 // 16 hex digits, of names and elements.

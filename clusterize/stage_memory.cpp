@@ -50,7 +50,8 @@ void StageMemory::find_tied() {
     const auto next = std::ranges::upper_bound(begins_, static_cast<OpId>(op));
     const auto segment = static_cast<int>(next - begins_.begin()) - 1;
     for (const ValueId input : graph_.ops()[op].inputs) {
-      if (input == kNoValue || graph_.value(input).kind != ValueKind::kParameter) continue;
+      if (input == kNoValue) continue;
+      if (graph_.value(input).kind != ValueKind::kParameter && !graph_.value(input).fixed) continue;
       const auto [found, is_first] = last_user.emplace(input, segment);
       if (!is_first && segment >= found->second + kWindow)
         tied_.push_back(

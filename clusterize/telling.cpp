@@ -9,6 +9,7 @@
 #include "clusterize/report.hpp"
 #include "clusterize/schedule_picture.hpp"
 #include "clusterize/simulation_report.hpp"
+#include "clusterize/tensor_table.hpp"
 #include "models/base/files.hpp"
 
 namespace rookery {
@@ -44,7 +45,11 @@ TellOptions tell_options(const ProgramArguments& arguments, std::uint64_t seed) 
 Told tell(const PlanSource& source, const Planned& planned, const TellOptions& options) {
   const auto& [task, costs, pool_document, excluded, pool, search] = source;
   OrderedJson document = to_json(planned.plan);
-  std::string text = describe_plan(task, planned);
+  document["tensors"] = tensors_json(task);
+  std::string text =
+      (task.settings.model.ends_with(".onnx") || !task.settings.frozen.empty() ? describe_tensors(task)
+                                                                               : "") +
+      describe_plan(task, planned);
   Bottleneck bottleneck;
   if (options.explanation || !options.picture.empty() || !options.schedule.empty())
     bottleneck = find_bottleneck(task, pool, costs, planned);

@@ -16,8 +16,14 @@ namespace rookery {
 TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
                        MeasuredKernels* measured) {
   OpenedModel model = open_model(settings.model, node_data);
-  TrainingTask task = make_task(model.graph, *open_dataset(settings.data, node_data), settings, measured);
+  choose_trained(model, settings.frozen, settings.trained);
+  TrainingSettings with_ties = settings;
+  if (model.module) with_ties.tied.insert(model.module->tied.begin(), model.module->tied.end());
+  std::erase_if(with_ties.tied, [&](const auto& tie) { return model.extras.contains(tie.second); });
+  TrainingTask task = make_task(model.graph, *open_dataset(settings.data, node_data), with_ties, measured);
   task.model_weights = std::move(model.weights);
+  task.model_extras = std::move(model.extras);
+  task.module = std::move(model.module);
   return task;
 }
 
@@ -26,7 +32,8 @@ namespace {
 void check_tied(const TrainingSettings& settings, const Graph& model) {
   for (const auto& [second, first] : settings.tied) {
     const auto id = model.find(first);
-    if (!id || model.value(*id).kind != ValueKind::kParameter)
+    if (!id ||
+        (model.value(*id).kind != ValueKind::kParameter && model.value(*id).kind != ValueKind::kBuffer))
       throw ConfigError(fmt::format("tied/{}: '{}' is not a parameter of {}", second, first, settings.model));
     if (model.find(second))
       throw ConfigError(fmt::format("tied/{}: {} already has a tensor of that name", second, settings.model));

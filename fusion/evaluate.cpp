@@ -147,9 +147,11 @@ Evaluation evaluate(const EvaluationRequest& request) {
     const TrainingSettings settings = settings_of(request, trained.metadata);
     const auto dataset = open_dataset(settings.data, request.node_data);
     const std::vector<std::int64_t> ids = ids_of(*dataset, settings, request.subset);
-    Graph model = trained.graph && !request.model ? std::move(*trained.graph)
-                                                  : open_model(settings.model, request.node_data).graph;
+    OpenedModel opened;
+    if (!trained.graph || request.model) opened = open_model(settings.model, request.node_data);
+    Graph model = trained.graph && !request.model ? std::move(*trained.graph) : std::move(opened.graph);
     remove_reference_extras(settings.model, trained.state);
+    remove_extras(opened.module, opened.extras, trained.state);
     for (const auto& [second, first] : second_names(model, trained.state)) trained.state.erase(second);
     if (!request.outputs.empty() && !ids.empty()) {
       write_safetensors(request.outputs,

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include <map>
 #include <optional>
 #include <set>
@@ -130,13 +132,17 @@ class Fusion {
     }
   }
 
-  // Takes them over.
+  static bool is_same(const Tensor& one, const Tensor& other) {
+    return one.type() == other.type() && std::ranges::equal(one.view().bytes(), other.view().bytes());
+  }
+
+  // Takes them over. What is fixed may be on several nodes, and is the same on all.
   void add_tensors(const NodeMetadata& node, StateDict& tensors) {
     for (auto& [name, tensor] : tensors) {
       const auto [owner, is_new] = owners_.emplace(name, node.node);
       if (is_new) {
         state_.emplace(name, std::move(tensor));
-      } else {
+      } else if (!is_same(tensor, state_.at(name))) {
         problem("'{}' is in the submodels of both {} and {}", name, owner->second, node.node);
       }
     }
@@ -186,12 +192,26 @@ std::filesystem::path models_folder(const std::filesystem::path& node_data) {
   return is_kept ? folder.parent_path().parent_path() : node_data;
 }
 
+// All that the module's state dict has, in its order.
+void take_module(FusedModel& fused, const ModuleDescription& module, StateDict extras) {
+  fused.extras.merge(std::move(extras));
+  for (const auto& [other, first] : module.tied) {
+    if (const auto found = fused.extras.find(first); found != fused.extras.end())
+      fused.extras.emplace(other, found->second.clone());
+  }
+  fused.order = module.state_dict;
+  fused.versions = module.versions;
+}
+
 }  // namespace
 
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
-  const std::string model = members_of(node_data, cluster).front().settings.model;
-  FusedModel fused = fuse_cluster(node_data, cluster, open_model(model, models_folder(node_data)).graph);
-  fused.extras.merge(reference_extras(model, fused.state));
+  const TrainingSettings settings = members_of(node_data, cluster).front().settings;
+  OpenedModel model = open_model(settings.model, models_folder(node_data));
+  choose_trained(model, settings.frozen, settings.trained);
+  FusedModel fused = fuse_cluster(node_data, cluster, std::move(model.graph));
+  fused.extras.merge(reference_extras(settings.model, fused.state));
+  if (model.module) take_module(fused, *model.module, std::move(model.extras));
   return fused;
 }
 
@@ -221,8 +241,10 @@ FusedFiles write_fused(const FusedModel& model, const std::filesystem::path& fol
   StateViews all = views_of(model.state);
   all.merge(views_of(model.extras));
   std::vector<std::string> order = model.order;
-  for (const auto& [name, tensor] : model.extras) order.push_back(name);
-  write_pytorch(files.pytorch, all, order);
+  for (const auto& [name, tensor] : model.extras) {
+    if (std::ranges::count(order, name) == 0) order.push_back(name);
+  }
+  write_pytorch(files.pytorch, all, order, model.versions);
   return files;
 }
 

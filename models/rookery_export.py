@@ -53,12 +53,12 @@ def export(module, example_inputs, path, output_names=None):
     inputs = _named_inputs(module, example_inputs)
     _check_layers(module)
     outcomes = []
-    with _unchanged(module), warnings.catch_warnings():
+    with _unchanged(module) as before, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for way in (_export_by_trace, _export_by_program):
             try:
                 model = way(module, inputs)
-                _finish(model, module, inputs, output_names)
+                _finish(model, module, before, output_names)
                 _compare(model, module, inputs)
             except ExportError as error:
                 outcomes.append((way, error))
@@ -154,14 +154,14 @@ def _is_positional(module, inputs):
 
 @contextlib.contextmanager
 def _unchanged(module):
-    """Puts back the state, the modes and the random numbers: tracing moves running statistics."""
+    """Puts back the state, the modes and the random numbers: tracing moves running statistics. Gives the state."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
     modes = [(each, each.training) for each in module.modules()]
     gradients = [(parameter, parameter.grad) for parameter in module.parameters()]
     random = torch.get_rng_state()
     try:
-        yield
+        yield before
     finally:
         with torch.no_grad():
             for name, tensor in {**dict(module.named_parameters()), **dict(module.named_buffers())}.items():
@@ -269,19 +269,36 @@ def _outputs_of(made):
     return named
 
 
+def _chunk(self, chunks, dim=0):
+    return self.split(-(-int(self.shape[dim]) // chunks), dim)
+
+
+def _repeat_interleave(self, repeats, dim=None, **options):
+    if dim is None or not isinstance(repeats, int):
+        return _REPEAT_INTERLEAVE(self, repeats, dim, **options)
+    dim = dim % self.dim()
+    sizes = [-1] * (self.dim() + 1)
+    sizes[dim + 1] = repeats
+    return self.unsqueeze(dim + 1).expand(sizes).flatten(dim, dim + 1)
+
+
+_REPEAT_INTERLEAVE = torch.Tensor.repeat_interleave
+
+
 @contextlib.contextmanager
-def _plain_attention():
-    """Without the fused paths for inference, which no export knows."""
+def _plainly():
+    """Without the fused paths of attention for inference, which no export knows, and with functions that older
+    exporters write as loops and sequences made of others."""
     mha = getattr(torch.backends, "mha", None)
-    if mha is None:
+    enabled = mha is not None and mha.get_fastpath_enabled()
+    with contextlib.ExitStack() as patches:
+        if mha is not None:
+            mha.set_fastpath_enabled(False)
+            patches.callback(mha.set_fastpath_enabled, enabled)
+        for place in (torch, torch.Tensor):
+            patches.enter_context(unittest.mock.patch.object(place, "chunk", _chunk))
+            patches.enter_context(unittest.mock.patch.object(place, "repeat_interleave", _repeat_interleave))
         yield
-        return
-    enabled = mha.get_fastpath_enabled()
-    mha.set_fastpath_enabled(False)
-    try:
-        yield
-    finally:
-        mha.set_fastpath_enabled(enabled)
 
 
 def _export_by_trace(module, inputs):
@@ -317,7 +334,7 @@ def _export_by_trace(module, inputs):
     for name, function in symbolics.items():
         torch.onnx.register_custom_op_symbolic(name, function, OPSETS[0])
     try:
-        with _plain_attention():
+        with _plainly():
             export_function(
                 module, arguments, file, input_names=list(inputs), output_names=names, opset_version=OPSETS[0],
                 dynamic_axes={name: {0: "batch"} for name in inputs}, training=torch.onnx.TrainingMode.PRESERVE,
@@ -334,7 +351,7 @@ def _export_by_program(module, inputs):
     if "dynamo" not in inspect.signature(torch.onnx.export).parameters:
         raise ExportError("this PyTorch has no exporter that uses torch.export")
     batch = torch.export.Dim("batch")
-    with _plain_attention(), contextlib.redirect_stdout(io.StringIO()):
+    with _plainly(), contextlib.redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
             module, (), kwargs=dict(inputs), dynamo=True, optimize=False, input_names=list(inputs),
             output_names=list(_outputs_of(_call(module, inputs))), opset_version=OPSETS[1],
@@ -366,12 +383,17 @@ def _train_batch_norm(node, momentum):
     node.output.extend(f"{node.output[0]}_{each}" for each in ("mean", "variance")[len(node.output) - 1 :])
 
 
-def _finish(model, module, inputs, output_names):
+def _finish(model, module, before, output_names):
     """One name for each tensor, its value before the export, outputs' names, and no paths of this machine."""
     tensors = _all_tensors(module)
     _, first = _groups(tensors)
     _rename(model.graph, {name: other for name, other in first.items() if name != other})
-    values = dict(tensors)
+    values = {name: before.get(name, before.get(first[name], tensor)) for name, tensor in tensors}
+    there = {each.name for each in (*model.graph.initializer, *model.graph.input)}
+    there.update(name for node in model.graph.node for name in node.output)
+    for name in module.state_dict():  # what forward does not read, too
+        if first.get(name) == name and name not in there:
+            model.graph.initializer.append(onnx.TensorProto(name=name))
     for initializer in model.graph.initializer:
         if initializer.name in values:
             kept = numpy_helper.from_array(values[initializer.name].detach().cpu().numpy(), initializer.name)
@@ -446,7 +468,7 @@ def _compare(model, module, inputs):
     samples = len(next(iter(inputs.values())))
     for count in (samples + 1, samples):
         given = {name: _repeated(tensor, count) for name, tensor in inputs.items()}
-        with _unchanged(module), _without_dropout(), _plain_attention():
+        with _unchanged(module), _without_dropout(), _plainly():
             theirs, gradients = _run_module(module, given)
         ours, own_gradients, missing = _run_file(model, module, given)
         if missing is not None:

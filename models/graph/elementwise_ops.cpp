@@ -96,6 +96,7 @@ std::vector<OpDefinition> elementwise_ops() {
       {.type = "Flatten", .infer = infer_flatten, .differentiate = differentiate_flatten, .is_view = always},
       {.type = "FlattenGrad", .is_view = always},
       {.type = "Identity", .infer = infer_same, .differentiate = differentiate_identity, .is_view = always},
+      {.type = "Detach", .infer = infer_same, .is_view = always},
       {.type = "Copy"},
   };
 }

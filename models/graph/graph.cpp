@@ -87,6 +87,24 @@ ValueId Graph::add_buffer(std::string name, TensorType type, Initializer initial
   return id;
 }
 
+ValueId Graph::add_fixed(std::string name, TensorType type, Initializer initializer) {
+  const ValueId id = add_buffer(std::move(name), type, initializer);
+  values_[static_cast<std::size_t>(id)].fixed = true;
+  return id;
+}
+
+void Graph::set_trained(ValueId value, bool trained) {
+  Value& changed = values_.at(static_cast<std::size_t>(value));
+  ROOKERY_CHECK(changed.kind == ValueKind::kParameter || changed.fixed, "'{}' is no parameter", changed.name);
+  if (trained == (changed.kind == ValueKind::kParameter)) return;
+  std::vector<ValueId>& from = trained ? buffers_ : parameters_;
+  std::vector<ValueId>& to = trained ? parameters_ : buffers_;
+  std::erase(from, value);
+  to.insert(std::ranges::lower_bound(to, value), value);
+  changed.kind = trained ? ValueKind::kParameter : ValueKind::kBuffer;
+  changed.fixed = !trained;
+}
+
 ValueId Graph::add_constant(std::string name, std::shared_ptr<const Tensor> data) {
   ROOKERY_CHECK(data != nullptr, "constant '{}' has no data", name);
   const TensorType type = data->type();
@@ -106,7 +124,8 @@ ValueId Graph::add_source(const Value& value) {
     case ValueKind::kParameter:
       return add_parameter(value.name, value.type, value.initializer);
     case ValueKind::kBuffer:
-      return add_buffer(value.name, value.type, value.initializer);
+      return value.fixed ? add_fixed(value.name, value.type, value.initializer)
+                         : add_buffer(value.name, value.type, value.initializer);
     case ValueKind::kConstant:
       return add_constant(value.name, value.data);
     case ValueKind::kActivation:

@@ -25,7 +25,7 @@ constexpr OpId kNoOp = -1;
 enum class ValueKind : std::uint8_t {
   kInput,       // handed in with every micro-batch
   kParameter,   // trained
-  kBuffer,      // state that is not trained: running statistics, counters
+  kBuffer,      // state that is not trained: running statistics, counters, what is fixed
   kConstant,    // data that belongs to the model as its ops do: no state, the same in every run
   kActivation,  // made by an op
 };
@@ -42,8 +42,11 @@ struct Value {
   ValueKind kind = ValueKind::kActivation;
   TensorType type;          // inputs (whose first dimension may be kBatch), parameters, buffers, constants
   Initializer initializer;  // parameters, buffers
-  OpId producer = kNoOp;    // activations
-  ValueId like = kNoValue;  // gradients: they have the type of this value
+  // Buffers that no op changes: parameters that are not trained, a module's own tensors, and the running
+  // statistics of a BatchNormalization that stays as it is in evaluation. They may be on several stages.
+  bool fixed = false;
+  OpId producer = kNoOp;                         // activations
+  ValueId like = kNoValue;                       // gradients: they have the type of this value
   std::shared_ptr<const Tensor> data = nullptr;  // constants; shared by all copies of the graph
 };
 
@@ -73,6 +76,10 @@ class Graph {
   ValueId add_input(std::string name, TensorType type);
   ValueId add_parameter(std::string name, TensorType type, Initializer initializer = {});
   ValueId add_buffer(std::string name, TensorType type, Initializer initializer = {});
+  // A buffer that is fixed.
+  ValueId add_fixed(std::string name, TensorType type, Initializer initializer = {});
+  // Makes a parameter a fixed buffer, or a fixed buffer a parameter.
+  void set_trained(ValueId value, bool trained);
   ValueId add_constant(std::string name, std::shared_ptr<const Tensor> data);
   // An input, parameter, buffer or constant like this one of another graph.
   ValueId add_source(const Value& value);

@@ -26,6 +26,10 @@ std::vector<TensorType> infer_batch_norm(const Op&, std::span<const TensorType> 
 
 void batch_norm_to_training(Graph& graph, OpId id) {
   Op& op = graph.op(id);
+  if (graph.value(op.inputs[kMean]).fixed) {
+    op.attributes["running_statistics"] = std::int64_t{1};
+    return;
+  }
   const std::string name = op.name;
   op.attributes["training_mode"] = std::int64_t{1};
   op.outputs.push_back(op.inputs[kMean]);
@@ -38,8 +42,10 @@ void batch_norm_to_training(Graph& graph, OpId id) {
 void differentiate_batch_norm(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_before_activation(op);
   if (dy == kNoValue) return;
+  const bool by_running = op.integer("running_statistics", 0) != 0;
   builder.add(Phase::kBackwardInputs, op, "BatchNormalizationGrad",
-              {dy, op.inputs[kX], op.inputs[kScale], op.outputs[4], op.outputs[5]},
+              {dy, op.inputs[kX], op.inputs[kScale], by_running ? op.inputs[kMean] : op.outputs[4],
+               by_running ? op.inputs[kVariance] : op.outputs[5]},
               {op.inputs[kX], op.inputs[kScale], op.inputs[kBias]});
 }
 

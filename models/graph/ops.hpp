@@ -13,6 +13,8 @@
 //                       buffer, or kNoValue), saved mean f32[C], saved inverse deviation f32[C].
 //                       Its inputs may end in a sixth, i64[] num_batches_tracked. What is run again
 //                       (recompute.hpp) has no buffers among its outputs: they are absent in run().
+//                       Where mean and variance are fixed it stays as in evaluation, with the attribute
+//                       running_statistics = 1 instead.
 //   LayerNormalization  + saved mean and saved inverse deviation: ONNX's second and third output
 //   GroupNormalization, InstanceNormalization
 //                       + saved mean f32[batch, groups], saved inverse deviation f32[batch, groups]
@@ -61,6 +63,8 @@
 //   positions whose largest value, the first of equals, is the label, and positions that count. In training
 //   form CrossEntropyLoss has a third output, its normalizers log sum exp(x), f32 of the positions. `weight`
 //   (1): factor of the gradient; the loss is without it.
+//   Detach(x) -> x: no gradient goes through it.
+//   Gather has an attribute padding_idx of ours: the row of its data that gets no gradient (-1: none).
 //   ToBlocked(x f32[n, c, h, w]) -> f32[n, c / 16, h, w, 16], and FromBlocked, its reverse
 // Gradient operators carry the attributes of their forward op and its name as "forward":
 //   ConvGradInput(dY, W) -> dX                  ConvGradWeight(dY, X) -> dW, dB (either may be absent)
@@ -72,6 +76,7 @@
 //     for LayerNormalization, GroupNormalization, InstanceNormalization
 //   BatchNormalizationGrad(dY, X, scale, saved mean, saved inverse deviation)
 //                                               -> dX (may be absent), dscale, dbias
+//     with running_statistics the last two are the mean and the variance, which dX does not go through
 //   MaxPoolGrad(dY, window) -> dX               DropoutGrad(dY, mask) -> dX
 //   AveragePoolGrad(dY) -> dX                   GlobalAveragePoolGrad(dY) -> dX
 //   ReluGrad(dY, Y) -> dX                       SoftmaxGrad(dY, Y) -> dX
@@ -160,7 +165,7 @@ std::vector<OpDefinition> attention_ops();      // Attention
 std::vector<OpDefinition> reduction_ops();      // ReduceMax, ReduceMean, ReduceSum
 std::vector<OpDefinition> normalization_ops();  // BatchNormalization, Dropout
 std::vector<OpDefinition> row_norm_ops();     // LayerNormalization, GroupNormalization, InstanceNormalization
-std::vector<OpDefinition> elementwise_ops();  // Relu, Softmax, Flatten, Identity
+std::vector<OpDefinition> elementwise_ops();  // Relu, Softmax, Flatten, Identity, Detach
 std::vector<OpDefinition> unary_ops();        // Sigmoid, Tanh, Gelu, …: functions of one number
 std::vector<OpDefinition> binary_ops();       // Add, Mul, …: functions of two numbers
 std::vector<OpDefinition> loss_ops();         // MseLoss, L1Loss, MeanLoss, …

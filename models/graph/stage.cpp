@@ -182,7 +182,8 @@ std::vector<std::optional<Bond>> find_bonds(const Graph& graph) {
     for (const ValueId input : graph.op(last).inputs) {
       if (input == kNoValue) continue;
       const ValueKind kind = graph.value(input).kind;
-      if (kind != ValueKind::kActivation && kind != ValueKind::kBuffer) continue;
+      if (kind != ValueKind::kActivation && (kind != ValueKind::kBuffer || graph.value(input).fixed))
+        continue;
       const auto id = static_cast<std::size_t>(input);
       const bool is_buffer = kind == ValueKind::kBuffer;
       const bool stays =

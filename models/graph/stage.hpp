@@ -8,6 +8,8 @@
 // A parameter may be used on several stages, too. The first of them owns it: it updates it, keeps its
 // optimizer state and saves it. At the end of every step its gradient goes from the last user to the
 // one before and so on to the owner, and the new value from the owner to the next user and so on.
+//
+// What is fixed may be used on several stages, too: each has it, and each saves it.
 #pragma once
 
 #include <span>

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "models/graph/initialize.hpp"
+#include "models/io/onnx_module.hpp"
 #include "models/io/safetensors.hpp"
 
 namespace rookery {
@@ -19,12 +21,16 @@ struct OnnxModel {
   Graph graph;
   StateDict state;
   Metadata metadata;  // that write_onnx was given
+  // Of rookery_export.py's files: the module, and tensors of its state dict that the graph does not have.
+  std::optional<ModuleDescription> module;
+  StateDict extras;
 };
 
 // Reads a model of any origin as a graph that can be trained: operator sets 13 to 20, with inputs whose first
 // dimension is the batch, open or not. What does not depend on the samples is computed; weights keep their
 // names, and those that the file does not have are absent from `state`, with PyTorch's usual initial values
-// in the graph. BatchNormalization and Dropout are there as in training. Nothing in the file is trusted.
+// in the graph. BatchNormalization and Dropout are there as in training, but for files of rookery_export.py,
+// where each is as in the module, and what is not trained is fixed. Nothing in the file is trusted.
 // DataError with everything that cannot be imported, by node, operator and reason. Files of write_onnx: as
 // read_onnx.
 OnnxModel import_onnx(const std::filesystem::path& path);

@@ -19,7 +19,8 @@ constexpr std::int64_t kOnnxIrVersion = 8;
 constexpr std::int64_t kOnnxOpset = 17;
 constexpr const char* kOnnxBatch = "batch";                // the dim_param that stands for kBatch
 constexpr const char* kOnnxVersionKey = "rookery_format";  // in metadata_props
-constexpr std::int64_t kOnnxNewestVersion = 1;
+constexpr std::int64_t kOnnxNewestVersion = 2;
+constexpr const char* kOnnxFixed = "fixed";  // doc_string of initializers that are, since version 2
 // A model without its weights; tens of thousands of nodes fit, and constants such as masks.
 constexpr std::uint64_t kMaxOnnxBytes = 64ULL << 20;
 constexpr const char* kTrackedSuffix = ".num_batches_tracked";

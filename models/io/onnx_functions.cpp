@@ -89,6 +89,15 @@ class Body {
   int values_ = 0;
 };
 
+void detach_body(Body& body) {
+  body.output(body.input("x"));
+}
+
+void embedding_body(Body& body) {
+  const auto weight = body.input("weight");
+  body.output(body.node("Gather", {weight, body.input("indices")}));
+}
+
 void gelu_body(Body& body) {
   const auto x = body.input("x");
   const auto z = body.node("Mul", {x, body.number(1 / std::numbers::sqrt2)});
@@ -210,6 +219,15 @@ struct Definition {
 const std::vector<Definition>& definitions() {
   static const std::vector<Definition> all = [] {
     std::vector<Definition> table{
+        {{.name = "Detach", .type = "Detach", .implied = {}, .inputs = 1, .given = {0}, .attributes = {}},
+         detach_body},
+        {{.name = "Embedding",
+          .type = "Gather",
+          .implied = {},
+          .inputs = 2,
+          .given = {0, 1},
+          .attributes = {{"padding_idx", AttributeKind::kInt}}},
+         embedding_body},
         {{.name = "Gelu",
           .type = "Gelu",
           .implied = {{"approximate", std::string("none")}},
@@ -283,6 +301,7 @@ const OnnxFunction* onnx_function_of(const Op& op, std::span<const TensorType> i
   if (op.type == "Gelu")
     return find_onnx_function(op.text("approximate", "none") == "tanh" ? "GeluTanh" : "Gelu");
   if (op.type == "Attention") return find_onnx_function(attention_form(op, inputs).name());
+  if (op.type == "Gather" && op.attributes.contains("padding_idx")) return find_onnx_function("Embedding");
   return find_onnx_function(op.type);
 }
 

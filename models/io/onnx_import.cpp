@@ -12,6 +12,7 @@
 #include "models/base/files.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/onnx_constants.hpp"
+#include "models/io/onnx_format.hpp"
 #include "models/io/onnx_functions.hpp"
 #include "models/io/onnx_inline.hpp"
 #include "models/io/onnx_names.hpp"
@@ -65,8 +66,10 @@ Tensor transposed(const Tensor& matrix) {
 
 class Importer {
  public:
-  Importer(const onnx::GraphProto& in, const std::filesystem::path& folder, std::int64_t opset)
+  Importer(const onnx::GraphProto& in, const std::filesystem::path& folder, std::int64_t opset,
+           std::optional<ModuleDescription> module)
       : in_(in),
+        module_(std::move(module)),
         external_(folder),
         opset_(opset),
         absent_(parameters_among_inputs(in)),
@@ -76,6 +79,7 @@ class Importer {
     if (in_.sparse_initializer_size() > 0) throw DataError("sparse initializers are not supported");
     check_texts();
     find_needed();
+    if (module_) graph_.keep_modes(counters());
     for (const onnx::ValueInfoProto& input : in_.input())
       attempt("input " + quoted(input.name()), {input.name()}, [&] { add_input(input); });
     for (const onnx::TensorProto& tensor : in_.initializer())
@@ -88,10 +92,42 @@ class Importer {
     }
     if (in_.output_size() == 0) problems_.emplace_back("has no output");
     if (!problems_.empty()) throw DataError(fmt::format("cannot be imported:{}", joined(problems_)));
-    return graph_.finish();
+    OnnxModel model = graph_.finish();
+    if (module_) add_extras(model);
+    return model;
   }
 
  private:
+  // What BatchNorm has counted so far.
+  StateDict counters() {
+    StateDict counters;
+    for (const onnx::TensorProto& tensor : in_.initializer()) {
+      if (tensor.name().ends_with(kTrackedSuffix) && module_->buffers.contains(tensor.name()))
+        counters.emplace(tensor.name(), read_tensor(tensor, external_));
+    }
+    return counters;
+  }
+
+  // What the module's state dict has and its forward does not read, or not as something that is trained.
+  void add_extras(OnnxModel& model) {
+    const std::set<std::string> of_state(module_->state_dict.begin(), module_->state_dict.end());
+    for (const onnx::TensorProto& tensor : in_.initializer()) {
+      if (!of_state.contains(tensor.name()) || model.graph.find(tensor.name())) continue;
+      model.extras.emplace(tensor.name(), with_context("initializer " + quoted(tensor.name()),
+                                                       [&] { return read_tensor(tensor, external_); }));
+    }
+    model.module = std::move(module_);
+  }
+
+  // Of the module, where the file says what it was like.
+  bool is_tensor_of_module(const std::string& name) const {
+    const auto buffer = module_->buffers.find(name);
+    return module_->parameters.contains(name) || (buffer != module_->buffers.end() && buffer->second);
+  }
+  bool is_trained(const std::string& name) const {
+    return !module_ || (module_->parameters.contains(name) && module_->parameters.at(name));
+  }
+
   // Runs a step; what is wrong with it is noted, and what it should have made is missing from then on.
   template <typename Step>
   void attempt(const std::string& what, const std::vector<std::string>& makes, const Step& step) {
@@ -180,7 +216,9 @@ class Importer {
   void add_initializer(const onnx::TensorProto& proto) {
     if (!needed_.contains(proto.name())) return;
     Tensor tensor = read_tensor(proto, external_);
-    if (tensor.type().dtype != DType::kF32 || is_free_constant(proto.name(), tensor.type())) {
+    const bool is_constant =
+        module_ ? !is_tensor_of_module(proto.name()) : is_free_constant(proto.name(), tensor.type());
+    if (tensor.type().dtype != DType::kF32 || is_constant) {
       define(proto.name(), Known(std::move(tensor)));
       return;
     }
@@ -188,7 +226,8 @@ class Importer {
     add_weight({.name = proto.name(),
                 .type = type,
                 .data = std::make_shared<const Tensor>(std::move(tensor)),
-                .initializer = {}});
+                .initializer = {},
+                .trained = is_trained(proto.name())});
   }
 
   // Numbers that the exporter made up a name for, and scale and bias of an InstanceNormalization, which are a
@@ -243,9 +282,10 @@ class Importer {
   }
 
   void add_node(const onnx::NodeProto& node) {
-    if (!node.domain().empty() && node.domain() != "ai.onnx")
+    const bool is_own = node.domain() == kOnnxDomain;
+    if (!node.domain().empty() && node.domain() != "ai.onnx" && !is_own)
       throw DataError(fmt::format("operators of the domain {} are not supported", quoted(node.domain())));
-    if (node.op_type() != "If" && !is_supported(node.op_type()))
+    if (node.op_type() != "If" && !is_own && !is_supported(node.op_type()))
       throw DataError("this operator is not supported");
     std::vector<Operand> inputs;
     bool is_complete = true;
@@ -284,7 +324,7 @@ class Importer {
                           .inputs = std::move(inputs),
                           .attributes = {},
                           .outputs = {node.output().begin(), node.output().end()}};
-    if (node.op_type() == "Constant") return {constant_of(node)};
+    if (node.op_type() == "Constant" && node.domain() != kOnnxDomain) return {constant_of(node)};
     if (node.op_type() == "ConstantOfShape") return {import_filled(graph_, imported, value_of(node))};
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       with_context("attribute " + quoted(attribute.name()), [&] {
@@ -292,7 +332,8 @@ class Importer {
           throw DataError("is there twice");
       });
     }
-    return import_node(graph_, std::move(imported));
+    return node.domain() == kOnnxDomain ? import_own(graph_, std::move(imported))
+                                        : import_node(graph_, std::move(imported));
   }
 
   std::optional<Tensor> value_of(const onnx::NodeProto& node) {
@@ -329,8 +370,10 @@ class Importer {
   bool add_alias(const onnx::NodeProto& node, const std::vector<Operand>& inputs) {
     const auto* weight = inputs.empty() ? nullptr : std::get_if<std::shared_ptr<const Weight>>(inputs.data());
     if (node.op_type() != "Identity" || weight == nullptr || node.output_size() != 1) return false;
+    if (module_ && !is_tensor_of_module(node.output(0))) return false;
     Weight copy = **weight;
     copy.name = node.output(0);
+    copy.trained = is_trained(copy.name);
     add_weight(std::move(copy));
     return true;
   }
@@ -367,6 +410,7 @@ class Importer {
 
   // Weights that the exporter has computed with lost their names; those of linear layers can be told.
   void give_names(const onnx::NodeProto& node, std::vector<Operand>& inputs) {
+    if (module_) return;
     for (std::size_t i = 0; i < inputs.size() && node.op_type() != "Identity"; ++i) {
       const auto* weight = std::get_if<std::shared_ptr<const Weight>>(&inputs[i]);
       if (weight == nullptr || !is_made_up((*weight)->name)) continue;
@@ -407,6 +451,7 @@ class Importer {
   }
 
   const onnx::GraphProto& in_;  // outlives the importer: both live in import_onnx()
+  std::optional<ModuleDescription> module_;
   ExternalData external_;
   std::int64_t opset_;
   std::set<std::string> absent_;  // inputs that are parameters
@@ -447,7 +492,9 @@ OnnxModel import_onnx(const std::filesystem::path& path) {
     if (is_ours(model)) return read_onnx(path);
     if (model.training_info_size() > 0) throw DataError("training graphs are not supported");
     const std::int64_t opset = opset_of(model);
-    if (const auto rewrites = find_rewrites(model); !rewrites.empty()) {
+    std::optional<ModuleDescription> module = module_description(model);
+    const auto rewrites = module ? std::vector<std::string>() : find_rewrites(model);
+    if (!rewrites.empty()) {
       throw DataError(
           fmt::format("was changed by the exporter's optimizer, so that it trains otherwise than the "
                       "module: export with optimize=False, or with torch.onnx.utils.export{}",
@@ -455,7 +502,7 @@ OnnxModel import_onnx(const std::filesystem::path& path) {
     }
     inline_functions(model);
     try {
-      return Importer(model.graph(), path.parent_path(), opset).read();
+      return Importer(model.graph(), path.parent_path(), opset, std::move(module)).read();
     } catch (const ConfigError& error) {  // what Graph finds wrong
       throw DataError(error.what());
     }

@@ -105,16 +105,18 @@ Known GraphImporter::shape_of(const Operand& operand, std::int64_t start, std::i
 
 ValueId GraphImporter::parameter(const Weight& weight) {
   if (const auto found = model_.graph.find(weight.name)) return *found;
-  const ValueId id = model_.graph.add_parameter(weight.name, weight.type, weight.initializer);
+  const ValueId id = weight.trained ? model_.graph.add_parameter(weight.name, weight.type, weight.initializer)
+                                    : model_.graph.add_fixed(weight.name, weight.type, weight.initializer);
   types_.emplace_back().fill(weight.type);
   if (weight.data) model_.state.emplace(weight.name, weight.data->clone());
   return id;
 }
 
-Operand GraphImporter::buffer(const Operand& operand) {
+Operand GraphImporter::buffer(const Operand& operand, bool fixed) {
   const auto* weight = std::get_if<std::shared_ptr<const Weight>>(&operand);
   if (weight == nullptr) throw DataError("its running statistics are no initializers");
   const Weight& of = **weight;
+  if (fixed) return parameter({of.name, of.type, of.data, of.initializer, false});
   if (model_.graph.find(of.name))
     throw DataError(fmt::format("shares {} with another node", quoted(of.name)));
   const ValueId id = model_.graph.add_buffer(of.name, of.type, of.initializer);
@@ -129,6 +131,8 @@ Operand GraphImporter::counter_of(const Operand& running_mean) {
   const TensorType type{DType::kI64, {}};
   const ValueId id = model_.graph.add_buffer(name, type);
   types_.emplace_back().fill(type);
+  if (const auto found = counters_.find(name); found != counters_.end() && found->second.type() == type)
+    model_.state.emplace(name, found->second.clone());
   return id;
 }
 

@@ -22,6 +22,7 @@ struct Weight {
   TensorType type;
   std::shared_ptr<const Tensor> data;  // nullptr: the file has none
   Initializer initializer;             // then
+  bool trained = true;
 };
 
 // What a name of the file stands for: nothing (an input that is left out), a value of the graph, something
@@ -34,6 +35,12 @@ class GraphImporter {
   explicit GraphImporter(std::optional<std::int64_t> fixed);
 
   std::optional<std::int64_t> fixed_batch() const { return fixed_; }
+  // The file says what the module was like: layers stay in its modes. `counters`: of BatchNorm, by name.
+  void keep_modes(StateDict counters) {
+    keeps_modes_ = true;
+    counters_ = std::move(counters);
+  }
+  bool keeps_modes() const { return keeps_modes_; }
   Operand add_input(const std::string& name, const TensorType& type);
   void mark_output(const Operand& operand, const std::string& name);
   OnnxModel finish() { return std::move(model_); }
@@ -61,7 +68,8 @@ class GraphImporter {
 
   // The parameter or buffer of the graph for a weight; a number of running batches goes with means.
   ValueId parameter(const Weight& weight);
-  Operand buffer(const Operand& operand);
+  // `fixed`: as in evaluation, no op changes it.
+  Operand buffer(const Operand& operand, bool fixed);
   Operand counter_of(const Operand& running_mean);
 
   Folder& folder() { return folder_; }
@@ -78,6 +86,8 @@ class GraphImporter {
                             const AtProbes<Attributes>& attributes, std::size_t outputs);
 
   std::optional<std::int64_t> fixed_;
+  bool keeps_modes_ = false;
+  StateDict counters_;
   AtProbes<std::int64_t> sizes_;
   OnnxModel model_;
   std::vector<AtProbes<TensorType>> types_;  // by ValueId

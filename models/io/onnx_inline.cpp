@@ -9,6 +9,7 @@
 
 #include "models/base/error.hpp"
 #include "models/io/onnx_format.hpp"
+#include "models/io/onnx_functions.hpp"
 
 namespace rookery {
 namespace {
@@ -22,7 +23,8 @@ class Inliner {
  public:
   explicit Inliner(onnx::ModelProto& model) : graph_(*model.mutable_graph()) {
     for (const onnx::FunctionProto& function : model.functions())
-      functions_.emplace(std::pair(function.domain(), function.name()), &function);
+      if (function.domain() != kOnnxDomain)
+        functions_.emplace(std::pair(function.domain(), function.name()), &function);
   }
 
   void run() {

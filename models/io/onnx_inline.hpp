@@ -8,8 +8,8 @@ class ModelProto;
 
 namespace rookery {
 
-// Puts the body of every function in the place of its calls. DataError where functions call one another
-// without end, or what comes of it is too large.
+// Puts the body of every function but our own in the place of its calls. DataError where functions call one
+// another without end, or what comes of it is too large.
 void inline_functions(onnx::ModelProto& model);
 
 }  // namespace rookery

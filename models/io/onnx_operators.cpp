@@ -10,6 +10,7 @@
 #include "models/base/error.hpp"
 #include "models/io/onnx_constants.hpp"
 #include "models/io/onnx_format.hpp"
+#include "models/io/onnx_functions.hpp"
 #include "models/io/onnx_names.hpp"
 #include "models/io/onnx_parse.hpp"
 
@@ -214,19 +215,36 @@ Operands import_dropout(GraphImporter& graph, ImportedNode& node) {
   return import_op(graph, node);
 }
 
-// In the form of inference, whatever the file's: it trains again.
+// In the form of inference, whatever the file's: it trains again, unless the module's is in evaluation.
 Operands import_batch_norm(GraphImporter& graph, ImportedNode& node) {
   if (node.inputs.size() != 5) throw DataError(fmt::format("has {} inputs, not 5", node.inputs.size()));
+  const bool fixed = graph.keeps_modes() && integer(node, "training_mode", 0) == 0;
   drop_idle_attributes(node);
   node.outputs.resize(1);
-  node.inputs[kBatchNormMean] = graph.buffer(node.inputs[kBatchNormMean]);
-  node.inputs[kBatchNormVariance] = graph.buffer(node.inputs[kBatchNormVariance]);
-  const Operand counter = graph.counter_of(node.inputs[kBatchNormMean]);
+  node.inputs[kBatchNormMean] = graph.buffer(node.inputs[kBatchNormMean], fixed);
+  node.inputs[kBatchNormVariance] = graph.buffer(node.inputs[kBatchNormVariance], fixed);
+  const Operand counter = fixed ? Operand() : graph.counter_of(node.inputs[kBatchNormMean]);
   Attributes attributes{{"epsilon", 1e-5F}, {"momentum", 0.9F}};
   for (auto& [key, value] : node.attributes) attributes[key] = value;
   if (attributes.size() > 2) throw DataError("has attributes that are not supported");
   if (!std::holds_alternative<std::monostate>(counter)) node.inputs.push_back(counter);
   return {graph.emit(node.name, node.type, node.inputs, attributes, node.outputs[0])};
+}
+
+// Operators of ours: see rookery_export.py.
+Operands import_detach(GraphImporter& graph, ImportedNode& node) {
+  if (node.inputs.size() != 1) throw DataError("needs one input");
+  return {graph.emit(node.name, "Detach", node.inputs, {}, node.outputs[0])};
+}
+
+Operands import_embedding(GraphImporter& graph, ImportedNode& node) {
+  if (node.inputs.size() != 2) throw DataError("needs weights and indices");
+  const Shape weight = graph.type(node.inputs[0], 0).shape;
+  const std::int64_t padding = integer(node, "padding_idx", -1);
+  if (weight.rank() != 2 || padding < 0 || padding >= weight[0])
+    throw DataError(fmt::format("has the padding_idx {} for weights of {}", padding, weight.to_string()));
+  return {graph.emit(node.name, "Gather", node.inputs, {{"axis", std::int64_t{0}}, {"padding_idx", padding}},
+                     node.outputs[0])};
 }
 
 Operands import_layer_norm(GraphImporter& graph, ImportedNode& node) {
@@ -442,6 +460,13 @@ Operand import_filled(GraphImporter&, const ImportedNode& node, const std::optio
         repeated_constant(dims[probe], element ? std::optional(element->clone()) : std::nullopt));
   }
   return Known(std::move(made));
+}
+
+std::vector<Operand> import_own(GraphImporter& graph, ImportedNode node) {
+  if (node.outputs.size() != 1) throw DataError("has not one output");
+  if (node.type == "Detach") return import_detach(graph, node);
+  if (node.type == "Embedding") return import_embedding(graph, node);
+  throw DataError(fmt::format("no such operator of the domain {} is known", quoted(kOnnxDomain)));
 }
 
 std::vector<Operand> import_node(GraphImporter& graph, ImportedNode node) {

@@ -33,4 +33,7 @@ Operand import_filled(GraphImporter& graph, const ImportedNode& node, const std:
 // them. DataError or ConfigError with the reason where it cannot be imported.
 std::vector<Operand> import_node(GraphImporter& graph, ImportedNode node);
 
+// The same of operators of our own domain: Detach and Embedding.
+std::vector<Operand> import_own(GraphImporter& graph, ImportedNode node);
+
 }  // namespace rookery

@@ -122,7 +122,11 @@ class Reader {
       model_.graph.add_constant(name, std::make_shared<const Tensor>(tensor_from(proto, type, external_)));
       return;
     }
-    value ? model_.graph.add_parameter(name, type) : model_.graph.add_buffer(name, type);
+    if (proto.doc_string() == kOnnxFixed) {
+      model_.graph.add_fixed(name, type);
+    } else {
+      value ? model_.graph.add_parameter(name, type) : model_.graph.add_buffer(name, type);
+    }
     model_.state.emplace(name, tensor_from(proto, type, external_));
   }
 
@@ -342,7 +346,7 @@ void check_version(const onnx::ModelProto& model) {
     throw DataError(
         fmt::format("has no '{}': not written by Rookery, or an incomplete copy", kOnnxVersionKey));
   }
-  if (found->value() != std::to_string(kOnnxNewestVersion)) {
+  if (found->value() != "1" && found->value() != std::to_string(kOnnxNewestVersion)) {
     throw DataError(fmt::format("format version {}, this program knows up to {}: use a newer Rookery",
                                 quoted(found->value()), kOnnxNewestVersion));
   }

@@ -214,6 +214,7 @@ class Writer {
       return;
     }
     tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    if (value.fixed) tensor.set_doc_string(kOnnxFixed);
     const TensorExtent& extent = extents_.at(value.name);
     const auto add = [&](const char* key, std::string text) {
       onnx::StringStringEntryProto& entry = *tensor.add_external_data();

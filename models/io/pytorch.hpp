@@ -4,16 +4,19 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/graph/initialize.hpp"
 
 namespace rookery {
 
-// Atomic. Tensors appear in `order` (names), as a module's state_dict lists them.
-// torch.load(weights_only=True) of any PyTorch >= 1.13 reads it.
+// Atomic. Tensors appear in `order` (names), as a module's state_dict lists them; `versions`, where there are
+// any, are those of its modules, which state_dict has as _metadata. torch.load(weights_only=True) of any
+// PyTorch >= 1.13 reads it.
 void write_pytorch(const std::filesystem::path& path, const StateViews& tensors,
-                   const std::vector<std::string>& order);
+                   const std::vector<std::string>& order,
+                   const std::vector<std::pair<std::string, std::int64_t>>& versions = {});
 void write_pytorch(const std::filesystem::path& path, const StateDict& tensors,
                    const std::vector<std::string>& order);
 

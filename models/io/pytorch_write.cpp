@@ -27,7 +27,9 @@ class Pickle {
   void mark() { bytes_ += '('; }
   void tuple() { bytes_ += 't'; }  // of what follows the mark
   void empty_tuple() { bytes_ += ')'; }
-  void call() { bytes_ += 'R'; }       // function, tuple of arguments
+  void call() { bytes_ += 'R'; }  // function, tuple of arguments
+  void empty_dict() { bytes_ += '}'; }
+  void build() { bytes_ += 'b'; }      // object, its state
   void set_items() { bytes_ += 'u'; }  // mapping, mark, key, value, …
   void persistent_id() { bytes_ += 'Q'; }
   void no() { bytes_ += '\x89'; }
@@ -110,15 +112,31 @@ void check_order(const StateViews& tensors, const std::vector<std::string>& orde
   }
 }
 
-}  // namespace
-
-void write_pytorch(const std::filesystem::path& path, const StateDict& tensors,
-                   const std::vector<std::string>& order) {
-  write_pytorch(path, views_of(tensors), order);
+// The state of the dict object: {"_metadata": OrderedDict of {"version": n} by module}.
+void add_versions(Pickle& pickle, const std::vector<std::pair<std::string, std::int64_t>>& versions) {
+  pickle.empty_dict();
+  pickle.mark();
+  pickle.text("_metadata");
+  add_ordered_dict(pickle);
+  pickle.mark();
+  for (const auto& [module, version] : versions) {
+    pickle.text(module);
+    pickle.empty_dict();
+    pickle.mark();
+    pickle.text("version");
+    pickle.integer(version);
+    pickle.set_items();
+  }
+  pickle.set_items();
+  pickle.set_items();
+  pickle.build();
 }
 
+}  // namespace
+
 void write_pytorch(const std::filesystem::path& path, const StateViews& tensors,
-                   const std::vector<std::string>& order) {
+                   const std::vector<std::string>& order,
+                   const std::vector<std::pair<std::string, std::int64_t>>& versions) {
   with_context(path.string(), [&] { check_order(tensors, order); });
   Pickle pickle;
   add_ordered_dict(pickle);
@@ -128,6 +146,7 @@ void write_pytorch(const std::filesystem::path& path, const StateViews& tensors,
     add_tensor(pickle, tensors.at(order[i]).type, std::to_string(i));
   }
   pickle.set_items();
+  if (!versions.empty()) add_versions(pickle, versions);
   ZipWriter zip(path);
   zip.add("archive/data.pkl", pickle.finish());
   for (std::size_t i = 0; i < order.size(); ++i) {
@@ -135,6 +154,11 @@ void write_pytorch(const std::filesystem::path& path, const StateViews& tensors,
   }
   zip.add("archive/version", "3\n");
   zip.commit();
+}
+
+void write_pytorch(const std::filesystem::path& path, const StateDict& tensors,
+                   const std::vector<std::string>& order) {
+  write_pytorch(path, views_of(tensors), order);
 }
 
 }  // namespace rookery

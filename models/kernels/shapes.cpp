@@ -144,7 +144,8 @@ BatchNormShape batch_norm_shape(const KernelRequest& request) {
           .plane = elements_between(x, 2, x.rank()),
           .epsilon = op.number("epsilon", 1e-5F),
           .momentum = op.number("momentum", 0.9F),
-          .training = op.integer("training_mode", 0) != 0};
+          .training = op.integer("training_mode", 0) != 0,
+          .by_running = op.integer("running_statistics", 0) != 0};
 }
 
 RowNormShape row_norm_shape(const KernelRequest& request) {

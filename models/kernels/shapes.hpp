@@ -2,6 +2,7 @@
 // and its gradient ops, and in either layout (blocked_layout.hpp). Internal to this room.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -91,6 +92,9 @@ struct BatchNormShape {
   std::int64_t batch, channels, plane;
   float epsilon, momentum;
   bool training;
+  bool by_running;  // the gradient where mean and variance are the running ones
+  // Of a gradient op: 1 / deviation of a channel, from its fifth input.
+  float inverse(float given) const { return by_running ? 1 / std::sqrt(given + epsilon) : given; }
 };
 
 BatchNormShape batch_norm_shape(const KernelRequest& request);

@@ -1,5 +1,11 @@
 #include "models/zoo/open_model.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+#include "models/graph/freeze.hpp"
 #include "models/graph/recognize.hpp"
 #include "models/io/onnx.hpp"
 #include "models/zoo/zoo.hpp"
@@ -14,9 +20,41 @@ bool is_file(const std::string& name) {
 }  // namespace
 
 OpenedModel open_model(const std::string& name, const std::filesystem::path& node_data) {
-  if (!is_file(name)) return {.graph = zoo_model(name), .weights = {}};
+  if (!is_file(name)) return {.graph = zoo_model(name), .weights = {}, .module = {}, .extras = {}};
   OnnxModel model = import_onnx(node_data / name);
-  return {.graph = recognize_linear(recognize_layers(model.graph)), .weights = std::move(model.state)};
+  return {.graph = recognize_linear(recognize_layers(model.graph)),
+          .weights = std::move(model.state),
+          .module = std::move(model.module),
+          .extras = std::move(model.extras)};
+}
+
+void choose_trained(OpenedModel& model, const std::vector<std::string>& frozen,
+                    const std::vector<std::string>& trained) {
+  std::vector<std::string> buffers;
+  if (model.module) {
+    for (const auto& [name, persistent] : model.module->buffers) buffers.push_back(name);
+  }
+  choose_trained(model.graph, frozen, trained, buffers);
+}
+
+void remove_extras(const std::optional<ModuleDescription>& module, const StateDict& extras,
+                   StateDict& state) {
+  constexpr const char* kCounter = ".num_batches_tracked";
+  for (const auto& [name, tensor] : extras) {
+    const auto given = state.find(name);
+    if (given == state.end()) continue;
+    const bool is_same = given->second.type() == tensor.type() &&
+                         std::ranges::equal(given->second.view().bytes(), tensor.view().bytes());
+    if (!is_same && !name.ends_with(kCounter)) {
+      throw DataError(
+          fmt::format("'{}' is another than in the model's file, which has it as a constant: export the "
+                      "module anew with this state",
+                      name));
+    }
+    state.erase(given);
+  }
+  if (!module) return;
+  for (const auto& [other, first] : module->tied) state.erase(other);
 }
 
 std::string model_name_in(const std::filesystem::path& node_data, const std::string& given) {

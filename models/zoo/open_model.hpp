@@ -2,16 +2,29 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "models/graph/initialize.hpp"
+#include "models/io/onnx_module.hpp"
 
 namespace rookery {
 
 struct OpenedModel {
   Graph graph;
   StateDict weights;  // that the file has
+  // Of a file of rookery_export.py: the module, and tensors of its state dict that the graph does not have.
+  std::optional<ModuleDescription> module;
+  StateDict extras;
 };
+
+// The graph's parameters, fixed and trained as train.json says.
+void choose_trained(OpenedModel& model, const std::vector<std::string>& frozen,
+                    const std::vector<std::string>& trained);
+
+// Takes out of a state dict of a model what its graph does not have, `extras` among it; DataError where it is
+// not what the file has, because the graph was made with that.
+void remove_extras(const std::optional<ModuleDescription>& module, const StateDict& extras, StateDict& state);
 
 // A name of the zoo, or the path of an .onnx file, which is below `node_data` where it is relative.
 // ConfigError or DataError as zoo_model() and import_onnx().

@@ -38,6 +38,8 @@ struct TrainingSettings {
   std::optional<double> reconnect_grace_seconds;  // at most peer_timeout_seconds, which is meant by nothing
   // By a second name that the module has for a parameter, the name that it is trained under.
   std::map<std::string, std::string> tied;
+  // Patterns of names of parameters: what is not trained, and of that what is.
+  std::vector<std::string> frozen, trained;
   bool operator==(const TrainingSettings&) const = default;
 };
 

@@ -69,6 +69,21 @@ SettingsKey tied_key(Field field) {
               "`{\"head.weight\": \"tokens.weight\"}`. The fused state dict has both"};
 }
 
+template <typename Field>
+SettingsKey patterns_key(const std::string& name, Field field, const std::string& help) {
+  return {.name = name,
+          .values = "a list of names of parameters, e.g. [\"body.*\"]",
+          .schema = {{"type", "array"}, {"items", {{"type", "string"}}}},
+          .accepts =
+              [](const Json& value) {
+                return value.is_array() &&
+                       std::ranges::all_of(value, [](const Json& each) { return each.is_string(); });
+              },
+          .read = reader(field),
+          .write = writer(field),
+          .help = help};
+}
+
 std::vector<SettingsKey> make_settings_keys() {
   using S = TrainingSettings;
   return {
@@ -139,6 +154,13 @@ std::vector<SettingsKey> make_settings_keys() {
               "already, unless it is back; null: after peer_timeout_seconds, as any other"),
           3.0),
       tied_key([](S& s) -> std::map<std::string, std::string>& { return s.tied; }),
+      patterns_key(
+          "frozen", [](S& s) -> std::vector<std::string>& { return s.frozen; },
+          "parameters that are not trained, whatever the model's file says, by name or pattern: "
+          "`[\"body.*\"]`. They have no gradient and no optimizer state"),
+      patterns_key(
+          "trained", [](S& s) -> std::vector<std::string>& { return s.trained; },
+          "parameters that are trained, whatever the model's file and `frozen` say"),
   };
 }
 

@@ -70,7 +70,7 @@ std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
     const auto count = static_cast<double>(s.batch * s.plane);
     for (std::int64_t c = 0; c < s.channels; ++c) {
       const float mean = args.in(3)[c];
-      const float inverse = args.in(4)[c];
+      const float inverse = s.inverse(args.in(4)[c]);
       double sum = 0;
       double product = 0;
       for_each_of(s, c, [&](std::int64_t i) {
@@ -83,8 +83,8 @@ std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
       float* dx = args.out(0);
       if (dx == nullptr) continue;
       const float factor = args.in(2)[c] * inverse;
-      const auto mean_dy = static_cast<float>(sum / count);
-      const auto slope = static_cast<float>(dscale * inverse / count);
+      const auto mean_dy = s.by_running ? 0 : static_cast<float>(sum / count);
+      const auto slope = s.by_running ? 0 : static_cast<float>(dscale * inverse / count);
       for_each_of(s, c, [&](std::int64_t i) { dx[i] = factor * (dy[i] - mean_dy - (x[i] - mean) * slope); });
     }
   });

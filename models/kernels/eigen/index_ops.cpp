@@ -77,18 +77,21 @@ std::unique_ptr<Kernel> make_gather(const KernelRequest& request) {
 std::unique_ptr<Kernel> make_gather_grad(const KernelRequest& request) {
   const TensorType& data = request.outputs[0];
   const Rows rows = rows_of(request.op, data.shape, request.inputs[1].shape);
+  const std::int64_t padding = request.op.integer("padding_idx", -1);
   return with_index(request.inputs[1].dtype, [&](auto index_zero) -> std::unique_ptr<Kernel> {
     using Index = decltype(index_zero);
     return with_real(data.dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
       using T = decltype(zero);
-      return lambda_kernel([rows, n = data.shape.elements()](const Arguments& args) {
+      return lambda_kernel([rows, padding, n = data.shape.elements()](const Arguments& args) {
         const T* dy = args.in<T>(0);
         const Index* indices = args.in<Index>(1);
         T* gradient = args.out<T>(0);
         std::fill_n(gradient, n, T(0));
         for (std::int64_t o = 0; o < rows.outer; ++o, gradient += rows.axis.size * rows.inner) {
           for (std::int64_t i = 0; i < rows.count; ++i, dy += rows.inner) {
-            T* sum = gradient + rows.axis.place(indices[i], i) * rows.inner;
+            const std::int64_t place = rows.axis.place(indices[i], i);
+            if (place == padding) continue;
+            T* sum = gradient + place * rows.inner;
             for (std::int64_t k = 0; k < rows.inner; ++k) sum[k] += dy[k];
           }
         }

@@ -68,7 +68,6 @@ std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
       [s, &all = loops()](const Arguments& args) {
         const BatchNorm size{s.batch, s.channels, s.plane};
         const float* mean = args.in(3);
-        const float* inverse = args.in(4);
         const Index step = padded(s.channels);
         float* sum = args.floats();
         float* product = sum + step;
@@ -78,12 +77,13 @@ std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
         all.batch_norm_sums(size, args.in(0), args.in(1), mean, sum, product);
         const auto count = static_cast<float>(s.batch * s.plane);
         for (Index c = 0; c < s.channels; ++c) {
-          const float dscale = product[c] * inverse[c];
+          const float inverse = s.inverse(args.in(4)[c]);
+          const float dscale = product[c] * inverse;
           if (args.out(1) != nullptr) args.out(1)[c] = dscale;
           if (args.out(2) != nullptr) args.out(2)[c] = sum[c];
-          mean_dy[c] = sum[c] / count;
-          slope[c] = dscale * inverse[c] / count;
-          factor[c] = args.in(2)[c] * inverse[c];
+          mean_dy[c] = s.by_running ? 0 : sum[c] / count;
+          slope[c] = s.by_running ? 0 : dscale * inverse / count;
+          factor[c] = args.in(2)[c] * inverse;
         }
         if (args.out(0) == nullptr) return;
         all.batch_norm_grad(size, args.in(0), args.in(1), mean, mean_dy, slope, factor, args.out(0));

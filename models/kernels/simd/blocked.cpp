@@ -85,12 +85,12 @@ void batch_norm_grad(const BatchNormShape& s, const Loops& all, const Arguments&
     all.block_gradient_sums(block_of(s), dy, x, mean, sum, product);
     for (Index i = 0; i < kBlock; ++i) {
       const Index c = first + i;
-      const float inverse = args.in(4)[c];
+      const float inverse = s.inverse(args.in(4)[c]);
       const float dscale = product[i] * inverse;
       if (args.out(1) != nullptr) args.out(1)[c] = dscale;
       if (args.out(2) != nullptr) args.out(2)[c] = sum[i];
-      mean_dy[i] = sum[i] / count;
-      slope[i] = dscale * inverse / count;
+      mean_dy[i] = s.by_running ? 0 : sum[i] / count;
+      slope[i] = s.by_running ? 0 : dscale * inverse / count;
       factor[i] = args.in(2)[c] * inverse;
     }
     if (args.out(0) == nullptr) return;

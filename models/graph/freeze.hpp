@@ -1,0 +1,18 @@
+// Which parameters are trained.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/graph/graph.hpp"
+
+namespace rookery {
+
+// Fixes the parameters whose names match one of `frozen`, then trains those that match one of `trained`,
+// whatever they were before; names as in a shell: *, ?, [a-z]. `fixed_names` are no parameters and stay as
+// they are. ConfigError for a pattern that matches nothing, naming what there is, and when nothing is left to
+// train.
+void choose_trained(Graph& graph, const std::vector<std::string>& frozen,
+                    const std::vector<std::string>& trained, const std::vector<std::string>& fixed_names);
+
+}  // namespace rookery
