@@ -132,6 +132,10 @@ class Fusion {
     }
   }
 
+  bool is_fixed(const std::string& name) const {
+    const auto id = model_.find(name);
+    return id && model_.value(*id).fixed;
+  }
   static bool is_same(const Tensor& one, const Tensor& other) {
     return one.type() == other.type() && std::ranges::equal(one.view().bytes(), other.view().bytes());
   }
@@ -142,7 +146,7 @@ class Fusion {
       const auto [owner, is_new] = owners_.emplace(name, node.node);
       if (is_new) {
         state_.emplace(name, std::move(tensor));
-      } else if (!is_same(tensor, state_.at(name))) {
+      } else if (!is_fixed(name) || !is_same(tensor, state_.at(name))) {
         problem("'{}' is in the submodels of both {} and {}", name, owner->second, node.node);
       }
     }

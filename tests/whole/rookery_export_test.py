@@ -1,9 +1,12 @@
 """Modules that models/rookery_export.py exports train here as they do in PyTorch, and come back strictly."""
 
+import inspect
 import json
-import pathlib
+import os
+import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import torch
 from torch import nn
@@ -16,6 +19,8 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 import rookery_export  # noqa: E402
 
 SAMPLES, STEPS = 12, 20
+# Other PyTorches than Debian's to try: interpreters, separated by colons.
+OTHER_PYTHONS = [python for python in os.environ.get("ROOKERY_PYTHONS", "").split(":") if python]
 
 
 class Frozen(nn.Module):
@@ -283,6 +288,33 @@ class Export(WholeTest):
 
     def test_rotary_embeddings(self):
         self.check(Rotary(), ids(), classes=11, positions=(6,))
+
+
+def refuse_to_trace(*_):
+    raise rookery_export.ExportError("this PyTorch has no exporter that traces, as this test will have it")
+
+
+@unittest.skipUnless("dynamo" in inspect.signature(torch.onnx.export).parameters, "this PyTorch has no torch.export")
+class ExportByProgram(Export):
+    """The same by PyTorch's newer exporter."""
+
+    def setUp(self):
+        super().setUp()
+        patch = unittest.mock.patch.object(rookery_export, "_export_by_trace", refuse_to_trace)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+
+@unittest.skipUnless(OTHER_PYTHONS, "ROOKERY_PYTHONS names no Python with another PyTorch")
+class OtherPyTorches(unittest.TestCase):
+    def test_all_of_this(self):
+        for python in OTHER_PYTHONS:
+            with self.subTest(python=python):
+                done = subprocess.run(
+                    [python, "-B", "-W", "ignore", __file__, "--quiet"], capture_output=True, text=True, timeout=3600,
+                    env={name: value for name, value in os.environ.items() if name != "ROOKERY_PYTHONS"},
+                )
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

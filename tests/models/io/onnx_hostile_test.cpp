@@ -112,8 +112,8 @@ TEST_F(HostileOnnx, Versions) {
   EXPECT_THAT(error_after([](auto& model) { model.set_ir_version(9); }), HasSubstr("another version"));
   EXPECT_THAT(error_after([](auto& model) { model.mutable_opset_import(0)->set_version(18); }),
               HasSubstr("another version"));
-  EXPECT_THAT(error_after([](auto& model) { model.mutable_metadata_props(0)->set_value("2"); }),
-              HasSubstr("format version \"2\", this program knows up to 1"));
+  EXPECT_THAT(error_after([](auto& model) { model.mutable_metadata_props(0)->set_value("3"); }),
+              HasSubstr("format version \"3\", this program knows up to 2"));
   EXPECT_THAT(error_after([](auto& model) { model.clear_metadata_props(); }),
               HasSubstr("not written by Rookery"));
   EXPECT_THAT(error_after([](auto& model) { model.add_functions(); }), HasSubstr("another version"));

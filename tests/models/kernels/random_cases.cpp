@@ -432,6 +432,7 @@ OpCase random_op_case(const std::string& type, Draw& draw) {
 
 const std::map<std::string, std::string>& without_random_cases() {
   static const std::map<std::string, std::string> table{
+      {"Detach", "a view without a gradient; freeze_test.cpp and whole/rookery_export_test.py train with it"},
       {"Dropout", "its mask is our own definition; reference_test.cpp checks it word by word"},
       {"FromBlocked", "a copy of our own; blocked_test.cpp compares it"},
       {"ToBlocked", "as FromBlocked"},
