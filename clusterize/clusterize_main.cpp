@@ -137,6 +137,8 @@ int clusterize(const ProgramArguments& arguments) {
   MeasuredKernels measured(read_kernel_choices(choices, machine));
   TrainingTask task = with_context((node_data / "train.json").string(),
                                    [&] { return make_task(settings, node_data, &measured); });
+  for (const std::string& warning : task.warnings)
+    fmt::print(stderr, "clusterize: {}: {}\n", task.settings.model, warning);
   write_kernel_choices(choices, machine, measured.known());
   add_profile(task, node_data, arguments.count("profile") != 0);
   const StateDict state = first_state(arguments, task);

@@ -23,6 +23,7 @@ struct TrainingTask {
   std::string weights;
   StateDict model_weights = {};                  // that the model's file has
   std::optional<ModuleDescription> module = {};  // that it says it is of
+  std::vector<std::string> warnings = {};        // of its file
   StateDict model_extras = {};                   // of the module's state dict, not of the graph
   std::optional<OpProfile> profile = {};         // measured times of this graph's ops, where there are any
 };

@@ -24,6 +24,7 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
   task.model_weights = std::move(model.weights);
   task.model_extras = std::move(model.extras);
   task.module = std::move(model.module);
+  task.warnings = std::move(model.warnings);
   return task;
 }
 

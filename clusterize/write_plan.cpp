@@ -64,6 +64,9 @@ void write_into(const fs::path& folder, const TrainingTask& task, const Planned&
       metadata.token = token;
       write_metadata(folder, metadata);
       write_stage(stage_folder(folder, metadata), stage, state, planned.plan.plan_id);
+      // What its provider would refuse is told now.
+      with_context(fmt::format("the stage of {}", metadata.node),
+                   [&] { read_stage(stage_folder(folder, metadata), metadata); });
     }
   }
   write_json(folder / "plan.json", to_json(planned.plan));

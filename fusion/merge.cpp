@@ -197,8 +197,7 @@ std::filesystem::path models_folder(const std::filesystem::path& node_data) {
 }
 
 // All that the module's state dict has, in its order.
-void take_module(FusedModel& fused, const ModuleDescription& module, StateDict extras) {
-  fused.extras.merge(std::move(extras));
+void take_module(FusedModel& fused, const ModuleDescription& module) {
   for (const auto& [other, first] : module.tied) {
     if (const auto found = fused.extras.find(first); found != fused.extras.end())
       fused.extras.emplace(other, found->second.clone());
@@ -215,7 +214,8 @@ FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
   choose_trained(model, settings.frozen, settings.trained);
   FusedModel fused = fuse_cluster(node_data, cluster, std::move(model.graph));
   fused.extras.merge(reference_extras(settings.model, fused.state));
-  if (model.module) take_module(fused, *model.module, std::move(model.extras));
+  fused.extras.merge(std::move(model.extras));
+  if (model.module) take_module(fused, *model.module);
   return fused;
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "models/graph/initialize.hpp"
 #include "models/io/onnx_module.hpp"
@@ -24,6 +25,7 @@ struct OnnxModel {
   // Of rookery_export.py's files: the module, and tensors of its state dict that the graph does not have.
   std::optional<ModuleDescription> module;
   StateDict extras;
+  std::vector<std::string> warnings;  // what training may take otherwise than the module meant it
 };
 
 // Reads a model of any origin as a graph that can be trained: operator sets 13 to 20, with inputs whose first

@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 #include <set>
 #include <utility>
@@ -73,13 +74,24 @@ class Importer {
         external_(folder),
         opset_(opset),
         absent_(parameters_among_inputs(in)),
-        graph_(batch_of(in)) {}
+        graph_(batch_of(in)),
+        signature_(signature_of(in)) {
+    for (const auto& [name, tensor] : signature_) {
+      using enum TorchTensor::Kind;
+      if (tensor.kind == kBuffer || tensor.kind == kConstant)
+        buffers_.emplace(tensor.name, tensor.persistent);
+    }
+  }
 
   OnnxModel read() {
     if (in_.sparse_initializer_size() > 0) throw DataError("sparse initializers are not supported");
     check_texts();
     find_needed();
-    if (module_) graph_.keep_modes(counters());
+    if (module_) {
+      graph_.keep_modes(counters());
+    } else {
+      find_modes();
+    }
     for (const onnx::ValueInfoProto& input : in_.input())
       attempt("input " + quoted(input.name()), {input.name()}, [&] { add_input(input); });
     for (const onnx::TensorProto& tensor : in_.initializer())
@@ -93,7 +105,13 @@ class Importer {
     if (in_.output_size() == 0) problems_.emplace_back("has no output");
     if (!problems_.empty()) throw DataError(fmt::format("cannot be imported:{}", joined(problems_)));
     OnnxModel model = graph_.finish();
-    if (module_) add_extras(model);
+    if (module_) {
+      add_extras(model, {module_->state_dict.begin(), module_->state_dict.end()});
+      model.module = std::move(module_);
+    } else {
+      add_extras(model, persistent_buffers());
+      model.warnings = warnings(model);
+    }
     return model;
   }
 
@@ -109,14 +127,87 @@ class Importer {
   }
 
   // What the module's state dict has and its forward does not read, or not as something that is trained.
-  void add_extras(OnnxModel& model) {
-    const std::set<std::string> of_state(module_->state_dict.begin(), module_->state_dict.end());
+  void add_extras(OnnxModel& model, const std::set<std::string>& of_state) {
     for (const onnx::TensorProto& tensor : in_.initializer()) {
       if (!of_state.contains(tensor.name()) || model.graph.find(tensor.name())) continue;
       model.extras.emplace(tensor.name(), with_context("initializer " + quoted(tensor.name()),
                                                        [&] { return read_tensor(tensor, external_); }));
     }
-    model.module = std::move(module_);
+  }
+  std::set<std::string> persistent_buffers() const {
+    std::set<std::string> names;
+    for (const auto& [name, persistent] : buffers_) {
+      if (persistent) names.insert(name);
+    }
+    return names;
+  }
+
+  // Did BatchNorm stand in evaluation when the file was exported? PyTorch's newer exporter writes every one
+  // so, and says in the node's operation what it was.
+  static bool is_in_evaluation(const onnx::NodeProto& node) {
+    const TorchNode of = torch_node(node);
+    if (!of.target.empty()) return of.target.find("no_training") != std::string::npos;
+    return std::ranges::none_of(node.attribute(), [](const onnx::AttributeProto& attribute) {
+      return attribute.name() == "training_mode" && attribute.i() != 0;
+    });
+  }
+
+  // Where some BatchNorm is in training and some not, that is how the module was; where none is, the module
+  // was exported for inference, and trains all the same.
+  void find_modes() {
+    for (const onnx::NodeProto& node : in_.node()) {
+      if (node.op_type() != "BatchNormalization") continue;
+      (is_in_evaluation(node) ? in_evaluation_ : in_training_).push_back(node.name());
+    }
+    if (!in_training_.empty() && !in_evaluation_.empty()) graph_.keep_modes();
+  }
+
+  // What a file that does not describe its module leaves open.
+  std::vector<std::string> warnings(const OnnxModel& model) const {
+    const Graph& graph = model.graph;
+    std::vector<std::string> all;
+    std::vector<std::string> absent;
+    for (const auto& [name, tensor] : signature_) {
+      if (tensor.persistent && !graph.find(tensor.name) && !model.extras.contains(tensor.name) &&
+          !tensor.name.ends_with(kTrackedSuffix))
+        absent.push_back(tensor.name);
+    }
+    if (!absent.empty()) {
+      all.push_back(
+          fmt::format("the file lacks what forward does not read, and other names of tied tensors, so that "
+                      "the state dict that comes back will not have them: {}",
+                      fmt::join(absent, ", ")));
+    }
+    if (in_training_.empty() && !in_evaluation_.empty()) {
+      all.push_back(
+          fmt::format("BatchNorm was exported in eval(), but trains by the statistics of each batch: {}",
+                      fmt::join(in_evaluation_, ", ")));
+    }
+    std::vector<std::string> unusual;
+    for (const ValueId id : graph.parameters()) {
+      const std::string& name = graph.value(id).name;
+      const std::string last = name.substr(name.rfind('.') + 1);
+      if (signature_.empty() && last.find("weight") == std::string::npos &&
+          last.find("bias") == std::string::npos)
+        unusual.push_back(name);
+    }
+    if (!unusual.empty()) {
+      all.push_back(
+          fmt::format("trained, though perhaps buffers of the module (then name them in \"frozen\"): {}",
+                      fmt::join(unusual, ", ")));
+    }
+    if (!aliases_.empty()) {
+      all.push_back(fmt::format("began equal to others and are trained as parameters of their own: {}",
+                                fmt::join(aliases_, ", ")));
+    }
+    all.emplace_back(
+        signature_.empty()
+            ? "the file does not say what requires no gradient, which embeddings have a padding_idx and "
+              "where forward "
+              "detaches: all parameters are trained; models/rookery_export.py writes files that say it"
+            : "the file does not say what requires no gradient: all parameters are trained; name others in "
+              "\"frozen\", or export with models/rookery_export.py");
+    return all;
   }
 
   // Of the module, where the file says what it was like.
@@ -124,7 +215,13 @@ class Importer {
     const auto buffer = module_->buffers.find(name);
     return module_->parameters.contains(name) || (buffer != module_->buffers.end() && buffer->second);
   }
+  // A buffer that is not in the state dict.
+  bool is_transient(const std::string& name) const {
+    const auto found = buffers_.find(name);
+    return found != buffers_.end() && !found->second;
+  }
   bool is_trained(const std::string& name) const {
+    if (buffers_.contains(name)) return false;
     return !module_ || (module_->parameters.contains(name) && module_->parameters.at(name));
   }
 
@@ -217,7 +314,8 @@ class Importer {
     if (!needed_.contains(proto.name())) return;
     Tensor tensor = read_tensor(proto, external_);
     const bool is_constant =
-        module_ ? !is_tensor_of_module(proto.name()) : is_free_constant(proto.name(), tensor.type());
+        module_ ? !is_tensor_of_module(proto.name())
+                : is_free_constant(proto.name(), tensor.type()) || is_transient(proto.name());
     if (tensor.type().dtype != DType::kF32 || is_constant) {
       define(proto.name(), Known(std::move(tensor)));
       return;
@@ -332,8 +430,28 @@ class Importer {
           throw DataError("is there twice");
       });
     }
-    return node.domain() == kOnnxDomain ? import_own(graph_, std::move(imported))
-                                        : import_node(graph_, std::move(imported));
+    if (!module_) take_operation(node, imported);
+    const bool is_own =
+        node.domain() == kOnnxDomain || imported.type == "Detach" || imported.type == "Embedding";
+    return is_own ? import_own(graph_, std::move(imported)) : import_node(graph_, std::move(imported));
+  }
+
+  // What the operation of PyTorch that a node stands for is more than the node.
+  static void take_operation(const onnx::NodeProto& node, ImportedNode& imported) {
+    if (node.op_type() == "BatchNormalization")
+      imported.attributes["training_mode"] = std::int64_t{is_in_evaluation(node) ? 0 : 1};
+    const TorchNode of = torch_node(node);
+    if (node.op_type() == "Identity" && of.target.starts_with("torch.ops.aten.detach"))
+      imported.type = "Detach";
+    if (node.op_type() != "Gather" || !of.target.starts_with("torch.ops.aten.embedding.")) return;
+    std::int64_t padding = -1;
+    if (of.arguments.size() > 2) {
+      const std::string& text = of.arguments[2];
+      std::from_chars(text.data(), text.data() + text.size(), padding);
+    }
+    if (padding < 0) return;
+    imported.type = "Embedding";
+    imported.attributes = {{"padding_idx", padding}};
   }
 
   std::optional<Tensor> value_of(const onnx::NodeProto& node) {
@@ -374,6 +492,7 @@ class Importer {
     Weight copy = **weight;
     copy.name = node.output(0);
     copy.trained = is_trained(copy.name);
+    if (!module_) aliases_.push_back(copy.name);
     add_weight(std::move(copy));
     return true;
   }
@@ -421,8 +540,28 @@ class Importer {
             "its weight {} has lost the name of the module's parameter that it was computed from: {}",
             quoted((*weight)->name), kHowToExport));
       }
+      check_is_no_copy(**weight);
       inputs[i] = turned(**weight, name);
     }
+  }
+
+  // A tied parameter would become two.
+  void check_is_no_copy(const Weight& weight) const {
+    if (!weight.data || is_uniform(*weight.data)) return;
+    const Tensor matrix = transposed(*weight.data);
+    for (const auto& [name, operand] : values_) {
+      const auto* other = std::get_if<std::shared_ptr<const Weight>>(&operand);
+      if (other == nullptr || !(*other)->data || is_made_up(name) || (*other)->type != matrix.type())
+        continue;
+      if (!std::ranges::equal((*other)->data->view().bytes(), matrix.view().bytes())) continue;
+      throw DataError(
+          fmt::format("its weight {} has lost its name and is {} turned, perhaps the same parameter: {}",
+                      quoted(weight.name), quoted(name), kHowToExport));
+    }
+  }
+  static bool is_uniform(const Tensor& tensor) {
+    const auto all = tensor.as<float>();
+    return std::ranges::all_of(all, [&](float each) { return each == all.front(); });
   }
 
   // By the bias that is added, which keeps its name, or by the node's own name.
@@ -462,6 +601,10 @@ class Importer {
   std::map<std::string, std::vector<const onnx::NodeProto*>> readers_;
   std::set<std::string> missing_;  // could not be made
   std::vector<std::string> problems_;
+  TorchSignature signature_;             // of files of PyTorch's newer exporter that have one
+  std::map<std::string, bool> buffers_;  // by it: are they persistent?
+  std::vector<std::string> in_training_, in_evaluation_;  // nodes of BatchNorm
+  std::vector<std::string> aliases_;                      // weights by Identity of others
   int depth_ = 0;
 };
 

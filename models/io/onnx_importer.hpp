@@ -36,7 +36,7 @@ class GraphImporter {
 
   std::optional<std::int64_t> fixed_batch() const { return fixed_; }
   // The file says what the module was like: layers stay in its modes. `counters`: of BatchNorm, by name.
-  void keep_modes(StateDict counters) {
+  void keep_modes(StateDict counters = {}) {
     keeps_modes_ = true;
     counters_ = std::move(counters);
   }

@@ -81,7 +81,7 @@ class Rewrites {
     std::vector<std::string> instead = weights_read(node);
     for (const std::string& name : of.reads) {
       const auto found = signature_.find(name);
-      if (found == signature_.end()) continue;
+      if (found == signature_.end() || found->second.kind == TorchTensor::Kind::kInput) continue;
       if (!stored_.contains(found->second.name)) absent.push_back(found->second.name);
       std::erase(instead, found->second.name);
     }

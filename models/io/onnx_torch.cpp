@@ -65,6 +65,23 @@ std::string innermost_module(std::string_view scopes) {
   return all.size() < 2 ? std::string() : all[all.size() - 2];
 }
 
+// Parts of "(%a, [1, 2], True)", whose brackets are balanced.
+std::vector<std::string> arguments_in(std::string_view text) {
+  std::vector<std::string> parts{""};
+  int depth = 0;
+  for (const char letter : text) {
+    if (letter == ')' || letter == ']') --depth;
+    if (depth == 0 && letter == ')') break;
+    if (depth == 1 && letter == ',') {
+      parts.emplace_back();
+    } else if (depth > 1 || (depth == 1 && letter != ' ')) {
+      parts.back() += letter;
+    }
+    if (letter == '(' || letter == '[') ++depth;
+  }
+  return parts;
+}
+
 std::string value_or_nothing(const OnnxMetadata& metadata, const std::string& key) {
   const auto found = metadata.find(key);
   return found == metadata.end() ? std::string() : found->second;
@@ -84,7 +101,7 @@ OnnxMetadata metadata_of(const onnx::GraphProto& graph) {
 TorchSignature signature_of(const onnx::GraphProto& graph) {
   using enum TorchTensor::Kind;
   static const std::map<std::string_view, TorchTensor::Kind> kinds{
-      {"PARAMETER", kParameter}, {"BUFFER", kBuffer}, {"CONSTANT_TENSOR", kConstant}};
+      {"PARAMETER", kParameter}, {"BUFFER", kBuffer}, {"CONSTANT_TENSOR", kConstant}, {"USER_INPUT", kInput}};
   const std::string text =
       value_or_nothing(metadata_of(graph), "pkg.torch.export.ExportedProgram.graph_signature");
   TorchSignature signature;
@@ -97,8 +114,11 @@ TorchSignature signature_of(const onnx::GraphProto& graph) {
     const std::string_view kind = line.substr(colon + 2, line.find(' ', colon + 2) - colon - 2);
     const auto found = kinds.find(kind);
     if (found == kinds.end()) continue;
-    signature[std::string(line.substr(0, colon))] = {.kind = found->second,
-                                                     .name = std::string(between(line, "target='", "'"))};
+    signature[std::string(line.substr(0, colon))] = {
+        .kind = found->second,
+        .name = std::string(between(line, "target='", "'")),
+        .persistent = found->second != kConstant && found->second != kInput &&
+                      line.find("persistent=False") == std::string_view::npos};
   }
   return signature;
 }
@@ -111,7 +131,11 @@ TorchNode torch_node(const onnx::NodeProto& node) {
   made.name = between(text, "%", " :");
   made.target = between(text, "[target=", "]");
   const auto arguments = text.find("](args = ");
-  if (arguments != std::string::npos) made.reads = names_read(std::string_view(text).substr(arguments));
+  if (arguments != std::string::npos) {
+    made.reads = names_read(std::string_view(text).substr(arguments));
+    made.arguments =
+        arguments_in(std::string_view(text).substr(arguments + std::string_view("](args = ").size()));
+  }
   made.module = innermost_module(value_or_nothing(metadata, "pkg.torch.onnx.name_scopes"));
   return made;
 }

@@ -21,10 +21,12 @@ using OnnxMetadata = std::map<std::string, std::string>;
 OnnxMetadata metadata_of(const onnx::NodeProto& node);
 OnnxMetadata metadata_of(const onnx::GraphProto& graph);
 
-// A parameter, buffer or constant tensor of the exported module.
+// A parameter, buffer or constant tensor of the exported module, or an input of its forward, which has no
+// name.
 struct TorchTensor {
-  enum class Kind : std::uint8_t { kParameter, kBuffer, kConstant } kind = Kind::kParameter;
-  std::string name;  // in the module: "body.1.weight"
+  enum class Kind : std::uint8_t { kParameter, kBuffer, kConstant, kInput } kind = Kind::kParameter;
+  std::string name;        // in the module: "body.1.weight"
+  bool persistent = true;  // is it in the state dict?
 };
 
 // By their names in torch.export's program ("p_body_1_weight"). Empty where the file has none.
@@ -33,10 +35,11 @@ TorchSignature signature_of(const onnx::GraphProto& graph);
 
 // The operation of the program that a node was made for.
 struct TorchNode {
-  std::string name;                // "layer_norm_1"
-  std::string target;              // "torch.ops.aten.layer_norm.default"
-  std::vector<std::string> reads;  // names of the program, in order
-  std::string module;              // "layers.0.norm1"; empty in the forward of the module itself
+  std::string name;                    // "layer_norm_1"
+  std::string target;                  // "torch.ops.aten.layer_norm.default"
+  std::vector<std::string> reads;      // names of the program, in order
+  std::vector<std::string> arguments;  // by position, as text: "%mean", "[4]", "True"
+  std::string module;                  // "layers.0.norm1"; empty in the forward of the module itself
 };
 // All fields are empty where the node does not say.
 TorchNode torch_node(const onnx::NodeProto& node);

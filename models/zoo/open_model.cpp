@@ -20,12 +20,14 @@ bool is_file(const std::string& name) {
 }  // namespace
 
 OpenedModel open_model(const std::string& name, const std::filesystem::path& node_data) {
-  if (!is_file(name)) return {.graph = zoo_model(name), .weights = {}, .module = {}, .extras = {}};
+  if (!is_file(name))
+    return {.graph = zoo_model(name), .weights = {}, .module = {}, .extras = {}, .warnings = {}};
   OnnxModel model = import_onnx(node_data / name);
   return {.graph = recognize_linear(recognize_layers(model.graph)),
           .weights = std::move(model.state),
           .module = std::move(model.module),
-          .extras = std::move(model.extras)};
+          .extras = std::move(model.extras),
+          .warnings = std::move(model.warnings)};
 }
 
 void choose_trained(OpenedModel& model, const std::vector<std::string>& frozen,

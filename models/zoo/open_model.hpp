@@ -16,6 +16,7 @@ struct OpenedModel {
   // Of a file of rookery_export.py: the module, and tensors of its state dict that the graph does not have.
   std::optional<ModuleDescription> module;
   StateDict extras;
+  std::vector<std::string> warnings;  // see OnnxModel
 };
 
 // The graph's parameters, fixed and trained as train.json says.

@@ -2,10 +2,12 @@
 
     python3 make_optimized_models.py
 
-Needs PyTorch 2.9 or newer with onnx and onnxscript. kept_tied.onnx is the same exporter's with optimize=False.
+Needs PyTorch 2.9 or newer with onnx and onnxscript. kept_*.onnx are the same exporter's with optimize=False,
+traced.onnx is the older exporter's, described.onnx that of models/rookery_export.py.
 """
 
 import pathlib
+import sys
 import warnings
 
 import onnx
@@ -13,6 +15,8 @@ import torch
 from torch import nn
 
 FOLDER = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(FOLDER.parents[1] / "models"))
+import rookery_export  # noqa: E402
 
 
 class Folded(nn.Module):
@@ -80,14 +84,41 @@ class Tied(nn.Module):
         return self.back(torch.relu(self.there(x)))
 
 
+class Traps(nn.Module):
+    """What a graph alone does not show: frozen, padded, detached, in eval(), buffers of all kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(5, 4, padding_idx=2)
+        self.one, self.two = nn.BatchNorm1d(4), nn.BatchNorm1d(4)
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4, bias=False)
+        self.second.weight = self.first.weight
+        self.register_buffer("scale", torch.rand(4))
+        self.register_buffer("shift", torch.rand(4), persistent=False)
+        self.register_buffer("order", torch.tensor([3, 2, 1, 0]))
+        self.unused = nn.Parameter(torch.rand(2))
+        self.train()
+        self.one.eval()
+        self.first.bias.requires_grad_(False)
+
+    def forward(self, ids):
+        x = self.one(self.tokens(ids) * self.scale + self.shift)
+        y = self.two(self.first(x.detach().index_select(1, self.order)))
+        return self.second(y) + x
+
+
 def export(name, module, x, **options):
     path = FOLDER / f"{name}.onnx"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            module.train(), (x,), path, dynamo=True, external_data=False, verbose=False, input_names=["x"],
+            module, (x,), path, dynamo=True, external_data=False, verbose=False, input_names=["x"],
             output_names=["y"], dynamic_shapes=({0: torch.export.Dim("batch")},), **options,
         )
+    tidy(path)
+
+
+def tidy(path):
     model = onnx.load(path)
     for node in model.graph.node:  # paths of the machine that exported
         kept = [entry for entry in node.metadata_props if not entry.key.endswith("stack_trace")]
@@ -106,6 +137,11 @@ def main():
     export("optimized_computed", Computed(), row)
     export("kept_folded", Folded(), image, optimize=False)
     export("kept_tied", Tied(), row, optimize=False)
+    ids = torch.tensor([0, 1, 2])
+    export("kept_traps", Traps(), ids, optimize=False)
+    options = {"input_names": ["x"], "output_names": ["y"], "dynamic_axes": {"x": {0: "batch"}}, "opset_version": 17}
+    torch.onnx.utils.export(Traps().eval(), ids, FOLDER / "traced.onnx", **options)
+    rookery_export.export(Traps(), {"ids": ids}, FOLDER / "described.onnx")
 
 
 if __name__ == "__main__":

@@ -115,6 +115,65 @@ TEST(OptimizedByTheExporter, FilesThatWereNotAreTaken) {
               testing::UnorderedElementsAre("back.weight", "there.bias"));
 }
 
+// What a value of the graph is: "parameter", "buffer", "fixed", or nothing.
+std::string kind_of(const Graph& graph, const std::string& name) {
+  const auto id = graph.find(name);
+  if (!id) return {};
+  const Value& value = graph.value(*id);
+  if (value.kind == ValueKind::kParameter) return "parameter";
+  if (value.kind == ValueKind::kBuffer) return value.fixed ? "fixed" : "buffer";
+  return value.kind == ValueKind::kConstant ? "constant" : "activation";
+}
+
+const Op* find_op(const Graph& graph, const std::string& type) {
+  const auto found = std::ranges::find(graph.ops(), type, &Op::type);
+  return found == graph.ops().end() ? nullptr : &*found;
+}
+
+// What the module of tests/golden/make_optimized_models.py hides, as models/rookery_export.py tells it.
+TEST(Described, ModulesAreAsTheyWere) {
+  const OnnxModel model = import_onnx(kGolden / "described.onnx");
+  const Graph& graph = model.graph;
+  EXPECT_EQ(kind_of(graph, "first.weight"), "parameter");
+  EXPECT_EQ(kind_of(graph, "first.bias"), "fixed");
+  EXPECT_EQ(kind_of(graph, "scale"), "fixed");
+  EXPECT_EQ(kind_of(graph, "one.running_mean"), "fixed");
+  EXPECT_EQ(kind_of(graph, "two.running_mean"), "buffer");
+  ASSERT_NE(find_op(graph, "Detach"), nullptr);
+  ASSERT_NE(find_op(graph, "Gather"), nullptr);
+  EXPECT_EQ(find_op(graph, "Gather")->integer("padding_idx", -1), 2);
+  ASSERT_TRUE(model.module);
+  EXPECT_THAT(model.module->tied, ElementsAre(testing::Pair("second.weight", "first.weight")));
+  EXPECT_EQ(model.module->state_dict.front(), "unused");
+  EXPECT_TRUE(model.extras.contains("unused") && model.extras.contains("order"));
+  EXPECT_FALSE(model.extras.contains("shift"));
+  EXPECT_THAT(model.warnings, testing::IsEmpty());
+}
+
+// The same by PyTorch's newer exporter, whose metadata has most of it.
+TEST(KeptByTheExporter, OperationsAndBuffersAreUndone) {
+  const OnnxModel model = import_onnx(kGolden / "kept_traps.onnx");
+  const Graph& graph = model.graph;
+  EXPECT_EQ(kind_of(graph, "second.weight"), "parameter");
+  EXPECT_EQ(kind_of(graph, "scale"), "fixed");
+  EXPECT_EQ(kind_of(graph, "shift"), "");
+  EXPECT_EQ(kind_of(graph, "one.running_mean"), "fixed");
+  EXPECT_EQ(kind_of(graph, "two.running_mean"), "buffer");
+  ASSERT_NE(find_op(graph, "Detach"), nullptr);
+  ASSERT_NE(find_op(graph, "Gather"), nullptr);
+  EXPECT_EQ(find_op(graph, "Gather")->integer("padding_idx", -1), 2);
+  EXPECT_TRUE(model.extras.contains("order"));
+  EXPECT_THAT(model.warnings,
+              testing::Contains(AllOf(HasSubstr("the file lacks"), HasSubstr("first.weight, unused"))));
+}
+
+// The older exporter, as for inference: the tied weight has become two.
+TEST(Traced, CopiesOfTiedWeightsAreRefused) {
+  EXPECT_THAT(refusal("traced"),
+              AllOf(HasSubstr("is \"first.weight\" turned, perhaps the same parameter"),
+                    HasSubstr("export with training=TrainingMode.TRAINING, do_constant_folding=False")));
+}
+
 TEST(ImportOnnx, KeepsNamesAndTrainingForms) {
   const Graph graph = import_onnx(kGolden / "exported_residual.onnx").graph;
   EXPECT_THAT(names_of(graph, graph.parameters()),
