@@ -91,6 +91,7 @@ std::vector<SharedBytes> shared_bytes(const Graph& graph, const std::vector<Segm
 
 // Adds every value to the boundaries between its producer and its last user.
 void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Segment>& segments) {
+  const std::map<ValueId, std::vector<OpId>> have_gradients = gradient_users(graph);
   std::map<ValueId, std::size_t> last_user;
   for (std::size_t op = 0; op < graph.ops().size(); ++op) {
     for (const ValueId input : graph.ops()[op].inputs) {
@@ -105,7 +106,7 @@ void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Se
     const auto bytes = static_cast<double>(types[static_cast<std::size_t>(id)].bytes());
     for (std::size_t segment = first + 1; segment <= last; ++segment) {
       segments[segment].activation_bytes += bytes;
-      if (value.kind == ValueKind::kActivation) segments[segment].gradient_bytes += bytes;
+      if (have_gradients.contains(id)) segments[segment].gradient_bytes += bytes;
     }
   }
 }

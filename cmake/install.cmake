@@ -11,6 +11,7 @@ target_link_libraries(rookery INTERFACE ${rooms})
 target_compile_features(rookery INTERFACE cxx_std_20)
 
 install(TARGETS ${programs})
+install(FILES models/rookery_export.py models/pyproject.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/rookery)
 install(TARGETS rookery ${rooms} EXPORT rookery-targets)
 # Ours name each other from the repository's root; others write <rookery/node/node.hpp>.
 install(DIRECTORY models trainer clusterize node fusion DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rookery

@@ -104,37 +104,9 @@ class Routing {
     }
   }
 
-  // Has it a type that gradients go through?
-  bool is_real(ValueId value) const {
-    return value != kNoValue && is_floating(of_two_[static_cast<std::size_t>(value)].dtype);
-  }
-
-  // A value has a gradient when a parameter flows into it and it flows into a loss.
   void find_gradients() {
-    std::set<ValueId> trained(graph_.parameters().begin(), graph_.parameters().end());
-    for (const Op& op : graph_.ops()) {
-      if (!op_definition(op.type).differentiate) continue;
-      if (std::ranges::any_of(op.inputs, [&](ValueId input) { return trained.contains(input); })) {
-        std::ranges::copy_if(op.outputs, std::inserter(trained, trained.end()),
-                             [&](ValueId output) { return is_real(output); });
-      }
-    }
-    std::set<ValueId> to_loss;
-    for (std::size_t i = stage_of_op_.size(); i-- > 0;) {
-      const Op& op = graph_.ops()[i];
-      const OpDefinition& definition = op_definition(op.type);
-      const bool matters = definition.is_loss || std::ranges::any_of(op.outputs, [&](ValueId output) {
-                             return to_loss.contains(output);
-                           });
-      if (!definition.differentiate || !matters) continue;
-      for (const ValueId input : op.inputs) {
-        if (!is_real(input)) continue;
-        to_loss.insert(input);
-        const ValueKind kind = graph_.value(input).kind;
-        if (trained.contains(input) && (kind == ValueKind::kActivation || kind == ValueKind::kParameter)) {
-          gradient_users_[input].insert(stage_of_op_[i]);
-        }
-      }
+    for (const auto& [value, users] : gradient_users(graph_)) {
+      for (const OpId user : users) gradient_users_[value].insert(stage_of(user));
     }
   }
 
@@ -295,6 +267,37 @@ class StageMaker {
 };
 
 }  // namespace
+
+std::map<ValueId, std::vector<OpId>> gradient_users(const Graph& graph) {
+  const std::vector<TensorType> types = graph.types(2);
+  const auto is_real = [&](ValueId value) {
+    return value != kNoValue && is_floating(types[static_cast<std::size_t>(value)].dtype);
+  };
+  std::set<ValueId> trained(graph.parameters().begin(), graph.parameters().end());
+  for (const Op& op : graph.ops()) {
+    if (!op_definition(op.type).differentiate) continue;
+    if (std::ranges::any_of(op.inputs, [&](ValueId input) { return trained.contains(input); }))
+      std::ranges::copy_if(op.outputs, std::inserter(trained, trained.end()), is_real);
+  }
+  std::set<ValueId> to_loss;
+  std::map<ValueId, std::vector<OpId>> users;
+  for (auto id = static_cast<OpId>(graph.ops().size()); id-- > 0;) {
+    const Op& op = graph.op(id);
+    const OpDefinition& definition = op_definition(op.type);
+    const bool matters = definition.is_loss || std::ranges::any_of(op.outputs, [&](ValueId output) {
+                           return to_loss.contains(output);
+                         });
+    if (!definition.differentiate || !matters) continue;
+    for (const ValueId input : op.inputs) {
+      if (!is_real(input)) continue;
+      to_loss.insert(input);
+      const ValueKind kind = graph.value(input).kind;
+      if (trained.contains(input) && (kind == ValueKind::kActivation || kind == ValueKind::kParameter))
+        users[input].push_back(id);
+    }
+  }
+  return users;
+}
 
 const char* Stage::role() const {
   if (count == 1) return "root_leaf";

@@ -12,6 +12,7 @@
 // What is fixed may be used on several stages, too: each has it, and each saves it.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,6 +76,10 @@ struct Stage {
 // whose output one measures, and the values that cross are batches of samples. 0 is not among them.
 // Any rising choice of these positions is a legal cut.
 std::vector<OpId> cut_positions(const Graph& graph);
+
+// The activations and parameters that have a gradient, because a parameter flows into them and they flow into
+// a loss, with the ops that add to it.
+std::map<ValueId, std::vector<OpId>> gradient_users(const Graph& graph);
 
 // Cuts at op positions: stage k holds ops [begins[k], begins[k+1]). begins[0] is 0, the rest are
 // rising cut_positions(); otherwise ConfigError saying what keeps it together. Value and op names are

@@ -348,41 +348,48 @@ class BringYourModel(WholeTest):
 
     def run_python(self, python, code):
         done = subprocess.run(
-            [python, "-W", "ignore", "-c", code], cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE
+            [python, "-B", "-W", "ignore", "-c", code], cwd=self.folder, capture_output=True, text=True,
+            timeout=PATIENCE, env=os.environ | {"PYTHONPATH": str(ROOT / "models")},
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
-    def check_page(self, python):
-        """docs/bring-your-model.md, exactly as it stands there."""
+    def check_page(self, python, other=False):
+        """docs/bring-your-model.md, exactly as it stands there; `other`: with its call of another exporter."""
         blocks = page_blocks()
-        code = [text for language, text in blocks if language == "python"]
-        self.run_python(python, code[0])
+        module, ours, back, theirs = (text for language, text in blocks if language == "python")
         (settings,) = (text for language, text in blocks if language == "json")
-        (self.node_data / "train.json").write_text(settings)
         (commands,) = (text for language, text in blocks if language == "sh")
+        self.run_python(python, module + (theirs if other else ours))
+        (self.node_data / "train.json").write_text(settings)
         done = subprocess.run(
             ["bash", "-ec", commands], cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE,
             env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"},
         )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        accuracy = re.search(r"accuracy +([\d.]+)%", done.stdout)
-        self.assertGreater(float(accuracy.group(1)), 80, done.stdout)
-        self.run_python(python, "\n".join(code))
+        self.assertEqual("the file does not say" in done.stderr, other, done.stderr)
+        shown, _ = self.run_program("evaluate", "--state", "trained/trained_state_dict.pt")
+        accuracy = re.search(r"accuracy +([\d.]+)%", shown)
+        self.assertGreater(float(accuracy.group(1)), 80, shown)
+        self.run_python(python, module + "import rookery_export\n" + back)
 
     def test_page(self):
         self.check_page(sys.executable)
+
+    def test_page_with_the_other_call(self):
+        self.check_page(sys.executable, other=True)
 
     @unittest.skipUnless(OTHER_PYTHONS, "ROOKERY_PYTHONS names no Python with another PyTorch")
     def test_page_with_other_pytorches(self):
         for python in OTHER_PYTHONS:
             with self.subTest(python=python):
                 self.check_page(python)
+                self.check_page(python, other=True)
 
     @unittest.skipUnless(OTHER_PYTHONS, "ROOKERY_PYTHONS names no Python with PyTorch 2.9 or newer")
     def test_the_other_exporter(self):
         """The default call of a PyTorch whose exporter optimizes is refused; without it the same is trained."""
-        module, call = next(text for language, text in page_blocks() if language == "python").split("torch.onnx", 1)
-        options = 'Net(), (torch.zeros(2, 1, 8, 8),), "net.onnx", input_names=["image"], dynamo=True'
+        module, _, _, call = (text for language, text in page_blocks() if language == "python")
+        options = 'net, (torch.zeros(2, 1, 8, 8),), "net.onnx", input_names=["image"], dynamo=True'
         self.write_settings(epochs=1, model="../net.onnx")
         for python in OTHER_PYTHONS:
             with self.subTest(python=python):
@@ -391,8 +398,8 @@ class BringYourModel(WholeTest):
                 self.assertIn("export with optimize=False", errors)
                 self.assertIn('BatchNorm "body.1" was folded', errors)
                 losses = []
-                for way in (f"torch.onnx.export({options}, optimize=False)", f"torch.onnx{call}"):
-                    self.run_python(python, f"{module}\ntorch.manual_seed(2)\n{way}")
+                for way in (f"torch.onnx.export({options}, optimize=False)", call):
+                    self.run_python(python, f"import torch\ntorch.manual_seed(2)\n{module}\n{way}")
                     self.run_program("clusterize", "--min-nodes-per-cluster", "2")
                     self.run_program("launch")
                     losses.append(self.losses_by_step())

@@ -19,6 +19,7 @@ class Library(WholeTest):
     def build(self):
         prefix, build = self.folder / "prefix", self.folder / "build"
         self.cmake("--install", BUILD, "--prefix", prefix)
+        self.assertTrue((prefix / "share" / "rookery" / "rookery_export.py").exists())
         sanitizers = os.environ.get("ROOKERY_SANITIZED")
         flags = f"-fsanitize={sanitizers}" if sanitizers else ""
         self.cmake("-S", ROOT / "docs" / "library", "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",

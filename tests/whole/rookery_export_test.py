@@ -165,6 +165,54 @@ class Tested(nn.Module):
         return self.head(self.norm(self.body(x).mean((2, 3))))
 
 
+class Guarded(nn.Module):
+    """A body under no_grad(), which so is not trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(6, 8), nn.Linear(8, 5)
+
+    def forward(self, x):
+        with torch.no_grad():
+            x = torch.tanh(self.body(x))
+        return self.head(x)
+
+
+class Partly(Guarded):
+    """Gradients that flow one way and not the other: no file can say it."""
+
+    def forward(self, x):
+        y = self.body(x)
+        with torch.no_grad():
+            gate = torch.sigmoid(y)
+        return self.head(torch.tanh(y) * gate)
+
+
+class Copied(Guarded):
+    def forward(self, x):
+        y = self.body(x)
+        return self.head(torch.tanh(y) + y.data)
+
+
+class Decided(Guarded):
+    def forward(self, x):
+        x = self.body(x)
+        return self.head(x if x.sum() > 0 else -2 * x)
+
+
+class Foreign(nn.Module):
+    class Inner(nn.Module):
+        def forward(self, x):
+            return torch.linalg.matrix_exp(x)
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.inner = nn.Linear(4, 4), Foreign.Inner()
+
+    def forward(self, x):
+        return self.inner(self.fc(x))
+
+
 def images():
     return {"x": torch.randn(SAMPLES, 3, 8, 8)}
 
@@ -285,6 +333,32 @@ class Export(WholeTest):
         for name in ("scale", "order", "history", "unused"):
             self.assertTrue(torch.equal(before[name], state[name]), name)
         self.assertEqual((rows["scale"]["kind"], rows["scale"]["trained"]), ("buffer", False))
+
+    def test_no_grad(self):
+        before, state, rows = self.check(Guarded(), {"x": torch.randn(SAMPLES, 6)})
+        self.assertTrue(torch.equal(before["body.weight"], state["body.weight"]))
+        self.assertFalse(rows["body.weight"]["trained"])
+
+    def refusal(self, module, x):
+        with self.assertRaises(rookery_export.ExportError) as refused:
+            rookery_export.export(module, x, self.folder / "net.onnx")
+        self.assertFalse((self.folder / "net.onnx").exists())
+        return str(refused.exception)
+
+    def test_what_a_file_cannot_say_is_refused(self):
+        x = torch.randn(4, 6)
+        self.assertIn("the gradient of body", self.refusal(Partly(), x))
+        self.assertIn("use torch.where", self.refusal(Decided(), x))
+        self.assertIn(".data", self.refusal(Copied(), x))
+        with_norm = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6, momentum=None))
+        self.assertIn("1 (BatchNorm1d): momentum=None", self.refusal(with_norm, x))
+        self.assertIn("max_norm", self.refusal(nn.Embedding(5, 4, max_norm=1.0), torch.zeros(3, dtype=torch.int64)))
+
+    def test_what_the_exporters_lack_is_told_with_its_place(self):
+        message = self.refusal(Foreign(), torch.randn(2, 4, 4))
+        self.assertIn("matrix_exp", message)
+        self.assertIn("return torch.linalg.matrix_exp(x)", message)
+        self.assertIn("in inner", message)
 
     def test_rotary_embeddings(self):
         self.check(Rotary(), ids(), classes=11, positions=(6,))

@@ -160,7 +160,9 @@ TEST_P(BackendTest, MaxPoolShowsNaN) {
 TEST_P(BackendTest, BatchNormalization) {
   if (is("onednn")) GTEST_SKIP() << "has no batch normalization";
   for (const Shape& shape : batch_norm_shapes()) {
-    EXPECT_TRUE(agrees(batch_norm_case(shape, false, random_)));
+    const OpCase inference = batch_norm_case(shape, false, random_);
+    EXPECT_TRUE(agrees(inference));
+    EXPECT_TRUE(agrees(fixed_batch_norm_gradient(inference, random_tensor(shape, random_))));
     OpCase forward = batch_norm_case(shape, true, random_);
     EXPECT_TRUE(agrees(forward));
     const auto results = run_on("eigen", forward);

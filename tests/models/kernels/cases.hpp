@@ -220,6 +220,18 @@ inline OpCase batch_norm_gradient(const OpCase& forward, const std::vector<Tenso
                        {forward.outputs[0], results[4].type(), results[4].type()});
 }
 
+// Of a batch_norm_case that is not in training: by its running statistics.
+inline OpCase fixed_batch_norm_gradient(const OpCase& forward, const Tensor& dy) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(dy.clone());
+  for (const std::size_t i : {0, 1, 3, 4}) inputs.push_back(forward.inputs[i].clone());
+  const TensorType per_channel = forward.inputs[1].type();
+  OpCase gradient = gradient_case(forward, "BatchNormalizationGrad", std::move(inputs),
+                                  {forward.outputs[0], per_channel, per_channel});
+  gradient.op.attributes["running_statistics"] = std::int64_t{1};
+  return gradient;
+}
+
 struct AttentionSpec {
   std::int64_t batch, heads, rows, columns, depth, width;
   enum class Form : std::uint8_t { kPacked, kMerged, kApart } form = Form::kMerged;

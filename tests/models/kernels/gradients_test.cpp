@@ -75,6 +75,18 @@ TEST(Gradients, BatchNormalization) {
   }
 }
 
+TEST(Gradients, BatchNormalizationByRunningStatistics) {
+  Random random(15);
+  for (const Shape& shape : {Shape{4, 3, 3, 2}, Shape{9, 5}, Shape{6, 16, 4, 4}}) {
+    OpCase forward = batch_norm_case(shape, false, random);
+    const Tensor dy = random_tensor(shape, random);
+    const auto results = run_on("eigen", fixed_batch_norm_gradient(forward, dy));
+    for (int input = 0; input < 3; ++input) {
+      check(forward, input, (*results)[static_cast<std::size_t>(input)], dy, random, 0.01F);
+    }
+  }
+}
+
 TEST(Gradients, MaxPool) {
   Random random(13);
   for (const PoolSpec& spec : pool_specs()) {
