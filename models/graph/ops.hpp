@@ -23,9 +23,9 @@
 //
 // What is a constant input in ONNX is an attribute of the same name: shape of Reshape and Expand, axes of
 // Squeeze and Unsqueeze, starts, ends, axes and steps of Slice, split of Split, pads and constant_value of
-// Pad, repeats of Tile, scales of Resize, k of Trilu, ratio of Dropout, min and max of Clip. The type that
-// Cast makes is the text `to`: "f32". Where a Reshape's first dimension is the batch its shape has 0 or
-// -1 there. ONNX's Constant, ConstantOfShape and Range are constants of the graph.
+// Pad, repeats of Tile, scales of Resize, k of Trilu, axis of CumSum, ratio of Dropout, min and max of Clip.
+// The type that Cast makes is the text `to`: "f32". Where a Reshape's first dimension is the batch its shape
+// has 0 or -1 there. ONNX's Constant, ConstantOfShape and Range are constants of the graph.
 //
 // Operators of our own:
 //   Attention(Q, K, V, mask) -> Y: softmax(scale Q K^T + mask) V in every head.
@@ -83,11 +83,14 @@
 //   LogSoftmaxGrad(dY, Y) -> dX
 //   ReduceMeanGrad(dY) -> dX, ReduceSumGrad(dY) -> dX
 //   ReduceMaxGrad(dY, X, Y) -> dX: equals share
+//   CumSum(dY) -> dX, from the other side
+//   ReduceL1Grad(dY, X) -> dX, ReduceL2Grad(dY, X, Y) -> dX: 0 where the norm is 0, as in PyTorch
 //   AttentionGrad(dY, Q, K, V, mask, log sum exp) -> dQ, dK, dV
 //   FlattenGrad(dY) -> dX, a view               Identity(dY) -> dX, a view
 //   Functions f of one number: <Op>Grad(dY, Y) -> dX for Exp, Sigmoid, Sqrt, Tanh; <Op>Grad(dY, X) -> dX
-//     for Abs, Clip, Elu, Erf, Gelu, HardSigmoid, HardSwish, LeakyRelu, Log, Softplus; Neg(dY) -> dX. At
-//     a kink the derivative is PyTorch's. Clip has its bounds as attributes min and max (absent: none).
+//     for Abs, Clip, Cos, Elu, Erf, Gelu, HardSigmoid, HardSwish, LeakyRelu, Log, Sin, Softplus; Neg(dY) ->
+//     dX. At a kink the derivative is PyTorch's. Clip has its bounds as attributes min and max (absent:
+//     none).
 //   Functions of two numbers, f(A, B) with broadcasting: <Op>GradLeft(dY, A, B) -> dA and
 //     <Op>GradRight(dY, A, B) -> dB for Add, Div, Mul, PRelu, Pow, Sub, where A or B is absent when the
 //     derivative does not need it; sums over repeated elements go in dY's order.
@@ -98,6 +101,10 @@
 //     <Op>Grad(dY) -> dX for Expand, Pad, Resize, Slice, Tile, Transpose; Trilu(dY) -> dX
 //     ConcatGrad(dY) -> dX…, one for every input    SplitGrad(dY…) -> dX; an absent dY is zeros
 //     GatherGrad(dY, indices) -> ddata              GatherElementsGrad(dY, indices) -> ddata
+//     GatherNDGrad(dY, indices) -> ddata
+//   ScatterNDGradData(dY, indices) -> ddata: 0 where updates were written; where they were added, it is
+//     Identity(dY). ScatterNDGradUpdates(dY, indices) -> dupdates: as in PyTorch's index_put_, an update that
+//     a later one overwrote has a gradient, too
 //   WhereGradLeft(dY, condition), WhereGradRight(dY, condition) -> gradient of the second, third input
 //   ExtremumGrad(dY, Y, X…) -> gradient of the input number `input` of Min and Max: inputs that are equal
 //     to Y have equal shares of dY, as PyTorch's maximum and amax
@@ -157,12 +164,12 @@ const OpDefinition& op_definition(const std::string& type);
 std::vector<std::string> operators();
 
 // The families, each in the file of its name; put together in ops.cpp.
-std::vector<OpDefinition> convolution_ops();    // Conv, ConvTranspose
-std::vector<OpDefinition> pooling_ops();        // MaxPool, AveragePool, GlobalAveragePool
-std::vector<OpDefinition> product_ops();        // Gemm
-std::vector<OpDefinition> matmul_ops();         // MatMul
-std::vector<OpDefinition> attention_ops();      // Attention
-std::vector<OpDefinition> reduction_ops();      // ReduceMax, ReduceMean, ReduceSum
+std::vector<OpDefinition> convolution_ops();  // Conv, ConvTranspose
+std::vector<OpDefinition> pooling_ops();      // MaxPool, AveragePool, GlobalAveragePool
+std::vector<OpDefinition> product_ops();      // Gemm
+std::vector<OpDefinition> matmul_ops();       // MatMul
+std::vector<OpDefinition> attention_ops();    // Attention
+std::vector<OpDefinition> reduction_ops();    // ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum, CumSum
 std::vector<OpDefinition> normalization_ops();  // BatchNormalization, Dropout
 std::vector<OpDefinition> row_norm_ops();     // LayerNormalization, GroupNormalization, InstanceNormalization
 std::vector<OpDefinition> elementwise_ops();  // Relu, Softmax, Flatten, Identity, Detach
@@ -171,7 +178,7 @@ std::vector<OpDefinition> binary_ops();       // Add, Mul, …: functions of two
 std::vector<OpDefinition> loss_ops();         // MseLoss, L1Loss, MeanLoss, …
 std::vector<OpDefinition> shape_ops();        // Reshape, Transpose, Expand, …: another shape or order
 std::vector<OpDefinition> part_ops();         // Concat, Split, Slice, Pad, Trilu: joining, taking parts
-std::vector<OpDefinition> index_ops();        // Gather, GatherElements
+std::vector<OpDefinition> index_ops();        // Gather, GatherElements, GatherND, ScatterND
 std::vector<OpDefinition> selection_ops();    // Where, Min, Max, comparisons, logic, Cast
 std::vector<OpDefinition> resize_ops();       // Resize
 std::vector<OpDefinition> layout_ops();       // ToBlocked, FromBlocked

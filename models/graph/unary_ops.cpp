@@ -25,20 +25,14 @@ struct Unary {
 const std::vector<Unary>& unary_table() {
   using enum Slope;
   static const std::vector<Unary> table{
-      {"Abs", kOfInput, 1},
-      {"Clip", kOfInput, 2, {"min", "max"}},
-      {"Elu", kOfInput, 10, {"alpha"}},
-      {"Erf", kOfInput, 20},
-      {"Exp", kOfOutput, 10},
-      {"Gelu", kOfInput, 20},
-      {"HardSigmoid", kOfInput, 4, {"alpha", "beta"}},
-      {"HardSwish", kOfInput, 5},
-      {"LeakyRelu", kOfInput, 2, {"alpha"}},
-      {"Log", kOfInput, 10},
-      {"Neg", kLinear, 1},
-      {"Sigmoid", kOfOutput, 10},
-      {"Softplus", kOfInput, 20},
-      {"Sqrt", kOfOutput, 4},
+      {"Abs", kOfInput, 1},       {"Clip", kOfInput, 2, {"min", "max"}},
+      {"Cos", kOfInput, 20},      {"Elu", kOfInput, 10, {"alpha"}},
+      {"Erf", kOfInput, 20},      {"Exp", kOfOutput, 10},
+      {"Gelu", kOfInput, 20},     {"HardSigmoid", kOfInput, 4, {"alpha", "beta"}},
+      {"HardSwish", kOfInput, 5}, {"LeakyRelu", kOfInput, 2, {"alpha"}},
+      {"Log", kOfInput, 10},      {"Neg", kLinear, 1},
+      {"Sigmoid", kOfOutput, 10}, {"Sin", kOfInput, 20},
+      {"Softplus", kOfInput, 20}, {"Sqrt", kOfOutput, 4},
       {"Tanh", kOfOutput, 10},
   };
   return table;

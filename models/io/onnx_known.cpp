@@ -37,11 +37,9 @@ float sign(float x) {
 const std::map<std::string, float (*)(float)>& functions_of_floats() {
   static const std::map<std::string, float (*)(float)> table{
       {"Ceil", [](float x) { return std::ceil(x); }},
-      {"Cos", [](float x) { return std::cos(x); }},
       {"Floor", [](float x) { return std::floor(x); }},
       {"Round", [](float x) { return std::nearbyint(x); }},
       {"Sign", sign},
-      {"Sin", [](float x) { return std::sin(x); }},
   };
   return table;
 }

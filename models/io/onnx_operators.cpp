@@ -413,6 +413,8 @@ const std::map<std::string, Import>& imports() {
       {"Mish", import_mish},
       {"Pow", import_pow},
       {"Reciprocal", import_reciprocal},
+      {"ReduceL1", import_reduction},
+      {"ReduceL2", import_reduction},
       {"ReduceMax", import_reduction},
       {"ReduceMean", import_reduction},
       {"ReduceSum", import_reduction},

@@ -112,7 +112,7 @@ struct RowNormShape {
 
 RowNormShape row_norm_shape(const KernelRequest& request);
 
-// Softmax, SoftmaxGrad: [outer, size, inner], along the middle.
+// Softmax, SoftmaxGrad, CumSum: [outer, size, inner], along the middle.
 struct AxisShape {
   std::int64_t outer, size, inner;
 };

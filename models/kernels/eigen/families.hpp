@@ -41,12 +41,17 @@ std::unique_ptr<Kernel> make_row_norm_grad(const KernelRequest& request);
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request);       // Attention
 std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request);  // AttentionGrad
 
+std::unique_ptr<Kernel> make_reduce_l1(const KernelRequest& request);         // ReduceL1
+std::unique_ptr<Kernel> make_reduce_l1_grad(const KernelRequest& request);    // ReduceL1Grad
+std::unique_ptr<Kernel> make_reduce_l2(const KernelRequest& request);         // ReduceL2
+std::unique_ptr<Kernel> make_reduce_l2_grad(const KernelRequest& request);    // ReduceL2Grad
 std::unique_ptr<Kernel> make_reduce_max(const KernelRequest& request);        // ReduceMax
 std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request);   // ReduceMaxGrad
 std::unique_ptr<Kernel> make_reduce_mean(const KernelRequest& request);       // ReduceMean
 std::unique_ptr<Kernel> make_reduce_mean_grad(const KernelRequest& request);  // ReduceMeanGrad
 std::unique_ptr<Kernel> make_reduce_sum(const KernelRequest& request);        // ReduceSum
 std::unique_ptr<Kernel> make_reduce_sum_grad(const KernelRequest& request);   // ReduceSumGrad
+std::unique_ptr<Kernel> make_cumulative_sum(const KernelRequest& request);    // CumSum
 
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request);       // Dropout in training
 std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request);  // DropoutGrad
@@ -64,7 +69,7 @@ void add_unary(Makers& makers);      // functions of one number, and their gradi
 void add_binary(Makers& makers);     // functions of two numbers, and their gradients
 void add_shape(Makers& makers);      // Copy, Transpose, Expand, Tile, and their gradients
 void add_parts(Makers& makers);      // Concat, Split, Slice, Pad, Trilu, and their gradients
-void add_indexing(Makers& makers);   // Gather, GatherElements, and their gradients
+void add_indexing(Makers& makers);   // Gather, GatherElements, GatherND, ScatterND, and their gradients
 void add_selection(Makers& makers);  // comparisons, logic, Where, Min, Max, Cast, and their gradients
 void add_resize(Makers& makers);     // Resize and its gradient
 void add_losses(Makers& makers);     // losses, and their gradients

@@ -1,4 +1,5 @@
-// Gather, GatherElements and their gradients. Indices come from data and are checked one by one.
+// Gather, GatherElements, GatherND, ScatterND and their gradients. Indices come from data and are checked one
+// by one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -159,6 +160,136 @@ std::unique_ptr<Kernel> make_gather_elements_grad(const KernelRequest& request) 
   });
 }
 
+// Points of `axes.size()` indices, `count` in each of `batches`, and the slice of `inner` elements at each.
+struct Points {
+  std::int64_t batches = 1;
+  std::int64_t count = 1;
+  std::int64_t inner = 1;
+  std::int64_t data = 1;  // elements of a batch's data
+  std::vector<IndexedAxis> axes;
+  std::vector<std::int64_t> steps;  // along the axes
+
+  // visit(first element of the slice in the data, first element among the slices), in the points' order.
+  template <typename Index, typename Visit>
+  void for_each(const Index* indices, Visit visit) const {
+    const auto depth = std::ssize(axes);
+    for (std::int64_t point = 0; point < batches * count; ++point) {
+      std::int64_t from = point / count * data;
+      for (std::int64_t i = 0; i < depth; ++i) {
+        const auto axis = static_cast<std::size_t>(i);
+        from += axes[axis].place(indices[point * depth + i], point * depth + i) * steps[axis];
+      }
+      visit(from, point * inner);
+    }
+  }
+};
+
+Points points_of(const Op& op, const Shape& data, const Shape& indices) {
+  const auto batch_dims = static_cast<int>(op.integer("batch_dims", 0));
+  const auto depth = static_cast<int>(indices[-1]);
+  const std::vector<std::int64_t> steps = steps_of(data);
+  Points points;
+  for (int i = 0; i < batch_dims; ++i) points.batches *= data[i];
+  for (int i = batch_dims; i + 1 < indices.rank(); ++i) points.count *= indices[i];
+  for (int i = batch_dims; i < data.rank(); ++i) points.data *= data[i];
+  for (int i = batch_dims; i < batch_dims + depth; ++i) {
+    points.axes.push_back(indexed_axis(op, data, i));
+    points.steps.push_back(steps[static_cast<std::size_t>(i)]);
+  }
+  for (int i = batch_dims + depth; i < data.rank(); ++i) points.inner *= data[i];
+  return points;
+}
+
+// GatherND, and the gradient of ScatterND's updates, which it is.
+std::unique_ptr<Kernel> make_gather_nd(const KernelRequest& request) {
+  const Points points = points_of(request.op, request.inputs[0].shape, request.inputs[1].shape);
+  const auto size = static_cast<std::int64_t>(bytes_of(request.inputs[0].dtype));
+  return with_index(request.inputs[1].dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+    using Index = decltype(zero);
+    return lambda_kernel([points, size](const Arguments& args) {
+      const auto bytes = static_cast<std::size_t>(points.inner * size);
+      if (bytes == 0) return;
+      points.for_each(args.in<Index>(1), [&](std::int64_t from, std::int64_t to) {
+        std::memcpy(args.out<std::byte>(0) + to * size, args.in<std::byte>(0) + from * size, bytes);
+      });
+    });
+  });
+}
+
+// Slices at the same point are summed in the order of dY.
+std::unique_ptr<Kernel> make_gather_nd_grad(const KernelRequest& request) {
+  const TensorType& data = request.outputs[0];
+  const Points points = points_of(request.op, data.shape, request.inputs[1].shape);
+  return with_index(request.inputs[1].dtype, [&](auto index_zero) -> std::unique_ptr<Kernel> {
+    using Index = decltype(index_zero);
+    return with_real(data.dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+      using T = decltype(zero);
+      return lambda_kernel([points, n = data.shape.elements()](const Arguments& args) {
+        T* gradient = args.out<T>(0);
+        std::fill_n(gradient, n, T(0));
+        points.for_each(args.in<Index>(1), [&](std::int64_t from, std::int64_t to) {
+          for (std::int64_t i = 0; i < points.inner; ++i) gradient[from + i] += args.in<T>(0)[to + i];
+        });
+      });
+    });
+  });
+}
+
+template <typename T, typename Index>
+void add_slices(const Points& points, const Arguments& args) {
+  // Whole numbers wrap around, as in Add.
+  using Sum = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+  points.for_each(args.in<Index>(1), [&](std::int64_t from, std::int64_t to) {
+    T* sums = args.out<T>(0) + from;
+    for (std::int64_t i = 0; i < points.inner; ++i)
+      sums[i] = static_cast<T>(static_cast<Sum>(sums[i]) + static_cast<Sum>(args.in<T>(2)[to + i]));
+  });
+}
+
+template <typename Index>
+void add_slices(DType type, const Points& points, const Arguments& args) {
+  if (type == DType::kF32) return add_slices<float, Index>(points, args);
+  if (type == DType::kF64) return add_slices<double, Index>(points, args);
+  if (type == DType::kI32) return add_slices<std::int32_t, Index>(points, args);
+  add_slices<std::int64_t, Index>(points, args);
+}
+
+// Updates in their order: at the same point the last is written, or all are added.
+std::unique_ptr<Kernel> make_scatter_nd(const KernelRequest& request) {
+  const TensorType data = request.inputs[0];
+  const Points points = points_of(request.op, data.shape, request.inputs[1].shape);
+  const bool adds = request.op.text("reduction", "none") == "add";
+  return with_index(request.inputs[1].dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+    using Index = decltype(zero);
+    return lambda_kernel([points, data, adds](const Arguments& args) {
+      std::ranges::copy(args.inputs[0].bytes(), args.outputs[0].bytes().begin());
+      if (adds) return add_slices<Index>(data.dtype, points, args);
+      const auto size = static_cast<std::int64_t>(bytes_of(data.dtype));
+      const auto bytes = static_cast<std::size_t>(points.inner * size);
+      if (bytes == 0) return;
+      points.for_each(args.in<Index>(1), [&](std::int64_t from, std::int64_t to) {
+        std::memcpy(args.out<std::byte>(0) + from * size, args.in<std::byte>(2) + to * size, bytes);
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_scatter_nd_grad_data(const KernelRequest& request) {
+  const TensorType data = request.outputs[0];
+  const Points points = points_of(request.op, data.shape, request.inputs[1].shape);
+  return with_index(request.inputs[1].dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
+    using Index = decltype(zero);
+    return lambda_kernel(
+        [points, size = static_cast<std::int64_t>(bytes_of(data.dtype))](const Arguments& args) {
+          std::ranges::copy(args.inputs[0].bytes(), args.outputs[0].bytes().begin());
+          const auto bytes = static_cast<std::size_t>(points.inner * size);
+          points.for_each(args.in<Index>(1), [&](std::int64_t from, std::int64_t) {
+            std::memset(args.out<std::byte>(0) + from * size, 0, bytes);
+          });
+        });
+  });
+}
+
 }  // namespace
 
 void add_indexing(Makers& makers) {
@@ -166,6 +297,11 @@ void add_indexing(Makers& makers) {
   makers.emplace("GatherGrad", make_gather_grad);
   makers.emplace("GatherElements", make_gather_elements);
   makers.emplace("GatherElementsGrad", make_gather_elements_grad);
+  makers.emplace("GatherND", make_gather_nd);
+  makers.emplace("GatherNDGrad", make_gather_nd_grad);
+  makers.emplace("ScatterND", make_scatter_nd);
+  makers.emplace("ScatterNDGradData", make_scatter_nd_grad_data);
+  makers.emplace("ScatterNDGradUpdates", make_gather_nd);
 }
 
 }  // namespace rookery::eigen

@@ -1,11 +1,13 @@
-// ReduceMax, ReduceMean, ReduceSum and their gradients. Sums in double.
+// ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum and their gradients; CumSum. Sums of f32 in double.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "models/graph/reduction.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/broadcasting.hpp"
 #include "models/kernels/eigen/families.hpp"
+#include "models/kernels/shapes.hpp"
 
 namespace rookery::eigen {
 
@@ -73,6 +75,56 @@ std::unique_ptr<Kernel> make_reduce_sum_grad(const KernelRequest& request) {
   return make_sum_grad(request, false);
 }
 
+std::unique_ptr<Kernel> make_reduce_l1(const KernelRequest& request) {
+  const Reduction r = reduction_of(request, request.inputs[0].shape);
+  return lambda_kernel(
+      [r](const Arguments& args) {
+        auto* sums = reinterpret_cast<double*>(args.scratch);
+        std::fill_n(sums, r.results, 0.0);
+        const float* x = args.in(0);
+        r.for_each([&](std::int64_t i, std::int64_t result) { sums[result] += std::abs(x[i]); });
+        for (std::size_t i = 0; i < r.results; ++i) args.out(0)[i] = static_cast<float>(sums[i]);
+      },
+      r.results * sizeof(double));
+}
+
+std::unique_ptr<Kernel> make_reduce_l1_grad(const KernelRequest& request) {
+  return lambda_kernel([r = reduction_of(request, request.outputs[0].shape)](const Arguments& args) {
+    const float* dy = args.in(0);
+    const float* x = args.in(1);
+    float* dx = args.out(0);
+    r.for_each([&](std::int64_t i, std::int64_t result) {
+      dx[i] = x[i] > 0 ? dy[result] : x[i] < 0 ? -dy[result] : 0.0F;
+    });
+  });
+}
+
+std::unique_ptr<Kernel> make_reduce_l2(const KernelRequest& request) {
+  const Reduction r = reduction_of(request, request.inputs[0].shape);
+  return lambda_kernel(
+      [r](const Arguments& args) {
+        auto* sums = reinterpret_cast<double*>(args.scratch);
+        std::fill_n(sums, r.results, 0.0);
+        const float* x = args.in(0);
+        r.for_each(
+            [&](std::int64_t i, std::int64_t result) { sums[result] += static_cast<double>(x[i]) * x[i]; });
+        for (std::size_t i = 0; i < r.results; ++i) args.out(0)[i] = static_cast<float>(std::sqrt(sums[i]));
+      },
+      r.results * sizeof(double));
+}
+
+std::unique_ptr<Kernel> make_reduce_l2_grad(const KernelRequest& request) {
+  return lambda_kernel([r = reduction_of(request, request.outputs[0].shape)](const Arguments& args) {
+    const float* dy = args.in(0);
+    const float* x = args.in(1);
+    const float* y = args.in(2);
+    float* dx = args.out(0);
+    r.for_each([&](std::int64_t i, std::int64_t result) {
+      dx[i] = y[result] == 0 ? 0.0F : dy[result] * (x[i] / y[result]);
+    });
+  });
+}
+
 std::unique_ptr<Kernel> make_reduce_max(const KernelRequest& request) {
   return lambda_kernel([r = reduction_of(request, request.inputs[0].shape)](const Arguments& args) {
     const float* x = args.in(0);
@@ -102,6 +154,43 @@ std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
         });
       },
       r.results * sizeof(std::int64_t));
+}
+
+namespace {
+
+// Whole numbers wrap around, as in Add.
+template <typename T, typename Sum>
+std::unique_ptr<Kernel> make_cumulative(const KernelRequest& request) {
+  const AxisShape s = axis_shape(request);
+  const bool exclusive = request.op.integer("exclusive", 0) != 0;
+  const bool reverse = request.op.integer("reverse", 0) != 0;
+  return lambda_kernel([s, exclusive, reverse](const Arguments& args) {
+    for (std::int64_t row = 0; row < s.outer * s.inner; ++row) {
+      const std::int64_t begin = row / s.inner * s.size * s.inner + row % s.inner;
+      Sum sum = 0;
+      for (std::int64_t i = 0; i < s.size; ++i) {
+        const std::int64_t place = begin + (reverse ? s.size - 1 - i : i) * s.inner;
+        const Sum before = sum;
+        sum += static_cast<Sum>(args.in<T>(0)[place]);
+        args.out<T>(0)[place] = static_cast<T>(exclusive ? before : sum);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_cumulative_sum(const KernelRequest& request) {
+  switch (request.inputs[0].dtype) {
+    case DType::kF32:
+      return make_cumulative<float, double>(request);
+    case DType::kF64:
+      return make_cumulative<double, double>(request);
+    case DType::kI32:
+      return make_cumulative<std::int32_t, std::uint32_t>(request);
+    default:
+      return make_cumulative<std::int64_t, std::uint64_t>(request);
+  }
 }
 
 }  // namespace rookery::eigen

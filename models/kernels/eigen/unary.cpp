@@ -29,6 +29,12 @@ struct Clip {
   float min, max;
 };
 
+struct Cos {
+  explicit Cos(const Op&) {}
+  float y(float x) const { return std::cos(x); }
+  float slope(float x) const { return -std::sin(x); }
+};
+
 struct Elu {
   explicit Elu(const Op& op) : alpha(op.number("alpha", 1)) {}
   float y(float x) const { return x > 0 ? x : alpha * std::expm1(x); }
@@ -110,6 +116,12 @@ struct Sigmoid {
   float slope(float y) const { return y * (1 - y); }
 };
 
+struct Sin {
+  explicit Sin(const Op&) {}
+  float y(float x) const { return std::sin(x); }
+  float slope(float x) const { return std::cos(x); }
+};
+
 struct Softplus {
   explicit Softplus(const Op&) {}
   float y(float x) const { return (x > 0 ? x : 0.0F) + std::log1p(std::exp(-std::abs(x))); }
@@ -160,6 +172,7 @@ void add(Makers& makers, const std::string& type) {
 void add_unary(Makers& makers) {
   add<Abs>(makers, "Abs");
   add<Clip>(makers, "Clip");
+  add<Cos>(makers, "Cos");
   add<Elu>(makers, "Elu");
   add<Erf>(makers, "Erf");
   add<Exp>(makers, "Exp");
@@ -170,6 +183,7 @@ void add_unary(Makers& makers) {
   add<Log>(makers, "Log");
   makers.emplace("Neg", make_function<Neg>);
   add<Sigmoid>(makers, "Sigmoid");
+  add<Sin>(makers, "Sin");
   add<Softplus>(makers, "Softplus");
   add<Sqrt>(makers, "Sqrt");
   add<Tanh>(makers, "Tanh");

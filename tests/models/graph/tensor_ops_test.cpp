@@ -227,6 +227,37 @@ TEST(ResizeOps, HostileAttributesAreErrors) {
   expect_refused("Resize", with({1, 1, 1, 1}), {{DType::kI64, {kBatch, 3, 4, 5}}}, "f32");
 }
 
+TEST(IndexOps, PointsMustFitTheData) {
+  const auto of = [](const Shape& points) { return Types{f32({kBatch, 3, 4}), {DType::kI64, points}}; };
+  const Attributes batched{{"batch_dims", std::int64_t{1}}};
+  expect_shape({5, 3, 4}, "GatherND", {}, of({5, 1}));
+  expect_shape({3}, "GatherND", {}, of({3, 3}));
+  expect_shape({2, 7}, "GatherND", batched, of({kBatch, 7, 2}));
+  expect_refused("GatherND", {}, of({5, 4}), "do not fit");
+  expect_refused("GatherND", {}, of({5, 0}), "do not fit");
+  expect_refused("GatherND", {}, of({}), "do not fit");
+  expect_refused("GatherND", batched, of({3, 7, 2}), "do not fit");
+  expect_refused("GatherND", batched, of({2}), "do not fit");
+  expect_refused("GatherND", {{"batch_dims", std::int64_t{-1}}}, of({kBatch, 2}), "do not fit");
+  const auto with = [&](const Shape& updates) {
+    Types inputs = of({5, 1});
+    inputs.push_back(f32(updates));
+    return inputs;
+  };
+  expect_shape({2, 3, 4}, "ScatterND", {}, with({5, 3, 4}));
+  expect_refused("ScatterND", {}, with({5, 3}), "updates are");
+  expect_refused("ScatterND", {{"reduction", std::string("mul")}}, with({5, 3, 4}), "reduction is 'mul'");
+}
+
+TEST(ReductionOps, CumSumNeedsAnAxis) {
+  expect_shape({2, 3}, "CumSum", {{"axis", std::int64_t{-1}}}, {f32({kBatch, 3})});
+  expect_refused("CumSum", {}, {f32({kBatch, 3})}, "no attribute 'axis'");
+  expect_refused("CumSum", {{"axis", std::int64_t{2}}}, {f32({kBatch, 3})}, "axis 2 of rank 2");
+  expect_refused("CumSum", {{"axis", std::int64_t{0}}, {"reverse", std::int64_t{2}}}, {f32({kBatch, 3})},
+                 "reverse is 2");
+  expect_refused("CumSum", {{"axis", std::int64_t{0}}}, {{DType::kBool, {kBatch}}}, "needs one input");
+}
+
 // Indices, conditions and what is made of integers have no gradient; what only they depend on needs none.
 TEST(TensorOps, GradientsGoThroughRealNumbersAlone) {
   GraphBuilder b;

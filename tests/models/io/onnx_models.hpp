@@ -79,6 +79,7 @@ inline Graph elementwise_model() {
   x = build.apply("hard", "HardSigmoid", {x}, {{"alpha", 0.5F}, {"beta", 0.25F}});
   x = build.mul("mul", x, build.apply("exp", "Exp", {build.parameter("gain", {6}, uniform)}));
   x = build.apply("clip_2", "Clip", {build.apply("neg", "Neg", {x})}, {{"min", -3.0F}, {"max", 3.0F}});
+  x = build.add("wave", build.apply("sin", "Sin", {x}), build.apply("cos", "Cos", {x}));
   const ValueId size = build.apply("abs", "Abs", {x});
   const ValueId below = build.apply("softplus", "Softplus", {build.apply("clip_3", "Clip", {size})});
   x = build.div("div", x, build.apply("sqrt", "Sqrt", {below}));
@@ -120,10 +121,18 @@ inline Graph moving_model() {
   const ValueId nothing = build.mul("nothing", x, build.full("zero", {}, 0));
   x = build.apply("firsts", "GatherElements", {x, build.cast("place", nothing, DType::kI64)},
                   {{"axis", std::int64_t{2}}});
+  x = build.apply("running", "CumSum", {x}, {{"axis", std::int64_t{-1}}, {"reverse", std::int64_t{1}}});
+  const ValueId point = build.cast("point", build.slice("column", nothing, 2, 0, 1), DType::kI64);
+  x = build.apply("points", "GatherND", {x, point}, {{"batch_dims", std::int64_t{1}}});
+  const ValueId planes = build.transpose("planes_first", x, {1, 0, 2});
+  const ValueId plane = build.slice("plane", planes, 0, 0, 1);
+  x = build.apply("written", "ScatterND", {planes, build.constant("second", {1, 1}, Integers{1}), plane});
+  x = build.apply("added", "ScatterND", {x, build.constant("both_of", {2, 1}, Integers{-1, -1}), planes},
+                  {{"reduction", std::string("add")}});
+  x = build.transpose("samples_first", x, {1, 0, 2});
   x = build.apply("lower", "Trilu", {x}, {{"k", std::int64_t{1}}, {"upper", std::int64_t{0}}});
   x = build.upsample("larger", build.reshape("image", x, {0, 1, 2, 6}), 1.5F, "bilinear");
   x = build.reshape("rows", build.upsample("larger_yet", x, 2, "nearest"), {0, -1});
-  return build.finish(build.linear("dense_2", x, 5));
   return build.finish(build.linear("dense_2", x, 5));
 }
 
@@ -158,6 +167,10 @@ inline Graph transformer_model() {
                   {{"epsilon", 1e-3F}});
   const ValueId most = build.apply("most", "ReduceMax", {y}, {{"axes", std::vector<std::int64_t>{-1}}});
   y = build.sub("less", y, most);
+  for (const char* norm : {"ReduceL1", "ReduceL2"}) {
+    const ValueId length = build.apply(norm, norm, {y}, {{"axes", std::vector<std::int64_t>{-1}}});
+    y = build.div(std::string(norm) + ".of_length", y, length);
+  }
   const auto rows = std::vector<std::int64_t>{1};
   y = build.apply("pool", "ReduceMean", {y}, {{"axes", rows}, {"keepdims", std::int64_t{0}}});
   return build.finish(build.apply("log_softmax", "LogSoftmax", {build.linear("dense", y, 5)}));

@@ -165,7 +165,9 @@ def attention(a, q, k, v, mask=None):
 def reduction(function):
     def run(a, x):
         axes = a.get("axes") or list(range(x.dim()))
-        return function(x, axes, keepdim=bool(a.get("keepdims", 1))) if axes else x + 0.0
+        if not axes:
+            return function(x.reshape(1), [0], keepdim=False)
+        return function(x, axes, keepdim=bool(a.get("keepdims", 1)))
 
     return run
 
@@ -277,6 +279,27 @@ def gather_elements(a, x, indices):
     return x.gather(axis, indices.long() % x.shape[axis])
 
 
+def gather_nd(a, x, indices):
+    batch, left = a.get("batch_dims", 0), x.shape[a.get("batch_dims", 0) + indices.shape[-1] :]
+    rows = x.reshape(-1, *x.shape[batch:])
+    points = indices.reshape(rows.shape[0], -1, indices.shape[-1]).long()
+    taken = torch.stack([row[tuple(point.T)] for row, point in zip(rows, points)])
+    return taken.reshape(indices.shape[:-1] + left)
+
+
+def scatter_nd(a, x, indices, updates):
+    points = tuple(indices.long().unbind(-1))
+    return x.index_put(points, updates, accumulate=word(a, "reduction", "none") == "add")
+
+
+def cumulative_sum(a, x, axis=None):
+    axis = int(setting(a, "axis", axis))
+    flipped = x.flip(axis) if a.get("reverse", 0) else x
+    y = flipped.cumsum(axis, dtype=x.dtype)
+    y = y - flipped if a.get("exclusive", 0) else y
+    return y.flip(axis) if a.get("reverse", 0) else y
+
+
 # By our names, real numbers in double precision; and by ONNX's numbers.
 DTYPES = {"f32": torch.float64, "f64": torch.float64, "i64": torch.int64, "i32": torch.int32}
 DTYPES |= {"u8": torch.uint8, "bool": torch.bool, 1: torch.float32, 2: torch.uint8, 6: torch.int32}
@@ -353,6 +376,8 @@ OPERATORS = {
     "Gemm": gemm,
     "Attention": attention,
     "LogSoftmax": lambda a, x: x.log_softmax(a.get("axis", -1)),
+    "ReduceL1": reduction(lambda x, axes, keepdim: torch.linalg.vector_norm(x, 1, axes, keepdim)),
+    "ReduceL2": reduction(lambda x, axes, keepdim: torch.linalg.vector_norm(x, 2, axes, keepdim)),
     "ReduceMax": reduction(torch.amax),
     "ReduceMean": reduction(torch.mean),
     "ReduceSum": reduction(torch.sum),
@@ -373,6 +398,8 @@ OPERATORS = {
     "HardSwish": lambda a, x: F.hardswish(x),
     "Clip": clip,
     "Softplus": lambda a, x: F.softplus(x),
+    "Sin": lambda a, x: x.sin(),
+    "Cos": lambda a, x: x.cos(),
     "Sigmoid": lambda a, x: x.sigmoid(),
     "Tanh": lambda a, x: x.tanh(),
     "Erf": lambda a, x: x.erf(),
@@ -399,6 +426,9 @@ OPERATORS = {
     "Trilu": trilu,
     "Gather": gather,
     "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "ScatterND": scatter_nd,
+    "CumSum": cumulative_sum,
     "Equal": lambda a, x, y: x == y,
     "Less": lambda a, x, y: x < y,
     "LessOrEqual": lambda a, x, y: x <= y,

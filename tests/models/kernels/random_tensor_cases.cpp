@@ -209,6 +209,70 @@ RandomCase gather_elements(Draw& draw) {
   return test;
 }
 
+RandomCase gather_nd(Draw& draw) {
+  const Shape data = draw.shape(1, 4, 4);
+  const std::int64_t batch_dims = draw.integer(0, std::min(data.rank() - 1, 2));
+  const std::int64_t depth = draw.integer(1, data.rank() - batch_dims);
+  Integers dims(data.dims().begin(), data.dims().begin() + batch_dims);
+  for (std::int64_t more = draw.integer(0, 2); more > 0; --more) dims.push_back(draw.integer(1, 4));
+  dims.push_back(depth);
+  Tensor points(DType::kI64, Shape(dims));
+  for (std::int64_t i = 0; i < points.shape().elements(); ++i) {
+    const std::int64_t size = data[static_cast<int>(batch_dims + i % depth)];
+    points.as<std::int64_t>()[static_cast<std::size_t>(i)] = draw.integer(-size, size - 1);
+  }
+  RandomCase test{.attributes = {}, .inputs = inputs_of(elements(draw, data), std::move(points))};
+  if (batch_dims != 0 || draw.chance(0.5)) test.attributes["batch_dims"] = batch_dims;
+  return test;
+}
+
+// Points are different ones where they are written, in which case others' results are not defined.
+RandomCase scatter_nd(Draw& draw) {
+  const Shape data = draw.shape(1, 3, 5);
+  const std::int64_t depth = draw.integer(1, data.rank());
+  const bool adds = draw.chance(0.5);
+  Integers places(
+      static_cast<std::size_t>(Shape(data.dims().first(static_cast<std::size_t>(depth))).elements()));
+  std::iota(places.begin(), places.end(), 0);
+  Integers chosen;
+  for (std::int64_t more = draw.integer(1, std::ssize(places)); more > 0; --more) {
+    const std::int64_t at = draw.integer(0, std::ssize(places) - 1);
+    chosen.push_back(places[static_cast<std::size_t>(at)]);
+    if (!adds) places.erase(places.begin() + at);
+  }
+  Tensor points(DType::kI64, {std::ssize(chosen), depth});
+  for (std::size_t point = 0; point < chosen.size(); ++point) {
+    for (std::int64_t i = depth, rest = chosen[point]; i-- > 0; rest /= data[static_cast<int>(i)]) {
+      const std::int64_t size = data[static_cast<int>(i)];
+      points.as<std::int64_t>()[point * static_cast<std::size_t>(depth) + static_cast<std::size_t>(i)] =
+          rest % size - (draw.chance(0.3) ? size : 0);
+    }
+  }
+  Integers updates{std::ssize(chosen)};
+  for (int i = static_cast<int>(depth); i < data.rank(); ++i) updates.push_back(data[i]);
+  RandomCase test;
+  if (adds || draw.chance(0.5)) test.attributes["reduction"] = std::string(adds ? "add" : "none");
+  if (draw.chance(0.8)) {
+    test.inputs = inputs_of(draw.floats(data), std::move(points), draw.floats(Shape(updates)));
+  } else {
+    test.inputs =
+        inputs_of(draw.integers_of(data, -9, 9), std::move(points), draw.integers_of(Shape(updates), -9, 9));
+  }
+  return test;
+}
+
+RandomCase cumulative_sum(Draw& draw) {
+  const Shape shape = draw.shape(1, 4);
+  RandomCase test{.attributes = {{"axis", random_axis(draw, shape)}}, .inputs = {}};
+  test.inputs = inputs_of(draw.chance(0.8)
+                              ? draw.floats(shape)
+                              : draw.integers_of(shape, -9, 9, draw.chance(0.5) ? DType::kI64 : DType::kI32));
+  for (const char* key : {"exclusive", "reverse"}) {
+    if (draw.chance(0.6)) test.attributes[key] = draw.integer(0, 1);
+  }
+  return test;
+}
+
 RandomCase comparison(Draw& draw) {
   const Shape whole = draw.shape(0, 4);
   const Shape left = draw.chance(0.5) ? draw.broadcast_to(whole) : whole;
@@ -312,6 +376,9 @@ const std::map<std::string, RandomOp>& random_tensor_ops() {
       {"Trilu", {trilu}},
       {"Gather", {gather}},
       {"GatherElements", {gather_elements}},
+      {"GatherND", {gather_nd}},
+      {"ScatterND", {scatter_nd}},
+      {"CumSum", {cumulative_sum}},
       {"Equal", {comparison}},
       {"Less", {comparison}},
       {"LessOrEqual", {comparison}},

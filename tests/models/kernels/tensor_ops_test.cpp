@@ -54,6 +54,13 @@ TEST(TensorOps, IndicesOutOfRangeAreRefused) {
     expect_refused("GatherGrad", inputs_of(Tensor(DType::kF32, {3, 2}), indices()), {DType::kF32, {4, 2}});
     expect_refused("GatherElements", inputs_of(Tensor(DType::kF32, {4}), indices()), {DType::kF32, {3}});
     expect_refused("GatherElementsGrad", inputs_of(Tensor(DType::kF32, {3}), indices()), {DType::kF32, {4}});
+    const auto points = [&] { return tensor_of<std::int64_t>({3, 1}, {0, index, -4}); };
+    const auto rows = [](std::int64_t count) { return Tensor(DType::kF32, {count, 2}); };
+    expect_refused("GatherND", inputs_of(rows(4), points()), {DType::kF32, {3, 2}});
+    expect_refused("GatherNDGrad", inputs_of(rows(3), points()), {DType::kF32, {4, 2}});
+    expect_refused("ScatterND", inputs_of(rows(4), points(), rows(3)), {DType::kF32, {4, 2}});
+    expect_refused("ScatterNDGradData", inputs_of(rows(4), points()), {DType::kF32, {4, 2}});
+    expect_refused("ScatterNDGradUpdates", inputs_of(rows(4), points()), {DType::kF32, {3, 2}});
   }
   // Of an axis without elements every index is out of range.
   EXPECT_THROW(run("Gather", {}, inputs_of(Tensor(DType::kF32, {0, 2}), tensor_of<std::int64_t>({1}, {0})),
@@ -117,6 +124,40 @@ TEST(TensorOps, SumsHaveTheOrderOfTheGradient) {
   float sum = 0;
   for (const float share : dy) sum += share;
   EXPECT_EQ(of_rows.as<float>()[0], sum);
+  const auto same_point = [] { return tensor_of<std::int64_t>({4, 1}, {0, 0, 0, 0}); };
+  const Tensor of_points =
+      run("GatherNDGrad", {}, inputs_of(tensor_of<float>({4}, dy), same_point()), {DType::kF32, {1}});
+  EXPECT_EQ(of_points.as<float>()[0], sum);
+  const Tensor added =
+      run("ScatterND", {{"reduction", std::string("add")}},
+          inputs_of(tensor_of<float>({1}, {0}), same_point(), tensor_of<float>({4}, dy)), {DType::kF32, {1}});
+  EXPECT_EQ(added.as<float>()[0], sum);
+}
+
+// Of several updates of one place the last stays; all have its gradient, as with PyTorch's index_put_.
+TEST(TensorOps, TheLastUpdateIsWritten) {
+  const auto points = [] { return tensor_of<std::int64_t>({3, 1}, {1, 0, 1}); };
+  const Tensor written =
+      run("ScatterND", {},
+          inputs_of(tensor_of<float>({3}, {5, 6, 7}), points(), tensor_of<float>({3}, {1, 2, 3})),
+          {DType::kF32, {3}});
+  EXPECT_THAT(elements_of<float>(written), testing::ElementsAre(2, 3, 7));
+  const Tensor gradient = run("ScatterNDGradUpdates", {},
+                              inputs_of(tensor_of<float>({3}, {5, 6, 7}), points()), {DType::kF32, {3}});
+  EXPECT_THAT(elements_of<float>(gradient), testing::ElementsAre(6, 5, 6));
+}
+
+// A norm of 0 has no slope; PyTorch says 0.
+TEST(TensorOps, NormsOfZeroHaveNoGradient) {
+  const Tensor of_l2 = run("ReduceL2Grad", {{"axes", Integers{1}}},
+                           inputs_of(tensor_of<float>({2, 1}, {1, 1}), tensor_of<float>({2, 2}, {0, 0, 3, 4}),
+                                     tensor_of<float>({2, 1}, {0, 5})),
+                           {DType::kF32, {2, 2}});
+  EXPECT_THAT(elements_of<float>(of_l2), testing::ElementsAre(0, 0, 0.6F, 0.8F));
+  const Tensor of_l1 =
+      run("ReduceL1Grad", {}, inputs_of(tensor_of<float>({1}, {2}), tensor_of<float>({3}, {0, -3, 4})),
+          {DType::kF32, {3}});
+  EXPECT_THAT(elements_of<float>(of_l1), testing::ElementsAre(0, -2, 2));
 }
 
 TEST(TensorOps, TensorsWithoutElementsAreMovedToo) {
