@@ -1,8 +1,12 @@
 #include "models/graph/builder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
+
+#include "models/graph/recurrent.hpp"
 
 namespace rookery {
 namespace {
@@ -343,6 +347,38 @@ std::vector<ValueId> GraphBuilder::split(const std::string& name, ValueId x,
                                  .attributes = {{"axis", axis}, {"split", sizes}}},
                                 names);
   return graph_.op(id).outputs;
+}
+
+std::vector<ValueId> GraphBuilder::recurrent(const std::string& name, const std::string& type, ValueId x,
+                                             std::int64_t hidden, const RecurrentOptions& options) {
+  Op op{.name = fmt::format("{}_l{}{}", name, options.layer, options.reverse ? "_reverse" : ""),
+        .type = type,
+        .inputs = {x},
+        .outputs = {},
+        .attributes = options.attributes};
+  const GateOrders& orders = *gate_orders(op);
+  op.attributes.emplace("hidden_size", hidden);
+  op.attributes.emplace("direction", std::string(options.reverse ? "reverse" : "forward"));
+  if (type != "RNN") op.attributes.emplace("gates", std::string(orders.torch));
+  if (type == "GRU") op.attributes.emplace("linear_before_reset", std::int64_t{1});
+  const std::string suffix = op.name.substr(name.size());
+  const std::int64_t rows = recurrent_gates(op) * hidden;
+  const Initializer initializer = fan_in_uniform(hidden);
+  const auto add = [&](const char* part, const Shape& shape) {
+    op.inputs.push_back(parameter(fmt::format("{}.{}{}", name, part, suffix), shape, initializer));
+  };
+  add("weight_ih", {rows, shape_of(x)[-1]});
+  add("weight_hh", {rows, hidden});
+  if (options.bias) {
+    add("bias_ih", {rows});
+    add("bias_hh", {rows});
+  } else if (!options.initial.empty()) {
+    op.inputs.insert(op.inputs.end(), 2, kNoValue);
+  }
+  op.inputs.insert(op.inputs.end(), options.initial.begin(), options.initial.end());
+  std::vector<std::string> outputs{op.name + "_out", op.name + "_last_h"};
+  if (type == "LSTM") outputs.push_back(op.name + "_last_c");
+  return graph_.op(graph_.add_op(std::move(op), outputs)).outputs;
 }
 
 ValueId GraphBuilder::slice(const std::string& name, ValueId x, std::int64_t axis, std::int64_t begin,

@@ -19,6 +19,14 @@ struct LayerStart {
   std::optional<Initializer> bias;
 };
 
+struct RecurrentOptions {
+  int layer = 0;
+  bool reverse = false;
+  bool bias = true;
+  std::vector<ValueId> initial = {};                 // h[batch, hidden], and of an LSTM c
+  std::map<std::string, Attribute> attributes = {};  // instead of PyTorch's
+};
+
 class GraphBuilder {
  public:
   // A model input [batch, dims…].
@@ -147,6 +155,10 @@ class GraphBuilder {
                     Initializer initializer = {.kind = Initializer::Kind::kUniform, .bound = 1.7320508F});
   ValueId where(const std::string& name, ValueId condition, ValueId a, ValueId b);
   ValueId cast(const std::string& name, ValueId x, DType to);
+  // One direction of one layer of torch.nn.LSTM, GRU or RNN (`type`) over x[steps, batch, input]: the states
+  // at all steps, then the last one and of an LSTM its c. Parameters are called as PyTorch's.
+  std::vector<ValueId> recurrent(const std::string& name, const std::string& type, ValueId x,
+                                 std::int64_t hidden, const RecurrentOptions& options = {});
   // torch.nn.Upsample of an image by a factor, "nearest" or "bilinear".
   ValueId upsample(const std::string& name, ValueId x, float factor, const std::string& mode);
   // numpy.full and numpy.arange as constants, without an op.

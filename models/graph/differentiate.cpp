@@ -72,17 +72,28 @@ void GradientBuilder::seed(ValueId value, ValueId gradient) {
 
 void GradientBuilder::add(Phase phase, const Op& forward, const std::string& type,
                           std::vector<ValueId> inputs, const std::vector<ValueId>& targets) {
-  add_op(phase, forward, type, std::move(inputs), targets, false);
+  if (wants_any(targets)) add_op(phase, forward, type, std::move(inputs), {}, targets, false);
 }
 
 void GradientBuilder::add_whole(Phase phase, const Op& forward, const std::string& type,
                                 std::vector<ValueId> inputs, const std::vector<ValueId>& targets) {
-  add_op(phase, forward, type, std::move(inputs), targets, true);
+  if (wants_any(targets)) add_op(phase, forward, type, std::move(inputs), {}, targets, true);
 }
 
-void GradientBuilder::add_op(Phase phase, const Op& forward, const std::string& type,
-                             std::vector<ValueId> inputs, const std::vector<ValueId>& targets, bool whole) {
-  if (std::ranges::none_of(targets, [&](ValueId target) { return wants(target); })) return;
+std::vector<ValueId> GradientBuilder::add_making(Phase phase, const Op& forward, const std::string& type,
+                                                 std::vector<ValueId> inputs,
+                                                 const std::vector<ValueId>& made,
+                                                 const std::vector<ValueId>& targets) {
+  return add_op(phase, forward, type, std::move(inputs), made, targets, false);
+}
+
+bool GradientBuilder::wants_any(const std::vector<ValueId>& targets) const {
+  return std::ranges::any_of(targets, [&](ValueId target) { return wants(target); });
+}
+
+std::vector<ValueId> GradientBuilder::add_op(Phase phase, const Op& forward, const std::string& type,
+                                             std::vector<ValueId> inputs, const std::vector<ValueId>& made,
+                                             const std::vector<ValueId>& targets, bool whole) {
   Graph& graph = training_.graph;
   Op op{.name = graph.unused_op_name(forward.name + "." + type),
         .type = type,
@@ -94,18 +105,24 @@ void GradientBuilder::add_op(Phase phase, const Op& forward, const std::string& 
   op.attributes["forward"] = forward.name;
   const OpId id = graph.add_op(std::move(op), {});
   training_.phases.push_back(phase);
+  const auto add_gradient = [&](ValueId target) {
+    const std::string name = graph.unused_value_name(graph.value(target).name + ".gradient");
+    return graph.add_output_like(id, name, target);
+  };
+  std::vector<ValueId> others;
+  for (const ValueId like : made) others.push_back(add_gradient(like));
   for (const ValueId target : targets) {
     if (!wants(target) && !whole) {
       graph.op(id).outputs.push_back(kNoValue);
-      continue;
+    } else {
+      add_gradient(target);
     }
-    const std::string name = graph.unused_value_name(graph.value(target).name + ".gradient");
-    graph.add_output_like(id, name, target);
   }
   const std::vector<ValueId> outputs = graph.op(id).outputs;
   for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (wants(targets[i])) accumulate(phase, forward, targets[i], outputs[i]);
+    if (wants(targets[i])) accumulate(phase, forward, targets[i], outputs[made.size() + i]);
   }
+  return others;
 }
 
 ValueId GradientBuilder::of_its_own(ValueId parameter, ValueId gradient) {

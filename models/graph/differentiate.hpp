@@ -55,6 +55,7 @@ class GradientBuilder {
   ValueId gradient_before_activation(const Op& forward);
   // Is the gradient of this input or parameter needed at all?
   bool wants(ValueId value) const { return wanted_.contains(value); }
+  bool wants_any(const std::vector<ValueId>& targets) const;
   // The phase in which this value's gradient is made.
   Phase phase_for(ValueId target) const;
   // Have two values of the forward graph the same type whatever the batch?
@@ -67,14 +68,20 @@ class GradientBuilder {
   // The same with an output for every entry, wanted or not: for kernels that need to know all sizes.
   void add_whole(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
                  const std::vector<ValueId>& targets);
+  // The same of an op that makes more than gradients, for other gradient ops of `forward`: its first outputs,
+  // one of the type of each of `made`, which are given back. It is added whether or not a target is wanted.
+  std::vector<ValueId> add_making(Phase phase, const Op& forward, const std::string& type,
+                                  std::vector<ValueId> inputs, const std::vector<ValueId>& made,
+                                  const std::vector<ValueId>& targets);
   // A gradient of a parameter in memory of its own: a copy where it is a view of another value.
   ValueId of_its_own(ValueId parameter, ValueId gradient);
   // Starts the sum for `value` with a gradient that is given.
   void seed(ValueId value, ValueId gradient);
 
  private:
-  void add_op(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
-              const std::vector<ValueId>& targets, bool whole);
+  std::vector<ValueId> add_op(Phase phase, const Op& forward, const std::string& type,
+                              std::vector<ValueId> inputs, const std::vector<ValueId>& made,
+                              const std::vector<ValueId>& targets, bool whole);
   void accumulate(Phase phase, const Op& forward, ValueId value, ValueId contribution);
   void accumulate_parameter(const Op& forward, ValueId parameter, ValueId contribution);
   ValueId add_sum(Phase phase, const Op& forward, ValueId value, ValueId sum, ValueId contribution);

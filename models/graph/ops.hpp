@@ -19,6 +19,13 @@
 //   GroupNormalization, InstanceNormalization
 //                       + saved mean f32[batch, groups], saved inverse deviation f32[batch, groups]
 //
+//   LSTM                + outputs gates f32[steps, batch, 4 hidden], after their functions, and cells
+//                       f32[steps, batch, hidden]: c of every step
+//   GRU                 + outputs gates f32[steps, batch, 3 hidden], and candidates f32[steps, batch,
+//   hidden]:
+//                       what the reset gate r made of the state h, or with linear_before_reset what it is
+//                       multiplied with, R h + bias
+//
 //   Attention           + output log sum exp f32[batch, heads, rows]: of the scores of each row
 //
 // What is a constant input in ONNX is an attribute of the same name: shape of Reshape and Expand, axes of
@@ -38,6 +45,13 @@
 //     mask, which may be absent and has no gradient, is added to the scores, or when of bool says what is
 //     seen; it broadcasts to [batch, heads, rows, columns]. A row that sees nothing is zero. The scores of
 //     the whole batch are never in memory at once, and backward computes them again.
+//   LSTM(X, W, R, input bias, state bias, initial h, initial c) -> Y, last h, last c; GRU and RNN without c.
+//     ONNX's in one direction, without its dimension of directions: X f32[steps, batch, input],
+//     W f32[gates * hidden, input], R f32[gates * hidden, hidden], biases f32[gates * hidden] (both or none),
+//     states f32[batch, hidden] (absent: zeros; both or none), Y f32[steps, batch, hidden]. Outputs but the
+//     first may be absent. Attributes: direction ("forward"; "reverse" goes from the last step to the first);
+//     gates, the order of the gates' rows: ONNX's ("iofc", "zrh"; "h"), or PyTorch's ("ifco", "rzh");
+//     hidden_size, which may be left out; linear_before_reset (0) of GRU; function of RNN: "Tanh" or "Relu".
 //   Losses(prediction f32[n, …], target, sample ids i64[n], counted i64[1]) -> loss f32[], hits i64[2],
 //   to PyTorch's definitions. A target is of the prediction's type or, as i64, holds class indices: those of
 //   others than the model's classes are a DataError. NaN in prediction or target makes the loss NaN.
@@ -87,6 +101,12 @@
 //   ReduceL1Grad(dY, X) -> dX, ReduceL2Grad(dY, X, Y) -> dX: 0 where the norm is 0, as in PyTorch
 //   AttentionGrad(dY, Q, K, V, mask, log sum exp) -> dQ, dK, dV
 //   FlattenGrad(dY) -> dX, a view               Identity(dY) -> dX, a view
+//   LSTMGradGates(dY, dlast h, dlast c, R, Y, initial h, initial c, gates, cells) -> dgates before their
+//     functions, dinitial h, dinitial c; GRUGradGates(dY, dlast h, R, Y, initial h, gates, candidates) ->
+//     dgates, dcandidates (0 without linear_before_reset), dinitial h;
+//     RNNGradGates(dY, dlast h, R, Y, initial h) -> dgates, dinitial h
+//   <Op>GradWeights(dgates, X, Y, initial h) -> dW, dR, dinput bias, dstate bias (each may be absent) for
+//     LSTM and RNN; GRUGradWeights has dcandidates and candidates as further inputs. dX is MatMul(dgates, W)
 //   Functions f of one number: <Op>Grad(dY, Y) -> dX for Exp, Sigmoid, Sqrt, Tanh; <Op>Grad(dY, X) -> dX
 //     for Abs, Clip, Cos, Elu, Erf, Gelu, HardSigmoid, HardSwish, LeakyRelu, Log, Sin, Softplus; Neg(dY) ->
 //     dX. At a kink the derivative is PyTorch's. Clip has its bounds as attributes min and max (absent:
@@ -181,6 +201,7 @@ std::vector<OpDefinition> part_ops();         // Concat, Split, Slice, Pad, Tril
 std::vector<OpDefinition> index_ops();        // Gather, GatherElements, GatherND, ScatterND
 std::vector<OpDefinition> selection_ops();    // Where, Min, Max, comparisons, logic, Cast
 std::vector<OpDefinition> resize_ops();       // Resize
+std::vector<OpDefinition> recurrent_ops();    // LSTM, GRU, RNN
 std::vector<OpDefinition> layout_ops();       // ToBlocked, FromBlocked
 
 }  // namespace rookery

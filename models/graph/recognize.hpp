@@ -23,4 +23,8 @@ Graph recognize_linear(const Graph& forward);
 // each, with the name of the last of theirs. A norm needs scale and bias.
 Graph recognize_layers(const Graph& forward);
 
+// LSTM, GRU and RNN whose weights are made of parameters in PyTorch's order of gates read the parameters
+// themselves, with the attribute `gates`.
+Graph recognize_recurrent(const Graph& forward);
+
 }  // namespace rookery

@@ -10,102 +10,30 @@
 
 #include "models/base/check.hpp"
 #include "models/graph/attention.hpp"
+#include "models/graph/recurrent.hpp"
+#include "models/io/onnx_function_body.hpp"
+#include "models/io/onnx_recurrent_functions.hpp"
 
 namespace rookery {
 namespace {
 
-// Writes the nodes of a function; each gives back the name of its output.
-class Body {
- public:
-  using Name = std::string;
-
-  explicit Body(onnx::FunctionProto& out) : out_(out) {}
-
-  Name input(const Name& name) {
-    out_.add_input(name);
-    return name;
-  }
-  void attribute(const Name& name) { out_.add_attribute(name); }
-  void output(const Name& name) {
-    out_.add_output("y");
-    onnx::NodeProto& node = add("Identity", {name});
-    node.add_output("y");
-  }
-
-  Name node(const std::string& type, const std::vector<Name>& inputs,
-            const std::map<std::string, Attribute>& attributes = {}) {
-    onnx::NodeProto& node = add(type, inputs);
-    for (const auto& [key, value] : attributes) set_attribute(*node.add_attribute(), key, value);
-    return make_output(node);
-  }
-  // Thirds of the last axis.
-  std::vector<Name> split_in_three(const Name& x) {
-    onnx::NodeProto& node = add("Split", {x});
-    set_attribute(*node.add_attribute(), "axis", std::int64_t{-1});
-    return {make_output(node), make_output(node), make_output(node)};
-  }
-  Name number(double value) { return node("Constant", {}, {{"value_float", static_cast<float>(value)}}); }
-  Name integers(std::vector<std::int64_t> values) {
-    return node("Constant", {}, {{"value_ints", std::move(values)}});
-  }
-  // A float or an integer, an attribute of the call.
-  Name given(const std::string& attribute, AttributeKind kind) {
-    const bool is_float = kind == AttributeKind::kFloat;
-    onnx::NodeProto& node = add("Constant", {});
-    onnx::AttributeProto& out = *node.add_attribute();
-    out.set_name(is_float ? "value_float" : "value_int");
-    out.set_type(is_float ? onnx::AttributeProto::FLOAT : onnx::AttributeProto::INT);
-    out.set_ref_attr_name(attribute);
-    return make_output(node);
-  }
-  // An integer attribute as a vector of one.
-  Name given_size(const std::string& attribute) {
-    return node("Reshape", {given(attribute, AttributeKind::kInt), integers({1})});
-  }
-  // 0 keeps a dimension, -1 is the rest.
-  Name shape(const std::vector<Name>& sizes) { return node("Concat", sizes, {{"axis", std::int64_t{0}}}); }
-  Name transpose(const Name& x, std::vector<std::int64_t> perm) {
-    return node("Transpose", {x}, {{"perm", std::move(perm)}});
-  }
-  // x cast to bool.
-  Name boolean(const Name& x) {
-    return node("Cast", {x}, {{"to", static_cast<std::int64_t>(onnx::TensorProto::BOOL)}});
-  }
-
- private:
-  onnx::NodeProto& add(const std::string& type, const std::vector<Name>& inputs) {
-    onnx::NodeProto& node = *out_.add_node();
-    node.set_op_type(type);
-    for (const Name& input : inputs) node.add_input(input);
-    return node;
-  }
-  Name make_output(onnx::NodeProto& node) {
-    Name name = "t" + std::to_string(values_++);
-    node.add_output(name);
-    return name;
-  }
-
-  onnx::FunctionProto& out_;  // outlives the body: both live in function_body()
-  int values_ = 0;
-};
-
-void detach_body(Body& body) {
+void detach_body(FunctionBody& body) {
   body.output(body.input("x"));
 }
 
-void embedding_body(Body& body) {
+void embedding_body(FunctionBody& body) {
   const auto weight = body.input("weight");
   body.output(body.node("Gather", {weight, body.input("indices")}));
 }
 
-void gelu_body(Body& body) {
+void gelu_body(FunctionBody& body) {
   const auto x = body.input("x");
   const auto z = body.node("Mul", {x, body.number(1 / std::numbers::sqrt2)});
   const auto twice = body.node("Add", {body.node("Erf", {z}), body.number(1)});
   body.output(body.node("Mul", {x, body.node("Mul", {twice, body.number(0.5)})}));
 }
 
-void gelu_tanh_body(Body& body) {
+void gelu_tanh_body(FunctionBody& body) {
   const auto x = body.input("x");
   const auto cube = body.node("Mul", {body.node("Mul", {x, x}), x});
   const auto sum = body.node("Add", {x, body.node("Mul", {cube, body.number(0.044715)})});
@@ -115,7 +43,7 @@ void gelu_tanh_body(Body& body) {
   body.output(body.node("Mul", {x, body.node("Mul", {twice, body.number(0.5)})}));
 }
 
-void group_norm_body(Body& body) {
+void group_norm_body(FunctionBody& body) {
   const auto x = body.input("x");
   const auto scale = body.input("scale");
   const auto bias = body.input("bias");
@@ -159,19 +87,19 @@ struct AttentionForm {
 };
 
 // Scores that are not seen are -infinity, and rows that see nothing zero.
-void attention_body(Body& body, const AttentionForm& form) {
+void attention_body(FunctionBody& body, const AttentionForm& form) {
   const bool merged = form.heads != Heads::kApart;
-  std::vector<Body::Name> qkv;
+  std::vector<FunctionBody::Name> qkv;
   if (form.heads == Heads::kPacked) {
-    qkv = body.split_in_three(body.input("qkv"));
+    qkv = body.split(body.input("qkv"), 3, -1);
   } else {
     for (const char* name : {"q", "k", "v"}) qkv.push_back(body.input(name));
   }
-  const auto mask = form.mask == Mask::kNone ? Body::Name() : body.input("mask");
+  const auto mask = form.mask == Mask::kNone ? FunctionBody::Name() : body.input("mask");
   if (merged) {
     const auto keep = body.integers({0, 0});
     const auto heads = body.shape({keep, body.given_size("num_heads"), body.integers({-1})});
-    for (Body::Name& x : qkv) x = body.transpose(body.node("Reshape", {x, heads}), {0, 2, 1, 3});
+    for (FunctionBody::Name& x : qkv) x = body.transpose(body.node("Reshape", {x, heads}), {0, 2, 1, 3});
   }
   const auto product = body.node("MatMul", {qkv[0], body.transpose(qkv[1], {0, 1, 3, 2})});
   auto scores = body.node("Mul", {product, body.given("scale", AttributeKind::kFloat)});
@@ -213,7 +141,7 @@ OnnxFunction attention_function(const AttentionForm& form) {
 
 struct Definition {
   OnnxFunction function;
-  std::function<void(Body&)> write;
+  std::function<void(FunctionBody&)> write;
 };
 
 const std::vector<Definition>& definitions() {
@@ -250,8 +178,11 @@ const std::vector<Definition>& definitions() {
           .attributes = {{"num_groups", AttributeKind::kInt}, {"epsilon", AttributeKind::kFloat}}},
          group_norm_body},
     };
+    for (const RecurrentForm& form : RecurrentForm::all()) {
+      table.push_back({form.function(), [form](FunctionBody& body) { form.write(body); }});
+    }
     for (const AttentionForm& form : AttentionForm::all()) {
-      table.push_back({attention_function(form), [form](Body& body) { attention_body(body, form); }});
+      table.push_back({attention_function(form), [form](FunctionBody& body) { attention_body(body, form); }});
     }
     return table;
   }();
@@ -279,6 +210,9 @@ AttentionForm attention_form(const Op& op, std::span<const TensorType> inputs) {
 Attribute default_of(const std::string& key, const Op& op, std::span<const TensorType> inputs) {
   if (key == "epsilon") return 1e-5F;
   if (key == "ratio") return 0.0F;
+  if (key == "direction") return std::string("forward");
+  if (key == "linear_before_reset") return std::int64_t{0};
+  if (key == "hidden_size") return inputs[kRecurrentR].shape[1];
   ROOKERY_CHECK(key == "scale", "op '{}' has no {}", op.name, key);
   const AttentionSizes sizes =
       attention_sizes(op, inputs[kAttentionQ].shape, inputs[kAttentionK].shape, inputs[kAttentionV].shape);
@@ -300,6 +234,7 @@ bool has_onnx_function(const std::string& type) {
 const OnnxFunction* onnx_function_of(const Op& op, std::span<const TensorType> inputs) {
   if (op.type == "Gelu")
     return find_onnx_function(op.text("approximate", "none") == "tanh" ? "GeluTanh" : "Gelu");
+  if (gate_orders(op) != nullptr) return find_onnx_function(RecurrentForm::of(op).name());
   if (op.type == "Attention") return find_onnx_function(attention_form(op, inputs).name());
   if (op.type == "Gather" && op.attributes.contains("padding_idx")) return find_onnx_function("Embedding");
   return find_onnx_function(op.type);
@@ -323,7 +258,7 @@ onnx::FunctionProto function_body(const OnnxFunction& function) {
   onnx::OperatorSetIdProto& opset = *out.add_opset_import();
   opset.set_domain("");
   opset.set_version(kOnnxOpset);
-  Body body(out);
+  FunctionBody body(out);
   for (const auto& [key, kind] : function.attributes) body.attribute(key);
   definition->write(body);
   return out;

@@ -28,6 +28,7 @@ struct OnnxFunction {
   std::size_t inputs;                               // of the op
   std::vector<std::size_t> given;                   // those of them that a call has; the others are absent
   std::map<std::string, AttributeKind> attributes;  // of a call; all of them are always there
+  std::size_t outputs = 1;                          // of the op; a call may lack the last of them
 };
 
 // nullptr when there is none of this name.

@@ -422,6 +422,9 @@ class Importer {
                           .inputs = std::move(inputs),
                           .attributes = {},
                           .outputs = {node.output().begin(), node.output().end()}};
+    for (std::string& output : imported.outputs) {
+      if (depth_ == 0 && !needed_.contains(output)) output.clear();
+    }
     if (node.op_type() == "Constant" && node.domain() != kOnnxDomain) return {constant_of(node)};
     if (node.op_type() == "ConstantOfShape") return {import_filled(graph_, imported, value_of(node))};
     for (const onnx::AttributeProto& attribute : node.attribute()) {

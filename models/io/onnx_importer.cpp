@@ -20,6 +20,10 @@ bool is_known(const Operand& operand) {
   return std::holds_alternative<Known>(operand) || std::holds_alternative<std::monostate>(operand);
 }
 
+bool is_sequence(const Operand& operand) {
+  return std::holds_alternative<std::shared_ptr<const Sequence>>(operand);
+}
+
 AtProbes<Attributes> everywhere(const Attributes& attributes) {
   AtProbes<Attributes> all;
   all.fill(attributes);
@@ -289,6 +293,7 @@ std::vector<Operand> GraphImporter::emit(const std::string& name, const std::str
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (std::holds_alternative<std::monostate>(inputs[i])) op.inputs[i] = kNoValue;
   }
+  if (std::ranges::any_of(inputs, is_sequence)) throw DataError("reads a sequence of tensors");
   if (std::ranges::all_of(inputs, is_known)) return fold(op, inputs, attributes, outputs.size());
   for (const auto& [key, value] : attributes[0]) {
     for (const Attributes& other : attributes) {

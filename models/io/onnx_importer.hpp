@@ -25,9 +25,17 @@ struct Weight {
   bool trained = true;
 };
 
+struct Sequence;
+
 // What a name of the file stands for: nothing (an input that is left out), a value of the graph, something
-// that is known without the samples, or a weight.
-using Operand = std::variant<std::monostate, ValueId, Known, std::shared_ptr<const Weight>>;
+// that is known without the samples, a weight, or a sequence of these.
+using Operand = std::variant<std::monostate, ValueId, Known, std::shared_ptr<const Weight>,
+                             std::shared_ptr<const Sequence>>;
+
+// Of SplitToSequence. Only SequenceAt reads it: graphs have no sequences.
+struct Sequence {
+  std::vector<Operand> parts;
+};
 
 class GraphImporter {
  public:

@@ -8,11 +8,14 @@
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/graph/regions.hpp"
 #include "models/io/onnx_constants.hpp"
+#include "models/io/onnx_einsum.hpp"
 #include "models/io/onnx_format.hpp"
 #include "models/io/onnx_functions.hpp"
 #include "models/io/onnx_names.hpp"
 #include "models/io/onnx_parse.hpp"
+#include "models/io/onnx_recurrent.hpp"
 
 namespace rookery {
 namespace {
@@ -192,6 +195,63 @@ Operands import_split(GraphImporter& graph, ImportedNode& node) {
   sizes.as<std::int64_t>().back() = size - part * (parts - 1);
   node.inputs = {node.inputs.at(0), Known(std::move(sizes))};
   return import_op(graph, node);
+}
+
+void check_parts(std::int64_t count) {
+  const auto most = static_cast<std::int64_t>(find_onnx_operator("Split")->most_outputs);
+  if (count > most) throw DataError(fmt::format("splits into {} parts, more than {}", count, most));
+}
+
+// Sizes of the parts along an axis of `size` elements: those given; of a single number n parts of n, the last
+// perhaps smaller.
+Integers sizes_of_sequence(const Tensor& split, std::int64_t size) {
+  Integers sizes = numbers_of<std::int64_t>(split, "split");
+  if (split.shape().rank() > 0) return sizes;
+  const std::int64_t part = sizes[0];
+  if (part < 1) throw DataError(fmt::format("splits into parts of {} elements", part));
+  check_parts(size / part);
+  sizes.assign(static_cast<std::size_t>(size / part), part);
+  if (size % part != 0) sizes.push_back(size % part);
+  return sizes;
+}
+
+// Without sizes every part is of 1 element, and its axis goes where keepdims is 0.
+Operands import_split_to_sequence(GraphImporter& graph, ImportedNode& node) {
+  const AtProbes<Shape> shapes = graph.shapes(input(node, 0));
+  const int axis = axis_of(integer(node, "axis", 0), shapes[0].rank());
+  if (shapes[0][axis] != shapes[1][axis]) throw DataError("splits the batch");
+  const bool is_single = !is_there(node, 1);
+  Integers sizes;
+  if (is_single) {
+    check_parts(shapes[0][axis]);
+    sizes.assign(static_cast<std::size_t>(shapes[0][axis]), 1);
+  } else {
+    const Known& split = known_input(node, 1, "split");
+    if (!split.is_constant()) throw DataError("its split depends on the batch size");
+    sizes = sizes_of_sequence(split.at(0), shapes[0][axis]);
+  }
+  AtProbes<Attributes> attributes;
+  attributes.fill({{"axis", std::int64_t{axis}}, {"split", sizes}});
+  Operands parts =
+      graph.emit(node.name, "Split", {node.inputs[0]}, attributes, std::vector<std::string>(sizes.size()));
+  if (is_single && integer(node, "keepdims", 1) == 0) {
+    for (Operand& part : parts)
+      part = graph.emit(node.name + ".squeezed", "Squeeze", {part}, {{"axes", Integers{axis}}});
+  }
+  return {std::make_shared<const Sequence>(Sequence{std::move(parts)})};
+}
+
+Operands import_sequence_at(GraphImporter&, ImportedNode& node) {
+  const auto* sequence = std::get_if<std::shared_ptr<const Sequence>>(&input(node, 0));
+  if (sequence == nullptr) throw DataError("reads no sequence");
+  const Operands& parts = (*sequence)->parts;
+  const Known& position = known_input(node, 1, "position");
+  if (!position.is_constant()) throw DataError("its position depends on the batch size");
+  const auto place = std::get<std::int64_t>(attribute_from(AttributeKind::kInt, position.at(0), "position"));
+  const std::int64_t count = std::ssize(parts);
+  if (place < -count || place >= count)
+    throw DataError(fmt::format("position {} of a sequence of {}", place, count));
+  return {parts[static_cast<std::size_t>(place < 0 ? place + count : place)]};
 }
 
 Operands import_squeeze(GraphImporter& graph, ImportedNode& node) {
@@ -404,14 +464,18 @@ const std::map<std::string, Import>& imports() {
       {"Conv", import_convolution},
       {"ConvTranspose", import_convolution},
       {"Dropout", import_dropout},
+      {"Einsum", import_einsum},
       {"Expand", import_expand},
       {"Gelu", import_gelu},
+      {"GRU", import_recurrent},
       {"GroupNormalization", import_group_norm},
       {"IsNaN", import_is_nan},
+      {"LSTM", import_recurrent},
       {"LayerNormalization", import_layer_norm},
       {"MaxPool", import_plain},
       {"Mish", import_mish},
       {"Pow", import_pow},
+      {"RNN", import_recurrent},
       {"Reciprocal", import_reciprocal},
       {"ReduceL1", import_reduction},
       {"ReduceL2", import_reduction},
@@ -420,10 +484,12 @@ const std::map<std::string, Import>& imports() {
       {"ReduceSum", import_reduction},
       {"Reshape", import_reshape},
       {"Resize", import_resize},
+      {"SequenceAt", import_sequence_at},
       {"Shape", import_shape},
       {"Size", import_size},
       {"Softsign", import_softsign},
       {"Split", import_split},
+      {"SplitToSequence", import_split_to_sequence},
       {"Squeeze", import_squeeze},
       {"Sum", import_sum},
   };

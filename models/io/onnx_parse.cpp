@@ -1,6 +1,7 @@
 #include "models/io/onnx_parse.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <onnx/onnx_pb.h>
 
@@ -113,6 +114,8 @@ Attribute attribute_from(const onnx::AttributeProto& attribute) {
       return attribute.f();
     case onnx::AttributeProto::STRING:
       return attribute.s();
+    case onnx::AttributeProto::STRINGS:
+      return fmt::format("{}", fmt::join(attribute.strings(), ","));
     case onnx::AttributeProto::INTS:
       return std::vector<std::int64_t>(attribute.ints().begin(), attribute.ints().end());
     case onnx::AttributeProto::FLOATS:

@@ -26,6 +26,7 @@ std::string node_name(const onnx::NodeProto& node);
 // A node reads `name`, which nothing before it has made: DataError that says why.
 [[noreturn]] void fail_dangling(const onnx::GraphProto& graph, const std::string& name);
 
+// A list of texts as one, with commas between them.
 Attribute attribute_from(const onnx::AttributeProto& attribute);
 DType checked_dtype(std::int64_t type);
 // The attributes of a node, which must all be known, of these kinds.

@@ -210,7 +210,8 @@ class Reader {
   void add_call(const onnx::NodeProto& node) {
     const OnnxFunction* function = find_onnx_function(node.op_type());
     if (function == nullptr) throw DataError("this function is not supported");
-    if (node.output_size() != 1) throw DataError(fmt::format("has {} outputs, not 1", node.output_size()));
+    if (node.output_size() < 1 || std::cmp_greater(node.output_size(), function->outputs))
+      throw DataError(fmt::format("has {} outputs, not 1 to {}", node.output_size(), function->outputs));
     Op op{.name = node.name(), .type = function->type, .inputs = {}, .outputs = {}};
     op.attributes = attributes_from(node, function->attributes);
     for (const auto& [key, kind] : function->attributes) {
@@ -224,8 +225,8 @@ class Reader {
     for (std::size_t i = 0; i < inputs; ++i) {
       op.inputs[function->given[i]] = value_called(node.input(static_cast<int>(i)));
     }
-    quoted(node.output(0));
-    model_.graph.add_op(std::move(op), {node.output(0)});
+    for (const std::string& output : node.output()) quoted(output);
+    model_.graph.add_op(std::move(op), {node.output().begin(), node.output().end()});
   }
 
   void add_op_input(Op& op, std::size_t position, const std::string& name, const OnnxOperator& known) {

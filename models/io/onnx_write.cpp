@@ -63,14 +63,14 @@ class Writer {
       left_out_.insert(op.outputs.begin(), op.outputs.end());
       return;
     }
-    if (op.outputs.size() > (known == nullptr ? 1 : known->most_outputs)) {
+    if (op.outputs.size() > (function != nullptr ? function->outputs : known->most_outputs)) {
       throw ConfigError(fmt::format("op '{}' ({}) has {} outputs: only graphs for inference can be written",
                                     op.name, op.type, op.outputs.size()));
     }
     onnx::NodeProto& node = *out_->add_node();
     node.set_name(op.name);
     if (function != nullptr) {
-      node.add_output(graph_.value(op.outputs[0]).name);
+      for (const ValueId output : op.outputs) node.add_output(graph_.value(output).name);
       add_call(op, *function, node);
       return;
     }

@@ -1,6 +1,10 @@
 // How many threads a kernel may use.
 #pragma once
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include <cstdint>
 
 namespace rookery {
@@ -21,6 +25,23 @@ void in_parallel(std::int64_t n, Body body) {
   }
 #endif
   for (std::int64_t i = 0; i < n; ++i) body(i);
+}
+
+// body(member, members, barrier) once on each member of a team of at most kernel_threads() threads. Bodies do
+// not throw, and all call barrier() equally often: none comes back before all have called.
+template <typename Body>
+void in_team(std::int64_t most, Body body) {
+#ifdef _OPENMP
+  const int threads = most < kernel_threads() ? static_cast<int>(most) : kernel_threads();
+  if (threads > 1) {
+#pragma omp parallel num_threads(threads)
+    body(std::int64_t{omp_get_thread_num()}, std::int64_t{omp_get_num_threads()}, [] {
+#pragma omp barrier
+    });
+    return;
+  }
+#endif
+  body(std::int64_t{0}, std::int64_t{1}, [] {});
 }
 
 }  // namespace rookery

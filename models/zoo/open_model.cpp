@@ -23,7 +23,7 @@ OpenedModel open_model(const std::string& name, const std::filesystem::path& nod
   if (!is_file(name))
     return {.graph = zoo_model(name), .weights = {}, .module = {}, .extras = {}, .warnings = {}};
   OnnxModel model = import_onnx(node_data / name);
-  return {.graph = recognize_linear(recognize_layers(model.graph)),
+  return {.graph = recognize_recurrent(recognize_linear(recognize_layers(model.graph))),
           .weights = std::move(model.state),
           .module = std::move(model.module),
           .extras = std::move(model.extras),

@@ -67,6 +67,7 @@ const eigen::Makers& makers() {
     eigen::add_indexing(known);
     eigen::add_selection(known);
     eigen::add_resize(known);
+    eigen::add_recurrent(known);
     return known;
   }();
   return all;

@@ -72,6 +72,7 @@ void add_parts(Makers& makers);      // Concat, Split, Slice, Pad, Trilu, and th
 void add_indexing(Makers& makers);   // Gather, GatherElements, GatherND, ScatterND, and their gradients
 void add_selection(Makers& makers);  // comparisons, logic, Where, Min, Max, Cast, and their gradients
 void add_resize(Makers& makers);     // Resize and its gradient
+void add_recurrent(Makers& makers);  // LSTM, GRU, RNN, and their gradients
 void add_losses(Makers& makers);     // losses, and their gradients
 
 // ToBlocked, FromBlocked.

@@ -31,6 +31,9 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
       {"MatMul", onednn::make_matmul},
       {"MatMulGradLeft", onednn::make_matmul_grad_left},
       {"MatMulGradRight", onednn::make_matmul_grad_right},
+      {"LSTM", onednn::make_lstm},
+      {"LSTMGradGates", onednn::make_lstm_grad_gates},
+      {"LSTMGradWeights", onednn::make_lstm_grad_weights},
   };
   if (is_blocked(request.op) && !request.op.type.starts_with("Conv")) return nullptr;
   const auto found = makers.find(request.op.type);

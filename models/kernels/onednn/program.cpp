@@ -34,14 +34,19 @@ bool is_optimized(const char* implementation) {
 
 Program::Program() : stream_(cpu_engine()) {}
 
-dnnl::memory Program::input(std::size_t index, const dnnl::memory::desc& desc) {
-  inputs_.push_back({dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE), index});
+dnnl::memory Program::input(std::size_t index, const dnnl::memory::desc& desc, std::size_t offset) {
+  inputs_.push_back({dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE), index, offset});
   return inputs_.back().memory;
 }
 
 dnnl::memory Program::output(std::size_t index, const dnnl::memory::desc& desc) {
   outputs_.push_back({dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE), index});
   return outputs_.back().memory;
+}
+
+Program::Room Program::room(const dnnl::memory::desc& desc) {
+  const std::size_t place = temporary_bytes_;
+  return {temporary(desc), place};
 }
 
 dnnl::memory Program::converted(const dnnl::memory& memory, const dnnl::memory::desc& desc) {
@@ -82,7 +87,7 @@ void Program::run(std::span<const ConstTensorView> inputs, std::span<const Tenso
   apply_threads();
   for (const Bound& bound : inputs_) {
     // oneDNN knows no constant memory; primitives only read their sources.
-    bound.memory.set_data_handle(const_cast<std::byte*>(inputs[bound.place].data), stream_);
+    bound.memory.set_data_handle(const_cast<std::byte*>(inputs[bound.place].data) + bound.offset, stream_);
   }
   for (const Bound& bound : outputs_) bound.memory.set_data_handle(outputs[bound.place].data, stream_);
   for (const Bound& bound : temporaries_) bound.memory.set_data_handle(scratch + bound.place, stream_);

@@ -33,9 +33,15 @@ class Program final : public Kernel {
  public:
   Program();
 
-  // Memory of the op's inputs and outputs.
-  dnnl::memory input(std::size_t index, const dnnl::memory::desc& desc);
+  // Memory of the op's inputs and outputs, an input perhaps from a place behind its first byte on.
+  dnnl::memory input(std::size_t index, const dnnl::memory::desc& desc, std::size_t offset = 0);
   dnnl::memory output(std::size_t index, const dnnl::memory::desc& desc);
+  // Scratch memory for finally(), which finds it at `place`.
+  struct Room {
+    dnnl::memory memory;
+    std::size_t place;
+  };
+  Room room(const dnnl::memory::desc& desc);
   // `memory` in the layout `desc`: itself, or a copy that is made at this point of the program.
   dnnl::memory converted(const dnnl::memory& memory, const dnnl::memory::desc& desc);
   // Where a primitive may put what becomes `memory`: itself, or a temporary for which the caller calls
@@ -61,6 +67,7 @@ class Program final : public Kernel {
   struct Bound {
     dnnl::memory memory;
     std::size_t place;  // index of the input or output, or offset in scratch
+    std::size_t offset = 0;
   };
   struct Step {
     dnnl::primitive primitive;

@@ -5,12 +5,15 @@
 
 #include <functional>
 
+#include "models/graph/differentiate.hpp"
 #include "models/graph/recognize.hpp"
+#include "models/graph/recurrent.hpp"
 #include "models/graph/stage.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/safetensors.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/models/io/files.hpp"
+#include "tests/models/kernels/run_graph.hpp"
 
 namespace rookery {
 namespace {
@@ -174,6 +177,81 @@ TEST(Traced, CopiesOfTiedWeightsAreRefused) {
                     HasSubstr("export with training=TrainingMode.TRAINING, do_constant_folding=False")));
 }
 
+class Trained : public testing::TestWithParam<const char*> {};
+
+void expect_near(const Tensor& actual, const Tensor& expected, const std::string& what) {
+  ASSERT_EQ(actual.type(), expected.type()) << what;
+  const auto a = actual.as<float>();
+  const auto b = expected.as<float>();
+  float scale = 0.1F;
+  for (const float each : b) scale = std::max(scale, std::abs(each));
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 2e-5F * scale) << what << " at " << i;
+}
+
+Tensor sum_of(const std::vector<ValueId>& ids, const std::vector<Tensor>& values) {
+  Tensor sum = values[static_cast<std::size_t>(ids.at(0))].clone();
+  for (std::size_t i = 1; i < ids.size(); ++i) {
+    const auto more = values[static_cast<std::size_t>(ids[i])].as<float>();
+    for (std::size_t k = 0; k < more.size(); ++k) sum.as<float>()[k] += more[k];
+  }
+  return sum;
+}
+
+// As tests/golden/make_exported_operators.py has made them: the same outputs, and for every parameter of the
+// module, by its name, the same gradient.
+TEST_P(Trained, ComputesWhatPyTorchDoes) {
+  const OnnxModel model = import_onnx(kGolden / (std::string(GetParam()) + ".onnx"));
+  const SafetensorsFile expected = read_safetensors(kGolden / (std::string(GetParam()) + ".safetensors"));
+  for (const Graph& graph :
+       {model.graph, recognize_recurrent(recognize_linear(recognize_layers(model.graph)))}) {
+    const ValueId y = graph.outputs().at(0);
+    const TrainingGraph training = differentiate(graph, {.inputs = {}, .received = {y}});
+    std::map<ValueId, Tensor> given;
+    given.emplace(graph.inputs().at(0), expected.tensors.at("x").clone());
+    given.emplace(training.received_gradients.at(y), expected.tensors.at("received").clone());
+    for (const ValueId id : graph.parameters())
+      given.emplace(id, model.state.at(graph.value(id).name).clone());
+    const std::int64_t batch = expected.tensors.at("x").shape()[0];
+    const auto values = kernel_tests::run_graph(training.graph, given, "eigen", {}, batch);
+    expect_near(values[static_cast<std::size_t>(y)], expected.tensors.at("y"), "y");
+    std::size_t gradients = 0;
+    for (const auto& [name, tensor] : expected.tensors) {
+      if (!name.starts_with("gradient.")) continue;
+      ++gradients;
+      const auto parameter = graph.find(name.substr(name.find('.') + 1));
+      ASSERT_TRUE(parameter.has_value()) << name;
+      expect_near(sum_of(training.parameter_gradients.at(*parameter), values), tensor, name);
+    }
+    EXPECT_EQ(graph.parameters().size(), gradients);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Trained,
+                         testing::Values("exported_operators_script", "exported_operators_dynamo",
+                                         "exported_recurrent_script", "exported_recurrent_dynamo"));
+
+// Layers read the parameters, and nothing is left of what put them into ONNX's order.
+TEST(RecognizeRecurrent, LayersReadTheParameters) {
+  for (const char* name : {"exported_recurrent_script", "exported_recurrent_dynamo"}) {
+    const Graph graph = recognize_recurrent(import_onnx(kGolden / (std::string(name) + ".onnx")).graph);
+    int layers = 0;
+    for (const Op& op : graph.ops()) {
+      if (gate_orders(op) == nullptr) continue;
+      ++layers;
+      EXPECT_EQ(graph.value(op.inputs[kRecurrentW]).kind, ValueKind::kParameter) << name << ", " << op.name;
+      EXPECT_EQ(graph.value(op.inputs[kRecurrentR]).kind, ValueKind::kParameter) << name << ", " << op.name;
+    }
+    EXPECT_EQ(layers,
+              name == std::string("exported_recurrent_script") ? 9 : 6);  // 6: RNN comes in single ops
+    for (const ValueId id : graph.parameters()) {
+      if (!graph.value(id).name.starts_with("lstm.") && !graph.value(id).name.starts_with("gru.")) continue;
+      const auto reads = std::ranges::count_if(
+          graph.ops(), [&](const Op& op) { return std::ranges::count(op.inputs, id) > 0; });
+      EXPECT_EQ(reads, 1) << name << ", " << graph.value(id).name;
+    }
+  }
+}
+
 TEST(ImportOnnx, KeepsNamesAndTrainingForms) {
   const Graph graph = import_onnx(kGolden / "exported_residual.onnx").graph;
   EXPECT_THAT(names_of(graph, graph.parameters()),
@@ -238,6 +316,23 @@ class HandMade : public testing::Test {
     return node;
   }
 
+  static void set_integer(onnx::NodeProto& node, const std::string& key, std::int64_t number) {
+    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+      if (attribute.name() == key) return attribute.set_i(number);
+    }
+    onnx::AttributeProto& attribute = *node.add_attribute();
+    attribute.set_name(key);
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(number);
+  }
+
+  static void set_text(onnx::NodeProto& node, const std::string& key, const std::string& text) {
+    onnx::AttributeProto& attribute = *node.add_attribute();
+    attribute.set_name(key);
+    attribute.set_type(onnx::AttributeProto::STRING);
+    attribute.set_s(text);
+  }
+
   void add_integers(const std::string& name, const std::vector<std::int64_t>& numbers) {
     onnx::TensorProto& tensor = *model_.mutable_graph()->add_initializer();
     tensor.set_name(name);
@@ -284,6 +379,105 @@ TEST_F(HandMade, ShapeChainsAreFolded) {
   ASSERT_EQ(graph.ops().size(), 2U);
   EXPECT_EQ(graph.ops()[0].integers("shape", {}), (std::vector<std::int64_t>{-1, 2, 2}));
   EXPECT_EQ(graph.types(7).back(), (TensorType{DType::kF32, {7, 4}}));
+}
+
+TEST_F(HandMade, ASequenceOfPartsIsASplit) {
+  const auto sequence = [&](const std::vector<std::int64_t>& sizes, std::int64_t position) {
+    model_.mutable_graph()->clear_node();
+    model_.mutable_graph()->clear_initializer();
+    add_integers("sizes", sizes);
+    add_integers("position", {position});
+    set_integer(add("SplitToSequence", {"x", "sizes"}, {"parts"}), "axis", 1);
+    add("SequenceAt", {"parts", "position"}, {"y"});
+  };
+  sequence({1, 3}, -1);
+  const Graph graph = import().graph;
+  EXPECT_EQ(graph.types(5)[static_cast<std::size_t>(graph.outputs()[0])].shape, (Shape{5, 3}));
+  sequence({1, 3}, 2);
+  EXPECT_THAT(error(), HasSubstr("position 2 of a sequence of 2"));
+  sequence({1, 2}, 0);
+  EXPECT_THAT(error(), HasSubstr("do not make up 4"));
+  sequence({1, 3}, 0);
+  set_integer(*model_.mutable_graph()->mutable_node(0), "axis", 0);
+  EXPECT_THAT(error(), HasSubstr("splits the batch"));
+  sequence({1, 3}, 0);
+  add("Relu", {"parts"}, {"z"});
+  model_.mutable_graph()->mutable_output(0)->set_name("z");
+  EXPECT_THAT(error(), HasSubstr("reads a sequence"));
+}
+
+TEST_F(HandMade, EquationsThatDoNotFitAreRefused) {
+  const auto equation = [&](const std::string& text) {
+    model_.mutable_graph()->clear_node();
+    set_text(add("Einsum", {"x", "x"}, {"y"}), "equation", text);
+    return error();
+  };
+  EXPECT_THAT(equation("bi,bj->bq"), HasSubstr("one that no input has"));
+  EXPECT_THAT(equation("bi,bj->bb"), HasSubstr("a letter twice"));
+  EXPECT_THAT(equation("bi->b"), HasSubstr("has 2 inputs, but its equation has 1"));
+  EXPECT_THAT(equation("bij,bi->b"), HasSubstr("its input 0 has 2 axes, but 3 in the equation"));
+  EXPECT_THAT(equation("b1,bi->b"), HasSubstr("'1' in a place"));
+  EXPECT_THAT(equation("b....i,bi->b"), HasSubstr("'.' in a place"));
+}
+
+TEST_F(HandMade, RecurrentLayersThatAreNotSupportedAreRefused) {
+  model_.mutable_graph()->clear_output();
+  add_type(*model_.mutable_graph()->add_output(), "y", {-1, 3});
+  const auto layer = [&](const std::string& type, std::int64_t gates, const std::vector<std::string>& more) {
+    model_.mutable_graph()->clear_node();
+    model_.mutable_graph()->clear_initializer();
+    add_integers("first", {0});
+    add_floats("rnn.w", {1, gates * 3, 4}, 0.1F);
+    add_floats("rnn.r", {1, gates * 3, 3}, 0.1F);
+    add("Unsqueeze", {"x", "first"}, {"steps"});
+    std::vector<std::string> inputs{"steps", "rnn.w", "rnn.r"};
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    onnx::NodeProto& node = add(type, inputs, {"", "last"});
+    set_integer(node, "hidden_size", 3);
+    add("Squeeze", {"last", "first"}, {"y"});
+    return &node;
+  };
+  layer("GRU", 3, {});
+  EXPECT_EQ(import().graph.parameters().size(), 2U);
+  const auto refused = [&](onnx::NodeProto*, const std::string& because) {
+    EXPECT_THAT(error(), HasSubstr(because));
+  };
+  onnx::NodeProto* node = layer("GRU", 3, {});
+  set_integer(*node, "layout", 1);
+  refused(node, "attribute \"layout\" is not supported");
+  node = layer("GRU", 3, {});
+  set_text(*node, "direction", "sideways");
+  refused(node, "no direction 'sideways'");
+  node = layer("LSTM", 4, {});
+  onnx::AttributeProto& functions = *node->add_attribute();
+  functions.set_name("activations");
+  functions.set_type(onnx::AttributeProto::STRINGS);
+  for (const char* function : {"HardSigmoid", "Tanh", "Tanh"}) functions.add_strings(function);
+  refused(node, "its functions are HardSigmoid,Tanh,Tanh");
+  node = layer("LSTM", 4, {"", "lengths"});
+  add_integers("lengths", {1, 1});
+  refused(node, "sequences of different lengths");
+  node = layer("LSTM", 4, {"", "", "", "", "rnn.p"});
+  add_floats("rnn.p", {1, 9}, 0.1F);
+  refused(node, "has peepholes");
+  node = layer("LSTM", 3, {});
+  refused(node, "its input 1 is");
+  set_text(*layer("RNN", 1, {}), "direction", "bidirectional");
+  refused(node, "not of 2 directions");
+}
+
+// What the exporter has folded has lost its names, and with them the way back into the module.
+TEST_F(HandMade, FoldedRecurrentWeightsAreRefused) {
+  model_.mutable_graph()->clear_output();
+  add_type(*model_.mutable_graph()->add_output(), "y", {-1, 3});
+  add_integers("first", {0});
+  add_floats("onnx::LSTM_103", {1, 12, 4}, 0.1F);
+  add_floats("onnx::LSTM_104", {1, 12, 3}, 0.1F);
+  add("Unsqueeze", {"x", "first"}, {"steps"});
+  add("LSTM", {"steps", "onnx::LSTM_103", "onnx::LSTM_104"}, {"", "last"});
+  add("Squeeze", {"last", "first"}, {"y"});
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("\"onnx::LSTM_103\" has lost the name"), HasSubstr("do_constant_folding=False")));
 }
 
 TEST_F(HandMade, AFixedBatchBecomesTheBatch) {

@@ -176,6 +176,43 @@ inline Graph transformer_model() {
   return build.finish(build.apply("log_softmax", "LogSoftmax", {build.linear("dense", y, 5)}));
 }
 
+// Every form of a recurrent layer, one on top of the other, each starting where the one before ended.
+inline Graph recurrent_model() {
+  constexpr std::int64_t kHidden = 3;
+  GraphBuilder build;
+  const ValueId input = build.input("x", {5, 4});
+  ValueId x = build.transpose("steps_first", input, {1, 0, 2});
+  ValueId state = build.reshape("first", build.slice("first_step", input, 1, 0, 1), {0, 4});
+  state = build.linear("state", state, kHidden);
+  int layer = 0;
+  const auto add = [&](const std::string& type, RecurrentOptions options, bool has_states) {
+    options.layer = layer++;
+    if (has_states) options.initial = {state};
+    if (has_states && type == "LSTM")
+      options.initial.push_back(build.tanh("cell_" + std::to_string(layer), state));
+    const std::vector<ValueId> made = build.recurrent("rnn", type, x, kHidden, options);
+    x = made[0];
+    state = build.add("state_" + std::to_string(layer), made[1], made.back());
+  };
+  for (const bool reverse : {false, true}) {
+    for (const bool bias : {false, true}) {
+      for (const bool has_states : {false, true}) {
+        const RecurrentOptions plain{.reverse = reverse, .bias = bias};
+        for (const char* type : {"LSTM", "GRU", "RNN"}) add(type, plain, has_states);
+        RecurrentOptions other = plain;
+        other.attributes = {{"gates", std::string("iofc")}};
+        add("LSTM", other, has_states);
+        other.attributes = {{"gates", std::string("zrh")}, {"linear_before_reset", std::int64_t{0}}};
+        add("GRU", other, has_states);
+        other.attributes = {{"function", std::string("Relu")}};
+        add("RNN", other, has_states);
+      }
+    }
+  }
+  x = build.reshape("rows", build.transpose("samples_first", x, {1, 0, 2}), {0, -1});
+  return build.finish(build.linear("dense", build.concat("joined", {x, state}, 1), 5));
+}
+
 // Attention over heads that lie apart.
 inline Graph heads_model() {
   GraphBuilder build;

@@ -96,8 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Models, OnnxInPython,
                          testing::Values(Case{"Small", small_model}, Case{"Elementwise", elementwise_model},
                                          Case{"Moving", moving_model}, Case{"Windows", window_model},
                                          Case{"Series", series_model}, Case{"Transformer", transformer_model},
-                                         Case{"Heads", heads_model}, Case{"CnnNet", cnn_net},
-                                         Case{"MnistMlp", mnist_mlp}),
+                                         Case{"Heads", heads_model}, Case{"Recurrent", recurrent_model},
+                                         Case{"CnnNet", cnn_net}, Case{"MnistMlp", mnist_mlp}),
                          [](const auto& of) { return of.param.name; });
 
 }  // namespace

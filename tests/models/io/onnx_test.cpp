@@ -95,7 +95,7 @@ TEST_F(Onnx, ConstantsAndWhatMovesElementsRoundTrip) {
 
 // A call of a function has all attributes, whether the op had them or not.
 TEST_F(Onnx, FunctionsRoundTrip) {
-  for (Graph (*const build)() : {transformer_model, heads_model}) {
+  for (Graph (*const build)() : {transformer_model, heads_model, recurrent_model}) {
     const Graph graph = build();
     const StateDict state = trained_state(graph);
     const OnnxModel model = round_trip(graph, state);

@@ -162,6 +162,53 @@ def attention(a, q, k, v, mask=None):
     return y.transpose(1, 2).flatten(2) if merged else y
 
 
+def recurrent_order(a, gates, of_state, order):
+    """Blocks of rows by letter, of the product with x, and of that with h."""
+    letters = word(a, "gates", order)
+    return dict(zip(letters, gates.chunk(len(letters), -1))), dict(zip(letters, of_state.chunk(len(letters), -1)))
+
+
+def recurrent(step):
+    """A layer in one direction; step() gives back the states after those that it gets."""
+
+    def run(a, x, w, r, bias=None, state_bias=None, *initial):
+        zeros = torch.zeros(x.shape[1], r.shape[1], dtype=x.dtype)
+        states = [zeros if state is None else state for state in (*initial, None, None)[:2]]
+        times = list(range(x.shape[0]))
+        y = [None] * len(times)
+        for time in reversed(times) if word(a, "direction", "forward") == "reverse" else times:
+            products = F.linear(x[time], w, bias)
+            states = step(a, products, states, r, state_bias)
+            y[time] = states[0]
+        return [torch.stack(y), *states]
+
+    return run
+
+
+def lstm_step(a, products, states, r, bias):
+    of_x, of_h = recurrent_order(a, products, F.linear(states[0], r, bias), "iofc")
+    sums = {gate: of_x[gate] + of_h[gate] for gate in of_x}
+    c = sums["f"].sigmoid() * states[1] + sums["i"].sigmoid() * sums["c"].tanh()
+    return [sums["o"].sigmoid() * c.tanh(), c]
+
+
+def gru_step(a, products, states, r, bias):
+    h = states[0]
+    of_x, of_h = recurrent_order(a, products, F.linear(h, r, bias), "zrh")
+    z, reset = (of_x["z"] + of_h["z"]).sigmoid(), (of_x["r"] + of_h["r"]).sigmoid()
+    if a.get("linear_before_reset", 0):
+        n = (of_x["h"] + reset * of_h["h"]).tanh()
+    else:
+        at = word(a, "gates", "zrh").index("h")
+        n = (of_x["h"] + F.linear(reset * h, r.chunk(3)[at], None if bias is None else bias.chunk(3)[at])).tanh()
+    return [(1 - z) * n + z * h]
+
+
+def rnn_step(a, products, states, r, bias):
+    total = products + F.linear(states[0], r, bias)
+    return [total.relu() if word(a, "function", "Tanh") == "Relu" else total.tanh()]
+
+
 def reduction(function):
     def run(a, x):
         axes = a.get("axes") or list(range(x.dim()))
@@ -376,6 +423,9 @@ OPERATORS = {
     "Gemm": gemm,
     "Attention": attention,
     "LogSoftmax": lambda a, x: x.log_softmax(a.get("axis", -1)),
+    "LSTM": recurrent(lstm_step),
+    "GRU": recurrent(gru_step),
+    "RNN": recurrent(rnn_step),
     "ReduceL1": reduction(lambda x, axes, keepdim: torch.linalg.vector_norm(x, 1, axes, keepdim)),
     "ReduceL2": reduction(lambda x, axes, keepdim: torch.linalg.vector_norm(x, 2, axes, keepdim)),
     "ReduceMax": reduction(torch.amax),
@@ -455,6 +505,19 @@ def constant(a):
     return torch.tensor(value, dtype=torch.float32 if isinstance(value, float) else torch.int64)
 
 
+def standard_recurrent(step):
+    """ONNX's node, in one direction."""
+
+    def run(a, x, w, r, bias=None, lengths=None, *initial):
+        functions = [function.decode() for function in a.get("activations", [])]
+        a = a | {"function": functions[0]} if functions else a
+        biases = (None, None) if bias is None else bias[0].chunk(2)
+        y, *last = recurrent(step)(a, x, w[0], r[0], *biases, *(state[0] for state in initial))
+        return [y.unsqueeze(1), *(state.unsqueeze(0) for state in last)]
+
+    return run
+
+
 # What the bodies of functions are made of besides: shapes are inputs there.
 IN_FUNCTIONS = {
     "Cast": lambda a, x: x.bool() if a["to"] == 9 else x.float(),
@@ -462,7 +525,11 @@ IN_FUNCTIONS = {
     "ConstantOfShape": lambda a, shape: torch.zeros(shape.tolist()),
     "Shape": lambda a, x: torch.tensor(x.shape),
     "Slice": lambda a, x, starts, ends: x[starts.item() : ends.item()],
-    "Split": lambda a, x: x.chunk(3, a["axis"]),
+    "GRU": standard_recurrent(gru_step),
+    "LSTM": standard_recurrent(lstm_step),
+    "RNN": standard_recurrent(rnn_step),
+    "Split": lambda a, x: x.chunk(a["outputs"], a["axis"]),
+    "Squeeze": lambda a, x, axes: x.squeeze(axes.item()),
     "Trilu": lambda a, x: x.tril() if a["upper"] == 0 else x.triu(),
     "Unsqueeze": lambda a, x, axes: x.unsqueeze(axes.item()),
 }

@@ -246,6 +246,42 @@ RandomCase attention(Draw& draw) {
   return test;
 }
 
+// A layer in one direction, with all forms of its attributes, biases and states.
+RandomOp recurrent(const std::string& type) {
+  return {[=](Draw& draw) {
+            const std::int64_t gates = type == "LSTM" ? 4 : type == "GRU" ? 3 : 1;
+            const std::int64_t steps = draw.integer(1, 5);
+            const std::int64_t batch = draw.integer(1, 4);
+            const std::int64_t input = draw.integer(1, 6);
+            const std::int64_t hidden = draw.one_of<std::int64_t>({1, 3, 5, 16, 21, 32, 40});
+            const auto weights = [&](const Shape& shape) { return draw.floats(shape, -0.5F, 0.5F); };
+            RandomCase test{
+                .attributes = {},
+                .inputs = inputs_of(draw.floats({steps, batch, input}), weights({gates * hidden, input}),
+                                    weights({gates * hidden, hidden}), std::nullopt, std::nullopt)};
+            if (draw.chance(0.7)) {
+              for (const std::size_t bias : {3U, 4U}) test.inputs[bias] = weights({gates * hidden});
+            }
+            const bool has_state = draw.chance(0.6);
+            for (int state = 0; state < (type == "LSTM" ? 2 : 1); ++state)
+              test.inputs.push_back(has_state ? std::optional(draw.floats({batch, hidden}, -1, 1))
+                                              : std::nullopt);
+            if (draw.chance(0.6))
+              test.attributes["direction"] = draw.one_of<std::string>({"forward", "reverse"});
+            if (type == "LSTM" && draw.chance(0.7))
+              test.attributes["gates"] = draw.one_of<std::string>({"iofc", "ifco"});
+            if (type == "GRU" && draw.chance(0.7))
+              test.attributes["gates"] = draw.one_of<std::string>({"zrh", "rzh"});
+            if (type == "GRU" && draw.chance(0.8))
+              test.attributes["linear_before_reset"] = draw.integer(0, 1);
+            if (type == "RNN" && draw.chance(0.7))
+              test.attributes["function"] = draw.one_of<std::string>({"Tanh", "Relu"});
+            test.outputs = type == "LSTM" ? 3 : 2;
+            return test;
+          },
+          5e-5};
+}
+
 RandomCase reduction(Draw& draw) {
   const Shape x = draw.shape(0, 4);
   RandomCase test{.attributes = {},
@@ -372,6 +408,9 @@ const std::map<std::string, RandomOp>& other_ops() {
       {"Softmax", {softmax, 5e-5}},
       {"LogSoftmax", {softmax, 5e-5}},
       {"Attention", {attention, 5e-5}},
+      {"LSTM", recurrent("LSTM")},
+      {"GRU", recurrent("GRU")},
+      {"RNN", recurrent("RNN")},
       {"ReduceL1", {reduction}},
       {"ReduceL2", {reduction}},
       {"ReduceMax", {reduction}},

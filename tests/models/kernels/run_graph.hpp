@@ -10,13 +10,16 @@
 
 namespace rookery::kernel_tests {
 
-// The values of a graph at a batch of one, by ValueId, each in memory of its own. Empty when this back end
-// has none of them; ops that it lacks run on "eigen".
+// The values of a graph by ValueId, each in memory of its own. Empty when this back end has none of them; ops
+// that it lacks run on "eigen".
 inline std::vector<Tensor> run_graph(const Graph& graph, const std::map<ValueId, Tensor>& given,
-                                     const std::string& backend, const StepContext& context) {
-  const auto types = graph.types(1);
+                                     const std::string& backend, const StepContext& context,
+                                     std::int64_t batch = 1) {
+  const auto types = graph.types(batch);
   std::vector<Tensor> values;
   for (const TensorType& type : types) values.emplace_back(type);
+  for (const ValueId id : graph.constants())
+    copy(graph.value(id).data->view(), values[static_cast<std::size_t>(id)].view());
   for (const auto& [id, tensor] : given) copy(tensor.view(), values[static_cast<std::size_t>(id)].view());
   bool served = false;
   for (const Op& op : graph.ops()) {

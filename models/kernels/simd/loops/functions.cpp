@@ -1,28 +1,10 @@
 // Functions of one number and their derivatives: each a type with y(x) and slope(v), where v is x or y as
 // models/graph/ops.hpp says. Polynomials are fitted for the least relative error.
-#include "models/kernels/simd/loops/exponential.hpp"
+#include "models/kernels/simd/loops/bounded.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {
 
 namespace {
-
-inline Floats magnitude(Floats x) {
-  return x < 0 ? -x : x;
-}
-
-// c[0] + c[1] x + c[2] x^2 + …
-template <int kCount>
-inline Floats polynomial(const float (&c)[kCount], Floats x) {
-  Floats sum = spread(c[kCount - 1]);
-  for (int i = kCount - 2; i >= 0; --i) sum = sum * x + c[i];
-  return sum;
-}
-
-// 1 / (1 + e^-x)
-inline Floats logistic(Floats x) {
-  const Floats e = exponential(-magnitude(x));
-  return (x < 0 ? e : Floats{} + 1) / (e + 1);
-}
 
 // A NaN stays one, here and below.
 struct Clip {
@@ -63,15 +45,7 @@ struct Sigmoid {
 };
 
 struct Tanh {
-  static Floats y(Floats x) {
-    // tanh(x) / x over x^2 up to 0.66^2, within 1e-8.
-    constexpr float kNearZero[]{
-        1.0F, -3.333321379e-1F, 1.333008062e-1F, -5.364045191e-2F, 2.034106235e-2F, -5.391692751e-3F};
-    const Floats size = magnitude(x);
-    const Floats e = exponential(-2 * size);
-    const Floats far = (1 - e) / (1 + e);
-    return size < 0.65F ? x * polynomial(kNearZero, x * x) : x < 0 ? -far : far;
-  }
+  static Floats y(Floats x) { return hyperbolic_tangent(x); }
   static Floats slope(Floats y) { return 1 - y * y; }
 };
 

@@ -39,6 +39,13 @@ struct DotProduct {
   float* sums;
 };
 
+// Some units of an LSTM at one step: rows of a batch, `gate_row` and `state_row` floats apart; `units`, a
+// multiple of the lanes; where the blocks of the gates begin in a row.
+struct LstmStep {
+  Index rows, units, gate_row, state_row;
+  Index i, o, f, c;
+};
+
 // Planes [h, w] to planes of half the size: 2 x 2 windows, 2 apart.
 struct HalvingPool {
   Index planes, out_h, out_w, in_h, in_w;
@@ -174,6 +181,15 @@ struct Loops {
                           Index to_row);
   // Sums of the columns of a dense [rows, n].
   void (*column_sums)(Index rows, Index n, const float* x, float* sums);
+
+  // From sums of products in `gates`, but for the bias (of gates; may be absent), gates, cells and states.
+  // c_before may be absent, and the same as c.
+  void (*lstm_step)(const LstmStep&, const float* bias, const float* c_before, float* gates, float* c,
+                    float* h);
+  // Of gates before their functions, from the gradient of the states, which is dy (may be absent) + dh, and
+  // of the cells, dc, which becomes that of the cells before. c_before may be absent.
+  void (*lstm_step_grad)(const LstmStep&, const float* gates, const float* c, const float* c_before,
+                         const float* dy, const float* dh, float* dc, float* dgates);
 
   // Writes the image into `padded`, whose border is zero, and from there the columns.
   void (*unfold)(const Unfold&, const float* image, float* padded, float* columns);

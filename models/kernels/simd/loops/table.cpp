@@ -35,6 +35,9 @@ void blocked_max_pool_grad(const BlockedPool&, const float*, const std::uint8_t*
 void blocked_average_pool(const AveragePool&, const float*, float*);
 void blocked_average_pool_grad(const AveragePool&, const float*, float*);
 extern const Winograd kWinogradOfTiles, kWinogradOfPairs;
+void lstm_step(const LstmStep&, const float*, const float*, float*, float*, float*);
+void lstm_step_grad(const LstmStep&, const float*, const float*, const float*, const float*, const float*,
+                    float*, float*);
 void layer_norm(const LayerNorm&, const float*, const float*, const float*, float*, float*, float*);
 void layer_norm_grad(const LayerNorm&, const float*, const float*, const float*, const float*, const float*,
                      float*, float*, float*, float*);
@@ -79,6 +82,8 @@ const Loops& table() {
                                 .transpose = transpose,
                                 .transpose_whole = transpose_whole,
                                 .column_sums = column_sums,
+                                .lstm_step = lstm_step,
+                                .lstm_step_grad = lstm_step_grad,
                                 .unfold = unfold,
                                 .fold = fold,
                                 .is_shallow = is_shallow,
