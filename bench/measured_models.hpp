@@ -3,9 +3,21 @@
 
 #include <string>
 
+#include "models/graph/builder.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {
+
+// torch.nn.LSTM of two layers over 64 steps, and a linear layer after the last step.
+inline Graph measured_lstm() {
+  constexpr std::int64_t kSteps = 64;
+  constexpr std::int64_t kWidth = 256;
+  GraphBuilder build;
+  ValueId x = build.transpose("steps", build.input("input", {kSteps, kWidth}), {1, 0, 2});
+  for (const int layer : {0, 1}) x = build.recurrent("rnn", "LSTM", x, kWidth, {.layer = layer})[0];
+  x = build.slice("last", build.transpose("samples", x, {1, 0, 2}), 1, -1, kSteps);
+  return build.finish(build.linear("head", build.reshape("flat", x, {0, kWidth}), 10));
+}
 
 // A model of the zoo, at the size that is measured where it is not the zoo's.
 inline Graph measured_model(const std::string& name) {
@@ -15,12 +27,14 @@ inline Graph measured_model(const std::string& name) {
   if (name == "transformer_block") {
     return gpt_block({.length = 128, .layers = 12, .heads = 12, .width = 768, .dropout = 0});
   }
+  if (name == "lstm") return measured_lstm();
   return zoo_model(name);
 }
 
 // The size of its batches.
 inline std::int64_t measured_batch(const std::string& name) {
   if (name == "resnet18") return 16;
+  if (name == "lstm") return 32;
   return name == "transformer_block" ? 8 : 64;
 }
 

@@ -169,6 +169,16 @@ class Gpt(nn.Module):
         return self.lm_head(self.transformer.ln_f(x))
 
 
+class Lstm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(256, 256, num_layers=2, batch_first=True)
+        self.head = nn.Linear(256, 10)
+
+    def forward(self, x):
+        return self.head(self.rnn(x)[0][:, -1])
+
+
 def random_tokens(batch, length, vocabulary):
     return [{name: torch.randint(vocabulary, (batch, length)) for name in ("input", "labels")} for _ in range(BATCHES)]
 
@@ -190,6 +200,7 @@ class Model:
     batches: Callable  # () -> [{input name: tensor, "labels": tensor}]
     input: str = "input"
     images: bool = False  # then channels_last is worth a try
+    recurrent: bool = False  # then other ways to run its layers are
     loss: str = "cross_entropy"
     state: pathlib.Path = None  # of the initial weights, where they are not random
 
@@ -215,6 +226,7 @@ MODELS = {
     "vgg11": Model(lambda dropout: Vgg11(), lambda: random_batches((64, 3, 32, 32), 10), images=True),
     "resnet18": Model(lambda dropout: Resnet18(), lambda: random_batches((16, 3, 64, 64), 1000), images=True),
     "transformer_block": Model(lambda dropout: OneBlock(768, 12), lambda: random_sequences(8, 128, 768), loss="mse"),
+    "lstm": Model(lambda dropout: Lstm(), lambda: random_batches((32, 64, 256), 10), recurrent=True),
     "gpt_nano": Model(lambda dropout: Gpt(3, 11, 3, 3, 48, 0.1 if dropout else 0.0),
                       lambda: random_tokens(64, 11, 3)),
 }

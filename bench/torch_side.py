@@ -38,8 +38,18 @@ def prepare(model, folder):
     if "fused" in torch.optim.Adam.__init__.__code__.co_varnames and torch.__version__ >= "2.4":
         optimizers.append("fused")
     layouts = ["", "channels_last+"] if model.images else [""]
+    if model.recurrent:
+        layouts += ["no_onednn+", *(["compile+"] if can_compile() else [])]
     settings = [layout + optimizer for layout in layouts for optimizer in ["plain", *optimizers]]
     print(json.dumps({"version": torch.__version__, "product_gflops": product_gflops(), "settings": settings}))
+
+
+def can_compile():
+    """Whether torch.compile is there and has a compiler."""
+    try:
+        return torch.compile(torch.sin)(torch.zeros(1)).item() == 0
+    except Exception:  # of whatever kind: it is only one more setting
+        return False
 
 
 def product_gflops():
@@ -76,8 +86,11 @@ class Training:
         self.module = model.build(dropout=not options.no_dropout)
         load_state(self.module, folder / "state.safetensors")
         self.module = self.module.to(memory_format=layout)
+        torch.backends.mkldnn.enabled = "no_onednn" not in settings
         ways = {"plain": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
         self.optimizer = torch.optim.Adam(self.module.parameters(), **ways[settings[-1]])
+        if "compile" in settings:
+            self.module = torch.compile(self.module)
         self.loss = model.loss_function
         self.batches = [
             (batch[model.input].contiguous(memory_format=layout) if model.images else batch[model.input],

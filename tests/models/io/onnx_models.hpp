@@ -206,6 +206,10 @@ inline Graph recurrent_model() {
         add("GRU", other, has_states);
         other.attributes = {{"function", std::string("Relu")}};
         add("RNN", other, has_states);
+        // Where the samples come first a stage may begin.
+        const std::string after = std::to_string(layer);
+        x = build.tanh("bend_" + after, build.transpose("samples_" + after, x, {1, 0, 2}));
+        x = build.transpose("steps_" + after, x, {1, 0, 2});
       }
     }
   }
