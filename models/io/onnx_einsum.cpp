@@ -299,6 +299,10 @@ class Einsum {
 }  // namespace
 
 std::vector<Operand> import_einsum(GraphImporter& graph, ImportedNode& node) {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (std::holds_alternative<std::monostate>(node.inputs[i]))
+      throw DataError(fmt::format("lacks its input {}", i));
+  }
   const auto found = node.attributes.find("equation");
   const auto* text = found == node.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
   if (text == nullptr || node.attributes.size() != 1) throw DataError("needs one attribute, its equation");

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "models/base/error.hpp"
 
@@ -20,6 +21,7 @@ class Layers {
  public:
   Layers(GraphImporter& graph, ImportedNode& node) : graph_(graph), node_(node) {
     node_.inputs.resize(std::max<std::size_t>(node_.inputs.size(), kPeepholes + 1));
+    check_ranks();
     directions_ = take_directions();
     take_attributes();
     check_lengths();
@@ -58,6 +60,16 @@ class Layers {
  private:
   bool is_there(std::size_t position) const {
     return !std::holds_alternative<std::monostate>(node_.inputs[position]);
+  }
+
+  void check_ranks() const {
+    constexpr std::array<int, kPeepholes> kRanks{3, 3, 3, 2, 1, 3, 3};
+    for (std::size_t i = 0; i < kRanks.size(); ++i) {
+      if (i <= kR && !is_there(i)) throw DataError(fmt::format("lacks its input {}", i));
+      const TensorType type = graph_.type(node_.inputs[i], 0);
+      if (is_there(i) && type.shape.rank() != kRanks.at(i))
+        throw DataError(fmt::format("its input {} is {}, not of rank {}", i, type.to_string(), kRanks.at(i)));
+    }
   }
 
   std::string take_text(const std::string& key, const std::string& otherwise) {
@@ -120,8 +132,7 @@ class Layers {
   Operands parts(std::size_t position) {
     if (!is_there(position)) return {};
     const auto count = directions_.size();
-    if (graph_.type(node_.inputs[position], 0).shape.rank() == 0 ||
-        graph_.type(node_.inputs[position], 0).shape[0] != std::ssize(directions_))
+    if (graph_.type(node_.inputs[position], 0).shape[0] != std::ssize(directions_))
       throw DataError(fmt::format("its input {} is {}, not of {} directions", position,
                                   graph_.type(node_.inputs[position], 0).to_string(), count));
     Operands all{node_.inputs[position]};

@@ -1,9 +1,12 @@
 // LSTM and its gradients: products of all steps at once by oneDNN, the steps by our loops.
 #include "models/graph/recurrent.hpp"
 
+#include <algorithm>
+
 #include "models/kernels/onednn/families.hpp"
 #include "models/kernels/onednn/program.hpp"
 #include "models/kernels/simd/recurrent.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::onednn {
 
@@ -24,6 +27,19 @@ bool add_product(Program& program, const memory& a, const memory& b, const memor
   program.add(descriptor, dnnl::matmul(descriptor),
               {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, to}});
   return true;
+}
+
+// Sums of columns, in groups of rows that do not depend on the threads.
+constexpr std::int64_t kRowGroups = 8;
+
+void sum_columns(std::int64_t rows, std::int64_t columns, const float* x, float* of_groups, float* sums) {
+  const simd::Loops& loops = simd::loops();
+  in_parallel(kRowGroups, [&](std::int64_t group) {
+    const std::int64_t first = group * rows / kRowGroups;
+    const std::int64_t last = (group + 1) * rows / kRowGroups;
+    loops.column_sums(last - first, columns, x + first * columns, of_groups + group * columns);
+  });
+  loops.column_sums(kRowGroups, columns, of_groups, sums);
 }
 
 }  // namespace
@@ -107,7 +123,8 @@ std::unique_ptr<Kernel> make_lstm_grad_weights(const KernelRequest& request) {
       !add_product(*program, gates, states, program->output(1, matrix(s.rows(), s.hidden))))
     return nullptr;
   const std::int64_t first = (reverse ? rows - s.batch : 0) * s.rows();
-  program->finally([s, rows, first](const Arguments& args) {
+  const std::size_t scratch = program->room(matrix(kRowGroups, s.rows())).place;
+  program->finally([s, rows, first, scratch](const Arguments& args) {
     const simd::Loops& loops = simd::loops();
     if (args.in(3) != nullptr && args.out(1) != nullptr) {
       loops.multiply({.m = s.rows(),
@@ -123,7 +140,8 @@ std::unique_ptr<Kernel> make_lstm_grad_weights(const KernelRequest& request) {
                       .accumulates = true});
     }
     float* const bias = args.out(2) != nullptr ? args.out(2) : args.out(3);
-    if (bias != nullptr) loops.column_sums(rows, s.rows(), args.in(0), bias);
+    if (bias != nullptr)
+      sum_columns(rows, s.rows(), args.in(0), reinterpret_cast<float*>(args.scratch + scratch), bias);
     if (bias != nullptr && args.out(3) != nullptr && bias != args.out(3))
       std::copy_n(bias, s.rows(), args.out(3));
   });

@@ -1,38 +1,54 @@
 #include "models/kernels/simd/elementwise.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
 
 #include "models/base/check.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 
 namespace {
 
-Index whole_blocks(std::size_t count) {
+// body(first element, elements) for parts of the whole, on the threads that kernels may use. No element's
+// result depends on the parts.
+template <typename Body>
+void in_parts(std::size_t count, Body body) {
+  constexpr Index kPart = 1 << 16;
   ROOKERY_CHECK(count % 16 == 0, "{} floats are not padded to blocks of 16", count);
-  return static_cast<Index>(count);
+  const auto all = static_cast<Index>(count);
+  if (all <= kPart) return body(Index{0}, all);
+  in_parallel((all + kPart - 1) / kPart,
+              [&](Index part) { body(part * kPart, std::min(kPart, all - part * kPart)); });
+}
+
+// A part of an array that may be absent.
+float* from(float* array, Index first) {
+  return array == nullptr ? nullptr : array + first;
 }
 
 }  // namespace
 
 void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, float* v, std::size_t count) {
-  loops().adam(c, whole_blocks(count), p, g, m, v);
+  in_parts(count, [&](Index at, Index n) { loops().adam(c, n, p + at, g + at, m + at, v + at); });
 }
 
 void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer, std::size_t count) {
-  loops().sgd(c, whole_blocks(count), p, g, buffer);
+  in_parts(count, [&](Index at, Index n) { loops().sgd(c, n, p + at, g + at, from(buffer, at)); });
 }
 
 void rmsprop_update(const RmspropCoefficients& c, float* p, const float* g, float* square, float* mean,
                     float* buffer, std::size_t count) {
-  loops().rmsprop(c, whole_blocks(count), p, g, square, mean, buffer);
+  in_parts(count, [&](Index at, Index n) {
+    loops().rmsprop(c, n, p + at, g + at, square + at, from(mean, at), from(buffer, at));
+  });
 }
 
 void lion_update(const LionCoefficients& c, float* p, const float* g, float* m, std::size_t count) {
-  loops().lion(c, whole_blocks(count), p, g, m);
+  in_parts(count, [&](Index at, Index n) { loops().lion(c, n, p + at, g + at, m + at); });
 }
 
 void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g, float* m,

@@ -412,6 +412,8 @@ TEST_F(HandMade, EquationsThatDoNotFitAreRefused) {
     set_text(add("Einsum", {"x", "x"}, {"y"}), "equation", text);
     return error();
   };
+  set_text(add("Einsum", {"x", ""}, {"y"}), "equation", "bi,bj->b");
+  EXPECT_THAT(error(), HasSubstr("lacks its input 1"));
   EXPECT_THAT(equation("bi,bj->bq"), HasSubstr("one that no input has"));
   EXPECT_THAT(equation("bi,bj->bb"), HasSubstr("a letter twice"));
   EXPECT_THAT(equation("bi->b"), HasSubstr("has 2 inputs, but its equation has 1"));
@@ -466,6 +468,25 @@ TEST_F(HandMade, RecurrentLayersThatAreNotSupportedAreRefused) {
   refused(node, "not of 2 directions");
 }
 
+TEST_F(HandMade, RecurrentLayersNeedTheirInputs) {
+  add_floats("rnn.w", {1, 12, 4}, 0.1F);
+  add_floats("rnn.flat", {12}, 0.1F);
+  add_integers("first", {0});
+  add("Unsqueeze", {"x", "first"}, {"steps"});
+  onnx::NodeProto& node = add("LSTM", {"steps"}, {"y"});
+  const auto expect_refused = [&](const std::vector<std::string>& inputs, const std::string& because) {
+    node.mutable_input()->Clear();
+    for (const std::string& input : inputs) node.add_input(input);
+    EXPECT_THAT(error(), HasSubstr(because));
+  };
+  expect_refused({}, "lacks its input 0");
+  expect_refused({"steps"}, "lacks its input 1");
+  expect_refused({"steps", "rnn.w"}, "lacks its input 2");
+  expect_refused({"x", "rnn.w", "rnn.w"}, "its input 0 is f32[2, 4], not of rank 3");
+  expect_refused({"steps", "rnn.w", "rnn.flat"}, "its input 2 is f32[12], not of rank 3");
+  expect_refused({"steps", "rnn.w", "rnn.w", "rnn.flat"}, "its input 3 is f32[12], not of rank 2");
+}
+
 // What the exporter has folded has lost its names, and with them the way back into the module.
 TEST_F(HandMade, FoldedRecurrentWeightsAreRefused) {
   model_.mutable_graph()->clear_output();
@@ -476,8 +497,8 @@ TEST_F(HandMade, FoldedRecurrentWeightsAreRefused) {
   add("Unsqueeze", {"x", "first"}, {"steps"});
   add("LSTM", {"steps", "onnx::LSTM_103", "onnx::LSTM_104"}, {"", "last"});
   add("Squeeze", {"last", "first"}, {"y"});
-  EXPECT_THAT(error(),
-              AllOf(HasSubstr("\"onnx::LSTM_103\" has lost the name"), HasSubstr("do_constant_folding=False")));
+  EXPECT_THAT(error(), AllOf(HasSubstr("\"onnx::LSTM_103\" has lost the name"),
+                             HasSubstr("do_constant_folding=False")));
 }
 
 TEST_F(HandMade, AFixedBatchBecomesTheBatch) {
@@ -562,7 +583,7 @@ TEST_F(HandMade, ABranchThatIsKnownIsTaken) {
 }
 
 TEST_F(HandMade, AllProblemsAreSaidAtOnce) {
-  add("LSTM", {"x"}, {"a"});
+  add("NonZero", {"x"}, {"a"});
   onnx::AttributeProto& attribute = *add("Relu", {"x"}, {"b"}).add_attribute();
   attribute.set_name("negative_slope");
   attribute.set_type(onnx::AttributeProto::FLOAT);
@@ -571,7 +592,7 @@ TEST_F(HandMade, AllProblemsAreSaidAtOnce) {
   add("MatMul", {"onnx::Conv_7", "x"}, {"d"});
   add("Sum", {"c", "d"}, {"y"});
   EXPECT_THAT(error(),
-              AllOf(HasSubstr("node \"LSTM1\" (\"LSTM\"): this operator is not supported"),
+              AllOf(HasSubstr("node \"NonZero1\" (\"NonZero\"): this operator is not supported"),
                     HasSubstr("node \"Relu2\" (\"Relu\"): attribute \"negative_slope\" is not supported"),
                     HasSubstr("do_constant_folding=False"), Not(HasSubstr("Add3"))));
 }

@@ -253,7 +253,7 @@ RandomOp recurrent(const std::string& type) {
             const std::int64_t steps = draw.integer(1, 5);
             const std::int64_t batch = draw.integer(1, 4);
             const std::int64_t input = draw.integer(1, 6);
-            const std::int64_t hidden = draw.one_of<std::int64_t>({1, 3, 5, 16, 21, 32, 40});
+            const std::int64_t hidden = draw.one_of<std::int64_t>({1, 3, 5, 16, 21, 32, 48});
             const auto weights = [&](const Shape& shape) { return draw.floats(shape, -0.5F, 0.5F); };
             RandomCase test{
                 .attributes = {},

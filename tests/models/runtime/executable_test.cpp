@@ -91,6 +91,7 @@ TEST(Executable, GradientsAreThoseOfCentralDifferences) {
   check_gradients(branching_model(false));
   check_gradients(elementwise_model(false));
   check_gradients(moving_model(false));
+  check_gradients(recurrent_model(8));
   check_gradients(tied_model_with_loss());
 }
 
@@ -286,6 +287,12 @@ TEST(Executable, EveryCutOfElementwiseOpsComputesTheSameBits) {
 TEST(Executable, EveryCutOfMovingOpsComputesTheSameBits) {
   const Graph graph = moving_model();
   EXPECT_GT(cut_positions(graph).size(), 10U);
+  check_cuts(graph, {});
+}
+
+TEST(Executable, EveryCutOfRecurrentLayersComputesTheSameBits) {
+  const Graph graph = recurrent_model();
+  EXPECT_GT(cut_positions(graph).size(), 3U);
   check_cuts(graph, {});
 }
 

@@ -87,6 +87,27 @@ inline Graph moving_model(bool kinks = true) {
   return graph;
 }
 
+// Recurrent layers of every kind, in both directions, whose states other layers begin with; between some of
+// them the samples come first, where a stage may begin.
+inline Graph recurrent_model(std::int64_t hidden = 32) {
+  GraphBuilder b;
+  const ValueId input = b.reshape("rows", b.input("input", {2, 6, 6}), {0, 6, 12});
+  ValueId x = b.transpose("steps_1", input, {1, 0, 2});
+  const std::vector<ValueId> lstm = b.recurrent("lstm", "LSTM", x, hidden);
+  x = b.transpose("samples_1", lstm[0], {1, 0, 2});
+  x = b.transpose("steps_2", b.dropout("drop", x, 0.25F), {1, 0, 2});
+  const std::vector<ValueId> states{lstm[1], lstm[2]};
+  const ValueId back =
+      b.recurrent("lstm", "LSTM", x, hidden, {.layer = 1, .reverse = true, .initial = states})[0];
+  x = b.transpose("samples_2", b.concat("both", {x, back}, 2), {1, 0, 2});
+  x = b.transpose("steps_3", b.gelu("gelu", x), {1, 0, 2});
+  const std::vector<ValueId> gru = b.recurrent("gru", "GRU", x, 7, {.reverse = true});
+  const ValueId plain = b.recurrent("rnn", "RNN", gru[0], 5, {.bias = false})[1];
+  Graph graph = b.finish(b.linear("head", b.concat("joined", {plain, gru[1], states[1]}, 1), 5));
+  add_loss(graph, "cross_entropy");
+  return graph;
+}
+
 // Convolutions of many channels, which run on images in blocks where the processor gains from it: branches
 // of blocked and plain uses, an edge that skips many ops.
 inline Graph image_model() {
