@@ -50,6 +50,11 @@ class Layers {
       const Operands results =
           graph_.emit(node_.name, node_.type, inputs, attributes, std::vector<std::string>(made.size()));
       for (std::size_t k = 0; k < made.size(); ++k) made[k].push_back(results[k]);
+      if (!node_.outputs[0].empty()) made[0].back() = turned("samples", made[0].back());
+    }
+    // Here a stage may begin, for the samples come first.
+    for (Operand& y : made[0]) {
+      if (!node_.outputs[0].empty()) y = turned("steps", y);
     }
     Operands joined;
     for (std::size_t k = 0; k < std::min(made.size(), node_.outputs.size()); ++k)
@@ -161,6 +166,12 @@ class Layers {
                 std::ranges::all_of(state.as<float>(), [](float each) { return each == 0; });
     }
     return is_zero ? Operands() : parts(position);
+  }
+
+  // Steps and samples in the other order.
+  Operand turned(const char* first, const Operand& y) {
+    return graph_.emit(fmt::format("{}.{}_first", node_.name, first), "Transpose", {y},
+                       {{"perm", Integers{1, 0, 2}}});
   }
 
   // The results of all directions along a new axis.

@@ -36,6 +36,17 @@ bool is_module_name(const std::string& name) {
          !is_made_up(name);
 }
 
+// "rnn.weight_hh_l0_reverse" of it or of "rnn.bias_ih_l0_reverse", whose layer it is; empty of other names.
+std::string state_weight_beside(const std::string& name) {
+  const auto own = name.rfind('.') + 1;  // 0 where there is no dot
+  for (const char* kind : {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}) {
+    const std::string_view prefix = kind;
+    if (name.compare(own, prefix.size() + 2, std::string(prefix) + "_l") == 0)
+      return name.substr(0, own) + "weight_hh" + name.substr(own + prefix.size());
+  }
+  return {};
+}
+
 }  // namespace
 
 TensorType type_of_input(const onnx::ValueInfoProto& input) {
@@ -62,6 +73,8 @@ std::set<std::string> parameters_among_inputs(const onnx::GraphProto& graph) {
         parameters.insert(node.input(i));
     }
   }
+  std::ranges::copy_if(inputs, std::inserter(parameters, parameters.end()),
+                       [](const std::string& name) { return !state_weight_beside(name).empty(); });
   if (!parameters.empty())
     std::ranges::copy_if(inputs, std::inserter(parameters, parameters.end()), is_module_name);
   return parameters;
@@ -71,6 +84,9 @@ Initializer usual_initializer(const std::string& name, const Shape& shape, bool 
                               const std::map<std::string, TensorType>& all) {
   const Initializer ones{.kind = Initializer::Kind::kOnes};
   if (is_embedding) return uniform(std::sqrt(3.0));
+  const auto state = all.find(state_weight_beside(name));
+  if (state != all.end() && state->second.shape.rank() == 2)
+    return uniform(1 / std::sqrt(static_cast<double>(state->second.shape[-1])));
   if (name.ends_with("running_var")) return ones;
   if (name.ends_with("in_proj_weight") && shape.rank() == 2)
     return uniform(std::sqrt(6.0 / static_cast<double>(shape[0] + shape[1])));

@@ -252,6 +252,20 @@ TEST(RecognizeRecurrent, LayersReadTheParameters) {
   }
 }
 
+// Between the layers of one module: layers of all directions, then the next.
+TEST(RecognizeRecurrent, AStageMayBeginBetweenLayers) {
+  for (const char* name : {"exported_recurrent_script", "exported_recurrent_dynamo"}) {
+    const Graph graph = recognize_recurrent(import_onnx(kGolden / (std::string(name) + ".onnx")).graph);
+    std::vector<OpId> layers;
+    for (OpId id = 0; id < std::ssize(graph.ops()); ++id) {
+      if (graph.op(id).type == "LSTM") layers.push_back(id);
+    }
+    ASSERT_EQ(layers.size(), 4U);
+    const auto between = [&](OpId begin) { return begin > layers[1] && begin <= layers[2]; };
+    EXPECT_TRUE(std::ranges::any_of(cut_positions(graph), between)) << name;
+  }
+}
+
 TEST(ImportOnnx, KeepsNamesAndTrainingForms) {
   const Graph graph = import_onnx(kGolden / "exported_residual.onnx").graph;
   EXPECT_THAT(names_of(graph, graph.parameters()),
@@ -556,6 +570,25 @@ TEST_F(HandMade, WeightsThatAreAbsentAreDrawn) {
   for (const ValueId id : model.graph.parameters()) {
     EXPECT_EQ(model.graph.value(id).initializer.kind, Initializer::Kind::kUniform);
     EXPECT_EQ(model.graph.value(id).initializer.bound, 0.5F);
+  }
+}
+
+TEST_F(HandMade, RecurrentWeightsThatAreAbsentAreDrawn) {
+  model_.mutable_graph()->clear_output();
+  add_type(*model_.mutable_graph()->add_output(), "y", {-1, 16});
+  add_type(*model_.mutable_graph()->add_input(), "weight_ih_l0", {16, 4});
+  add_type(*model_.mutable_graph()->add_input(), "weight_hh_l0", {16, 16});
+  add_integers("first", {0});
+  add("Unsqueeze", {"x", "first"}, {"steps"});
+  add("Unsqueeze", {"weight_ih_l0", "first"}, {"w"});
+  add("Unsqueeze", {"weight_hh_l0", "first"}, {"r"});
+  add("RNN", {"steps", "w", "r"}, {"", "last"});
+  add("Squeeze", {"last", "first"}, {"y"});
+  const OnnxModel model = import();
+  EXPECT_EQ(model.graph.parameters().size(), 2U);
+  for (const ValueId id : model.graph.parameters()) {
+    EXPECT_EQ(model.graph.value(id).initializer.kind, Initializer::Kind::kUniform);
+    EXPECT_EQ(model.graph.value(id).initializer.bound, 0.25F);
   }
 }
 
