@@ -238,7 +238,8 @@ std::unique_ptr<Kernel> make_gather_nd_grad(const KernelRequest& request) {
 template <typename T, typename Index>
 void add_slices(const Points& points, const Arguments& args) {
   // Whole numbers wrap around, as in Add.
-  using Sum = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+  using Sum =
+      typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
   points.for_each(args.in<Index>(1), [&](std::int64_t from, std::int64_t to) {
     T* sums = args.out<T>(0) + from;
     for (std::int64_t i = 0; i < points.inner; ++i)
