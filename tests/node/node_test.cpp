@@ -30,7 +30,7 @@ std::vector<int> free_ports(int count) {
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof address;
-    ::bind(sockets.back(), reinterpret_cast<const sockaddr*>(&address), size);
+    EXPECT_EQ(::bind(sockets.back(), reinterpret_cast<const sockaddr*>(&address), size), 0);
     ::getsockname(sockets.back(), reinterpret_cast<sockaddr*>(&address), &size);
     ports.push_back(ntohs(address.sin_port));
   }
