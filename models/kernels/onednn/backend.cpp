@@ -31,9 +31,15 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
       {"MatMul", onednn::make_matmul},
       {"MatMulGradLeft", onednn::make_matmul_grad_left},
       {"MatMulGradRight", onednn::make_matmul_grad_right},
-      {"LSTM", onednn::make_lstm},
-      {"LSTMGradGates", onednn::make_lstm_grad_gates},
-      {"LSTMGradWeights", onednn::make_lstm_grad_weights},
+      {"LSTM", onednn::make_recurrent},
+      {"LSTMGradGates", onednn::make_recurrent_grad_gates},
+      {"LSTMGradWeights", onednn::make_recurrent_grad_weights},
+      {"GRU", onednn::make_recurrent},
+      {"GRUGradGates", onednn::make_recurrent_grad_gates},
+      {"GRUGradWeights", onednn::make_recurrent_grad_weights},
+      {"RNN", onednn::make_recurrent},
+      {"RNNGradGates", onednn::make_recurrent_grad_gates},
+      {"RNNGradWeights", onednn::make_recurrent_grad_weights},
   };
   if (is_blocked(request.op) && !request.op.type.starts_with("Conv")) return nullptr;
   const auto found = makers.find(request.op.type);

@@ -23,8 +23,9 @@ std::unique_ptr<Kernel> make_matmul(const KernelRequest& request);             /
 std::unique_ptr<Kernel> make_matmul_grad_left(const KernelRequest& request);   // MatMulGradLeft
 std::unique_ptr<Kernel> make_matmul_grad_right(const KernelRequest& request);  // MatMulGradRight
 
-std::unique_ptr<Kernel> make_lstm(const KernelRequest& request);               // LSTM
-std::unique_ptr<Kernel> make_lstm_grad_gates(const KernelRequest& request);    // LSTMGradGates
-std::unique_ptr<Kernel> make_lstm_grad_weights(const KernelRequest& request);  // LSTMGradWeights
+// LSTM, GRU, RNN, and their gradients
+std::unique_ptr<Kernel> make_recurrent(const KernelRequest& request);
+std::unique_ptr<Kernel> make_recurrent_grad_gates(const KernelRequest& request);
+std::unique_ptr<Kernel> make_recurrent_grad_weights(const KernelRequest& request);
 
 }  // namespace rookery::onednn

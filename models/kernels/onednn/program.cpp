@@ -39,8 +39,8 @@ dnnl::memory Program::input(std::size_t index, const dnnl::memory::desc& desc, s
   return inputs_.back().memory;
 }
 
-dnnl::memory Program::output(std::size_t index, const dnnl::memory::desc& desc) {
-  outputs_.push_back({dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE), index});
+dnnl::memory Program::output(std::size_t index, const dnnl::memory::desc& desc, std::size_t offset) {
+  outputs_.push_back({dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE), index, offset});
   return outputs_.back().memory;
 }
 
@@ -89,7 +89,8 @@ void Program::run(std::span<const ConstTensorView> inputs, std::span<const Tenso
     // oneDNN knows no constant memory; primitives only read their sources.
     bound.memory.set_data_handle(const_cast<std::byte*>(inputs[bound.place].data) + bound.offset, stream_);
   }
-  for (const Bound& bound : outputs_) bound.memory.set_data_handle(outputs[bound.place].data, stream_);
+  for (const Bound& bound : outputs_)
+    bound.memory.set_data_handle(outputs[bound.place].data + bound.offset, stream_);
   for (const Bound& bound : temporaries_) bound.memory.set_data_handle(scratch + bound.place, stream_);
   for (const dnnl::memory& memory : scratchpads_) memory.set_data_handle(scratch + temporary_bytes_, stream_);
   for (const Step& step : steps_) step.primitive.execute(stream_, step.arguments);

@@ -33,9 +33,9 @@ class Program final : public Kernel {
  public:
   Program();
 
-  // Memory of the op's inputs and outputs, an input perhaps from a place behind its first byte on.
+  // Memory of the op's inputs and outputs, perhaps from a place behind its first byte on.
   dnnl::memory input(std::size_t index, const dnnl::memory::desc& desc, std::size_t offset = 0);
-  dnnl::memory output(std::size_t index, const dnnl::memory::desc& desc);
+  dnnl::memory output(std::size_t index, const dnnl::memory::desc& desc, std::size_t offset = 0);
   // Scratch memory for finally(), which finds it at `place`.
   struct Room {
     dnnl::memory memory;

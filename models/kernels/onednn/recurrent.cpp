@@ -1,7 +1,8 @@
-// LSTM and its gradients: products of all steps at once by oneDNN, the steps by our loops.
+// LSTM, GRU, RNN and their gradients: products of all steps at once by oneDNN, the steps by our loops.
 #include "models/graph/recurrent.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "models/kernels/onednn/families.hpp"
 #include "models/kernels/onednn/program.hpp"
@@ -17,6 +18,15 @@ using dnnl::memory;
 memory::desc matrix(std::int64_t rows, std::int64_t columns, bool turned = false) {
   using Tag = memory::format_tag;
   return {{rows, columns}, memory::data_type::f32, turned ? Tag::ba : Tag::ab};
+}
+
+// The transpose of some columns of rows that are `stride` floats apart.
+memory::desc turned_columns(std::int64_t columns, std::int64_t rows, std::int64_t stride) {
+  return {{columns, rows}, memory::data_type::f32, memory::dims{1, stride}};
+}
+
+std::size_t bytes(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
 }
 
 // Appends to = a b. False where oneDNN has only reference loops for it.
@@ -44,69 +54,106 @@ void sum_columns(std::int64_t rows, std::int64_t columns, const float* x, float*
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_lstm(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_recurrent(const KernelRequest& request) {
   const RecurrentSizes s =
       recurrent_sizes(request.op, request.inputs[kRecurrentX].shape, request.inputs[kRecurrentW].shape,
                       request.inputs[kRecurrentR].shape);
-  if (!simd::LstmSteps::serve(s)) return nullptr;
+  if (!simd::RecurrentSteps::serve(request.op, s)) return nullptr;
   auto program = std::make_unique<Program>();
   const std::int64_t rows = s.steps * s.batch;
-  const bool trains = is_present(request.op.outputs, 3);
-  const Program::Room gates = trains ? Program::Room{program->output(3, matrix(rows, s.rows())), 0}
-                                     : program->room(matrix(rows, s.rows()));
+  const memory::desc all = matrix(rows, s.rows());
+  // The gates are kept in training; an RNN's is its state.
+  const std::size_t at_kept = s.gates == 4 ? 3 : s.gates == 3 ? 2 : 0;
+  const bool keeps = is_present(request.op.outputs, at_kept);
+  const Program::Room gates = keeps ? Program::Room{program->output(at_kept, all), 0} : program->room(all);
   if (!add_product(*program, program->input(kRecurrentX, matrix(rows, s.input)),
                    program->input(kRecurrentW, matrix(s.input, s.rows(), true)), gates.memory))
     return nullptr;
-  const simd::LstmSteps steps(request.op, s);
+  const simd::RecurrentSteps steps(request.op, s);
   const std::size_t scratch = program->room(matrix(1, steps.forward_floats())).place;
-  program->finally([steps, scratch, place = gates.place](const Arguments& args) {
+  const bool is_lstm = s.gates == 4;
+  program->finally([steps, scratch, place = gates.place, at_kept, keeps, is_lstm,
+                    is_rnn = s.gates == 1](const Arguments& args) {
     const auto room = [&](std::size_t at) { return reinterpret_cast<float*>(args.scratch + at); };
     steps.run({.r = args.in(kRecurrentR),
                .input_bias = args.in(kRecurrentInputBias),
                .state_bias = args.in(kRecurrentStateBias),
                .h = args.in(kRecurrentH),
-               .c = args.in(kRecurrentC),
-               .gates = args.out(3) != nullptr ? args.out(3) : room(place),
-               .cells = args.out(4),
+               .c = is_lstm ? args.in(kRecurrentC) : nullptr,
+               .gates = keeps ? args.out(at_kept) : room(place),
+               .cells = is_rnn ? nullptr : args.out(at_kept + 1),
                .y = args.out(0),
                .last_h = args.out(1),
-               .last_c = args.out(2)},
+               .last_c = is_lstm ? args.out(2) : nullptr},
               room(scratch));
   });
   return program;
 }
 
-std::unique_ptr<Kernel> make_lstm_grad_gates(const KernelRequest& request) {
-  const Shape& r = request.inputs[3].shape;
-  const Shape& states = request.inputs[4].shape;
-  const RecurrentSizes s{.steps = states[0], .batch = states[1], .input = 0, .hidden = r[1], .gates = 4};
-  if (!simd::LstmSteps::serve(s)) return nullptr;
-  const simd::LstmSteps steps(request.op, s);
+std::unique_ptr<Kernel> make_recurrent_grad_gates(const KernelRequest& request) {
+  const bool is_lstm = request.op.type.starts_with("LSTM");
+  const bool is_gru = request.op.type.starts_with("GRU");
+  const std::size_t at_r = is_lstm ? 3 : 2;  // then come Y, the initial states, gates and cells or candidates
+  const Shape& r = request.inputs[at_r].shape;
+  const Shape& states = request.inputs[at_r + 1].shape;
+  const RecurrentSizes s{.steps = states[0],
+                         .batch = states[1],
+                         .input = 0,
+                         .hidden = r[1],
+                         .gates = recurrent_gates(request.op)};
+  if (!simd::RecurrentSteps::serve(request.op, s)) return nullptr;
+  const simd::RecurrentSteps steps(request.op, s);
   return lambda_kernel(
-      [steps](const Arguments& args) {
+      [steps, at_r, is_lstm, is_gru](const Arguments& args) {
         apply_threads();
+        const std::size_t at_gates = is_lstm ? 7 : 5;
+        const std::size_t at_dh = is_gru ? 2 : 1;
         steps.run_backward({.dy = args.in(0),
                             .last_dh = args.in(1),
-                            .last_dc = args.in(2),
-                            .r = args.in(3),
-                            .c = args.in(6),
-                            .gates = args.in(7),
-                            .cells = args.in(8),
+                            .last_dc = is_lstm ? args.in(2) : nullptr,
+                            .r = args.in(at_r),
+                            .y = args.in(at_r + 1),
+                            .h = args.in(at_r + 2),
+                            .c = is_lstm ? args.in(6) : nullptr,
+                            .gates = args.in(at_gates),
+                            .cells = args.in(at_gates + 1),
                             .dgates = args.out(0),
-                            .dh = args.out(1),
-                            .dc = args.out(2)},
+                            .dcells = is_gru ? args.out(1) : nullptr,
+                            .dh = args.out(at_dh),
+                            .dc = is_lstm ? args.out(2) : nullptr},
                            args.floats());
       },
       static_cast<std::size_t>(steps.backward_floats()) * sizeof(float));
 }
 
+namespace {
+
+// Gradients of gates, `columns` of rows that are `stride` floats apart, which become `columns` rows of dR.
+struct GatePart {
+  std::size_t input;
+  std::int64_t columns, stride;
+  std::int64_t first_row;  // in dR
+};
+
+// The parts of the gates that R makes: those of a GRU's candidates have another gradient.
+std::vector<GatePart> gate_parts(const Op& op, const RecurrentSizes& s) {
+  if (!op.type.starts_with("GRU")) return {{0, s.rows(), s.rows(), 0}};
+  const std::int64_t candidates = gate_position(op, 'h') * s.hidden;
+  return {{0, candidates, s.rows(), 0}, {4, s.hidden, s.hidden, candidates}};
+}
+
+}  // namespace
+
 // dW = dgates^T X; dR = dgates^T H, where H are the states before: those at all steps but the last, beside
 // the gates at all steps but the first, and the initial one.
-std::unique_ptr<Kernel> make_lstm_grad_weights(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_recurrent_grad_weights(const KernelRequest& request) {
   const Shape& x = request.inputs[1].shape;
-  const RecurrentSizes s{
-      .steps = x[0], .batch = x[1], .input = x[2], .hidden = request.inputs[2].shape[2], .gates = 4};
-  if (!simd::LstmSteps::serve(s) || s.steps == 1) return nullptr;
+  const RecurrentSizes s{.steps = x[0],
+                         .batch = x[1],
+                         .input = x[2],
+                         .hidden = request.inputs[2].shape[2],
+                         .gates = recurrent_gates(request.op)};
+  if (!simd::RecurrentSteps::serve(request.op, s) || s.steps == 1) return nullptr;
   auto program = std::make_unique<Program>();
   const bool reverse = is_reverse(request.op);
   const std::int64_t rows = s.steps * s.batch;
@@ -115,35 +162,38 @@ std::unique_ptr<Kernel> make_lstm_grad_weights(const KernelRequest& request) {
                    program->input(1, matrix(rows, s.input)), program->output(0, matrix(s.rows(), s.input))))
     return nullptr;
   const std::int64_t later = rows - s.batch;
-  const auto bytes = [](std::int64_t floats) { return static_cast<std::size_t>(floats) * sizeof(float); };
-  const auto gates =
-      program->input(0, matrix(s.rows(), later, true), bytes(reverse ? 0 : s.batch * s.rows()));
+  const std::vector<GatePart> parts = gate_parts(request.op, s);
   const auto states = program->input(2, matrix(later, s.hidden), bytes(reverse ? s.states() : 0));
-  if (is_present(request.op.outputs, 1) &&
-      !add_product(*program, gates, states, program->output(1, matrix(s.rows(), s.hidden))))
-    return nullptr;
-  const std::int64_t first = (reverse ? rows - s.batch : 0) * s.rows();
+  for (const GatePart& part : parts) {
+    if (!is_present(request.op.outputs, 1)) break;
+    const auto gates = program->input(part.input, turned_columns(part.columns, later, part.stride),
+                                      bytes(reverse ? 0 : s.batch * part.stride));
+    const auto to = program->output(1, matrix(part.columns, s.hidden), bytes(part.first_row * s.hidden));
+    if (!add_product(*program, gates, states, to)) return nullptr;
+  }
   const std::size_t scratch = program->room(matrix(kRowGroups, s.rows())).place;
-  program->finally([s, rows, first, scratch](const Arguments& args) {
-    const simd::Loops& loops = simd::loops();
-    if (args.in(3) != nullptr && args.out(1) != nullptr) {
-      loops.multiply({.m = s.rows(),
-                      .n = s.hidden,
-                      .k = s.batch,
-                      .a = args.in(0) + first,
-                      .a_row = 1,
-                      .a_column = s.rows(),
-                      .b = args.in(3),
-                      .b_row = s.hidden,
-                      .c = args.out(1),
-                      .c_row = s.hidden,
-                      .accumulates = true});
+  program->finally([s, rows, parts, scratch, first = reverse ? rows - s.batch : 0](const Arguments& args) {
+    for (const GatePart& part : parts) {
+      if (args.in(3) == nullptr || args.out(1) == nullptr) break;
+      simd::loops().multiply({.m = part.columns,
+                              .n = s.hidden,
+                              .k = s.batch,
+                              .a = args.in(part.input) + first * part.stride,
+                              .a_row = 1,
+                              .a_column = part.stride,
+                              .b = args.in(3),
+                              .b_row = s.hidden,
+                              .c = args.out(1) + part.first_row * s.hidden,
+                              .c_row = s.hidden,
+                              .accumulates = true});
     }
+    auto* const of_groups = reinterpret_cast<float*>(args.scratch + scratch);
     float* const bias = args.out(2) != nullptr ? args.out(2) : args.out(3);
-    if (bias != nullptr)
-      sum_columns(rows, s.rows(), args.in(0), reinterpret_cast<float*>(args.scratch + scratch), bias);
-    if (bias != nullptr && args.out(3) != nullptr && bias != args.out(3))
-      std::copy_n(bias, s.rows(), args.out(3));
+    if (bias != nullptr) sum_columns(rows, s.rows(), args.in(0), of_groups, bias);
+    if (args.out(3) == nullptr) return;
+    if (bias != args.out(3)) std::copy_n(bias, s.rows(), args.out(3));
+    if (parts.size() > 1)
+      sum_columns(rows, s.hidden, args.in(4), of_groups, args.out(3) + parts[1].first_row);
   });
   return program;
 }

@@ -22,68 +22,132 @@ void copy_or_zero(const float* from, Index count, float* to) {
 
 }  // namespace
 
-bool LstmSteps::serve(const RecurrentSizes& sizes) {
-  return sizes.hidden % kWidestLanes == 0;
+bool RecurrentSteps::serve(const Op& op, const RecurrentSizes& sizes) {
+  const bool has_step = !op.type.starts_with("GRU") || op.integer("linear_before_reset", 0) != 0;
+  return has_step && sizes.hidden % kWidestLanes == 0;
 }
 
-LstmSteps::LstmSteps(const Op& op, const RecurrentSizes& sizes)
+RecurrentSteps::RecurrentSteps(const Op& op, const RecurrentSizes& sizes)
     : s_(sizes),
+      kind_(op.type.starts_with("LSTM")  ? Kind::kLstm
+            : op.type.starts_with("GRU") ? Kind::kGru
+                                         : Kind::kRnn),
       reverse_(is_reverse(op)),
-      whole_{.rows = sizes.batch,
-             .units = sizes.hidden,
-             .gate_row = sizes.rows(),
-             .state_row = sizes.hidden,
-             .i = gate_position(op, 'i') * sizes.hidden,
-             .o = gate_position(op, 'o') * sizes.hidden,
-             .f = gate_position(op, 'f') * sizes.hidden,
-             .c = gate_position(op, 'c') * sizes.hidden},
+      lstm_{.rows = sizes.batch,
+            .units = sizes.hidden,
+            .gate_row = sizes.rows(),
+            .state_row = sizes.hidden,
+            .i = gate_position(op, 'i') * sizes.hidden,
+            .o = gate_position(op, 'o') * sizes.hidden,
+            .f = gate_position(op, 'f') * sizes.hidden,
+            .c = gate_position(op, 'c') * sizes.hidden},
+      gru_{.rows = sizes.batch,
+           .units = sizes.hidden,
+           .gate_row = sizes.rows(),
+           .state_row = sizes.hidden,
+           .z = gate_position(op, 'z') * sizes.hidden,
+           .r = gate_position(op, 'r') * sizes.hidden,
+           .h = gate_position(op, 'h') * sizes.hidden},
+      rnn_{.rows = sizes.batch,
+           .units = sizes.hidden,
+           .row = sizes.hidden,
+           .rectifies = op.text("function", "Tanh") == "Relu"},
       loops_(loops()) {}
 
-Index LstmSteps::blocks() const {
+Index RecurrentSteps::blocks() const {
   return (s_.hidden + kBlock - 1) / kBlock;
 }
 
-Index LstmSteps::width(Index block) const {
+Index RecurrentSteps::width(Index block) const {
   return std::min(kBlock, s_.hidden - block * kBlock);
 }
 
-LstmStep LstmSteps::step_of(Index block) const {
-  LstmStep step = whole_;
-  step.units = width(block);
-  return step;
-}
-
 // R turned, a bias, and the cells of a step.
-std::int64_t LstmSteps::forward_floats() const {
+std::int64_t RecurrentSteps::forward_floats() const {
   return s_.rows() * s_.hidden + s_.rows() + s_.states();
 }
 
 // R in blocks of columns, and the gradients of a step's states and cells.
-std::int64_t LstmSteps::backward_floats() const {
+std::int64_t RecurrentSteps::backward_floats() const {
   return s_.rows() * s_.hidden + 2 * s_.states();
 }
 
-void LstmSteps::run(const Forward& layer, float* scratch) const {
-  float* const turned = scratch;
-  float* const bias = turned + s_.rows() * s_.hidden;
+// Where column 0 of a gate of a block begins; row k of it is width(block) floats further than row k - 1.
+float* RecurrentSteps::panel(float* panels, Index block, Index gate) const {
+  return panels + (block * s_.gates * kBlock + gate * width(block)) * s_.hidden;
+}
+
+void RecurrentSteps::pack_rows(Index block, const float* r, float* panels) const {
+  for (Index gate = 0; gate < s_.gates; ++gate) {
+    loops_.transpose_whole(width(block), s_.hidden, r + (gate * s_.hidden + block * kBlock) * s_.hidden,
+                           s_.hidden, panel(panels, block, gate), width(block));
+  }
+}
+
+void RecurrentSteps::pack_columns(Index block, const float* r, float* panels) const {
+  float* const to = panel(panels, block, 0);
+  for (Index row = 0; row < s_.rows(); ++row)
+    std::copy_n(r + row * s_.hidden + block * kBlock, width(block), to + row * width(block));
+}
+
+void RecurrentSteps::forward_products(Index block, const float* h, const float* state_bias, float* panels,
+                                      float* gates, float* cells) const {
+  const Index unit = block * kBlock;
+  for (Index gate = 0; gate < s_.gates; ++gate) {
+    const bool is_candidate = kind_ == Kind::kGru && gate * s_.hidden == gru_.h;
+    const float* const bias = is_candidate && state_bias != nullptr ? state_bias + gru_.h + unit : nullptr;
+    if (h == nullptr) {
+      for (Index row = 0; is_candidate && row < s_.batch; ++row)
+        copy_or_zero(bias, width(block), cells + row * s_.hidden + unit);
+      continue;
+    }
+    loops_.multiply({.m = s_.batch,
+                     .n = width(block),
+                     .k = s_.hidden,
+                     .a = h,
+                     .a_row = s_.hidden,
+                     .a_column = 1,
+                     .b = panel(panels, block, gate),
+                     .b_row = width(block),
+                     .c = is_candidate ? cells + unit : gates + gate * s_.hidden + unit,
+                     .c_row = is_candidate ? s_.hidden : s_.rows(),
+                     .columns = bias,
+                     .accumulates = !is_candidate});
+  }
+}
+
+void RecurrentSteps::forward_step(Index block, const float* bias, const float* h_before,
+                                  const float* c_before, float* gates, float* cells, float* y) const {
+  const Index unit = block * kBlock;
+  const auto own = [&](const float* from) { return from == nullptr ? from : from + unit; };
+  if (kind_ == Kind::kLstm) {
+    LstmStep step = lstm_;
+    step.units = width(block);
+    loops_.lstm_step(step, own(bias), own(c_before), gates + unit, cells + unit, y + unit);
+  } else if (kind_ == Kind::kGru) {
+    GruStep step = gru_;
+    step.units = width(block);
+    loops_.gru_step(step, own(bias), own(h_before), cells + unit, gates + unit, y + unit);
+  } else {
+    RnnStep step = rnn_;
+    step.units = width(block);
+    loops_.rnn_step(step, own(bias), y + unit);
+  }
+}
+
+void RecurrentSteps::run(const Forward& layer, float* scratch) const {
+  float* const panels = scratch;
+  float* const bias = panels + s_.rows() * s_.hidden;
   float* const cell = bias + s_.rows();
   const bool has_bias = layer.input_bias != nullptr;
-  for (Index row = 0; has_bias && row < s_.rows(); ++row)
-    bias[row] = layer.input_bias[row] + layer.state_bias[row];
+  for (Index row = 0; has_bias && row < s_.rows(); ++row) {
+    const bool is_apart = kind_ == Kind::kGru && row >= gru_.h && row < gru_.h + s_.hidden;
+    bias[row] = layer.input_bias[row] + (is_apart ? 0 : layer.state_bias[row]);
+  }
   in_team(blocks(), [&](Index member, Index members, const auto& barrier) {
     const Index first = member * blocks() / members;
     const Index last = (member + 1) * blocks() / members;
-    // Column j of gate g of a block is turned[(block * gates + g) * hidden * kBlock + k * width + j].
-    const auto panel = [&](Index block, Index gate) {
-      return turned + (block * s_.gates * kBlock + gate * width(block)) * s_.hidden;
-    };
-    for (Index block = first; block < last; ++block) {
-      for (Index gate = 0; gate < s_.gates; ++gate) {
-        loops_.transpose_whole(width(block), s_.hidden,
-                               layer.r + (gate * s_.hidden + block * kBlock) * s_.hidden, s_.hidden,
-                               panel(block, gate), width(block));
-      }
-    }
+    for (Index block = first; block < last; ++block) pack_rows(block, layer.r, panels);
     const float* h = layer.h;
     const float* c_before = layer.c;
     for (Index step = 0; step < s_.steps; ++step) {
@@ -91,22 +155,8 @@ void LstmSteps::run(const Forward& layer, float* scratch) const {
       float* const y = layer.y + time(step) * s_.states();
       float* const c = layer.cells == nullptr ? cell : layer.cells + time(step) * s_.states();
       for (Index block = first; block < last; ++block) {
-        const Index unit = block * kBlock;
-        for (Index gate = 0; h != nullptr && gate < s_.gates; ++gate) {
-          loops_.multiply({.m = s_.batch,
-                           .n = width(block),
-                           .k = s_.hidden,
-                           .a = h,
-                           .a_row = s_.hidden,
-                           .a_column = 1,
-                           .b = panel(block, gate),
-                           .b_row = width(block),
-                           .c = gates + gate * s_.hidden + unit,
-                           .c_row = s_.rows(),
-                           .accumulates = true});
-        }
-        loops_.lstm_step(step_of(block), has_bias ? bias + unit : nullptr,
-                         c_before == nullptr ? nullptr : c_before + unit, gates + unit, c + unit, y + unit);
+        forward_products(block, h, layer.state_bias, panels, gates, c);
+        forward_step(block, has_bias ? bias : nullptr, h, c_before, gates, c, y);
       }
       h = y;
       c_before = c;
@@ -119,47 +169,74 @@ void LstmSteps::run(const Forward& layer, float* scratch) const {
     std::copy_n(layer.cells == nullptr ? cell : layer.cells + last, s_.states(), layer.last_c);
 }
 
-void LstmSteps::run_backward(const Backward& layer, float* scratch) const {
-  float* const columns = scratch;
-  float* const dh = columns + s_.rows() * s_.hidden;
+void RecurrentSteps::backward_step(Index block, const Backward& layer, Index step, float* dh,
+                                   float* dc) const {
+  const Index unit = block * kBlock;
+  const Index state = time(step) * s_.states() + unit;
+  const Index gate = time(step) * s_.batch * s_.rows() + unit;
+  const float* const dy = layer.dy == nullptr ? nullptr : layer.dy + state;
+  const auto before = [&](const float* states, const float* initial) {
+    if (step > 0) return states + time(step - 1) * s_.states() + unit;
+    return initial == nullptr ? initial : initial + unit;
+  };
+  if (kind_ == Kind::kLstm) {
+    LstmStep part = lstm_;
+    part.units = width(block);
+    loops_.lstm_step_grad(part, layer.gates + gate, layer.cells + state, before(layer.cells, layer.c), dy,
+                          dh + unit, dc + unit, layer.dgates + gate);
+  } else if (kind_ == Kind::kGru) {
+    GruStep part = gru_;
+    part.units = width(block);
+    loops_.gru_step_grad(part, layer.gates + gate, layer.cells + state, before(layer.y, layer.h), dy,
+                         dh + unit, layer.dgates + gate, layer.dcells + state);
+  } else {
+    RnnStep part = rnn_;
+    part.units = width(block);
+    loops_.rnn_step_grad(part, layer.y + state, dy, dh + unit, layer.dgates + gate);
+  }
+}
+
+// dh of the step before: dgates R; of a GRU, whose candidates come last in R, in two parts, and more to what
+// went past the gates.
+void RecurrentSteps::backward_products(Index block, const Backward& layer, Index step, float* panels,
+                                       float* dh) const {
+  const bool is_gru = kind_ == Kind::kGru;
+  const float* const columns = panel(panels, block, 0);
+  Product product{.m = s_.batch,
+                  .n = width(block),
+                  .k = is_gru ? gru_.h : s_.rows(),
+                  .a = layer.dgates + time(step) * s_.batch * s_.rows(),
+                  .a_row = s_.rows(),
+                  .a_column = 1,
+                  .b = columns,
+                  .b_row = width(block),
+                  .c = dh + block * kBlock,
+                  .c_row = s_.hidden,
+                  .accumulates = is_gru};
+  loops_.multiply(product);
+  if (!is_gru) return;
+  product.k = s_.hidden;
+  product.a = layer.dcells + time(step) * s_.states();
+  product.a_row = s_.hidden;
+  product.b = columns + gru_.h * width(block);
+  loops_.multiply(product);
+}
+
+void RecurrentSteps::run_backward(const Backward& layer, float* scratch) const {
+  float* const panels = scratch;
+  float* const dh = panels + s_.rows() * s_.hidden;
   float* const dc = dh + s_.states();
   copy_or_zero(layer.last_dh, s_.states(), dh);
   copy_or_zero(layer.last_dc, s_.states(), dc);
   in_team(blocks(), [&](Index member, Index members, const auto& barrier) {
     const Index first = member * blocks() / members;
     const Index last = (member + 1) * blocks() / members;
-    const auto panel = [&](Index block) { return columns + block * kBlock * s_.rows(); };
-    for (Index block = first; block < last; ++block) {
-      for (Index row = 0; row < s_.rows(); ++row) {
-        std::copy_n(layer.r + row * s_.hidden + block * kBlock, width(block),
-                    panel(block) + row * width(block));
-      }
-    }
+    for (Index block = first; block < last; ++block) pack_columns(block, layer.r, panels);
     for (Index step = s_.steps; step-- > 0;) {
-      const Index state = time(step) * s_.states();
-      const Index gate = time(step) * s_.batch * s_.rows();
-      const float* const c_before = step > 0 ? layer.cells + time(step - 1) * s_.states() : layer.c;
-      for (Index block = first; block < last; ++block) {
-        const Index unit = block * kBlock;
-        loops_.lstm_step_grad(step_of(block), layer.gates + gate + unit, layer.cells + state + unit,
-                              c_before == nullptr ? nullptr : c_before + unit,
-                              layer.dy == nullptr ? nullptr : layer.dy + state + unit, dh + unit, dc + unit,
-                              layer.dgates + gate + unit);
-      }
+      for (Index block = first; block < last; ++block) backward_step(block, layer, step, dh, dc);
       barrier();
       if (step == 0 && layer.dh == nullptr) continue;
-      for (Index block = first; block < last; ++block) {
-        loops_.multiply({.m = s_.batch,
-                         .n = width(block),
-                         .k = s_.rows(),
-                         .a = layer.dgates + gate,
-                         .a_row = s_.rows(),
-                         .a_column = 1,
-                         .b = panel(block),
-                         .b_row = width(block),
-                         .c = dh + block * kBlock,
-                         .c_row = s_.hidden});
-      }
+      for (Index block = first; block < last; ++block) backward_products(block, layer, step, panels, dh);
     }
   });
   if (layer.dh != nullptr) std::copy_n(dh, s_.states(), layer.dh);

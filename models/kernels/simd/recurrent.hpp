@@ -1,4 +1,5 @@
-// The steps of an LSTM, one after the other, after the products of its inputs. Internal to the back ends.
+// The steps of a recurrent layer, one after the other, after the products of its inputs. Internal to the back
+// ends.
 #pragma once
 
 #include "models/graph/recurrent.hpp"
@@ -9,17 +10,18 @@ namespace rookery::simd {
 // What the steps of a layer and of its gradient go by. A team of threads shares the units; each takes a part
 // of R, which stays in its cache from step to step, and computes all that becomes of its units. What comes
 // out does not depend on the number of threads.
-class LstmSteps {
+class RecurrentSteps {
  public:
-  // Whether there are loops for these sizes.
-  static bool serve(const RecurrentSizes& sizes);
-  LstmSteps(const Op& op, const RecurrentSizes& sizes);
+  // Whether there are loops for these sizes; a GRU must have linear_before_reset.
+  static bool serve(const Op& op, const RecurrentSizes& sizes);
+  RecurrentSteps(const Op& op, const RecurrentSizes& sizes);
 
   // Floats that run() and run_backward() need as scratch.
   std::int64_t forward_floats() const;
   std::int64_t backward_floats() const;
 
-  // Biases and initial states may be absent, as may `cells` and the last states.
+  // Biases and initial states may be absent, as may `cells` and the last states. In `cells` a GRU keeps its
+  // candidates; of an RNN `gates` and y are the same.
   struct Forward {
     const float* r;
     const float* input_bias;
@@ -34,16 +36,19 @@ class LstmSteps {
   };
   void run(const Forward& layer, float* scratch) const;
 
-  // All but r, gates, cells and dgates may be absent.
+  // All but r, dgates and what the layer has of y, gates, cells and dcells may be absent.
   struct Backward {
     const float* dy;
     const float* last_dh;
     const float* last_dc;
     const float* r;
+    const float* y;
+    const float* h;
     const float* c;
     const float* gates;
     const float* cells;
     float* dgates;
+    float* dcells;
     float* dh;
     float* dc;
   };
@@ -53,11 +58,24 @@ class LstmSteps {
   Index time(Index step) const { return reverse_ ? s_.steps - 1 - step : step; }
   Index blocks() const;
   Index width(Index block) const;
-  LstmStep step_of(Index block) const;
+  float* panel(float* panels, Index block, Index gate) const;
+  void pack_rows(Index block, const float* r, float* panels) const;
+  void pack_columns(Index block, const float* r, float* panels) const;
+  // What becomes of a block's units at a step.
+  void forward_products(Index block, const float* h, const float* state_bias, float* panels, float* gates,
+                        float* cells) const;
+  void forward_step(Index block, const float* bias, const float* h_before, const float* c_before,
+                    float* gates, float* cells, float* y) const;
+  void backward_step(Index block, const Backward& layer, Index step, float* dh, float* dc) const;
+  void backward_products(Index block, const Backward& layer, Index step, float* panels, float* dh) const;
 
+  enum class Kind : std::uint8_t { kLstm, kGru, kRnn };
   RecurrentSizes s_;
+  Kind kind_;
   bool reverse_;
-  LstmStep whole_;
+  LstmStep lstm_;
+  GruStep gru_;
+  RnnStep rnn_;
   const Loops& loops_;
 };
 

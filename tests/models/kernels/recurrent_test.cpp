@@ -92,9 +92,9 @@ TEST(Recurrent, GradientsAreSlopes) {
 // Products over all steps are oneDNN's, which may add in another order on other threads; of zeros they are
 // exact, and what is left is ours.
 TEST(Recurrent, ThreadsChangeNoBit) {
-  const auto run = [](int threads) {
+  const auto run = [](const std::string& type, int threads) {
     Random random(20);
-    Layer layer("LSTM", {}, 80, random);
+    Layer layer(type, {{"linear_before_reset", std::int64_t{1}}}, 80, random);
     std::ranges::fill(layer.given.at(layer.graph.parameters()[kRecurrentX]).as<float>(), 0.0F);
     const TrainingGraph training = differentiate(layer.graph, layer.request);
     for (const ValueId output : layer.graph.outputs()) {
@@ -106,19 +106,21 @@ TEST(Recurrent, ThreadsChangeNoBit) {
     set_kernel_threads(1);
     std::vector<Tensor> kept;
     for (const Op& op : training.graph.ops()) {
-      if (op.type != "LSTM" && op.type != "LSTMGradGates") continue;
+      if (op.type != type && op.type != type + "GradGates") continue;
       for (const ValueId output : op.outputs)
         kept.push_back(values[static_cast<std::size_t>(output)].clone());
     }
     return kept;
   };
   if (std::ranges::count(backends(), "onednn") == 0) GTEST_SKIP() << "built without oneDNN";
-  const std::vector<Tensor> expected = run(1);
-  EXPECT_EQ(expected.size(), 8U);
-  for (const int threads : {2, 3, 4}) {
-    const std::vector<Tensor> actual = run(threads);
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      EXPECT_TRUE(same_bits(expected[i], actual[i])) << "value " << i << " on " << threads << " threads";
+  for (const char* type : {"LSTM", "GRU", "RNN"}) {
+    const std::vector<Tensor> expected = run(type, 1);
+    EXPECT_GT(expected.size(), 3U);
+    for (const int threads : {2, 3, 4}) {
+      const std::vector<Tensor> actual = run(type, threads);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(same_bits(expected[i], actual[i])) << type << ", value " << i << " on " << threads;
+    }
   }
 }
 

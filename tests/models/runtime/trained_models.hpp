@@ -101,8 +101,8 @@ inline Graph recurrent_model(std::int64_t hidden = 32) {
       b.recurrent("lstm", "LSTM", x, hidden, {.layer = 1, .reverse = true, .initial = states})[0];
   x = b.transpose("samples_2", b.concat("both", {x, back}, 2), {1, 0, 2});
   x = b.transpose("steps_3", b.gelu("gelu", x), {1, 0, 2});
-  const std::vector<ValueId> gru = b.recurrent("gru", "GRU", x, 7, {.reverse = true});
-  const ValueId plain = b.recurrent("rnn", "RNN", gru[0], 5, {.bias = false})[1];
+  const std::vector<ValueId> gru = b.recurrent("gru", "GRU", x, hidden / 2, {.reverse = true});
+  const ValueId plain = b.recurrent("rnn", "RNN", gru[0], hidden / 2, {.bias = false})[1];
   Graph graph = b.finish(b.linear("head", b.concat("joined", {plain, gru[1], states[1]}, 1), 5));
   add_loss(graph, "cross_entropy");
   return graph;

@@ -46,6 +46,18 @@ struct LstmStep {
   Index i, o, f, c;
 };
 
+// The same of a GRU, whose reset gate is applied after the product with R.
+struct GruStep {
+  Index rows, units, gate_row, state_row;
+  Index z, r, h;
+};
+
+// The same of an RNN: tanh or, where it `rectifies`, max(x, 0).
+struct RnnStep {
+  Index rows, units, row;
+  bool rectifies;
+};
+
 // Planes [h, w] to planes of half the size: 2 x 2 windows, 2 apart.
 struct HalvingPool {
   Index planes, out_h, out_w, in_h, in_w;
@@ -190,6 +202,17 @@ struct Loops {
   // of the cells, dc, which becomes that of the cells before. c_before may be absent.
   void (*lstm_step_grad)(const LstmStep&, const float* gates, const float* c, const float* c_before,
                          const float* dy, const float* dh, float* dc, float* dgates);
+
+  // As lstm_step; `candidates` holds R h + bias of the candidates, whose bias is else that of the inputs
+  // alone. h_before may be absent.
+  void (*gru_step)(const GruStep&, const float* bias, const float* h_before, const float* candidates,
+                   float* gates, float* h);
+  // As lstm_step_grad; dh becomes what of it goes past the gates to the states before.
+  void (*gru_step_grad)(const GruStep&, const float* gates, const float* candidates, const float* h_before,
+                        const float* dy, float* dh, float* dgates, float* dcandidates);
+  // y holds the sums of products, but for the bias, and becomes the states.
+  void (*rnn_step)(const RnnStep&, const float* bias, float* y);
+  void (*rnn_step_grad)(const RnnStep&, const float* y, const float* dy, const float* dh, float* dgates);
 
   // Writes the image into `padded`, whose border is zero, and from there the columns.
   void (*unfold)(const Unfold&, const float* image, float* padded, float* columns);

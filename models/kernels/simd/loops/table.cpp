@@ -38,6 +38,11 @@ extern const Winograd kWinogradOfTiles, kWinogradOfPairs;
 void lstm_step(const LstmStep&, const float*, const float*, float*, float*, float*);
 void lstm_step_grad(const LstmStep&, const float*, const float*, const float*, const float*, const float*,
                     float*, float*);
+void gru_step(const GruStep&, const float*, const float*, const float*, float*, float*);
+void gru_step_grad(const GruStep&, const float*, const float*, const float*, const float*, float*, float*,
+                   float*);
+void rnn_step(const RnnStep&, const float*, float*);
+void rnn_step_grad(const RnnStep&, const float*, const float*, const float*, float*);
 void layer_norm(const LayerNorm&, const float*, const float*, const float*, float*, float*, float*);
 void layer_norm_grad(const LayerNorm&, const float*, const float*, const float*, const float*, const float*,
                      float*, float*, float*, float*);
@@ -84,6 +89,10 @@ const Loops& table() {
                                 .column_sums = column_sums,
                                 .lstm_step = lstm_step,
                                 .lstm_step_grad = lstm_step_grad,
+                                .gru_step = gru_step,
+                                .gru_step_grad = gru_step_grad,
+                                .rnn_step = rnn_step,
+                                .rnn_step_grad = rnn_step_grad,
                                 .unfold = unfold,
                                 .fold = fold,
                                 .is_shallow = is_shallow,
