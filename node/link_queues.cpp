@@ -149,8 +149,6 @@ void LinkQueues::wait_left(const Meanwhile& meanwhile) {
         }
         return fmt::format("this node finished; {} did not within {}", names, to_text(deadline_));
       });
-  if (failure_ && !ended_ && failure_signal_ == 0)
-    throw RunEnded(fmt::format("this node finished, but {}", *failure_));
   if (!ended_) throw_failure("");
 }
 

@@ -219,6 +219,7 @@ struct Node::Impl {
     const auto begin = Clock::now();
     const StolenTime stolen;
     const std::exception_ptr ended = run_loop(trainer, loop);
+    is_trained = true;
     NodeReport report;
     report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     report.stolen = stolen.share();
@@ -270,6 +271,7 @@ struct Node::Impl {
   std::unique_ptr<Dataset> opened;
   const Dataset* dataset = nullptr;    // the Root's: that one, or the options'
   std::optional<TrainedFile> trained;  // where weights are saved
+  bool is_trained = false;             // to the end
   bool is_saved = false;
   std::exception_ptr not_saved;  // why they are not in their place
   std::optional<Executable> executable;
@@ -309,9 +311,13 @@ NodeReport Node::run(const std::function<void(Trainer&)>& loop) {
   } catch (const Interrupted& interrupted) {
     stop(stop_reason(interrupted.signal()));
     throw;
+  } catch (const RunEnded& ended) {
+    if (!impl_->is_trained) throw;
+    throw RunEnded(fmt::format("this node finished{}, but {}",
+                               impl_->is_saved ? " and saved its weights" : "", ended.what()));
   } catch (Error& error) {
     stop(fmt::format("failed: {}", error.what()));
-    if (impl_->is_saved) error.add_context("this node has trained to the end and saved its weights, but");
+    if (impl_->is_saved) error.add_context("this node finished and saved its weights, but");
     throw;
   } catch (const std::exception& error) {
     stop(fmt::format("failed: {}", error.what()));

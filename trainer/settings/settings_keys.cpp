@@ -154,13 +154,15 @@ std::vector<SettingsKey> make_settings_keys() {
               "already, unless it is back; null: after peer_timeout_seconds, as any other"),
           3.0),
       tied_key([](S& s) -> std::map<std::string, std::string>& { return s.tied; }),
-      patterns_key(
-          "frozen", [](S& s) -> std::vector<std::string>& { return s.frozen; },
-          "parameters that are not trained, whatever the model's file says, by name or pattern: "
-          "`[\"body.*\"]`. They have no gradient and no optimizer state"),
-      patterns_key(
-          "trained", [](S& s) -> std::vector<std::string>& { return s.trained; },
-          "parameters that are trained, whatever the model's file and `frozen` say"),
+      with_example(patterns_key(
+                       "frozen", [](S& s) -> std::vector<std::string>& { return s.frozen; },
+                       "parameters that are not trained, whatever the model's file says, by name or pattern: "
+                       "`[\"body.*\"]`. They have no gradient and no optimizer state"),
+                   Json::array({"body.*"})),
+      with_example(patterns_key(
+                       "trained", [](S& s) -> std::vector<std::string>& { return s.trained; },
+                       "parameters that are trained, whatever the model's file and `frozen` say"),
+                   Json::array({"head.*"})),
   };
 }
 
