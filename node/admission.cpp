@@ -45,15 +45,14 @@ int Admission::node_of(const std::string& user) const {
 }
 
 std::string Admission::reason_against(const Credentials& given) const {
-  const std::string node = printable(node_in(given.user), kMostOfAName);
   if (plan_in(given.user) != key_.plan_id) {
-    return fmt::format("{} runs plan {}, this node plan {}: {}", node,
-                       printable(plan_in(given.user), kMostOfAName), key_.plan_id, kCopyAgain);
+    return fmt::format("it runs plan {}, this node plan {}: {}", printable(plan_in(given.user), kMostOfAName),
+                       key_.plan_id, kCopyAgain);
   }
-  if (node_of(given.user) < 0) return fmt::format("{} is not a peer in this plan", node);
-  if (given.password != key_.token) {
-    return fmt::format("{} has the files of another clusterize run: {}", node, kCopyAgain);
-  }
+  if (node_of(given.user) < 0)
+    return fmt::format("{} is not a peer in this plan", printable(node_in(given.user), kMostOfAName));
+  if (given.password != key_.token)
+    return fmt::format("it has the files of another clusterize run: {}", kCopyAgain);
   return "";
 }
 

@@ -176,8 +176,10 @@ void IoLoop::serve_router() {
 
 void IoLoop::serve_admission() {
   admission_.serve([&](int node, const std::string& from, const std::string& reason) {
-    warnings_.warn(fmt::format("refused a connection from {}: {}", from, reason), now_);
-    if (node < 0) return;
+    if (node < 0 || !membership_.gathering()) {
+      const std::string who = node < 0 ? "" : " as " + peers_[node].who.node;
+      return warnings_.warn(fmt::format("refused a connection from {}{}: {}", from, who, reason), now_);
+    }
     peers_[node].is_misfit = true;
     tell(event::PeerRefused{node, reason});
   });
