@@ -238,6 +238,7 @@ void IoLoop::serve_timers() {
       peer.in.announced();
     }
     if (tick && status_ && connected) send_control(i, *status_);
+    if (tick) revive(i);
     const auto stalled = peer.out.stalled_since();
     if (stalled && now_ - *stalled > options_.peer_timeout / 2) {
       spdlog::warn("no acknowledgement from {} for {:.1f} s; reconnecting", peer.name,
@@ -261,6 +262,18 @@ Clock::time_point IoLoop::next_timer() const {
     }
   }
   return next;
+}
+
+// What TCP has under way over a network that is cut it sends again after ever longer pauses, up to twice as
+// long as the cut. A new connection finds a network that is back within a second or so.
+void IoLoop::revive(int peer) {
+  Peer& silent = peers_[peer];
+  if (membership_.gathering() || now_ - std::max(silent.heard, silent.revived) < options_.peer_timeout / 4)
+    return;
+  silent.revived = now_;
+  for (const Channel channel : {Channel::kControl, Channel::kData}) {
+    if (line(peer, channel).connector.is_connected()) reopen_later(peer, channel);
+  }
 }
 
 // ZeroMQ would try for ever, and say nothing.

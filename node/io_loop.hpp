@@ -65,6 +65,7 @@ class IoLoop {
     std::optional<std::uint64_t> nonce;  // of the process whose hello was taken
     bool is_proven = false;              // that process listens at the peer's address: it has read our hello
     Clock::time_point heard{};           // from it
+    Clock::time_point revived{};         // when its lines were opened anew since nothing was heard
     bool is_misfit = false;  // somebody with its name was not admitted, which says more than its refusing us
     std::optional<Clock::time_point> ack_at;  // when an acknowledgement is due
   };
@@ -104,6 +105,7 @@ class IoLoop {
   void open(int peer, Channel channel);
   // By this node's own decision: says nothing about the peer.
   void reopen_later(int peer, Channel channel);
+  void revive(int peer);
   void say_hello(int peer, Channel channel);
   void send_chunks(int peer);
   void send_ack(int peer);

@@ -183,14 +183,13 @@ Membership::Actions Membership::watch(Time now) {
   return end_when_all_parted();
 }
 
-// "nothing heard for 10.0 s (peer_timeout_seconds), connection closed 9.6 s ago"
+// "nothing heard for 10.0 s (peer_timeout_seconds), connection closed 9.6 s ago"; or that it is not back.
 std::string Membership::absence(const Peer& peer, Time now) const {
-  const bool silent = now - peer.heard >= options_.peer_timeout;
-  std::string text = fmt::format("nothing heard for {:.1f} s", seconds(now - peer.heard));
-  if (silent) text += " (peer_timeout_seconds)";
-  if (peer.closed) text += fmt::format(", connection closed {:.1f} s ago", seconds(now - *peer.closed));
-  if (!silent) text += " (reconnect_grace_seconds)";
-  return text;
+  const std::string closed =
+      peer.closed ? fmt::format("connection closed {:.1f} s ago", seconds(now - *peer.closed)) : "";
+  if (now - peer.heard < options_.peer_timeout) return closed + " and not back (reconnect_grace_seconds)";
+  return fmt::format("nothing heard for {:.1f} s (peer_timeout_seconds){}{}", seconds(now - peer.heard),
+                     closed.empty() ? "" : ", ", closed);
 }
 
 Membership::Actions Membership::lose(const std::string& what) {

@@ -132,9 +132,8 @@ TEST_F(MembershipTest, AClosedConnectionHasTheGraceToComeBack) {
   EXPECT_THAT(pass(seconds(5), {0, 1}), IsEmpty());
   on(event::PeerClosed{1});
   const auto actions = pass(seconds(3), {0});
-  EXPECT_EQ(
-      failure(actions),
-      "node_2 (b:2) is lost: nothing heard for 3.0 s, connection closed 3.0 s ago (reconnect_grace_seconds)");
+  EXPECT_EQ(failure(actions),
+            "node_2 (b:2) is lost: connection closed 3.0 s ago and not back (reconnect_grace_seconds)");
 }
 
 // An outage that a router answers with resets, say.
