@@ -121,8 +121,8 @@ TEST(ZmqLinkFaults, APeerThatEndsWithoutAWordIsLost) {
   links[2].reset();
   for (const int stage : {0, 1}) {
     const std::string message = transport_error([&] { arrives(*links[stage], 1 - stage, 5, 1); });
-    EXPECT_THAT(message, testing::AllOf(HasSubstr("step 5"), HasSubstr("node_2 ("),
-                                        HasSubstr("is lost: nothing heard"), HasSubstr("connection closed")));
+    EXPECT_THAT(message, testing::AllOf(HasSubstr("step 5"), HasSubstr("node_2 ("), HasSubstr("is lost: "),
+                                        HasSubstr("connection closed")));
     // And every call from then on.
     EXPECT_THAT(transport_error([&] {
                   links[stage]->flush();

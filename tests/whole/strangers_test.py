@@ -86,7 +86,8 @@ class Strangers(WholeTest):
                 time.sleep(0.01)
         for i, process in providers.items():
             with self.subTest(node=i):
-                self.assertLess(self.status(process, "VmHWM") - before[i], 64 * MEGABYTE)
+                if not os.environ.get("ROOKERY_SANITIZED"):  # which keeps what is freed
+                    self.assertLess(self.status(process, "VmHWM") - before[i], 64 * MEGABYTE)
                 self.assertLess(descriptors[i], 400)
         self.wait_for_steps(len(self.losses()) + 1000)
         for process in providers.values():
