@@ -9,7 +9,7 @@
 #include "clusterize/bound.hpp"
 #include "clusterize/cut_refinement.hpp"
 #include "clusterize/search.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 
 namespace rookery {
 namespace {

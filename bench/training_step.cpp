@@ -22,8 +22,8 @@
 
 #include "bench/measured_models.hpp"
 #include "models/base/error.hpp"
-#include "models/base/json_file.hpp"
-#include "models/base/program.hpp"
+#include "models/base/files/json_file.hpp"
+#include "models/base/process/program.hpp"
 #include "models/graph/cost.hpp"
 #include "models/graph/loss.hpp"
 #include "models/io/safetensors.hpp"

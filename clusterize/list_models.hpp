@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 
 namespace rookery {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 #include "models/kernels/measured.hpp"
 
 namespace rookery {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "models/base/error.hpp"
-#include "models/base/terminal.hpp"
+#include "models/base/process/terminal.hpp"
 
 namespace rookery {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "clusterize/search.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "clusterize/simulation.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 
 namespace rookery {
 

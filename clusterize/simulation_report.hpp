@@ -4,7 +4,7 @@
 #include <string>
 
 #include "clusterize/simulation.hpp"
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 
 namespace rookery {
 

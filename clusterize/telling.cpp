@@ -10,7 +10,7 @@
 #include "clusterize/schedule_picture.hpp"
 #include "clusterize/simulation_report.hpp"
 #include "clusterize/tensor_table.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 
 namespace rookery {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/base/error.hpp"
-#include "models/base/terminal.hpp"
+#include "models/base/process/terminal.hpp"
 #include "models/graph/loss.hpp"
 #include "models/graph/recognize.hpp"
 #include "models/kernels/precision.hpp"

@@ -9,7 +9,7 @@
 
 #include "clusterize/plan/plan_lock.hpp"
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "models/io/safetensors.hpp"
 
 namespace rookery {

@@ -1,18 +1,18 @@
-# `cmake --install`: the programs, every room as a library, their headers, and a package, so that others write
+# `cmake --install`: the programs, every module as a library, their headers, and a package, so that others write
 # find_package(rookery) and link to rookery::rookery (docs/library.md).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-get_property(rooms GLOBAL PROPERTY ROOKERY_ROOMS)
+get_property(modules GLOBAL PROPERTY ROOKERY_MODULES)
 get_property(programs GLOBAL PROPERTY ROOKERY_PROGRAMS)
 
 add_library(rookery INTERFACE)
-target_link_libraries(rookery INTERFACE ${rooms})
+target_link_libraries(rookery INTERFACE ${modules})
 target_compile_features(rookery INTERFACE cxx_std_20)
 
 install(TARGETS ${programs})
 install(FILES models/rookery_export.py models/pyproject.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/rookery)
-install(TARGETS rookery ${rooms} EXPORT rookery-targets)
+install(TARGETS rookery ${modules} EXPORT rookery-targets)
 # Ours name each other from the repository's root; others write <rookery/node/node.hpp>.
 install(DIRECTORY models trainer clusterize node fusion DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rookery
         FILES_MATCHING PATTERN "*.hpp" PATTERN "models/kernels/*/*" EXCLUDE)

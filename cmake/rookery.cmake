@@ -1,31 +1,33 @@
-# rookery_room(NAME DEPS... [PRIVATE libs...]): one static library per room, made of the
-# .cpp files that lie in this folder and in the SUBDIRS named. Programs' main files are
-# called *_main.cpp and stay out of the library.
-function(rookery_room name)
-  cmake_parse_arguments(ROOM "" "" "SUBDIRS;DEPS;PRIVATE" ${ARGN})
+# rookery_module(NAME DEPS... [SUBDIRS dirs...] [PRIVATE libs...]): one static library of the .cpp files that lie
+# in this folder and in the SUBDIRS named, which are modules of their own to scripts/check_layers.py. Programs'
+# main files are called *_main.cpp and stay out of the library.
+function(rookery_module name)
+  cmake_parse_arguments(MODULE "" "" "SUBDIRS;DEPS;PRIVATE" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  foreach(dir ${ROOM_SUBDIRS})
+  foreach(dir ${MODULE_SUBDIRS})
     file(GLOB more CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${dir}/*.cpp)
     list(APPEND sources ${more})
   endforeach()
   list(FILTER sources EXCLUDE REGEX "_main\\.cpp$")
   set(includes $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/rookery>)
-  set_property(GLOBAL APPEND PROPERTY ROOKERY_ROOMS ${name})
+  set_property(GLOBAL APPEND PROPERTY ROOKERY_MODULES ${name})
   if(sources)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} PUBLIC ${includes})
-    target_link_libraries(${name} PUBLIC ${ROOM_DEPS} PRIVATE ${ROOM_PRIVATE})
+    target_link_libraries(${name} PUBLIC ${MODULE_DEPS} PRIVATE ${MODULE_PRIVATE})
   else()
     add_library(${name} INTERFACE)
     target_include_directories(${name} INTERFACE ${includes})
-    target_link_libraries(${name} INTERFACE ${ROOM_DEPS})
+    target_link_libraries(${name} INTERFACE ${MODULE_DEPS})
   endif()
 endfunction()
 
-# rookery_program(NAME DEPS...): build/bin/NAME from NAME_main.cpp. The target `programs` is all of them.
+# rookery_program(PATH DEPS...): build/bin/NAME from PATH_main.cpp, whose last part is NAME. The target `programs` is
+# all of them.
 add_custom_target(programs)
-function(rookery_program name)
-  add_executable(${name} ${name}_main.cpp)
+function(rookery_program path)
+  cmake_path(GET path FILENAME name)
+  add_executable(${name} ${path}_main.cpp)
   target_link_libraries(${name} PRIVATE ${ARGN})
   set_property(GLOBAL APPEND PROPERTY ROOKERY_PROGRAMS ${name})
   add_dependencies(programs ${name})

@@ -11,7 +11,7 @@
 
 #include "clusterize/plan/cluster_plan.hpp"
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/pytorch.hpp"
 #include "models/zoo/open_model.hpp"

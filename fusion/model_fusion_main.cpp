@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "fusion/merge.hpp"
-#include "models/base/json_file.hpp"
-#include "models/base/program.hpp"
+#include "models/base/files/json_file.hpp"
+#include "models/base/process/program.hpp"
 
 namespace rookery {
 namespace {

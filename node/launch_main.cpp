@@ -2,7 +2,7 @@
 #include <filesystem>
 
 #include "clusterize/plan/cluster_plan.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 #include "node/launcher.hpp"
 #include "node/node.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 #include "node/address.hpp"
 #include "node/root_cause.hpp"
 

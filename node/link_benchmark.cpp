@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 #include "node/address.hpp"
 #include "node/benchmark_messages.hpp"
 #include "node/benchmark_rest.hpp"

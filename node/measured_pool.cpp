@@ -9,8 +9,8 @@
 
 #include "clusterize/plan/node_pool.hpp"
 #include "models/base/error.hpp"
-#include "models/base/file_lock.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/file_lock.hpp"
+#include "models/base/files/files.hpp"
 
 namespace rookery {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 #include "node/link_benchmark.hpp"
 
 namespace rookery {

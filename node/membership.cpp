@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/base/check.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 
 namespace rookery {
 namespace {

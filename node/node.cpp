@@ -13,12 +13,12 @@
 #include "clusterize/plan/plan_lock.hpp"
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
-#include "models/base/program.hpp"
+#include "models/base/files/files.hpp"
+#include "models/base/process/cpu_steal.hpp"
+#include "models/base/process/program.hpp"
 #include "models/kernels/threads.hpp"
 #include "node/membership.hpp"
 #include "node/packets.hpp"
-#include "node/stolen_time.hpp"
 #include "node/stream.hpp"
 #include "node/zmq_link.hpp"
 #include "trainer/memory_link.hpp"
@@ -217,7 +217,7 @@ struct Node::Impl {
                      .output = options.output,
                      .on_progress = [this](const Progress& progress) { tell(progress); }});
     const auto begin = Clock::now();
-    const StolenTime stolen;
+    const CpuSteal stolen;
     const std::exception_ptr ended = run_loop(trainer, loop);
     is_trained = true;
     NodeReport report;

@@ -35,7 +35,7 @@ struct NodeReport {
   std::int64_t steps = 0;
   double seconds = 0;  // training and validation
   double waiting = 0;  // of these, in receive()
-  double stolen = 0;   // StolenTime's share meanwhile
+  double stolen = 0;   // CpuSteal's share meanwhile
   // Milliseconds, means over `compared_steps`: those of a whole batch that follow another step.
   std::int64_t compared_steps = 0;
   double forward_ms = 0;   // per micro-batch
@@ -56,7 +56,7 @@ class Node {
   // Keeps clusterize from replacing the plan as long as it lives, reads the metadata, takes the room on the
   // disk for what training will write, listens at the node's address, reads the data set (stage 0) and
   // compiles the stage. ConfigError, DataError, TransportError. Where there are peers, stop signals are
-  // caught from then on (models/base/program.hpp) and end the whole cluster's run.
+  // caught from then on (models/base/process/program.hpp) and end the whole cluster's run.
   explicit Node(NodeOptions options);
   ~Node();
 

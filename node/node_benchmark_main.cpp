@@ -8,17 +8,17 @@
 
 #include "clusterize/plan/node_pool.hpp"
 #include "models/base/error.hpp"
-#include "models/base/log.hpp"
-#include "models/base/program.hpp"
-#include "models/base/terminal.hpp"
+#include "models/base/process/cpu_steal.hpp"
+#include "models/base/process/log.hpp"
+#include "models/base/process/machine_memory.hpp"
+#include "models/base/process/program.hpp"
+#include "models/base/process/terminal.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/machine_speed.hpp"
 #include "node/address.hpp"
 #include "node/link_benchmark.hpp"
 #include "node/link_benchmark_server.hpp"
-#include "node/machine_memory.hpp"
 #include "node/measured_pool.hpp"
-#include "node/stolen_time.hpp"
 
 namespace rookery {
 namespace {
@@ -165,7 +165,7 @@ int benchmark(const ProgramArguments& arguments) {
   node.ram_gb = static_cast<double>(available_memory()) / kBytesPerGb;
   set_kernel_threads(threads);
   Doing doing;
-  const StolenTime stolen;
+  const CpuSteal stolen;
   const MachineSpeed speed = measure_speed(options.seconds, doing);
   const double stolen_of_speed = stolen.share();
   node.gflops = speed.gflops;
@@ -176,7 +176,7 @@ int benchmark(const ProgramArguments& arguments) {
   const double stolen_of_all = stolen.share();
   doing.clear();
   if (writes) write_measured(arguments["write"].as<std::string>(), node);
-  if (const std::string text = stolen_text(stolen_of_all); !text.empty())
+  if (const std::string text = cpu_steal_text(stolen_of_all); !text.empty())
     fmt::print(stderr, "{} meanwhile: measure again when it is quieter\n", text);
   if (arguments.count("json") != 0) {
     fmt::print("{}\n", to_json(node, speed, links, stolen_of_all).dump(2));

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "node/stolen_time.hpp"
+#include "models/base/process/cpu_steal.hpp"
 
 namespace rookery {
 namespace {
@@ -148,7 +148,7 @@ std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const Nod
 }
 
 std::string report_text(const NodeMetadata& metadata, const NodeReport& report) {
-  std::string stolen = stolen_text(report.stolen);
+  std::string stolen = cpu_steal_text(report.stolen);
   if (!stolen.empty()) stolen += ": steps take longer than on a quiet one\n";
   return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n{}{}{}", report.steps,
                      report.seconds, report.waiting,

@@ -14,7 +14,7 @@
 #include <optional>
 #include <string>
 
-#include "models/base/terminal.hpp"
+#include "models/base/process/terminal.hpp"
 #include "node/node.hpp"
 
 namespace rookery {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "models/base/error.hpp"
-#include "models/base/log.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/log.hpp"
+#include "models/base/process/program.hpp"
 #include "node/address.hpp"
 #include "node/node.hpp"
 #include "node/progress_pace.hpp"

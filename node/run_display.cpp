@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "models/base/check.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 
 namespace rookery {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "models/base/terminal.hpp"
+#include "models/base/process/terminal.hpp"
 #include "node/progress_pace.hpp"
 #include "node/provider_events.hpp"
 

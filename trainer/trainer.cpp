@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 #include "models/graph/loss.hpp"
 #include "trainer/batch_feed.hpp"
 #include "trainer/line_log.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 #include "models/graph/initialize.hpp"
 #include "models/graph/stage.hpp"
 #include "models/kernels/kernel.hpp"

@@ -10,7 +10,7 @@
 #include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/plan/prediction_json.hpp"
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 
 namespace rookery {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 
 namespace rookery {
 

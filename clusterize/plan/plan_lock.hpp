@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "models/base/file_lock.hpp"
+#include "models/base/files/file_lock.hpp"
 
 namespace rookery {
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "clusterize/plan/address.hpp"
-#include "models/base/problems.hpp"
+#include "models/base/files/problems.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "clusterize/plan/node_pool.hpp"
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 
 namespace rookery {
 

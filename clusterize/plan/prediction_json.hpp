@@ -1,11 +1,11 @@
-// How predictions and routing look in files. Internal to this room.
+// How predictions and routing look in files. Internal to this module.
 #pragma once
 
 #include <string_view>
 #include <vector>
 
 #include "clusterize/plan/cluster_plan.hpp"
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 
 namespace rookery {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "clusterize/plan/cluster_plan.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 
 namespace rookery {
 

@@ -9,7 +9,7 @@
 
 namespace rookery {
 
-// Tensors by the global name of the parameter or buffer: how every room hands state around.
+// Tensors by the global name of the parameter or buffer: how every module hands state around.
 using StateDict = std::map<std::string, Tensor>;
 // The same of tensors that somebody else owns.
 using StateViews = std::map<std::string, ConstTensorView>;

@@ -1,4 +1,4 @@
-// What the rules of several families of operators share. Internal to this room.
+// What the rules of several families of operators share. Internal to this module.
 #pragma once
 
 #include <fmt/format.h>

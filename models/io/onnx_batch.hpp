@@ -1,4 +1,4 @@
-// What a Reshape of one batch size is at any other. Internal to this room.
+// What a Reshape of one batch size is at any other. Internal to this module.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What ONNX's ConstantOfShape and Range make, when a file is read. Nothing that comes in is trusted:
-// DataError for what makes no sense or more than kMaxOnnxBytes. Internal to this room.
+// DataError for what makes no sense or more than kMaxOnnxBytes. Internal to this module.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// ONNX's Einsum as ops of a graph. Internal to this room.
+// ONNX's Einsum as ops of a graph. Internal to this module.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Tensor data that lies in a file beside an ONNX model ("external data"). Internal to this room.
+// Tensor data that lies in a file beside an ONNX model ("external data"). Internal to this module.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the reader and the writer of ONNX files share. Internal to this room.
+// What the reader and the writer of ONNX files share. Internal to this module.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Writes the bodies of the functions that our files have (onnx_functions.hpp). Internal to this room.
+// Writes the bodies of the functions that our files have (onnx_functions.hpp). Internal to this module.
 #pragma once
 
 #include <onnx/onnx_pb.h>

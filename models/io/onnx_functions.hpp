@@ -1,6 +1,6 @@
 // Model-local functions: operators of ours that the operator set of our files lacks, as functions of the
 // domain "rookery" made of standard operators, so that any runtime runs them and our reader takes a call as
-// one op. Internal to this room.
+// one op. Internal to this module.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// A graph under construction from the nodes of a foreign file. Internal to this room.
+// A graph under construction from the nodes of a foreign file. Internal to this module.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What a file computes without the samples: constants, and what follows from the shape of a value, as in
 // Shape, Gather, Concat, Reshape. The batch size is open, so that everything is computed at a few sizes
-// ("probes"): what is the same at all of them does not depend on the batch. Internal to this room.
+// ("probes"): what is the same at all of them does not depend on the batch. Internal to this module.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
 // Names of a module's parameters in exported files. torch.onnx.export keeps them, but where it computes
-// with a weight beforehand (do_constant_folding, optimize) it makes up a name. Internal to this room.
+// with a weight beforehand (do_constant_folding, optimize) it makes up a name. Internal to this module.
 #pragma once
 
 #include <string>

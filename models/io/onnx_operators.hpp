@@ -1,5 +1,5 @@
 // The operators of ONNX's operator sets 13 to 20 as ops of a graph, whose attributes are those of set 17
-// (ops.hpp). Internal to this room.
+// (ops.hpp). Internal to this module.
 #pragma once
 
 #include <cstdint>

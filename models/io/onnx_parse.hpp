@@ -1,5 +1,5 @@
 // Pieces of an ONNX file as our types: what both readers (onnx_read.cpp, onnx_import.cpp) are made of.
-// Nothing that comes in is trusted: DataError for what is broken. Internal to this room.
+// Nothing that comes in is trusted: DataError for what is broken. Internal to this module.
 #pragma once
 
 #include <map>

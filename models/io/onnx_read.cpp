@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/onnx_constants.hpp"
 #include "models/io/onnx_external.hpp"

@@ -1,4 +1,4 @@
-// ONNX's recurrent layers as ops of a graph. Internal to this room.
+// ONNX's recurrent layers as ops of a graph. Internal to this module.
 #pragma once
 
 #include <vector>

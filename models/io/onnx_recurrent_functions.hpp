@@ -1,5 +1,5 @@
 // The functions that LSTM, GRU and RNN are in our files: their weights have no dimension of directions, and
-// may have PyTorch's order of gates. Internal to this room.
+// may have PyTorch's order of gates. Internal to this module.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The weights of a foreign file by name. Internal to this room.
+// The weights of a foreign file by name. Internal to this module.
 #pragma once
 
 #include <filesystem>

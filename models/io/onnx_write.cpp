@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "models/graph/ops.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/onnx_format.hpp"

@@ -1,6 +1,6 @@
 // Python's pickles as data (https://docs.python.org/3/library/pickletools.html): a machine for those opcodes
 // that torch.save needs for state dicts and checkpoints of plain values, protocols 2 to 5. Classes are not
-// looked up and calls are not made: both are recorded as what the pickle says. Internal to this room.
+// looked up and calls are not made: both are recorded as what the pickle says. Internal to this module.
 #pragma once
 
 #include <cstdint>

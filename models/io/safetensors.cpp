@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
-#include "models/base/json_file.hpp"
+#include "models/base/files/files.hpp"
+#include "models/base/files/json_file.hpp"
 
 namespace rookery {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "models/graph/initialize.hpp"
 
 namespace rookery {

@@ -1,4 +1,4 @@
-// Zip archives as PyTorch has them (PKWARE's APPNOTE 6.3.3, sections 4.3 and 4.5.3). Internal to this room.
+// Zip archives as PyTorch has them (PKWARE's APPNOTE 6.3.3, sections 4.3 and 4.5.3). Internal to this module.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 
 namespace rookery {
 

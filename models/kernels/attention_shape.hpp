@@ -1,4 +1,4 @@
-// Where the heads of Attention and AttentionGrad lie in their tensors. Internal to this room.
+// Where the heads of Attention and AttentionGrad lie in their tensors. Internal to this module.
 #pragma once
 
 #include <cstdint>

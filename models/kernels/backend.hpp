@@ -1,5 +1,5 @@
 // What the back ends share: the one interface that kernel.cpp knows them by, and kernels written as
-// a lambda over raw pointers. Internal to this room.
+// a lambda over raw pointers. Internal to this module.
 #pragma once
 
 #include <memory>

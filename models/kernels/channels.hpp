@@ -1,4 +1,4 @@
-// Loops over [batch, channels, plane] that several back ends share. Internal to this room.
+// Loops over [batch, channels, plane] that several back ends share. Internal to this module.
 #pragma once
 
 #include <cstdint>

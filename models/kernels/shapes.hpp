@@ -1,5 +1,5 @@
 // The sizes that an op's loops run over, resolved from its attributes and types; the same for an op
-// and its gradient ops, and in either layout (blocked_layout.hpp). Internal to this room.
+// and its gradient ops, and in either layout (blocked_layout.hpp). Internal to this module.
 #pragma once
 
 #include <cmath>

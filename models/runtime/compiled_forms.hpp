@@ -1,4 +1,4 @@
-// The forms of a stage for all sizes of micro-batches, and what they take together. Internal to this room.
+// The forms of a stage for all sizes of micro-batches, and what they take together. Internal to this module.
 #pragma once
 
 #include <vector>

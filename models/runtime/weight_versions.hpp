@@ -1,6 +1,6 @@
 // The weights of a stage, in one version, or in as many as there are micro-batches in flight: where updates
 // come between a micro-batch's forward and its backward, both are to use the same (weight stashing,
-// PipeDream, arXiv 1806.03377). Internal to this room.
+// PipeDream, arXiv 1806.03377). Internal to this module.
 #pragma once
 
 #include <vector>

@@ -5,7 +5,7 @@
 
 #include "clusterize/explanation.hpp"
 #include "clusterize/simulation_report.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
 namespace rookery {

@@ -6,7 +6,7 @@
 #include <fstream>
 
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {

@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "clusterize/plan/cluster_plan.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
 namespace rookery {

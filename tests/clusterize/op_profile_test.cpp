@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "clusterize/model_costs.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -8,7 +8,7 @@
 #include "clusterize/schedule_picture.hpp"
 #include "clusterize/svg.hpp"
 #include "clusterize/training_task.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
 namespace rookery {

@@ -12,7 +12,7 @@
 #include "clusterize/stage_memory.hpp"
 #include "clusterize/training_task.hpp"
 #include "clusterize/write_plan.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
 namespace rookery {

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {

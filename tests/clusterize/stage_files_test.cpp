@@ -5,7 +5,7 @@
 #include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/plan/trained_file.hpp"
 #include "clusterize/write_plan.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "models/io/safetensors.hpp"
 #include "tests/clusterize/plan_support.hpp"
 #include "tests/support/two_headed_model.hpp"

@@ -11,7 +11,7 @@
 
 #include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/plan/trained_file.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/loss.hpp"
 #include "models/io/safetensors.hpp"

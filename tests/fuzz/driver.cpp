@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 // Of the sanitizers, where there are any.

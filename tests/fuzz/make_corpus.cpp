@@ -3,7 +3,7 @@
 //   make_fuzz_corpus tests/fuzz/corpus
 //
 // torch_*.pt and torch_*.pickle there were made with PyTorch 1.13 by make_corpus.py.
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "models/graph/builder.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/pytorch.hpp"

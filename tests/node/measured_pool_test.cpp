@@ -8,9 +8,9 @@
 
 #include "clusterize/plan/node_pool.hpp"
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
-#include "node/machine_memory.hpp"
-#include "node/stolen_time.hpp"
+#include "models/base/files/files.hpp"
+#include "models/base/process/cpu_steal.hpp"
+#include "models/base/process/machine_memory.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {
@@ -104,13 +104,13 @@ TEST(AvailableMemory, IsTheLeastThatAnybodyAllows) {
   EXPECT_EQ(available_memory(folder.path()), 400'000);
 }
 
-TEST(StolenTime, IsTheShareOfWhatWasWanted) {
+TEST(CpuSteal, IsTheShareOfWhatWasWanted) {
   const ScratchFolder folder;
   make_directories(folder.path() / "proc");
   const auto put = [&](const std::string& text) { write_file(folder.path() / "proc/stat", text); };
-  EXPECT_EQ(StolenTime(folder.path()).share(), 0) << "the system does not say";
+  EXPECT_EQ(CpuSteal(folder.path()).share(), 0) << "the system does not say";
   put("cpu  100 10 50 9000 700 5 5 40 30 0\ncpu0 1 2 3\n");
-  const StolenTime stolen(folder.path());
+  const CpuSteal stolen(folder.path());
   EXPECT_EQ(stolen.share(), 0) << "no time has passed";
   put("cpu  130 20 80 9900 900 10 10 60 60 0\n");
   EXPECT_DOUBLE_EQ(stolen.share(), 0.2) << "80 ticks of work, 20 of others, whatever was idle";

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "models/io/safetensors.hpp"
 #include "tests/support/gathered.hpp"
 #include "tests/support/scratch_folder.hpp"

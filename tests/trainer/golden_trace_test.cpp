@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 #include "models/graph/loss.hpp"
 #include "models/io/safetensors.hpp"
 #include "models/zoo/zoo.hpp"

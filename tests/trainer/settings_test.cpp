@@ -11,7 +11,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "trainer/settings/settings_keys.hpp"
 
 namespace rookery {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 #include "models/graph/loss.hpp"
 #include "models/io/safetensors.hpp"
 #include "tests/support/tied_model.hpp"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
-#include "models/base/program.hpp"
+#include "models/base/files/files.hpp"
+#include "models/base/process/program.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
 #include "trainer/line_log.hpp"

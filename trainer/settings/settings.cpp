@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
-#include "models/base/problems.hpp"
+#include "models/base/files/problems.hpp"
 #include "trainer/settings/settings_keys.hpp"
 
 namespace rookery {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 #include "models/graph/loss.hpp"
 #include "models/runtime/optimizer.hpp"
 #include "trainer/schedule/schedule.hpp"

@@ -14,11 +14,11 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
-#include "models/base/file_lock.hpp"
-#include "models/base/files.hpp"
-#include "models/base/json_file.hpp"
+#include "models/base/files/file_lock.hpp"
+#include "models/base/files/files.hpp"
+#include "models/base/files/json_file.hpp"
+#include "models/base/files/problems.hpp"
 #include "models/base/named_options.hpp"
-#include "models/base/problems.hpp"
 #include "models/base/rng.hpp"
 #include "models/base/text.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {

@@ -5,7 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 #include "tests/models/kernels/cases.hpp"
 
 namespace rookery::kernel_tests {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/differentiate.hpp"
 #include "models/graph/ops.hpp"

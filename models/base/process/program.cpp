@@ -1,4 +1,4 @@
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
-#include "models/base/log.hpp"
+#include "models/base/process/log.hpp"
 
 namespace rookery {
 namespace {

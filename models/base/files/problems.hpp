@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 
 namespace rookery {
 

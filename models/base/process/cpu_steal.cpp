@@ -1,4 +1,4 @@
-#include "node/stolen_time.hpp"
+#include "models/base/process/cpu_steal.hpp"
 
 #include <fmt/format.h>
 
@@ -7,16 +7,16 @@
 
 namespace rookery {
 
-StolenTime::StolenTime(std::filesystem::path root) : root_(std::move(root)), begin_(read()) {}
+CpuSteal::CpuSteal(std::filesystem::path root) : root_(std::move(root)), begin_(read()) {}
 
-double StolenTime::share() const {
+double CpuSteal::share() const {
   const Ticks now = read();
   const double stolen = now.stolen - begin_.stolen;
   const double wanted = stolen + now.used - begin_.used;
   return stolen > 0 && wanted > 0 ? stolen / wanted : 0;
 }
 
-StolenTime::Ticks StolenTime::read() const {
+CpuSteal::Ticks CpuSteal::read() const {
   std::ifstream stat(root_ / "proc/stat");
   std::string name;
   double user = 0, nice = 0, system = 0, idle = 0, waits = 0, interrupts = 0, soft_interrupts = 0, stolen = 0;
@@ -25,7 +25,7 @@ StolenTime::Ticks StolenTime::read() const {
   return {.used = user + nice + system + interrupts + soft_interrupts, .stolen = stolen};
 }
 
-std::string stolen_text(double share) {
+std::string cpu_steal_text(double share) {
   constexpr double kMuch = 0.05;
   if (share < kMuch) return {};
   return fmt::format(

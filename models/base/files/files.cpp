@@ -1,4 +1,4 @@
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

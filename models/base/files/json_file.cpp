@@ -1,4 +1,4 @@
-#include "models/base/json_file.hpp"
+#include "models/base/files/json_file.hpp"
 
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
-#include "models/base/files.hpp"
+#include "models/base/files/files.hpp"
 
 namespace rookery {
 namespace {

@@ -8,10 +8,10 @@ namespace rookery {
 
 // Since it was made: the share of the processor time wanted on this machine, by anybody, that was stolen
 // ("steal" of /proc/stat, proc(5)). 0 on machines that are not virtual, and where the host does not say.
-class StolenTime {
+class CpuSteal {
  public:
   // `root` is for tests: where /proc is looked for.
-  explicit StolenTime(std::filesystem::path root = "/");
+  explicit CpuSteal(std::filesystem::path root = "/");
   double share() const;  // 0 to 1
 
  private:
@@ -27,6 +27,6 @@ class StolenTime {
 };
 
 // What to tell people of a share, without an end; empty where it disturbs little.
-std::string stolen_text(double share);
+std::string cpu_steal_text(double share);
 
 }  // namespace rookery

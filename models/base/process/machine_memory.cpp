@@ -1,4 +1,4 @@
-#include "node/machine_memory.hpp"
+#include "models/base/process/machine_memory.hpp"
 
 #include <algorithm>
 #include <fstream>

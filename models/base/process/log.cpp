@@ -1,11 +1,11 @@
-#include "models/base/log.hpp"
+#include "models/base/process/log.hpp"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <cstdlib>
 #include <string>
 
-#include "models/base/terminal.hpp"
+#include "models/base/process/terminal.hpp"
 
 namespace rookery {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/base/problems.hpp"
+#include "models/base/files/problems.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

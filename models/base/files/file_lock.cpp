@@ -1,4 +1,4 @@
-#include "models/base/file_lock.hpp"
+#include "models/base/files/file_lock.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "models/base/program.hpp"
+#include "models/base/process/program.hpp"
 
 namespace rookery {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/base/terminal.hpp"
+#include "models/base/process/terminal.hpp"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>

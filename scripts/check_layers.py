@@ -1,0 +1,187 @@
+#!/usr/bin/python3
+"""Checks that every module includes only modules of lower layers, and keeps its libraries to itself.
+
+    scripts/check_layers.py [ROOT]
+
+A module is a folder of LAYERS, with what lies below it in folders that are no modules of their own. Reads the
+#include lines of all .hpp and .cpp files of ROOT (by default this repository) that lie in a module; tests and
+bench may include anything. Prints FILE:LINE and the reason for every include that
+  - runs up or sideways between modules,
+  - is quoted and is not a module's file by its full path,
+  - closes a circle of headers,
+  - takes a library that is another module's affair, or
+  - takes a header of another module that exposes such a library,
+and every folder that holds too many files to be read at a glance. Exits with 1 if there is one.
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+# From the lowest layer to the highest.
+LAYERS = [
+    ["models/base"],
+    ["models/base/process"],
+    ["models/base/files"],
+    ["models/tensor", "trainer/schedule"],
+    ["models/graph"],
+    ["models/kernels"],
+    ["models/runtime", "models/io"],
+    ["models/zoo", "trainer/settings"],
+    ["trainer", "clusterize/plan"],
+    ["clusterize", "node", "fusion"],
+]
+LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}
+
+# How a library's headers begin, and the only module that knows it.
+LIBRARIES = {
+    "Eigen/": "models/kernels",
+    "dnnl": "models/kernels",
+    "oneapi/dnnl": "models/kernels",
+    "google/protobuf/": "models/io",
+    "onnx/": "models/io",
+    "zmq": "node",
+    "cereal/": "node",
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
+
+
+def module_of(path):
+    """The innermost module that holds this path, or None."""
+    parts = path.split("/")
+    for length in range(len(parts) - 1, 0, -1):
+        module = "/".join(parts[:length])
+        if module in LAYER_OF:
+            return module
+    return None
+
+
+def library_module(header):
+    """The module that a library's header belongs to, or None for one that anybody may use."""
+    return next((module for start, module in LIBRARIES.items() if header.startswith(start)), None)
+
+
+def read_includes(root):
+    """{file: [(line, quoted, header)]} of all files in modules."""
+    files = {}
+    for top in sorted({module.split("/")[0] for module in LAYER_OF}):
+        for path in sorted((root / top).rglob("*.[hc]pp")):
+            lines = path.read_text(encoding="utf-8").splitlines()
+            found = ((number, INCLUDE.match(line)) for number, line in enumerate(lines, start=1))
+            files[path.relative_to(root).as_posix()] = [
+                (number, match[1] == '"', match[2]) for number, match in found if match
+            ]
+    return files
+
+
+def exposing_headers(files):
+    """Headers that bring a module's own library to whoever includes them, directly or not."""
+    exposing = set()
+    while True:
+        more = {
+            name
+            for name, includes in files.items()
+            if name.endswith(".hpp") and any(library_module(h) or h in exposing for _, _, h in includes)
+        }
+        if more == exposing:
+            return exposing
+        exposing = more
+
+
+def fault(file, quoted, header, files, exposing):
+    """What is wrong with this include, or None."""
+    module = module_of(file)
+    if module is None:
+        return "the file belongs to no module of scripts/check_layers.py"
+    if not quoted:
+        owner = library_module(header)
+        if owner is None or (module + "/").startswith(owner + "/"):
+            return None
+        return f"<{header}> is the affair of {owner}, not of {module}"
+    if header not in files:
+        return f'"{header}" is not a module\'s file by its full path'
+    target = module_of(header)
+    if target == module:
+        return None
+    if LAYER_OF[target] >= LAYER_OF[module]:
+        return f"{module} (layer {LAYER_OF[module]}) includes {header} of {target} (layer {LAYER_OF[target]})"
+    # A library's module may consist of several: node/sockets and node/transport both know ZeroMQ.
+    if header in exposing and not shares_library(file, header, files):
+        return f"{header} exposes a library of {target} to {module}"
+    return None
+
+
+def shares_library(file, header, files):
+    """Does this file's module own every library that this header exposes, directly or not?"""
+    seen, left = set(), [header]
+    while left:
+        name = left.pop()
+        if name in seen or name not in files:
+            continue
+        seen.add(name)
+        for _, _, included in files[name]:
+            owner = library_module(included)
+            if owner and not (module_of(file) + "/").startswith(owner + "/"):
+                return False
+            left.append(included)
+    return True
+
+
+def circles(files):
+    """A fault for each include that leads back to the header that it stands in."""
+    faults = []
+    for file, includes in files.items():
+        for line, _, header in includes:
+            seen, left = set(), [header]
+            while left:
+                name = left.pop()
+                if name in seen or name not in files:
+                    continue
+                seen.add(name)
+                left += [included for _, _, included in files[name]]
+            if file in seen:
+                faults.append(f"{file}:{line}: including {header} leads back to this header")
+    return faults
+
+
+# A family of alike files may be larger: operators, their kernels, models.
+MOST_FILES = 16
+FAMILIES = {"models/graph", "models/kernels/eigen", "models/kernels/simd", "models/kernels/simd/loops", "models/zoo"}
+
+
+def large_folders(files):
+    """A fault for each folder with more files at one level than a reader takes in."""
+    counts = collections.Counter(name.rpartition("/")[0] for name in files)
+    return [
+        f"{folder}: {count} source files, {MOST_FILES} at most"
+        for folder, count in sorted(counts.items())
+        if count > MOST_FILES and folder not in FAMILIES
+    ]
+
+
+def check(root):
+    """All faults as "file:line: reason"."""
+    files = read_includes(root)
+    exposing = exposing_headers(files)
+    faults = []
+    for file, includes in files.items():
+        for line, quoted, header in includes:
+            if reason := fault(file, quoted, header, files, exposing):
+                faults.append(f"{file}:{line}: {reason}")
+    return faults + circles(files) + large_folders(files)
+
+
+def main():
+    if len(sys.argv) > 2 or "--help" in sys.argv or "-h" in sys.argv:
+        print(__doc__.strip())
+        return 0 if len(sys.argv) == 2 else 2
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else pathlib.Path(__file__).parent.parent)
+    faults = check(root)
+    print("\n".join(faults) if faults else "include layers: no arrow runs up or sideways, or in a circle")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

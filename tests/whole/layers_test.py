@@ -1,0 +1,95 @@
+"""The include layers: the repository keeps them, and the check sees every way to break them."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import check_layers  # noqa: E402
+
+
+class Layers(unittest.TestCase):
+    def test_the_repository_keeps_them(self):
+        self.assertEqual(check_layers.check(ROOT), [])
+
+    def test_every_module_of_the_table_exists(self):
+        missing = [module for module in check_layers.LAYER_OF if not list((ROOT / module).glob("*.[hc]pp"))]
+        self.assertEqual(missing, [])
+
+    def faults(self, files):
+        """What the check says of a tree of these files."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in files.items():
+                path = pathlib.Path(folder, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            return check_layers.check(pathlib.Path(folder))
+
+    def assert_fault(self, files, place, reason):
+        faults = self.faults(files)
+        self.assertEqual(len(faults), 1, faults)
+        self.assertTrue(faults[0].startswith(place + ": "), faults)
+        self.assertIn(reason, faults[0])
+
+    def test_downward_is_fine(self):
+        self.assertEqual(self.faults({"models/base/a.hpp": "", "node/b.cpp": '#include "models/base/a.hpp"\n'}), [])
+
+    def test_upward_and_sideways_in_every_module(self):
+        for module, layer in check_layers.LAYER_OF.items():
+            for other, other_layer in check_layers.LAYER_OF.items():
+                if other == module:
+                    continue
+                file, header = module + "/planted.cpp", other + "/planted.hpp"
+                with self.subTest(file=file, header=header):
+                    files = {header: "", file: f'\n#include "{header}"\n'}
+                    if other_layer < layer:
+                        self.assertEqual(self.faults(files), [])
+                    else:
+                        self.assert_fault(
+                            files,
+                            file + ":2",
+                            f"{module} (layer {layer}) includes {header} of {other} (layer {other_layer})",
+                        )
+
+    def test_a_circle_of_headers(self):
+        faults = self.faults({"node/a.hpp": '#include "node/b.hpp"\n', "node/b.hpp": '#include "node/a.hpp"\n'})
+        self.assertEqual(
+            faults,
+            [
+                "node/a.hpp:1: including node/b.hpp leads back to this header",
+                "node/b.hpp:1: including node/a.hpp leads back to this header",
+            ],
+        )
+
+    def test_a_folder_of_too_many_files(self):
+        files = {f"node/file_{i}.hpp": "" for i in range(check_layers.MOST_FILES + 1)}
+        self.assertEqual(self.faults(files), [f"node: {len(files)} source files, {len(files) - 1} at most"])
+
+    def test_a_module_within_a_module_has_its_own_layer(self):
+        files = {"clusterize/plan/plan.hpp": "", "node/b.cpp": '#include "clusterize/plan/plan.hpp"\n'}
+        self.assertEqual(self.faults(files), [])
+
+    def test_relative_path(self):
+        files = {"node/a.hpp": "", "node/b.cpp": '#include "a.hpp"\n'}
+        self.assert_fault(files, "node/b.cpp:1", "full path")
+
+    def test_a_folder_without_a_layer(self):
+        files = {"models/base/a.hpp": "", "models/new/b.cpp": '#include "models/base/a.hpp"\n'}
+        self.assert_fault(files, "models/new/b.cpp:1", "belongs to no module")
+
+    def test_the_library_of_another_module(self):
+        self.assert_fault({"trainer/b.cpp": "#include <zmq.hpp>\n"}, "trainer/b.cpp:1", "affair of node")
+
+    def test_a_header_that_exposes_a_library(self):
+        files = {
+            "models/kernels/inner.hpp": "#include <Eigen/Dense>\n",
+            "models/kernels/outer.hpp": '#include "models/kernels/inner.hpp"\n',
+            "models/runtime/b.cpp": '#include "models/kernels/outer.hpp"\n',
+        }
+        self.assert_fault(files, "models/runtime/b.cpp:1", "exposes a library of models/kernels")
+
+
+if __name__ == "__main__":
+    unittest.main()
