@@ -9,7 +9,7 @@
 
 #include "bench/dtfm_objective.hpp"
 #include "bench/dtfm_proof.hpp"
-#include "clusterize/genetic_search.hpp"
+#include "clusterize/genetic/genetic_search.hpp"
 #include "models/base/process/program.hpp"
 
 namespace rookery {

@@ -12,9 +12,9 @@
 #include <memory>
 #include <vector>
 
-#include "clusterize/memo.hpp"
-#include "clusterize/objective.hpp"
-#include "clusterize/plan/node_pool.hpp"
+#include "clusterize/genetic/objective.hpp"
+#include "clusterize/pool/node_pool.hpp"
+#include "models/base/memo.hpp"
 
 namespace rookery {
 

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "clusterize/bound.hpp"
-#include "clusterize/cut_refinement.hpp"
-#include "clusterize/search.hpp"
+#include "clusterize/costs/throughput_bound.hpp"
+#include "clusterize/order/cut_refinement.hpp"
+#include "clusterize/search/find_clusters.hpp"
 #include "models/base/process/program.hpp"
 
 namespace rookery {

@@ -5,15 +5,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "clusterize/kernel_choices.hpp"
 #include "clusterize/list_models.hpp"
 #include "clusterize/plan/plan_lock.hpp"
-#include "clusterize/planner.hpp"
-#include "clusterize/provider_links.hpp"
+#include "clusterize/plan_report.hpp"
+#include "clusterize/planner/make_task.hpp"
+#include "clusterize/planner/plan_id.hpp"
+#include "clusterize/planner/planner.hpp"
+#include "clusterize/planner/write_plan.hpp"
+#include "clusterize/profile/kernel_choices.hpp"
+#include "clusterize/provider_symlinks.hpp"
 #include "clusterize/search_arguments.hpp"
-#include "clusterize/telling.hpp"
-#include "clusterize/training_task.hpp"
-#include "clusterize/write_plan.hpp"
 #include "models/base/error.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/terminal.hpp"
@@ -69,7 +70,8 @@ void link_providers(const ClusterPlan& plan, bool quiet) {
     for (const PlannedStage& stage : cluster.stages)
       ids.push_back(stage.node.substr(stage.node.find('_') + 1));
   }
-  const ProviderLinks links = make_provider_links(program_folder(), std::filesystem::current_path(), ids);
+  const ProviderSymlinks links =
+      make_provider_symlinks(program_folder(), std::filesystem::current_path(), ids);
   if (!links.problem.empty())
     fmt::print(stderr, "clusterize: no provider_N links: {}; use {} --name node_N\n", links.problem,
                links.provider);
@@ -131,7 +133,7 @@ int clusterize(const ProgramArguments& arguments) {
   const NodePool pool = with_context(node_configs.string(), [&] { return all.without(excluded); });
   const TrainingSettings settings = settings_of(arguments, node_data);
   const SearchOptions options = search_options(arguments, pool, settings.seed);
-  const TellOptions tells = tell_options(arguments, settings.seed);
+  const PlanReportOptions tells = plan_report_options(arguments, settings.seed);
   const std::filesystem::path choices = kernel_choices_path(node_data);
   const std::string machine = measured_machine();
   MeasuredKernels measured(read_kernel_choices(choices, machine));
@@ -147,7 +149,8 @@ int clusterize(const ProgramArguments& arguments) {
       with_context(node_configs.string(), [&] { return make_plan(task, pool, costs, options); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
-  const Told told = tell({task, costs, read_json(node_configs), excluded, pool, options}, planned, tells);
+  const PlanReport told =
+      report_plan({task, costs, read_json(node_configs), excluded, pool, options}, planned, tells);
   const bool is_there = holds_plan(node_data, planned.plan);
   std::vector<std::filesystem::path> kept;
   if (!is_there) kept = write_plan(node_data, task, planned, state);
@@ -183,7 +186,7 @@ int main(int argc, char** argv) {
   options.add_options()("batch-size", po::value<std::int64_t>()->value_name("N")->default_value(32),
                         "batch size for which --list-models shows the memory");
   add_search_options(options);
-  add_tell_options(options);
+  add_plan_report_options(options);
   options.add_options()("json", "print the plan as JSON; with --list-models, the models");
   const ProgramInfo info{
       .name = "clusterize",

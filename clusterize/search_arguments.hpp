@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "clusterize/search.hpp"
+#include "clusterize/search/search.hpp"
 #include "models/base/process/program.hpp"
 #include "trainer/settings/settings.hpp"
 

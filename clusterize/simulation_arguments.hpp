@@ -1,7 +1,7 @@
 // The arguments of clusterize about simulating a plan.
 #pragma once
 
-#include "clusterize/simulation.hpp"
+#include "clusterize/simulation/simulation.hpp"
 #include "models/base/process/program.hpp"
 
 namespace rookery {

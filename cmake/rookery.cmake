@@ -33,9 +33,9 @@ function(rookery_program path)
   add_dependencies(programs ${name})
 endfunction()
 
-# rookery_tests(NAME DEPS...): one GoogleTest program of all *_test.cpp files in this folder.
+# rookery_tests(NAME DEPS...): one GoogleTest program of all *_test.cpp files in this folder and those in it.
 function(rookery_tests name)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*/*_test.cpp)
   if(NOT sources)
     return()
   endif()

@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "clusterize/plan/cluster_plan.hpp"
+#include "clusterize/plan/node_metadata.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/io/onnx.hpp"

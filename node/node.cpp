@@ -10,17 +10,19 @@
 #include <optional>
 #include <sstream>
 
+#include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/plan/plan_lock.hpp"
+#include "clusterize/plan/stage_folder.hpp"
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/process/cpu_steal.hpp"
 #include "models/base/process/program.hpp"
 #include "models/kernels/threads.hpp"
-#include "node/membership.hpp"
-#include "node/packets.hpp"
-#include "node/stream.hpp"
-#include "node/zmq_link.hpp"
+#include "node/membership/membership.hpp"
+#include "node/transport/zmq_link.hpp"
+#include "node/wire/packets.hpp"
+#include "node/wire/stream.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/transfers.hpp"
 

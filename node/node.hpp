@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "clusterize/plan/cluster_plan.hpp"
+#include "clusterize/plan/node_metadata.hpp"
 #include "trainer/trainer.hpp"
 
 namespace rookery {

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "clusterize/plan/node_metadata.hpp"
 #include "models/base/process/terminal.hpp"
 #include "node/node.hpp"
 

@@ -10,12 +10,12 @@
 #include "models/base/error.hpp"
 #include "models/base/process/log.hpp"
 #include "models/base/process/program.hpp"
-#include "node/address.hpp"
 #include "node/node.hpp"
 #include "node/progress_pace.hpp"
 #include "node/provider_events.hpp"
 #include "node/run_display.hpp"
-#include "node/stream.hpp"
+#include "node/sockets/address.hpp"
+#include "node/wire/stream.hpp"
 
 namespace rookery {
 namespace {

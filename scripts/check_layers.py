@@ -28,9 +28,16 @@ LAYERS = [
     ["models/graph"],
     ["models/kernels"],
     ["models/runtime", "models/io"],
-    ["models/zoo", "trainer/settings"],
+    ["models/zoo", "trainer/settings", "clusterize/pool"],
     ["trainer", "clusterize/plan"],
-    ["clusterize", "node", "fusion"],
+    ["clusterize/genetic", "clusterize/profile", "fusion", "node/wire", "node/membership"],
+    ["clusterize/costs", "node/sockets"],
+    ["clusterize/order", "node/transport"],
+    ["clusterize/search", "clusterize/simulation", "node", "node/benchmark"],
+    ["clusterize/planner", "node/launch"],
+    ["clusterize/report"],
+    ["clusterize/report/pictures"],
+    ["clusterize"],
 ]
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}
 

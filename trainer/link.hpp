@@ -1,5 +1,6 @@
 // How stages of a pipeline exchange tensors. MemoryLink (memory_link.hpp) joins threads of one
-// process; node/zmq_link.hpp joins machines. Both pass the same tests (tests/trainer/link_suite.hpp).
+// process; node/transport/zmq_link.hpp joins machines. Both pass the same tests
+// (tests/trainer/link_suite.hpp).
 #pragma once
 
 #include <chrono>

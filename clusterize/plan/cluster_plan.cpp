@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/prediction_json.hpp"
 
 namespace rookery {
@@ -99,11 +100,6 @@ std::string training_problem(std::size_t clusters) {
       "this plan cannot be trained yet: it has {} clusters, and this version of Rookery trains plans of one "
       "cluster only; clusterize --clusters 1 makes one",
       clusters);
-}
-
-std::string role_of(int stage, int stages) {
-  if (stages == 1) return "root_leaf";
-  return stage == 0 ? "root" : stage == stages - 1 ? "leaf" : "stem";
 }
 
 }  // namespace rookery

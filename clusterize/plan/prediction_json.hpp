@@ -4,8 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "clusterize/plan/cluster_plan.hpp"
+#include "clusterize/plan/stage_prediction.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/graph/stage.hpp"
 
 namespace rookery {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "clusterize/plan/cluster_plan.hpp"
+#include "clusterize/plan/node_metadata.hpp"
 #include "models/base/files/files.hpp"
 
 namespace rookery {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -106,6 +107,16 @@ std::string quoted(const std::string& text) {
   } catch (const nlohmann::json::exception&) {
     throw DataError("a name in the file is not UTF-8");
   }
+}
+
+std::string duration_text(double seconds) {
+  if (!std::isfinite(seconds) || seconds > 86'400e6) return "for ever";
+  if (seconds < 0.9995) return fmt::format("{:.3g} ms", 1e3 * seconds);
+  if (seconds < 99.5) return fmt::format("{:.3g} s", seconds);
+  const auto whole = static_cast<std::int64_t>(std::llround(seconds));
+  if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
+  if (whole < 86'400) return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
+  return fmt::format("{} d {} h", whole / 86'400, whole % 86'400 / 3600);
 }
 
 }  // namespace rookery

@@ -3,8 +3,10 @@
 
 #include <set>
 
-#include "clusterize/explanation.hpp"
-#include "clusterize/simulation_report.hpp"
+#include "clusterize/plan/node_metadata.hpp"
+#include "clusterize/planner/make_metadata.hpp"
+#include "clusterize/report/explanation.hpp"
+#include "clusterize/report/simulation_report.hpp"
 #include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
 

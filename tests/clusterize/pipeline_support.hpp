@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "clusterize/step_simulation.hpp"
+#include "clusterize/simulation/step_simulation.hpp"
 #include "models/base/rng.hpp"
 #include "tests/clusterize/plan_support.hpp"
 

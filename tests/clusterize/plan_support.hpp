@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "clusterize/planner.hpp"
+#include "clusterize/planner/planner.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/loss.hpp"
 #include "models/zoo/zoo.hpp"

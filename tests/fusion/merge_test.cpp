@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "clusterize/plan/node_metadata.hpp"
 #include "models/base/error.hpp"
 #include "models/io/onnx.hpp"
 #include "models/io/pytorch.hpp"

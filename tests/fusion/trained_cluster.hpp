@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "clusterize/plan/cluster_plan.hpp"
+#include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/rng.hpp"

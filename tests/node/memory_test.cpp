@@ -8,12 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "clusterize/provider_links.hpp"
-#include "clusterize/training_task.hpp"
-#include "clusterize/write_plan.hpp"
+#include "clusterize/planner/make_task.hpp"
+#include "clusterize/planner/planner.hpp"
+#include "clusterize/planner/write_plan.hpp"
+#include "clusterize/provider_symlinks.hpp"
 #include "models/graph/builder.hpp"
 #include "models/graph/loss.hpp"
-#include "node/child_process.hpp"
+#include "node/launch/child_process.hpp"
 #include "node/provider_events.hpp"
 #include "tests/support/scratch_folder.hpp"
 

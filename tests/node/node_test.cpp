@@ -10,10 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/trained_file.hpp"
-#include "clusterize/planner.hpp"
-#include "clusterize/training_task.hpp"
-#include "clusterize/write_plan.hpp"
+#include "clusterize/planner/make_task.hpp"
+#include "clusterize/planner/planner.hpp"
+#include "clusterize/planner/write_plan.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/initialize.hpp"
 #include "tests/support/scratch_folder.hpp"

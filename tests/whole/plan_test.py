@@ -102,14 +102,14 @@ class Plan(WholeTest):
         self.run_program("clusterize")
         self.assertTrue((self.node_data / "cluster_0" / "lab_pc_3:8080" / "submod.onnx").exists())
 
-    def test_provider_links(self):
+    def test_provider_symlinks(self):
         self.run_program("clusterize")
         for i in range(3):
             link = BIN / f"provider_{i}"
             self.assertTrue(link.is_symlink() or link.is_file(), link)
             self.assertEqual(link.resolve().name, "provider")
 
-    def test_provider_links_of_installed_programs_are_where_one_works(self):
+    def test_provider_symlinks_of_installed_programs_are_where_one_works(self):
         installed = self.folder / "opt" / "bin"
         installed.mkdir(parents=True)
         for program in ("clusterize", "provider", "launch"):

@@ -1,0 +1,305 @@
+#include "clusterize/costs/cost_model.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "clusterize/costs/node_equivalence.hpp"
+#include "models/base/check.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr double kBytesPerGb = 1e9;
+
+double bytes_per_second(double mbps) {
+  return mbps * 1e6 / 8;
+}
+
+// Of each cluster the cut with the least load whose step is within the limit.
+std::vector<const StagePartition*> cuts_within(const std::vector<PlacedCluster>& clusters, double limit) {
+  std::vector<const StagePartition*> cuts;
+  cuts.reserve(clusters.size());
+  for (const PlacedCluster& cluster : clusters) {
+    const std::vector<StagePartition>& choices = cluster.cost->cuts;
+    cuts.push_back(&*(std::ranges::upper_bound(choices, limit, {}, &StagePartition::step_seconds) - 1));
+  }
+  return cuts;
+}
+
+// Steps at which a cut of less load comes within reach, rising; evenly chosen where there are many.
+std::vector<double> limits_between(const std::vector<PlacedCluster>& clusters, double least, double end) {
+  std::vector<double> limits;
+  for (const PlacedCluster& cluster : clusters) {
+    for (const StagePartition& cut : cluster.cost->cuts) {
+      if (cut.step_seconds > least && cut.step_seconds < end) limits.push_back(cut.step_seconds);
+    }
+  }
+  std::ranges::sort(limits);
+  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+  const std::size_t most = std::clamp<std::size_t>(1000 / clusters.size(), 4, 32);
+  if (limits.size() <= most) return limits;
+  std::vector<double> some;
+  for (std::size_t i = 0; i < most; ++i) some.push_back(limits[i * limits.size() / most]);
+  return some;
+}
+
+}  // namespace
+
+CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special)
+    : pool_(pool), sums_(costs), node_classes_(node_equivalence(pool, special)) {
+  whole_bytes_ = least_bytes_ = static_cast<double>(costs.memory(0, costs.count(), 1));
+  if (costs.may_recompute) least_bytes_ = static_cast<double>(costs.recomputed_memory(0, costs.count(), 1));
+  // Gradient and value, from one neighbour and to the other, twice each (transport_bytes()).
+  for (const SharedBytes& shared : costs.shared) shared_bytes_ += 8 * shared.bytes;
+}
+
+double CostModel::flops_per_second(int node) const {
+  return 1e9 * pool_.nodes()[static_cast<std::size_t>(node)].gflops.value_or(costs().assumed_gflops);
+}
+
+double CostModel::transfer_seconds_per_byte(int node) const {
+  const std::optional<double> gbps = pool_.nodes()[static_cast<std::size_t>(node)].transfer_gbps;
+  return gbps ? 1e-9 / *gbps : 0;
+}
+
+double CostModel::ram_bytes(int node) const {
+  return kBytesPerGb * pool_.nodes()[static_cast<std::size_t>(node)].ram_gb;
+}
+
+CutWay CostModel::way(int from, int to) const {
+  const LinkSpeed link = pool_.link(static_cast<std::size_t>(from), static_cast<std::size_t>(to));
+  return {.latency = link.latency_ms / 1e3, .bytes_per_second = bytes_per_second(link.bandwidth_mbps)};
+}
+
+CutMachine CostModel::machine(int node, std::size_t stages) const {
+  CutMachine machine{
+      .flops_per_second = flops_per_second(node),
+      .memory_bytes = ram_bytes(node),
+      .bytes_per_second = bytes_per_second(pool_.connection_mbps(static_cast<std::size_t>(node)))};
+  machine.seconds_per_byte = transfer_seconds_per_byte(node);
+  // A stage keeps no more per micro-batch in flight than the whole model does, so where that fits
+  // many times over, nothing needs to be measured.
+  const auto slots = static_cast<double>(costs().slots(0, static_cast<int>(stages)));
+  if ((slots + 1) * whole_bytes_ + shared_bytes_ <= machine.memory_bytes)
+    machine.memory_bytes = std::numeric_limits<double>::infinity();
+  return machine;
+}
+
+std::size_t CostModel::Hash::operator()(const std::vector<int>& nodes) const {
+  std::uint64_t hash = nodes.size();
+  for (const int node : nodes) {
+    hash = (hash ^ static_cast<std::uint64_t>(node)) * 0x9E3779B97F4A7C15ULL;
+    hash ^= hash >> 29U;
+  }
+  return hash;
+}
+
+const ClusterCost& CostModel::cluster(const std::vector<int>& members) const {
+  return known_.get(node_classes(members), [&] { return evaluate(members); });
+}
+
+std::vector<int> CostModel::node_classes(const std::vector<int>& members) const {
+  std::vector<int> classes;
+  classes.reserve(members.size());
+  for (const int node : members) classes.push_back(node_class(node));
+  return classes;
+}
+
+const StagePartition* CostModel::cut(const std::vector<int>& members, const std::vector<int>& begins) const {
+  std::vector<int> key = node_classes(members);
+  key.insert(key.end(), begins.begin(), begins.end());
+  const ClusterCost& cost = known_cuts_.get(key, [&] { return evaluate(members, begins); });
+  return cost.fits() ? &cost.cuts.front() : nullptr;
+}
+
+// All cuts, or the one that begins so.
+ClusterCost CostModel::evaluate(const std::vector<int>& members, const std::vector<int>& begins) const {
+  if (std::ssize(members) > costs().count()) return {.shortfall = shortfall(members)};
+  StagePartitioner cutter(sums_, static_cast<int>(members.size()));
+  for (std::size_t stage = 0; stage < members.size(); ++stage) {
+    const int node = members[stage];
+    const std::optional<int> end =
+        stage + 1 < begins.size() ? std::optional(begins[stage + 1]) : std::nullopt;
+    cutter.push(machine(node, members.size()), stage > 0 ? way(members[stage - 1], node) : CutWay(), end);
+    if (!cutter.fits()) return {.shortfall = shortfall(members)};
+  }
+  ClusterCost cost{.cuts = cutter.cuts()};
+  for (StagePartition& cut : cost.cuts) cut.step_seconds += exchange_seconds(members, cut.begins);
+  std::ranges::stable_sort(cost.cuts, {}, &StagePartition::step_seconds);
+  return cost;
+}
+
+double CostModel::shortfall(const std::vector<int>& members) const {
+  double memory = 0;
+  for (const int node : members) memory += ram_bytes(node);
+  const double too_many = std::max(0.0, static_cast<double>(members.size()) - costs().count());
+  return 1 + too_many + std::max(0.0, least_bytes_ - memory) / least_bytes_;
+}
+
+std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members,
+                                               const StagePartition& cut) const {
+  std::vector<StageTimes> all;
+  for (std::size_t stage = 0; stage < members.size(); ++stage) {
+    const bool last = stage + 1 == members.size();
+    const int begin = cut.begins[stage];
+    const int end = last ? costs().count() : cut.begins[stage + 1];
+    const double speed = flops_per_second(members[stage]);
+    StageTimes times{.forward = forward_seconds(costs(), begin, end, speed),
+                     .backward = backward_seconds(costs(), begin, end, speed),
+                     .update = update_seconds(costs(), begin, end, speed)};
+    if (cut.recompute[stage]) times.backward += times.forward;
+    const double transfer = transfer_seconds_per_byte(members[stage]);
+    for (const int boundary : {begin, end}) {
+      if (boundary == 0 || boundary == costs().count()) continue;
+      const Segment& behind = costs().segments[static_cast<std::size_t>(boundary)];
+      times.forward += behind.activation_bytes * transfer;
+      times.backward += behind.gradient_bytes * transfer;
+    }
+    if (!last) {
+      const CutWay next = way(members[stage], members[stage + 1]);
+      times.send = next.latency +
+                   costs().segments[static_cast<std::size_t>(end)].activation_bytes / next.bytes_per_second;
+    }
+    all.push_back(times);
+  }
+  return all;
+}
+
+// Shared parameters follow each other, so that their bytes add up and their latencies do not. What
+// clipping sums up runs along with the backward passes; the norm comes back from the first stage.
+double CostModel::exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const {
+  double transfers = 0;
+  double latency = 0;
+  for (const SharedBytes& shared : costs().shared) {
+    double hops = 0;
+    std::size_t before = begins.size();
+    for (const int segment : shared.segments) {
+      const auto stage =
+          static_cast<std::size_t>(std::ranges::upper_bound(begins, segment) - begins.begin()) - 1;
+      if (before < stage) {
+        const CutWay hop = way(members[before], members[stage]);
+        hops += 2 * hop.latency;
+        transfers += 2 * shared.bytes / hop.bytes_per_second;
+      }
+      before = stage;
+    }
+    latency = std::max(latency, hops);
+  }
+  if (!is_synchronous(costs().schedule)) return transfers;
+  double norm = 0;
+  for (std::size_t stage = 1; costs().clips_gradients && stage < members.size(); ++stage)
+    norm = std::max(norm, way(members[0], members[stage]).latency);
+  return transfers + latency + norm;
+}
+
+std::vector<PlacedCluster> CostModel::placed(const Clusters& clusters) const {
+  std::vector<PlacedCluster> all;
+  all.reserve(clusters.size());
+  for (const std::vector<int>& members : clusters) all.push_back({&members, &cluster(members)});
+  return all;
+}
+
+// By a ring's first segment, what it sends divided by the number of clusters; 0 elsewhere.
+std::vector<double> CostModel::ring_bytes(const std::vector<const StagePartition*>& cuts) const {
+  std::vector<bool> begins(static_cast<std::size_t>(costs().count()), false);
+  for (const StagePartition* cut : cuts) {
+    for (const int begin : cut->begins) begins[static_cast<std::size_t>(begin)] = true;
+  }
+  std::vector<double> bytes(begins.size(), 0);
+  std::size_t first = 0;
+  for (std::size_t end = 1; end <= begins.size(); ++end) {
+    if (end < begins.size() && !begins[end]) continue;
+    bytes[first] =
+        (sums_.parameter_bytes[end] - sums_.parameter_bytes[first]) / static_cast<double>(cuts.size());
+    first = end;
+  }
+  return bytes;
+}
+
+// The slowest ring's message between two neighbours: a ring runs between the stages that have its segments.
+double CostModel::message_seconds(const PlacedCluster& from, const StagePartition& from_cut,
+                                  const PlacedCluster& to, const StagePartition& to_cut,
+                                  const std::vector<double>& bytes) const {
+  const auto count = bytes.size();
+  const auto end_of = [count](const StagePartition& cut, std::size_t stage) {
+    return stage + 1 < cut.begins.size() ? static_cast<std::size_t>(cut.begins[stage + 1]) : count;
+  };
+  double slowest = 0;
+  std::size_t a = 0;
+  std::size_t b = 0;
+  for (std::size_t begin = 0; begin < count;) {
+    const std::size_t end = std::min(end_of(from_cut, a), end_of(to_cut, b));
+    double most = 0;
+    for (std::size_t i = begin; i < end; ++i) most = std::max(most, bytes[i]);
+    if (most > 0) {
+      const CutWay edge = way((*from.members)[a], (*to.members)[b]);
+      slowest = std::max(slowest, edge.latency + most / edge.bytes_per_second);
+    }
+    if (end_of(from_cut, a) == end) ++a;
+    if (end_of(to_cut, b) == end) ++b;
+    begin = end;
+  }
+  return slowest;
+}
+
+double CostModel::averaging_seconds(const std::vector<PlacedCluster>& clusters,
+                                    const std::vector<const StagePartition*>& cuts) const {
+  const auto count = static_cast<double>(clusters.size());
+  if (clusters.size() < 2) return 0;
+  const std::vector<double> bytes = ring_bytes(cuts);
+  double message = 0;  // the slowest
+  for (std::size_t c = 0; c < clusters.size(); ++c) {
+    const std::size_t next = (c + 1) % clusters.size();
+    message = std::max(message, message_seconds(clusters[c], *cuts[c], clusters[next], *cuts[next], bytes));
+    message = std::max(message, cuts[c]->load_seconds / count);
+  }
+  return 2 * (count - 1) * message;
+}
+
+std::vector<std::vector<double>> CostModel::ring_ways(const std::vector<PlacedCluster>& clusters) const {
+  std::vector<const StagePartition*> cuts;
+  for (const PlacedCluster& cluster : clusters) cuts.push_back(&cluster.cost->cuts.front());
+  const std::vector<double> bytes = ring_bytes(cuts);
+  std::vector<std::vector<double>> ways(clusters.size(), std::vector<double>(clusters.size(), 0));
+  for (std::size_t a = 0; a < clusters.size(); ++a) {
+    for (std::size_t b = a + 1; b < clusters.size(); ++b)
+      ways[a][b] = ways[b][a] = message_seconds(clusters[a], *cuts[a], clusters[b], *cuts[b], bytes);
+  }
+  return ways;
+}
+
+// The clusters wait for the slowest anyway, so that each may as well be that slow where it then has
+// less to send. A longer step pays only as long as the averaging can still make up for it.
+Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters) const {
+  double least = 0;
+  for (const PlacedCluster& cluster : clusters)
+    least = std::max(least, cluster.cost->cuts.front().step_seconds);
+  Throughput best = throughput(clusters, cuts_within(clusters, least));
+  if (clusters.size() == 1) return best;  // nothing is averaged
+  for (const double limit : limits_between(clusters, least, best.step_seconds + best.averaging_seconds)) {
+    if (limit >= best.step_seconds + best.averaging_seconds) break;
+    Throughput found = throughput(clusters, cuts_within(clusters, limit));
+    if (found.samples_per_second > best.samples_per_second) best = std::move(found);
+  }
+  return best;
+}
+
+Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters,
+                                 std::vector<const StagePartition*> cuts) const {
+  Throughput found;
+  found.averaging_seconds = averaging_seconds(clusters, cuts);
+  found.cuts = std::move(cuts);
+  for (const StagePartition* cut : found.cuts)
+    found.step_seconds = std::max(found.step_seconds, cut->step_seconds);
+  found.samples_per_second = static_cast<double>(costs().batch_size) * static_cast<double>(clusters.size()) /
+                             (found.step_seconds + found.averaging_seconds);
+  return found;
+}
+
+double CostModel::bound_samples_per_second() const {
+  double speed = 0;
+  for (int node = 0; node < nodes(); ++node) speed += flops_per_second(node);
+  return static_cast<double>(costs().batch_size) / costs().micro_batches * speed / sums_.flops.back();
+}
+
+}  // namespace rookery

@@ -1,0 +1,129 @@
+// Predicted times of a plan. Node i has a speed s_i and a link (latency λ, bandwidth β) to each
+// other node; stage k of a cluster, per micro-batch:
+//   T_k = work of the stage / s_k      forward twice where it recomputes; work: model_costs.hpp
+//         + bytes in and out / t_k     where the pool has t_k (transfer_gbps): copying is work, too
+//   X_k = λ + a_k / β                  transfer of its boundary, one direction
+//   RTT = Σ T_k + Σ (X_k forward + X_k backward)
+//   P   = max(max T_k, max a_k / β, NIC load, RTT / micro-batches in flight)
+//   E   = what stages exchange when a step ends: 2 (λ + w / β) from user to user of a shared parameter,
+//         λ from the first stage for the norm that gradients are clipped by
+//   step = RTT + (M - 1) P + update + E    of one batch of M micro-batches, synchronous
+//   step = P + E    async; E has no λ, because nobody waits for what is under way, and
+//   P   = max(max a_k / β, NIC load, (update_k + Σ T + Σ (X forward + X backward)) / (n_k - n_m + 1))
+//         over all rows of stages k ≤ m, T and X of them alone; n_k: batches that stage k has in flight.
+//         Between its forward of a batch and that of the n_k-th one after, stage k waits for batches to turn
+//         at stage m, which has done n_m - 1 forwards more when it does a backward
+// Averaging over C clusters: 2 (C - 1) messages of w_r / C along every ring r at once, rings on one
+// node sharing its connection; a cluster's neighbours in all rings are the ones before and behind it.
+//   samples per second = C · batch / (longest step + averaging)
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "clusterize/costs/model_costs.hpp"
+#include "clusterize/costs/stage_partition.hpp"
+#include "clusterize/pool/node_pool.hpp"
+#include "models/base/memo.hpp"
+
+namespace rookery {
+
+struct StageTimes {
+  double forward = 0;  // seconds per micro-batch
+  double backward = 0;
+  double send = 0;  // its activations to the next stage
+  double update = 0;
+};
+
+// One cluster: machines in the order of their stages.
+struct ClusterCost {
+  double shortfall = 0;              // > 0 when no cut fits: how far away it is
+  std::vector<StagePartition> cuts;  // those worth considering; their steps rise, their loads fall
+  bool fits() const { return shortfall == 0; }
+};
+
+using Clusters = std::vector<std::vector<int>>;  // nodes by stage; clusters in the order of the rings
+
+// A cluster of a plan, looked up once. Refers to the plan and to the model.
+struct PlacedCluster {
+  const std::vector<int>* members;
+  const ClusterCost* cost;
+};
+
+struct Throughput {
+  double samples_per_second = 0;
+  double step_seconds = 0;  // of the slowest cluster
+  double averaging_seconds = 0;
+  std::vector<const StagePartition*> cuts;  // by cluster; they live as long as the model
+};
+
+// All members are functions of their arguments alone and may be called by several threads at once.
+class CostModel {
+ public:
+  struct Hash {
+    std::size_t operator()(const std::vector<int>& nodes) const;
+  };
+
+  // Pool and costs outlive the model. `special` nodes are in classes of their own.
+  CostModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special = {});
+
+  int nodes() const { return static_cast<int>(pool_.nodes().size()); }
+  const NodePool& pool() const { return pool_; }
+  const ModelCosts& costs() const { return sums_.costs; }
+  const PartitionSums& sums() const { return sums_; }
+  double flops_per_second(int node) const;
+  double transfer_seconds_per_byte(int node) const;  // of its arithmetic's time
+  double ram_bytes(int node) const;
+  // The whole model on one machine, activations recomputed where that is allowed.
+  double least_bytes() const { return least_bytes_; }
+  // Nodes of one class can change places without any effect (node_equivalence.hpp); it is called by its first
+  // node.
+  int node_class(int node) const { return node_classes_[static_cast<std::size_t>(node)]; }
+  CutMachine machine(int node, std::size_t stages) const;
+  CutWay way(int from, int to) const;
+
+  // Remembered; the reference stays valid.
+  const ClusterCost& cluster(const std::vector<int>& members) const;
+  // The cut with these first segments, remembered; null where a stage does not fit.
+  const StagePartition* cut(const std::vector<int>& members, const std::vector<int>& begins) const;
+  // What the end of a step adds: shared parameters' gradients and values, and the norm of all gradients.
+  double exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const;
+  std::vector<StageTimes> stage_times(const std::vector<int>& members, const StagePartition& cut) const;
+  std::vector<PlacedCluster> placed(const Clusters& clusters) const;
+  // Of clusters that all fit. Each is cut so that it is no slower than the slowest has to be and puts
+  // as little as possible on one connection.
+  Throughput throughput(const std::vector<PlacedCluster>& clusters) const;
+  Throughput throughput(const Clusters& clusters) const { return throughput(placed(clusters)); }
+  Throughput throughput(const Clusters& clusters, std::vector<const StagePartition*> cuts) const {
+    return throughput(placed(clusters), std::move(cuts));
+  }
+  // By cluster and its neighbour: seconds of a message of the slowest ring, with each cluster's first cut.
+  std::vector<std::vector<double>> ring_ways(const std::vector<PlacedCluster>& clusters) const;
+  // What the arithmetic of all nodes would allow.
+  double bound_samples_per_second() const;
+
+ private:
+  std::vector<int> node_classes(const std::vector<int>& members) const;
+  ClusterCost evaluate(const std::vector<int>& members, const std::vector<int>& begins = {}) const;
+  Throughput throughput(const std::vector<PlacedCluster>& clusters,
+                        std::vector<const StagePartition*> cuts) const;
+  // One exchange of all parameters.
+  double averaging_seconds(const std::vector<PlacedCluster>& clusters,
+                           const std::vector<const StagePartition*>& cuts) const;
+  std::vector<double> ring_bytes(const std::vector<const StagePartition*>& cuts) const;
+  double message_seconds(const PlacedCluster& from, const StagePartition& from_cut, const PlacedCluster& to,
+                         const StagePartition& to_cut, const std::vector<double>& bytes) const;
+  double shortfall(const std::vector<int>& members) const;
+
+  const NodePool& pool_;
+  PartitionSums sums_;
+  std::vector<int> node_classes_;
+  double whole_bytes_ = 0;   // the whole model on one machine, one micro-batch in flight
+  double shared_bytes_ = 0;  // most that a link's buffers take for shared parameters
+  double least_bytes_ = 0;
+  // By the classes of the members; then by them and the first segments.
+  mutable Memo<std::vector<int>, ClusterCost, Hash> known_;
+  mutable Memo<std::vector<int>, ClusterCost, Hash> known_cuts_;
+};
+
+}  // namespace rookery

@@ -1,0 +1,190 @@
+#include "clusterize/costs/model_costs.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+
+#include "clusterize/costs/stage_memory.hpp"
+#include "models/graph/cost.hpp"
+#include "models/graph/stage.hpp"
+
+namespace rookery {
+namespace {
+
+// Work of one op and one micro-batch, and of its parameters' update.
+struct OpWork {
+  double forward = 0;
+  double backward = 0;
+  double update = 0;
+};
+
+// Estimates, in operations of a machine at its sustained speed (Segment): a machine that does kFlopsPerByte
+// of them while it moves a byte of memory, and kFlopsPerOp while it begins an op.
+constexpr double kFlopsPerByte = 4;
+constexpr double kFlopsPerOp = 40e3;
+// An optimizer reads and writes a parameter, its gradient and what it remembers of them.
+constexpr double kUpdateBytesPerByte = 7;
+
+double estimated(double flops, double bytes) {
+  return bytes == 0 ? 0 : std::max(flops, kFlopsPerByte * bytes) + kFlopsPerOp;
+}
+
+OpWork estimated_work(const OpCost& cost) {
+  return {.forward = estimated(cost.forward_flops, cost.forward_bytes),
+          .backward = estimated(cost.backward_flops, cost.backward_bytes),
+          .update = kFlopsPerByte * kUpdateBytesPerByte * static_cast<double>(cost.parameter_bytes)};
+}
+
+OpWork measured_work(const OpProfile& profile, const std::string& op, const OpCost& cost) {
+  const OpSeconds& seconds = profile.ops.at(op);
+  const double speed = 1e9 * profile.gflops;
+  return {.forward = speed * seconds.forward,
+          .backward = speed * (seconds.backward_inputs + seconds.backward_weights),
+          .update = speed * profile.update_seconds_per_byte * static_cast<double>(cost.parameter_bytes)};
+}
+
+std::vector<Segment> make_segments(const Graph& graph, std::int64_t micro_batch, const OpProfile* profile) {
+  std::vector<OpId> begins = cut_positions(graph);
+  begins.insert(begins.begin(), 0);
+  const std::vector<OpCost> costs = op_costs(graph, micro_batch);
+  std::vector<Segment> segments;
+  for (std::size_t op = 0; op < costs.size(); ++op) {
+    if (segments.size() < begins.size() && begins[segments.size()] == static_cast<OpId>(op))
+      segments.push_back({.begin = static_cast<OpId>(op)});
+    Segment& segment = segments.back();
+    const OpWork work = profile == nullptr ? estimated_work(costs[op])
+                                           : measured_work(*profile, graph.ops()[op].name, costs[op]);
+    segment.forward_flops += work.forward;
+    segment.backward_flops += work.backward;
+    segment.update_flops += work.update;
+    segment.parameters += costs[op].parameters;
+    segment.parameter_bytes += costs[op].parameter_bytes;
+  }
+  if (profile != nullptr) segments.front().forward_flops += 1e9 * profile->gflops * profile->input_seconds;
+  return segments;
+}
+
+std::size_t segment_of(OpId op, const std::vector<Segment>& segments) {
+  const auto next = std::ranges::upper_bound(segments, op, {}, &Segment::begin);
+  return static_cast<std::size_t>(next - segments.begin()) - 1;
+}
+
+std::vector<SharedBytes> shared_bytes(const Graph& graph, const std::vector<Segment>& segments) {
+  std::map<ValueId, std::set<int>> users;
+  for (std::size_t op = 0; op < graph.ops().size(); ++op) {
+    for (const ValueId input : graph.ops()[op].inputs) {
+      if (input == kNoValue || graph.value(input).kind != ValueKind::kParameter) continue;
+      users[input].insert(static_cast<int>(segment_of(static_cast<OpId>(op), segments)));
+    }
+  }
+  std::vector<SharedBytes> shared;
+  for (const auto& [parameter, of_it] : users) {
+    if (of_it.size() < 2) continue;
+    shared.push_back({.segments = {of_it.begin(), of_it.end()},
+                      .bytes = static_cast<double>(graph.value(parameter).type.bytes())});
+  }
+  return shared;
+}
+
+// Adds every value to the boundaries between its producer and its last user.
+void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Segment>& segments) {
+  const std::map<ValueId, std::vector<OpId>> have_gradients = gradient_users(graph);
+  std::map<ValueId, std::size_t> last_user;
+  for (std::size_t op = 0; op < graph.ops().size(); ++op) {
+    for (const ValueId input : graph.ops()[op].inputs) {
+      if (input != kNoValue) last_user[input] = segment_of(static_cast<OpId>(op), segments);
+    }
+  }
+  const std::vector<TensorType> types = graph.types(micro_batch);
+  for (const auto& [id, last] : last_user) {
+    const Value& value = graph.value(id);
+    if (value.kind != ValueKind::kInput && value.kind != ValueKind::kActivation) continue;
+    const std::size_t first = value.producer == kNoOp ? 0 : segment_of(value.producer, segments);
+    const auto bytes = static_cast<double>(types[static_cast<std::size_t>(id)].bytes());
+    for (std::size_t segment = first + 1; segment <= last; ++segment) {
+      segments[segment].activation_bytes += bytes;
+      if (have_gradients.contains(id)) segments[segment].gradient_bytes += bytes;
+    }
+  }
+}
+
+// Boundaries go of which the pieces beside them have little of the model's work and parameters, and which
+// much would have to cross.
+void merge_small(std::vector<Segment>& segments, int most) {
+  double work = 0;
+  double bytes = 1;
+  for (const Segment& segment : segments) {
+    work += segment.forward_flops + segment.backward_flops;
+    bytes += static_cast<double>(segment.parameter_bytes);
+  }
+  const auto share = [&](const Segment& segment) {
+    return (segment.forward_flops + segment.backward_flops) / work +
+           static_cast<double>(segment.parameter_bytes) / bytes;
+  };
+  while (std::ssize(segments) > most) {
+    std::size_t least = 1;
+    double least_loss = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 1; i < segments.size(); ++i) {
+      const double loss = (share(segments[i - 1]) + share(segments[i])) / (1 + segments[i].activation_bytes);
+      if (loss >= least_loss) continue;
+      least = i;
+      least_loss = loss;
+    }
+    Segment& into = segments[least - 1];
+    const Segment& merged = segments[least];
+    into.forward_flops += merged.forward_flops;
+    into.backward_flops += merged.backward_flops;
+    into.update_flops += merged.update_flops;
+    into.parameters += merged.parameters;
+    into.parameter_bytes += merged.parameter_bytes;
+    segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(least));
+  }
+}
+
+}  // namespace
+
+ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
+                       const KernelChoice& kernels, const OpProfile* profile, int most_segments) {
+  const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
+  ModelCosts costs{
+      .name = settings.model,
+      .assumed_gflops = profile == nullptr ? kAssumedGflops : profile->gflops,
+      .segments = make_segments(graph, micro_batch, profile),
+      .batch_size = settings.batch_size,
+      .micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size))),
+      .schedule = settings.schedule};
+  add_boundaries(graph, micro_batch, costs.segments);
+  merge_small(costs.segments, most_segments);
+  costs.shared = shared_bytes(graph, costs.segments);
+  costs.clips_gradients = settings.clip_gradient_norm.has_value();
+  std::vector<OpId> begins;
+  for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
+  costs.may_recompute = settings.recompute != "none";
+  costs.must_recompute = settings.recompute == "full";
+  const auto memory = std::make_shared<StageMemory>(graph, begins, settings, data, kernels);
+  costs.memory = [memory](int first, int last, int slots) {
+    return memory->bytes(first, last, slots, false);
+  };
+  costs.recomputed_memory = [memory](int first, int last, int slots) {
+    return memory->bytes(first, last, slots, true);
+  };
+  if (memory->is_estimated()) {
+    costs.measured_memory = [memory](int first, int last, int slots, bool recompute) {
+      return memory->measured(first, last, slots, recompute);
+    };
+  }
+  costs.trained = [graph, settings, data, kernels, most_segments](const Training& training) {
+    TrainingSettings other = settings;
+    other.batch_size = training.batch_size;
+    other.micro_batches = training.micro_batches;
+    other.recompute = training.recompute;
+    other.schedule.max_staleness = training.max_staleness;
+    return model_costs(graph, other, data, kernels, nullptr, most_segments);
+  };
+  return costs;
+}
+
+}  // namespace rookery

@@ -1,0 +1,92 @@
+// A model as the planner sees it: a row of segments, the pieces between its legal cut positions, with
+// what each costs per micro-batch. Of many positions those that are of least use are left out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clusterize/profile/op_profile.hpp"
+#include "models/graph/graph.hpp"
+#include "models/kernels/kernel.hpp"
+#include "trainer/schedule/schedule.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+// Work is counted in operations that a machine does at its sustained speed: what takes t seconds on a machine
+// of s FLOP/s is t·s of them, whether they are arithmetic or waits for memory.
+struct Segment {
+  OpId begin = 0;  // first op
+  double forward_flops = 0;
+  double backward_flops = 0;
+  double update_flops = 0;      // of a step
+  std::int64_t parameters = 0;  // elements
+  std::int64_t parameter_bytes = 0;
+  // Of the values that come from earlier segments and are used here or later. A value that skips
+  // stages is counted at every boundary that it passes.
+  double activation_bytes = 0;  // forward
+  double gradient_bytes = 0;    // backward
+};
+
+// A parameter that several segments use: once a step, each stage that has one of them sends its gradient
+// to the one before, and gets its new value from there.
+struct SharedBytes {
+  std::vector<int> segments;  // rising
+  double bytes = 0;
+};
+
+// Of a node that does not give its gflops, where no profile says how fast this machine is: a core of a
+// desktop computer of our time.
+constexpr double kAssumedGflops = 100;
+
+// What decides about memory.
+struct Training {
+  std::int64_t batch_size = 1;
+  int micro_batches = 1;
+  std::string recompute;
+  std::optional<int> max_staleness;
+};
+
+struct ModelCosts {
+  std::string name;  // for messages
+  double assumed_gflops = kAssumedGflops;
+  std::vector<Segment> segments;
+  std::vector<SharedBytes> shared;
+  bool clips_gradients = false;
+  std::int64_t batch_size = 1;
+  int micro_batches = 1;
+  ScheduleSettings schedule;
+  // Bytes that segments [first, last) take on one machine with `slots` micro-batches in flight. May be
+  // called by several threads at once.
+  std::function<std::int64_t(int first, int last, int slots)> memory;
+  // The same when activations are recomputed; a stage may where `may_recompute`, and must where it
+  // `must_recompute`.
+  std::function<std::int64_t(int first, int last, int slots)> recomputed_memory;
+  bool may_recompute = false;
+  bool must_recompute = false;
+  // Where both estimate: what a range takes in truth; both know it from then on.
+  std::function<std::int64_t(int first, int last, int slots, bool recompute)> measured_memory;
+
+  // The same model trained otherwise, for advice; may be empty.
+  std::function<ModelCosts(const Training& training)> trained;
+
+  int count() const { return static_cast<int>(segments.size()); }
+  // Micro-batches in flight on a stage.
+  int slots(int stage, int stages) const { return in_flight(schedule, stage, stages, micro_batches); }
+};
+
+// Planning takes time with the square of the number of segments.
+constexpr int kMostSegments = 100;
+
+// Of a graph that ends in its loss, at the micro-batch size of `settings`. Work is what `profile` measured,
+// and nodes without gflops are taken to be like its machine; else it is estimated. memory() is memory_use()
+// of the stage, the buffers of its link and the Root's data set (stage_memory.hpp); it refers to arguments
+// by copy.
+ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
+                       const KernelChoice& kernels, const OpProfile* profile = nullptr,
+                       int most_segments = kMostSegments);
+
+}  // namespace rookery

@@ -1,0 +1,31 @@
+// What a plan is made for: the model, its data and how it is trained.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clusterize/profile/op_profile.hpp"
+#include "models/graph/initialize.hpp"
+#include "models/io/onnx_module.hpp"
+#include "models/kernels/kernel.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+// What is to be trained.
+struct TrainingTask {
+  Graph graph;  // of the whole model, loss included
+  TrainingSettings settings;
+  DataSizes data;
+  KernelChoice kernels;
+  // weights_digest() of what training starts from, where that does not follow from the seed.
+  std::string weights;
+  StateDict model_weights = {};                  // that the model's file has
+  std::optional<ModuleDescription> module = {};  // that it says it is of
+  std::vector<std::string> warnings = {};        // of its file
+  StateDict model_extras = {};                   // of the module's state dict, not of the graph
+  std::optional<OpProfile> profile = {};         // measured times of this graph's ops, where there are any
+};
+
+}  // namespace rookery

@@ -1,0 +1,22 @@
+// The order of stages in which the nodes of a cluster take the shortest step.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "clusterize/costs/cost_model.hpp"
+
+namespace rookery {
+
+struct OrderEffort {
+  int exact_nodes = 8;   // up to so many, branch and bound; beyond, local search
+  int pushes = 3'000;    // of nodes onto a row, at which branch and bound ends with its best so far
+  int evaluations = 40;  // of whole rows by local search
+};
+
+// The best found, exact where branch and bound came to its end. `stages` gives the stage that a node has
+// to have. A function of the set of members.
+std::vector<int> best_order(const CostModel& model, std::vector<int> members,
+                            const std::map<int, int>& stages, const OrderEffort& effort);
+
+}  // namespace rookery

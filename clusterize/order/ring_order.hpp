@@ -1,0 +1,46 @@
+// The order of clusters in which their rings are fastest.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "clusterize/costs/cost_model.hpp"
+
+namespace rookery {
+
+// A bottleneck travelling salesman: the slowest way between neighbours counts. Exact up to
+// kExactClusters for the shortest steps' cuts. Beyond, a cluster stands where its Root's region is, and the
+// regions follow each other in the better of two orders: a short tour, in which each stands together, and a
+// walk around a spanning tree of the fastest ways, which passes through a region again and again, each time
+// by another of its clusters. Where these suffice for the minimum spanning tree, no order is better. Refers
+// to the model.
+class RingOrder {
+ public:
+  static constexpr std::size_t kExactClusters = 8;
+
+  explicit RingOrder(const CostModel& model);
+  // Clusters that all fit. As they are where no other order is faster.
+  void arrange(std::vector<PlacedCluster>& clusters) const;
+
+ private:
+  struct Way {
+    double seconds;
+    int from, to;  // regions
+  };
+  class Walk;
+
+  void arrange_exactly(std::vector<PlacedCluster>& clusters) const;
+  const std::vector<int>& tour(const std::vector<int>& regions, std::size_t clusters) const;
+  const std::vector<Way>& ways(std::size_t clusters) const;  // the fastest first
+  double way_seconds(int from, int to, std::size_t clusters) const;
+  int region(const PlacedCluster& cluster) const;
+
+  const CostModel& model_;
+  std::vector<int> region_of_;  // by node
+  std::vector<int> best_node_;  // of each region: the one with the fastest connection
+  // By about how many clusters there are; tours also by their regions.
+  mutable Memo<std::vector<int>, std::vector<int>, CostModel::Hash> tours_;
+  mutable Memo<std::vector<int>, std::vector<Way>, CostModel::Hash> ways_;
+};
+
+}  // namespace rookery

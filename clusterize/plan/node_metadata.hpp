@@ -1,0 +1,68 @@
+// node_data/nodes/node_N.json: what one provider is told of the plan. See node_data/README.md.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "clusterize/plan/stage_prediction.hpp"
+#include "models/graph/stage.hpp"
+#include "models/kernels/kernel.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+// "root", "stem", "leaf"; "root_leaf" for the only stage of a cluster.
+std::string role_of(int stage, int stages);
+
+// One member of a cluster.
+struct PeerInfo {
+  std::string node;
+  std::string address;
+  int stage = 0;
+  bool operator==(const PeerInfo&) const = default;
+};
+
+// node_data/nodes/node_N.json.
+struct NodeMetadata {
+  std::string node;  // "node_0"
+  std::string address;
+  std::string plan_id;
+  std::string
+      token;  // 32 hex digits, the same in all files of a plan, by which its providers admit each other
+  int cluster = 0;
+  int clusters = 1;
+  int stage = 0;
+  int stages = 1;
+  std::vector<PeerInfo> members;                    // of the cluster, by stage, itself included
+  std::map<int, std::string> rings;                 // ring id -> first parameter, of the rings it is in
+  std::map<int, std::vector<PeerInfo>> ring_peers;  // one member per cluster, by cluster
+  // Where each input of the stage comes from and each output goes, both empty when not recorded; and
+  // with whom it shares parameters.
+  std::vector<StageInput> inputs;
+  std::vector<StageOutput> outputs;
+  std::vector<SharedParameter> shared;
+  bool recompute = false;  // activations: decided by the planner where settings leave it open
+  StagePrediction prediction;
+  double predicted_step_ms = 0;  // of its cluster, simulated
+  KernelChoice kernels;          // of its own ops
+  TrainingSettings settings;
+  DataSizes data;
+
+  std::string role() const { return role_of(stage, stages); }
+};
+
+// The folders and files of a plan: node_data/nodes/<node>.json, node_data/cluster_<C>/<address>/ and the
+// trained.safetensors in it.
+std::filesystem::path metadata_path(const std::filesystem::path& node_data, const std::string& node);
+std::filesystem::path stage_folder(const std::filesystem::path& node_data, const NodeMetadata& node);
+std::filesystem::path trained_path(const std::filesystem::path& node_data, const NodeMetadata& node);
+
+void write_metadata(const std::filesystem::path& node_data, const NodeMetadata& metadata);
+// ConfigError naming file and key; also when `node` has no file, listing those that are there.
+NodeMetadata read_metadata(const std::filesystem::path& node_data, const std::string& node);
+// Every node's, sorted by cluster and stage.
+std::vector<NodeMetadata> read_all_metadata(const std::filesystem::path& node_data);
+
+}  // namespace rookery

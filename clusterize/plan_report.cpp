@@ -1,0 +1,76 @@
+#include "clusterize/plan_report.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "clusterize/report/explanation.hpp"
+#include "clusterize/report/pictures/plan_picture.hpp"
+#include "clusterize/report/pictures/schedule_picture.hpp"
+#include "clusterize/report/report.hpp"
+#include "clusterize/report/simulation_report.hpp"
+#include "clusterize/report/tensor_table.hpp"
+#include "models/base/files/files.hpp"
+
+namespace rookery {
+namespace {
+
+namespace po = boost::program_options;
+
+std::filesystem::path path_of(const ProgramArguments& arguments, const char* name) {
+  if (arguments.count(name) == 0) return {};
+  return arguments[name].as<std::string>();
+}
+
+}  // namespace
+
+void add_plan_report_options(ProgramOptions& options) {
+  options.add_options()("explain",
+                        "say what limits the speed of the plan, and what one more node or a faster "
+                        "bottleneck would bring");
+  options.add_options()("svg", po::value<std::string>()->value_name("FILE"),
+                        "draw the plan: clusters, stages, links, rings and the bottleneck");
+  options.add_options()("gantt", po::value<std::string>()->value_name("FILE"),
+                        "draw one simulated step: what every node does, and when");
+  add_simulation_options(options);
+}
+
+PlanReportOptions plan_report_options(const ProgramArguments& arguments, std::uint64_t seed) {
+  return {.simulation = simulation_options(arguments, seed),
+          .explanation = arguments.count("explain") != 0,
+          .picture = path_of(arguments, "svg"),
+          .schedule = path_of(arguments, "gantt")};
+}
+
+PlanReport report_plan(const PlanSource& source, const Planned& planned, const PlanReportOptions& options) {
+  const auto& [task, costs, pool_document, excluded, pool, search] = source;
+  OrderedJson document = to_json(planned.plan);
+  document["tensors"] = tensors_json(task);
+  std::string text =
+      (task.settings.model.ends_with(".onnx") || !task.settings.frozen.empty() ? describe_tensors(task)
+                                                                               : "") +
+      describe_plan(task, planned);
+  Bottleneck bottleneck;
+  if (options.explanation || !options.picture.empty() || !options.schedule.empty())
+    bottleneck = find_bottleneck(task, pool, costs, planned);
+  if (options.explanation) {
+    const Explanation explanation = explain(costs, pool_document, excluded, search, planned, bottleneck);
+    document["explanation"] = to_json(explanation);
+    text += "\n" + describe_explanation(explanation);
+  }
+  if (options.simulation) {
+    const Simulation simulation = simulate(task, pool, planned, *options.simulation);
+    document["simulation"] = to_json(simulation, *options.simulation);
+    text += "\n" + describe_simulation(simulation, *options.simulation, task.settings);
+  }
+  if (const std::string problem = training_problem(planned.plan.clusters.size()); !problem.empty()) {
+    document["cannot_train"] = problem;
+    text += fmt::format("\nNote: {}.\n", problem);
+  }
+  if (!options.picture.empty()) write_file(options.picture, plan_picture(pool, planned, bottleneck));
+  if (!options.schedule.empty())
+    write_file(options.schedule, schedule_picture(task, pool, planned, bottleneck));
+  return {.text = std::move(text), .json = document.dump(2) + "\n"};
+}
+
+}  // namespace rookery

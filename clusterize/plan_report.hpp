@@ -1,0 +1,45 @@
+// What clusterize tells about a plan beyond the plan itself, and the arguments that ask for it.
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "clusterize/costs/planned.hpp"
+#include "clusterize/costs/training_task.hpp"
+#include "clusterize/search/search.hpp"
+#include "clusterize/simulation_arguments.hpp"
+
+namespace rookery {
+
+struct PlanReportOptions {
+  std::optional<SimulationOptions> simulation;
+  bool explanation = false;
+  std::filesystem::path picture;   // of the plan; empty: none
+  std::filesystem::path schedule;  // a picture of one step; empty: none
+  bool any() const { return simulation || explanation || !picture.empty() || !schedule.empty(); }
+};
+
+void add_plan_report_options(ProgramOptions& options);
+// UsageError for values out of range.
+PlanReportOptions plan_report_options(const ProgramArguments& arguments, std::uint64_t seed);
+
+// The plan, what the options ask for, and that the plan cannot be trained where it cannot.
+struct PlanReport {
+  std::string text;
+  std::string json;  // plan.json, with `simulation`, `explanation` and `cannot_train`
+};
+
+// What a plan was made from.
+struct PlanSource {
+  const TrainingTask& task;
+  const ModelCosts& costs;
+  const Json& pool_document;  // node_configs.json
+  const std::set<std::string>& excluded;
+  const NodePool& pool;  // without these
+  const SearchOptions& search;
+};
+
+// Writes the pictures, too: DataError naming the file that cannot be written, and it is as it was before.
+PlanReport report_plan(const PlanSource& source, const Planned& planned, const PlanReportOptions& options);
+
+}  // namespace rookery

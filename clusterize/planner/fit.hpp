@@ -1,0 +1,27 @@
+// The clusters of a plan, found by estimates of memory where measuring takes too long, and then fitted to
+// what the stages take in truth.
+#pragma once
+
+#include <memory>
+
+#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/training_task.hpp"
+#include "clusterize/genetic/grouping.hpp"
+#include "clusterize/search/search.hpp"
+
+namespace rookery {
+
+// What the task costs, by its profile where it has one.
+ModelCosts model_costs(const TrainingTask& task, const NodePool& pool);
+
+struct Fit {
+  std::unique_ptr<ModelCosts> costs;  // those that the model refers to
+  std::unique_ptr<CostModel> model;   // of the pool, which outlives it
+  Grouping grouping;
+  Throughput throughput;  // refined (cut_refinement.hpp)
+};
+
+// ConfigError when the model does not fit the pool's memory.
+Fit find_fit(const NodePool& pool, const ModelCosts& costs, const SearchOptions& options);
+
+}  // namespace rookery

@@ -1,0 +1,36 @@
+// Plans that differ a little from the one that was made: what they would be worth.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "clusterize/search/search.hpp"
+
+namespace rookery {
+
+// Where one more node would do best.
+struct Place {
+  double samples_per_second = 0;  // of the plan with it
+  double step_seconds = 0;        // with averaging
+  int cluster = 0;                // as many as there are: one of its own
+  int stage = 0;
+  double averaging_seconds = 0;  // of these
+  double work_seconds = 0;       // its own, of a micro-batch
+  double transfer_seconds = 0;   // between it and its neighbours, there and back
+};
+
+// The best of all places in `clusters`, or in a cluster of its own where the options allow one, that memory
+// allows; at most `most` are tried. Nothing where there is none.
+std::optional<Place> best_place(const CostModel& model, const SearchOptions& options,
+                                const Clusters& clusters, int node, std::int64_t most);
+
+// How many places may be tried in a pool of so many nodes, so that it takes seconds.
+std::int64_t places_to_try(int nodes);
+
+// Why nodes are left out of these clusters, in the order of `left_out`: each the best that could be done with
+// the node, found by evaluating it. `now`: the plan's.
+std::vector<std::string> reasons_to_leave_out(const CostModel& model, const SearchOptions& options,
+                                              const Clusters& clusters, const Throughput& now,
+                                              const std::vector<int>& left_out);
+
+}  // namespace rookery

@@ -1,0 +1,95 @@
+#include "clusterize/planner/make_task.hpp"
+
+#include <fmt/format.h>
+
+#include "clusterize/planner/plan_id.hpp"
+#include "models/base/error.hpp"
+#include "models/base/process/terminal.hpp"
+#include "models/graph/loss.hpp"
+#include "models/graph/recognize.hpp"
+#include "models/kernels/precision.hpp"
+#include "models/zoo/open_model.hpp"
+#include "trainer/data/dataset.hpp"
+#include "trainer/sample_source.hpp"
+
+namespace rookery {
+
+TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
+                       MeasuredKernels* measured) {
+  OpenedModel model = open_model(settings.model, node_data);
+  choose_trained(model, settings.frozen, settings.trained);
+  TrainingSettings with_ties = settings;
+  if (model.module) with_ties.tied.insert(model.module->tied.begin(), model.module->tied.end());
+  std::erase_if(with_ties.tied, [&](const auto& tie) { return model.extras.contains(tie.second); });
+  TrainingTask task = make_task(model.graph, *open_dataset(settings.data, node_data), with_ties, measured);
+  task.model_weights = std::move(model.weights);
+  task.model_extras = std::move(model.extras);
+  task.module = std::move(model.module);
+  task.warnings = std::move(model.warnings);
+  return task;
+}
+
+namespace {
+
+void check_tied(const TrainingSettings& settings, const Graph& model) {
+  for (const auto& [second, first] : settings.tied) {
+    const auto id = model.find(first);
+    if (!id ||
+        (model.value(*id).kind != ValueKind::kParameter && model.value(*id).kind != ValueKind::kBuffer))
+      throw ConfigError(fmt::format("tied/{}: '{}' is not a parameter of {}", second, first, settings.model));
+    if (model.find(second))
+      throw ConfigError(fmt::format("tied/{}: {} already has a tensor of that name", second, settings.model));
+  }
+}
+
+}  // namespace
+
+TrainingTask make_task(const Graph& model, const Dataset& dataset, const TrainingSettings& settings,
+                       MeasuredKernels* measured) {
+  check_tied(settings, model);
+  TrainingTask task{.graph = recognize_attention(model), .settings = settings};
+  with_context(fmt::format("{} with {}", settings.model, settings.data), [&] {
+    add_loss(task.graph, settings.loss, target_types(dataset, settings.loss));
+    const SampleSource fits(dataset, task.graph, settings.loss);
+    check_labels(dataset, task.graph);
+  });
+  task.data = data_sizes(dataset, settings);
+  if (task.data.train_samples == 0) {
+    throw ConfigError(fmt::format("train_fraction {} of the {} samples of {} leaves none to train on",
+                                  settings.train_fraction, dataset.size(), settings.data));
+  }
+  check_validation(settings, task.data);
+  task.kernels =
+      choose_kernels(task.graph, micro_batch_sizes(settings, settings.batch_size).front(), measured);
+  if (settings.precision == "bf16") task.kernels = in_bf16(task.graph, std::move(task.kernels));
+  return task;
+}
+
+void add_profile(TrainingTask& task, const std::filesystem::path& node_data, bool measure) {
+  const std::filesystem::path file = op_profile_path(node_data);
+  if (measure) {
+    constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;
+    const auto dataset = open_dataset(task.settings.data, node_data);
+    LiveLines lines(stderr);
+    task.profile =
+        measure_profile({.graph = task.graph,
+                         .settings = task.settings,
+                         .dataset = *dataset,
+                         .data = task.data,
+                         .kernels = task.kernels,
+                         .memory_bytes = kMemoryBytes,
+                         .doing = [&](const std::string& what) { lines.tell("measuring " + what); }});
+    lines.clear();
+    write_profile(file, *task.profile);
+    return;
+  }
+  task.profile = read_profile(file);
+  if (!task.profile) return;
+  const std::string problem = profile_problem(*task.profile, task.graph, task.settings, task.kernels);
+  if (problem.empty()) return;
+  fmt::print(stderr, "clusterize: {} is not used: {}; clusterize --profile measures anew\n", file.string(),
+             problem);
+  task.profile.reset();
+}
+
+}  // namespace rookery

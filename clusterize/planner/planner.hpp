@@ -1,0 +1,18 @@
+// From a model and a pool to a plan: search, cut, rings, predictions.
+#pragma once
+
+#include "clusterize/costs/planned.hpp"
+#include "clusterize/costs/training_task.hpp"
+#include "clusterize/planner/fit.hpp"
+#include "clusterize/pool/node_pool.hpp"
+#include "clusterize/search/search.hpp"
+
+namespace rookery {
+
+// A function of its arguments alone. ConfigError when the model does not fit the pool's memory. `costs`:
+// model_costs() of the same; whoever plans again with them, or a copy, need not measure memory again.
+Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
+                  const SearchOptions& options);
+Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options);
+
+}  // namespace rookery

@@ -1,0 +1,86 @@
+#include "clusterize/planner/predictions.hpp"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "clusterize/costs/stage_memory.hpp"
+#include "clusterize/costs/step_parts.hpp"
+#include "clusterize/simulation/planned_links.hpp"
+#include "models/base/error.hpp"
+#include "trainer/trainer.hpp"
+
+namespace rookery {
+namespace {
+
+std::int64_t count_parameters(const Stage& stage) {
+  std::int64_t count = 0;
+  for (const ValueId id : stage.owned_parameters()) count += stage.graph.value(id).type.shape.elements();
+  return count;
+}
+
+PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const Stage& stage,
+                        std::vector<OpId> ops, const StageTimes& times, bool recompute) {
+  const std::int64_t micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front();
+  CompileOptions options = compile_options(task.settings, task.data, stage.index, stage.count, task.kernels);
+  options.recompute = recompute;
+  PlannedStage planned{.node = "node_" + node.id,
+                       .address = node.address,
+                       .ops = std::move(ops),
+                       .parameters = count_parameters(stage),
+                       .recompute = recompute,
+                       .prediction = {.forward_ms = 1e3 * times.forward,
+                                      .backward_ms = 1e3 * times.backward,
+                                      .send_ms = 1e3 * times.send,
+                                      .update_ms = 1e3 * times.update,
+                                      .memory = memory_use(stage, options),
+                                      .transport_bytes = transport_bytes(stage, micro_batch),
+                                      .dataset_bytes = stage.is_root() ? task.data.bytes : 0}};
+  const auto needed = static_cast<double>(planned.prediction.total_bytes());
+  if (needed > 1e9 * node.ram_gb) {
+    throw ConfigError(
+        fmt::format("{} ({}): its stage needs {:.3g} GB, but the machine has {} GB: use a smaller batch_size",
+                    planned.node, planned.address, needed / 1e9, node.ram_gb));
+  }
+  return planned;
+}
+
+void add_flops(const ModelCosts& costs, const StagePartition& cut, std::vector<PlannedStage>& stages) {
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const int end = stage + 1 < stages.size() ? cut.begins[stage + 1] : costs.count();
+    for (int i = cut.begins[stage]; i < end; ++i) {
+      const Segment& segment = costs.segments[static_cast<std::size_t>(i)];
+      stages[stage].forward_flops += segment.forward_flops;
+      stages[stage].backward_flops += segment.backward_flops;
+    }
+  }
+}
+
+}  // namespace
+
+PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& model,
+                                 const std::vector<int>& members, const StagePartition& cut,
+                                 const std::vector<Stage>& stages) {
+  const StepParts parts = step_parts(model, members, cut);
+  const std::int64_t micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front();
+  PlannedCluster cluster{.links = planned_links(model.pool(), members, stages, micro_batch),
+                         .predicted_step_ms = 1e3 * cut.step_seconds,
+                         .round_trip_ms = 1e3 * parts.round_trip,
+                         .period_ms = 1e3 * parts.period,
+                         .update_ms = 1e3 * parts.update,
+                         .exchange_ms = 1e3 * parts.exchange};
+  const std::vector<StageTimes> times = model.stage_times(members, cut);
+  OpId first = 0;
+  for (std::size_t stage = 0; stage < members.size(); ++stage) {
+    std::vector<OpId> ops(stages[stage].graph.ops().size());
+    std::iota(ops.begin(), ops.end(), first);
+    first += static_cast<OpId>(ops.size());
+    const PoolNode& node = model.pool().nodes()[static_cast<std::size_t>(members[stage])];
+    cluster.stages.push_back(
+        plan_stage(task, node, stages[stage], std::move(ops), times[stage], cut.recompute[stage]));
+  }
+  add_flops(model.costs(), cut, cluster.stages);
+  return cluster;
+}
+
+}  // namespace rookery

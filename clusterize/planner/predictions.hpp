@@ -1,0 +1,19 @@
+// What is expected of a cluster and its stages: ClusterPlan's numbers.
+#pragma once
+
+#include <vector>
+
+#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/training_task.hpp"
+#include "clusterize/plan/cluster_plan.hpp"
+#include "models/graph/stage.hpp"
+
+namespace rookery {
+
+// `members`: nodes of the model's pool by stage; `stages`: the model cut as `partition` says. ConfigError
+// naming the node whose memory a stage exceeds.
+PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& model,
+                                 const std::vector<int>& members, const StagePartition& partition,
+                                 const std::vector<Stage>& stages);
+
+}  // namespace rookery

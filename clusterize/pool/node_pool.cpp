@@ -1,0 +1,129 @@
+#include "clusterize/pool/node_pool.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "clusterize/pool/pool_document.hpp"
+#include "models/base/check.hpp"
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+// Where the pool says nothing of a link. Between machines, a wired local network: as good as their
+// connections.
+constexpr double kAssumedLatencyMs = 0.5;
+// Between nodes on one machine, that share no connection: from one provider's arithmetic to the other's.
+constexpr LinkSpeed kOnOneMachine{.latency_ms = 0.1, .bandwidth_mbps = 10'000};
+
+// The host of an address; one name for all that mean the machine itself.
+std::string host_of(const std::string& address) {
+  std::string host = address.substr(0, address.rfind(':'));
+  return host == "0.0.0.0" || host == "localhost" || host.starts_with("127.") ? "localhost" : host;
+}
+
+}  // namespace
+
+NodePool NodePool::from_json(const Json& document, std::string_view file) {
+  PoolDocument given = read_pool_document(document, file);
+  NodePool pool;
+  pool.nodes_ = std::move(given.nodes);
+  for (PoolNode& node : pool.nodes_) node.host = host_of(node.address);
+  pool.default_ = given.any_link;
+  for (const auto& [pair, speed] : given.links)
+    pool.links_[std::minmax({pool.index_of(pair.first), pool.index_of(pair.second)})] = speed;
+  pool.number_regions(given.regions);
+  return pool;
+}
+
+std::size_t NodePool::index_of(const std::string& id) const {
+  return static_cast<std::size_t>(std::ranges::find(nodes_, id, &PoolNode::id) - nodes_.begin());
+}
+
+void NodePool::number_regions(const std::map<std::pair<std::string, std::string>, LinkSpeed>& ways) {
+  std::map<std::string, std::size_t> numbers;
+  for (const PoolNode& node : nodes_)
+    region_of_.push_back(numbers.emplace(node.region, numbers.size()).first->second);
+  for (const auto& [pair, speed] : ways) {
+    numbers.emplace(pair.first, numbers.size());
+    numbers.emplace(pair.second, numbers.size());
+  }
+  regions_ = ways.empty() ? 0 : numbers.size();
+  region_ways_.resize(regions_ * regions_);
+  for (const auto& [pair, speed] : ways) {
+    const std::size_t a = numbers.at(pair.first);
+    const std::size_t b = numbers.at(pair.second);
+    region_ways_[a * regions_ + b] = region_ways_[b * regions_ + a] = speed;
+  }
+}
+
+NodePool NodePool::without(const std::set<std::string>& ids) const {
+  for (const std::string& id : ids) {
+    if (index_of(id) == nodes_.size()) throw ConfigError(fmt::format("there is no node '{}' to exclude", id));
+  }
+  if (ids.size() == nodes_.size()) throw ConfigError("all nodes are excluded: leave at least one");
+  NodePool pool = *this;
+  std::vector<std::size_t> kept;  // their old indices
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!ids.contains(nodes_[i].id)) kept.push_back(i);
+  }
+  pool.nodes_.clear();
+  pool.region_of_.clear();
+  pool.links_.clear();
+  for (const std::size_t i : kept) {
+    pool.nodes_.push_back(nodes_[i]);
+    if (!region_of_.empty()) pool.region_of_.push_back(region_of_[i]);
+  }
+  const auto new_index = [&](std::size_t old) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(kept, old) - kept.begin());
+  };
+  for (const auto& [pair, speed] : links_) {
+    if (!ids.contains(nodes_[pair.first].id) && !ids.contains(nodes_[pair.second].id))
+      pool.links_[{new_index(pair.first), new_index(pair.second)}] = speed;
+  }
+  return pool;
+}
+
+NodePool NodePool::read(const std::filesystem::path& node_configs) {
+  return from_json(read_json(node_configs), node_configs.string());
+}
+
+LinkSpeed NodePool::link(std::size_t a, std::size_t b) const {
+  ROOKERY_CHECK(a != b && a < nodes_.size() && b < nodes_.size(), "the link from {} to {} of {} nodes", a, b,
+                nodes_.size());
+  const PoolNode& one = nodes_[a];
+  const PoolNode& other = nodes_[b];
+  LinkSpeed speed{kAssumedLatencyMs, std::min(one.bandwidth_mbps, other.bandwidth_mbps)};
+  const auto use = [&speed](const LinkSpeed& given) {
+    speed = {given.latency_ms, std::min(speed.bandwidth_mbps, given.bandwidth_mbps)};
+  };
+  const auto link = links_.empty() ? links_.end() : links_.find(std::minmax({a, b}));
+  if (link != links_.end()) {
+    use(link->second);
+  } else if (regions_ > 0 && region_ways_[region_of_[a] * regions_ + region_of_[b]]) {
+    use(*region_ways_[region_of_[a] * regions_ + region_of_[b]]);
+  } else if (default_) {
+    use(*default_);
+  } else if (one.host == other.host) {
+    return kOnOneMachine;
+  }
+  return speed;
+}
+
+double NodePool::connection_mbps(std::size_t node) const {
+  const bool has_network = default_ || regions_ > 0 || !links_.empty();
+  const auto is_here = [&](const PoolNode& other) { return other.host == nodes_[node].host; };
+  if (has_network || nodes_.size() < 2 || !std::ranges::all_of(nodes_, is_here))
+    return nodes_[node].bandwidth_mbps;
+  return kOnOneMachine.bandwidth_mbps;
+}
+
+bool NodePool::has_speeds() const {
+  return default_ || regions_ > 0 || !links_.empty() ||
+         std::ranges::any_of(nodes_, [](const PoolNode& node) { return node.gflops.has_value(); });
+}
+
+}  // namespace rookery

@@ -1,0 +1,126 @@
+#include "clusterize/profile/op_profile.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/base/error.hpp"
+#include "models/base/files/json_file.hpp"
+#include "models/kernels/measured.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr const char* kFormat = "rookery.op_profile";
+constexpr std::int64_t kVersion = 1;
+
+const Json& schema() {
+  static const Json schema = Json::parse(R"({
+    "type": "object", "additionalProperties": false,
+    "required": ["format", "version", "machine", "gflops", "model", "micro_batch", "kernels", "input_seconds",
+                 "update_seconds_per_byte", "ops"],
+    "properties": {
+      "format": {}, "version": {},
+      "machine": {"type": "string"}, "model": {"type": "string"},
+      "gflops": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e9},
+      "micro_batch": {"type": "integer", "minimum": 1, "maximum": 1048576},
+      "kernels": {"type": "object", "additionalProperties": {"type": "string"}},
+      "input_seconds": {"$ref": "#/definitions/seconds"},
+      "update_seconds_per_byte": {"$ref": "#/definitions/seconds"},
+      "ops": {"type": "object", "additionalProperties": {
+        "type": "object", "additionalProperties": false,
+        "required": ["type", "output", "forward", "backward_inputs", "backward_weights"],
+        "properties": {
+          "type": {"type": "string"}, "output": {"type": "string"},
+          "forward": {"$ref": "#/definitions/seconds"},
+          "backward_inputs": {"$ref": "#/definitions/seconds"},
+          "backward_weights": {"$ref": "#/definitions/seconds"}}}}},
+    "definitions": {"seconds": {"type": "number", "minimum": 0, "maximum": 1e6}}
+  })");
+  return schema;
+}
+
+OpProfile from_json(const Json& document) {
+  OpProfile profile{.machine = document.at("machine").get<std::string>(),
+                    .model = document.at("model").get<std::string>(),
+                    .micro_batch = document.at("micro_batch").get<std::int64_t>(),
+                    .kernels = document.at("kernels").get<KernelChoice>(),
+                    .gflops = document.at("gflops").get<double>(),
+                    .input_seconds = document.at("input_seconds").get<double>(),
+                    .update_seconds_per_byte = document.at("update_seconds_per_byte").get<double>()};
+  for (const auto& [name, op] : document.at("ops").items()) {
+    profile.ops[name] = {.type = op.at("type").get<std::string>(),
+                         .output = op.at("output").get<std::string>(),
+                         .forward = op.at("forward").get<double>(),
+                         .backward_inputs = op.at("backward_inputs").get<double>(),
+                         .backward_weights = op.at("backward_weights").get<double>()};
+  }
+  return profile;
+}
+
+std::string op_problem(const OpProfile& profile, const Op& op, const std::string& output) {
+  const auto found = profile.ops.find(op.name);
+  if (found == profile.ops.end()) return fmt::format("it has no times of the op '{}'", op.name);
+  if (found->second.type == op.type && found->second.output == output) return {};
+  return fmt::format("its op '{}' is a {} that makes {}, and not a {} that makes {}", op.name,
+                     found->second.type, found->second.output, op.type, output);
+}
+
+}  // namespace
+
+std::filesystem::path op_profile_path(const std::filesystem::path& node_data) {
+  return node_data / "op_profile.json";
+}
+
+void write_profile(const std::filesystem::path& file, const OpProfile& profile) {
+  OrderedJson ops = OrderedJson::object();
+  for (const auto& [name, op] : profile.ops) {
+    ops[name] = {{"type", op.type},
+                 {"output", op.output},
+                 {"forward", op.forward},
+                 {"backward_inputs", op.backward_inputs},
+                 {"backward_weights", op.backward_weights}};
+  }
+  write_json(file, {{"format", kFormat},
+                    {"version", kVersion},
+                    {"machine", profile.machine},
+                    {"gflops", profile.gflops},
+                    {"model", profile.model},
+                    {"micro_batch", profile.micro_batch},
+                    {"input_seconds", profile.input_seconds},
+                    {"update_seconds_per_byte", profile.update_seconds_per_byte},
+                    {"ops", ops},
+                    {"kernels", profile.kernels}});
+}
+
+std::optional<OpProfile> read_profile(const std::filesystem::path& file) {
+  if (!std::filesystem::exists(file)) return std::nullopt;
+  try {
+    const Json document = read_json(file);
+    check_format(document, kFormat, kVersion, file.string());
+    validate_json(document, schema(), file.string());
+    return from_json(document);
+  } catch (const ConfigError& error) {
+    throw ConfigError(std::string(error.what()) +
+                      "; measure it anew with clusterize --profile, or remove the file");
+  }
+}
+
+std::string profile_problem(const OpProfile& profile, const Graph& graph, const TrainingSettings& settings,
+                            const KernelChoice& kernels) {
+  const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
+  if (profile.model != settings.model)
+    return fmt::format("it was measured for {}, not for {}", profile.model, settings.model);
+  if (profile.micro_batch != micro_batch)
+    return fmt::format("it was measured for micro-batches of {}, not of {}", profile.micro_batch,
+                       micro_batch);
+  const std::vector<TensorType> types = graph.types(micro_batch);
+  for (const Op& op : graph.ops()) {
+    const std::string output = types[static_cast<std::size_t>(op.outputs.at(0))].to_string();
+    if (std::string problem = op_problem(profile, op, output); !problem.empty()) return problem;
+  }
+  if (profile.kernels != kernels) return "it was measured with other kernels";
+  return {};
+}
+
+}  // namespace rookery

@@ -1,0 +1,165 @@
+#include "clusterize/report/bottleneck.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "clusterize/report/simulation_report.hpp"
+#include "clusterize/simulation/critical_path.hpp"
+#include "clusterize/simulation/simulation.hpp"
+#include "models/base/text.hpp"
+
+namespace rookery {
+namespace {
+
+using Kind = Bottleneck::Kind;
+
+const PoolNode& node_of(const NodePool& pool, const Planned& planned, int cluster, int stage) {
+  return pool.nodes()[static_cast<std::size_t>(
+      planned.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)])];
+}
+
+std::string text_of(const NodePool& pool, const ModelCosts& costs, const Planned& planned,
+                    const Bottleneck& worst) {
+  const PoolNode& own = node_of(pool, planned, worst.cluster, worst.stage);
+  switch (worst.kind) {
+    case Kind::kNode:
+      return fmt::format("the work of node_{} ({:g} GFLOP/s{})", own.id,
+                         own.gflops.value_or(costs.assumed_gflops), own.gflops ? "" : ", assumed");
+    case Kind::kLink: {
+      const auto& members = planned.members[static_cast<std::size_t>(worst.cluster)];
+      const LinkSpeed link =
+          pool.link(static_cast<std::size_t>(members[static_cast<std::size_t>(worst.stage)]),
+                    static_cast<std::size_t>(members[static_cast<std::size_t>(worst.to_stage)]));
+      return fmt::format("the link between node_{} and node_{} ({:g} ms, {:g} Mbit/s)", own.id,
+                         node_of(pool, planned, worst.cluster, worst.to_stage).id, link.latency_ms,
+                         link.bandwidth_mbps);
+    }
+    case Kind::kConnection:
+      return fmt::format("the connection of node_{} ({:g} Mbit/s)", own.id,
+                         pool.connection_mbps(static_cast<std::size_t>(&own - pool.nodes().data())));
+    case Kind::kUpdate:
+      return fmt::format("the update of the parameters on node_{}", own.id);
+    case Kind::kExchange:
+      return "what the stages exchange when a step ends";
+    case Kind::kAveraging:
+      return "the averaging between clusters";
+  }
+  return {};
+}
+
+// The seconds of a critical path, by what they went through.
+class Shares {
+ public:
+  Shares(const StepProgram& program, const StepTrace& trace)
+      : program_(program), spans_(program.messages.size()), load_(program.connections.size(), 0) {
+    for (const MessageSpan& span : trace.messages) spans_[static_cast<std::size_t>(span.message)] = span;
+    for (const ProgramMessage& message : program.messages) {
+      const FlowWay& way = program.ways[message.way];
+      for (const int node : {way.from, way.to})
+        load(node) += message.bytes / program.connections[static_cast<std::size_t>(node)];
+    }
+  }
+
+  // `seconds`: how much of the part counts.
+  void add(const PathPart& part, double seconds) {
+    if (part.message) return add_message(*part.message, seconds, part.end - part.begin);
+    seconds_[{Kind::kNode, part.node, 0}] += seconds;
+    if (part.work == Work::kUpdate) updates_[part.node] += seconds;
+  }
+
+  // The largest, without its cluster and text.
+  Bottleneck worst() const {
+    Bottleneck worst;
+    for (const auto& [place, seconds] : seconds_) {
+      if (seconds <= worst.seconds) continue;
+      const auto [kind, stage, to_stage] = place;
+      worst = {.kind = kind, .stage = stage, .to_stage = to_stage, .seconds = seconds};
+    }
+    const auto updates = updates_.find(worst.stage);
+    if (worst.kind == Kind::kNode && updates != updates_.end() && updates->second > worst.seconds / 2)
+      worst.kind = Kind::kUpdate;
+    return worst;
+  }
+
+ private:
+  double& load(int node) { return load_[static_cast<std::size_t>(node)]; }
+
+  // `whole`: from its sending to its arrival.
+  void add_message(int number, double seconds, double whole) {
+    const auto at = static_cast<std::size_t>(number);
+    const ProgramMessage& message = program_.messages[at];
+    if (message.use != MessageUse::kActivation && message.use != MessageUse::kGradient) {
+      seconds_[{Kind::kExchange, 0, 0}] += seconds;
+      return;
+    }
+    const FlowWay& way = program_.ways[message.way];
+    const MessageSpan& span = spans_[at];
+    const double sending = span.sent - span.begin;
+    const double alone = message.bytes / way.bytes_per_second;
+    const double in_company = sending > alone ? 1 - alone / sending : 0;
+    // Those before it on the way were sent as slowly; nothing but its latency is not.
+    const double crowded = seconds * in_company * (1 - way.latency / whole);
+    const int busier = load(way.from) >= load(way.to) ? way.from : way.to;
+    seconds_[{Kind::kConnection, busier, 0}] += crowded;
+    seconds_[{Kind::kLink, std::min(way.from, way.to), std::max(way.from, way.to)}] += seconds - crowded;
+  }
+
+  const StepProgram& program_;      // of the caller
+  std::vector<MessageSpan> spans_;  // by message
+  std::vector<double> load_;        // by node: seconds that its connection carries something
+  std::map<std::tuple<Kind, int, int>, double> seconds_;  // by stage, of a link both
+  std::map<int, double> updates_;                         // of these, by stage
+};
+
+}  // namespace
+
+const char* name_of(Bottleneck::Kind kind) {
+  switch (kind) {
+    case Kind::kNode:
+      return "node";
+    case Kind::kLink:
+      return "link";
+    case Kind::kConnection:
+      return "connection";
+    case Kind::kUpdate:
+      return "update";
+    case Kind::kExchange:
+      return "exchange";
+    case Kind::kAveraging:
+      return "averaging";
+  }
+  return "";
+}
+
+Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
+                           const Planned& planned) {
+  const std::vector<PlannedCluster>& clusters = planned.plan.clusters;
+  const auto slowest = std::ranges::max_element(clusters, {}, &PlannedCluster::simulated_step_ms);
+  const auto cluster = static_cast<std::size_t>(slowest - clusters.begin());
+  const PipelineModel model = pipeline_model(task, pool, planned, cluster);
+  const std::size_t stages = model.stages.size();
+  const StepProgram program =
+      program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, stages));
+  StepTrace trace;
+  const FullSpan full = full_span(simulate_step(program, {}, &trace), stages);
+  Shares shares(program, trace);
+  for (const PathPart& part : critical_path(program, trace)) {
+    const double seconds = std::min(part.end, full.end) - std::max(part.begin, full.begin);
+    if (seconds > 0) shares.add(part, seconds / full.steps);
+  }
+  Bottleneck worst = shares.worst();
+  const double averaging = averaging_seconds(pool, planned);
+  if (averaging > worst.seconds) worst = {.kind = Kind::kAveraging, .seconds = averaging};
+  worst.cluster = static_cast<int>(cluster);
+  const double step = full.step_seconds() + averaging;
+  worst.share = std::min(1.0, worst.seconds / step);
+  worst.text = fmt::format("{}: {:.3g}% of the critical path of a step of cluster {} ({} of {})",
+                           text_of(pool, costs, planned, worst), 100 * worst.share, cluster,
+                           duration_text(worst.seconds), duration_text(step));
+  return worst;
+}
+
+}  // namespace rookery

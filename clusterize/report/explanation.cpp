@@ -1,0 +1,199 @@
+#include "clusterize/report/explanation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "clusterize/costs/throughput_bound.hpp"
+#include "clusterize/order/cut_refinement.hpp"
+#include "clusterize/planner/left_out.hpp"
+#include "clusterize/pool/pool_changes.hpp"
+#include "clusterize/report/simulation_report.hpp"
+#include "clusterize/search/find_clusters.hpp"
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+using Kind = Bottleneck::Kind;
+
+constexpr double kSecondsOfSearch = 5;  // for each what-if
+
+class Explainer {
+ public:
+  Explainer(const ModelCosts& costs, const Json& document, const std::set<std::string>& excluded,
+            const SearchOptions& options, const Planned& planned)
+      : document_(document),
+        excluded_(excluded),
+        options_(options),
+        planned_(planned),
+        costs_(costs),
+        pool_(pool_of(document)) {}
+
+  Explanation run(const Bottleneck& bottleneck) {
+    const ClusterPlan& plan = planned_.plan;
+    Explanation found{.samples_per_second = plan.predicted_samples_per_second,
+                      .arithmetic_samples_per_second = plan.bound_samples_per_second,
+                      .reachable_samples_per_second = throughput_bound(CostModel(pool_, costs_)),
+                      .bottleneck = bottleneck};
+    const PoolNode& best = best_node();
+    add(found, fmt::format("one more node like node_{}", best.id), with_copy_of(document_, best.id), true);
+    for (const auto& [change, document] : remedies(found.bottleneck)) add(found, change, document, false);
+    return found;
+  }
+
+ private:
+  // node_configs.json where every node's bandwidth is what it may use: a link that is given changes what is
+  // assumed of nodes on one machine.
+  Json with_connections() const {
+    Json document = document_;
+    for (std::size_t i = 0; i < pool_.nodes().size(); ++i)
+      document.at(pool_.nodes()[i].id).at("benchmarks")["bandwidth"] = pool_.connection_mbps(i);
+    return document;
+  }
+
+  struct Remedy {
+    std::string change;
+    Json document;
+  };
+
+  NodePool pool_of(const Json& document) const {
+    return NodePool::from_json(document, "node_configs.json").without(excluded_);
+  }
+  const PoolNode& node(int cluster, int stage) const {
+    return pool_.nodes()[static_cast<std::size_t>(
+        planned_.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)])];
+  }
+
+  // The fastest of the plan; of equals the one with the fastest connection.
+  const PoolNode& best_node() const {
+    const PoolNode* best = nullptr;
+    const auto worth = [this](const PoolNode& node) {
+      return std::pair(node.gflops.value_or(costs_.assumed_gflops), node.bandwidth_mbps);
+    };
+    for (const std::vector<int>& members : planned_.members) {
+      for (const int member : members) {
+        const PoolNode& node = pool_.nodes()[static_cast<std::size_t>(member)];
+        if (best == nullptr || worth(*best) < worth(node)) best = &node;
+      }
+    }
+    return *best;
+  }
+
+  std::vector<Remedy> remedies(const Bottleneck& worst) const {
+    const std::string& own = node(worst.cluster, worst.stage).id;
+    switch (worst.kind) {
+      case Kind::kNode:
+      case Kind::kUpdate:
+        return {{fmt::format("node_{} twice as fast", own),
+                 with_faster_node(document_, own, 2, costs_.assumed_gflops)}};
+      case Kind::kLink: {
+        const std::string& next = node(worst.cluster, worst.to_stage).id;
+        const auto& members = planned_.members[static_cast<std::size_t>(worst.cluster)];
+        const LinkSpeed link =
+            pool_.link(static_cast<std::size_t>(members[static_cast<std::size_t>(worst.stage)]),
+                       static_cast<std::size_t>(members[static_cast<std::size_t>(worst.to_stage)]));
+        const std::string between = fmt::format("between node_{} and node_{}", own, next);
+        return {{"twice the bandwidth " + between,
+                 with_link(with_connections(), own, next, {link.latency_ms, 2 * link.bandwidth_mbps})},
+                {"half the latency " + between,
+                 with_link(with_connections(), own, next, {link.latency_ms / 2, link.bandwidth_mbps})}};
+      }
+      case Kind::kConnection:
+        return {
+            {fmt::format("twice the bandwidth of node_{}", own), with_faster_connection(document_, own, 2)}};
+      case Kind::kExchange:
+      case Kind::kAveraging:
+        return {};
+    }
+    return {};
+  }
+
+  // The best of the same clusters, cut anew, with a new node at its best place; and in small pools of a new
+  // search. A change that no pool may have is passed over.
+  void add(Explanation& found, const std::string& change, const Json& document, bool has_new_node) const {
+    try {
+      const NodePool pool = pool_of(document);
+      std::set<int> pinned;
+      for (const auto& [pinned_node, pin] : options_.pins) pinned.insert(pinned_node);
+      const CostModel model(pool, costs_, pinned);
+      WhatIf what_if{.change = change,
+                     .samples_per_second = model.throughput(planned_.members).samples_per_second};
+      if (has_new_node) {
+        const auto place =
+            best_place(model, options_, planned_.members, model.nodes() - 1, places_to_try(model.nodes()));
+        what_if.samples_per_second =
+            place ? std::max(what_if.samples_per_second, place->samples_per_second) : 0;
+      }
+      if (pool.nodes().size() <= kMostNodesPlannedAnew) {
+        SearchOptions quiet = options_;
+        quiet.progress = {};
+        quiet.seconds = std::min(options_.seconds.value_or(kSecondsOfSearch), kSecondsOfSearch);
+        const Grouping anew = find_clusters(model, quiet);
+        const double reached = refined_throughput(model, anew.clusters).samples_per_second;
+        what_if.planned_anew = reached > what_if.samples_per_second;
+        what_if.samples_per_second = std::max(what_if.samples_per_second, reached);
+      }
+      what_if.samples_per_second =
+          std::max(what_if.samples_per_second, planned_.plan.predicted_samples_per_second);
+      found.what_if.push_back(std::move(what_if));
+    } catch (const ConfigError&) {
+    }
+  }
+
+  const Json& document_;  // all of the caller
+  const std::set<std::string>& excluded_;
+  const SearchOptions& options_;
+  const Planned& planned_;
+  const ModelCosts& costs_;
+  const NodePool pool_;
+};
+
+}  // namespace
+
+Explanation explain(const ModelCosts& costs, const Json& pool_document, const std::set<std::string>& excluded,
+                    const SearchOptions& options, const Planned& planned, const Bottleneck& bottleneck) {
+  return Explainer(costs, pool_document, excluded, options, planned).run(bottleneck);
+}
+
+std::string describe_explanation(const Explanation& explanation) {
+  const double reached = explanation.samples_per_second;
+  std::string text = fmt::format(
+      "Why: {:.4g} samples/s are {:.3g}% of the {:.4g} that the arithmetic of all machines would allow "
+      "without any waiting, and {:.3g}% of a bound that no plan of this pool can pass.\nBottleneck: {}.\n",
+      reached, 100 * reached / explanation.arithmetic_samples_per_second,
+      explanation.arithmetic_samples_per_second, 100 * reached / explanation.reachable_samples_per_second,
+      explanation.bottleneck.text);
+  for (const WhatIf& what_if : explanation.what_if) {
+    const double gain = what_if.samples_per_second / explanation.samples_per_second - 1;
+    text += fmt::format(
+        "With {}: {}.\n", what_if.change,
+        gain > 1e-5 ? fmt::format("at least {:.4g} samples/s, {:.3g}% more{}", what_if.samples_per_second,
+                                  100 * gain, what_if.planned_anew ? " with another plan" : "")
+                    : std::string("no gain found"));
+  }
+  return text;
+}
+
+OrderedJson to_json(const Explanation& explanation) {
+  OrderedJson what_if = OrderedJson::array();
+  for (const WhatIf& one : explanation.what_if) {
+    what_if.push_back({{"change", one.change},
+                       {"samples_per_second", one.samples_per_second},
+                       {"planned_anew", one.planned_anew}});
+  }
+  const Bottleneck& worst = explanation.bottleneck;
+  return {{"reachable_samples_per_second", explanation.reachable_samples_per_second},
+          {"bottleneck",
+           {{"kind", name_of(worst.kind)},
+            {"cluster", worst.cluster},
+            {"stage", worst.stage},
+            {"to_stage", worst.to_stage},
+            {"seconds", worst.seconds},
+            {"share", worst.share},
+            {"text", worst.text}}},
+          {"what_if", what_if}};
+}
+
+}  // namespace rookery

@@ -1,0 +1,100 @@
+#include "clusterize/report/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "clusterize/plan/node_metadata.hpp"
+#include "clusterize/planner/make_metadata.hpp"
+
+namespace rookery {
+namespace {
+
+std::string describe_node(const NodeMetadata& metadata) {
+  std::vector<std::string> rings;
+  std::map<std::string, std::string> by_address;  // the first parameter that both hold
+  for (const auto& [id, first] : metadata.rings) {
+    rings.push_back(fmt::format("{}: '{}'", id, first));
+    for (const PeerInfo& peer : metadata.ring_peers.at(id)) by_address.emplace(peer.address, first);
+  }
+  std::vector<std::string> addresses;
+  for (const auto& [address, first] : by_address)
+    addresses.push_back(fmt::format("'{}': '{}'", address, first));
+  return fmt::format(
+      "Node({}) Cluster({}) Address({}) Role({})\n  Ring IDs({{{}}})\n  Address to parameter({{{}}})\n",
+      metadata.node.substr(metadata.node.find('_') + 1), metadata.cluster, metadata.address, metadata.role(),
+      fmt::join(rings, ", "), fmt::join(addresses, ", "));
+}
+
+std::string memory_text(std::int64_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  return size < 1e9 ? fmt::format("{:.2f} MB", size / 1e6) : fmt::format("{:.2f} GB", size / 1e9);
+}
+
+std::string table(const ClusterPlan& plan) {
+  std::string text =
+      fmt::format("{:<10} {:>7} {:>5} {:<9} {:>4} {:>11} {:>11} {:>9} {:>9} {:>9}\n", "node", "cluster",
+                  "stage", "role", "ops", "parameters", "memory", "fwd ms", "bwd ms", "send ms");
+  bool recomputes = false;
+  for (const PlannedCluster& cluster : plan.clusters) {
+    const auto stages = static_cast<int>(cluster.stages.size());
+    for (int i = 0; i < stages; ++i) {
+      const PlannedStage& stage = cluster.stages[static_cast<std::size_t>(i)];
+      const StagePrediction& prediction = stage.prediction;
+      recomputes = recomputes || stage.recompute;
+      text += fmt::format("{:<10} {:>7} {:>5} {:<9} {:>4} {:>11} {:>11} {:>9.3f} {:>9.3f} {:>9.3f}{}\n",
+                          stage.node, cluster.id, i, role_of(i, stages), stage.ops.size(), stage.parameters,
+                          memory_text(prediction.total_bytes()), prediction.forward_ms,
+                          prediction.backward_ms, prediction.send_ms, stage.recompute ? "  *" : "");
+    }
+  }
+  if (recomputes) text += "* keeps few activations and computes the others again\n";
+  return text;
+}
+
+std::string left_out_text(const std::vector<LeftOutNode>& left_out) {
+  constexpr std::size_t kMostNodes = 10;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(left_out.size(), kMostNodes); ++i)
+    text += fmt::format("Left out: {}: {}\n", left_out[i].node, left_out[i].reason);
+  if (left_out.size() > kMostNodes)
+    text += fmt::format("and {} more, see plan.json\n", left_out.size() - kMostNodes);
+  return text;
+}
+
+// Of the cluster whose gradients are the oldest.
+std::string staleness_text(const ClusterPlan& plan) {
+  int most = 0;
+  for (const PlannedCluster& cluster : plan.clusters)
+    most = std::max(most, staleness(plan.schedule, 0, static_cast<int>(cluster.stages.size())));
+  if (most == 0) return "";
+  return fmt::format(
+      "Asynchronous: gradients change weights up to {} update{} newer than those they were computed with\n",
+      most, most == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string describe_plan(const TrainingTask& task, const Planned& planned) {
+  const ClusterPlan& plan = planned.plan;
+  std::string text;
+  for (std::size_t cluster = 0; cluster < planned.stages.size(); ++cluster) {
+    for (const Stage& stage : planned.stages[cluster])
+      text += describe_node(make_metadata(task, planned, static_cast<int>(cluster), stage.index));
+  }
+  text += fmt::format("\n{}\n", table(plan));
+  text += left_out_text(plan.left_out);
+  text += staleness_text(plan);
+  text += fmt::format(
+      "Plan {} ({}): {} on {}, predicted {:.0f} samples/s ({:.0f} simulated), "
+      "{:.2g}% of the {:.0f} that the arithmetic of all machines would allow\n",
+      plan.plan_id, plan.objective, task.settings.model,
+      plan.clusters.size() == 1 ? "1 cluster" : fmt::format("{} clusters", plan.clusters.size()),
+      plan.predicted_samples_per_second, plan.simulated_samples_per_second,
+      100 * plan.predicted_samples_per_second / plan.bound_samples_per_second, plan.bound_samples_per_second);
+  return text;
+}
+
+}  // namespace rookery

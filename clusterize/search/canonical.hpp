@@ -1,0 +1,13 @@
+// One way to write down groupings that are the same but for the names of equal nodes.
+#pragma once
+
+#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/genetic/grouping.hpp"
+
+namespace rookery {
+
+// Gives interchangeable nodes their places in rising order of their ids and sorts the clusters by
+// their Root.
+Grouping canonical(const CostModel& model, const Grouping& grouping);
+
+}  // namespace rookery

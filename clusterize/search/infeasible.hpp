@@ -1,0 +1,12 @@
+// Why there is no plan.
+#pragma once
+
+#include "clusterize/search/search.hpp"
+
+namespace rookery {
+
+// Throws a ConfigError that says which of memory and constraints cannot be met, with numbers, and what
+// would make it possible.
+[[noreturn]] void throw_infeasible(const CostModel& model, const SearchOptions& options);
+
+}  // namespace rookery

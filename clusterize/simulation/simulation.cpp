@@ -1,0 +1,378 @@
+#include "clusterize/simulation/simulation.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "models/base/rng.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr std::int64_t kMostAveragingMessages = 50'000;
+// Until then steps with stragglers are simulated one by one, and the epoch ends.
+constexpr std::int64_t kMostActions = 50'000'000;
+
+double bytes_per_second(double mbps) {
+  return mbps * 125'000;
+}
+
+FlowWay way(const NodePool& pool, int from, int to) {
+  if (from == to) return {.bytes_per_second = 1};  // nobody sends to itself
+  const LinkSpeed link = pool.link(static_cast<std::size_t>(from), static_cast<std::size_t>(to));
+  return {.latency = link.latency_ms / 1e3, .bytes_per_second = bytes_per_second(link.bandwidth_mbps)};
+}
+
+double connection(const NodePool& pool, int node) {
+  return bytes_per_second(pool.connection_mbps(static_cast<std::size_t>(node)));
+}
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+std::int64_t instructions(const StepProgram& program) {
+  std::int64_t count = 0;
+  for (const auto& one : program.programs) count += std::ssize(one);
+  return count;
+}
+
+double uniform(CounterRng& rng) {  // above 0, up to 1
+  return (static_cast<double>(rng.next()) + 1) / 4294967296.0;
+}
+
+// A kind of batch, or several that run together: one program per cluster, and how long it takes without
+// stragglers.
+struct Batches {
+  std::int64_t count = 1;
+  std::vector<StepProgram> programs;
+  std::vector<StepRun> runs;
+  double step_seconds = 0;   // of the slowest cluster
+  double flush_seconds = 0;  // what filling and draining the pipeline adds to the steps of an epoch
+};
+
+class Simulator {
+ public:
+  Simulator(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+            const SimulationOptions& options)
+      : task_(task), pool_(pool), planned_(planned), options_(options) {
+    for (std::size_t c = 0; c < planned.members.size(); ++c)
+      models_.push_back(pipeline_model(task, pool, planned, c));
+  }
+
+  Simulation run() {
+    const TrainingSettings& settings = task_.settings;
+    const std::int64_t clusters = std::ssize(models_);
+    const std::int64_t samples = divide_up(task_.data.train_samples, clusters);
+    const std::int64_t together = batches_to_simulate(settings, most_stages(planned_));
+    full_ = batches(
+        [&](const PipelineModel& model) { return program_of_full_batches(settings, model, together); });
+    full_steps_ = samples / settings.batch_size;
+    if (const std::int64_t rest = samples % settings.batch_size; rest > 0) {
+      if (is_synchronous(settings.schedule)) {
+        const std::vector<std::int64_t> sizes = micro_batch_sizes(settings, rest);
+        last_ = batches([&](const PipelineModel& model) { return training_program(model, sizes); });
+      } else {
+        ++full_steps_;  // taken to be whole
+      }
+    }
+    validation_ = validation_batch(divide_up(task_.data.validation_samples, clusters));
+    average();
+
+    result_.epochs = options_.epochs.value_or(settings.epochs);
+    result_.steps = result_.epochs * (full_steps_ + (last_ ? 1 : 0));
+    result_.samples = result_.epochs * samples * clusters;
+    run_epochs();
+    result_.step_seconds = full_.step_seconds + result_.averaging_seconds;
+    describe_use();
+    if (options_.failures_per_hour > 0) fail();
+    return std::move(result_);
+  }
+
+ private:
+  template <typename Program>
+  Batches batches(const Program& program) {
+    Batches made;
+    for (const PipelineModel& model : models_) {
+      made.programs.push_back(program(model));
+      made.runs.push_back(simulate_step(made.programs.back()));
+      const StepRun& run = made.runs.back();
+      made.count = std::max<std::int64_t>(made.count, std::ssize(run.updated));
+      made.step_seconds = std::max(made.step_seconds, full_span(run, model.stages.size()).step_seconds());
+      result_.simulated_actions += instructions(made.programs.back());
+    }
+    for (const StepRun& run : made.runs) {
+      const auto steps = static_cast<double>(std::max<std::size_t>(1, run.updated.size()));
+      made.flush_seconds = std::max(made.flush_seconds, run.seconds - steps * made.step_seconds);
+    }
+    return made;
+  }
+
+  // All batches of a validation, one behind the other.
+  std::optional<Batches> validation_batch(std::int64_t samples) {
+    const TrainingSettings& settings = task_.settings;
+    if (settings.validate_every == 0 || samples == 0) return std::nullopt;
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t first = 0; first < samples; first += settings.batch_size) {
+      for (const std::int64_t size :
+           micro_batch_sizes(settings, std::min(settings.batch_size, samples - first)))
+        sizes.push_back(size);
+    }
+    return batches([&](const PipelineModel& model) { return validation_pass(model, sizes); });
+  }
+
+  void average() {
+    result_.averaging_is_estimated = !averaging_is_simulated(planned_.plan);
+    if (result_.averaging_is_estimated) {
+      result_.averaging_seconds = planned_.plan.predicted_averaging_ms / 1e3;
+      return;
+    }
+    averaging_ = averaging_program(pool_, planned_);
+    result_.averaging_seconds = simulate_step(averaging_).seconds;
+    result_.simulated_actions += instructions(averaging_);
+  }
+
+  void run_epochs() {
+    const bool varies = options_.straggler_share > 0;
+    double training = 0;
+    double validation = 0;
+    std::int64_t validations = 0;
+    std::int64_t epoch = 0;
+    for (; epoch < result_.epochs && result_.simulated_actions < kMostActions; ++epoch) {
+      for (std::int64_t left = full_steps_; left > 0; left -= full_.count)
+        training += static_cast<double>(std::min(left, full_.count)) * seconds_of(full_);
+      if (last_) training += seconds_of(*last_);
+      training += full_.flush_seconds;
+      if (validates_after(epoch)) {
+        validation += seconds_of(*validation_);
+        ++validations;
+      }
+      if (!varies) break;
+    }
+    result_.simulated_epochs = std::min<std::int64_t>(epoch + (varies ? 0 : 1), result_.epochs);
+    if (!varies && validation_) validation = validation_->step_seconds, validations = 1;
+    const double epochs = result_.epochs;
+    training *= epochs / static_cast<double>(result_.simulated_epochs);
+    training += static_cast<double>(result_.steps) * result_.averaging_seconds;
+    const std::int64_t due = validation_ ? result_.epochs / task_.settings.validate_every : 0;
+    if (validations > 0) validation *= static_cast<double>(due) / static_cast<double>(validations);
+    result_.validation_seconds = validation;
+    result_.seconds = training + validation;
+    result_.samples_per_second = static_cast<double>(result_.samples) / training;
+  }
+
+  bool validates_after(std::int64_t epoch) const {
+    return validation_ && (epoch + 1) % task_.settings.validate_every == 0;
+  }
+
+  // Of a step of the next batches of this kind.
+  double seconds_of(const Batches& batches) {
+    if (options_.straggler_share == 0) return batches.step_seconds;
+    CounterRng rng(rng_key(options_.seed, "simulate.stragglers"), draws_++);
+    double seconds = 0;
+    for (std::size_t c = 0; c < batches.programs.size(); ++c) {
+      const std::size_t stages = models_[c].stages.size();
+      std::vector<double> slowdowns(stages * static_cast<std::size_t>(batches.count), 1);
+      bool any = false;
+      for (double& slowdown : slowdowns) {
+        if (uniform(rng) > options_.straggler_share) continue;
+        slowdown = options_.straggler_factor;
+        any = true;
+      }
+      if (any) result_.simulated_actions += instructions(batches.programs[c]);
+      const Slowdown slowdown = [&](int node, int micro_batch) {
+        const auto batch = static_cast<std::size_t>(batches.count == 1 ? 0 : micro_batch);
+        return slowdowns[batch * stages + static_cast<std::size_t>(node)];
+      };
+      const StepRun run = any ? simulate_step(batches.programs[c], slowdown) : batches.runs[c];
+      seconds = std::max(seconds, full_span(run, stages).step_seconds());
+    }
+    return seconds;
+  }
+
+  void describe_use() {
+    describe_nodes();
+    std::map<std::pair<int, int>, double> bytes;  // by nodes of the pool
+    for (std::size_t c = 0; c < models_.size(); ++c) {
+      const std::vector<int>& members = planned_.members[c];
+      add_bytes(
+          full_.programs[c], [&](int stage) { return members[static_cast<std::size_t>(stage)]; }, bytes);
+    }
+    for (auto& [nodes, sum] : bytes) sum /= static_cast<double>(full_.count);
+    add_bytes(
+        averaging_, [](int node) { return node; }, bytes);
+    for (const auto& [nodes, sum] : bytes) describe_link(nodes.first, nodes.second, sum);
+    std::ranges::stable_sort(result_.links, std::greater<>(), &LinkUse::used);
+  }
+
+  void describe_nodes() {
+    double slowest = 0;
+    double computing = 0;
+    for (std::size_t c = 0; c < models_.size(); ++c) {
+      const PlannedCluster& cluster = planned_.plan.clusters[c];
+      slowest = std::max(slowest, cluster.predicted_step_ms);
+      for (std::size_t stage = 0; stage < models_[c].stages.size(); ++stage) {
+        place_[planned_.members[c][stage]] = result_.nodes.size();
+        const double own = full_.runs[c].computing[stage] / static_cast<double>(full_.count);
+        computing += own;
+        result_.nodes.push_back({.node = cluster.stages[stage].node,
+                                 .cluster = static_cast<int>(c),
+                                 .stage = static_cast<int>(stage),
+                                 .computing = own / result_.step_seconds});
+      }
+    }
+    result_.predicted_step_seconds = (slowest + planned_.plan.predicted_averaging_ms) / 1e3;
+    result_.bubble_share = 1 - computing / result_.step_seconds / static_cast<double>(result_.nodes.size());
+  }
+
+  template <typename NodeOf>
+  static void add_bytes(const StepProgram& program, const NodeOf& node_of,
+                        std::map<std::pair<int, int>, double>& bytes) {
+    for (const ProgramMessage& message : program.messages) {
+      const FlowWay& flow = program.ways[message.way];
+      bytes[{node_of(flow.from), node_of(flow.to)}] += message.bytes;
+    }
+  }
+
+  void describe_link(int from_node, int to_node, double bytes) {
+    const double step = result_.step_seconds;
+    NodeUse& from = result_.nodes[place_.at(from_node)];
+    NodeUse& to = result_.nodes[place_.at(to_node)];
+    from.sending += bytes / connection(pool_, from_node) / step;
+    to.receiving += bytes / connection(pool_, to_node) / step;
+    result_.links.push_back({.from = from.node,
+                             .to = to.node,
+                             .from_cluster = from.cluster,
+                             .to_cluster = to.cluster,
+                             .bytes = bytes,
+                             .used = bytes / way(pool_, from_node, to_node).bytes_per_second / step});
+  }
+
+  // The run begins anew until it lasts to its end.
+  void fail() {
+    const double rate = options_.failures_per_hour / 3600 * static_cast<double>(result_.nodes.size());
+    const double pause = task_.settings.peer_timeout_seconds + options_.restart_seconds;
+    FailureOutcome outcome{.expected_seconds = std::expm1(rate * result_.seconds) * (1 / rate + pause)};
+    CounterRng rng(rng_key(options_.seed, "simulate.failures"), 0);
+    for (; outcome.failures < kMostFailures; ++outcome.failures) {
+      const double runs = -std::log(uniform(rng)) / rate;
+      if (runs >= result_.seconds) {
+        outcome.seconds = outcome.lost_seconds + result_.seconds;
+        break;
+      }
+      outcome.lost_seconds += runs + pause;
+    }
+    result_.failures = outcome;
+  }
+
+  const TrainingTask& task_;  // all of the caller
+  const NodePool& pool_;
+  const Planned& planned_;
+  const SimulationOptions& options_;
+  std::vector<PipelineModel> models_;  // by cluster
+  Batches full_;
+  std::optional<Batches> last_, validation_;
+  std::int64_t full_steps_ = 0;  // of an epoch
+  std::uint64_t draws_ = 0;      // of stragglers
+  StepProgram averaging_;
+  std::map<int, std::size_t> place_;  // in result_.nodes, by node of the pool
+  Simulation result_;
+};
+
+}  // namespace
+
+PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                             std::size_t cluster) {
+  const std::vector<int>& members = planned.members[cluster];
+  PipelineModel model{.schedule = task.settings.schedule,
+                      .stages = planned.stages[cluster],
+                      .micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front(),
+                      .clips_gradients = task.settings.clip_gradient_norm.has_value()};
+  for (std::size_t stage = 0; stage < members.size(); ++stage) {
+    const PlannedStage& planned_stage = planned.plan.clusters[cluster].stages[stage];
+    model.work.push_back({.forward = planned_stage.prediction.forward_ms / 1e3,
+                          .backward = planned_stage.prediction.backward_ms / 1e3,
+                          .recompute = planned_stage.recompute,
+                          .update = planned_stage.prediction.update_ms / 1e3,
+                          .bytes_per_second = connection(pool, members[stage])});
+    std::vector<FlowWay>& links = model.links.emplace_back();
+    for (std::size_t to = 0; to < members.size(); ++to) {
+      links.push_back(way(pool, members[stage], members[to]));
+      links.back().from = static_cast<int>(stage);
+      links.back().to = static_cast<int>(to);
+    }
+  }
+  return model;
+}
+
+std::size_t most_stages(const Planned& planned) {
+  std::size_t most = 0;
+  for (const std::vector<int>& members : planned.members) most = std::max(most, members.size());
+  return most;
+}
+
+std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages) {
+  return is_synchronous(settings.schedule) ? 1 : 4 * static_cast<std::int64_t>(stages) + 8;
+}
+
+StepProgram program_of_full_batches(const TrainingSettings& settings, const PipelineModel& model,
+                                    std::int64_t batches) {
+  if (is_synchronous(settings.schedule))
+    return training_program(model, micro_batch_sizes(settings, settings.batch_size));
+  return training_program(model,
+                          std::vector<std::int64_t>(static_cast<std::size_t>(batches), settings.batch_size));
+}
+
+// The pipeline is full from the first update of its first stage on, until that has no forwards left.
+FullSpan full_span(const StepRun& run, std::size_t stages) {
+  if (run.updated.size() <= 2 * stages + 1) return {.end = run.seconds};
+  const std::size_t last = run.updated.size() - 1 - stages;
+  return {
+      .begin = run.updated[stages], .end = run.updated[last], .steps = static_cast<double>(last - stages)};
+}
+
+double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                              std::size_t cluster) {
+  const PipelineModel model = pipeline_model(task, pool, planned, cluster);
+  const std::size_t stages = model.stages.size();
+  const StepProgram program =
+      program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, stages));
+  return full_span(simulate_step(program), stages).step_seconds();
+}
+
+bool averaging_is_simulated(const ClusterPlan& plan) {
+  const std::int64_t clusters = std::ssize(plan.clusters);
+  return std::ssize(plan.rings) * clusters * 2 * (clusters - 1) <= kMostAveragingMessages;
+}
+
+StepProgram averaging_program(const NodePool& pool, const Planned& planned) {
+  if (planned.members.size() < 2) return {};
+  std::vector<AverageRing> rings;
+  for (const Ring& ring : planned.plan.rings) {
+    AverageRing& made = rings.emplace_back();
+    made.bytes = static_cast<double>(ring.bytes);
+    for (std::size_t c = 0; c < planned.members.size(); ++c)
+      made.nodes.push_back(planned.members[c][static_cast<std::size_t>(ring.stages[c])]);
+  }
+  std::vector<double> connections;
+  for (int node = 0; node < std::ssize(pool.nodes()); ++node) connections.push_back(connection(pool, node));
+  return averaging_round(rings, std::move(connections), [&](int from, int to) {
+    FlowWay made = way(pool, from, to);
+    made.from = from;
+    made.to = to;
+    return made;
+  });
+}
+
+double averaging_seconds(const NodePool& pool, const Planned& planned) {
+  if (!averaging_is_simulated(planned.plan)) return planned.plan.predicted_averaging_ms / 1e3;
+  return simulate_step(averaging_program(pool, planned)).seconds;
+}
+
+Simulation simulate(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                    const SimulationOptions& options) {
+  return Simulator(task, pool, planned, options).run();
+}
+
+}  // namespace rookery

@@ -1,0 +1,256 @@
+#include "clusterize/simulation/step_program.hpp"
+
+#include <map>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+#include "models/base/check.hpp"
+#include "trainer/link.hpp"
+
+namespace rookery {
+namespace {
+
+using Kind = Instruction::Kind;
+
+std::int64_t bytes_of(const Stage& stage, const std::vector<TensorType>& types, const std::string& value) {
+  return static_cast<std::int64_t>(types[static_cast<std::size_t>(stage.graph.at(value))].bytes());
+}
+
+class Builder {
+ public:
+  Builder(const PipelineModel& model, std::span<const std::int64_t> sizes) : model_(model), sizes_(sizes) {
+    const std::size_t count = model.stages.size();
+    for (std::size_t stage = 0; stage < count; ++stage) {
+      made_.connections.push_back(model.work[stage].bytes_per_second);
+      made_.node_of.push_back(static_cast<int>(stage));
+      for (const FlowWay& way : model.links[stage]) made_.ways.push_back(way);
+    }
+    made_.programs.resize(count);
+    for (const std::int64_t size : sizes) {
+      if (!routes_.contains(size)) routes_[size] = stage_routes(model.stages, size);
+    }
+  }
+
+  StepProgram training() {
+    const auto all = static_cast<int>(sizes_.size());
+    const bool is_one_batch = is_synchronous(model_.schedule);
+    const int batches = is_one_batch ? 1 : all;
+    const int micro_batches = is_one_batch ? all : 1;
+    for (const Stage& stage : model_.stages) {
+      Schedule schedule(model_.schedule, stage.index, stage.count, batches, micro_batches);
+      while (const std::optional<Action> action = schedule.next()) add(stage, *action, micro_batches);
+      add_shared_values(stage, batches);
+    }
+    return std::move(made_);
+  }
+
+  StepProgram validation() {
+    for (const Stage& stage : model_.stages) {
+      for (int i = 0; i < std::ssize(sizes_); ++i) add_forward(stage.index, i);
+    }
+    return std::move(made_);
+  }
+
+ private:
+  int count() const { return static_cast<int>(model_.stages.size()); }
+  static std::size_t at(int stage) { return static_cast<std::size_t>(stage); }
+
+  // As StageWorker does.
+  void add(const Stage& stage, const Action& action, int micro_batches) {
+    const auto batch = static_cast<int>(action.batch);
+    const int number = batch * micro_batches + action.micro_batch;
+    switch (action.kind) {
+      case ActionKind::kForward:
+        if (batch > 0 && action.micro_batch == 0) add_shared_values(stage, batch);
+        add_forward(stage.index, number);
+        break;
+      case ActionKind::kBackwardInputs:
+        add_backward_inputs(stage.index, number);
+        break;
+      case ActionKind::kBackwardWeights:
+        compute(stage.index, Work::kBackwardWeights, number, pure_backward(stage.index) / 2);
+        break;
+      case ActionKind::kUpdate:
+        add_update(stage, batch);
+        break;
+    }
+  }
+
+  const StageRoutes& routes(int stage, int micro_batch) const {
+    return routes_.at(sizes_[at(micro_batch)])[at(stage)];
+  }
+
+  // Without what is computed once more.
+  double pure_backward(int stage) const {
+    const StageWork& work = model_.work[at(stage)];
+    return work.backward - (work.recompute ? work.forward : 0);
+  }
+
+  void add_forward(int stage, int micro_batch) {
+    for (int from = 0; from < stage; ++from) {
+      if (routes(from, micro_batch).activation_bytes[at(stage)] > 0)
+        receive(MessageUse::kActivation, from, stage, micro_batch);
+    }
+    compute(stage, Work::kForward, micro_batch, model_.work[at(stage)].forward);
+    for (int to = stage + 1; to < count(); ++to) {
+      const std::int64_t bytes = routes(stage, micro_batch).activation_bytes[at(to)];
+      if (bytes > 0) send(MessageUse::kActivation, stage, to, micro_batch, bytes);
+    }
+  }
+
+  void add_backward_inputs(int stage, int micro_batch) {
+    for (int from = stage + 1; from < count(); ++from) {
+      if (routes(from, micro_batch).gradient_bytes[at(stage)] > 0)
+        receive(MessageUse::kGradient, from, stage, micro_batch);
+    }
+    compute(stage, Work::kBackwardInputs, micro_batch,
+            model_.work[at(stage)].backward - pure_backward(stage) / 2);
+    for (int to = 0; to < stage; ++to) {
+      const std::int64_t bytes = routes(stage, micro_batch).gradient_bytes[at(to)];
+      if (bytes > 0) send(MessageUse::kGradient, stage, to, micro_batch, bytes);
+    }
+  }
+
+  // See StepExchange.
+  void add_update(const Stage& stage, int batch) {
+    const int own = stage.index;
+    for (const SharedParameter& shared : stage.shared) {
+      const int number = number_of(shared.parameter, batch);
+      if (shared.gradient_from != kNoStage)
+        receive(MessageUse::kSharedGradient, shared.gradient_from, own, number);
+      if (shared.gradient_to != kNoStage)
+        send(MessageUse::kSharedGradient, own, shared.gradient_to, number, bytes_of(stage, shared));
+    }
+    if (model_.clips_gradients) add_norm(stage);
+    compute(own, Work::kUpdate, batch, model_.work[at(own)].update, false);
+  }
+
+  void add_shared_values(const Stage& stage, int before_batch) {
+    const int own = stage.index;
+    for (const SharedParameter& shared : stage.shared) {
+      const int number = number_of(shared.parameter, before_batch);
+      if (shared.from != kNoStage) receive(MessageUse::kSharedValue, shared.from, own, number);
+      if (shared.to != kNoStage)
+        send(MessageUse::kSharedValue, own, shared.to, number, bytes_of(stage, shared));
+    }
+  }
+
+  static std::int64_t bytes_of(const Stage& stage, const SharedParameter& shared) {
+    return static_cast<std::int64_t>(stage.graph.value(stage.graph.at(shared.parameter)).type.bytes());
+  }
+
+  void add_norm(const Stage& stage) {
+    constexpr auto kBytes = static_cast<std::int64_t>(kNumberBytes);
+    if (!stage.is_leaf()) receive(MessageUse::kNorm, stage.index + 1, stage.index, 0);
+    if (!stage.is_root()) {
+      send(MessageUse::kNorm, stage.index, stage.index - 1, 0, kBytes);
+      receive(MessageUse::kNorm, 0, stage.index, 0);
+      return;
+    }
+    for (int to = 1; to < stage.count; ++to) send(MessageUse::kNorm, 0, to, 0, kBytes);
+  }
+
+  int number_of(const std::string& parameter, int batch) {
+    return numbers_.emplace(std::pair(parameter, batch), static_cast<int>(numbers_.size())).first->second;
+  }
+
+  void compute(int stage, Work work, int micro_batch, double seconds, bool per_sample = true) {
+    if (per_sample)
+      seconds *= static_cast<double>(sizes_[at(micro_batch)]) / static_cast<double>(model_.micro_batch);
+    made_.programs[at(stage)].push_back(
+        {.kind = Kind::kCompute, .work = work, .micro_batch = micro_batch, .seconds = seconds});
+  }
+
+  void send(MessageUse use, int from, int to, int number, std::int64_t bytes) {
+    const int id = message(use, from, to, number);
+    made_.messages[at(id)].bytes = static_cast<double>(bytes);
+    made_.programs[at(from)].push_back({.kind = Kind::kSend, .micro_batch = number, .message = id});
+  }
+
+  void receive(MessageUse use, int from, int to, int number) {
+    const int id = message(use, from, to, number);
+    made_.programs[at(to)].push_back({.kind = Kind::kReceive, .micro_batch = number, .message = id});
+  }
+
+  int message(MessageUse use, int from, int to, int number) {
+    const auto [known, is_new] =
+        ids_.emplace(std::tuple(use, from, to, number), static_cast<int>(made_.messages.size()));
+    if (is_new) {
+      const std::size_t way = at(from) * model_.stages.size() + at(to);
+      made_.messages.push_back({.way = way, .use = use, .micro_batch = number});
+    }
+    return known->second;
+  }
+
+  const PipelineModel& model_;  // both of the caller
+  const std::span<const std::int64_t> sizes_;
+  std::map<std::int64_t, std::vector<StageRoutes>> routes_;  // by size of a micro-batch
+  std::map<std::tuple<MessageUse, int, int, int>, int> ids_;
+  std::map<std::pair<std::string, int>, int> numbers_;  // of shared parameters, batch by batch
+  StepProgram made_;
+};
+
+}  // namespace
+
+std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_t micro_batch) {
+  const StageRoutes none{std::vector<std::int64_t>(stages.size()), std::vector<std::int64_t>(stages.size())};
+  std::vector<StageRoutes> routes(stages.size(), none);
+  for (const Stage& stage : stages) {
+    StageRoutes& own = routes[static_cast<std::size_t>(stage.index)];
+    const std::vector<TensorType> types = stage.graph.types(micro_batch);
+    for (const StageOutput& output : stage.outputs) {
+      for (const int to : output.to)
+        own.activation_bytes[static_cast<std::size_t>(to)] += bytes_of(stage, types, output.value);
+    }
+    for (const StageInput& input : stage.inputs) {
+      if (input.gradient_to != kNoStage)
+        own.gradient_bytes[static_cast<std::size_t>(input.gradient_to)] +=
+            bytes_of(stage, types, input.value);
+    }
+  }
+  return routes;
+}
+
+StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes) {
+  return Builder(model, sizes).training();
+}
+
+StepProgram validation_pass(const PipelineModel& model, std::span<const std::int64_t> sizes) {
+  return Builder(model, sizes).validation();
+}
+
+StepProgram averaging_round(std::span<const AverageRing> rings, std::vector<double> connections,
+                            const std::function<FlowWay(int from, int to)>& way) {
+  StepProgram made{.connections = std::move(connections)};
+  std::map<std::pair<int, int>, std::size_t> ways;
+  const auto way_of = [&](int from, int to) {
+    const auto [known, is_new] = ways.emplace(std::pair(from, to), made.ways.size());
+    if (is_new) made.ways.push_back(way(from, to));
+    return known->second;
+  };
+  for (const AverageRing& ring : rings) {
+    const auto members = static_cast<int>(ring.nodes.size());
+    const int rounds = 2 * (members - 1);
+    const auto first = static_cast<int>(made.messages.size());
+    for (int member = 0; member < members; ++member) {
+      const int before = (member + members - 1) % members;
+      const int own = ring.nodes[static_cast<std::size_t>(member)];
+      const int next = ring.nodes[static_cast<std::size_t>((member + 1) % members)];
+      std::vector<Instruction> program;
+      for (int round = 0; round < rounds; ++round) {
+        made.messages.push_back({.way = way_of(own, next),
+                                 .bytes = ring.bytes / members,
+                                 .use = MessageUse::kAverage,
+                                 .micro_batch = round});
+        program.push_back({.kind = Kind::kSend, .message = first + member * rounds + round});
+        program.push_back({.kind = Kind::kReceive, .message = first + before * rounds + round});
+      }
+      made.node_of.push_back(own);
+      made.programs.push_back(std::move(program));
+    }
+  }
+  return made;
+}
+
+}  // namespace rookery

@@ -1,0 +1,104 @@
+// What every node of a cluster does in a step, as the providers do it: the actions of its schedule, what it
+// waits for before each and sends after it, and what StepExchange adds at the end; and what the members of
+// rings do to average.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "clusterize/simulation/flow_network.hpp"
+#include "models/graph/stage.hpp"
+#include "trainer/schedule/schedule.hpp"
+
+namespace rookery {
+
+enum class Work : char {
+  kForward = 'F',
+  kBackwardInputs = 'B',
+  kBackwardWeights = 'W',
+  kUpdate = 'U',
+};
+
+enum class MessageUse : std::uint8_t {
+  kActivation,
+  kGradient,
+  kSharedGradient,
+  kSharedValue,
+  kNorm,
+  kAverage
+};
+
+struct ProgramMessage {
+  std::size_t way = 0;
+  double bytes = 0;
+  MessageUse use = MessageUse::kActivation;
+  int micro_batch = 0;
+};
+
+struct Instruction {
+  enum class Kind : std::uint8_t { kCompute, kSend, kReceive };
+  Kind kind = Kind::kCompute;
+  Work work = Work::kForward;  // kCompute
+  int micro_batch = 0;
+  double seconds = 0;
+  int message = 0;  // kSend, kReceive
+};
+
+// Processes run at the same time, each its instructions one after the other. At most one of a node computes.
+struct StepProgram {
+  std::vector<double> connections;  // by node: bytes per second
+  std::vector<FlowWay> ways;
+  std::vector<ProgramMessage> messages;
+  std::vector<int> node_of;                        // by process
+  std::vector<std::vector<Instruction>> programs;  // by process
+};
+
+// One machine of a cluster and its stage; seconds for a micro-batch of the full size.
+struct StageWork {
+  double forward = 0;
+  double backward = 0;     // both phases; with the second forward where it recomputes
+  bool recompute = false;  // then the first `forward` of backward comes before anything else
+  double update = 0;
+  double bytes_per_second = 0;  // of the machine's connection
+};
+
+// Where to and how much a stage sends at a time.
+struct StageRoutes {
+  std::vector<std::int64_t> activation_bytes;  // by stage: of a micro-batch's forward
+  std::vector<std::int64_t> gradient_bytes;    // by stage: of its backward
+};
+// Of all stages of a cluster, for micro-batches of `micro_batch` samples.
+std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_t micro_batch);
+
+// A cluster as the simulator sees it.
+struct PipelineModel {
+  ScheduleSettings schedule;
+  std::vector<Stage> stages;
+  std::vector<StageWork> work;              // by stage
+  std::vector<std::vector<FlowWay>> links;  // by stage and stage
+  std::int64_t micro_batch = 1;             // samples of the full size; smaller ones take their share
+  bool clips_gradients = false;
+};
+
+// What runs from one common update to the next: with a synchronous schedule one batch of micro-batches of
+// these sizes; with async batches of these sizes, and `micro_batch` counts batches. Node k holds stage k,
+// process k is its compute thread.
+StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes);
+// Forward only; batches follow each other without a gap, so all of them may be given at once.
+StepProgram validation_pass(const PipelineModel& model, std::span<const std::int64_t> sizes);
+
+// A ring of nodes that average `bytes` by a ring all-reduce: 2 (C - 1) messages of bytes / C from each of
+// its C members to the next (P. Patarasuk, X. Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
+// workstations", 2009).
+struct AverageRing {
+  std::vector<int> nodes;
+  double bytes = 0;
+};
+// All rings at once. `way` tells about two nodes.
+StepProgram averaging_round(std::span<const AverageRing> rings, std::vector<double> connections,
+                            const std::function<FlowWay(int from, int to)>& way);
+
+}  // namespace rookery

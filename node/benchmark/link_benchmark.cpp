@@ -1,0 +1,273 @@
+#include "node/benchmark/link_benchmark.hpp"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/base/process/program.hpp"
+#include "node/benchmark/messages.hpp"
+#include "node/benchmark/rest.hpp"
+#include "node/sockets/address.hpp"
+
+namespace rookery {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+// Requests of a client that have no answer yet.
+constexpr std::uint32_t kMostUnderWay = 16;
+
+double seconds_between(Clock::time_point begin, Clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+// A connection to the server, whose every wait has a deadline and ends with a stop signal.
+class Connection {
+ public:
+  explicit Connection(const std::string& address) : address_(address) {}
+  ~Connection() { close(); }
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Tries again until somebody listens there; false when nobody does in time.
+  bool open(Clock::time_point deadline) {
+    constexpr milliseconds kAgain{50};
+    while (!try_open(deadline)) {
+      if (Clock::now() + kAgain > deadline) return false;
+      pause(kAgain);
+    }
+    return true;
+  }
+
+  // TransportError when it takes longer, or the connection ends.
+  void send(std::span<const std::byte> bytes, Clock::time_point deadline) {
+    while (!bytes.empty()) {
+      const ssize_t sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (sent >= 0) {
+        bytes = bytes.subspan(static_cast<std::size_t>(sent));
+      } else if (!can_go_on(POLLOUT, deadline)) {
+        throw TransportError(fmt::format("{}: the connection takes no message", address_));
+      }
+    }
+  }
+
+  // False when not all has come by then; TransportError when the connection ends.
+  bool receive(std::span<std::byte> bytes, Clock::time_point deadline) {
+    while (!bytes.empty()) {
+      const ssize_t got = ::recv(descriptor_, bytes.data(), bytes.size(), 0);
+      if (got == 0)
+        throw TransportError(fmt::format("{}: the other side has closed the connection", address_));
+      if (got > 0) {
+        bytes = bytes.subspan(static_cast<std::size_t>(got));
+      } else if (!can_go_on(POLLIN, deadline)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // A wait that a stop signal ends.
+  static void pause(milliseconds time) {
+    ::poll(nullptr, 0, static_cast<int>(time.count()));
+    throw_if_stopped();
+  }
+
+ private:
+  void close() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+    descriptor_ = -1;
+  }
+
+  bool try_open(Clock::time_point deadline) {
+    const Address address = Address::parse(address_).reachable();
+    const std::vector<std::string> found = resolve(address.host);
+    if (found.empty())
+      throw TransportError(
+          fmt::format("{}: this machine cannot resolve the host name {}", address_, address.host));
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_port = htons(address.port);
+    ::inet_pton(AF_INET, found.front().c_str(), &where.sin_addr);
+    close();
+    descriptor_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor_ < 0)
+      throw TransportError(fmt::format("{}: no socket: {}", address_, std::strerror(errno)));
+    const int on = 1;
+    ::setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (::connect(descriptor_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0) return true;
+    if (errno != EINPROGRESS || !wait_for(POLLOUT, deadline)) return false;
+    int error = 0;
+    socklen_t size = sizeof error;
+    ::getsockopt(descriptor_, SOL_SOCKET, SO_ERROR, &error, &size);
+    return error == 0;
+  }
+
+  // After a call that failed: whether it may be tried again.
+  bool can_go_on(short event, Clock::time_point deadline) const {
+    if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
+      throw TransportError(fmt::format("{}: {}", address_, std::strerror(errno)));
+    return wait_for(event, deadline);
+  }
+
+  bool wait_for(short event, Clock::time_point deadline) const {
+    pollfd item{descriptor_, event, 0};
+    while (true) {
+      const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
+      const int ready = left.count() > 0 ? ::poll(&item, 1, static_cast<int>(left.count())) : 0;
+      throw_if_stopped();
+      if (ready > 0) return true;
+      if (ready == 0) return false;
+    }
+  }
+
+  const std::string address_;
+  int descriptor_ = -1;
+};
+
+// One peer's end of a measurement.
+class Client {
+ public:
+  Client(const std::string& address, const LinkBenchmarkOptions& options)
+      : address_(address), options_(options), connection_(address), scratch_(kMostBenchmarkPayload) {}
+
+  LinkMeasure measure() {
+    be_admitted();
+    LinkMeasure measure;
+    measure.latency_ms = 1e3 * hop_seconds(options_.seconds / 6);
+    measure.to_mbps = mbps(kMostBenchmarkPayload, 0);
+    measure.from_mbps = mbps(0, kMostBenchmarkPayload);
+    return measure;
+  }
+
+ private:
+  void be_admitted() {
+    const auto begin = Clock::now();
+    std::optional<BenchmarkHeader> answer;
+    if (connection_.open(begin + options_.answer)) {
+      send(0, 0);
+      answer = receive(begin + options_.answer);
+    }
+    while (true) {
+      const double waited = seconds_between(begin, Clock::now());
+      if (!answer) {
+        throw TransportError(fmt::format(
+            "{}: no answer within {:.1f} s: does `node_benchmark --serve` run there?", address_, waited));
+      }
+      if (answer->kind == BenchmarkKind::kReply) return;
+      if (Clock::now() - begin > options_.busy)
+        throw TransportError(fmt::format("{}: busy with others for {:.0f} s", address_, waited));
+      constexpr milliseconds kAgain{200};
+      Connection::pause(kAgain);
+      send(0, 0);
+      answer = receive(Clock::now() + options_.answer);
+    }
+  }
+
+  // Half of what a message and its answer take between machines that have both been waiting.
+  double hop_seconds(double seconds) {
+    constexpr std::size_t kLeast = 5;
+    constexpr std::size_t kMost = 2000;
+    std::vector<double> hops;
+    const auto begin = Clock::now();
+    while (hops.size() < kLeast || (hops.size() < kMost && seconds_between(begin, Clock::now()) < seconds)) {
+      rest(kRest);
+      const auto sent = Clock::now();
+      send(0, 0, kRest);
+      const double rested = 1e-9 * wait_for_reply().rest_ns;
+      hops.push_back(std::max(0.0, seconds_between(sent, Clock::now()) - rested) / 2);
+    }
+    return trimmed_mean(std::move(hops));
+  }
+
+  // As many requests under way as answers have come, up to a limit: slow connections are not flooded.
+  double mbps(std::size_t bytes, std::size_t reply_bytes) {
+    const double seconds = options_.seconds * 5 / 12;
+    std::uint32_t allowed = 2;
+    std::uint32_t under_way = 0;
+    std::int64_t answered = 0;  // after the first, which the connection's latency is in
+    Clock::time_point first{};
+    const auto begin = Clock::now();
+    do {
+      while (under_way < allowed && seconds_between(begin, Clock::now()) < seconds) {
+        send(bytes, reply_bytes);
+        ++under_way;
+      }
+      wait_for_reply();
+      --under_way;
+      allowed = std::min(allowed + 1, kMostUnderWay);
+      if (first == Clock::time_point{}) {
+        first = Clock::now();
+      } else {
+        ++answered;
+      }
+    } while (under_way > 0);
+    const double bits = 8.0 * static_cast<double>(bytes + reply_bytes);
+    return bits * static_cast<double>(answered) / seconds_between(first, Clock::now()) * 1e-6;
+  }
+
+  Clock::time_point patience() const {
+    constexpr int kTimes = 10;
+    return Clock::now() + kTimes * options_.answer;
+  }
+
+  void send(std::size_t bytes, std::size_t reply_bytes, std::chrono::nanoseconds server_rest = {}) {
+    const BenchmarkHeader header{.number = ++number_,
+                                 .payload_bytes = static_cast<std::uint32_t>(bytes),
+                                 .reply_bytes = static_cast<std::uint32_t>(reply_bytes),
+                                 .rest_ns = static_cast<std::uint32_t>(server_rest.count())};
+    connection_.send(std::as_bytes(std::span(&header, 1)), patience());
+    connection_.send(std::span(scratch_).first(bytes), patience());
+  }
+
+  // The next message, whose payload is left unread in scratch_; nothing when none comes in time.
+  std::optional<BenchmarkHeader> receive(Clock::time_point deadline) {
+    BenchmarkHeader header;
+    if (!connection_.receive(std::as_writable_bytes(std::span(&header, 1)), deadline)) return std::nullopt;
+    if (!header.is_valid() || header.kind == BenchmarkKind::kRequest)
+      throw TransportError(
+          fmt::format("{}: what answers there is no node_benchmark of this version", address_));
+    if (!connection_.receive(std::span(scratch_).first(header.payload_bytes), deadline)) return std::nullopt;
+    return header;
+  }
+
+  BenchmarkHeader wait_for_reply() {
+    const auto begin = Clock::now();
+    const std::optional<BenchmarkHeader> answer = receive(patience());
+    if (answer && answer->kind == BenchmarkKind::kReply) return *answer;
+    throw TransportError(fmt::format("{}: {}", address_,
+                                     answer
+                                         ? "it has begun to measure with another node"
+                                         : fmt::format("silent for {:.1f} s in the middle of a measurement",
+                                                       seconds_between(begin, Clock::now()))));
+  }
+
+  const std::string address_;
+  const LinkBenchmarkOptions options_;
+  Connection connection_;
+  std::vector<std::byte> scratch_;
+  std::uint32_t number_ = 0;
+};
+
+}  // namespace
+
+LinkMeasure measure_link(const std::string& address, const LinkBenchmarkOptions& options) {
+  return Client(address, options).measure();
+}
+
+}  // namespace rookery

@@ -1,0 +1,32 @@
+// What node_benchmark found out, put into node_configs.json.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "models/base/files/json_file.hpp"
+#include "node/benchmark/link_benchmark.hpp"
+
+namespace rookery {
+
+struct MeasuredNode {
+  std::string id;     // "0"
+  double ram_gb = 0;  // GB of 10^9 bytes
+  double gflops = 0;
+  std::map<std::string, LinkMeasure> links;  // by the other's id
+  // Of sending and receiving, where that takes time of its arithmetic.
+  std::optional<double> transfer_gbps;
+};
+
+// `document` with the node's ram and gflops, its links (the slower of both directions), and as bandwidth the
+// best that it reached with any other, and where there are links its transfer_gbps. Everything else stays as
+// it is, in its order. ConfigError when there is no such node.
+OrderedJson with_measured(OrderedJson document, const MeasuredNode& node);
+
+// The same with a file, written whole. Programs on machines that share the folder take turns by a lock on
+// FILE.lock; ConfigError when it cannot be had within ten seconds.
+void write_measured(const std::filesystem::path& node_configs, const MeasuredNode& node);
+
+}  // namespace rookery

@@ -1,0 +1,225 @@
+// node_benchmark: what this machine and its connections can do, for node_configs.json.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "clusterize/pool/node_pool.hpp"
+#include "models/base/error.hpp"
+#include "models/base/process/cpu_steal.hpp"
+#include "models/base/process/log.hpp"
+#include "models/base/process/machine_memory.hpp"
+#include "models/base/process/program.hpp"
+#include "models/base/process/terminal.hpp"
+#include "models/kernels/threads.hpp"
+#include "models/runtime/machine_speed.hpp"
+#include "node/benchmark/link_benchmark.hpp"
+#include "node/benchmark/link_benchmark_server.hpp"
+#include "node/benchmark/measured_pool.hpp"
+#include "node/sockets/address.hpp"
+
+namespace rookery {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr double kBytesPerGb = 1e9;
+
+// What is measured at the moment.
+class Doing {
+ public:
+  void tell(const std::string& what) { lines_.tell("measuring " + what); }
+  void clear() { lines_.clear(); }
+
+ private:
+  LiveLines lines_{stderr};
+};
+
+double positive(const ProgramArguments& arguments, const std::string& name) {
+  constexpr double kMost = 600;
+  const auto value = arguments[name].as<double>();
+  if (!(value > 0 && value <= kMost))
+    throw UsageError(fmt::format("--{} {}: a number of seconds above 0, up to {}", name, value, kMost));
+  return value;
+}
+
+int serve(const std::string& address) {
+  check_address("--serve", address);
+  catch_stop_signals();
+  LinkBenchmarkServer server(address);
+  fmt::print("answering at {}; Ctrl-C ends it\n", server.address());
+  std::fflush(stdout);
+  server.serve(stop_descriptor());
+  throw_if_stopped();
+  return kDone;
+}
+
+// Which other nodes there are, and what came of measuring with each.
+struct Links {
+  std::map<std::string, LinkMeasure> measured;     // by id
+  std::map<std::string, std::string> unreachable;  // why
+  ProviderTransport transport;
+};
+
+Links measure_links(const NodePool& pool, const std::string& self, const LinkBenchmarkOptions& options,
+                    Doing& doing) {
+  Links links;
+  if (pool.nodes().size() < 2) return links;
+  doing.tell("what a provider's transport adds to that of the network");
+  links.transport = measure_provider_transport();
+  for (const PoolNode& node : pool.nodes()) {
+    if (node.id == self) continue;
+    throw_if_stopped();
+    doing.tell(fmt::format("the link to node_{} ({})", node.id, node.address));
+    try {
+      links.measured[node.id] = links.transport.over(measure_link(node.address, options));
+    } catch (const TransportError& error) {
+      without_live_lines([&] { fmt::print(stderr, "skipped node_{}: {}\n", node.id, error.what()); });
+      links.unreachable[node.id] = error.what();
+    }
+  }
+  return links;
+}
+
+// GB/s that sending and receiving take of the time of the arithmetic, which has all processors there are: no
+// more than its threads, or a share of one. `stolen`: of the time when `speed` was measured.
+std::optional<double> transfer_gbps(const MachineSpeed& speed, double stolen, int threads,
+                                    const Links& links) {
+  const double whole = 0.95 * (1 - stolen);  // processor, but for rests and whatever else runs
+  const bool is_short = static_cast<int>(std::thread::hardware_concurrency()) <= threads ||
+                        (threads == 1 && speed.processors < whole);
+  if (links.measured.empty() || !is_short) return std::nullopt;
+  return 1e-9 * std::min(1.0, speed.processors) / links.transport.processor_seconds_per_byte;
+}
+
+MachineSpeed measure_speed(double seconds, Doing& doing) {
+  SpeedMeter meter;
+  meter.run(seconds, [&](const std::string& what) { doing.tell(what); });
+  return meter.speed();
+}
+
+OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const Links& links, double stolen) {
+  OrderedJson document = {{"ram", node.ram_gb},
+                          {"gflops", speed.gflops},
+                          {"products_gflops", speed.products_gflops},
+                          {"convolutions_gflops", speed.convolutions_gflops},
+                          {"elementwise_gbps", speed.elementwise_gbps},
+                          {"update_gbps", speed.update_gbps}};
+  if (!node.id.empty()) document["node"] = node.id;
+  if (node.transfer_gbps) document["transfer_gbps"] = *node.transfer_gbps;
+  document["links"] = OrderedJson::object();
+  for (const auto& [id, link] : links.measured) {
+    document["links"][id] = {
+        {"latency_ms", link.latency_ms}, {"to_mbps", link.to_mbps}, {"from_mbps", link.from_mbps}};
+  }
+  document["unreachable"] = links.unreachable;
+  document["stolen"] = stolen;
+  return document;
+}
+
+void print(const MeasuredNode& node, const MachineSpeed& speed, const Links& links) {
+  fmt::print("ram             {:10.2f} GB that a provider may take\n", node.ram_gb);
+  fmt::print("gflops          {:10.1f} GFLOP/s, sustained, of training\n", speed.gflops);
+  fmt::print("  products      {:10.1f} GFLOP/s\n  convolutions  {:10.1f} GFLOP/s\n", speed.products_gflops,
+             speed.convolutions_gflops);
+  fmt::print("  element-wise  {:10.1f} GB/s\n  optimizer     {:10.1f} GB/s\n", speed.elementwise_gbps,
+             speed.update_gbps);
+  if (node.transfer_gbps)
+    fmt::print("transfers       {:10.2f} GB/s, in the time of the arithmetic\n", *node.transfer_gbps);
+  for (const auto& [id, link] : links.measured) {
+    fmt::print("{:<15} {:10.3f} ms, {:.0f} Mbit/s to it and {:.0f} Mbit/s from it\n", "node_" + id,
+               link.latency_ms, link.to_mbps, link.from_mbps);
+  }
+}
+
+int benchmark(const ProgramArguments& arguments) {
+  init_logging("node_benchmark");
+  const bool writes = arguments.count("write") != 0;
+  if (arguments.count("serve") != 0) {
+    if (writes)
+      throw UsageError("--serve answers others and measures nothing: start another one with --write");
+    return serve(arguments["serve"].as<std::string>());
+  }
+  const int threads = arguments["threads"].as<int>();
+  constexpr int kMostThreads = 1024;
+  if (threads < 1 || threads > kMostThreads)
+    throw UsageError(fmt::format("--threads {}: from 1 to {}", threads, kMostThreads));
+  const LinkBenchmarkOptions options{
+      .seconds = positive(arguments, "seconds"),
+      .answer = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * positive(arguments, "wait")))};
+  MeasuredNode node;
+  std::optional<NodePool> pool;
+  if (writes) {
+    if (arguments.count("node") == 0)
+      throw UsageError("--write: which node of the file is this? Give --node ID");
+    node.id = arguments["node"].as<std::string>();
+    if (node.id.starts_with("node_")) node.id = node.id.substr(5);
+    pool = NodePool::read(arguments["write"].as<std::string>());
+    if (std::ranges::find(pool->nodes(), node.id, &PoolNode::id) == pool->nodes().end())
+      throw UsageError(
+          fmt::format("--node {}: {} has no such node", node.id, arguments["write"].as<std::string>()));
+  }
+  catch_stop_signals();
+  node.ram_gb = static_cast<double>(available_memory()) / kBytesPerGb;
+  set_kernel_threads(threads);
+  Doing doing;
+  const CpuSteal stolen;
+  const MachineSpeed speed = measure_speed(options.seconds, doing);
+  const double stolen_of_speed = stolen.share();
+  node.gflops = speed.gflops;
+  Links links;
+  if (pool && arguments.count("no-links") == 0) links = measure_links(*pool, node.id, options, doing);
+  node.links = links.measured;
+  node.transfer_gbps = transfer_gbps(speed, stolen_of_speed, threads, links);
+  const double stolen_of_all = stolen.share();
+  doing.clear();
+  if (writes) write_measured(arguments["write"].as<std::string>(), node);
+  if (const std::string text = cpu_steal_text(stolen_of_all); !text.empty())
+    fmt::print(stderr, "{} meanwhile: measure again when it is quieter\n", text);
+  if (arguments.count("json") != 0) {
+    fmt::print("{}\n", to_json(node, speed, links, stolen_of_all).dump(2));
+  } else {
+    print(node, speed, links);
+  }
+  return kDone;
+}
+
+}  // namespace
+}  // namespace rookery
+
+int main(int argc, char** argv) {
+  using namespace rookery;
+  const ProgramInfo info{.name = "node_benchmark",
+                         .summary =
+                             "measures what clusterize needs to know of a machine: memory that a provider "
+                             "may take, speed in training, "
+                             "and latency and bandwidth to the other machines. First start it with --serve "
+                             "on every machine, at the "
+                             "address that node_configs.json gives it. Then call it with --write on one "
+                             "machine after the other: its "
+                             "results are merged into the file. Machines that do not answer are named and "
+                             "skipped; without --write "
+                             "it measures this machine alone.",
+                         .example =
+                             "  node_benchmark\n"
+                             "  node_benchmark --serve 0.0.0.0:8080 &\n"
+                             "  node_benchmark --write node_data/node_configs.json --node 0\n"};
+  ProgramOptions options;
+  options.add_options()("serve", po::value<std::string>()->value_name("ADDRESS"),
+                        "answer others at HOST:PORT until Ctrl-C")(
+      "write", po::value<std::string>()->value_name("FILE"),
+      "measure against all other nodes of this node_configs.json, and put the results there")(
+      "node", po::value<std::string>()->value_name("ID"),
+      "with --write: which node of the file this machine is")(
+      "no-links",
+      "with --write: measure this machine alone, and keep what is known of its links; for machines that "
+      "share a "
+      "processor, on all of them at the same time")("seconds", po::value<double>()->default_value(3, "3"),
+                                                    "for this machine, and for each link")(
+      "wait", po::value<double>()->default_value(3, "3"), "seconds for another machine's first answer")(
+      "threads", po::value<int>()->default_value(1),
+      "threads for arithmetic, as the provider will have them")("json", "print the results as JSON");
+  return run_program(info, options, argc, argv, benchmark);
+}

@@ -1,0 +1,43 @@
+// launch: all providers of a plan on this machine.
+#include <filesystem>
+
+#include "clusterize/plan/node_metadata.hpp"
+#include "models/base/process/program.hpp"
+#include "node/launch/launcher.hpp"
+#include "node/node.hpp"
+
+namespace rookery {
+namespace {
+
+int launch(const ProgramArguments& arguments) {
+  LauncherOptions options;
+  options.provider = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "provider";
+  options.node_data = arguments["node-data"].as<std::string>();
+  options.output = arguments["output"].as<std::string>();
+  const std::vector<NodeMetadata> nodes = read_all_metadata(options.node_data);
+  check_runnable(nodes.front());
+  catch_stop_signals();
+  Launcher launcher(options, nodes);
+  return launcher.run();
+}
+
+}  // namespace
+}  // namespace rookery
+
+int main(int argc, char** argv) {
+  using namespace rookery;
+  const ProgramInfo info{
+      .name = "launch",
+      .summary =
+          "starts the provider of every node of the plan on this machine, and shows their progress together. "
+          "When one fails, all end; the last line says which failed first and why, and its exit code is that "
+          "of launch. Ctrl-C ends them all.",
+      .example = "  clusterize\n  launch\n"};
+  namespace po = boost::program_options;
+  ProgramOptions options;
+  options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
+                        "folder that clusterize wrote")(
+      "output", po::value<std::string>()->default_value("."),
+      "folder for losses.txt, val_losses.txt and val_accuracies.txt");
+  return run_program(info, options, argc, argv, launch);
+}

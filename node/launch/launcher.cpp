@@ -1,0 +1,195 @@
+#include "node/launch/launcher.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+
+#include "models/base/check.hpp"
+#include "models/base/error.hpp"
+#include "models/base/process/program.hpp"
+#include "node/membership/root_cause.hpp"
+#include "node/sockets/address.hpp"
+
+namespace rookery {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr milliseconds kPollPeriod{50};
+constexpr const char* kProgressInterval = "0.1";  // seconds
+constexpr seconds kFaultGrace{20};  // for providers to find out themselves that one of them is gone
+constexpr seconds kStopGrace{10};   // from SIGTERM to SIGKILL
+
+void check_local(const std::vector<NodeMetadata>& nodes) {
+  std::string strangers;
+  for (const NodeMetadata& node : nodes) {
+    if (is_local(Address::parse(node.address))) continue;
+    strangers += fmt::format("{}{} ({})", strangers.empty() ? "" : ", ", node.node, node.address);
+  }
+  if (strangers.empty()) return;
+  throw ConfigError(
+      fmt::format("launch starts providers of this machine only, and these have other addresses: {}: "
+                  "run \"provider --name node_N\" on each machine",
+                  strangers));
+}
+
+std::vector<std::string> names_of(const std::vector<NodeMetadata>& nodes) {
+  std::vector<std::string> names;
+  for (const NodeMetadata& node : nodes) names.push_back(node.node);
+  return names;
+}
+
+}  // namespace
+
+Launcher::Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nodes)
+    : options_(std::move(options)), display_(names_of(nodes)) {
+  check_local(nodes);
+  providers_.reserve(nodes.size());
+  for (const NodeMetadata& node : nodes) start(node);
+}
+
+Launcher::~Launcher() = default;
+
+void Launcher::start(const NodeMetadata& node) {
+  Provider& provider = providers_.emplace_back();
+  provider.node = node.node;
+  provider.name = fmt::format("{} ({})", node.node, node.address);
+  provider.role = node.role();
+  provider.process = std::make_unique<ChildProcess>(std::vector<std::string>{
+      options_.provider.string(), "--json", "--progress-interval", kProgressInterval, "--name", node.node,
+      "--node-data", options_.node_data.string(), "--output", options_.output.string()});
+}
+
+int Launcher::run() {
+  while (!all_ended()) {
+    wait_for_news();
+    hand_on_signal();
+    for (Provider& provider : providers_) {
+      read(provider);
+      if (!provider.code) note_end(provider);
+    }
+    end_stragglers();
+    display_.tick(Clock::now());
+  }
+  display_.finish();
+  return conclude();
+}
+
+void Launcher::wait_for_news() {
+  std::vector<pollfd> items;
+  if (signal_ == 0) items.push_back({stop_descriptor(), POLLIN, 0});
+  for (Provider& provider : providers_) {
+    for (const LineReader* reader :
+         {&provider.process->standard_output(), &provider.process->standard_error()}) {
+      if (reader->descriptor() >= 0) items.push_back({reader->descriptor(), POLLIN, 0});
+    }
+  }
+  ::poll(items.data(), items.size(), static_cast<int>(kPollPeriod.count()));
+}
+
+void Launcher::read(Provider& provider) {
+  provider.process->standard_output().read([&](const std::string& line) { show(provider, line); });
+  provider.process->standard_error().read([&](const std::string& line) {
+    if (!provider.failed) provider.last_error = line;
+    display_.print(stderr, fmt::format("{} | {}", provider.node, line));
+  });
+}
+
+void Launcher::show(Provider& provider, const std::string& json_line) {
+  const std::optional<ProviderEvent> event = parse_json_line(json_line);
+  if (!event || event->node != provider.node)
+    return display_.print(stdout, fmt::format("{} | {}", provider.node, json_line));
+  switch (event->kind) {
+    case ProviderEvent::Kind::kDone:
+      provider.report = event->text;
+      break;
+    case ProviderEvent::Kind::kFailed:
+      provider.failed = true;
+      provider.last_error = event->text;
+      return;  // note_end() shows it
+    default:
+      provider.training = event->kind != ProviderEvent::Kind::kWaiting;
+  }
+  display_.show(*event, Clock::now());
+}
+
+void Launcher::note_end(Provider& provider) {
+  const std::optional<int> code = provider.process->exit_code();
+  if (!code) return;
+  read(provider);  // its last words
+  provider.code = code;
+  if (*code == 0) return;
+  display_.show({.kind = ProviderEvent::Kind::kFailed,
+                 .node = provider.node,
+                 .role = provider.role,
+                 .text = fmt::format("ended with exit code {}", *code)},
+                Clock::now());
+  if (first_failure_) return;
+  first_failure_ = &provider - providers_.data();
+  failed_at_ = Clock::now();
+}
+
+void Launcher::hand_on_signal() {
+  if (signal_ != 0 || stop_signal() == 0) return;
+  signal_ = stop_signal();
+  stopped_at_ = Clock::now();
+  // Providers have output of their own, which is read.
+  for (const Provider& provider : providers_)
+    provider.process->signal(signal_ == SIGPIPE ? SIGTERM : signal_);
+}
+
+// Providers end by themselves when one of them fails; those that wait for one that will never come,
+// or that hang, are ended here.
+void Launcher::end_stragglers() {
+  const auto now = Clock::now();
+  if (failed_at_ && signal_ == 0) {
+    for (Provider& provider : providers_) {
+      if (provider.code || provider.told_to_end) continue;
+      if (provider.training && now - *failed_at_ < kFaultGrace) continue;
+      provider.told_to_end = true;
+      if (!stopped_at_) stopped_at_ = now;
+      provider.process->signal(SIGTERM);
+    }
+  }
+  if (!stopped_at_ || now - *stopped_at_ < kStopGrace) return;
+  for (const Provider& provider : providers_) {
+    if (!provider.code && (signal_ != 0 || provider.told_to_end)) provider.process->signal(SIGKILL);
+  }
+}
+
+bool Launcher::all_ended() const {
+  return std::all_of(providers_.begin(), providers_.end(),
+                     [](const Provider& provider) { return provider.code; });
+}
+
+int Launcher::conclude() {
+  if (signal_ != 0) throw_if_stopped();
+  for (const Provider& provider : providers_) {
+    if (provider.code == 0) display_.print(stdout, fmt::format("{}: {}", provider.node, provider.report));
+  }
+  return first_failure_ ? tell_failure() : 0;
+}
+
+int Launcher::tell_failure() const {
+  std::vector<EndedNode> nodes;
+  for (const Provider& provider : providers_) nodes.push_back({provider.name, provider.last_error});
+  const Blame blame = root_cause(nodes, *first_failure_);
+  const Provider& cause = providers_[blame.cause];
+  const bool by_itself = cause.code != 0 && !cause.told_to_end;
+  std::string why = by_itself ? cause.last_error : "";
+  if (why.empty() && blame.witness)
+    why = fmt::format("{} says: {}", providers_[*blame.witness].node, providers_[*blame.witness].last_error);
+  std::string how;
+  if (by_itself) {
+    how = *cause.code > kSignalBase ? fmt::format(" (ended by {})", signal_name(*cause.code - kSignalBase))
+                                    : fmt::format(" (exit code {})", *cause.code);
+  }
+  fmt::print(stderr, "launch: {} failed first{}{}{}\n", cause.node, how, why.empty() ? "" : ": ", why);
+  return by_itself ? *cause.code : kFailed;
+}
+
+}  // namespace rookery

@@ -1,0 +1,70 @@
+// All providers of a plan on this machine, watched together: starts them, shows their progress, hands
+// on stop signals, and sees to it that all of them end.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "clusterize/plan/node_metadata.hpp"
+#include "node/launch/child_process.hpp"
+#include "node/run_display.hpp"
+
+namespace rookery {
+
+struct LauncherOptions {
+  std::filesystem::path provider;  // the program
+  std::filesystem::path node_data;
+  std::filesystem::path output;
+};
+
+// One thread. catch_stop_signals() comes first.
+class Launcher {
+ public:
+  // ConfigError naming nodes whose address is not of this machine.
+  Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nodes);
+  ~Launcher();
+
+  // Until all have ended. The exit code of the one whose failure ended the others, which the last line names
+  // with its reason; Interrupted after a stop signal.
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Provider {
+    std::string node;
+    std::string name;  // "node_1 (127.0.0.1:8081)", as its peers call it
+    std::string role;
+    std::unique_ptr<ChildProcess> process;
+    std::string last_error;  // why it failed; until it says so its last line on standard error
+    std::string report;
+    bool training = false;
+    bool failed = false;       // it has said so
+    bool told_to_end = false;  // by this program, because another one failed
+    std::optional<int> code;
+  };
+
+  void start(const NodeMetadata& node);
+  void wait_for_news();
+  void read(Provider& provider);
+  void show(Provider& provider, const std::string& json_line);
+  void note_end(Provider& provider);
+  void hand_on_signal();
+  void end_stragglers();
+  bool all_ended() const;
+  int conclude();
+  int tell_failure() const;
+
+  LauncherOptions options_;
+  RunDisplay display_;
+  std::vector<Provider> providers_;
+  std::optional<std::size_t> first_failure_;  // of which this program heard; not always the cause
+  std::optional<Clock::time_point> failed_at_;
+  std::optional<Clock::time_point> stopped_at_;  // a signal was handed on, or stragglers were told to end
+  int signal_ = 0;
+};
+
+}  // namespace rookery

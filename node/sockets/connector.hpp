@@ -1,0 +1,61 @@
+// One outgoing connection to a peer: a DEALER and its monitor. A reconnection is a new session, so a
+// connection that breaks is closed and opened anew instead of being left to ZeroMQ, whose queue could
+// hold chunks from before. Private to `IoLoop`.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+#include <zmq.hpp>
+
+#include "node/sockets/admission.hpp"
+#include "node/sockets/monitor.hpp"
+#include "node/wire/stream.hpp"
+
+namespace rookery {
+
+class Connector {
+ public:
+  // Nothing is opened yet. `endpoint` is "tcp://127.0.0.1:8081"; the other side is told `credentials`.
+  Connector(zmq::context_t& context, std::string endpoint, Credentials credentials);
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
+  Connector(Connector&&) = default;
+  ~Connector();
+
+  // Opens connection number(), which counts up, and connects in the background, trying again until
+  // the peer listens.
+  void open();
+  // Gives what is queued up to `linger` to leave.
+  void close(std::chrono::milliseconds linger = std::chrono::milliseconds(0));
+  bool is_open() const { return static_cast<bool>(socket_); }
+  bool is_connected() const { return connected_; }
+  std::uint32_t number() const { return number_; }
+
+  // Queue a packet; never wait. Nothing happens when the connection is not open.
+  void send(std::span<const std::byte> header);
+  void send(const OutgoingChunk& chunk);
+
+  // To poll: readable when there is news.
+  zmq::socket_ref monitor() { return monitor_.socket(); }
+  // What has become of the connection since the last time, the worst first.
+  enum class News : std::uint8_t {
+    kNone,
+    kRefused,  // the other side does not admit this node
+    kForeign,  // what listens there is no node, or one of another version
+    kClosed,   // it stood, and was closed by the other side or the network
+  };
+  News news();
+
+ private:
+  zmq::context_t* context_;
+  std::string endpoint_;
+  Credentials credentials_;
+  zmq::socket_t socket_;
+  Monitor monitor_;
+  std::uint32_t number_ = 0;
+  bool connected_ = false;
+};
+
+}  // namespace rookery

@@ -1,0 +1,286 @@
+#include "node/transport/link_queues.hpp"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "models/base/check.hpp"
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+double seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+std::string to_text(Clock::duration duration) {
+  return seconds(duration) < 1 ? fmt::format("{:.2f} s", seconds(duration))
+                               : fmt::format("{:.1f} s", seconds(duration));
+}
+
+}  // namespace
+
+LinkQueues::LinkQueues(std::vector<std::string> peers, std::uint64_t send_budget, std::uint64_t release_step,
+                       std::size_t chunk_bytes, std::chrono::milliseconds deadline)
+    : send_budget_(send_budget),
+      release_step_(release_step),
+      chunk_bytes_(chunk_bytes),
+      deadline_(deadline),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      peers_(peers.size()) {
+  ROOKERY_CHECK(wake_ >= 0, "no eventfd");
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    peers_[i].name = std::move(peers[i]);
+    peers_[i].progressed = Clock::now();
+  }
+}
+
+LinkQueues::~LinkQueues() {
+  ::close(wake_);
+}
+
+// ---- compute thread ----
+
+template <typename Ready, typename TimedOut>
+void LinkQueues::wait(Lock& lock, const Meanwhile& meanwhile, int peer, const MessageKey* key, Ready ready,
+                      TimedOut timed_out) {
+  if (failure_ || ready()) return;
+  waiting_for_ = peer;
+  awaited_ = key;
+  const auto deadline = Clock::now() + deadline_;
+  const auto is_over = [&] { return failure_ || ready(); };
+  lock.unlock();
+  meanwhile(
+      [&] {
+        const Lock for_a_look(mutex_);
+        return is_over();
+      },
+      deadline);
+  lock.lock();
+  const bool in_time = changed_.wait_until(lock, deadline, is_over);
+  waiting_for_ = -1;
+  awaited_ = nullptr;
+  if (!in_time) throw TransportError(timed_out());
+}
+
+void LinkQueues::throw_failure(const std::string& doing) const {
+  if (!failure_) return;
+  if (failure_signal_ != 0) throw Interrupted(failure_signal_, *failure_);
+  throw RunEnded(doing.empty() ? *failure_ : fmt::format("{} (here: {})", *failure_, doing));
+}
+
+void LinkQueues::wait_begun() {
+  Lock lock(mutex_);
+  changed_.wait(lock, [&] { return failure_ || begun_; });
+  throw_failure("");
+}
+
+void LinkQueues::put(int to, OutgoingMessage message, const Meanwhile& meanwhile) {
+  const std::uint64_t cost = message_cost(message.type.bytes(), chunk_bytes_);
+  const auto doing = [&] { return fmt::format("sending {}", to_string(message.key)); };
+  Lock lock(mutex_);
+  ++progress_;
+  Peer& peer = peers_.at(to);
+  const auto has_room = [&] { return peer.outgoing == 0 || peer.outgoing + cost <= send_budget_; };
+  wait(lock, meanwhile, to, nullptr, has_room, [&] {
+    return fmt::format("{}: {} took nothing for {}, {} bytes are on the way{}", doing(), peer.name,
+                       to_text(deadline_), peer.outgoing, describe(peer));
+  });
+  throw_failure(doing());
+  if (peer.departed) throw TransportError(fmt::format("{}: {} has ended its run", doing(), peer.name));
+  peer.outgoing += cost;
+  peer.outbox.push_back(std::move(message));
+}
+
+IncomingMessage LinkQueues::take(int from, const MessageKey& key, const Meanwhile& meanwhile) {
+  const auto doing = [&] { return fmt::format("waiting for {}", to_string(key)); };
+  Lock lock(mutex_);
+  ++progress_;
+  Peer& peer = peers_.at(from);
+  const auto arrived = [&] { return peer.inbox.contains(key); };
+  wait(
+      lock, meanwhile, from, &key, [&] { return arrived() || peer.departed; },
+      [&] {
+        return fmt::format("{}: {} has not sent it for {}{}", doing(), peer.name, to_text(deadline_),
+                           describe(peer));
+      });
+  throw_failure(doing());
+  if (!arrived()) {
+    throw TransportError(fmt::format("{}: {} has ended its run without sending it", doing(), peer.name));
+  }
+  auto node = peer.inbox.extract(key);
+  peer.released += node.mapped().cost;
+  if (peer.released >= release_step_) wake();
+  return std::move(node.mapped());
+}
+
+void LinkQueues::wait_flushed(const Meanwhile& meanwhile) {
+  Lock lock(mutex_);
+  const auto flushed = [&] {
+    return std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.outgoing == 0; });
+  };
+  if (flushed()) return;
+  wants_flush_ = true;
+  wake();
+  wait(lock, meanwhile, -1, nullptr, flushed, [&] {
+    std::string names;
+    for (const Peer& peer : peers_) {
+      if (peer.outgoing != 0) names += (names.empty() ? "" : ", ") + peer.name + describe(peer);
+    }
+    return fmt::format("not everything sent has arrived after {}: {}", to_text(deadline_), names);
+  });
+  if (!flushed()) throw_failure("waiting until everything sent has arrived");
+}
+
+void LinkQueues::wait_left(const Meanwhile& meanwhile) {
+  Lock lock(mutex_);
+  wants_leave_ = true;
+  wake();
+  wait(
+      lock, meanwhile, -1, nullptr, [&] { return ended_; },
+      [&] {
+        std::string names;
+        for (const Peer& peer : peers_) {
+          if (!peer.departed) names += (names.empty() ? "" : ", ") + peer.name;
+        }
+        return fmt::format("this node finished; {} did not within {}", names, to_text(deadline_));
+      });
+  if (!ended_) throw_failure("");
+}
+
+std::string LinkQueues::describe(const Peer& peer) const {
+  if (!peer.waiting_for.empty()) return fmt::format(" (it waits for {} itself)", peer.waiting_for);
+  return fmt::format(" (it is alive; its training thread has stood still for {})",
+                     to_text(Clock::now() - peer.progressed));
+}
+
+void LinkQueues::wake() {
+  if (std::exchange(wake_pending_, true)) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
+}
+
+void LinkQueues::wake_up() {
+  const Lock lock(mutex_);
+  wake();
+}
+
+// ---- any thread ----
+
+void LinkQueues::want_stop(StopNotice notice) {
+  const Lock lock(mutex_);
+  if (!wants_stop_) wants_stop_ = std::move(notice);
+  wake();
+}
+
+void LinkQueues::abandon() {
+  const Lock lock(mutex_);
+  abandoned_ = true;
+  wake();
+}
+
+void LinkQueues::tell_status(const CtlStatus& status) {
+  const Lock lock(mutex_);
+  status_out_ = status;
+}
+
+std::optional<CtlStatus> LinkQueues::heard_status() const {
+  const Lock lock(mutex_);
+  return status_in_;
+}
+
+std::optional<std::string> LinkQueues::failure() const {
+  const Lock lock(mutex_);
+  return failure_;
+}
+
+// ---- I/O ----
+
+void LinkQueues::collect(Requests& requests) {
+  requests.messages.resize(peers_.size());
+  requests.released.resize(peers_.size());
+  const Lock lock(mutex_);
+  std::uint64_t count = 0;
+  if (std::exchange(wake_pending_, false)) {
+    [[maybe_unused]] const ssize_t read_bytes = ::read(wake_, &count, sizeof count);
+  }
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    requests.messages[i].clear();
+    std::swap(requests.messages[i], peers_[i].outbox);
+    requests.released[i] = std::exchange(peers_[i].released, 0);
+  }
+  requests.flush = std::exchange(wants_flush_, false);
+  requests.leave = std::exchange(wants_leave_, false);
+  requests.abandon = abandoned_;
+  requests.stop = std::exchange(wants_stop_, std::nullopt);
+  requests.status = std::exchange(status_out_, std::nullopt);
+  requests.progress = progress_;
+  requests.waiting_for = waiting_for_;
+}
+
+void LinkQueues::begin() {
+  const Lock lock(mutex_);
+  begun_ = true;
+  changed_.notify_all();
+}
+
+void LinkQueues::deliver(int from, IncomingMessage message) {
+  const Lock lock(mutex_);
+  auto& inbox = peers_.at(from).inbox;
+  const MessageKey key = message.key;
+  if (inbox.contains(key)) throw TransportError(fmt::format("{} came twice", to_string(key)));
+  inbox.emplace(key, std::move(message));
+  if (waiting_for_ == from && awaited_ != nullptr && *awaited_ == key) changed_.notify_all();
+}
+
+void LinkQueues::acknowledged(int peer, std::uint64_t cost) {
+  if (cost == 0) return;
+  const Lock lock(mutex_);
+  peers_.at(peer).outgoing -= cost;
+  changed_.notify_all();
+}
+
+void LinkQueues::forget(int peer) {
+  const Lock lock(mutex_);
+  peers_.at(peer).inbox.clear();
+  peers_.at(peer).released = 0;
+}
+
+void LinkQueues::depart(int peer) {
+  const Lock lock(mutex_);
+  peers_.at(peer).departed = true;
+  changed_.notify_all();
+}
+
+void LinkQueues::end() {
+  const Lock lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void LinkQueues::fail(const std::string& message, int signal) {
+  const Lock lock(mutex_);
+  if (!failure_) {
+    failure_ = message;
+    failure_signal_ = signal;
+  }
+  changed_.notify_all();
+}
+
+void LinkQueues::hear_status(const CtlStatus& status) {
+  const Lock lock(mutex_);
+  status_in_ = status;
+}
+
+void LinkQueues::hear_progress(int from, std::uint64_t progress, const std::string& waiting_for) {
+  const Lock lock(mutex_);
+  Peer& peer = peers_.at(from);
+  if (std::exchange(peer.progress, progress) != progress) peer.progressed = Clock::now();
+  peer.waiting_for = waiting_for;
+}
+
+}  // namespace rookery

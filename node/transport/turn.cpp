@@ -1,0 +1,58 @@
+#include "node/transport/turn.hpp"
+
+#include <chrono>
+
+namespace rookery {
+namespace {
+
+// A guest who stays away for longer computes: the keeper takes over.
+constexpr std::chrono::milliseconds kAway{1};
+
+}  // namespace
+
+void Turn::keep(const std::function<bool()>& work) {
+  std::unique_lock turn(turn_);
+  while (work()) {
+    turn.unlock();
+    stand_aside();
+    turn.lock();
+  }
+}
+
+void Turn::stand_aside() {
+  std::unique_lock lock(aside_);
+  for (std::uint64_t seen = visits_; is_visited_ || seen != visits_;) {
+    is_awaited_ = true;
+    left_.wait(lock, [&] { return !is_visited_; });
+    is_awaited_ = false;
+    seen = visits_;
+    left_.wait_for(lock, kAway);
+  }
+}
+
+void Turn::visit(const std::function<bool()>& work) {
+  {
+    const std::scoped_lock lock(aside_);
+    is_visited_ = true;
+    ++visits_;
+  }
+  std::unique_lock turn(turn_, std::try_to_lock);
+  if (!turn) {
+    interrupt_();
+    turn.lock();
+  }
+  while (work()) continue;
+  turn.unlock();
+  const std::scoped_lock lock(aside_);
+  is_visited_ = false;
+  if (is_awaited_) left_.notify_one();
+}
+
+bool Turn::try_once(const std::function<void()>& work) {
+  const std::unique_lock turn(turn_, std::try_to_lock);
+  if (!turn) return false;
+  work();
+  return true;
+}
+
+}  // namespace rookery

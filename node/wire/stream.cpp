@@ -1,0 +1,118 @@
+#include "node/wire/stream.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "models/base/check.hpp"
+#include "models/base/error.hpp"
+
+namespace rookery {
+
+std::uint64_t message_cost(std::uint64_t bytes, std::size_t chunk_bytes) {
+  const std::uint64_t chunks = std::max<std::uint64_t>(1, (bytes + chunk_bytes - 1) / chunk_bytes);
+  return bytes + chunks * chunk_cost(0);
+}
+
+void SendStream::push(const OutgoingMessage& message) {
+  DataChunk chunk{.sequence = first_ + chunks_.size(), .key = message.key, .type = message.type};
+  chunk.total = message.type.bytes();
+  do {
+    const std::size_t size = std::min<std::size_t>(chunk_bytes_, chunk.total - chunk.offset);
+    end_ += chunk_cost(size);
+    chunks_.push_back({encode(chunk), message.bytes, {message.bytes.get() + chunk.offset, size}, end_});
+    chunk.offset += size;
+    ++chunk.sequence;
+  } while (chunk.offset < chunk.total);
+}
+
+const OutgoingChunk* SendStream::next(Clock::time_point now) {
+  if (suspended_ || sent_ == chunks_.size() || chunks_[sent_].end > credit_) return nullptr;
+  if (sent_ == 0) last_progress_ = now;
+  const OutgoingChunk* chunk = &chunks_[sent_++];
+  most_sent_ = std::max(most_sent_, first_ + sent_);
+  return chunk;
+}
+
+std::uint64_t SendStream::acknowledge(const StreamPosition& position, Clock::time_point now) {
+  if (position.received > most_sent_) {
+    throw TransportError(fmt::format("acknowledges {} chunks of {} sent", position.received, most_sent_));
+  }
+  credit_ = std::max(credit_, position.credit);
+  if (position.received <= first_) return 0;
+  const std::uint64_t before = first_begin_;
+  while (first_ < position.received) {
+    first_begin_ = chunks_.front().end;
+    chunks_.pop_front();
+    ++first_;
+    if (sent_ > 0) --sent_;
+  }
+  last_progress_ = now;
+  return first_begin_ - before;
+}
+
+std::uint64_t SendStream::resume(const StreamPosition& position, Clock::time_point now) {
+  const std::uint64_t acknowledged = acknowledge(position, now);
+  sent_ = 0;
+  suspended_ = false;
+  last_progress_ = now;
+  return acknowledged;
+}
+
+std::optional<Clock::time_point> SendStream::stalled_since() const {
+  if (suspended_ || sent_ == 0) return std::nullopt;
+  return last_progress_;
+}
+
+void ReceiveStream::check(const DataChunk& chunk, std::size_t payload) const {
+  if (payload > kMaxChunkBytes || payload > chunk.total - chunk.offset) {
+    throw TransportError(fmt::format("{}: {} bytes at offset {} of {}", to_string(chunk.key), payload,
+                                     chunk.offset, chunk.total));
+  }
+  if (payload == 0 && chunk.total != 0) throw TransportError(to_string(chunk.key) + ": an empty chunk");
+  if (chunk.total > max_message_bytes_) {
+    throw TransportError(fmt::format("{}: {} bytes, a message of this plan has at most {}",
+                                     to_string(chunk.key), chunk.total, max_message_bytes_));
+  }
+  if (arrived_ + chunk_cost(payload) > granted_) {
+    throw TransportError(fmt::format("{}: sent beyond its credit", to_string(chunk.key)));
+  }
+  const bool fits =
+      partial_ ? chunk.key == partial_->key && chunk.type == partial_->type && chunk.offset == filled_
+               : chunk.offset == 0;
+  if (!fits) throw TransportError(fmt::format("{}: a piece out of place", to_string(chunk.key)));
+}
+
+ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, std::span<const std::byte> payload) {
+  ROOKERY_CHECK(!complete_, "a complete message was not taken");
+  if (chunk.sequence < received_) return Verdict::kDuplicate;
+  if (chunk.sequence > received_) return Verdict::kGap;
+  check(chunk, payload.size());
+  if (!partial_) {
+    partial_ = IncomingMessage{chunk.key, chunk.type, buffers_.take(chunk.total), 0};
+    filled_ = 0;
+  }
+  if (!payload.empty()) std::memcpy(partial_->bytes.get() + filled_, payload.data(), payload.size());
+  filled_ += payload.size();
+  partial_->cost += chunk_cost(payload.size());
+  arrived_ += chunk_cost(payload.size());
+  ++received_;
+  if (filled_ == chunk.total) {
+    complete_ = std::move(partial_);
+    partial_.reset();
+  }
+  return Verdict::kAccepted;
+}
+
+std::optional<IncomingMessage> ReceiveStream::take_message() {
+  return std::exchange(complete_, std::nullopt);
+}
+
+void ReceiveStream::announced() {
+  announced_arrived_ = arrived_;
+  announced_credit_ = granted_;
+}
+
+}  // namespace rookery

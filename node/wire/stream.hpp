@@ -1,0 +1,121 @@
+// The two ends of the stream of chunks from one node to another. ZeroMQ loses messages whose sending
+// succeeded when a connection is cut; so chunks are numbered, kept until they are acknowledged, and
+// sent again from the first one missing (go-back-N). Credit in bytes bounds what the receiver holds.
+// No sockets and no locks here: each end belongs to one thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "node/wire/buffer_pool.hpp"
+#include "node/wire/packets.hpp"
+
+namespace rookery {
+
+using Clock = std::chrono::steady_clock;
+
+struct OutgoingMessage {
+  MessageKey key;
+  TensorType type;
+  SharedBytes bytes;
+};
+
+// What the whole message counts against budgets and credit.
+std::uint64_t message_cost(std::uint64_t bytes, std::size_t chunk_bytes);
+
+struct OutgoingChunk {
+  std::vector<std::byte> header;
+  SharedBytes bytes;  // keeps the payload alive
+  std::span<const std::byte> payload;
+  std::uint64_t end = 0;  // cost of the stream up to and including this chunk
+};
+
+class SendStream {
+ public:
+  explicit SendStream(std::size_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+
+  // Cuts the message into chunks and queues them.
+  void push(const OutgoingMessage& message);
+  // The next chunk that may be sent now, or nullptr. It stays until it is acknowledged.
+  const OutgoingChunk* next(Clock::time_point now);
+  // The receiver has this; returns the cost of what it acknowledges for the first time.
+  // TransportError when it claims more than was sent.
+  std::uint64_t acknowledge(const StreamPosition& position, Clock::time_point now);
+  // The connection is gone: nothing more may be sent until resume().
+  void suspend() { suspended_ = true; }
+  // A new connection stands: goes on from what the receiver has.
+  std::uint64_t resume(const StreamPosition& position, Clock::time_point now);
+
+  bool empty() const { return chunks_.empty(); }
+  // Since when chunks have been under way without any being acknowledged.
+  std::optional<Clock::time_point> stalled_since() const;
+
+ private:
+  std::size_t chunk_bytes_;
+  std::deque<OutgoingChunk> chunks_;  // not acknowledged, in order
+  std::uint64_t first_ = 0;           // sequence of chunks_.front()
+  std::uint64_t first_begin_ = 0;     // cost of the stream before it
+  std::size_t sent_ = 0;              // how many of chunks_ are under way
+  std::uint64_t most_sent_ = 0;       // sequence after the last one ever sent
+  std::uint64_t end_ = 0;             // cost of the stream as pushed
+  std::uint64_t credit_ = 0;
+  bool suspended_ = true;
+  Clock::time_point last_progress_{};
+};
+
+struct IncomingMessage {
+  MessageKey key;
+  TensorType type;
+  SharedBytes bytes;
+  std::uint64_t cost = 0;
+};
+
+class ReceiveStream {
+ public:
+  // Holds at most `budget` of cost that release() has not given back; `budget` is at least the cost
+  // of one message of `max_message_bytes`. Messages lie in memory of `buffers`.
+  ReceiveStream(std::uint64_t budget, std::uint64_t max_message_bytes, BufferPool buffers = BufferPool())
+      : budget_(budget),
+        max_message_bytes_(max_message_bytes),
+        buffers_(std::move(buffers)),
+        granted_(budget) {}
+
+  enum class Verdict : std::uint8_t { kAccepted, kDuplicate, kGap };
+  // Takes a chunk; a message that it completes is in take_message(). TransportError when the chunk
+  // contradicts its message, the budget or the credit; nothing is changed then.
+  Verdict offer(const DataChunk& chunk, std::span<const std::byte> payload);
+  std::optional<IncomingMessage> take_message();
+  // A message has been used: its cost may be sent again.
+  void release(std::uint64_t cost) { granted_ += cost; }
+
+  StreamPosition position() const { return {received_, granted_}; }
+  // What the sender does not know yet, as told by announced().
+  std::uint64_t unannounced_bytes() const { return arrived_ - announced_arrived_; }
+  std::uint64_t unannounced_credit() const { return granted_ - announced_credit_; }
+  // Credit the sender still has, as far as it knows.
+  std::uint64_t known_credit() const { return announced_credit_ - arrived_; }
+  void announced();
+
+ private:
+  void check(const DataChunk& chunk, std::size_t payload) const;
+
+  std::uint64_t budget_;
+  std::uint64_t max_message_bytes_;
+  BufferPool buffers_;
+  std::uint64_t granted_;
+  std::uint64_t received_ = 0;
+  std::uint64_t arrived_ = 0;  // cost of all chunks received
+  std::uint64_t announced_arrived_ = 0;
+  std::uint64_t announced_credit_ = 0;
+  std::optional<IncomingMessage> partial_;
+  std::uint64_t filled_ = 0;  // bytes of partial_
+  std::optional<IncomingMessage> complete_;
+};
+
+}  // namespace rookery

@@ -1,0 +1,65 @@
+#include "clusterize/costs/stage_memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include "clusterize/costs/model_costs.hpp"
+#include "models/graph/loss.hpp"
+#include "models/zoo/zoo.hpp"
+#include "tests/clusterize/plan_support.hpp"
+
+namespace rookery {
+namespace {
+
+struct Memory {
+  std::unique_ptr<StageMemory> stages;
+  int segments = 0;
+};
+
+Memory memory_of(Graph graph, int micro_batches, const std::string& schedule = "1f1b") {
+  const TrainingSettings settings{
+      .batch_size = 8, .micro_batches = micro_batches, .schedule = {.name = schedule}};
+  const DataSizes data{.train_samples = 64};
+  const KernelChoice kernels = choose_kernels(graph, 8 / micro_batches);
+  const ModelCosts costs = model_costs(graph, settings, data, kernels);
+  std::vector<OpId> begins;
+  for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
+  return {std::make_unique<StageMemory>(std::move(graph), begins, settings, data, kernels), costs.count()};
+}
+
+Graph with_loss(Graph graph, const LossSettings& loss) {
+  add_loss(graph, loss);
+  return graph;
+}
+
+// Residual connections, attention, and a parameter that the first and the last segment share.
+TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
+  LossSettings words("cross_entropy");
+  words.terms[0].output = "prediction_logits";
+  words.terms.push_back(
+      {.name = "cross_entropy", .output = "seq_relationship_logits", .target = "next_sentence_label"});
+  std::vector<Memory> models;
+  models.push_back(memory_of(with_loss(resnet18({.image_size = 64, .classes = 10}), "cross_entropy"), 2));
+  models.push_back(memory_of(with_loss(zoo_model("bert?size=mini&length=64&vocabulary=3000"), words), 4));
+  models.push_back(
+      memory_of(with_loss(resnet18({.image_size = 64, .classes = 10}), "cross_entropy"), 1, "async"));
+  for (const Memory& model : models) {
+    for (const auto& [slots, recompute] : {std::pair(1, false), std::pair(2, false), std::pair(2, true)}) {
+      for (const int length : {3, 8, model.segments / 2, model.segments}) {
+        for (int first = 0; first + length <= model.segments; first += 1 + model.segments / 4) {
+          const auto estimated =
+              static_cast<double>(model.stages->estimated(first, first + length, slots, recompute));
+          const auto measured =
+              static_cast<double>(model.stages->measured(first, first + length, slots, recompute));
+          // What neighbours but one share counts more than once.
+          EXPECT_GE(estimated / measured, 0.97)
+              << first << " + " << length << " of " << model.segments << ", " << slots << recompute;
+          EXPECT_LE(estimated / measured, 1.5)
+              << first << " + " << length << " of " << model.segments << ", " << slots << recompute;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,197 @@
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <functional>
+
+#include "clusterize/plan/node_metadata.hpp"
+#include "clusterize/planner/make_metadata.hpp"
+#include "models/base/files/files.hpp"
+#include "tests/clusterize/plan_support.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kToken = "0123456789abcdef0123456789abcdef";
+
+// node_1 of a planned cluster of three, and its file.
+class MetadataFile : public testing::Test {
+ protected:
+  MetadataFile() {
+    const TrainingTask task = cnn_task();
+    const Planned planned = make_plan(task, pool_of(equal_nodes(6)), {.min_nodes = 3});
+    for (int cluster = 0; cluster < 2; ++cluster) {
+      for (int stage = 0; stage < 3; ++stage) {
+        all_.push_back(make_metadata(task, planned, cluster, stage));
+        all_.back().token = kToken;
+        write_metadata(folder(), all_.back());
+      }
+    }
+  }
+
+  const std::filesystem::path& folder() const { return scratch_.path(); }
+  const NodeMetadata& written() const { return all_[1]; }
+
+  // What reading says once `change` was made to the file of node_1.
+  std::string error_after(const std::function<void(Json&)>& change) {
+    const std::filesystem::path path = metadata_path(folder(), "node_1");
+    Json document = read_json(path);
+    change(document);
+    write_file(path, document.dump());
+    std::string message = error_of([&] { read_metadata(folder(), "node_1"); });
+    write_metadata(folder(), written());
+    EXPECT_THAT(message, HasSubstr("nodes/node_1.json"));
+    return message;
+  }
+
+  ScratchFolder scratch_;
+  std::vector<NodeMetadata> all_;
+};
+
+TEST_F(MetadataFile, ComesBackAsItWas) {
+  const NodeMetadata read = read_metadata(folder(), "node_1");
+  const NodeMetadata& original = written();
+  EXPECT_EQ(read.node, "node_1");
+  EXPECT_EQ(read.address, "host8081:8081");
+  EXPECT_EQ(read.plan_id, original.plan_id);
+  EXPECT_EQ(read.role(), "stem");
+  EXPECT_EQ(std::tuple(read.cluster, read.clusters, read.stage, read.stages), std::tuple(0, 2, 1, 3));
+  EXPECT_EQ(read.members, original.members);
+  EXPECT_EQ(read.rings, original.rings);
+  EXPECT_EQ(read.ring_peers, original.ring_peers);
+  EXPECT_EQ(read.inputs, original.inputs);
+  EXPECT_EQ(read.outputs, original.outputs);
+  EXPECT_EQ(read.kernels, original.kernels);
+  EXPECT_EQ(read.settings, original.settings);
+  EXPECT_EQ(read.data, original.data);
+  EXPECT_EQ(read.prediction.forward_ms, original.prediction.forward_ms);
+  EXPECT_EQ(read.prediction.memory.total(), original.prediction.memory.total());
+  EXPECT_EQ(read.prediction.transport_bytes, original.prediction.transport_bytes);
+  EXPECT_FALSE(read.kernels.empty());
+  ASSERT_EQ(read.ring_peers.size(), 1U);
+  EXPECT_EQ(read.ring_peers.begin()->second.size(), 2U);
+}
+
+TEST_F(MetadataFile, SharedParametersComeBackAndAreChecked) {
+  const TrainingTask task = tied_task();
+  const Planned planned = make_plan(task, pool_of(equal_nodes(3)), {.min_nodes = 3});
+  all_[1] = make_metadata(task, planned, 0, 1);
+  all_[1].token = kToken;
+  write_metadata(folder(), written());
+  ASSERT_FALSE(written().shared.empty());
+  EXPECT_EQ(read_metadata(folder(), "node_1").shared, written().shared);
+  const auto error_with = [&](const char* shared) {
+    return error_after([&](Json& d) { d["shared_parameters"] = Json::parse(shared); });
+  };
+  EXPECT_THAT(error_with(R"([{"from": 0}])"), HasSubstr("shared_parameters/0"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "owner": 0}])"), HasSubstr("shared_parameters/0"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "from": 2}])"),
+              HasSubstr("shared_parameters: 'key' cannot come from or go to stage 2"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "from": 0, "gradient_to": 1}])"), HasSubstr("stage 1"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "to": 3}])"), HasSubstr("stage 3"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "to": 2, "gradient_from": 0}])"), HasSubstr("stage 0"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "to": 2, "gradient_to": 0}])"),
+              HasSubstr("'key' comes from nobody"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key"}])"), HasSubstr("'key' comes from nobody"));
+  EXPECT_THAT(error_with(R"([{"parameter": "key", "to": 2}, {"parameter": "key", "from": 0}])"),
+              HasSubstr("'key' is there twice"));
+}
+
+TEST_F(MetadataFile, AllAreReadByClusterAndStage) {
+  const std::vector<NodeMetadata> read = read_all_metadata(folder());
+  ASSERT_EQ(read.size(), 6U);
+  for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(read[i].node, all_[i].node);
+}
+
+TEST_F(MetadataFile, AnUnknownNodeIsAnsweredWithThoseThereAre) {
+  EXPECT_THAT(error_of([&] { read_metadata(folder(), "node_9"); }),
+              HasSubstr("there is no 'node_9' in the plan; there are: node_0, node_1, node_2"));
+  EXPECT_THAT(error_of([&] { read_metadata(folder(), "../nodes/node_1"); }),
+              HasSubstr("there is no '../nodes/node_1'"));
+  EXPECT_THAT(error_of([&] { read_metadata(folder() / "empty", "node_0"); }),
+              HasSubstr("run clusterize first"));
+  EXPECT_THAT(error_of([&] { read_all_metadata(folder() / "empty"); }), HasSubstr("run clusterize first"));
+}
+
+TEST_F(MetadataFile, NewerAndForeignFilesAreRefused) {
+  EXPECT_THAT(error_after([](Json& d) { d["version"] = 3; }),
+              AllOf(HasSubstr("version 3"), HasSubstr("up to 2")));
+  EXPECT_THAT(error_after([](Json& d) { d["version"] = 1; }),
+              AllOf(HasSubstr("an older Rookery"), HasSubstr("run clusterize again")));
+  EXPECT_THAT(error_after([](Json& d) { d["version"] = "1"; }), HasSubstr("version"));
+  EXPECT_THAT(error_after([](Json& d) { d["format"] = "rookery.plan"; }),
+              HasSubstr("not a rookery.node file"));
+}
+
+TEST_F(MetadataFile, AMissingOrUnknownKeyIsNamed) {
+  for (const char* key :
+       {"node", "address", "members", "stage", "stages", "settings", "plan_id", "token", "rings", "kernels",
+        "data", "prediction", "inputs", "outputs", "shared_parameters", "cluster", "clusters", "role"}) {
+    EXPECT_THAT(error_after([&](Json& d) { d.erase(key); }), HasSubstr(fmt::format("'{}'", key))) << key;
+  }
+  EXPECT_THAT(error_after([](Json& d) { d["colour"] = "red"; }), HasSubstr("colour"));
+}
+
+TEST_F(MetadataFile, AnAddressIsNoPath) {
+  for (const char* address : {"../../x:1", "/etc:1", "a/../../b:1", "..:1"}) {
+    EXPECT_THAT(error_after([&](Json& d) { d["members"][1]["address"] = d["address"] = address; }),
+                HasSubstr(fmt::format("members/1/address: '{}'", address)));
+    EXPECT_THAT(error_after([&](Json& d) { d["rings"][0]["peers"][1]["address"] = address; }),
+                HasSubstr("rings/"));
+  }
+  NodeMetadata hostile = written();
+  hostile.address = "../../x:1";
+  EXPECT_THAT(error_of([&] { stage_folder(folder(), hostile); }), HasSubstr("'../../x:1'"));
+  EXPECT_THAT(error_after([](Json& d) { d["node"] = "../node_1"; }), HasSubstr("node"));
+}
+
+TEST_F(MetadataFile, MembersAreCompleteAndHoldTheNodeItself) {
+  EXPECT_THAT(error_after([](Json& d) { d["members"].erase(2); }),
+              HasSubstr("members: there are 2 for 3 stages"));
+  EXPECT_THAT(error_after([](Json& d) { d["members"][1]["node"] = "node_7"; }),
+              HasSubstr("is not this node"));
+  EXPECT_THAT(error_after([](Json& d) { d["address"] = "host9999:9999"; }), HasSubstr("is not this node"));
+  EXPECT_THAT(error_after([](Json& d) { std::swap(d["members"][0], d["members"][2]); }),
+              HasSubstr("members/0/stage: 2 is not 0"));
+  EXPECT_THAT(error_after([](Json& d) { d["members"][2]["node"] = "node_0"; }),
+              HasSubstr("node_0 is there twice"));
+  EXPECT_THAT(error_after([](Json& d) { d["members"][2]["address"] = "host8080:8080"; }),
+              HasSubstr("host8080:8080 is there twice"));
+}
+
+TEST_F(MetadataFile, NumbersFitEachOther) {
+  EXPECT_THAT(error_after([](Json& d) { d["stage"] = 3; }), HasSubstr("stage: 3 is not below 3"));
+  EXPECT_THAT(error_after([](Json& d) { d["stage"] = -1; }), HasSubstr("stage"));
+  EXPECT_THAT(error_after([](Json& d) { d["stages"] = 1000000000000LL; }), HasSubstr("stages"));
+  EXPECT_THAT(error_after([](Json& d) { d["cluster"] = 2; }), HasSubstr("cluster: 2 is not below 2"));
+  EXPECT_THAT(error_after([](Json& d) { d["role"] = "leaf"; }), HasSubstr("stage 1 of 3 is the stem"));
+  EXPECT_THAT(error_after([](Json& d) { d["node"] = "node_2"; }), HasSubstr("this is the file of node_2"));
+  EXPECT_THAT(error_after([](Json& d) { d["data"]["train_samples"] = -5; }), HasSubstr("data/train_samples"));
+  EXPECT_THAT(error_after([](Json& d) { d["rings"][0]["peers"].erase(1); }),
+              HasSubstr("there are 1 for 2 clusters"));
+}
+
+TEST_F(MetadataFile, RoutingGoesForwardOnly) {
+  EXPECT_THAT(error_after([](Json& d) { d["inputs"][0]["from"] = 1; }), HasSubstr("inputs: "));
+  EXPECT_THAT(error_after([](Json& d) { d["outputs"][0]["to"] = {1}; }), HasSubstr("outputs: "));
+  EXPECT_THAT(error_after([](Json& d) { d["outputs"][0]["to"] = {3}; }), HasSubstr("outputs: "));
+  EXPECT_THAT(error_after([](Json& d) { d["outputs"][0]["gradient_from"] = 0; }), HasSubstr("outputs: "));
+}
+
+TEST_F(MetadataFile, BadSettingsAreNamed) {
+  EXPECT_THAT(error_after([](Json& d) { d["settings"]["batch_size"] = 0; }),
+              AllOf(HasSubstr("settings"), HasSubstr("batch_size")));
+}
+
+TEST_F(MetadataFile, NodesOfTwoPlansAreRefused) {
+  NodeMetadata other = all_[2];
+  other.plan_id = "0123456789abcdef";
+  write_metadata(folder(), other);
+  EXPECT_THAT(error_of([&] { read_all_metadata(folder()); }),
+              AllOf(HasSubstr("node_2 of plan 0123456789abcdef"),
+                    HasSubstr("copy node_data from the same clusterize run to every machine")));
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,454 @@
+#include "clusterize/planner/planner.hpp"
+
+#include <gmock/gmock.h>
+
+#include <map>
+#include <set>
+
+#include "clusterize/costs/stage_memory.hpp"
+#include "clusterize/plan/node_metadata.hpp"
+#include "clusterize/plan/plan_lock.hpp"
+#include "clusterize/plan/stage_folder.hpp"
+#include "clusterize/plan/trained_file.hpp"
+#include "clusterize/planner/make_metadata.hpp"
+#include "clusterize/planner/make_task.hpp"
+#include "clusterize/planner/write_plan.hpp"
+#include "clusterize/provider_symlinks.hpp"
+#include "clusterize/report/report.hpp"
+#include "models/base/files/files.hpp"
+#include "tests/clusterize/plan_support.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+Planned plan(const Json& pool, const TrainingTask& task, const SearchOptions& options = {}) {
+  return make_plan(task, pool_of(pool), options);
+}
+
+// Every file below `folder` with its bytes.
+std::map<std::string, std::string> files_of(const fs::path& folder) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file())
+      files[fs::relative(entry.path(), folder).string()] = read_file(entry.path(), 1 << 24);
+  }
+  return files;
+}
+
+class PlanOfEqualNodes : public testing::TestWithParam<int> {};
+
+TEST_P(PlanOfEqualNodes, HoldsEveryOpOnceAPerClusterAndAgreesWithItself) {
+  const TrainingTask task = cnn_task();
+  const Json pool = equal_nodes(GetParam());
+  const Planned planned = plan(pool, task);
+  for (std::size_t c = 0; c < planned.plan.clusters.size(); ++c) {
+    const PlannedCluster& cluster = planned.plan.clusters[c];
+    EXPECT_EQ(cluster.id, static_cast<int>(c));
+    std::vector<OpId> ops;
+    std::int64_t parameters = 0;
+    for (const PlannedStage& stage : cluster.stages) {
+      ops.insert(ops.end(), stage.ops.begin(), stage.ops.end());
+      parameters += stage.parameters;
+      EXPECT_GT(stage.parameters, 0);
+      EXPECT_GT(stage.prediction.forward_ms, 0);
+      EXPECT_GT(stage.prediction.memory.total(), 0);
+      EXPECT_LT(stage.prediction.memory.total() + stage.prediction.transport_bytes, 8e9);
+    }
+    std::vector<OpId> all(task.graph.ops().size());
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_EQ(ops, all);
+    EXPECT_EQ(parameters, 16426);
+    EXPECT_GT(cluster.predicted_step_ms, 0);
+  }
+  EXPECT_GT(planned.plan.predicted_samples_per_second, 0);
+  EXPECT_LT(planned.plan.predicted_samples_per_second, planned.plan.bound_samples_per_second);
+  EXPECT_TRUE(planned.plan.left_out.empty());
+}
+
+TEST_P(PlanOfEqualNodes, GivesMetadataWhosePeersAgree) {
+  const TrainingTask task = cnn_task();
+  const Planned planned = plan(equal_nodes(GetParam()), task);
+  std::map<std::pair<int, int>, NodeMetadata> all;
+  for (const PlannedCluster& cluster : planned.plan.clusters) {
+    for (int stage = 0; stage < static_cast<int>(cluster.stages.size()); ++stage)
+      all[{cluster.id, stage}] = make_metadata(task, planned, cluster.id, stage);
+  }
+  std::set<std::string> kernels;
+  for (const auto& [place, node] : all) {
+    for (const StageOutput& output : node.outputs) {
+      for (const int to : output.to) {
+        const auto& inputs = all.at({place.first, to}).inputs;
+        const auto input = std::ranges::find(inputs, output.value, &StageInput::value);
+        ASSERT_NE(input, inputs.end()) << output.value;
+        EXPECT_EQ(input->from, place.second) << output.value;
+      }
+    }
+    for (const auto& [ring, peers] : node.ring_peers) {
+      ASSERT_EQ(peers.size(), planned.plan.clusters.size());
+      for (std::size_t c = 0; c < peers.size(); ++c)
+        EXPECT_EQ(all.at({static_cast<int>(c), peers[c].stage}).rings.at(ring), node.rings.at(ring));
+    }
+    for (const auto& [op, kernel] : node.kernels) kernels.insert(op);
+  }
+  EXPECT_EQ(kernels.size(), task.kernels.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Pools, PlanOfEqualNodes, testing::Values(1, 2, 3, 4, 5, 6, 7));
+
+TEST(Plan, OfTheWalkthroughPoolIsRootStemLeafForEverySeed) {
+  for (const std::uint64_t seed : {1, 2, 3, 42, 1000}) {
+    TrainingSettings settings;
+    settings.seed = seed;
+    const Planned planned = plan(equal_nodes(3), cnn_task(settings), {.seed = seed});
+    ASSERT_EQ(planned.plan.clusters.size(), 1U);
+    std::vector<std::string> nodes;
+    for (const PlannedStage& stage : planned.plan.clusters[0].stages) nodes.push_back(stage.node);
+    EXPECT_THAT(nodes, ElementsAre("node_0", "node_1", "node_2"));
+  }
+}
+
+TEST(Plan, RingsAreRunsThatLieTogetherInEveryCluster) {
+  const TrainingTask task = cnn_task();
+  const Planned planned = plan(equal_nodes(7), task);  // a cluster of three and one of four
+  std::vector<std::string> in_rings;
+  const std::vector<Ring>& rings = planned.plan.rings;
+  for (std::size_t r = 0; r < rings.size(); ++r) {
+    EXPECT_EQ(rings[r].id, static_cast<int>(r));
+    ASSERT_EQ(rings[r].stages.size(), 2U);
+    in_rings.insert(in_rings.end(), rings[r].parameters.begin(), rings[r].parameters.end());
+    for (const std::string& parameter : rings[r].parameters) {
+      for (std::size_t c = 0; c < 2; ++c) {
+        const Stage& stage = planned.stages[c][static_cast<std::size_t>(rings[r].stages[c])];
+        EXPECT_TRUE(stage.graph.find(parameter)) << parameter;
+      }
+    }
+    EXPECT_TRUE(r == 0 || rings[r].stages != rings[r - 1].stages) << r;  // maximal
+  }
+  std::vector<std::string> all;
+  for (const ValueId id : task.graph.parameters()) all.push_back(task.graph.value(id).name);
+  EXPECT_EQ(in_rings, all);
+  EXPECT_GE(rings.size(), 4U);
+}
+
+TEST(Plan, ASharedParameterIsItsOwnersOnce) {
+  const TrainingTask task = tied_task();
+  std::int64_t all = 0;
+  for (const ValueId id : task.graph.parameters()) all += task.graph.value(id).type.shape.elements();
+  const Planned planned = plan(equal_nodes(6), task);  // two clusters of three
+  std::int64_t transport = 0;
+  for (const PlannedCluster& cluster : planned.plan.clusters) {
+    std::int64_t parameters = 0;
+    for (const PlannedStage& stage : cluster.stages) parameters += stage.parameters;
+    EXPECT_EQ(parameters, all);
+  }
+  std::size_t in_rings = 0;
+  for (const Ring& ring : planned.plan.rings) in_rings += ring.parameters.size();
+  EXPECT_EQ(in_rings, task.graph.parameters().size());
+  for (const Stage& stage : planned.stages[0]) {
+    Stage alone = stage;
+    alone.shared.clear();
+    std::int64_t messages = 0;
+    for (const SharedParameter& shared : stage.shared) {
+      const std::int64_t ways = (shared.from != kNoStage) + (shared.to != kNoStage) +
+                                (shared.gradient_to != kNoStage) + (shared.gradient_from != kNoStage);
+      messages += 2 * ways *
+                  static_cast<std::int64_t>(
+                      align_up(stage.graph.value(stage.graph.at(shared.parameter)).type.bytes()));
+    }
+    EXPECT_EQ(transport_bytes(stage, 64), transport_bytes(alone, 64) + messages);
+    transport += messages;
+  }
+  EXPECT_GT(transport, 0);
+}
+
+TEST(Plan, MemoryIsAHardBound) {
+  const TrainingTask task = cnn_task();
+  const double whole =
+      static_cast<double>(plan(equal_nodes(1), task).plan.clusters[0].stages[0].prediction.memory.total()) /
+      1e9;
+  // None of three nodes holds the whole, all together do.
+  const double each = whole * 0.9;
+  const Planned planned = plan(equal_nodes(3, each), task);
+  ASSERT_EQ(planned.plan.clusters[0].stages.size(), 3U);
+  for (const PlannedStage& stage : planned.plan.clusters[0].stages)
+    EXPECT_LE(stage.prediction.memory.total() + stage.prediction.transport_bytes, each * 1e9);
+  EXPECT_THAT(error_of([&] { plan(equal_nodes(3, whole / 100), task); }),
+              AllOf(HasSubstr("cnn_net with batch_size 64 and micro_batches 1 does not fit"),
+                    HasSubstr("more or larger machines are needed")));
+}
+
+TEST(Plan, AStageRecomputesWhereItFitsOnlySo) {
+  // Of eight micro-batches a first stage has several under way: without their activations it takes less.
+  TrainingSettings settings;
+  settings.batch_size = 1024;
+  settings.micro_batches = 8;
+  const auto first_stage = [&](const std::string& recompute, double ram) {
+    settings.recompute = recompute;
+    return plan(equal_nodes(2, ram), cnn_task(settings)).plan.clusters[0].stages[0];
+  };
+  const PlannedStage plain = first_stage("auto", 8);
+  EXPECT_FALSE(plain.recompute);
+  const PlannedStage full = first_stage("full", 8);
+  EXPECT_TRUE(full.recompute);
+  EXPECT_LT(full.prediction.memory.total(), plain.prediction.memory.total());
+  EXPECT_DOUBLE_EQ(full.prediction.backward_ms, plain.prediction.backward_ms + plain.prediction.forward_ms);
+  const double little = static_cast<double>(full.prediction.total_bytes()) / 1e9;
+  EXPECT_TRUE(first_stage("auto", little).recompute);
+  EXPECT_THAT(error_of([&] { first_stage("none", little); }),
+              AllOf(HasSubstr("there is a plan with batch_size "), HasSubstr("or with recompute \"auto\"")));
+  EXPECT_THAT(error_of([&] { first_stage("auto", little / 50); }),
+              HasSubstr("does not fit the machines' memory, even with activations recomputed"));
+}
+
+TEST(Plan, ItsIdFollowsWhatDecidesTheRun) {
+  const auto id = [](const Json& pool, const TrainingSettings& of_run) {
+    return plan(pool, cnn_task(of_run)).plan.plan_id;
+  };
+  const TrainingSettings settings;
+  const std::string usual = id(equal_nodes(3), settings);
+  EXPECT_EQ(usual.size(), 16U);
+  EXPECT_EQ(id(equal_nodes(3), settings), usual);
+  TrainingSettings other;
+  other.seed = 43;
+  EXPECT_NE(id(equal_nodes(3), other), usual);
+  EXPECT_NE(id(equal_nodes(2), settings), usual);
+  Json moved = equal_nodes(3);
+  moved["1"]["IP"] = "10.0.0.7:8080";
+  EXPECT_NE(id(moved, settings), usual);
+}
+
+TEST(Report, SaysWhatEveryNodeDoes) {
+  const TrainingTask task = cnn_task();
+  const std::string text = describe_plan(task, plan(equal_nodes(3), task));
+  EXPECT_THAT(text, HasSubstr("Node(0) Cluster(0) Address(host8080:8080) Role(root)\n"
+                              "  Ring IDs({0: 'conv2d_1.weight'})\n"
+                              "  Address to parameter({'host8080:8080': 'conv2d_1.weight'})\n"));
+  EXPECT_THAT(text, HasSubstr("Node(2) Cluster(0) Address(host8082:8082) Role(leaf)"));
+  EXPECT_THAT(text, HasSubstr("predicted"));
+}
+
+TEST(WritePlan, TheSameInputGivesTheSameBytes) {
+  const ScratchFolder one;
+  const ScratchFolder two;
+  for (const ScratchFolder* folder : {&one, &two}) {
+    const TrainingTask task = cnn_task();
+    write_plan(folder->path(), task, plan(equal_nodes(7), task), initial_state(task.graph, 42),
+               std::string(32, '0'));
+  }
+  EXPECT_EQ(files_of(one.path()), files_of(two.path()));
+  EXPECT_EQ(files_of(one.path()).count("plan.json"), 1U);
+  EXPECT_EQ(files_of(one.path()).count("cluster_1/host8083:8083/model_inputs.json"), 1U);
+}
+
+// But for the token, which nobody can compute.
+TEST(WritePlan, EveryPlanHasATokenOfItsOwn) {
+  std::set<std::string> tokens;
+  for (int i = 0; i < 3; ++i) {
+    const ScratchFolder folder;
+    const TrainingTask task = cnn_task();
+    write_plan(folder.path(), task, plan(equal_nodes(3), task), initial_state(task.graph, 42));
+    const std::string token = read_metadata(folder.path(), "node_0").token;
+    EXPECT_EQ(read_metadata(folder.path(), "node_2").token, token);
+    tokens.insert(token);
+  }
+  EXPECT_EQ(tokens.size(), 3U);
+}
+
+TEST(WritePlan, AFolderHoldsOnePlanWithAllItsFiles) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  const Planned three = plan(equal_nodes(3), task);
+  EXPECT_FALSE(holds_plan(folder.path(), three.plan));
+  write_plan(folder.path(), task, three, initial_state(task.graph, 42));
+  EXPECT_TRUE(holds_plan(folder.path(), three.plan));
+  EXPECT_FALSE(holds_plan(folder.path(), plan(equal_nodes(2), task).plan));
+  fs::remove(metadata_path(folder.path(), "node_1"));
+  EXPECT_FALSE(holds_plan(folder.path(), three.plan));
+}
+
+TEST(Plan, PredictsItsStepAsTheSumOfItsParts) {
+  for (const int micro_batches : {1, 4}) {
+    for (const bool is_tied : {false, true}) {
+      TrainingTask task = is_tied ? tied_task() : cnn_task();
+      task.settings.micro_batches = micro_batches;
+      task.settings.clip_gradient_norm = 1;
+      const Planned planned = plan(equal_nodes(3), task);
+      const PlannedCluster& cluster = planned.plan.clusters[0];
+      EXPECT_NEAR(cluster.round_trip_ms + (micro_batches - 1) * cluster.period_ms + cluster.update_ms +
+                      cluster.exchange_ms,
+                  cluster.predicted_step_ms, 1e-9 * cluster.predicted_step_ms);
+      EXPECT_GE(cluster.exchange_ms, 0.5 - 1e-9);  // at least a latency for the norm
+      double trip = 0;
+      double update = 0;
+      for (const PlannedStage& stage : cluster.stages) {
+        trip += stage.prediction.forward_ms + stage.prediction.backward_ms + 2 * stage.prediction.send_ms;
+        update = std::max(update, stage.prediction.update_ms);
+      }
+      EXPECT_LE(cluster.round_trip_ms, trip);  // labels have no gradients
+      EXPECT_GE(cluster.round_trip_ms, 0.8 * trip);
+      EXPECT_NEAR(cluster.update_ms, update, 1e-12);
+      ASSERT_GE(cluster.links.size(), 2U);
+      EXPECT_EQ(cluster.links[0].from, 0);
+      EXPECT_EQ(cluster.links[0].to, 1);
+      EXPECT_NEAR(cluster.links[0].activation_ms,
+                  0.5 + static_cast<double>(cluster.links[0].activation_bytes) / 1250, 1e-9);
+    }
+  }
+}
+
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+// Trained weights of a node, as its provider would write them.
+void train(const fs::path& folder, const std::string& node) {
+  const NodeMetadata metadata = read_metadata(folder, node);
+  write_trained(folder, metadata, read_stage(stage_folder(folder, metadata), metadata).state, 5);
+}
+
+TEST(WritePlan, ReplacesTheOlderPlanAndNothingElse) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  const StateDict state = initial_state(task.graph, 42);
+  write_file(folder.path() / "train.json", "{}");
+  fs::create_directories(folder.path() / "cluster_notes");
+  EXPECT_TRUE(write_plan(folder.path(), task, plan(equal_nodes(6), task), state).empty());
+  EXPECT_TRUE(write_plan(folder.path(), task, plan(equal_nodes(2), task), state).empty());
+  EXPECT_THAT(names_in(folder.path()),
+              ElementsAre(".plan.lock", "cluster_0", "cluster_notes", "nodes", "plan.json", "train.json"));
+  EXPECT_EQ(read_all_metadata(folder.path()).size(), 2U);
+}
+
+TEST(WritePlan, KeepsAnOlderPlanThatWasTrained) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  const StateDict state = initial_state(task.graph, 42);
+  const Planned three = plan(equal_nodes(3), task);
+  for (const char* name : {"", ".2"}) {  // a second time, too
+    write_plan(folder.path(), task, three, state);
+    train(folder.path(), "node_0");
+    const auto before = files_of(folder.path());
+    const auto kept = write_plan(folder.path(), task, plan(equal_nodes(2), task), state);
+    const fs::path place = folder.path() / "kept" / (three.plan.plan_id + name);
+    EXPECT_THAT(kept, ElementsAre(place));
+    for (const auto& [file, text] : files_of(place)) EXPECT_EQ(before.at(file), text) << file;
+    EXPECT_TRUE(fs::exists(trained_path(place, read_metadata(place, "node_0"))));
+    EXPECT_FALSE(fs::exists(trained_path(folder.path(), read_metadata(folder.path(), "node_0"))));
+  }
+}
+
+// The same plan with other predictions, or with a file that is broken.
+TEST(WritePlan, LeavesWhatWasTrainedForTheSamePlan) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  const StateDict state = initial_state(task.graph, 42);
+  Planned three = plan(equal_nodes(3), task);
+  write_plan(folder.path(), task, three, state);
+  train(folder.path(), "node_0");
+  const fs::path trained = trained_path(folder.path(), read_metadata(folder.path(), "node_0"));
+  const std::string weights = read_file(trained, 1 << 24);
+  fs::remove(trained.parent_path() / "submod.safetensors");
+  EXPECT_FALSE(holds_plan(folder.path(), three.plan));
+  three.plan.predicted_samples_per_second += 1;
+  EXPECT_TRUE(write_plan(folder.path(), task, three, state).empty());
+  EXPECT_TRUE(holds_plan(folder.path(), three.plan));
+  EXPECT_EQ(read_file(trained, 1 << 24), weights);
+  EXPECT_EQ(names_in(folder.path()).count("kept"), 0U);
+}
+
+// Killed at each of its moves.
+TEST(WritePlan, AfterOneThatWasKilledNothingTrainedIsLost) {
+  const TrainingTask task = cnn_task();
+  const StateDict state = initial_state(task.graph, 42);
+  const Planned three = plan(equal_nodes(3), task);
+  const Planned two = plan(equal_nodes(2), task);
+  const std::vector<std::string> entries{"cluster_0", "nodes", "plan.json"};
+  for (std::size_t moves = 0; moves <= 6; ++moves) {
+    const ScratchFolder folder;
+    const ScratchFolder elsewhere;
+    write_plan(folder.path(), task, three, state);
+    train(folder.path(), "node_0");
+    write_plan(elsewhere.path(), task, two, state);
+    fs::create_directories(folder.path() / ".old_plan");
+    fs::create_directories(folder.path() / ".new_plan");
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (i < moves) fs::rename(folder.path() / entries[i], folder.path() / ".old_plan" / entries[i]);
+      fs::rename(elsewhere.path() / entries[i],
+                 folder.path() / (i + 3 < moves ? "" : ".new_plan") / entries[i]);
+    }
+    const auto kept = write_plan(folder.path(), task, two, state);
+    EXPECT_THAT(kept, ElementsAre(folder.path() / "kept" / three.plan.plan_id)) << moves;
+    EXPECT_TRUE(fs::exists(trained_path(kept[0], read_metadata(kept[0], "node_0"))));
+    EXPECT_EQ(read_all_metadata(kept[0]).size(), 3U);
+    EXPECT_TRUE(holds_plan(folder.path(), two.plan));
+    EXPECT_THAT(names_in(folder.path()),
+                ElementsAre(".plan.lock", "cluster_0", "kept", "nodes", "plan.json"));
+  }
+}
+
+TEST(WritePlan, APlanThatIsUsedStays) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  const StateDict state = initial_state(task.graph, 42);
+  write_plan(folder.path(), task, plan(equal_nodes(3), task), state);
+  const auto before = files_of(folder.path());
+  {
+    const FileLock one = lock_for_running(folder.path(), nullptr);
+    const FileLock another = lock_for_running(folder.path(), nullptr);
+    EXPECT_THAT(error_of([&] { write_plan(folder.path(), task, plan(equal_nodes(2), task), state); }),
+                HasSubstr(fmt::format("its plan is in use by process {} (test_clusterize)", ::getpid())));
+    EXPECT_EQ(files_of(folder.path()), before);
+  }
+  write_plan(folder.path(), task, plan(equal_nodes(2), task), state);
+  EXPECT_EQ(read_all_metadata(folder.path()).size(), 2U);
+}
+
+TEST(WritePlan, AFailureLeavesTheOlderPlan) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  StateDict state = initial_state(task.graph, 42);
+  write_plan(folder.path(), task, plan(equal_nodes(3), task), state);
+  const auto before = files_of(folder.path());
+  state.erase("dense_2.bias");
+  EXPECT_THAT(error_of([&] { write_plan(folder.path(), task, plan(equal_nodes(2), task), state); }),
+              HasSubstr("dense_2.bias"));
+  EXPECT_EQ(files_of(folder.path()), before);
+}
+
+TEST(Task, DataMustFitTheModel) {
+  const ScratchFolder folder;
+  TrainingSettings settings;
+  settings.data = "csv:data.csv";
+  const auto problem = [&](std::size_t values, const std::string& label) {
+    std::string line;
+    for (std::size_t i = 0; i < values; ++i) line += "1,";
+    write_file(folder.path() / "data.csv", line + "3\n" + line + label + "\n");
+    return error_of([&] { make_task(settings, folder.path()); });
+  };
+  EXPECT_EQ(problem(63, "0"),
+            "cnn_net with csv:data.csv: the model's input 'input' is f32[batch, 1, 8, 8], but 'input' of the "
+            "data set is f32[batch, 63]");
+  EXPECT_EQ(
+      problem(64, "10"),
+      "cnn_net with csv:data.csv: sample 1 has labels 10, but the model's output has 10 classes, 0 to 9");
+  settings.loss = "l1";
+  EXPECT_THAT(problem(64, "9"), HasSubstr("targets of i64[1] for predictions of f32[1, 10]"));
+}
+
+TEST(Task, ReadsTheDigits) {
+  const TrainingTask task = make_task(TrainingSettings(), ROOKERY_SOURCE_DIR "/node_data");
+  // Values and labels, all ids, and those that train twice more.
+  const std::int64_t bytes = 1797 * (64 * 4 + 8) + (1797 + 2 * 1078) * 8;
+  EXPECT_EQ(task.data, (DataSizes{1078, 719, bytes}));
+  EXPECT_EQ(task.graph.ops().back().type, "MseLoss");
+  EXPECT_TRUE(task.kernels.contains("conv2d_1"));
+}
+
+}  // namespace
+}  // namespace rookery

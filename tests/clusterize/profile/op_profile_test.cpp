@@ -1,0 +1,147 @@
+#include "clusterize/profile/op_profile.hpp"
+
+#include <gmock/gmock.h>
+
+#include "clusterize/costs/model_costs.hpp"
+#include "models/base/files/files.hpp"
+#include "tests/clusterize/plan_support.hpp"
+#include "tests/support/scratch_folder.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+// `doing` gets what is measured, in words.
+OpProfile profile_of(const TrainingTask& task, std::int64_t memory, std::vector<std::string>& doing) {
+  const auto dataset = open_dataset("digits", std::filesystem::path(ROOKERY_SOURCE_DIR) / "node_data");
+  const DataSizes data = data_sizes(*dataset, task.settings);
+  return measure_profile({.graph = task.graph,
+                          .settings = task.settings,
+                          .dataset = *dataset,
+                          .data = data,
+                          .kernels = task.kernels,
+                          .memory_bytes = memory,
+                          .seconds = 0.02,
+                          .doing = [&](const std::string& what) { doing.push_back(what); }});
+}
+
+// Made up: op number i takes i + 1 us in each part.
+OpProfile made_up(const TrainingTask& task) {
+  OpProfile profile{.machine = "a machine",
+                    .model = task.settings.model,
+                    .micro_batch = 64,
+                    .kernels = task.kernels,
+                    .gflops = 50,
+                    .input_seconds = 1e-3,
+                    .update_seconds_per_byte = 1e-9};
+  const std::vector<TensorType> types = task.graph.types(64);
+  double seconds = 0;
+  for (const Op& op : task.graph.ops()) {
+    seconds += 1e-6;
+    profile.ops[op.name] = {.type = op.type,
+                            .output = types[static_cast<std::size_t>(op.outputs[0])].to_string(),
+                            .forward = seconds,
+                            .backward_inputs = seconds,
+                            .backward_weights = seconds};
+  }
+  return profile;
+}
+
+double forward_sum(const OpProfile& profile) {
+  double sum = 0;
+  for (const auto& [name, op] : profile.ops) sum += op.forward;
+  return sum;
+}
+
+TEST(OpProfile, MeasuresEveryPartOfEveryPiece) {
+  const TrainingTask task = cnn_task();
+  constexpr std::int64_t kAsAWhole = 1 << 30;
+  constexpr std::int64_t kInPieces = 250'700'000;  // 0.7 MB more than the machine's speed takes
+  for (const std::int64_t memory : {kAsAWhole, kInPieces}) {
+    std::vector<std::string> doing;
+    const OpProfile profile = profile_of(task, memory, doing);
+    const auto pieces = std::ranges::count_if(
+        doing, [](const std::string& what) { return what.find(" ops, ") != std::string::npos; });
+    EXPECT_EQ(pieces > 1, memory == kInPieces) << pieces;
+    EXPECT_EQ(profile_problem(profile, task.graph, task.settings, task.kernels), "");
+    EXPECT_GT(profile.gflops, 0);
+    EXPECT_GT(profile.input_seconds, 0);
+    EXPECT_GT(profile.update_seconds_per_byte, 0);
+    const OpSeconds& first = profile.ops.at("conv2d_1");
+    EXPECT_GT(first.forward, 0);
+    EXPECT_GT(first.backward_inputs + first.backward_weights, 0);
+    EXPECT_GT(profile.ops.at("dense_1").forward, 0);
+  }
+}
+
+TEST(OpProfile, ComesBackAsItWas) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = op_profile_path(folder.path());
+  EXPECT_FALSE(read_profile(file));
+  const TrainingTask task = cnn_task();
+  const OpProfile written = made_up(task);
+  write_profile(file, written);
+  const OpProfile read = read_profile(file).value();
+  EXPECT_EQ(profile_problem(read, task.graph, task.settings, task.kernels), "");
+  EXPECT_EQ(read.machine, written.machine);
+  EXPECT_EQ(read.gflops, written.gflops);
+  EXPECT_EQ(read.input_seconds, written.input_seconds);
+  EXPECT_EQ(read.update_seconds_per_byte, written.update_seconds_per_byte);
+  EXPECT_EQ(forward_sum(read), forward_sum(written));
+}
+
+TEST(OpProfile, ADamagedFileIsRefusedByPlace) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = op_profile_path(folder.path());
+  const auto error_after = [&](const std::function<void(Json&)>& change) {
+    write_profile(file, made_up(cnn_task()));
+    Json document = read_json(file);
+    change(document);
+    write_file(file, document.dump());
+    return error_of([&] { read_profile(file); });
+  };
+  EXPECT_THAT(error_after([](Json& d) { d["ops"]["conv2d_1"]["forward"] = -1; }),
+              HasSubstr("op_profile.json: ops/conv2d_1/forward"));
+  EXPECT_THAT(error_after([](Json& d) { d["gflops"] = 0; }), HasSubstr("gflops"));
+  EXPECT_THAT(error_after([](Json& d) { d["version"] = 2; }), HasSubstr("clusterize --profile"));
+  EXPECT_THAT(error_after([](Json& d) { d.erase("kernels"); }), HasSubstr("kernels"));
+}
+
+TEST(OpProfile, SaysWhyItDoesNotHold) {
+  const TrainingTask task = cnn_task();
+  const auto problem = [&](const std::function<void(OpProfile&)>& change) {
+    OpProfile profile = made_up(task);
+    change(profile);
+    return profile_problem(profile, task.graph, task.settings, task.kernels);
+  };
+  EXPECT_EQ(problem([](OpProfile&) {}), "");
+  EXPECT_EQ(problem([](OpProfile& p) { p.model = "vgg11"; }), "it was measured for vgg11, not for cnn_net");
+  EXPECT_EQ(problem([](OpProfile& p) { p.micro_batch = 32; }),
+            "it was measured for micro-batches of 32, not of 64");
+  EXPECT_EQ(problem([](OpProfile& p) { p.ops.erase("conv2d_1"); }), "it has no times of the op 'conv2d_1'");
+  EXPECT_THAT(problem([](OpProfile& p) { p.ops["conv2d_1"].output = "f32[1]"; }), HasSubstr("makes f32[1]"));
+  EXPECT_EQ(problem([](OpProfile& p) { p.kernels.begin()->second = "other"; }),
+            "it was measured with other kernels");
+}
+
+// What took t seconds on a machine of 50 GFLOP/s takes t / 2 where there are 100.
+TEST(OpProfile, IsWhatPredictionsComeFrom) {
+  TrainingTask task = cnn_task();
+  task.profile = made_up(task);
+  const double forward_ms = 1e3 * (forward_sum(*task.profile) + task.profile->input_seconds);
+  Json pool = equal_nodes(1);
+  const auto prediction = [&] {
+    return make_plan(task, pool_of(pool), {}).plan.clusters[0].stages[0].prediction;
+  };
+  EXPECT_NEAR(prediction().forward_ms, forward_ms, 1e-9) << "a node without gflops is like this machine";
+  pool["0"]["benchmarks"]["gflops"] = 100;
+  EXPECT_NEAR(prediction().forward_ms, forward_ms / 2, 1e-9);
+  double parameters = 0;
+  for (const ValueId id : task.graph.parameters())
+    parameters += static_cast<double>(task.graph.value(id).type.shape.elements());
+  EXPECT_NEAR(prediction().update_ms, 1e3 * 4 * parameters * 1e-9 / 2, 1e-9);
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,166 @@
+#include "clusterize/simulation/simulation.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "clusterize/report/simulation_report.hpp"
+#include "models/base/text.hpp"
+#include "tests/clusterize/plan_support.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+struct World {
+  TrainingTask task;
+  NodePool pool;
+  Planned planned;
+
+  World(const TrainingSettings& settings, const Json& nodes, const SearchOptions& options = {})
+      : task(cnn_task(settings)), pool(pool_of(nodes)), planned(make_plan(task, pool, options)) {}
+  Simulation simulate(const SimulationOptions& options = {}) const {
+    return rookery::simulate(task, pool, planned, options);
+  }
+};
+
+TrainingSettings settings_with(int micro_batches, int epochs = 3) {
+  TrainingSettings settings;
+  settings.micro_batches = micro_batches;
+  settings.epochs = epochs;
+  return settings;
+}
+
+TEST(Simulation, OfOneNodeIsWhatTheCostModelPredicts) {
+  for (const int micro_batches : {1, 4}) {
+    const World world(settings_with(micro_batches), equal_nodes(1));
+    const Simulation found = world.simulate();
+    EXPECT_NEAR(found.step_seconds, found.predicted_step_seconds, 1e-12);
+    EXPECT_NEAR(found.bubble_share, 0, 1e-9);
+    EXPECT_EQ(found.steps, 3 * 17);  // 1078 samples: 16 batches of 64, one of 54
+    EXPECT_EQ(found.samples, 3 * 1078);
+    EXPECT_GT(found.validation_seconds, 0);
+    EXPECT_NEAR(found.samples_per_second, world.planned.plan.predicted_samples_per_second,
+                0.05 * found.samples_per_second);
+  }
+}
+
+// Where nothing overlaps, the two differ by little: gradients leave before a stage is done with those of its
+// weights, and labels go from the first stage to the last by themselves.
+TEST(Simulation, OfAPipelineIsCloseToTheCostModel) {
+  const World one(settings_with(1), equal_nodes(3));
+  const Simulation serial = one.simulate();
+  EXPECT_LT(serial.step_seconds, serial.predicted_step_seconds);
+  EXPECT_GT(serial.step_seconds, 0.95 * serial.predicted_step_seconds);
+  Json fast = equal_nodes(3);
+  for (Json& node : fast) node["benchmarks"]["bandwidth"] = 100'000;
+  fast["network"] = {{"default", {{"latency_ms", 0.001}, {"bandwidth_mbps", 100'000}}}};
+  const World many(settings_with(32), fast, {.objective = Objective::kThroughput, .min_nodes = 3});
+  const Simulation pipelined = many.simulate();
+  EXPECT_NEAR(pipelined.step_seconds / pipelined.predicted_step_seconds, 1, 0.05);
+}
+
+TEST(Simulation, EpochsAreAlikeWithoutRandomness) {
+  const World world(settings_with(4), equal_nodes(3));
+  const Simulation one = world.simulate({.epochs = 1});
+  const Simulation many = world.simulate({.epochs = 1000});
+  EXPECT_NEAR(many.seconds, 1000 * one.seconds, 1e-6 * many.seconds);
+  EXPECT_EQ(many.simulated_actions, one.simulated_actions);
+  EXPECT_EQ(many.steps, 17'000);
+}
+
+TEST(Simulation, SharesOfNodesAndLinksAreThoseOfTheStep) {
+  const World world(settings_with(4), equal_nodes(3));
+  const Simulation found = world.simulate();
+  ASSERT_EQ(found.nodes.size(), 3U);
+  double computing = 0;
+  for (const NodeUse& node : found.nodes) {
+    for (const double share : {node.computing, node.sending, node.receiving}) {
+      EXPECT_GE(share, 0);
+      EXPECT_LE(share, 1);
+    }
+    computing += node.computing;
+  }
+  EXPECT_NEAR(1 - computing / 3, found.bubble_share, 1e-12);
+  ASSERT_FALSE(found.links.empty());
+  EXPECT_TRUE(std::ranges::is_sorted(found.links, std::greater<>(), &LinkUse::used));
+  const std::int64_t per_step = 4 * world.planned.plan.clusters[0].links[0].activation_bytes;
+  const auto link = std::ranges::find_if(
+      found.links, [](const LinkUse& use) { return use.from == "node_0" && use.to == "node_1"; });
+  ASSERT_NE(link, found.links.end());
+  EXPECT_EQ(link->bytes, static_cast<double>(per_step));
+  EXPECT_NEAR(link->used, link->bytes / 1.25e6 / found.step_seconds, 1e-12);
+}
+
+TEST(Simulation, ClustersShareTheSamplesAndAverage) {
+  const World world(settings_with(1), equal_nodes(6));  // two clusters of three
+  ASSERT_EQ(world.planned.members.size(), 2U);
+  const Simulation found = world.simulate();
+  EXPECT_EQ(found.steps, 3 * 9);  // 539 samples each
+  EXPECT_GT(found.averaging_seconds, 0);
+  EXPECT_FALSE(found.averaging_is_estimated);
+  EXPECT_NEAR(found.averaging_seconds / world.planned.plan.predicted_averaging_ms * 1e3, 1, 0.25);
+  const auto averages = [](const LinkUse& use) { return use.from_cluster != use.to_cluster; };
+  EXPECT_TRUE(std::ranges::any_of(found.links, averages));
+}
+
+TEST(Simulation, StragglersCostTimeTheSameForTheSameSeed) {
+  const World world(settings_with(4), equal_nodes(3));
+  const Simulation calm = world.simulate();
+  const SimulationOptions options{.seed = 7, .straggler_share = 0.2, .straggler_factor = 50};
+  const Simulation slow = world.simulate(options);
+  EXPECT_GT(slow.seconds, calm.seconds);
+  EXPECT_EQ(slow.step_seconds, calm.step_seconds);
+  EXPECT_EQ(to_json(slow, options), to_json(world.simulate(options), options));
+  EXPECT_NE(world.simulate({.seed = 8, .straggler_share = 0.2, .straggler_factor = 50}).seconds,
+            slow.seconds);
+  const Simulation all = world.simulate({.straggler_share = 1, .straggler_factor = 2});
+  const Simulation none = world.simulate({.straggler_share = 1, .straggler_factor = 1});
+  EXPECT_NEAR(none.seconds, calm.seconds, 1e-9 * calm.seconds);
+  EXPECT_LT(calm.seconds, all.seconds);
+  EXPECT_LT(all.seconds, 2 * calm.seconds);
+}
+
+TEST(Simulation, AFailureMeansToBeginAgain) {
+  const World world(settings_with(4), equal_nodes(3));
+  const double run = world.simulate().seconds;
+  // One failure per run and node, on average.
+  const double per_hour = 3600 / run;
+  double sum = 0;
+  constexpr int kRuns = 2000;
+  for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+    const Simulation found =
+        world.simulate({.seed = seed, .failures_per_hour = per_hour, .restart_seconds = 1});
+    ASSERT_TRUE(found.failures && found.failures->seconds);
+    EXPECT_EQ(found.seconds, run);
+    EXPECT_NEAR(*found.failures->seconds, run + found.failures->lost_seconds, 1e-9);
+    EXPECT_GE(found.failures->lost_seconds, static_cast<double>(found.failures->failures) * (10 + 1));
+    EXPECT_NEAR(found.failures->expected_seconds, (std::exp(3.0) - 1) * (run / 3 + 10 + 1), 1e-6);
+    sum += *found.failures->seconds / found.failures->expected_seconds;
+  }
+  EXPECT_NEAR(sum / kRuns, 1, 0.1);
+  EXPECT_FALSE(world.simulate().failures);
+}
+
+TEST(Simulation, ARunThatCannotEndIsGivenUp) {
+  const World world(settings_with(1, 1'000'000), equal_nodes(3));
+  const Simulation found = world.simulate({.failures_per_hour = 3600});
+  ASSERT_TRUE(found.failures);
+  EXPECT_FALSE(found.failures->seconds);
+  EXPECT_EQ(found.failures->failures, kMostFailures);
+  const SimulationOptions options{.failures_per_hour = 3600};
+  EXPECT_THAT(describe_simulation(found, options, world.task.settings), HasSubstr("for ever on average"));
+  EXPECT_TRUE(to_json(found, options)["failures"]["seconds"].is_null());
+}
+
+TEST(Duration, HasTheUnitThatSuits) {
+  EXPECT_EQ(duration_text(0.0123), "12.3 ms");
+  EXPECT_EQ(duration_text(7.321), "7.32 s");
+  EXPECT_EQ(duration_text(245), "4 min 5 s");
+  EXPECT_EQ(duration_text(12'000), "3 h 20 min");
+  EXPECT_EQ(duration_text(93'600), "1 d 2 h");
+}
+
+}  // namespace
+}  // namespace rookery

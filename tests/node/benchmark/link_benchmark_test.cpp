@@ -1,0 +1,194 @@
+#include "node/benchmark/link_benchmark.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "node/benchmark/link_benchmark_server.hpp"
+#include "node/benchmark/messages.hpp"
+#include "node/sockets/listener.hpp"
+#include "tests/node/transport/captured_log.hpp"
+#include "tests/node/transport/raw_stranger.hpp"
+
+namespace rookery {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// A server in a thread of its own.
+class Served {
+ public:
+  Served() : thread_([this] { server_.serve(stop_); }) {}
+  ~Served() {
+    const std::uint64_t one = 1;
+    EXPECT_EQ(::write(stop_, &one, sizeof one), ssize_t{sizeof one});
+    thread_.join();
+    ::close(stop_);
+  }
+  std::string address() const { return server_.address(); }
+
+ private:
+  int stop_ = ::eventfd(0, EFD_CLOEXEC);
+  LinkBenchmarkServer server_{"127.0.0.1:0"};
+  std::thread thread_;
+};
+
+// Somebody who sends what he likes.
+class Stranger : public RawStranger {
+ public:
+  using RawStranger::RawStranger;
+  // Of the next answer, payload and all; nothing once the connection is closed.
+  std::optional<BenchmarkHeader> answer() {
+    BenchmarkHeader header;
+    if (!receive(&header, sizeof header)) return std::nullopt;
+    std::vector<char> payload(header.payload_bytes);
+    if (!receive(payload.data(), payload.size())) return std::nullopt;
+    return header;
+  }
+};
+
+std::string bytes_of(const BenchmarkHeader& header) {
+  return {reinterpret_cast<const char*>(&header), sizeof header};
+}
+
+std::string request(std::uint32_t reply_bytes) {
+  return bytes_of({.number = 1, .reply_bytes = reply_bytes});
+}
+
+TEST(LinkBenchmark, MeasuresBothDirections) {
+  const Served server;
+  const LinkMeasure measure = measure_link(server.address(), {.seconds = 0.1});
+  EXPECT_GT(measure.latency_ms, 0);
+  EXPECT_GT(measure.to_mbps, 0);
+  EXPECT_GT(measure.from_mbps, 0);
+}
+
+TEST(LinkBenchmark, KnowsWhatAProviderAddsToTcp) {
+  const ProviderTransport transport = measure_provider_transport();
+  EXPECT_GE(transport.added_ms, 0);
+  EXPECT_GT(transport.mbps, 0);
+  EXPECT_GT(transport.processor_seconds_per_byte, 0);
+  const LinkMeasure seen = transport.over({.latency_ms = 7, .to_mbps = 1e-3, .from_mbps = 1e12});
+  EXPECT_EQ(seen.latency_ms, 7 + transport.added_ms);
+  EXPECT_EQ(seen.to_mbps, 1e-3);
+  EXPECT_EQ(seen.from_mbps, transport.mbps);
+}
+
+TEST(LinkBenchmark, NobodyThereIsNamedInTime) {
+  try {
+    measure_link("127.0.0.1:1", {.answer = milliseconds(100)});
+    FAIL() << "nobody is there";
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1:1: no answer within 0.1 s"));
+  }
+}
+
+TEST(LinkBenchmark, WhatIsNoRequestEndsTheConnection) {
+  CapturedLog log;
+  const Served server;
+  for (const BenchmarkHeader& header :
+       {BenchmarkHeader{.magic = {'R', 'O', 'O', 'K'}}, BenchmarkHeader{.version = 2},
+        BenchmarkHeader{.kind = BenchmarkKind::kReply},
+        BenchmarkHeader{.kind = static_cast<BenchmarkKind>(7)},
+        BenchmarkHeader{.payload_bytes = kMostBenchmarkPayload + 1},
+        BenchmarkHeader{.reply_bytes = kMostBenchmarkPayload + 1}, BenchmarkHeader{.reply_bytes = 0xFFFFFFFF},
+        BenchmarkHeader{.rest_ns = 10'000'001}}) {
+    Stranger stranger(server.address());
+    stranger.send(bytes_of(header));
+    EXPECT_FALSE(stranger.answer());
+  }
+  EXPECT_TRUE(log.has("disconnected 127.0.0.1: that is no request of node_benchmark"));
+  EXPECT_TRUE(log.has("a node_benchmark of another version"));
+  Stranger good(server.address());
+  good.send(request(100));
+  ASSERT_TRUE(good.answer());
+}
+
+TEST(LinkBenchmark, SomethingElseThatAnswersIsNamed) {
+  const Listener listener("it", Address::parse("127.0.0.1:0"), "");
+  std::jthread answering([&] {
+    int other = -1;
+    while ((other = ::accept(listener.descriptor(), nullptr, nullptr)) < 0) std::this_thread::yield();
+    const std::string page(100, 'x');
+    EXPECT_EQ(::send(other, page.data(), page.size(), MSG_NOSIGNAL), static_cast<ssize_t>(page.size()));
+    ::shutdown(other, SHUT_WR);
+    char byte = 0;
+    while (::recv(other, &byte, 1, 0) > 0) continue;
+    ::close(other);
+  });
+  try {
+    measure_link(listener.address().to_string());
+    FAIL() << "that was no answer";
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("is no node_benchmark of this version"));
+  }
+}
+
+TEST(LinkBenchmark, ATakenPortSaysHowToServeAtAnother) {
+  const Served server;
+  try {
+    const LinkBenchmarkServer second(server.address());
+    FAIL() << "the port was given twice";
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("in use by process"), HasSubstr("serve at another port"),
+                                    Not(HasSubstr("clusterize"))));
+  }
+}
+
+TEST(LinkBenchmark, OneMeasuresAtATime) {
+  const Served server;
+  Stranger first(server.address());
+  first.send(request(10));
+  EXPECT_EQ(first.answer()->payload_bytes, 10U);
+  Stranger second(server.address());
+  second.send(request(10));
+  const auto answer = second.answer();
+  EXPECT_EQ(answer->kind, BenchmarkKind::kBusy);
+  EXPECT_EQ(answer->payload_bytes, 0U) << "busy, and nothing is sent";
+}
+
+// Who asks and does not read is not read either: the server holds one header of his, and others are served.
+TEST(LinkBenchmark, WhoDoesNotReadTakesNoMemory) {
+  const Served server;
+  Stranger reader(server.address());
+  reader.send(request(1));
+  ASSERT_TRUE(reader.answer());
+  std::vector<std::unique_ptr<Stranger>> askers;
+  for (int i = 0; i < 40; ++i) {
+    askers.push_back(std::make_unique<Stranger>(server.address()));
+    for (int j = 0; j < 400; ++j) askers.back()->send(request(kMostBenchmarkPayload));
+  }
+  reader.send(request(kMostBenchmarkPayload));
+  EXPECT_EQ(reader.answer()->kind, BenchmarkKind::kReply);
+}
+
+// Endless payloads go to memory that all connections share.
+TEST(LinkBenchmark, AFloodTakesNoMemory) {
+  const Served server;
+  const std::int64_t before = resident_bytes();
+  const std::string payload =
+      bytes_of({.payload_bytes = kMostBenchmarkPayload}) + std::string(kMostBenchmarkPayload, 'x');
+  Stranger polite(server.address());
+  for (int i = 0; i < 400; ++i) ASSERT_TRUE(polite.send(payload));
+  const std::string nonsense(1 << 16, '\1');
+  for (int i = 0; i < 20; ++i) {
+    Stranger rude(server.address());
+    while (rude.send(nonsense)) continue;
+  }
+  EXPECT_LT(resident_bytes() - before, 16'000'000);
+  Stranger other(server.address());
+  other.send(request(0));
+  EXPECT_TRUE(other.answer());
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,103 @@
+// Training over the network computes the same bits as training in one process.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "models/zoo/zoo.hpp"
+#include "tests/node/transport/loopback.hpp"
+#include "tests/support/pipeline.hpp"
+#include "tests/support/tied_model.hpp"
+
+namespace rookery {
+namespace {
+
+// A ZmqLink that leaves in an orderly way when its Trainer has flushed, as a Node does.
+class LeavingLink : public Link {
+ public:
+  explicit LeavingLink(std::unique_ptr<ZmqLink> link) : link_(std::move(link)) {}
+
+  void send(int to_stage, const MessageKey& key, ConstTensorView tensor) override {
+    link_->send(to_stage, key, tensor);
+  }
+  void receive(int from_stage, const MessageKey& key, TensorView into) override {
+    link_->receive(from_stage, key, into);
+  }
+  void flush() override { link_->leave(); }
+
+ private:
+  std::unique_ptr<ZmqLink> link_;
+};
+
+std::vector<std::unique_ptr<Link>> make_leaving_links(int stages) {
+  std::vector<std::unique_ptr<Link>> links;
+  for (auto& link : make_loopback(stages, [](ZmqLinkOptions& options) {
+         options.peer_timeout = options.deadline = std::chrono::seconds(60);
+       })) {
+    links.push_back(std::make_unique<LeavingLink>(std::move(link)));
+  }
+  return links;
+}
+
+void expect_same_over_sockets(const Graph& model, const TrainingSettings& settings, const Dataset& data,
+                              std::size_t stages) {
+  const std::vector<OpId> begins = even_cuts(model, settings.loss, data, stages);
+  const PipelineResult in_memory = run_pipeline(model, begins, settings, data);
+  const PipelineResult over_sockets =
+      run_pipeline(model, begins, settings, data, {.output = {}, .make_links = make_leaving_links});
+  EXPECT_EQ(over_sockets.losses, in_memory.losses);
+  EXPECT_EQ(over_sockets.accuracies, in_memory.accuracies);
+  EXPECT_EQ(over_sockets.losses.size(), 17U * static_cast<std::size_t>(settings.epochs));
+  EXPECT_TRUE(same_state(over_sockets.state, in_memory.state)) << stages << " stages";
+}
+
+TEST(Pipeline, TheNetworkComputesTheBitsOfOneProcess) {
+  const auto digits = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  TrainingSettings settings;
+  settings.epochs = 2;
+  settings.micro_batches = 3;
+  for (const std::size_t stages : {2U, 3U, 5U})
+    expect_same_over_sockets(cnn_net(), settings, *digits, stages);
+}
+
+// Stages run ahead of each other, and values of shared parameters travel with the batches.
+TEST(Pipeline, TheNetworkMakesNoDifferenceToAsynchronousTraining) {
+  const auto digits = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  TrainingSettings settings;
+  settings.loss = "cross_entropy";
+  settings.epochs = 3;
+  settings.schedule.name = "async";
+  for (const std::size_t stages : {2U, 5U})
+    expect_same_over_sockets(tied_model({1, 8, 8}, 10), settings, *digits, stages);
+}
+
+// Shared parameters, clipping and a rate that follows the validation loss: all that is exchanged.
+TEST(Pipeline, WhatStepsAndEpochsEndWithComesOverTheNetwork) {
+  const auto digits = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const Graph model = tied_model({1, 8, 8}, 10);
+  TrainingSettings settings;
+  settings.loss = "cross_entropy";
+  settings.epochs = 4;
+  settings.micro_batches = 4;
+  settings.optimizer.learning_rate = 0.02;
+  settings.clip_gradient_norm = 0.5;
+  settings.learning_rate_schedule = {.name = "plateau", .patience = 0, .threshold = 0.5};
+  Graph with_loss = model;
+  add_loss(with_loss, settings.loss);
+  const std::vector<OpId> positions = cut_positions(with_loss);
+  const PipelineResult whole = run_pipeline(model, std::vector<OpId>{0}, settings, *digits);
+  for (const std::size_t stages : {2U, 3U, 5U}) {
+    std::vector<OpId> begins{0};
+    for (std::size_t k = 1; k < stages; ++k) begins.push_back(positions[k * positions.size() / stages]);
+    const PipelineResult over_sockets =
+        run_pipeline(model, begins, settings, *digits, {.output = {}, .make_links = make_leaving_links});
+    EXPECT_EQ(over_sockets.losses, whole.losses);
+    EXPECT_EQ(over_sockets.accuracies, whole.accuracies);
+    EXPECT_TRUE(same_state(over_sockets.state, whole.state)) << stages << " stages";
+  }
+}
+
+}  // namespace
+}  // namespace rookery

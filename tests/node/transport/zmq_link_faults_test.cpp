@@ -1,0 +1,246 @@
+// What a ZmqLink does when the network, or a peer of ours, misbehaves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <numeric>
+
+#include "models/base/error.hpp"
+#include "tests/node/transport/captured_log.hpp"
+#include "tests/node/transport/loopback.hpp"
+#include "tests/node/transport/tcp_proxy.hpp"
+
+namespace rookery {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+MessageKey key(std::int64_t step) {
+  return {.step = step, .edge = "x"};
+}
+
+Tensor numbered(std::int64_t number, std::int64_t elements) {
+  Tensor tensor(DType::kI64, {elements});
+  std::iota(tensor.as<std::int64_t>().begin(), tensor.as<std::int64_t>().end(), number);
+  return tensor;
+}
+
+bool arrives(Link& link, int from, std::int64_t number, std::int64_t elements) {
+  const Tensor expected = numbered(number, elements);
+  Tensor got(DType::kI64, {elements});
+  link.receive(from, key(number), got.view());
+  return std::ranges::equal(got.as<std::int64_t>(), expected.as<std::int64_t>());
+}
+
+template <typename Action>
+std::string transport_error(Action&& action) {
+  try {
+    action();
+  } catch (const TransportError& error) {
+    return error.what();
+  }
+  return "no TransportError";
+}
+
+const auto kUnchanged = [](ZmqLinkOptions&) {};
+
+// Two links that reach each other through proxies.
+struct ProxiedPair {
+  template <typename Change>
+  explicit ProxiedPair(Change change) {
+    for (int stage = 0; stage < 2; ++stage) {
+      ZmqLinkOptions options = loopback_options(stage);
+      change(options);
+      links.push_back(std::make_unique<ZmqLink>(options));
+      proxies.push_back(std::make_unique<TcpProxy>(links.back()->address()));
+    }
+    std::jthread other([&] { links[1]->join({{0, "node_0", proxies[0]->address()}}); });
+    links[0]->join({{1, "node_1", proxies[1]->address()}});
+  }
+  std::vector<std::unique_ptr<ZmqLink>> links;
+  std::vector<std::unique_ptr<TcpProxy>> proxies;  // in front of the link with the same index
+};
+
+TEST(ZmqLinkFaults, NothingIsLostOrDoubledOverCuts) {
+  constexpr std::int64_t kCount = 400;
+  constexpr std::int64_t kElements = 40'000;  // 320 kB: two chunks
+  const CapturedLog log;
+  ProxiedPair pair(kUnchanged);
+  std::jthread sender([&] {
+    for (std::int64_t i = 0; i < kCount; ++i) pair.links[0]->send(1, key(i), numbered(i, kElements).view());
+    pair.links[0]->leave();
+  });
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    if (i % 100 == 50) pair.proxies[1]->cut();  // data, and acknowledgements are answered
+    if (i % 100 == 80) pair.proxies[0]->cut();  // acknowledgements
+    ASSERT_TRUE(arrives(*pair.links[1], 0, i, kElements)) << i;
+  }
+  pair.links[1]->leave();
+  EXPECT_GT(pair.proxies[1]->connections(), 2);
+}
+
+TEST(ZmqLinkFaults, ASlowConsumerStaysWithinTheBudget) {
+  constexpr std::int64_t kElements = 1 << 15;  // 256 KiB: one chunk
+  constexpr std::uint64_t kBudget = 1 << 20;
+  auto links = make_loopback(2, [](ZmqLinkOptions& options) {
+    options.deadline = milliseconds(300);
+    options.send_budget = options.receive_budget = kBudget;
+    options.max_message_bytes = kElements * 8;
+  });
+  std::int64_t sent = 0;
+  const std::string message = transport_error([&] {
+    for (; sent < 100; ++sent) links[0]->send(1, key(sent), numbered(sent, kElements).view());
+  });
+  EXPECT_THAT(message, testing::AllOf(HasSubstr("activation x of step"), HasSubstr("node_1")));
+  // No more than both budgets hold.
+  EXPECT_LE(sent, static_cast<std::int64_t>(2 * kBudget / (kElements * 8)));
+  for (std::int64_t i = 0; i < sent; ++i) EXPECT_TRUE(arrives(*links[1], 0, i, kElements));
+}
+
+TEST(ZmqLinkFaults, ATensorBeyondThePlanIsNotSent) {
+  auto links = make_loopback(2, [](ZmqLinkOptions& options) { options.max_message_bytes = 1000; });
+  EXPECT_THAT(transport_error([&] { links[0]->send(1, key(0), numbered(0, 126).view()); }),
+              testing::AllOf(HasSubstr("1008 bytes"), HasSubstr("at most 1000")));
+}
+
+TEST(ZmqLinkFaults, APulledCableIsFoundBySilence) {
+  ProxiedPair pair([](ZmqLinkOptions& options) {
+    options.peer_timeout = milliseconds(600);
+    options.heartbeat = milliseconds(100);
+  });
+  for (const auto& proxy : pair.proxies) proxy->swallow();
+  EXPECT_THAT(transport_error([&] { arrives(*pair.links[0], 1, 7, 1); }),
+              testing::AllOf(HasSubstr("activation x of step 7"), HasSubstr("node_1 ("),
+                             HasSubstr("is lost: nothing heard")));
+}
+
+TEST(ZmqLinkFaults, APeerThatEndsWithoutAWordIsLost) {
+  auto links = make_loopback(3, [](ZmqLinkOptions& options) { options.reconnect_grace = milliseconds(300); });
+  links[2].reset();
+  for (const int stage : {0, 1}) {
+    const std::string message = transport_error([&] { arrives(*links[stage], 1 - stage, 5, 1); });
+    EXPECT_THAT(message, testing::AllOf(HasSubstr("step 5"), HasSubstr("node_2 ("), HasSubstr("is lost: "),
+                                        HasSubstr("connection closed")));
+    // And every call from then on.
+    EXPECT_THAT(transport_error([&] {
+                  links[stage]->flush();
+                  links[stage]->send(1 - stage, key(6), numbered(0, 1).view());
+                }),
+                HasSubstr("node_2 ("));
+  }
+}
+
+TEST(ZmqLinkFaults, AStopReachesAllAndSaysWhy) {
+  auto links = make_loopback(3, kUnchanged);
+  const std::string failing = "node_1 (" + links[1]->address() + ")";
+  std::vector<std::jthread> others;
+  for (const int stage : {0, 2}) {
+    others.emplace_back([&, stage] {
+      EXPECT_THAT(transport_error([&] { arrives(*links[stage], 1, 3, 1); }),
+                  testing::AllOf(HasSubstr(failing + " failed: losses.txt: No space"), HasSubstr("step 3")));
+    });
+  }
+  links[1]->stop("failed: losses.txt: No space left on device");
+  links[1].reset();
+}
+
+TEST(ZmqLinkFaults, AllLeaveTogether) {
+  auto links = make_loopback(3, kUnchanged);
+  std::vector<std::jthread> threads;
+  for (auto& link : links) {
+    threads.emplace_back([&link] {
+      link->leave();
+      link.reset();
+    });
+  }
+}
+
+TEST(ZmqLinkFaults, AReceiveFromAPeerThatHasLeftFailsAtOnce) {
+  auto links = make_loopback(2, kUnchanged);
+  links[0]->send(1, key(0), numbered(0, 1).view());
+  std::jthread leaving([&] { links[0]->leave(); });
+  EXPECT_TRUE(arrives(*links[1], 0, 0, 1));
+  EXPECT_THAT(transport_error([&] { arrives(*links[1], 0, 1, 1); }), HasSubstr("has ended its run"));
+  links[1]->leave();
+}
+
+TEST(ZmqLinkFaults, MissingPeersAreNamed) {
+  ZmqLinkOptions options = loopback_options(0);
+  options.wait_for_peers = milliseconds(200);
+  ZmqLink link(options);
+  EXPECT_THAT(transport_error([&] {
+                link.join({{1, "node_1", "127.0.0.1:1"}});
+              }),
+              HasSubstr("gave up after 0 s: node_1 (127.0.0.1:1) never answered; is its provider running?"));
+}
+
+TEST(ZmqLinkFaults, APeerOfAnotherPlanIsRefusedAndBothSayWhy) {
+  CapturedLog log;
+  std::vector<std::unique_ptr<ZmqLink>> links;
+  for (int stage = 0; stage < 2; ++stage) {
+    ZmqLinkOptions options = loopback_options(stage);
+    options.key.plan_id = stage == 0 ? "aaaaaaaaaaaaaaaa" : "bbbbbbbbbbbbbbbb";
+    options.wait_for_peers = seconds(1);
+    links.push_back(std::make_unique<ZmqLink>(options));
+  }
+  std::jthread other([&] {
+    EXPECT_THAT(transport_error([&] { links[1]->join(peers_of(links, 1)); }),
+                HasSubstr("runs plan aaaaaaaaaaaaaaaa"));
+  });
+  EXPECT_THAT(transport_error([&] { links[0]->join(peers_of(links, 0)); }),
+              HasSubstr("runs plan bbbbbbbbbbbbbbbb"));
+  // Told at once: by whichever of the two has found it out first.
+  EXPECT_TRUE(log.holds("copy node_data from the same clusterize run to every machine"));
+}
+
+// Both made their plan themselves, of the same files: the plan is the same, but for what only its writer
+// knows.
+TEST(ZmqLinkFaults, APeerOfAnotherClusterizeRunIsRefused) {
+  std::vector<std::unique_ptr<ZmqLink>> links;
+  for (int stage = 0; stage < 2; ++stage) {
+    ZmqLinkOptions options = loopback_options(stage);
+    if (stage == 1) options.key.token = std::string(32, 'f');
+    options.wait_for_peers = seconds(1);
+    links.push_back(std::make_unique<ZmqLink>(options));
+  }
+  const auto kAdvice = HasSubstr("copy node_data from the same clusterize run to every machine");
+  std::jthread other(
+      [&] { EXPECT_THAT(transport_error([&] { links[1]->join(peers_of(links, 1)); }), kAdvice); });
+  EXPECT_THAT(transport_error([&] { links[0]->join(peers_of(links, 0)); }), kAdvice);
+}
+
+TEST(ZmqLinkFaults, AHostThatDoesNotResolveIsToldAtOnce) {
+  std::promise<std::string> told;
+  ZmqLinkOptions options = loopback_options(0);
+  options.wait_for_peers = seconds(3600);
+  options.on_waiting = [&](const std::string& text) { told.set_value(text); };
+  ZmqLink link(options);
+  std::jthread joining([&] {
+    EXPECT_THAT(transport_error([&] {
+                  link.join({{1, "node_1", "no-such-host.invalid:8080"}});
+                }),
+                HasSubstr("that will do"));
+  });
+  EXPECT_EQ(told.get_future().get(),
+            "waiting for node_1 (no-such-host.invalid:8080): this machine cannot resolve the host name "
+            "no-such-host.invalid; check node_configs.json, or /etc/hosts here");
+  link.stop("that will do");
+}
+
+TEST(ZmqLinkFaults, TheLastStagesStatusReachesTheOthers) {
+  auto links = make_loopback(2, kUnchanged);
+  EXPECT_FALSE(links[0]->heard_status());
+  links[1]->tell_status({.epoch = 3, .step = 41, .loss = 0.5, .accuracy = 97.5});
+  std::jthread leaving([&] { links[1]->leave(); });
+  links[0]->leave();  // the status travels before the farewell
+  const auto heard = links[0]->heard_status();
+  ASSERT_TRUE(heard);
+  EXPECT_EQ(heard->step, 41);
+  EXPECT_EQ(heard->loss, 0.5);
+  EXPECT_EQ(heard->accuracy, 97.5);
+}
+
+}  // namespace
+}  // namespace rookery

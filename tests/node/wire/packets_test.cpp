@@ -1,0 +1,187 @@
+#include "node/wire/packets.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+// Magic, version, type.
+constexpr std::size_t kPreamble = 7;
+
+DataChunk a_chunk() {
+  return {.sequence = 7,
+          .key = {.kind = MessageKind::kBackwardGradient,
+                  .validation = false,
+                  .step = 41,
+                  .micro_batch = 2,
+                  .edge = "relu_1_out"},
+          .type = {DType::kF32, Shape{64, 16, 4, 4}},
+          .total = 65536,
+          .offset = 1024};
+}
+
+std::vector<Packet> one_of_each() {
+  std::vector<Packet> packets{CtlHello{1ULL << 63, "node_1", 1, Channel::kData, 3},
+                              CtlWelcome{99, Channel::kData, 3, {12, 4096}},
+                              CtlHeartbeat{{5, 6}, 7, -1},
+                              CtlAck{{1, 2}},
+                              CtlAckRequest{},
+                              CtlStatus{3, 41, 0.25, 97.5},
+                              CtlStop{"node_2", "was stopped by SIGTERM", 15},
+                              CtlBye{}};
+  for (int kind = 0; kind < kMessageKinds; ++kind) {
+    DataChunk chunk = a_chunk();
+    chunk.key.kind = static_cast<MessageKind>(kind);
+    packets.emplace_back(chunk);
+  }
+  return packets;
+}
+
+std::string refusal(std::span<const std::byte> header) {
+  try {
+    decode(header);
+  } catch (const TransportError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// A header with `value` written over its bytes at `offset`.
+template <typename T>
+std::vector<std::byte> with(std::vector<std::byte> header, std::size_t offset, T value) {
+  std::memcpy(header.data() + offset, &value, sizeof value);
+  return header;
+}
+
+TEST(Packets, ComeBackAsTheyWere) {
+  for (const Packet& packet : one_of_each()) EXPECT_EQ(decode(encode(packet)), packet) << name_of(packet);
+}
+
+TEST(Packets, TheNamesSayTheDirection) {
+  EXPECT_STREQ(name_of(a_chunk()), "BwdGradient");
+  std::vector<std::string> names;
+  for (const Packet& packet : one_of_each()) names.emplace_back(name_of(packet));
+  names.erase(names.begin(), names.begin() + 8);
+  EXPECT_THAT(names, testing::ElementsAre("FwdActivation", "BwdGradient", "BwdParameterGradient",
+                                          "FwdParameter", "BwdSquares", "FwdSquares", "BwdLearningRate"));
+  EXPECT_STREQ(name_of(CtlBye{}), "CtlBye");
+}
+
+TEST(Packets, BytesAreAsWrittenInProtocolMd) {
+  const std::vector<std::byte> header = encode(CtlAck{{0x0102, 0x03}});
+  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 3, 0, 4, 2, 1, 0, 0, 0,
+                                               0,   0,   0,   3,   0, 0, 0, 0, 0, 0, 0};
+  ASSERT_EQ(header.size(), expected.size());
+  EXPECT_EQ(std::memcmp(header.data(), expected.data(), expected.size()), 0);
+}
+
+TEST(Packets, EveryTruncationIsRefused) {
+  for (const Packet& packet : one_of_each()) {
+    const std::vector<std::byte> header = encode(packet);
+    for (std::size_t size = 0; size < header.size(); ++size) {
+      EXPECT_NE(refusal(std::span(header).first(size)), "accepted")
+          << name_of(packet) << " of " << size << " bytes";
+    }
+  }
+}
+
+TEST(Packets, TrailingBytesAreRefused) {
+  for (const Packet& packet : one_of_each()) {
+    std::vector<std::byte> header = encode(packet);
+    header.push_back(std::byte{0});
+    EXPECT_THAT(refusal(header), HasSubstr("1 bytes after the end")) << name_of(packet);
+  }
+}
+
+TEST(Packets, AnotherVersionIsNamed) {
+  const auto header = with(encode(CtlBye{}), 4, std::uint16_t{7});
+  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 3")));
+}
+
+TEST(Packets, AnotherMagicIsNoPacket) {
+  EXPECT_THAT(refusal(with(encode(CtlBye{}), 0, 'X')), HasSubstr("not a packet"));
+}
+
+TEST(Packets, AnUnknownTypeIsRefused) {
+  for (const int type : {0, 9, 15, 16 + kMessageKinds, 200}) {
+    EXPECT_THAT(refusal(with(encode(CtlBye{}), 6, static_cast<std::uint8_t>(type))),
+                HasSubstr("packet type " + std::to_string(type) + ", which is unknown"));
+  }
+}
+
+TEST(Packets, AHostileLengthTakesNoMemory) {
+  // The count of the node's name, after the nonce, claims 4 GiB.
+  const auto header = with(encode(one_of_each()[0]), kPreamble + 8, std::uint32_t{0xFFFFFFFF});
+  EXPECT_THAT(refusal(header), HasSubstr("length beyond its end"));
+}
+
+TEST(Packets, ATensorThatOverflowsIsRefused) {
+  DataChunk chunk = a_chunk();
+  chunk.type.shape = Shape{1LL << 31, 1LL << 31, 4};
+  chunk.total = 0;  // what the product would be without care
+  chunk.offset = 0;
+  EXPECT_THAT(refusal(encode(chunk)), HasSubstr("too large"));
+}
+
+TEST(Packets, ATotalThatIsNotTheShapesIsRefused) {
+  DataChunk chunk = a_chunk();
+  chunk.total += 4;
+  EXPECT_THAT(refusal(encode(chunk)), HasSubstr("does not add up"));
+  chunk = a_chunk();
+  chunk.offset = chunk.total + 1;
+  EXPECT_THAT(refusal(encode(chunk)), HasSubstr("does not add up"));
+}
+
+TEST(Packets, ANegativeDimensionIsRefused) {
+  std::vector<std::byte> header = encode(a_chunk());
+  const std::array<std::byte, 8> sixty_four{std::byte{64}};
+  const auto dimension = std::search(header.begin(), header.end(), sixty_four.begin(), sixty_four.end());
+  ASSERT_NE(dimension, header.end());
+  std::fill_n(dimension, 8, std::byte{0xFF});
+  EXPECT_THAT(refusal(header), HasSubstr("dimension of -1"));
+}
+
+TEST(Packets, ALongReasonIsCut) {
+  const CtlStop stop{"node_0", std::string(100'000, 'x'), 0};
+  const std::vector<std::byte> header = encode(stop);
+  EXPECT_LE(header.size(), kMaxHeaderBytes);
+  EXPECT_THAT(std::get<CtlStop>(decode(header)).reason, testing::StartsWith("xxx"));
+}
+
+TEST(Packets, AHeaderBeyondTheLimitIsNotRead) {
+  EXPECT_THAT(refusal(std::vector<std::byte>(kMaxHeaderBytes + 1)),
+              HasSubstr("a 4097-byte header; the limit is 4096"));
+}
+
+// Whatever the bytes: a packet or a TransportError.
+RC_GTEST_PROP(PacketsProperty, RandomBytesNeverCrash, ()) {
+  const auto bytes = *rc::gen::container<std::vector<unsigned char>>(rc::gen::arbitrary<unsigned char>());
+  refusal(std::as_bytes(std::span(bytes)));
+}
+
+RC_GTEST_PROP(PacketsProperty, MutatedHeadersNeverCrash, ()) {
+  std::vector<std::byte> header = encode(*rc::gen::elementOf(one_of_each()));
+  const int changes = *rc::gen::inRange(1, 6);
+  for (int i = 0; i < changes; ++i) {
+    header[*rc::gen::inRange<std::size_t>(kPreamble - 1, header.size())] =
+        static_cast<std::byte>(*rc::gen::inRange(0, 256));
+  }
+  try {
+    const Packet packet = decode(header);
+    RC_ASSERT(decode(encode(packet)) == packet);
+  } catch (const TransportError&) {
+  }
+}
+
+}  // namespace
+}  // namespace rookery
