@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {

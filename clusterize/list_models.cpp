@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/graph/cost.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/cost.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/graph/stage.hpp"
 #include "models/runtime/executable.hpp"
 #include "models/zoo/zoo.hpp"

@@ -12,8 +12,8 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/io/onnx.hpp"
-#include "models/io/pytorch.hpp"
+#include "models/io/onnx/onnx.hpp"
+#include "models/io/pytorch/pytorch.hpp"
 #include "models/zoo/open_model.hpp"
 #include "models/zoo/zoo.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/graph/initialize.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {
 

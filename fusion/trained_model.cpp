@@ -7,7 +7,7 @@
 
 #include "fusion/merge.hpp"
 #include "models/base/error.hpp"
-#include "models/io/onnx.hpp"
+#include "models/io/onnx/onnx.hpp"
 #include "models/io/state_file.hpp"
 
 namespace rookery {

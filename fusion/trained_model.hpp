@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "models/graph/initialize.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {
 

@@ -26,8 +26,14 @@ LAYERS = [
     ["models/base/files"],
     ["models/tensor", "trainer/schedule"],
     ["models/graph"],
+    ["models/graph/ops"],
+    ["models/graph/passes"],
+    ["models/graph/passes/memory", "models/graph/passes/recognize"],
     ["models/kernels"],
-    ["models/runtime", "models/io"],
+    ["models/runtime", "models/io/safetensors", "models/io/pytorch", "models/io/onnx/format"],
+    ["models/io", "models/io/onnx/functions", "models/io/onnx/exporters"],
+    ["models/io/onnx"],
+    ["models/io/onnx/import"],
     ["models/zoo", "trainer/settings", "clusterize/pool"],
     ["trainer", "clusterize/plan"],
     ["clusterize/genetic", "clusterize/profile", "fusion", "node/wire", "node/membership"],
@@ -155,7 +161,7 @@ def circles(files):
 
 # A family of alike files may be larger: operators, their kernels, models.
 MOST_FILES = 16
-FAMILIES = {"models/graph", "models/kernels/eigen", "models/kernels/simd", "models/kernels/simd/loops", "models/zoo"}
+FAMILIES = {"models/graph/ops", "models/kernels/eigen", "models/kernels/simd", "models/kernels/simd/loops", "models/zoo"}
 
 
 def large_folders(files):

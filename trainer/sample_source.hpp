@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "trainer/data/dataset.hpp"
 
 namespace rookery {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "trainer/timer.hpp"
 
 namespace rookery {

@@ -9,7 +9,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/process/program.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "trainer/batch_feed.hpp"
 #include "trainer/line_log.hpp"
 #include "trainer/schedule/schedule.hpp"

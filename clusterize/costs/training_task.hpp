@@ -7,7 +7,7 @@
 
 #include "clusterize/profile/op_profile.hpp"
 #include "models/graph/initialize.hpp"
-#include "models/io/onnx_module.hpp"
+#include "models/io/onnx/module.hpp"
 #include "models/kernels/kernel.hpp"
 #include "trainer/settings/settings.hpp"
 

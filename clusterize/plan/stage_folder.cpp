@@ -11,10 +11,11 @@
 #include "clusterize/plan/prediction_json.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/graph/loss.hpp"
-#include "models/graph/ops.hpp"
-#include "models/io/onnx.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/graph/op_attributes.hpp"
+#include "models/graph/op_definition.hpp"
+#include "models/graph/passes/loss.hpp"
+#include "models/io/onnx/onnx.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 #include "models/tensor/dtype_named.hpp"
 
 namespace rookery {

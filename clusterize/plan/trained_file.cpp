@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "models/base/error.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {
 namespace {

@@ -13,7 +13,7 @@
 #include "clusterize/planner/make_metadata.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {
 namespace {

@@ -10,6 +10,7 @@
 #include "clusterize/simulation/critical_path.hpp"
 #include "clusterize/simulation/simulation.hpp"
 #include "models/base/text.hpp"
+#include "models/graph/op_attributes.hpp"
 
 namespace rookery {
 namespace {

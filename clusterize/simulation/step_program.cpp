@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/base/check.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "trainer/link.hpp"
 
 namespace rookery {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "clusterize/simulation/flow_network.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/graph/stage.hpp"
 #include "trainer/schedule/schedule.hpp"
 

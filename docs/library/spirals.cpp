@@ -1,8 +1,9 @@
 // Tells two spirals apart: a model, a data set and a loss of one's own, trained beside standard providers.
+#include <rookery/clusterize/planner/make_task.hpp>
+#include <rookery/clusterize/planner/planner.hpp>
 #include <rookery/clusterize/planner/write_plan.hpp>
-#include <rookery/clusterize/training_task.hpp>
 #include <rookery/fusion/merge.hpp>
-#include <rookery/models/graph/builder.hpp>
+#include <rookery/models/graph/ops/builder.hpp>
 #include <rookery/node/node.hpp>
 
 #include <cmath>

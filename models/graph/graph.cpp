@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
-#include "models/graph/blocked_layout.hpp"
-#include "models/graph/ops.hpp"
+#include "models/graph/op_attributes.hpp"
+#include "models/graph/op_definition.hpp"
 
 namespace rookery {
 namespace {

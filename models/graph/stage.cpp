@@ -9,7 +9,8 @@
 #include <set>
 
 #include "models/base/error.hpp"
-#include "models/graph/ops.hpp"
+#include "models/graph/op_attributes.hpp"
+#include "models/graph/op_definition.hpp"
 
 namespace rookery {
 namespace {

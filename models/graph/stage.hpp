@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/differentiate.hpp"
+#include "models/graph/gradient_builder.hpp"
 #include "models/graph/graph.hpp"
 
 namespace rookery {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "models/base/error.hpp"
-#include "models/io/pytorch.hpp"
+#include "models/io/pytorch/pytorch.hpp"
 
 namespace rookery {
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "models/io/safetensors.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "models/graph/attention.hpp"
+#include "models/graph/ops/attention.hpp"
 #include "models/kernels/backend.hpp"
 
 namespace rookery {

@@ -17,7 +17,7 @@ struct Backend {
   std::unique_ptr<Kernel> (*make)(const KernelRequest& request);
   // Is it the right one for this op of an inference graph? A rule on operator and shapes alone.
   bool (*prefers)(const KernelRequest& request);
-  // Do its kernels of this operator apply the op's activation (models/graph/fuse.hpp) themselves?
+  // Do its kernels of this operator apply the op's activation (models/graph/op_attributes.hpp) themselves?
   bool (*fuses)(const std::string& type);
 };
 

@@ -1,9 +1,10 @@
 // Chooses kernels and layouts for a whole model.
 #include <algorithm>
 
-#include "models/graph/blocked_layout.hpp"
-#include "models/graph/differentiate.hpp"
-#include "models/graph/ops.hpp"
+#include "models/graph/op_attributes.hpp"
+#include "models/graph/op_definition.hpp"
+#include "models/graph/passes/blocked_layout.hpp"
+#include "models/graph/passes/differentiate.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/measured.hpp"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
-#include "models/graph/fuse.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/precision.hpp"
 #include "models/kernels/simd/loops/loops.hpp"

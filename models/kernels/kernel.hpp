@@ -49,7 +49,7 @@ struct KernelRequest {
   std::span<const TensorType> outputs;  // f32[] where absent
   std::uint64_t seed = 0;               // of the run, for random ops
   // Which of a back end's ways, as words joined by "-"; empty: its own rule. "blocked": images in blocks of
-  // channels (models/graph/blocked_layout.hpp); "direct", "winograd": the algorithm of a convolution.
+  // channels (models/graph/op_attributes.hpp); "direct", "winograd": the algorithm of a convolution.
   std::string variant = {};
 
   bool asks_for(std::string_view word) const;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "models/base/error.hpp"
-#include "models/graph/blocked_layout.hpp"
+#include "models/graph/op_attributes.hpp"
 
 namespace rookery {
 

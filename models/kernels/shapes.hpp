@@ -1,5 +1,5 @@
 // The sizes that an op's loops run over, resolved from its attributes and types; the same for an op
-// and its gradient ops, and in either layout (blocked_layout.hpp). Internal to this module.
+// and its gradient ops, and in either layout (op_attributes.hpp). Internal to this module.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/graph/window.hpp"
+#include "models/graph/ops/window.hpp"
 #include "models/kernels/broadcasting.hpp"
 #include "models/kernels/kernel.hpp"
 #include "models/kernels/simd/loops/loops.hpp"

@@ -1,9 +1,10 @@
 #include "models/runtime/compiled.hpp"
 
-#include "models/graph/blocked_layout.hpp"
-#include "models/graph/fuse.hpp"
-#include "models/graph/ops.hpp"
-#include "models/graph/recompute.hpp"
+#include "models/graph/op_definition.hpp"
+#include "models/graph/passes/blocked_layout.hpp"
+#include "models/graph/passes/differentiate.hpp"
+#include "models/graph/passes/fuse.hpp"
+#include "models/graph/passes/memory/recompute.hpp"
 
 namespace rookery {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/graph/memory_plan.hpp"
+#include "models/graph/passes/memory/memory_plan.hpp"
 #include "models/runtime/executable.hpp"
 
 namespace rookery {

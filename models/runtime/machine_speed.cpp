@@ -6,9 +6,9 @@
 #include <chrono>
 #include <set>
 
-#include "models/graph/builder.hpp"
-#include "models/graph/cost.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/ops/builder.hpp"
+#include "models/graph/passes/cost.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/runtime/step_profile.hpp"
 
 namespace rookery {

@@ -1,5 +1,5 @@
 // A small convolutional network for 8×8 images such as the UCI optical digits.
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {

@@ -1,7 +1,7 @@
 // Ten hidden layers: 784-128-512-…-512-10 with ReLU on 28×28 grey images; its outputs are logits.
 #include <fmt/format.h>
 
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 
 namespace rookery {
 

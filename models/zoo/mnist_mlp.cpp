@@ -1,5 +1,5 @@
 // A multilayer perceptron for MNIST; its outputs are logits.
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
-#include "models/graph/freeze.hpp"
-#include "models/graph/recognize.hpp"
-#include "models/io/onnx.hpp"
+#include "models/graph/passes/freeze.hpp"
+#include "models/graph/passes/recognize/recognize.hpp"
+#include "models/io/onnx/onnx.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "models/graph/initialize.hpp"
-#include "models/io/onnx_module.hpp"
+#include "models/io/onnx/module.hpp"
 
 namespace rookery {
 

@@ -9,7 +9,7 @@
 #include "models/base/named_options.hpp"
 #include "models/graph/graph.hpp"
 #include "models/graph/initialize.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 
 namespace rookery {
 

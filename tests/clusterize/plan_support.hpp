@@ -10,7 +10,7 @@
 
 #include "clusterize/planner/planner.hpp"
 #include "models/base/error.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "models/base/error.hpp"
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "trainer/data/generated.hpp"
 
 namespace rookery {

@@ -9,7 +9,7 @@
 #include "fusion/merge.hpp"
 #include "fusion/outputs.hpp"
 #include "models/base/error.hpp"
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "tests/fusion/trained_cluster.hpp"
 #include "tests/support/pipeline.hpp"
 

@@ -7,8 +7,8 @@
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/error.hpp"
-#include "models/io/onnx.hpp"
-#include "models/io/pytorch.hpp"
+#include "models/io/onnx/onnx.hpp"
+#include "models/io/pytorch/pytorch.hpp"
 #include "tests/fusion/trained_cluster.hpp"
 
 namespace rookery {

@@ -13,8 +13,8 @@
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/rng.hpp"
-#include "models/graph/loss.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/graph/passes/loss.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/scratch_folder.hpp"
 

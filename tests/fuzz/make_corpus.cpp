@@ -4,9 +4,9 @@
 //
 // torch_*.pt and torch_*.pickle there were made with PyTorch 1.13 by make_corpus.py.
 #include "models/base/files/files.hpp"
-#include "models/graph/builder.hpp"
-#include "models/io/onnx.hpp"
-#include "models/io/pytorch.hpp"
+#include "models/graph/ops/builder.hpp"
+#include "models/io/onnx/onnx.hpp"
+#include "models/io/pytorch/pytorch.hpp"
 #include "tests/fusion/trained_cluster.hpp"
 
 namespace {

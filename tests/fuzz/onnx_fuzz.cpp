@@ -1,6 +1,6 @@
 // ONNX models, with a file of weights beside them.
 #include "models/base/error.hpp"
-#include "models/io/onnx.hpp"
+#include "models/io/onnx/onnx.hpp"
 #include "tests/fuzz/scratch_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

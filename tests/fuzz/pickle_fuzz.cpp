@@ -1,8 +1,8 @@
 // The pickles of PyTorch's files: whatever comes is put into a sound archive with a few storages.
 #include "models/base/error.hpp"
-#include "models/io/pytorch.hpp"
+#include "models/io/pytorch/pytorch.hpp"
 #include "tests/fuzz/scratch_file.hpp"
-#include "tests/models/io/zip_file.hpp"
+#include "tests/models/io/pytorch/zip_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace rookery;

@@ -1,6 +1,6 @@
 // safetensors files.
 #include "models/base/error.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 #include "tests/fuzz/scratch_file.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

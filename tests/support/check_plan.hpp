@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "models/graph/memory_plan.hpp"
-#include "models/graph/ops.hpp"
+#include "models/graph/op_attributes.hpp"
+#include "models/graph/op_definition.hpp"
+#include "models/graph/passes/memory/memory_plan.hpp"
 
 namespace rookery::test {
 

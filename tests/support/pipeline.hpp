@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/graph/stage.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/support/scratch_folder.hpp"

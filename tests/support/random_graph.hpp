@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/builder.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/ops/builder.hpp"
+#include "models/graph/passes/loss.hpp"
 
 namespace rookery::test {
 

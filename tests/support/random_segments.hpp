@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "models/graph/recompute.hpp"
+#include "models/graph/passes/memory/recompute.hpp"
 #include "models/graph/stage.hpp"
 #include "tests/support/random_graph.hpp"
 

@@ -2,7 +2,7 @@
 // other operators, and twice by one op.
 #pragma once
 
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 
 namespace rookery {
 

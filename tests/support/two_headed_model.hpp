@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "models/base/rng.hpp"
-#include "models/graph/builder.hpp"
-#include "models/graph/loss.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/graph/ops/builder.hpp"
+#include "models/graph/passes/loss.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {
 

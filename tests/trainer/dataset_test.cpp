@@ -11,7 +11,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 #include "tests/support/gathered.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/formats.hpp"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "models/base/rng.hpp"
-#include "models/graph/builder.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/graph/ops/builder.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"

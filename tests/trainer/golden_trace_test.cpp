@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/files/json_file.hpp"
-#include "models/graph/loss.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/graph/passes/loss.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/zoo.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/memory_link.hpp"

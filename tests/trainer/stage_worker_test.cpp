@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "models/base/error.hpp"
-#include "models/graph/builder.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/ops/builder.hpp"
+#include "models/graph/passes/loss.hpp"
 
 namespace rookery {
 namespace {

@@ -96,7 +96,7 @@ class Walkthrough(WholeTest):
         self.assertEqual(build, "cmake --build --preset release")
         quickstart = (ROOT / "scripts" / "quickstart.sh").read_text()
         (targets,) = re.findall(r"^build release (.*)$", quickstart, re.MULTILINE)
-        programs = {path.name.removesuffix("_main.cpp") for path in ROOT.glob("*/*_main.cpp")}
+        programs = {path.name.removesuffix("_main.cpp") for path in ROOT.glob("*/**/*_main.cpp")}
         used = {word for word in re.findall(r"\w+", README) if word in programs}
         self.assertIn("node_benchmark", used)
         for built in ([], targets.split()):

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/tensor/tensor.hpp"
 #include "trainer/settings/settings.hpp"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 #include "trainer/data/formats.hpp"
 
 namespace rookery {

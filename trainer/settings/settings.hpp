@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "models/base/files/json_file.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/runtime/optimizer.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/learning_rate.hpp"

@@ -10,6 +10,7 @@
 #include "clusterize/report/pictures/svg.hpp"
 #include "clusterize/simulation/simulation.hpp"
 #include "models/base/text.hpp"
+#include "models/graph/op_attributes.hpp"
 
 namespace rookery {
 namespace {

@@ -1,5 +1,5 @@
 #include "models/kernels/backend.hpp"
-#include "models/graph/blocked_layout.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/eigen/families.hpp"
 
 namespace rookery {

@@ -1,7 +1,7 @@
 // Images in blocks of channels, by way of plain ones.
 #include <algorithm>
 
-#include "models/graph/blocked_layout.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/families.hpp"
 

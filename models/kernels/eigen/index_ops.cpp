@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
-#include "models/graph/regions.hpp"
+#include "models/graph/ops/regions.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/broadcasting.hpp"
 #include "models/kernels/eigen/families.hpp"

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "models/graph/regions.hpp"
+#include "models/graph/ops/regions.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/broadcasting.hpp"
 #include "models/kernels/eigen/families.hpp"

@@ -1,5 +1,6 @@
-// LSTM, GRU, RNN in one direction, and their gradients (models/graph/ops.hpp): the steps one after the other.
-#include "models/graph/recurrent.hpp"
+// LSTM, GRU, RNN in one direction, and their gradients (models/graph/op_definition.hpp): the steps one after
+// the other.
+#include "models/graph/ops/recurrent.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "models/graph/reduction.hpp"
+#include "models/graph/ops/reduction.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/broadcasting.hpp"
 #include "models/kernels/eigen/families.hpp"

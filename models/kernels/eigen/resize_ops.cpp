@@ -1,7 +1,7 @@
 // Resize and its gradient, plane by plane.
 #include <algorithm>
 
-#include "models/graph/resize.hpp"
+#include "models/graph/ops/resize.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/families.hpp"
 

@@ -1,7 +1,7 @@
 // Transpose, Expand, Tile and their gradients.
 #include <algorithm>
 
-#include "models/graph/regions.hpp"
+#include "models/graph/ops/regions.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/broadcasting.hpp"
 #include "models/kernels/eigen/families.hpp"

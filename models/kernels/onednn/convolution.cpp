@@ -2,7 +2,7 @@
 // over maps that are large enough to gain from it, where this oneDNN and processor have it.
 #include <algorithm>
 
-#include "models/graph/blocked_layout.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/channels.hpp"
 #include "models/kernels/onednn/families.hpp"
 #include "models/kernels/onednn/program.hpp"

@@ -6,7 +6,7 @@
 // for each tap.
 #include <algorithm>
 
-#include "models/graph/blocked_layout.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/onednn/families.hpp"
 #include "models/kernels/onednn/program.hpp"
 #include "models/kernels/shapes.hpp"

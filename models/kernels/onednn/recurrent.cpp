@@ -1,5 +1,5 @@
 // LSTM, GRU, RNN and their gradients: products of all steps at once by oneDNN, the steps by our loops.
-#include "models/graph/recurrent.hpp"
+#include "models/graph/ops/recurrent.hpp"
 
 #include <algorithm>
 #include <vector>

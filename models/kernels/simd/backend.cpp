@@ -1,7 +1,7 @@
 #include <map>
 #include <string>
 
-#include "models/graph/blocked_layout.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/dense_convolution.hpp"

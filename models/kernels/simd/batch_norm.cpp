@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "models/graph/fuse.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/families.hpp"

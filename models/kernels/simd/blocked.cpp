@@ -5,8 +5,7 @@
 #include <map>
 #include <string>
 
-#include "models/graph/blocked_layout.hpp"
-#include "models/graph/fuse.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/families.hpp"
 #include "models/kernels/shapes.hpp"

@@ -2,7 +2,7 @@
 // columns of a small matrix (im2col). Tiny maps are served by dense_convolution.cpp.
 #include <algorithm>
 
-#include "models/graph/fuse.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/dense_convolution.hpp"

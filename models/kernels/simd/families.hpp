@@ -48,7 +48,7 @@ std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request);  // Sof
 using Makers = std::map<std::string, std::unique_ptr<Kernel> (*)(const KernelRequest&)>;
 void add_losses(Makers& makers);  // losses, and their gradients
 
-// ToBlocked, FromBlocked, and ops in blocked layout (models/graph/blocked_layout.hpp).
+// ToBlocked, FromBlocked, and ops in blocked layout (models/graph/op_attributes.hpp).
 std::unique_ptr<Kernel> make_conversion(const KernelRequest& request);
 std::unique_ptr<Kernel> make_blocked(const KernelRequest& request);
 

@@ -1,5 +1,5 @@
 // Gemm and its gradients; formulas as in eigen/gemm.cpp. For alpha = beta = 1.
-#include "models/graph/fuse.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/families.hpp"

@@ -45,7 +45,7 @@ std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
 
 namespace {
 
-// Defaults are those of ONNX (models/graph/unary_ops.cpp).
+// Defaults are those of ONNX (models/graph/ops/unary_ops.cpp).
 std::optional<Function> function_of(const Op& op, std::string_view type) {
   using enum Function::Kind;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();

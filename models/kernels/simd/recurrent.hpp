@@ -2,7 +2,7 @@
 // ends.
 #pragma once
 
-#include "models/graph/recurrent.hpp"
+#include "models/graph/ops/recurrent.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {

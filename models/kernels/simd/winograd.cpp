@@ -6,8 +6,7 @@
 // power of two apart would share few places of the cache.
 #include <algorithm>
 
-#include "models/graph/blocked_layout.hpp"
-#include "models/graph/fuse.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes.hpp"
 #include "models/kernels/simd/families.hpp"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "clusterize/costs/model_costs.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/clusterize/plan_support.hpp"
 

@@ -5,12 +5,12 @@
 #include <functional>
 
 #include "models/base/error.hpp"
-#include "models/graph/builder.hpp"
-#include "models/graph/cost.hpp"
-#include "models/graph/differentiate.hpp"
 #include "models/graph/initialize.hpp"
-#include "models/graph/loss.hpp"
-#include "models/graph/ops.hpp"
+#include "models/graph/op_definition.hpp"
+#include "models/graph/ops/builder.hpp"
+#include "models/graph/passes/cost.hpp"
+#include "models/graph/passes/differentiate.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/graph/stage.hpp"
 #include "tests/support/tied_model.hpp"
 

@@ -4,8 +4,9 @@
 
 #include <cmath>
 
-#include "models/graph/differentiate.hpp"
-#include "models/graph/fuse.hpp"
+#include "models/graph/op_attributes.hpp"
+#include "models/graph/passes/differentiate.hpp"
+#include "models/graph/passes/fuse.hpp"
 #include "tests/models/kernels/cases.hpp"
 #include "tests/models/kernels/random_cases.hpp"
 #include "tests/models/kernels/run_graph.hpp"

@@ -3,7 +3,7 @@
 
 #include <bit>
 
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "models/kernels/precision.hpp"
 #include "tests/models/kernels/cases.hpp"
 

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "models/graph/blocked_layout.hpp"
-#include "models/graph/fuse.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 #include "models/kernels/threads.hpp"
 #include "tests/models/kernels/cases.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "models/graph/window.hpp"
+#include "models/graph/ops/window.hpp"
 #include "tests/models/kernels/op_case.hpp"
 
 namespace rookery::kernel_tests {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "models/base/error.hpp"
-#include "models/graph/builder.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "models/kernels/measured.hpp"
 #include "models/kernels/threads.hpp"
 #include "tests/models/kernels/cases.hpp"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "models/graph/broadcast.hpp"
+#include "models/graph/ops/broadcast.hpp"
 #include "tests/models/kernels/cases.hpp"
 
 namespace rookery::kernel_tests {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/graph/ops.hpp"
+#include "models/graph/op_definition.hpp"
 #include "models/kernels/kernel.hpp"
 
 namespace rookery::kernel_tests {

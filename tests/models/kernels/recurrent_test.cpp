@@ -2,8 +2,8 @@
 // that the number of threads changes no bit.
 #include <gtest/gtest.h>
 
-#include "models/graph/differentiate.hpp"
-#include "models/graph/recurrent.hpp"
+#include "models/graph/ops/recurrent.hpp"
+#include "models/graph/passes/differentiate.hpp"
 #include "models/kernels/threads.hpp"
 #include "tests/models/kernels/run_graph.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/ops.hpp"
+#include "models/graph/op_definition.hpp"
 #include "tests/models/kernels/op_case.hpp"
 
 namespace rookery::kernel_tests {

@@ -9,9 +9,9 @@
 
 #include "models/base/files/json_file.hpp"
 #include "models/base/rng.hpp"
-#include "models/graph/differentiate.hpp"
-#include "models/graph/ops.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/graph/op_definition.hpp"
+#include "models/graph/passes/differentiate.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 #include "tests/models/io/python_check.hpp"
 #include "tests/models/kernels/random_cases.hpp"
 #include "tests/models/kernels/run_graph.hpp"

@@ -9,7 +9,7 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/rng.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/kernels/precision.hpp"
 #include "tests/models/runtime/trained_models.hpp"
 

@@ -1,6 +1,6 @@
 // Attention written out in single ops and the one op that is made of it: what is found, and that both train
 // alike.
-#include "models/graph/recognize.hpp"
+#include "models/graph/passes/recognize/recognize.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "models/base/rng.hpp"
-#include "models/graph/builder.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/ops/builder.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/runtime/executable.hpp"
 
 namespace rookery {

@@ -1,5 +1,6 @@
 // Recomputation changes no bit: op by op in memory of its own for every value, and in compiled stages.
-#include "models/graph/recompute.hpp"
+#include "models/graph/passes/memory/recompute.hpp"
+#include "models/graph/passes/differentiate.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +11,8 @@
 #include <cstring>
 
 #include "models/base/rng.hpp"
-#include "models/graph/loss.hpp"
-#include "models/graph/ops.hpp"
+#include "models/graph/op_definition.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_segments.hpp"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/builder.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/ops/builder.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "tests/support/tied_model.hpp"
 
 namespace rookery {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/graph/stage.hpp"
 #include "tests/support/graph_names.hpp"
 

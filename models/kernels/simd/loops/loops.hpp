@@ -80,8 +80,8 @@ struct BatchNorm {
   Index batch, channels, plane;
 };
 
-// One block of 16 channels in images of the blocked layout (models/graph/blocked_layout.hpp): in each of
-// `batch` images, `stride` floats apart, `plane` places of 16 floats.
+// One block of 16 channels in images of the blocked layout (models/graph/op_attributes.hpp): in each
+// of `batch` images, `stride` floats apart, `plane` places of 16 floats.
 struct ChannelBlock {
   Index batch, plane, stride;
 };

@@ -1,0 +1,104 @@
+// Relu, Softmax, LogSoftmax, Flatten and Identity (https://onnx.ai/onnx/operators/).
+#include <fmt/format.h>
+
+#include "models/base/error.hpp"
+#include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/families.hpp"
+
+namespace rookery {
+namespace {
+
+bool always(const Op&) {
+  return true;
+}
+
+std::vector<TensorType> infer_same(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.empty()) throw ConfigError("needs an input");
+  return {inputs[0]};
+}
+
+std::vector<TensorType> infer_relu(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.size() != 1 || inputs[0].dtype != DType::kF32) throw ConfigError("needs one input, of f32");
+  return {inputs[0]};
+}
+
+void differentiate_relu(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(builder.phase_for(op.inputs[0]), op, "ReluGrad", {dy, op.outputs[0]}, {op.inputs[0]});
+}
+
+std::vector<TensorType> infer_softmax(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.size() != 1 || inputs[0].dtype != DType::kF32) throw ConfigError("needs one input, of f32");
+  const std::int64_t axis = op.integer("axis", -1);
+  const int rank = inputs[0].shape.rank();
+  if (axis < -rank || axis >= rank) throw ConfigError(fmt::format("axis {} of rank {}", axis, rank));
+  return {inputs[0]};
+}
+
+// Softmax and LogSoftmax.
+void differentiate_softmax(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(builder.phase_for(op.inputs[0]), op, op.type + "Grad", {dy, op.outputs[0]}, {op.inputs[0]});
+}
+
+double softmax_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {
+  return 10.0 * static_cast<double>(inputs[0].shape.elements());
+}
+
+std::vector<TensorType> infer_flatten(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.empty()) throw ConfigError("needs an input");
+  const Shape& shape = inputs[0].shape;
+  std::int64_t axis = op.integer("axis", 1);
+  if (axis < 0) axis += shape.rank();
+  if (axis < 0 || axis > shape.rank())
+    throw ConfigError(fmt::format("axis {} of rank {}", axis, shape.rank()));
+  const auto rows = shape.dims().first(static_cast<std::size_t>(axis));
+  const auto columns = shape.dims().subspan(static_cast<std::size_t>(axis));
+  return {{inputs[0].dtype, {Shape(rows).elements(), Shape(columns).elements()}}};
+}
+
+void differentiate_flatten(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(Phase::kBackwardInputs, op, "FlattenGrad", {dy}, {op.inputs[0]});
+}
+
+void differentiate_identity(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(Phase::kBackwardInputs, op, "Identity", {dy}, {op.inputs[0]});
+}
+
+}  // namespace
+
+std::vector<OpDefinition> elementwise_ops() {
+  return {
+      {.type = "Relu",
+       .infer = infer_relu,
+       .differentiate = differentiate_relu,
+       .in_place = {0},
+       .images = OpDefinition::Images::kFirst},
+      {.type = "ReluGrad", .in_place = {0, 1}},
+      {.type = "Softmax",
+       .infer = infer_softmax,
+       .differentiate = differentiate_softmax,
+       .flops = softmax_flops,
+       .in_place = {0}},
+      {.type = "SoftmaxGrad", .in_place = {0, 1}},
+      {.type = "LogSoftmax",
+       .infer = infer_softmax,
+       .differentiate = differentiate_softmax,
+       .flops = softmax_flops,
+       .in_place = {0}},
+      {.type = "LogSoftmaxGrad", .flops = softmax_flops, .in_place = {0, 1}},
+      {.type = "Flatten", .infer = infer_flatten, .differentiate = differentiate_flatten, .is_view = always},
+      {.type = "FlattenGrad", .is_view = always},
+      {.type = "Identity", .infer = infer_same, .differentiate = differentiate_identity, .is_view = always},
+      {.type = "Detach", .infer = infer_same, .is_view = always},
+      {.type = "Copy"},
+  };
+}
+
+}  // namespace rookery

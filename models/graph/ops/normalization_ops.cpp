@@ -1,0 +1,100 @@
+// BatchNormalization (https://onnx.ai/onnx/operators/onnx__BatchNormalization.html) and Dropout
+// (https://onnx.ai/onnx/operators/onnx__Dropout.html).
+#include <fmt/format.h>
+
+#include "models/base/error.hpp"
+#include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/families.hpp"
+
+namespace rookery {
+namespace {
+
+enum BatchNormInput : std::size_t { kX, kScale, kBias, kMean, kVariance, kTracked };
+
+std::vector<TensorType> infer_batch_norm(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.size() < 5 || inputs[kX].shape.rank() < 2) {
+    throw ConfigError("needs an input f32[batch, channels, ...], scale, bias, mean and variance");
+  }
+  const Shape channels{inputs[kX].shape[1]};
+  for (std::size_t i = kScale; i <= kVariance; ++i) {
+    if (inputs[i].shape != channels)
+      throw ConfigError(fmt::format("input {} must be f32{}", i, channels.to_string()));
+  }
+  const TensorType per_channel{DType::kF32, channels};
+  return {inputs[kX], per_channel, per_channel, {DType::kI64, Shape()}, per_channel, per_channel};
+}
+
+void batch_norm_to_training(Graph& graph, OpId id) {
+  Op& op = graph.op(id);
+  if (graph.value(op.inputs[kMean]).fixed) {
+    op.attributes["running_statistics"] = std::int64_t{1};
+    return;
+  }
+  const std::string name = op.name;
+  op.attributes["training_mode"] = std::int64_t{1};
+  op.outputs.push_back(op.inputs[kMean]);
+  op.outputs.push_back(op.inputs[kVariance]);
+  op.outputs.push_back(op.inputs.size() > kTracked ? op.inputs[kTracked] : kNoValue);
+  graph.add_output_of(id, name + ".saved_mean");
+  graph.add_output_of(id, name + ".saved_inverse_deviation");
+}
+
+void differentiate_batch_norm(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_before_activation(op);
+  if (dy == kNoValue) return;
+  const bool by_running = op.integer("running_statistics", 0) != 0;
+  builder.add(Phase::kBackwardInputs, op, "BatchNormalizationGrad",
+              {dy, op.inputs[kX], op.inputs[kScale], by_running ? op.inputs[kMean] : op.outputs[4],
+               by_running ? op.inputs[kVariance] : op.outputs[5]},
+              {op.inputs[kX], op.inputs[kScale], op.inputs[kBias]});
+}
+
+double batch_norm_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {
+  return 8.0 * static_cast<double>(inputs[kX].shape.elements());
+}
+
+std::vector<TensorType> infer_dropout(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.empty()) throw ConfigError("needs an input");
+  const float ratio = op.number("ratio", 0.5F);
+  if (!(ratio >= 0 && ratio < 1)) throw ConfigError(fmt::format("ratio {} is not in [0, 1)", ratio));
+  return {inputs[0], {DType::kU8, inputs[0].shape}};
+}
+
+void dropout_to_training(Graph& graph, OpId op) {
+  graph.add_output_of(op, graph.op(op).name + ".mask");
+}
+
+void differentiate_dropout(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(Phase::kBackwardInputs, op, "DropoutGrad", {dy, op.outputs[1]}, {op.inputs[0]});
+}
+
+double dropout_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {
+  return 10.0 * static_cast<double>(inputs[0].shape.elements());
+}
+
+}  // namespace
+
+std::vector<OpDefinition> normalization_ops() {
+  return {
+      {.type = "BatchNormalization",
+       .infer = infer_batch_norm,
+       .to_training = batch_norm_to_training,
+       .differentiate = differentiate_batch_norm,
+       .flops = batch_norm_flops,
+       .in_place = {0},
+       .images = OpDefinition::Images::kFirst},
+      {.type = "BatchNormalizationGrad", .flops = batch_norm_flops, .in_place = {0}},
+      {.type = "Dropout",
+       .infer = infer_dropout,
+       .to_training = dropout_to_training,
+       .differentiate = differentiate_dropout,
+       .flops = dropout_flops,
+       .is_view = [](const Op& op) { return op.outputs.size() == 1; },  // identity outside training
+       .in_place = {0}},
+      {.type = "DropoutGrad", .in_place = {0}},
+  };
+}
+
+}  // namespace rookery

@@ -1,0 +1,120 @@
+// What joins tensors and takes parts of them (https://onnx.ai/onnx/operators/): Concat, Split, Slice, Pad,
+// Trilu.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+#include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/families.hpp"
+#include "models/graph/ops/regions.hpp"
+#include "models/graph/ops/rules.hpp"
+
+namespace rookery {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Types = std::vector<TensorType>;
+
+Integers dims_of(const Shape& shape) {
+  return {shape.dims().begin(), shape.dims().end()};
+}
+
+std::int64_t required_axis(const Op& op) {
+  if (!op.attributes.contains("axis")) throw ConfigError("has no attribute 'axis'");
+  return op.integer("axis", 0);
+}
+
+Types infer_concat(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.empty()) throw ConfigError("needs an input");
+  const int rank = inputs[0].shape.rank();
+  const int axis = axis_of(required_axis(op), rank);
+  Integers dims = dims_of(inputs[0].shape);
+  std::int64_t& size = dims[static_cast<std::size_t>(axis)];
+  for (const TensorType& input : inputs.subspan(1)) {
+    bool fits = input.dtype == inputs[0].dtype && input.shape.rank() == rank;
+    for (int i = 0; fits && i < rank; ++i) fits = i == axis || input.shape[i] == inputs[0].shape[i];
+    if (!fits || __builtin_add_overflow(size, input.shape[axis], &size)) {
+      throw ConfigError(fmt::format("{} and {} cannot be joined along axis {}", inputs[0].to_string(),
+                                    input.to_string(), axis));
+    }
+  }
+  return {{inputs[0].dtype, checked_shape(dims)}};
+}
+
+// One op for all inputs: where a part begins is known from the sizes of those before.
+void differentiate_concat(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  const bool parameters_alone = std::ranges::all_of(op.inputs, [&](ValueId input) {
+    return !builder.wants(input) || builder.phase_for(input) == Phase::kBackwardWeights;
+  });
+  const Phase phase = parameters_alone ? Phase::kBackwardWeights : Phase::kBackwardInputs;
+  builder.add_whole(phase, op, "ConcatGrad", {dy}, op.inputs);
+}
+
+Types infer_split(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  const int axis = axis_of(op.integer("axis", 0), inputs[0].shape.rank());
+  Types types;
+  for (const std::int64_t size : split_of(op, inputs[0].shape[axis], op.outputs.size())) {
+    types.push_back(inputs[0]);
+    types.back().shape[axis] = size;
+  }
+  return types;
+}
+
+void differentiate_split(GradientBuilder& builder, const Op& op) {
+  std::vector<ValueId> gradients;
+  for (const ValueId output : op.outputs) gradients.push_back(builder.gradient_of(output));
+  if (std::ranges::all_of(gradients, [](ValueId id) { return id == kNoValue; })) return;
+  builder.add(builder.phase_for(op.inputs[0]), op, "SplitGrad", gradients, {op.inputs[0]});
+}
+
+Types infer_slice(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  Integers dims;
+  for (const Range& range : slice_of(op, inputs[0].shape)) dims.push_back(range.size);
+  return {{inputs[0].dtype, checked_shape(dims)}};
+}
+
+Types infer_pad(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  const Padding padding = padding_of(op, inputs[0].shape);
+  op.number("constant_value", 0);
+  if (op.attributes.contains("constant_value") && inputs[0].dtype != DType::kF32)
+    throw ConfigError("a constant_value is for inputs of f32");
+  Integers dims = dims_of(inputs[0].shape);
+  for (std::size_t axis = 0; axis < dims.size(); ++axis)
+    dims[axis] += padding.begin[axis] + padding.end[axis];
+  return {{inputs[0].dtype, checked_shape(dims)}};
+}
+
+Types infer_trilu(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  op.integer("k", 0);
+  op.integer("upper", 1);
+  if (inputs[0].shape.rank() < 2) throw ConfigError("needs matrices");
+  return {inputs[0]};
+}
+
+}  // namespace
+
+std::vector<OpDefinition> part_ops() {
+  return {
+      {.type = "Concat",
+       .infer = infer_concat,
+       .differentiate = differentiate_concat,
+       .images = OpDefinition::Images::kAll},
+      {.type = "ConcatGrad"},
+      {.type = "Split", .infer = infer_split, .differentiate = differentiate_split},
+      {.type = "SplitGrad"},
+      {.type = "Slice", .infer = infer_slice, .differentiate = gradient_by("SliceGrad")},
+      {.type = "SliceGrad"},
+      {.type = "Pad", .infer = infer_pad, .differentiate = gradient_by("PadGrad")},
+      {.type = "PadGrad"},
+      {.type = "Trilu", .infer = infer_trilu, .differentiate = gradient_by("Trilu"), .in_place = {0}},
+  };
+}
+
+}  // namespace rookery

@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/base/error.hpp"
+#include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/families.hpp"
+#include "models/graph/ops/regions.hpp"
+#include "models/graph/ops/resize.hpp"
+
+namespace rookery {
+namespace {
+
+enum class Coordinates : std::uint8_t { kHalfPixel, kPytorchHalfPixel, kAsymmetric, kAlignCorners };
+enum class Rounding : std::uint8_t { kPreferFloor, kPreferCeil, kFloor, kCeil };
+
+template <typename Meaning>
+Meaning meaning_of(const Op& op, const char* key, const std::vector<std::pair<std::string, Meaning>>& words) {
+  const std::string word = op.text(key, words.front().first);
+  for (const auto& [name, meaning] : words) {
+    if (word == name) return meaning;
+  }
+  throw ConfigError(fmt::format("{} '{}' is not supported", key, word));
+}
+
+// The first of each is ONNX's default.
+bool is_linear(const Op& op) {
+  return meaning_of<bool>(op, "mode", {{"nearest", false}, {"linear", true}});
+}
+
+Coordinates coordinates_of(const Op& op) {
+  using enum Coordinates;
+  return meaning_of<Coordinates>(op, "coordinate_transformation_mode",
+                                 {{"half_pixel", kHalfPixel},
+                                  {"pytorch_half_pixel", kPytorchHalfPixel},
+                                  {"asymmetric", kAsymmetric},
+                                  {"align_corners", kAlignCorners}});
+}
+
+Rounding rounding_of(const Op& op) {
+  using enum Rounding;
+  return meaning_of<Rounding>(op, "nearest_mode",
+                              {{"round_prefer_floor", kPreferFloor},
+                               {"round_prefer_ceil", kPreferCeil},
+                               {"floor", kFloor},
+                               {"ceil", kCeil}});
+}
+
+std::vector<float> scales_of(const Op& op) {
+  const auto found = op.attributes.find("scales");
+  const auto* scales =
+      found == op.attributes.end() ? nullptr : std::get_if<std::vector<float>>(&found->second);
+  if (scales == nullptr) throw ConfigError("has no numbers as attribute 'scales'");
+  return *scales;
+}
+
+// The place in the input of element `at` of the output.
+double place_of(Coordinates coordinates, std::int64_t at, double scale, std::int64_t from, std::int64_t to) {
+  const auto x = static_cast<double>(at);
+  switch (coordinates) {
+    case Coordinates::kPytorchHalfPixel:
+      if (to == 1) return 0;
+      [[fallthrough]];
+    case Coordinates::kHalfPixel:
+      return (x + 0.5) / scale - 0.5;
+    case Coordinates::kAsymmetric:
+      return x / scale;
+    case Coordinates::kAlignCorners:
+      return to == 1 ? 0 : x * static_cast<double>(from - 1) / static_cast<double>(to - 1);
+  }
+  ROOKERY_CHECK(false, "coordinates {}", static_cast<int>(coordinates));
+}
+
+double rounded(Rounding rounding, double x) {
+  switch (rounding) {
+    case Rounding::kPreferFloor:
+      return std::ceil(x - 0.5);
+    case Rounding::kPreferCeil:
+      return std::floor(x + 0.5);
+    case Rounding::kFloor:
+      return std::floor(x);
+    case Rounding::kCeil:
+      return std::ceil(x);
+  }
+  ROOKERY_CHECK(false, "rounding {}", static_cast<int>(rounding));
+}
+
+std::vector<TensorType> infer_resize(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.size() != 1 || inputs[0].dtype != DType::kF32) throw ConfigError("needs one input, of f32");
+  return {{DType::kF32, resized_shape(op, inputs[0].shape)}};
+}
+
+void differentiate_resize(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(builder.phase_for(op.inputs[0]), op, "ResizeGrad", {dy}, {op.inputs[0]});
+}
+
+double resize_flops(const Op& op, std::span<const TensorType> inputs, std::span<const TensorType> outputs) {
+  const auto elements = std::max(inputs[0].shape.elements(), outputs[0].shape.elements());
+  return (is_linear(op) ? 11.0 : 1.0) * static_cast<double>(elements);
+}
+
+}  // namespace
+
+Shape resized_shape(const Op& op, const Shape& shape) {
+  is_linear(op);
+  coordinates_of(op);
+  rounding_of(op);
+  if (shape.rank() != 3 && shape.rank() != 4)
+    throw ConfigError("its input must be f32[batch, channels, width] or f32[batch, channels, height, width]");
+  const std::vector<float> scales = scales_of(op);
+  if (std::ssize(scales) != shape.rank() || scales[0] != 1 || scales[1] != 1)
+    throw ConfigError(fmt::format("needs {} scales, the first two of them 1", shape.rank()));
+  std::vector<std::int64_t> dims{shape[0], shape[1]};
+  for (int axis = 2; axis < shape.rank(); ++axis) {
+    const float scale = scales[static_cast<std::size_t>(axis)];
+    const double size = std::floor(static_cast<double>(shape[axis]) * scale);
+    if (!(scale > 0) || !(size >= 1 && size <= 0x1p40))
+      throw ConfigError(fmt::format("a scale of {} for an axis of {}", scale, shape[axis]));
+    dims.push_back(static_cast<std::int64_t>(size));
+  }
+  return checked_shape(dims);
+}
+
+std::vector<Sample> samples_along(const Op& op, int axis, std::int64_t from, std::int64_t to) {
+  const double scale = scales_of(op).at(static_cast<std::size_t>(axis));
+  const Coordinates coordinates = coordinates_of(op);
+  const Rounding rounding = rounding_of(op);
+  const bool linear = is_linear(op);
+  const auto last = static_cast<double>(from - 1);
+  std::vector<Sample> samples;
+  for (std::int64_t at = 0; at < to; ++at) {
+    const double x = place_of(coordinates, at, scale, from, to);
+    const double low = std::clamp(linear ? std::floor(x) : rounded(rounding, x), 0.0, last);
+    const double high = linear ? std::min(low + 1, last) : low;
+    const double weight = linear ? std::clamp(x, 0.0, last) - low : 0;
+    samples.push_back(
+        {static_cast<std::int64_t>(low), static_cast<std::int64_t>(high), static_cast<float>(weight)});
+  }
+  return samples;
+}
+
+std::vector<OpDefinition> resize_ops() {
+  return {
+      {.type = "Resize", .infer = infer_resize, .differentiate = differentiate_resize, .flops = resize_flops},
+      {.type = "ResizeGrad", .flops = resize_flops},
+  };
+}
+
+}  // namespace rookery

@@ -1,0 +1,109 @@
+// Comparisons, logic, and what chooses between operands element by element, with broadcasting
+// (https://onnx.ai/onnx/operators/): Equal, Less, LessOrEqual, Greater, GreaterOrEqual, And, Or, Not, Where,
+// Min, Max; and Cast.
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "models/base/error.hpp"
+#include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/broadcast.hpp"
+#include "models/graph/ops/families.hpp"
+#include "models/tensor/dtype_named.hpp"
+
+namespace rookery {
+namespace {
+
+using Types = std::vector<TensorType>;
+
+Types infer_comparison(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.size() != 2 || inputs[0].dtype != inputs[1].dtype)
+    throw ConfigError("needs two inputs of one type");
+  if (op.type != "Equal" && inputs[0].dtype == DType::kBool) throw ConfigError("bools have no order");
+  return {{DType::kBool, broadcast(inputs[0].shape, inputs[1].shape)}};
+}
+
+Types infer_logic(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.size() != 2 || inputs[0].dtype != DType::kBool || inputs[1].dtype != DType::kBool)
+    throw ConfigError("needs two inputs, of bool");
+  return {{DType::kBool, broadcast(inputs[0].shape, inputs[1].shape)}};
+}
+
+Types infer_not(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.size() != 1 || inputs[0].dtype != DType::kBool) throw ConfigError("needs one input, of bool");
+  return {inputs[0]};
+}
+
+Types infer_where(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.size() != 3 || inputs[0].dtype != DType::kBool || inputs[1].dtype != inputs[2].dtype)
+    throw ConfigError("needs a condition of bool and two inputs of one type");
+  return {{inputs[1].dtype, broadcast(broadcast(inputs[0].shape, inputs[1].shape), inputs[2].shape)}};
+}
+
+void differentiate_where(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  // The last input first, as everywhere where gradients are summed.
+  for (const auto& [input, type] : {std::pair{2, "WhereGradRight"}, std::pair{1, "WhereGradLeft"}}) {
+    const ValueId target = op.inputs[static_cast<std::size_t>(input)];
+    builder.add(builder.phase_for(target), op, type, {dy, op.inputs[0]}, {target});
+  }
+}
+
+Types infer_extremum(const Op&, std::span<const TensorType> inputs) {
+  if (inputs.empty()) throw ConfigError("needs an input");
+  Shape shape = inputs[0].shape;
+  for (const TensorType& input : inputs) {
+    if (input.dtype != inputs[0].dtype || input.dtype == DType::kBool || input.dtype == DType::kU8)
+      throw ConfigError("needs inputs of one type, of f32, f64, i64 or i32");
+    shape = broadcast(shape, input.shape);
+  }
+  return {{inputs[0].dtype, shape}};
+}
+
+void differentiate_extremum(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  for (std::size_t i = op.inputs.size(); i-- > 0;) {
+    Op forward = op;
+    forward.attributes["input"] = static_cast<std::int64_t>(i);
+    std::vector<ValueId> inputs{dy, op.outputs[0]};
+    inputs.insert(inputs.end(), op.inputs.begin(), op.inputs.end());
+    builder.add(builder.phase_for(op.inputs[i]), forward, "ExtremumGrad", inputs, {op.inputs[i]});
+  }
+}
+
+Types infer_cast(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.size() != 1) throw ConfigError("needs one input");
+  const std::string name = op.text("to", "");
+  const std::optional<DType> to = dtype_named(name);
+  if (!to) throw ConfigError(fmt::format("there is no type '{}' to cast to", name));
+  return {{*to, inputs[0].shape}};
+}
+
+void differentiate_cast(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(builder.phase_for(op.inputs[0]), op, "CastGrad", {dy}, {op.inputs[0]});
+}
+
+}  // namespace
+
+std::vector<OpDefinition> selection_ops() {
+  std::vector<OpDefinition> definitions;
+  for (const char* type : {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
+    definitions.push_back({.type = type, .infer = infer_comparison});
+  for (const char* type : {"And", "Or"}) definitions.push_back({.type = type, .infer = infer_logic});
+  definitions.push_back({.type = "Not", .infer = infer_not});
+  definitions.push_back({.type = "Where", .infer = infer_where, .differentiate = differentiate_where});
+  definitions.push_back({.type = "WhereGradLeft"});
+  definitions.push_back({.type = "WhereGradRight"});
+  for (const char* type : {"Min", "Max"})
+    definitions.push_back({.type = type, .infer = infer_extremum, .differentiate = differentiate_extremum});
+  definitions.push_back({.type = "ExtremumGrad"});
+  definitions.push_back({.type = "Cast", .infer = infer_cast, .differentiate = differentiate_cast});
+  definitions.push_back({.type = "CastGrad"});
+  return definitions;
+}
+
+}  // namespace rookery

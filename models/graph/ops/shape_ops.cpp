@@ -1,0 +1,142 @@
+// What gives elements another shape or another order, or repeats them
+// (https://onnx.ai/onnx/operators/): Reshape, Squeeze, Unsqueeze, Transpose, Expand, Tile.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+#include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/broadcast.hpp"
+#include "models/graph/ops/families.hpp"
+#include "models/graph/ops/regions.hpp"
+#include "models/graph/ops/rules.hpp"
+
+namespace rookery {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+using Types = std::vector<TensorType>;
+
+Types infer_reshape(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  const Shape& from = inputs[0].shape;
+  if (!op.attributes.contains("shape")) throw ConfigError("has no attribute 'shape'");
+  if (op.integer("allowzero", 0) != 0) throw ConfigError("allowzero is not supported");
+  Integers dims = op.integers("shape", {});
+  std::size_t open = dims.size();
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 0) {
+      if (std::cmp_greater_equal(i, from.rank())) {
+        throw ConfigError(
+            fmt::format("dimension {} is 0, 'as in the input', which has rank {}", i, from.rank()));
+      }
+      dims[i] = from[static_cast<int>(i)];
+    } else if (dims[i] == -1 && open == dims.size()) {
+      open = i;
+      dims[i] = 1;
+    } else if (dims[i] < 0) {
+      throw ConfigError(
+          fmt::format("dimension {} is {}; one may be -1, 'what is left'", i, op.integers("shape", {})[i]));
+    }
+  }
+  const std::int64_t elements = from.elements();
+  const std::int64_t others = checked_shape(dims).elements();
+  if (open < dims.size() && others > 0 && elements % others == 0) dims[open] = elements / others;
+  const Shape shape = checked_shape(dims);
+  if (shape.elements() != elements) {
+    throw ConfigError(fmt::format("{} has {} elements, which do not fit the shape [{}]", from.to_string(),
+                                  elements, fmt::join(op.integers("shape", {}), ", ")));
+  }
+  return {{inputs[0].dtype, shape}};
+}
+
+Types infer_squeeze(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  const Shape& from = inputs[0].shape;
+  if (!op.attributes.contains("axes")) throw ConfigError("has no attribute 'axes'");
+  const std::vector<int> axes = axes_of(op.integers("axes", {}), from.rank());
+  Integers dims;
+  for (int axis = 0; axis < from.rank(); ++axis) {
+    if (std::ranges::count(axes, axis) == 0) {
+      dims.push_back(from[axis]);
+    } else if (from[axis] != 1) {
+      throw ConfigError(fmt::format("axis {} has {} elements, not 1", axis, from[axis]));
+    }
+  }
+  return {{inputs[0].dtype, checked_shape(dims)}};
+}
+
+Types infer_unsqueeze(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  const Integers given = op.integers("axes", {});
+  if (given.empty()) throw ConfigError("has no attribute 'axes'");
+  if (given.size() > kMaxRank) throw ConfigError(fmt::format("{} axes", given.size()));
+  const int rank = inputs[0].shape.rank() + static_cast<int>(given.size());
+  const std::vector<int> axes = axes_of(given, rank);
+  Integers dims;
+  int from = 0;
+  for (int axis = 0; axis < rank; ++axis)
+    dims.push_back(std::ranges::count(axes, axis) > 0 ? 1 : inputs[0].shape[from++]);
+  return {{inputs[0].dtype, checked_shape(dims)}};
+}
+
+Types infer_transpose(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  Integers dims;
+  for (const int axis : permutation_of(op, inputs[0].shape.rank())) dims.push_back(inputs[0].shape[axis]);
+  return {{inputs[0].dtype, checked_shape(dims)}};
+}
+
+Types infer_expand(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  if (!op.attributes.contains("shape")) throw ConfigError("has no attribute 'shape'");
+  const Shape shape = checked_shape(op.integers("shape", {}));
+  return {{inputs[0].dtype, checked_shape([&] {
+             const Shape whole = broadcast(inputs[0].shape, shape);
+             return Integers(whole.dims().begin(), whole.dims().end());
+           }())}};
+}
+
+Types infer_tile(const Op& op, std::span<const TensorType> inputs) {
+  expect_one(inputs);
+  const Integers repeats = op.integers("repeats", {});
+  const Shape& from = inputs[0].shape;
+  if (std::ssize(repeats) != from.rank())
+    throw ConfigError(fmt::format("{} repeats for {} axes", repeats.size(), from.rank()));
+  Integers dims;
+  for (std::size_t i = 0; i < repeats.size(); ++i) {
+    if (repeats[i] < 0) throw ConfigError(fmt::format("axis {} is repeated {} times", i, repeats[i]));
+    dims.push_back(checked_product(repeats[i], from[static_cast<int>(i)]));
+  }
+  return {{inputs[0].dtype, checked_shape(dims)}};
+}
+
+bool always(const Op&) {
+  return true;
+}
+
+}  // namespace
+
+std::vector<OpDefinition> shape_ops() {
+  std::vector<OpDefinition> definitions;
+  const auto add_view = [&](const char* type, auto infer) {
+    definitions.push_back(
+        {.type = type, .infer = infer, .differentiate = gradient_by("ReshapeGrad"), .is_view = always});
+  };
+  add_view("Reshape", infer_reshape);
+  add_view("Squeeze", infer_squeeze);
+  add_view("Unsqueeze", infer_unsqueeze);
+  definitions.push_back({.type = "ReshapeGrad", .is_view = always});
+  definitions.push_back(
+      {.type = "Transpose", .infer = infer_transpose, .differentiate = gradient_by("TransposeGrad")});
+  definitions.push_back({.type = "TransposeGrad"});
+  definitions.push_back(
+      {.type = "Expand", .infer = infer_expand, .differentiate = gradient_by("ExpandGrad")});
+  definitions.push_back({.type = "ExpandGrad"});
+  definitions.push_back({.type = "Tile", .infer = infer_tile, .differentiate = gradient_by("TileGrad")});
+  definitions.push_back({.type = "TileGrad"});
+  return definitions;
+}
+
+}  // namespace rookery

@@ -1,0 +1,57 @@
+#include "models/graph/passes/freeze.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+#include "models/base/text.hpp"
+
+namespace rookery {
+namespace {
+
+// The nearest names to a pattern, for messages.
+std::string nearest(const std::string& pattern, std::vector<std::string> names) {
+  constexpr std::size_t kMost = 5;
+  std::ranges::stable_sort(names, {}, [&](const std::string& name) { return edit_distance(pattern, name); });
+  names.resize(std::min(names.size(), kMost));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+void choose_trained(Graph& graph, const std::vector<std::string>& frozen,
+                    const std::vector<std::string>& trained, const std::vector<std::string>& fixed_names) {
+  std::vector<ValueId> all;
+  std::vector<std::string> names;
+  for (std::size_t id = 0; id < graph.values().size(); ++id) {
+    const Value& value = graph.values()[id];
+    if (value.kind != ValueKind::kParameter && !value.fixed) continue;
+    if (std::ranges::count(fixed_names, value.name) > 0) continue;
+    all.push_back(static_cast<ValueId>(id));
+    names.push_back(value.name);
+  }
+  const auto choose = [&](const char* key, const std::vector<std::string>& patterns, bool is_trained) {
+    for (const std::string& pattern : patterns) {
+      bool matches = false;
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        if (fnmatch(pattern.c_str(), names[i].c_str(), 0) != 0) continue;
+        matches = true;
+        graph.set_trained(all[i], is_trained);
+      }
+      if (!matches) {
+        throw ConfigError(fmt::format("{}: no parameter is called '{}'; there are {}", key, pattern,
+                                      nearest(pattern, names)));
+      }
+    }
+  };
+  choose("frozen", frozen, false);
+  choose("trained", trained, true);
+  if (graph.parameters().empty() && !all.empty()) {
+    throw ConfigError("frozen: no parameter is left to train; name those that are in \"trained\"");
+  }
+}
+
+}  // namespace rookery

@@ -1,0 +1,170 @@
+#include "models/graph/passes/loss.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "models/base/error.hpp"
+#include "models/graph/op_definition.hpp"
+
+namespace rookery {
+namespace {
+
+const std::map<std::string, std::string>& loss_types() {
+  static const std::map<std::string, std::string> table{{"bce_with_logits", "BceWithLogitsLoss"},
+                                                        {"cross_entropy", "CrossEntropyLoss"},
+                                                        {"l1", "L1Loss"},
+                                                        {"mean", "MeanLoss"},
+                                                        {"mse", "MseLoss"}};
+  return table;
+}
+
+class LossBuilder {
+ public:
+  LossBuilder(Graph& graph, const LossSettings& loss, const ValueTypes& types)
+      : graph_(graph), loss_(loss), types_(types) {
+    for (const ValueId output : graph.outputs()) outputs_.push_back(graph.value(output).name);
+  }
+
+  void add(const LossTerm& term) {
+    const auto type = loss_types().find(term.name);
+    if (type == loss_types().end()) {
+      throw ConfigError(
+          fmt::format("loss '{}' is unknown; there are: {}", term.name, fmt::join(loss_names(), ", ")));
+    }
+    const ValueId prediction = output_of(term);
+    const std::string name = loss_value(loss_, term);
+    if (graph_.has_op(name)) {
+      throw ConfigError(
+          fmt::format("'{}' of output '{}' is there twice: give one with the sum of the weights", term.name,
+                      graph_.value(prediction).name));
+    }
+    const ValueId target = term.name == "mean" ? prediction : target_of(term, prediction);
+    Op op{.name = name, .type = type->second, .inputs = {prediction, target, sample_ids()}};
+    set_attributes(term, op);
+    if (op.attributes.contains("ignore_index"))
+      op.inputs.push_back(graph_.add_input(counted_value(loss_, term), {DType::kI64, {1}}));
+    const bool classifies = graph_.value(target).type.dtype == DType::kI64;
+    const OpId id = graph_.add_op(std::move(op), {name});
+    if (classifies) graph_.add_output_of(id, name + ".hits");
+    for (const ValueId output : graph_.op(id).outputs) graph_.mark_output(output);
+  }
+
+ private:
+  ValueId output_of(const LossTerm& term) {
+    const std::string names = fmt::format("{}", fmt::join(outputs_, ", "));
+    if (term.output.empty()) {
+      if (outputs_.size() == 1 && loss_.terms.size() == 1) return graph_.at(outputs_.front());
+      throw ConfigError(fmt::format(
+          "loss '{}' does not say which output of the model it takes; there are: {}", term.name, names));
+    }
+    if (std::ranges::count(outputs_, term.output) > 0) return graph_.at(term.output);
+    // One that an earlier stage makes comes in.
+    if (const auto id = graph_.find(term.output); id && graph_.value(*id).kind == ValueKind::kInput)
+      return *id;
+    const auto type = types_.find(term.output);
+    if (type == types_.end() || std::ranges::count(loss_.terms, term.output, &LossTerm::target) > 0) {
+      throw ConfigError(fmt::format("loss '{}': the model has no output '{}'; there are: {}", term.name,
+                                    term.output, names));
+    }
+    return graph_.add_input(term.output, type->second);
+  }
+
+  ValueId target_of(const LossTerm& term, ValueId prediction) {
+    if (const auto known = graph_.find(term.target)) {
+      if (graph_.value(*known).kind == ValueKind::kInput) return *known;
+      throw ConfigError(
+          fmt::format("loss '{}': its target '{}' is no input of the model and nothing of the "
+                      "data set",
+                      term.name, term.target));
+    }
+    const auto given = types_.find(term.target);
+    return graph_.add_input(term.target,
+                            given == types_.end() ? usual_target(term, prediction) : given->second);
+  }
+
+  TensorType usual_target(const LossTerm& term, ValueId prediction) const {
+    const TensorType type = batch_types(graph_).at(static_cast<std::size_t>(prediction));
+    const int rank = type.shape.rank();
+    const bool classifies = term.name == "cross_entropy" ? rank > 1 : term.name == "mse" && rank == 2;
+    if (!classifies) return type;
+    std::vector<std::int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
+    const std::int64_t axis = term.name == "mse" ? 1 : term.class_axis + (term.class_axis < 0 ? rank : 0);
+    if (axis > 0 && axis < rank) dims.erase(dims.begin() + axis);
+    return {DType::kI64, Shape(std::span<const std::int64_t>(dims))};
+  }
+
+  // With the first loss that takes them the ids travel to the stage of all.
+  ValueId sample_ids() {
+    if (const auto known = graph_.find(kSampleIds)) return *known;
+    return graph_.add_input(kSampleIds, {DType::kI64, {kBatch}});
+  }
+
+  static void set_attributes(const LossTerm& term, Op& op) {
+    if (term.weight != 1) op.attributes["weight"] = static_cast<float>(term.weight);
+    if (term.name == "bce_with_logits" && term.pos_weight != std::vector<double>{1})
+      op.attributes["pos_weight"] = std::vector<float>(term.pos_weight.begin(), term.pos_weight.end());
+    if (term.name != "cross_entropy") return;
+    if (term.label_smoothing != 0)
+      op.attributes["label_smoothing"] = static_cast<float>(term.label_smoothing);
+    if (term.class_axis != -1) op.attributes["class_axis"] = term.class_axis;
+    if (term.ignore_index) op.attributes["ignore_index"] = *term.ignore_index;
+  }
+
+  Graph& graph_;  // all outlive the builder: they live in add_loss()
+  const LossSettings& loss_;
+  const ValueTypes& types_;
+  std::vector<std::string> outputs_;  // of the model, as far as this graph makes them
+};
+
+}  // namespace
+
+const std::vector<std::string>& loss_names() {
+  static const std::vector<std::string> names{"mse", "cross_entropy", "bce_with_logits", "l1", "mean"};
+  return names;
+}
+
+void add_loss(Graph& graph, const LossSettings& loss, const ValueTypes& types) {
+  if (loss.terms.empty()) throw ConfigError("a training needs a loss");
+  LossBuilder builder(graph, loss, types);
+  for (const LossTerm& term : loss.terms) builder.add(term);
+  graph.types(1);
+}
+
+std::string loss_value(const LossSettings& loss, const LossTerm& term) {
+  return loss.terms.size() == 1 ? kLoss : fmt::format("{}.{}.{}", kLoss, term.output, term.name);
+}
+
+std::string counted_value(const LossSettings& loss, const LossTerm& term) {
+  return loss_value(loss, term) + ".counted";
+}
+
+std::vector<LossOp> losses_of(const Graph& graph) {
+  enum : std::size_t { kPrediction = 0, kTarget = 1, kCounted = 3, kHits = 1 };
+  const std::vector<TensorType> types = graph.types(1);
+  std::vector<LossOp> losses;
+  for (OpId id = 0; id < std::ssize(graph.ops()); ++id) {
+    const Op& op = graph.op(id);
+    if (!op_definition(op.type).is_loss) continue;
+    const auto name = [&](const std::vector<ValueId>& values, std::size_t i) -> std::optional<std::string> {
+      if (i >= values.size() || values[i] == kNoValue) return std::nullopt;
+      return graph.value(values[i]).name;
+    };
+    LossOp loss{.op = id,
+                .value = graph.value(op.outputs.at(0)).name,
+                .target = graph.value(op.inputs.at(kTarget)).name,
+                .weight = double{op.number("weight", 1)},
+                .hits = name(op.outputs, kHits),
+                .counted = name(op.inputs, kCounted)};
+    if (loss.hits) {
+      const Shape& prediction = types[static_cast<std::size_t>(op.inputs[kPrediction])].shape;
+      loss.classes = prediction[static_cast<int>(op.integer("class_axis", -1))];
+      if (op.attributes.contains("ignore_index")) loss.ignored = op.integer("ignore_index", 0);
+    }
+    losses.push_back(std::move(loss));
+  }
+  return losses;
+}
+
+}  // namespace rookery

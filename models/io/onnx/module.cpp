@@ -1,0 +1,70 @@
+#include "models/io/onnx/module.hpp"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "models/base/error.hpp"
+#include "models/base/text.hpp"
+
+namespace rookery {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kKey = "rookery_module";
+constexpr int kVersion = 1;
+
+void check_names(const ModuleDescription& module) {
+  for (const auto& [name, trained] : module.parameters) quoted(name);
+  for (const auto& [name, persistent] : module.buffers) {
+    if (module.parameters.contains(name))
+      throw DataError(fmt::format("{} is a parameter and a buffer", quoted(name)));
+  }
+  for (const auto& [other, first] : module.tied) {
+    if (!module.parameters.contains(first) && !module.buffers.contains(first))
+      throw DataError(
+          fmt::format("{} is tied to {}, which is no tensor of the module", quoted(other), quoted(first)));
+    if (module.parameters.contains(other) || module.buffers.contains(other))
+      throw DataError(fmt::format("{} is tied and a tensor of its own", quoted(other)));
+  }
+  for (const std::string& name : module.state_dict) {
+    if (!module.parameters.contains(name) && !module.buffers.contains(name) && !module.tied.contains(name))
+      throw DataError(fmt::format("{} of the state dict is no tensor of the module", quoted(name)));
+  }
+}
+
+}  // namespace
+
+std::optional<ModuleDescription> module_description(const onnx::ModelProto& model) {
+  const auto found =
+      std::ranges::find(model.metadata_props(), kKey, [](const auto& entry) { return entry.key(); });
+  if (found == model.metadata_props().end()) return std::nullopt;
+  return with_context(fmt::format("metadata {}", quoted(kKey)), [&] {
+    ModuleDescription module;
+    try {
+      const Json json = Json::parse(found->value());
+      if (const int version = json.at("version").get<int>(); version != kVersion) {
+        throw DataError(
+            fmt::format("version {}, this program knows {}: use a newer Rookery, or its "
+                        "rookery_export.py",
+                        version, kVersion));
+      }
+      json.at("parameters").get_to(module.parameters);
+      json.at("buffers").get_to(module.buffers);
+      json.at("tied").get_to(module.tied);
+      json.at("state_dict").get_to(module.state_dict);
+      for (const auto& [name, version] : json.at("versions").items()) {
+        if (!version.is_null()) module.versions.emplace_back(name, version.get<std::int64_t>());
+      }
+    } catch (const Json::exception& error) {
+      throw DataError(fmt::format("is broken: {}", error.what()));
+    }
+    check_names(module);
+    return std::optional(std::move(module));
+  });
+}
+
+}  // namespace rookery
