@@ -6,10 +6,11 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "clusterize/costs/throughput_bound.hpp"
 #include "clusterize/order/cut_refinement.hpp"
 #include "clusterize/search/find_clusters.hpp"
+#include "clusterize/search/throughput_bound.hpp"
 #include "models/base/process/program.hpp"
+#include "tests/clusterize/function_memory.hpp"
 
 namespace rookery {
 namespace {
@@ -57,9 +58,10 @@ ModelCosts block_model() {
                               .activation_bytes = i == 0 ? 0 : 2e6,
                               .gradient_bytes = i == 0 ? 0 : 2e6});
   }
-  costs.memory = [](int first, int last, int slots) {
-    return static_cast<std::int64_t>(last - first) * (250'000'000 + 50'000'000 * std::int64_t{slots});
-  };
+  costs.memory = memory_by([](const StageRange& range) {
+    return static_cast<std::int64_t>(range.last - range.first) *
+           (250'000'000 + 50'000'000 * std::int64_t{range.slots});
+  });
   return costs;
 }
 

@@ -144,13 +144,11 @@ int clusterize(const ProgramArguments& arguments) {
   write_kernel_choices(choices, machine, measured.known());
   add_profile(task, node_data, arguments.count("profile") != 0);
   const StateDict state = first_state(arguments, task);
-  const ModelCosts costs = model_costs(task, pool);
-  Planned planned =
-      with_context(node_configs.string(), [&] { return make_plan(task, pool, costs, options); });
+  Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
   const PlanReport told =
-      report_plan({task, costs, read_json(node_configs), excluded, pool, options}, planned, tells);
+      report_plan({task, read_json(node_configs), excluded, pool, options}, planned, tells);
   const bool is_there = holds_plan(node_data, planned.plan);
   std::vector<std::filesystem::path> kept;
   if (!is_there) kept = write_plan(node_data, task, planned, state);

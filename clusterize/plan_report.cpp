@@ -43,7 +43,7 @@ PlanReportOptions plan_report_options(const ProgramArguments& arguments, std::ui
 }
 
 PlanReport report_plan(const PlanSource& source, const Planned& planned, const PlanReportOptions& options) {
-  const auto& [task, costs, pool_document, excluded, pool, search] = source;
+  const auto& [task, pool_document, excluded, pool, search] = source;
   OrderedJson document = to_json(planned.plan);
   document["tensors"] = tensors_json(task);
   std::string text =
@@ -52,9 +52,9 @@ PlanReport report_plan(const PlanSource& source, const Planned& planned, const P
       describe_plan(task, planned);
   Bottleneck bottleneck;
   if (options.explanation || !options.picture.empty() || !options.schedule.empty())
-    bottleneck = find_bottleneck(task, pool, costs, planned);
+    bottleneck = find_bottleneck(task, pool, planned);
   if (options.explanation) {
-    const Explanation explanation = explain(costs, pool_document, excluded, search, planned, bottleneck);
+    const Explanation explanation = explain(pool_document, excluded, search, planned, bottleneck);
     document["explanation"] = to_json(explanation);
     text += "\n" + describe_explanation(explanation);
   }

@@ -32,7 +32,6 @@ struct PlanReport {
 // What a plan was made from.
 struct PlanSource {
   const TrainingTask& task;
-  const ModelCosts& costs;
   const Json& pool_document;  // node_configs.json
   const std::set<std::string>& excluded;
   const NodePool& pool;  // without these

@@ -47,8 +47,8 @@ std::vector<double> limits_between(const std::vector<PlacedCluster>& clusters, d
 
 CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special)
     : pool_(pool), sums_(costs), node_classes_(node_equivalence(pool, special)) {
-  whole_bytes_ = least_bytes_ = static_cast<double>(costs.memory(0, costs.count(), 1));
-  if (costs.may_recompute) least_bytes_ = static_cast<double>(costs.recomputed_memory(0, costs.count(), 1));
+  whole_bytes_ = static_cast<double>(costs.memory->bytes({.first = 0, .last = costs.count()}));
+  least_bytes_ = static_cast<double>(costs.least_bytes(0, costs.count()));
   // Gradient and value, from one neighbour and to the other, twice each (transport_bytes()).
   for (const SharedBytes& shared : costs.shared) shared_bytes_ += 8 * shared.bytes;
 }

@@ -165,18 +165,7 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
   costs.may_recompute = settings.recompute != "none";
   costs.must_recompute = settings.recompute == "full";
-  const auto memory = std::make_shared<StageMemory>(graph, begins, settings, data, kernels);
-  costs.memory = [memory](int first, int last, int slots) {
-    return memory->bytes(first, last, slots, false);
-  };
-  costs.recomputed_memory = [memory](int first, int last, int slots) {
-    return memory->bytes(first, last, slots, true);
-  };
-  if (memory->is_estimated()) {
-    costs.measured_memory = [memory](int first, int last, int slots, bool recompute) {
-      return memory->measured(first, last, slots, recompute);
-    };
-  }
+  costs.memory = stage_memory(graph, begins, settings, data, kernels);
   costs.trained = [graph, settings, data, kernels, most_segments](const Training& training) {
     TrainingSettings other = settings;
     other.batch_size = training.batch_size;

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "clusterize/costs/memory_model.hpp"
 #include "clusterize/profile/op_profile.hpp"
 #include "models/graph/graph.hpp"
 #include "models/kernels/kernel.hpp"
@@ -59,16 +61,10 @@ struct ModelCosts {
   std::int64_t batch_size = 1;
   int micro_batches = 1;
   ScheduleSettings schedule;
-  // Bytes that segments [first, last) take on one machine with `slots` micro-batches in flight. May be
-  // called by several threads at once.
-  std::function<std::int64_t(int first, int last, int slots)> memory;
-  // The same when activations are recomputed; a stage may where `may_recompute`, and must where it
-  // `must_recompute`.
-  std::function<std::int64_t(int first, int last, int slots)> recomputed_memory;
+  std::shared_ptr<const MemoryModel> memory;
+  // A stage may compute activations again where `may_recompute`, and must where it `must_recompute`.
   bool may_recompute = false;
   bool must_recompute = false;
-  // Where both estimate: what a range takes in truth; both know it from then on.
-  std::function<std::int64_t(int first, int last, int slots, bool recompute)> measured_memory;
 
   // The same model trained otherwise, for advice; may be empty.
   std::function<ModelCosts(const Training& training)> trained;
@@ -76,15 +72,18 @@ struct ModelCosts {
   int count() const { return static_cast<int>(segments.size()); }
   // Micro-batches in flight on a stage.
   int slots(int stage, int stages) const { return in_flight(schedule, stage, stages, micro_batches); }
+  // Of segments [first, last) with one of them, activations computed again where that is allowed.
+  std::int64_t least_bytes(int first, int last) const {
+    return memory->bytes({.first = first, .last = last, .slots = 1, .recompute = may_recompute});
+  }
 };
 
 // Planning takes time with the square of the number of segments.
 constexpr int kMostSegments = 100;
 
 // Of a graph that ends in its loss, at the micro-batch size of `settings`. Work is what `profile` measured,
-// and nodes without gflops are taken to be like its machine; else it is estimated. memory() is memory_use()
-// of the stage, the buffers of its link and the Root's data set (stage_memory.hpp); it refers to arguments
-// by copy.
+// and nodes without gflops are taken to be like its machine; else it is estimated. its memory is that of
+// stage_memory.hpp, and refers to arguments by copy.
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
                        const KernelChoice& kernels, const OpProfile* profile = nullptr,
                        int most_segments = kMostSegments);

@@ -37,11 +37,12 @@ StageMemory::Table::Table(int segments, int most_slots)
       most_slots_(static_cast<std::size_t>(most_slots)),
       bytes_(2 * segments_ * segments_ * most_slots_) {}
 
-std::atomic<std::int64_t>& StageMemory::Table::at(int first, int last, int slots, bool recompute) {
-  const auto range = static_cast<std::size_t>(first) * segments_ + static_cast<std::size_t>(last - 1);
-  const auto slot = static_cast<std::size_t>(slots - 1);
-  ROOKERY_CHECK(slot < most_slots_, "{} slots of {}", slots, most_slots_);
-  return bytes_[(range * most_slots_ + slot) * 2 + (recompute ? 1 : 0)];
+std::atomic<std::int64_t>& StageMemory::Table::at(const StageRange& range) {
+  const std::size_t pair =
+      static_cast<std::size_t>(range.first) * segments_ + static_cast<std::size_t>(range.last - 1);
+  const auto slot = static_cast<std::size_t>(range.slots - 1);
+  ROOKERY_CHECK(slot < most_slots_, "{} slots of {}", range.slots, most_slots_);
+  return bytes_[(pair * most_slots_ + slot) * 2 + (range.recompute ? 1 : 0)];
 }
 
 void StageMemory::find_tied() {
@@ -82,23 +83,20 @@ std::int64_t StageMemory::transport(const Stage& stage) const {
   return transport_bytes(stage, micro_batch_sizes(settings_, settings_.batch_size).front());
 }
 
-std::int64_t StageMemory::measured(int first, int last, int slots, bool recompute) {
-  std::atomic<std::int64_t>& known = measured_.at(first, last, slots, recompute);
+std::int64_t StageMemory::measured(const StageRange& range) {
+  std::atomic<std::int64_t>& known = measured_.at(range);
   if (known != 0) return known;
-  const Stage range = stage(first, last);
-  const std::int64_t others = transport(range) + (first == 0 ? data_bytes_ : 0);
-  if (recompute) {
-    known = memory_use(range, options(slots, true)).total() + others;
-  } else {
-    const std::vector<MemoryUse> uses = memory_by_slots(range, options(most_slots_, false));
-    for (int i = 0; i < most_slots_; ++i)
-      measured_.at(first, last, i + 1, false) = uses[static_cast<std::size_t>(i)].total() + others;
+  const Stage compiled = stage(range.first, range.last);
+  const std::int64_t others = transport(compiled) + (range.first == 0 ? data_bytes_ : 0);
+  if (range.recompute) {
+    known = memory_use(compiled, options(range.slots, true)).total() + others;
+    return known;
   }
-  if (is_estimated()) {
-    const double ratio =
-        static_cast<double>(known) / static_cast<double>(estimated(first, last, slots, recompute));
-    for (double raised = raised_; raised < ratio && !raised_.compare_exchange_weak(raised, ratio);) {
-    }
+  // Hardly dearer for all numbers of slots than for one.
+  const std::vector<MemoryUse> uses = memory_by_slots(compiled, options(most_slots_, false));
+  for (StageRange each = range; const MemoryUse& use : uses) {
+    each.slots = static_cast<int>(&use - uses.data()) + 1;
+    measured_.at(each) = use.total() + others;
   }
   return known;
 }
@@ -146,13 +144,14 @@ const StageMemory::Estimate& StageMemory::estimate(bool recompute) {
   return made;
 }
 
-std::int64_t StageMemory::estimated(int first, int last, int slots, bool recompute) {
-  std::atomic<std::int64_t>& known = estimated_.at(first, last, slots, recompute);
-  if (known == 0) known = estimate_of(first, last, slots, recompute);
+std::int64_t StageMemory::estimated(const StageRange& range) {
+  std::atomic<std::int64_t>& known = estimated_.at(range);
+  if (known == 0) known = estimate_of(range);
   return known;
 }
 
-std::int64_t StageMemory::estimate_of(int first, int last, int slots, bool recompute) {
+std::int64_t StageMemory::estimate_of(const StageRange& range) {
+  const auto& [first, last, slots, recompute] = range;
   const Estimate& known = estimate(recompute);
   const int length = std::min(last - first, kWindow);
   const std::vector<Parts>& windows = known.windows[static_cast<std::size_t>(length - 1)];
@@ -177,10 +176,75 @@ std::int64_t StageMemory::estimate_of(int first, int last, int slots, bool recom
          tied_bytes + (first == 0 ? data_bytes_ : 0);
 }
 
-std::int64_t StageMemory::bytes(int first, int last, int slots, bool recompute) {
-  if (!is_estimated()) return measured(first, last, slots, recompute);
-  if (const std::int64_t known = measured_.at(first, last, slots, recompute); known != 0) return known;
-  return static_cast<std::int64_t>(raised_ * static_cast<double>(estimated(first, last, slots, recompute)));
+namespace {
+
+// What every stage takes in truth.
+class MeasuredMemory final : public MemoryModel {
+ public:
+  explicit MeasuredMemory(std::shared_ptr<StageMemory> stages) : stages_(std::move(stages)) {}
+  std::int64_t bytes(const StageRange& range) const override { return stages_->measured(range); }
+
+ private:
+  const std::shared_ptr<StageMemory> stages_;
+};
+
+// What was measured of some stages, and of all others estimates: raised so that they would not have been too
+// low for those that were measured.
+class EstimatedMemory final : public MemoryModel {
+ public:
+  explicit EstimatedMemory(std::shared_ptr<StageMemory> stages)
+      : stages_(std::move(stages)),
+        measured_(2 * static_cast<std::size_t>(stages_->segments() * stages_->segments()) *
+                  static_cast<std::size_t>(stages_->most_slots())) {}
+
+  std::int64_t bytes(const StageRange& range) const override {
+    if (const std::int64_t known = measured_[index(range)]; known != 0) return known;
+    return static_cast<std::int64_t>(raise_ * static_cast<double>(stages_->estimated(range)));
+  }
+
+  bool is_exact() const override { return false; }
+
+  std::shared_ptr<const MemoryModel> refine(std::span<const StageRange> stages) const override {
+    auto refined = std::make_shared<EstimatedMemory>(*this);
+    for (const StageRange& range : stages) refined->learn(range);
+    return refined;
+  }
+
+  std::shared_ptr<const MemoryModel> exact() const override {
+    return std::make_shared<MeasuredMemory>(stages_);
+  }
+
+ private:
+  std::size_t index(const StageRange& range) const {
+    const int pair = range.first * stages_->segments() + range.last - 1;
+    return static_cast<std::size_t>((pair * stages_->most_slots() + range.slots - 1) * 2 +
+                                    (range.recompute ? 1 : 0));
+  }
+
+  void learn(const StageRange& range) {
+    const auto bytes = static_cast<double>(stages_->measured(range));
+    raise_ = std::max(raise_, bytes / static_cast<double>(stages_->estimated(range)));
+    measured_[index(range)] = stages_->measured(range);
+    if (range.recompute) return;
+    StageRange each = range;  // which were measured together
+    for (each.slots = 1; each.slots <= stages_->most_slots(); ++each.slots)
+      measured_[index(each)] = stages_->measured(each);
+  }
+
+  std::shared_ptr<StageMemory> stages_;
+  std::vector<std::int64_t> measured_;  // 0 where it was not
+  double raise_ = 1;
+};
+
+}  // namespace
+
+std::shared_ptr<const MemoryModel> stage_memory(Graph graph, std::vector<OpId> begins,
+                                                TrainingSettings settings, DataSizes data,
+                                                const KernelChoice& kernels) {
+  auto stages =
+      std::make_shared<StageMemory>(std::move(graph), std::move(begins), std::move(settings), data, kernels);
+  if (stages->segments() > kExactSegments) return std::make_shared<EstimatedMemory>(std::move(stages));
+  return std::make_shared<MeasuredMemory>(std::move(stages));
 }
 
 }  // namespace rookery

@@ -1,13 +1,15 @@
-// What a range of segments takes on one machine, remembered: the search asks for the same ranges
-// again and again.
+// The memory of the stages of a model, by compiling them, or estimated from ranges of a few segments. What is
+// found out is remembered, because the search asks for the same ranges again and again.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <vector>
 
+#include "clusterize/costs/memory_model.hpp"
 #include "models/graph/stage.hpp"
 #include "models/kernels/kernel.hpp"
 #include "models/runtime/executable.hpp"
@@ -19,29 +21,25 @@ namespace rookery {
 // once on its way in and once on its way out.
 std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch);
 
-// All members may be called by several threads at once. Ranges are those of a stage, with its link and, where
-// `first` is 0, with the data set. `slots`: up to those of the first of as many stages as there are segments.
+// What a range of segments takes, by measurement and by estimate: two functions of the arguments alone, that
+// may be called by several threads at once. `slots`: up to those of the first of as many stages as there are
+// segments.
 class StageMemory {
  public:
-  // Models of more segments have more ranges than can be compiled in a user's time.
-  static constexpr int kExactSegments = 60;
   static constexpr int kWindow = 6;
 
   // `begins`: first op of every segment.
   StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
               const KernelChoice& kernels);
 
-  // What is known of the range; else of a model of many segments an estimate, and of others what it is.
-  std::int64_t bytes(int first, int last, int slots, bool recompute);
-  // What it is, from a stage that is compiled; known from then on. Estimates that turn out too low are
-  // raised, all of them.
-  std::int64_t measured(int first, int last, int slots, bool recompute);
+  // From a stage that is compiled.
+  std::int64_t measured(const StageRange& range);
   // From ranges of up to kWindow segments alone: what a segment adds to a longer one is taken to be what it
   // adds to those directly before it, and micro-batches in flight to take as much each.
-  std::int64_t estimated(int first, int last, int slots, bool recompute);
+  std::int64_t estimated(const StageRange& range);
 
   int segments() const { return static_cast<int>(begins_.size()); }
-  bool is_estimated() const { return segments() > kExactSegments; }
+  int most_slots() const { return most_slots_; }
 
  private:
   // Bytes of a range. Of `fixed` and `stash` every segment adds its own.
@@ -60,7 +58,7 @@ class StageMemory {
   class Table {
    public:
     Table(int segments, int most_slots);
-    std::atomic<std::int64_t>& at(int first, int last, int slots, bool recompute);
+    std::atomic<std::int64_t>& at(const StageRange& range);
 
    private:
     std::size_t segments_, most_slots_;
@@ -77,7 +75,7 @@ class StageMemory {
   CompileOptions options(int slots, bool recompute) const;
   std::vector<Parts> windows(int length, bool recompute) const;
   const Estimate& estimate(bool recompute);
-  std::int64_t estimate_of(int first, int last, int slots, bool recompute);
+  std::int64_t estimate_of(const StageRange& range);
   void find_tied();
 
   Graph graph_;
@@ -89,9 +87,15 @@ class StageMemory {
   int most_slots_;
   Table measured_;
   Table estimated_;
-  std::atomic<double> raised_ = 1;  // factor of estimates
   std::mutex estimates_mutex_;
   std::map<bool, Estimate> estimates_;  // by recompute
 };
+
+// Exact for models of up to so many segments; those of more have more ranges than can be compiled in a user's
+// time.
+constexpr int kExactSegments = 60;
+std::shared_ptr<const MemoryModel> stage_memory(Graph graph, std::vector<OpId> begins,
+                                                TrainingSettings settings, DataSizes data,
+                                                const KernelChoice& kernels);
 
 }  // namespace rookery

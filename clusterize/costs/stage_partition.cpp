@@ -156,8 +156,11 @@ bool StagePartitioner::beats(const Label& a, const Label& b) const {
 bool StagePartitioner::fits(const Part& part) const {
   const double memory = machines_.back().memory_bytes;
   if (memory == kNever) return true;
-  const auto& bytes = part.recompute ? sums_.costs.recomputed_memory : sums_.costs.memory;
-  return static_cast<double>(bytes(part.begin, part.end, slots_[machines_.size() - 1])) <= memory;
+  const std::int64_t bytes = sums_.costs.memory->bytes({.first = part.begin,
+                                                        .last = part.end,
+                                                        .slots = slots_[machines_.size() - 1],
+                                                        .recompute = part.recompute});
+  return static_cast<double>(bytes) <= memory;
 }
 
 // What the part adds: its work, and the transfers between it and the machine before.

@@ -12,16 +12,6 @@
 namespace rookery {
 namespace {
 
-// Estimates no more: dear, because a stage is compiled for every range that is asked for.
-void measure_memory(ModelCosts& costs) {
-  const auto measured = std::move(costs.measured_memory);
-  costs.measured_memory = nullptr;
-  costs.memory = [measured](int first, int last, int slots) { return measured(first, last, slots, false); };
-  costs.recomputed_memory = [measured](int first, int last, int slots) {
-    return measured(first, last, slots, true);
-  };
-}
-
 // Fewer for many nodes, so that a plan is made in a user's time; but several for each machine that the
 // model's state needs.
 int most_segments(const TrainingTask& task, const NodePool& pool) {
@@ -38,24 +28,28 @@ int most_segments(const TrainingTask& task, const NodePool& pool) {
   return static_cast<int>(std::min<double>(wanted, kMostSegments));
 }
 
-// Do the stages fit their machines by what they take in truth? Those that the costs took to be smaller are
-// known then.
-bool fits(const CostModel& model, const Clusters& clusters, const std::vector<const StagePartition*>& cuts) {
-  const ModelCosts& costs = model.costs();
-  if (!costs.measured_memory) return true;
-  bool all = true;
+// The stages of a plan, and the nodes that have them.
+struct PlacedStage {
+  StageRange range;
+  int node = 0;
+};
+
+std::vector<PlacedStage> placed_stages(const ModelCosts& costs, const Clusters& clusters,
+                                       const std::vector<const StagePartition*>& partitions) {
+  std::vector<PlacedStage> placed;
   for (std::size_t c = 0; c < clusters.size(); ++c) {
+    const StagePartition& partition = *partitions[c];
     const auto stages = static_cast<int>(clusters[c].size());
     for (int stage = 0; stage < stages; ++stage) {
       const auto at = static_cast<std::size_t>(stage);
-      const int first = cuts[c]->begins[at];
-      const int last = stage + 1 < stages ? cuts[c]->begins[at + 1] : costs.count();
-      const int slots = costs.slots(stage, stages);
-      const std::int64_t bytes = costs.measured_memory(first, last, slots, cuts[c]->recompute[at]);
-      all = all && static_cast<double>(bytes) <= model.ram_bytes(clusters[c][at]);
+      placed.push_back({.range = {.first = partition.begins[at],
+                                  .last = stage + 1 < stages ? partition.begins[at + 1] : costs.count(),
+                                  .slots = costs.slots(stage, stages),
+                                  .recompute = partition.recompute[at]},
+                        .node = clusters[c][at]});
     }
   }
-  return all;
+  return placed;
 }
 
 }  // namespace
@@ -66,28 +60,37 @@ ModelCosts model_costs(const TrainingTask& task, const NodePool& pool) {
 }
 
 Fit find_fit(const NodePool& pool, const ModelCosts& known_costs, const SearchOptions& options) {
-  Fit fit{.costs = std::make_unique<ModelCosts>(known_costs)};
   std::set<int> pinned;
   for (const auto& [node, pin] : options.pins) pinned.insert(node);
   const TimeLimit limit(options.seconds);
-  const auto find = [&] {
+  std::shared_ptr<const MemoryModel> memory = known_costs.memory;
+  for (;;) {
+    Fit fit{.costs = std::make_unique<ModelCosts>(known_costs)};
+    fit.costs->memory = memory;
     fit.model = std::make_unique<CostModel>(pool, *fit.costs, pinned);
     SearchOptions within = options;
     within.seconds = limit.left();
-    return find_clusters(*fit.model, within);
-  };
-  do {
     try {
-      fit.grouping = find();
+      fit.grouping = find_clusters(*fit.model, within);
     } catch (const ConfigError&) {
-      if (!fit.costs->measured_memory) throw;
-      // By estimates, which are rather too high, nothing fits.
-      measure_memory(*fit.costs);
-      fit.grouping = find();
+      memory = memory->exact();
+      if (memory == nullptr) throw;
+      continue;  // estimates are rather too high
     }
     fit.throughput = refined_throughput(*fit.model, fit.grouping.clusters);
-  } while (!fits(*fit.model, fit.grouping.clusters, fit.throughput.cuts));
-  return fit;
+    fit.memory = memory;
+    if (memory->is_exact()) return fit;
+
+    const std::vector<PlacedStage> placed =
+        placed_stages(*fit.costs, fit.grouping.clusters, fit.throughput.cuts);
+    std::vector<StageRange> ranges;
+    for (const PlacedStage& stage : placed) ranges.push_back(stage.range);
+    fit.memory = memory = memory->refine(ranges);
+    const auto holds = [&](const PlacedStage& stage) {
+      return static_cast<double>(memory->bytes(stage.range)) <= fit.model->ram_bytes(stage.node);
+    };
+    if (std::ranges::all_of(placed, holds)) return fit;
+  }
 }
 
 }  // namespace rookery

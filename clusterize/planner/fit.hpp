@@ -19,6 +19,8 @@ struct Fit {
   std::unique_ptr<CostModel> model;   // of the pool, which outlives it
   Grouping grouping;
   Throughput throughput;  // refined (cut_refinement.hpp)
+  // That of the costs, with what is known of the stages that were found.
+  std::shared_ptr<const MemoryModel> memory;
 };
 
 // ConfigError when the model does not fit the pool's memory.

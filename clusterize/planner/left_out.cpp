@@ -52,9 +52,9 @@ std::string memory_text(double bytes) {
 
 // The least that any piece of the model takes.
 double smallest_piece(const ModelCosts& costs) {
-  const auto& memory = costs.may_recompute ? costs.recomputed_memory : costs.memory;
   double least = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < costs.count(); ++i) least = std::min(least, static_cast<double>(memory(i, i + 1, 1)));
+  for (int i = 0; i < costs.count(); ++i)
+    least = std::min(least, static_cast<double>(costs.least_bytes(i, i + 1)));
   return least;
 }
 

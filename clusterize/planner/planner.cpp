@@ -79,6 +79,8 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCos
   plan.bound_samples_per_second = fit.model->bound_samples_per_second();
   add_simulated(task, pool, fit.throughput.averaging_seconds, planned);
   plan.plan_id = plan_id_of(task, pool, plan);
+  planned.costs = costs;
+  planned.costs.memory = fit.memory;
   return planned;
 }
 

@@ -10,7 +10,7 @@
 namespace rookery {
 
 // A function of its arguments alone. ConfigError when the model does not fit the pool's memory. `costs`:
-// model_costs() of the same; whoever plans again with them, or a copy, need not measure memory again.
+// model_costs() of the same, or Planned::costs of an earlier plan, with which less memory is measured.
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
                   const SearchOptions& options);
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options);

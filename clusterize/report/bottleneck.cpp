@@ -22,13 +22,12 @@ const PoolNode& node_of(const NodePool& pool, const Planned& planned, int cluste
       planned.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)])];
 }
 
-std::string text_of(const NodePool& pool, const ModelCosts& costs, const Planned& planned,
-                    const Bottleneck& worst) {
+std::string text_of(const NodePool& pool, const Planned& planned, const Bottleneck& worst) {
   const PoolNode& own = node_of(pool, planned, worst.cluster, worst.stage);
   switch (worst.kind) {
     case Kind::kNode:
       return fmt::format("the work of node_{} ({:g} GFLOP/s{})", own.id,
-                         own.gflops.value_or(costs.assumed_gflops), own.gflops ? "" : ", assumed");
+                         own.gflops.value_or(planned.costs.assumed_gflops), own.gflops ? "" : ", assumed");
     case Kind::kLink: {
       const auto& members = planned.members[static_cast<std::size_t>(worst.cluster)];
       const LinkSpeed link =
@@ -135,8 +134,7 @@ const char* name_of(Bottleneck::Kind kind) {
   return "";
 }
 
-Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
-                           const Planned& planned) {
+Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const Planned& planned) {
   const std::vector<PlannedCluster>& clusters = planned.plan.clusters;
   const auto slowest = std::ranges::max_element(clusters, {}, &PlannedCluster::simulated_step_ms);
   const auto cluster = static_cast<std::size_t>(slowest - clusters.begin());
@@ -158,7 +156,7 @@ Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const
   const double step = full.step_seconds() + averaging;
   worst.share = std::min(1.0, worst.seconds / step);
   worst.text = fmt::format("{}: {:.3g}% of the critical path of a step of cluster {} ({} of {})",
-                           text_of(pool, costs, planned, worst), 100 * worst.share, cluster,
+                           text_of(pool, planned, worst), 100 * worst.share, cluster,
                            duration_text(worst.seconds), duration_text(step));
   return worst;
 }

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "clusterize/costs/model_costs.hpp"
 #include "clusterize/costs/planned.hpp"
 #include "clusterize/costs/training_task.hpp"
 #include "clusterize/pool/node_pool.hpp"
@@ -25,9 +24,8 @@ const char* name_of(Bottleneck::Kind kind);
 
 // What most of the step's critical path (critical_path.hpp) goes through: a node, with the update of its
 // parameters (kUpdate where that is most of it); a link; a connection, for what transfers take longer because
-// they share it; what stages exchange when a step ends; or the averaging between clusters. `pool` and `costs`
-// are those of the plan.
-Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
-                           const Planned& planned);
+// they share it; what stages exchange when a step ends; or the averaging between clusters. `pool` is the
+// plan's.
+Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const Planned& planned);
 
 }  // namespace rookery

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "clusterize/costs/throughput_bound.hpp"
 #include "clusterize/order/cut_refinement.hpp"
 #include "clusterize/planner/left_out.hpp"
 #include "clusterize/pool/pool_changes.hpp"
 #include "clusterize/report/simulation_report.hpp"
 #include "clusterize/search/find_clusters.hpp"
+#include "clusterize/search/throughput_bound.hpp"
 #include "models/base/error.hpp"
 
 namespace rookery {
@@ -22,20 +22,19 @@ constexpr double kSecondsOfSearch = 5;  // for each what-if
 
 class Explainer {
  public:
-  Explainer(const ModelCosts& costs, const Json& document, const std::set<std::string>& excluded,
-            const SearchOptions& options, const Planned& planned)
+  Explainer(const Json& document, const std::set<std::string>& excluded, const SearchOptions& options,
+            const Planned& planned)
       : document_(document),
         excluded_(excluded),
         options_(options),
         planned_(planned),
-        costs_(costs),
         pool_(pool_of(document)) {}
 
   Explanation run(const Bottleneck& bottleneck) {
     const ClusterPlan& plan = planned_.plan;
     Explanation found{.samples_per_second = plan.predicted_samples_per_second,
                       .arithmetic_samples_per_second = plan.bound_samples_per_second,
-                      .reachable_samples_per_second = throughput_bound(CostModel(pool_, costs_)),
+                      .reachable_samples_per_second = throughput_bound(CostModel(pool_, planned_.costs)),
                       .bottleneck = bottleneck};
     const PoolNode& best = best_node();
     add(found, fmt::format("one more node like node_{}", best.id), with_copy_of(document_, best.id), true);
@@ -70,7 +69,7 @@ class Explainer {
   const PoolNode& best_node() const {
     const PoolNode* best = nullptr;
     const auto worth = [this](const PoolNode& node) {
-      return std::pair(node.gflops.value_or(costs_.assumed_gflops), node.bandwidth_mbps);
+      return std::pair(node.gflops.value_or(planned_.costs.assumed_gflops), node.bandwidth_mbps);
     };
     for (const std::vector<int>& members : planned_.members) {
       for (const int member : members) {
@@ -87,7 +86,7 @@ class Explainer {
       case Kind::kNode:
       case Kind::kUpdate:
         return {{fmt::format("node_{} twice as fast", own),
-                 with_faster_node(document_, own, 2, costs_.assumed_gflops)}};
+                 with_faster_node(document_, own, 2, planned_.costs.assumed_gflops)}};
       case Kind::kLink: {
         const std::string& next = node(worst.cluster, worst.to_stage).id;
         const auto& members = planned_.members[static_cast<std::size_t>(worst.cluster)];
@@ -117,7 +116,7 @@ class Explainer {
       const NodePool pool = pool_of(document);
       std::set<int> pinned;
       for (const auto& [pinned_node, pin] : options_.pins) pinned.insert(pinned_node);
-      const CostModel model(pool, costs_, pinned);
+      const CostModel model(pool, planned_.costs, pinned);
       WhatIf what_if{.change = change,
                      .samples_per_second = model.throughput(planned_.members).samples_per_second};
       if (has_new_node) {
@@ -146,15 +145,14 @@ class Explainer {
   const std::set<std::string>& excluded_;
   const SearchOptions& options_;
   const Planned& planned_;
-  const ModelCosts& costs_;
   const NodePool pool_;
 };
 
 }  // namespace
 
-Explanation explain(const ModelCosts& costs, const Json& pool_document, const std::set<std::string>& excluded,
+Explanation explain(const Json& pool_document, const std::set<std::string>& excluded,
                     const SearchOptions& options, const Planned& planned, const Bottleneck& bottleneck) {
-  return Explainer(costs, pool_document, excluded, options, planned).run(bottleneck);
+  return Explainer(pool_document, excluded, options, planned).run(bottleneck);
 }
 
 std::string describe_explanation(const Explanation& explanation) {

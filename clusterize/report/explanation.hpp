@@ -29,8 +29,8 @@ struct Explanation {
 constexpr std::size_t kMostNodesPlannedAnew = 12;
 
 // By the cost model. `pool_document` is node_configs.json, of which the plan uses all nodes but `excluded`;
-// `costs` are the plan's, `bottleneck` is what find_bottleneck() says of it.
-Explanation explain(const ModelCosts& costs, const Json& pool_document, const std::set<std::string>& excluded,
+// `bottleneck` is what find_bottleneck() says of it.
+Explanation explain(const Json& pool_document, const std::set<std::string>& excluded,
                     const SearchOptions& options, const Planned& planned, const Bottleneck& bottleneck);
 
 std::string describe_explanation(const Explanation& explanation);

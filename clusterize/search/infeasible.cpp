@@ -154,10 +154,9 @@ std::string advice(const CostModel& model, const SearchOptions& options) {
     together += 1e9 * node.ram_gb;
     largest = std::max(largest, 1e9 * node.ram_gb);
   }
-  const auto& memory = costs.may_recompute ? costs.recomputed_memory : costs.memory;
   std::int64_t piece = 0;
-  for (int i = 0; i < costs.count(); ++i) piece = std::max(piece, memory(i, i + 1, 1));
-  const auto whole = static_cast<double>(memory(0, costs.count(), 1));
+  for (int i = 0; i < costs.count(); ++i) piece = std::max(piece, costs.least_bytes(i, i + 1));
+  const auto whole = static_cast<double>(costs.least_bytes(0, costs.count()));
   const std::string there_is = model.nodes() == 1
                                    ? fmt::format("the one machine has {}", memory_text(together))
                                    : fmt::format("the {} machines together have {}, the largest {}",

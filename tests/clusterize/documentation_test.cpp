@@ -74,11 +74,9 @@ TEST(NodeDataReadme, NamesEveryKeyOfThePlanAndOfWhatIsToldAboutIt) {
   EXPECT_GE(keys.size(), 40U);
   collect_keys(Json::parse(to_json(simulate(task, pool, planned, options), options).dump()), keys);
   const Json document = equal_nodes(7);
-  const ModelCosts costs = model_costs(task, pool);
-  collect_keys(Json::parse(to_json(explain(costs, document, {}, {}, planned,
-                                           find_bottleneck(task, pool, costs, planned)))
-                               .dump()),
-               keys);
+  collect_keys(
+      Json::parse(to_json(explain(document, {}, {}, planned, find_bottleneck(task, pool, planned))).dump()),
+      keys);
   for (const char* key : {"straggler_share", "straggler_factor", "failures_per_hour", "restart_seconds"})
     keys.erase(key);  // the options
   for (const std::string& key : keys) EXPECT_THAT(page(), HasSubstr(fmt::format("`{}`", key)));

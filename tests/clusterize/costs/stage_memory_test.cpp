@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "clusterize/costs/model_costs.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/clusterize/plan_support.hpp"
@@ -47,9 +48,9 @@ TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
       for (const int length : {3, 8, model.segments / 2, model.segments}) {
         for (int first = 0; first + length <= model.segments; first += 1 + model.segments / 4) {
           const auto estimated =
-              static_cast<double>(model.stages->estimated(first, first + length, slots, recompute));
+              static_cast<double>(model.stages->estimated({first, first + length, slots, recompute}));
           const auto measured =
-              static_cast<double>(model.stages->measured(first, first + length, slots, recompute));
+              static_cast<double>(model.stages->measured({first, first + length, slots, recompute}));
           // What neighbours but one share counts more than once.
           EXPECT_GE(estimated / measured, 0.97)
               << first << " + " << length << " of " << model.segments << ", " << slots << recompute;
@@ -59,6 +60,38 @@ TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
       }
     }
   }
+}
+
+// A plan is a function of its arguments: what is learned of one stage makes another model, and leaves the one
+// that it was learned with as it was.
+TEST(StageMemory, RefiningLeavesTheModelAsItWas) {
+  GraphBuilder net;
+  ValueId x = net.input("input", {8});
+  for (int i = 0; i <= kExactSegments; ++i) x = net.linear("dense_" + std::to_string(i), x, 8);
+  const Graph graph = with_loss(net.finish(x), "cross_entropy");
+  const TrainingSettings settings{.batch_size = 8, .micro_batches = 2};
+  const KernelChoice kernels = choose_kernels(graph, 4);
+  std::vector<OpId> begins = cut_positions(graph);
+  begins.insert(begins.begin(), 0);
+  const auto segments = static_cast<int>(begins.size());
+  const auto estimates = stage_memory(graph, begins, settings, {.train_samples = 64}, kernels);
+  ASSERT_FALSE(estimates->is_exact());
+  const auto exact = estimates->exact();
+  ASSERT_TRUE(exact->is_exact());
+  EXPECT_EQ(exact->refine({}), nullptr);
+  EXPECT_EQ(exact->exact(), nullptr);
+
+  const StageRange stage{.first = 0, .last = segments, .slots = 2};
+  const StageRange fewer{.first = 0, .last = segments, .slots = 1};
+  const StageRange other{.first = 1, .last = segments, .slots = 2};
+  const std::int64_t before = estimates->bytes(stage);
+  const std::int64_t other_before = estimates->bytes(other);
+  const auto refined = estimates->refine(std::vector{stage});
+  EXPECT_EQ(estimates->bytes(stage), before);
+  EXPECT_EQ(estimates->bytes(other), other_before);
+  EXPECT_EQ(refined->bytes(stage), exact->bytes(stage));
+  EXPECT_EQ(refined->bytes(fewer), exact->bytes(fewer)) << "measured together";
+  EXPECT_GE(refined->bytes(other), other_before);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "tests/clusterize/function_memory.hpp"
+
 namespace rookery {
 namespace {
 
@@ -45,14 +47,12 @@ Instance random_instance() {
     instance.costs.schedule.name = "async";
     if (*rc::gen::arbitrary<bool>()) instance.costs.schedule.max_staleness = *rc::gen::inRange(0, 4);
   }
-  instance.costs.memory = [all = instance.costs.segments](int first, int last, int slots) {
+  instance.costs.memory = memory_by([all = instance.costs.segments](const StageRange& range) {
     std::int64_t bytes = 0;
-    for (int i = first; i < last; ++i) bytes += all[static_cast<std::size_t>(i)].parameters * slots;
+    for (int i = range.first; i < range.last; ++i)
+      bytes += all[static_cast<std::size_t>(i)].parameters * (range.recompute ? 1 : range.slots);
     return bytes;
-  };
-  instance.costs.recomputed_memory = [memory = instance.costs.memory](int first, int last, int) {
-    return memory(first, last, 1);
-  };
+  });
   instance.costs.may_recompute = *rc::gen::arbitrary<bool>();
   instance.costs.must_recompute = instance.costs.may_recompute && *rc::gen::arbitrary<bool>();
   const int machines = *rc::gen::inRange(1, 5);
@@ -207,9 +207,10 @@ RC_GTEST_PROP(StagePartition, TheBoundOfAFrontHolds, ()) {
 }
 
 Instance row_of(std::vector<Segment> segments, std::size_t machines) {
-  return {.costs = {.segments = std::move(segments), .memory = [](int, int, int) { return 0; }},
-          .machines = std::vector<CutMachine>(machines),
-          .ways = std::vector<CutWay>(machines)};
+  return {
+      .costs = {.segments = std::move(segments), .memory = memory_by([](const StageRange&) { return 0; })},
+      .machines = std::vector<CutMachine>(machines),
+      .ways = std::vector<CutWay>(machines)};
 }
 
 // Machines alike take turns, so that only the transfers count; with more micro-batches they work at the

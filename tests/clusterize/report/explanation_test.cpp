@@ -37,13 +37,12 @@ struct World {
   Json document;
   TrainingTask task = cnn_task(many_micro_batches());
   NodePool pool = pool_of(document);
-  ModelCosts costs = model_costs(task, pool);
   Planned planned = make_plan(task, pool, for_throughput());
 
   explicit World(Json nodes) : document(std::move(nodes)) {}
-  Bottleneck bottleneck() const { return find_bottleneck(task, pool, costs, planned); }
+  Bottleneck bottleneck() const { return find_bottleneck(task, pool, planned); }
   Explanation explain() const {
-    return rookery::explain(costs, document, {}, for_throughput(), planned, bottleneck());
+    return rookery::explain(document, {}, for_throughput(), planned, bottleneck());
   }
 };
 
@@ -88,9 +87,8 @@ TEST(Explanation, NamesTheLinkThatIsTooSlow) {
   const TrainingTask task = cnn_task();
   const Json document = equal_nodes(3);
   const Planned planned = make_plan(task, pool_of(document), {});
-  const ModelCosts costs = model_costs(task, pool_of(document));
-  const Bottleneck bottleneck = find_bottleneck(task, pool_of(document), costs, planned);
-  const Explanation found = explain(costs, document, {}, {}, planned, bottleneck);
+  const Bottleneck bottleneck = find_bottleneck(task, pool_of(document), planned);
+  const Explanation found = explain(document, {}, {}, planned, bottleneck);
   EXPECT_EQ(found.bottleneck.kind, Bottleneck::Kind::kLink);
   EXPECT_THAT(found.bottleneck.text, HasSubstr("(0.5 ms, 10 Mbit/s)"));
   ASSERT_EQ(found.what_if.size(), 3U);
@@ -118,7 +116,7 @@ TEST(LeftOut, SaysWhatItWouldCost) {
 
 TEST(LeftOut, TheBestPlaceIsThatOfBruteForce) {
   const World world(near_nodes(3));
-  const CostModel model(world.pool, world.costs);
+  const CostModel model(world.pool, world.planned.costs);
   const Clusters two{{0, 1}};
   const auto place = best_place(model, for_throughput(), two, 2, 100);
   ASSERT_TRUE(place);
@@ -191,7 +189,7 @@ TEST(Bottleneck, IsThatOfTheSimulatedStep) {
   const NodePool pool = pool_of(unequal_nodes());
   const Planned planned =
       make_plan(task, pool, {.objective = Objective::kThroughput, .min_nodes = 4, .clusters = 1});
-  const Bottleneck worst = find_bottleneck(task, pool, model_costs(task, pool), planned);
+  const Bottleneck worst = find_bottleneck(task, pool, planned);
   EXPECT_EQ(worst.kind, Bottleneck::Kind::kLink);
   EXPECT_EQ(worst.stage, 1) << worst.text;
   EXPECT_EQ(worst.to_stage, 2);

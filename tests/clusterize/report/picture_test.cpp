@@ -23,8 +23,7 @@ struct Pictures {
 
 Pictures pictures_of(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
   const Planned planned = make_plan(task, pool, options);
-  const ModelCosts costs = model_costs(task, pool);
-  const Bottleneck bottleneck = find_bottleneck(task, pool, costs, planned);
+  const Bottleneck bottleneck = find_bottleneck(task, pool, planned);
   return {plan_picture(pool, planned, bottleneck), schedule_picture(task, pool, planned, bottleneck)};
 }
 
@@ -78,7 +77,7 @@ TEST(Pictures, AgreeOnTheBottleneck) {
     const TrainingTask task = cnn_task();
     const NodePool pool = pool_of(nodes);
     const Planned planned = make_plan(task, pool, {});
-    const Bottleneck worst = find_bottleneck(task, pool, model_costs(task, pool), planned);
+    const Bottleneck worst = find_bottleneck(task, pool, planned);
     const std::set<std::string> plan = red_texts(plan_picture(pool, planned, worst));
     const std::string step = schedule_picture(task, pool, planned, worst);
     const std::string line = "Bottleneck: " + worst.text;

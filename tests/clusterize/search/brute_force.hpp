@@ -88,7 +88,8 @@ class BruteForce {
       const int begin = begins[static_cast<std::size_t>(k)];
       const int end = k + 1 < stages ? begins[static_cast<std::size_t>(k) + 1] : costs_.count();
       const Segment own = sum(begin, end);
-      if (static_cast<double>(costs_.memory(begin, end, most_in_flight(k, stages))) > 1e9 * node(id).ram_gb)
+      if (static_cast<double>(costs_.memory->bytes({begin, end, most_in_flight(k, stages)})) >
+          1e9 * node(id).ram_gb)
         return std::nullopt;
       const Segment in = boundary(begin);
       const Segment out = boundary(end);

@@ -3,9 +3,10 @@
 
 #include <optional>
 
-#include "clusterize/costs/throughput_bound.hpp"
 #include "clusterize/order/cut_refinement.hpp"
 #include "clusterize/search/find_clusters.hpp"
+#include "clusterize/search/throughput_bound.hpp"
+#include "tests/clusterize/function_memory.hpp"
 #include "tests/clusterize/plan_support.hpp"
 #include "tests/clusterize/search/brute_force.hpp"
 
@@ -34,14 +35,15 @@ ModelCosts model_of_kind(int kind, int micro_batches) {
                               .gradient_bytes = i == 0 ? 0 : bytes});
   }
   if (kind == 2) costs.shared = {{.segments = {0, kSegments - 1}, .bytes = 8e6}};
-  costs.memory = [segments = costs.segments](int first, int last, int slots) {
+  costs.memory = memory_by([segments = costs.segments](const StageRange& range) {
     std::int64_t bytes = 0;
-    for (int i = first; i < last; ++i) {
+    for (int i = range.first; i < range.last; ++i) {
       const Segment& segment = segments[static_cast<std::size_t>(i)];
-      bytes += 4 * segment.parameter_bytes + slots * static_cast<std::int64_t>(segment.activation_bytes);
+      bytes +=
+          4 * segment.parameter_bytes + range.slots * static_cast<std::int64_t>(segment.activation_bytes);
     }
     return bytes;
-  };
+  });
   return costs;
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "clusterize/search/canonical.hpp"
+#include "tests/clusterize/function_memory.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
 namespace rookery {
@@ -27,9 +28,9 @@ ModelCosts chain(int segments, double gigabytes_each = 0.1) {
                               .activation_bytes = i == 0 ? 0 : 1e4,
                               .gradient_bytes = i == 0 ? 0 : 1e4});
   }
-  costs.memory = [gigabytes_each](int first, int last, int slots) {
-    return static_cast<std::int64_t>((last - first) * slots * gigabytes_each * 1e9);
-  };
+  costs.memory = memory_by([gigabytes_each](const StageRange& range) {
+    return static_cast<std::int64_t>((range.last - range.first) * range.slots * gigabytes_each * 1e9);
+  });
   return costs;
 }
 
@@ -182,7 +183,7 @@ RC_GTEST_PROP(FindClusters, UsesEveryNodeOnceWithinItsMemoryAndTheSameForAnyNumb
     const std::vector<int>& begins = model.cluster(members).cuts.front().begins;
     for (std::size_t k = 0; k < members.size(); ++k) {
       const int end = k + 1 < members.size() ? begins[k + 1] : costs.count();
-      RC_ASSERT(costs.memory(begins[k], end, 1) <=
+      RC_ASSERT(costs.memory->bytes({begins[k], end, 1}) <=
                 static_cast<std::int64_t>(1e9 * pool.nodes()[static_cast<std::size_t>(members[k])].ram_gb));
     }
   }
@@ -248,12 +249,10 @@ ModelCosts trained(const Training& training) {
   costs.micro_batches = training.micro_batches;
   costs.may_recompute = training.recompute != "none";
   const double samples = static_cast<double>(training.batch_size) / training.micro_batches;
-  costs.memory = [samples](int first, int last, int slots) {
-    return static_cast<std::int64_t>((last - first) * 1e8 * (1 + 5 * samples * slots));
-  };
-  costs.recomputed_memory = [samples](int first, int last, int slots) {
-    return static_cast<std::int64_t>((last - first) * 1e8 * (1 + samples * slots));
-  };
+  costs.memory = memory_by([samples](const StageRange& range) {
+    return static_cast<std::int64_t>((range.last - range.first) * 1e8 *
+                                     (1 + (range.recompute ? 1 : 5) * samples * range.slots));
+  });
   costs.trained = trained;
   return costs;
 }

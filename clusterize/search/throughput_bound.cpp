@@ -1,4 +1,4 @@
-#include "clusterize/costs/throughput_bound.hpp"
+#include "clusterize/search/throughput_bound.hpp"
 
 #include <algorithm>
 #include <cmath>
