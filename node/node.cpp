@@ -24,6 +24,7 @@
 #include "node/wire/packets.hpp"
 #include "node/wire/stream.hpp"
 #include "trainer/memory_link.hpp"
+#include "trainer/progress/text_files.hpp"
 #include "trainer/transfers.hpp"
 
 namespace rookery {
@@ -213,11 +214,10 @@ struct Node::Impl {
   }
 
   NodeReport train(const std::function<void(Trainer&)>& loop) {
+    TextFiles files(options.output);
+    ProgressCallback status_teller([this](const Progress& progress) { tell(progress); });
     Trainer trainer(*executable, *link, dataset,
-                    {.settings = metadata.settings,
-                     .data = metadata.data,
-                     .output = options.output,
-                     .on_progress = [this](const Progress& progress) { tell(progress); }});
+                    {.settings = metadata.settings, .data = metadata.data, .logs = {&files, &status_teller}});
     const auto begin = Clock::now();
     const CpuSteal stolen;
     const std::exception_ptr ended = run_loop(trainer, loop);

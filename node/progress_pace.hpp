@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "trainer/trainer.hpp"
+#include "trainer/progress/run_log.hpp"
 
 namespace rookery {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/runtime/executable.hpp"
+#include "trainer/batch_result.hpp"
 #include "trainer/link.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/step_exchange.hpp"
@@ -19,27 +20,6 @@ namespace rookery {
 // Fills the model's inputs (data, targets, sample ids) of one micro-batch; only stage 0 has one.
 // `value` is the input's name.
 using FillInput = std::function<void(const MicroBatch&, const std::string& value, TensorView into)>;
-
-// What the last stage learnt from one batch of one of the model's losses.
-struct LossResult {
-  double loss = 0;
-  // Where targets are class indices: positions that count, and those whose largest output is their label.
-  std::int64_t positions = 0;
-  std::int64_t correct = 0;
-
-  void add(const LossResult& other);
-  std::optional<double> accuracy() const;  // percent; nothing without positions
-};
-
-// And of all of them.
-struct BatchResult {
-  double loss = 0;                 // their weighted sum
-  std::vector<LossResult> losses;  // in the order of losses_of()
-  std::int64_t samples = 0;
-
-  void add(const BatchResult& other);
-  std::optional<double> accuracy() const;  // of the first loss that has one
-};
 
 // Batches that are trained one behind the other, a step each. Before the first and after the last all stages
 // have made all updates.

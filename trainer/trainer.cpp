@@ -11,7 +11,6 @@
 #include "models/base/process/program.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "trainer/batch_feed.hpp"
-#include "trainer/line_log.hpp"
 #include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
@@ -34,7 +33,8 @@ class Trainer::Impl {
             },
             options_.settings.clip_gradient_norm) {
     check_validation(settings(), options_.data);
-    open_logs();
+    const RunDescription run{settings(), options_.data, loss_ops_};
+    tell([&](RunLog& log) { log.begin(run); });
     if (is_leaf_ && follows_plateau() && settings().learning_rate_schedule.metric == "validation_accuracy" &&
         !classifies()) {
       throw ConfigError(
@@ -71,7 +71,10 @@ class Trainer::Impl {
                  loss += result.loss * static_cast<double>(result.samples);
                }});
     }
-    return loss / static_cast<double>(options_.data.train_samples);
+    const double mean_loss = loss / static_cast<double>(options_.data.train_samples);
+    const Progress now = progress(epoch);
+    tell([&](RunLog& log) { log.after_epoch(now, mean_loss); });
+    return mean_loss;
   }
 
   Validation validate(std::int64_t epoch) {
@@ -82,9 +85,9 @@ class Trainer::Impl {
     for (std::int64_t i = 0; i < batches_per_epoch(settings(), samples); ++i)
       total.add(worker_.validate(validation_batches_++, next_batch(i, samples), samples));
     if (!is_leaf_) return {};
-    validation_losses_->write(losses_line(total));
-    if (accuracies_) accuracies_->write(accuracies_line(total));
-    report(epoch, std::nullopt, total.accuracy());
+    Progress now = progress(epoch);
+    now.accuracy = total.accuracy();
+    tell([&](RunLog& log) { log.after_validation(now, total); });
     return {total.loss, total.accuracy()};
   }
 
@@ -107,60 +110,14 @@ class Trainer::Impl {
     return std::make_optional<BatchFeed>(*dataset, options.settings, options.data, stage);
   }
 
-  void open_logs() {
-    if (!is_leaf_) return;
-    const std::int64_t epochs = settings().epochs;
-    const std::int64_t steps = epochs * batches_per_epoch(settings(), options_.data.train_samples);
-    losses_.emplace(options_.output / "losses.txt", log_bytes(steps));
-    validation_losses_.emplace(options_.output / "val_losses.txt", log_bytes(epochs));
-    if (classifies()) accuracies_.emplace(options_.output / "val_accuracies.txt", log_bytes(epochs));
-    if (loss_ops_.size() == 1) return;
-    std::string names = "# loss";
-    std::string classifiers = "#";
-    for (const LossOp& loss : loss_ops_) {
-      names += " " + loss.value;
-      if (loss.hits) classifiers += " " + loss.value;
-    }
-    losses_->write(names);
-    validation_losses_->write(names);
-    if (accuracies_) accuracies_->write(classifiers);
-  }
-
-  // Room for so many lines, but no more than is sure to be used before long.
-  std::uint64_t log_bytes(std::int64_t lines) const {
-    constexpr std::int64_t kColumnBytes = 16;
-    constexpr std::int64_t kMostLines = 65536;
-    const std::int64_t columns = 1 + std::ssize(loss_ops_);
-    return static_cast<std::uint64_t>(std::min(lines, kMostLines) * columns * kColumnBytes);
-  }
-
   bool classifies() const {
     return std::ranges::any_of(loss_ops_, [](const LossOp& loss) { return loss.hits.has_value(); });
-  }
-
-  // The loss; where there are several, their weighted sum and each of them.
-  static std::string losses_line(const BatchResult& result) {
-    std::string line = fmt::format("{:.9g}", result.loss);
-    if (result.losses.size() == 1) return line;
-    for (const LossResult& part : result.losses) line += fmt::format(" {:.9g}", part.loss);
-    return line;
-  }
-
-  // Of each loss whose targets are class indices; "nan" where all positions are ignored.
-  std::string accuracies_line(const BatchResult& result) const {
-    std::string line;
-    for (std::size_t i = 0; i < loss_ops_.size(); ++i) {
-      if (!loss_ops_[i].hits) continue;
-      const auto accuracy = result.losses[i].accuracy();
-      line += (line.empty() ? "" : " ") + (accuracy ? fmt::format("{:.4f}", *accuracy) : "nan");
-    }
-    return line;
   }
 
   bool follows_plateau() const { return settings().learning_rate_schedule.name == "plateau"; }
   bool watches_validation() const { return settings().learning_rate_schedule.metric != "training_loss"; }
 
-  // The last stage knows what the epoch has led to: it decides the rate and tells all others.
+  // The Leaf knows what the epoch has led to: it decides the rate and tells all others.
   void follow_plateau(const EpochResult& result) {
     if (watches_validation() && !result.validation) return;
     const MessageKey key{.kind = MessageKind::kBackwardLearningRate, .step = steps_done_};
@@ -200,8 +157,9 @@ class Trainer::Impl {
     note_step(result.samples);
     ++steps_done_;
     samples_done_ += result.samples;
-    if (is_leaf_) losses_->write(losses_line(result));
-    report(epoch, is_leaf_ ? std::optional(result.loss) : std::nullopt, std::nullopt);
+    Progress now = progress(epoch);
+    if (is_leaf_) now.loss = result.loss;
+    tell([&](RunLog& log) { log.after_update(now, result); });
   }
 
   void note_step(std::int64_t samples) {
@@ -221,19 +179,23 @@ class Trainer::Impl {
                          batches_per_epoch(settings(), options_.data.train_samples), settings().epochs);
   }
 
-  void report(std::int64_t epoch, std::optional<double> loss, std::optional<double> accuracy) const {
-    if (!options_.on_progress) return;
+  template <typename Event>
+  void tell(Event&& event) const {
+    for (RunLog* log : options_.logs) event(*log);
+  }
+
+  Progress progress(std::int64_t epoch) const {
     const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
     const std::int64_t steps = settings().epochs * batches_per_epoch(settings(), options_.data.train_samples);
-    options_.on_progress({.epoch = epoch,
-                          .epochs = settings().epochs,
-                          .step = steps_done_,
-                          .steps = steps,
-                          .samples_per_second = static_cast<double>(samples_done_) / seconds,
-                          .seconds_left = seconds / static_cast<double>(steps_done_) *
-                                          static_cast<double>(steps - steps_done_),
-                          .loss = loss,
-                          .accuracy = accuracy});
+    return {
+        .epoch = epoch,
+        .epochs = settings().epochs,
+        .step = steps_done_,
+        .steps = steps,
+        .samples_per_second = static_cast<double>(samples_done_) / seconds,
+        .seconds_left = seconds / static_cast<double>(steps_done_) * static_cast<double>(steps - steps_done_),
+        .loss = std::nullopt,
+        .accuracy = std::nullopt};
   }
 
   const TrainingSettings& settings() const { return options_.settings; }
@@ -243,11 +205,10 @@ class Trainer::Impl {
   const int stages_;
   const bool is_leaf_;
   double rate_;                         // what the schedule starts from; that of `plateau` itself
-  Plateau plateau_;                     // the last stage's
-  const std::vector<LossOp> loss_ops_;  // the last stage's
+  Plateau plateau_;                     // the Leaf's
+  const std::vector<LossOp> loss_ops_;  // the Leaf's
   std::optional<BatchFeed> feed_;       // the Root's
   StageWorker worker_;
-  std::optional<LineLog> losses_, validation_losses_, accuracies_;  // the last stage's
   const Clock::time_point begin_ = Clock::now();
   std::int64_t steps_done_ = 0;
   std::int64_t samples_done_ = 0;

@@ -3,40 +3,24 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "models/runtime/executable.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/link.hpp"
+#include "trainer/progress/run_log.hpp"
 #include "trainer/settings/settings.hpp"
 #include "trainer/stage_worker.hpp"
 
 namespace rookery {
 
-// Told to whoever watches, after every step and validation.
-struct Progress {
-  std::int64_t epoch = 0;  // from 0
-  std::int64_t epochs = 0;
-  std::int64_t step = 0;   // steps done
-  std::int64_t steps = 0;  // of the whole run
-  double samples_per_second = 0;
-  double seconds_left = 0;
-  std::optional<double> loss;  // last stage
-  // Last stage, percent, after a validation: of the first loss whose targets are class indices.
-  std::optional<double> accuracy;
-};
-
 struct TrainerOptions {
   TrainingSettings settings;
   DataSizes data;
-  // The last stage writes losses.txt, a line a step, and val_losses.txt and, where targets are class indices,
-  // val_accuracies.txt, a line a validation. With several losses a first line says what the columns are: the
-  // weighted sum and each loss, or the accuracy of each that has one.
-  std::filesystem::path output = ".";
-  std::function<void(const Progress&)> on_progress;  // called by the training thread
+  // Told in this order; they outlive the Trainer.
+  std::vector<RunLog*> logs;
 };
 
 // What steps took: of those of a whole batch that follow another step at once, so that neither the start of
@@ -47,7 +31,7 @@ struct StepTimes {
   WorkTimes work;
 };
 
-// What the last stage knows of the validation samples; elsewhere it is empty.
+// What the Leaf knows of the validation samples; elsewhere it is empty.
 struct Validation {
   double loss = 0;                 // mean over the samples
   std::optional<double> accuracy;  // percent; of what is classified
@@ -69,7 +53,7 @@ class Trainer {
 
   // What run() is made of, for loops of one's own: every stage must do the same in the same order. (Of the
   // learning rate schedules run() alone follows `plateau`.)
-  double train_epoch(std::int64_t epoch);  // the mean loss over the samples on the last stage
+  double train_epoch(std::int64_t epoch);  // the mean loss over the samples on the Leaf
   Validation validate(std::int64_t epoch);
 
   std::int64_t steps_done() const;

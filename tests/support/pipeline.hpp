@@ -19,6 +19,7 @@
 #include "models/runtime/executable.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/memory_link.hpp"
+#include "trainer/progress/text_files.hpp"
 #include "trainer/sample_source.hpp"
 #include "trainer/trainer.hpp"
 
@@ -85,15 +86,13 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
       }
     }
     Executable executable(stage, compile_options(settings, data, stage.index, count, kernels), state);
-    TrainerOptions trainer_options{.settings = settings,
-                                   .data = data,
-                                   .output = options.output.empty() ? scratch.path() : options.output,
-                                   .on_progress = {}};
-    trainer_options.on_progress = [&](const Progress& progress) {
+    TextFiles files(options.output.empty() ? scratch.path() : options.output);
+    ProgressCallback keep([&](const Progress& progress) {
       if (progress.loss) result.losses.push_back(*progress.loss);
       if (progress.accuracy) result.accuracies.push_back(*progress.accuracy);
-    };
-    Trainer trainer(executable, *link, stage.is_root() ? &dataset : nullptr, trainer_options);
+    });
+    Trainer trainer(executable, *link, stage.is_root() ? &dataset : nullptr,
+                    {.settings = settings, .data = data, .logs = {&files, &keep}});
     trainer.run();
     const std::scoped_lock lock(state_mutex);
     result.state.merge(executable.state());

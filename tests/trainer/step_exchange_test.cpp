@@ -219,9 +219,7 @@ std::string error_of(int stage, MessageKind kind, double lie) {
   const DataSizes data{std::ssize(split.train), std::ssize(split.validation)};
   Executable executable(part, compile_options(settings, data, stage, 3, choose_kernels(graph, 200)), state);
   LyingLink link(kind, lie);
-  const ScratchFolder scratch;
-  Trainer trainer(executable, link, &digits(),
-                  {.settings = settings, .data = data, .output = scratch.path(), .on_progress = {}});
+  Trainer trainer(executable, link, &digits(), {.settings = settings, .data = data, .logs = {}});
   try {
     trainer.run();
   } catch (const TransportError& error) {

@@ -2,13 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-#include <sys/resource.h>
 
 #include <csignal>
 #include <fstream>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,12 +14,13 @@
 #include "models/base/process/program.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
-#include "trainer/line_log.hpp"
+#include "trainer/progress/text_files.hpp"
 
 namespace rookery {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::vector<double> numbers_in(const std::filesystem::path& path) {
@@ -44,17 +41,21 @@ class TrainerTest : public testing::Test {
   }
 
   // Runs one node.
-  void run(std::function<void(const Progress&)> on_progress = {}) {
+  void run(const ProgressCallback::Function& on_progress = [](const Progress&) {}) {
+    ProgressCallback callback(on_progress);
+    run({&callback});
+  }
+  // With the files, and `more` behind them.
+  void run(std::vector<RunLog*> more) {
     const Stage stage = std::move(cut(graph_, std::vector<OpId>{0}).front());
     Executable executable(
         stage, compile_options(settings_, data_, 0, 1, choose_kernels(graph_, settings_.batch_size)),
         initial_state(graph_, settings_.seed));
     const auto links = make_memory_links(1, std::chrono::seconds(1));
+    TextFiles files(folder_.path());
+    more.insert(more.begin(), &files);
     Trainer trainer(executable, *links[0], digits_.get(),
-                    {.settings = settings_,
-                     .data = data_,
-                     .output = folder_.path(),
-                     .on_progress = std::move(on_progress)});
+                    {.settings = settings_, .data = data_, .logs = std::move(more)});
     trainer.run();
     steps_done_ = trainer.steps_done();
   }
@@ -119,6 +120,62 @@ TEST_F(TrainerTest, TellsHowFarItIs) {
   EXPECT_GT(told.front().seconds_left, 0);
 }
 
+// Writes down what it is told.
+class Recorder : public RunLog {
+ public:
+  void begin(const RunDescription& run) override {
+    told.push_back("begin with " + std::to_string(run.losses.size()) + " loss");
+  }
+  void after_update(const Progress& progress, const BatchResult& batch) override {
+    told.push_back("update " + std::to_string(progress.step));
+    EXPECT_EQ(progress.loss, batch.loss);
+    EXPECT_FALSE(progress.accuracy);
+    weighted += batch.loss * static_cast<double>(batch.samples);
+  }
+  void after_validation(const Progress& progress, const BatchResult& total) override {
+    told.push_back("validation of " + std::to_string(total.samples));
+    EXPECT_EQ(progress.accuracy, total.accuracy());
+    EXPECT_FALSE(progress.loss);
+  }
+  void after_epoch(const Progress& progress, double mean_loss) override {
+    told.push_back("epoch " + std::to_string(progress.epoch));
+    EXPECT_DOUBLE_EQ(mean_loss, weighted / 1078);
+    weighted = 0;
+  }
+
+  std::vector<std::string> told;
+  double weighted = 0;  // sum of the losses of the epoch's samples
+};
+
+TEST_F(TrainerTest, TellsEveryLogInTheOrderOfTheRun) {
+  settings_.epochs = 2;
+  Recorder first;
+  Recorder second;
+  run({&first, &second});
+  EXPECT_THAT(first.told,
+              ElementsAre("begin with 1 loss", "update 1", "update 2", "update 3", "update 4", "epoch 0",
+                          "update 5", "update 6", "update 7", "update 8", "epoch 1", "validation of 719"));
+  EXPECT_EQ(second.told, first.told);
+}
+
+TEST_F(TrainerTest, WhatALogThrowsEndsTheRun) {
+  EXPECT_THAT(message_of<DataError>([&] {
+                run([](const Progress& progress) {
+                  if (progress.step == 2) throw DataError("no more");
+                });
+              }),
+              HasSubstr("no more"));
+  EXPECT_EQ(numbers_in(folder_.path() / "losses.txt").size(), 2U);
+}
+
+// Nothing is known of them where no loss is computed.
+TEST_F(TrainerTest, OtherStagesThanTheLeafWriteNoFiles) {
+  TextFiles files(folder_.path());
+  files.begin({settings_, data_, {}});
+  files.after_update({}, {});
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
 TEST_F(TrainerTest, DataThatIsNotWhatWasPlannedIsRefused) {
   data_.train_samples = 1000;
   EXPECT_THAT(message_of<ConfigError>([&] { run(); }),
@@ -163,88 +220,9 @@ TEST_F(TrainerTest, AStageWhosePeerEndsSaysSo) {
   Executable executable(stages[0],
                         compile_options(settings_, data_, 0, 2, choose_kernels(graph_, settings_.batch_size)),
                         state);
-  Trainer trainer(executable, *links[0], digits_.get(),
-                  {.settings = settings_, .data = data_, .on_progress = {}});
+  Trainer trainer(executable, *links[0], digits_.get(), {.settings = settings_, .data = data_, .logs = {}});
   EXPECT_THAT(message_of<TransportError>([&] { trainer.run(); }),
               AllOf(HasSubstr("stage 0: step 0: send activation"), HasSubstr("stage 1: it has ended")));
-}
-
-TEST(LineLog, FoldersThatAreNotThereAreNamed) {
-  EXPECT_THROW(LineLog("/nowhere/at/all/losses.txt"), DataError);
-}
-
-// A limit on the size of files stands for the disk; it holds for the whole process, so each has its own.
-void limit_file_size(rlim_t bytes) {
-  std::signal(SIGXFSZ, SIG_IGN);
-  rlimit limit{};
-  getrlimit(RLIMIT_FSIZE, &limit);
-  limit.rlim_cur = bytes;
-  setrlimit(RLIMIT_FSIZE, &limit);
-}
-
-// The log goes there: standard error is a file, too, in a death test.
-void log_to(std::ostringstream& text) {
-  auto sink = std::make_shared<spdlog::sinks::ostream_sink_st>(text);
-  sink->set_pattern("%v");
-  spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink));
-}
-
-TEST(LineLog, AFullDiskIsToldAndTheLinesWaitForRoom) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const ScratchFolder folder;
-  const std::filesystem::path path = folder.path() / "losses.txt";
-  EXPECT_EXIT(
-      {
-        std::ostringstream told;
-        log_to(told);
-        LineLog log(path);
-        log.write("1.5");
-        limit_file_size(6);
-        log.write("1.25");
-        log.write("1.125");
-        limit_file_size(RLIM_INFINITY);
-        log.write("1");
-        const std::string warning =
-            path.string() +
-            ": cannot write: File too large: training goes on, and the lines from 2 on "
-            "wait in memory for room\n";
-        std::_Exit(read_file(path, 100) == "1.5\n1.25\n1.125\n1\n" && told.str() == warning ? 42 : 1);
-      },
-      testing::ExitedWithCode(42), "");
-}
-
-TEST(LineLog, WhatFindsNoRoomIsToldAtTheEndAndLeavesNoHalfLine) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const ScratchFolder folder;
-  const std::filesystem::path path = folder.path() / "losses.txt";
-  EXPECT_EXIT(
-      {
-        std::ostringstream told;
-        log_to(told);
-        {
-          LineLog log(path, 5);
-          limit_file_size(6);
-          for (int line = 0; line < 300000; ++line) log.write("1.5");
-        }
-        std::_Exit(read_file(path, 100) == "1.5\n" &&
-                           told.str().ends_with(path.string() +
-                                                " ends with line 1; the 299999 after it could "
-                                                "not be written and are lost\n")
-                       ? 42
-                       : 1);
-      },
-      testing::ExitedWithCode(42), "");
-}
-
-TEST(LineLog, WithoutRoomItDoesNotBegin) {
-  const ScratchFolder folder;
-  std::string message;
-  try {
-    LineLog(folder.path() / "losses.txt", std::uint64_t{1} << 62);
-  } catch (const DataError& error) {
-    message = error.what();
-  }
-  EXPECT_THAT(message, HasSubstr("losses.txt: no room for 4611686018427387904 bytes: "));
 }
 
 TEST(CompileOptionsOfARun, FollowScheduleAndSizes) {

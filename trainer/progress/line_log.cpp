@@ -1,4 +1,4 @@
-#include "trainer/line_log.hpp"
+#include "trainer/progress/line_log.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,0 +1,31 @@
+// What the Leaf learns from a batch: losses, and hits where targets are class indices.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace rookery {
+
+// What came out of one batch of one of the model's losses.
+struct LossResult {
+  double loss = 0;
+  // Where targets are class indices: positions that count, and those whose largest output is their label.
+  std::int64_t positions = 0;
+  std::int64_t correct = 0;
+
+  void add(const LossResult& other);
+  std::optional<double> accuracy() const;  // percent; nothing without positions
+};
+
+// What came out of one batch of all of them.
+struct BatchResult {
+  double loss = 0;                 // their weighted sum
+  std::vector<LossResult> losses;  // in the order of losses_of()
+  std::int64_t samples = 0;
+
+  void add(const BatchResult& other);
+  std::optional<double> accuracy() const;  // of the first loss that has one
+};
+
+}  // namespace rookery

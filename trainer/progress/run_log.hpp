@@ -1,0 +1,66 @@
+// Observers of a training run: the Trainer tells each of them what has happened, and each makes of it what it
+// likes: files of text (trainer/progress/text_files.hpp), a line on a terminal, a message to other nodes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "models/graph/loss.hpp"
+#include "trainer/batch_result.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+// How far a run is, and how fast.
+struct Progress {
+  std::int64_t epoch = 0;  // from 0
+  std::int64_t epochs = 0;
+  std::int64_t step = 0;   // steps done
+  std::int64_t steps = 0;  // of the whole run
+  double samples_per_second = 0;
+  double seconds_left = 0;
+  std::optional<double> loss;  // of the last step; on the Leaf, after an update
+  // Percent; on the Leaf, after a validation: of the first loss whose targets are class indices.
+  std::optional<double> accuracy;
+};
+
+// What is known before the first batch.
+struct RunDescription {
+  const TrainingSettings& settings;
+  const DataSizes& data;
+  std::span<const LossOp> losses;  // those that this stage computes: on the Leaf all of them, elsewhere none
+};
+
+// All of it is called by the training thread, which waits meanwhile: no function may block. What a function
+// throws ends the run. Losses are known on the Leaf; elsewhere a BatchResult has `samples` alone.
+class RunLog {
+ public:
+  virtual ~RunLog() = default;
+  // Once, by the constructor of the Trainer.
+  virtual void begin(const RunDescription& /*run*/) {}
+  virtual void after_update(const Progress& /*progress*/, const BatchResult& /*batch*/) {}
+  // On the Leaf alone. `total`: of all validation samples.
+  virtual void after_validation(const Progress& /*progress*/, const BatchResult& /*total*/) {}
+  // When the last update of an epoch is made, before the validation that may follow. `mean_loss`: over the
+  // training samples, each with the weights of its step; 0 on all stages but the Leaf.
+  virtual void after_epoch(const Progress& /*progress*/, double /*mean_loss*/) {}
+};
+
+// Calls one function after every update and every validation.
+class ProgressCallback : public RunLog {
+ public:
+  using Function = std::function<void(const Progress&)>;
+  explicit ProgressCallback(Function function) : function_(std::move(function)) {}
+  void after_update(const Progress& progress, const BatchResult& /*batch*/) override { function_(progress); }
+  void after_validation(const Progress& progress, const BatchResult& /*total*/) override {
+    function_(progress);
+  }
+
+ private:
+  Function function_;
+};
+
+}  // namespace rookery
