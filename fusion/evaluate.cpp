@@ -17,8 +17,9 @@
 #include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/open_model.hpp"
 #include "models/zoo/zoo.hpp"
+#include "trainer/feed/sample_source.hpp"
+#include "trainer/feed/split.hpp"
 #include "trainer/memory_link.hpp"
-#include "trainer/sample_source.hpp"
 #include "trainer/stage_worker.hpp"
 
 namespace rookery {

@@ -8,7 +8,7 @@
 
 #include "fusion/whole_model.hpp"
 #include "models/base/error.hpp"
-#include "trainer/sample_source.hpp"
+#include "trainer/feed/sample_source.hpp"
 
 namespace rookery {
 namespace {

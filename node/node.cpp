@@ -23,6 +23,7 @@
 #include "node/transport/zmq_link.hpp"
 #include "node/wire/packets.hpp"
 #include "node/wire/stream.hpp"
+#include "trainer/feed/split.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/progress/text_files.hpp"
 #include "trainer/transfers.hpp"
@@ -82,18 +83,6 @@ ZmqLinkOptions link_options(const NodeOptions& options, const NodeMetadata& meta
   return link;
 }
 
-void check_sizes(const Dataset& dataset, const NodeMetadata& metadata) {
-  const Split split = split_dataset(dataset.size(), metadata.settings);
-  const auto train = static_cast<std::int64_t>(split.train.size());
-  const auto validation = static_cast<std::int64_t>(split.validation.size());
-  if (train == metadata.data.train_samples && validation == metadata.data.validation_samples) return;
-  throw ConfigError(
-      fmt::format("data set {} has {} samples to train and {} to validate with, the plan was made for {} "
-                  "and {}: run clusterize again",
-                  metadata.settings.data, train, validation, metadata.data.train_samples,
-                  metadata.data.validation_samples));
-}
-
 // Resident bytes: "VmHWM", the peak; "RssAnon" and "RssFile", of the present the anonymous and the mapped.
 std::int64_t process_memory(std::string_view what) {
   std::ifstream status("/proc/self/status");
@@ -143,7 +132,8 @@ struct Node::Impl {
         opened = open_dataset(metadata.settings.data, options.node_data);
         dataset = opened.get();
       }
-      check_sizes(*dataset, metadata);
+      check_planned_samples(split_dataset(dataset->size(), metadata.settings), metadata.settings,
+                            metadata.data);
     }
     throw_if_stopped();
     CompileOptions compile =

@@ -10,8 +10,9 @@
 #include "models/base/error.hpp"
 #include "models/base/process/program.hpp"
 #include "models/graph/passes/loss.hpp"
-#include "trainer/batch_feed.hpp"
+#include "trainer/feed/batch_feed.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/settings/plateau.hpp"
 
 namespace rookery {
 

@@ -10,7 +10,8 @@
 #include "models/kernels/precision.hpp"
 #include "models/zoo/open_model.hpp"
 #include "trainer/data/dataset.hpp"
-#include "trainer/sample_source.hpp"
+#include "trainer/feed/sample_source.hpp"
+#include "trainer/feed/split.hpp"
 
 namespace rookery {
 

@@ -12,7 +12,7 @@
 #include "models/kernels/threads.hpp"
 #include "models/runtime/machine_speed.hpp"
 #include "models/runtime/step_profile.hpp"
-#include "trainer/batch_feed.hpp"
+#include "trainer/feed/batch_feed.hpp"
 #include "trainer/trainer.hpp"
 
 namespace rookery {

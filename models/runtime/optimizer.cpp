@@ -7,6 +7,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/named_rows.hpp"
 #include "models/kernels/simd/elementwise.hpp"
 
 namespace rookery {
@@ -164,30 +165,59 @@ class Lamb : public Optimizer {
   OptimizerSettings settings_;
 };
 
+template <typename Made>
+std::unique_ptr<Optimizer> make(const OptimizerSettings& settings) {
+  return std::make_unique<Made>(settings);
+}
+
+const OptimizerKind& kind_of(const std::string& name) {
+  const OptimizerKind* kind = find_row(optimizer_kinds(), name);
+  if (kind != nullptr) return *kind;
+  throw ConfigError(fmt::format("optimizer '{}' is unknown; there are: {}", name,
+                                fmt::join(names_of(optimizer_kinds()), ", ")));
+}
+
 }  // namespace
 
-std::vector<std::string> optimizer_names() {
-  return {"adam", "adamw", "lamb", "lion", "rmsprop", "sgd"};
+const std::vector<OptimizerKind>& optimizer_kinds() {
+  using enum OptimizerOption;
+  static const std::vector<OptimizerKind> kinds{
+      {"adam", "", {kLearningRate, kBetas, kEpsilon, kDecayInGradients}, {.name = "adam"}, make<Adam>},
+      {"adamw",
+       "",
+       {kLearningRate, kBetas, kEpsilon, kDecayOfWeights},
+       {.name = "adamw", .weight_decay = 0.01},
+       make<Adam>},
+      {"lamb",
+       "arXiv 1904.00962",
+       {kLearningRate, kBetas, kEpsilon, kDecayInDirection},
+       {.name = "lamb", .epsilon = 1e-6, .weight_decay = 0.01},
+       make<Lamb>},
+      {"lion",
+       "arXiv 2302.06675",
+       {kLearningRate, kBetas, kDecayOfWeights},
+       {.name = "lion", .learning_rate = 1e-4, .beta2 = 0.99},
+       make<Lion>},
+      {"rmsprop",
+       "",
+       {kLearningRate, kSmoothing, kEpsilon, kMomentum, kCentered, kDecayInGradients},
+       {.name = "rmsprop", .learning_rate = 0.01},
+       make<RmsProp>},
+      {"sgd",
+       "",
+       {kLearningRate, kMomentum, kDampening, kNesterov, kDecayInGradients},
+       {.name = "sgd"},
+       make<Sgd>},
+  };
+  return kinds;
 }
 
 OptimizerSettings optimizer_defaults(const std::string& name) {
-  if (name == "adam") return {.name = name};
-  if (name == "adamw") return {.name = name, .weight_decay = 0.01};
-  if (name == "lamb") return {.name = name, .epsilon = 1e-6, .weight_decay = 0.01};
-  if (name == "lion") return {.name = name, .learning_rate = 1e-4, .beta2 = 0.99};
-  if (name == "rmsprop") return {.name = name, .learning_rate = 0.01};
-  if (name == "sgd") return {.name = name};
-  throw ConfigError(
-      fmt::format("optimizer '{}' is unknown; there are: {}", name, fmt::join(optimizer_names(), ", ")));
+  return kind_of(name).defaults;
 }
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings) {
-  const std::string name = optimizer_defaults(settings.name).name;
-  if (name == "lamb") return std::make_unique<Lamb>(settings);
-  if (name == "lion") return std::make_unique<Lion>(settings);
-  if (name == "rmsprop") return std::make_unique<RmsProp>(settings);
-  if (name == "sgd") return std::make_unique<Sgd>(settings);
-  return std::make_unique<Adam>(settings);
+  return kind_of(settings.name).make(settings);
 }
 
 }  // namespace rookery

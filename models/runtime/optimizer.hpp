@@ -11,7 +11,7 @@
 namespace rookery {
 
 struct OptimizerSettings {
-  std::string name = "adam";    // one of optimizer_names()
+  std::string name = "adam";    // of a row of optimizer_kinds()
   double learning_rate = 1e-3;  // the schedule's base; a step's own rate is given to update()
   double beta1 = 0.9;           // adam, adamw, lamb, lion
   double beta2 = 0.999;         // as beta1
@@ -24,11 +24,6 @@ struct OptimizerSettings {
   double weight_decay = 0;      // adam, sgd, rmsprop: added to gradients; adamw, lamb, lion: apart from them
   bool operator==(const OptimizerSettings&) const = default;
 };
-
-// "adam", "adamw", "lamb", "lion", "rmsprop", "sgd".
-std::vector<std::string> optimizer_names();
-// Settings of an optimizer as its definition has them. ConfigError for an unknown name.
-OptimizerSettings optimizer_defaults(const std::string& name);
 
 // Where a parameter lies in its arena, in floats. What follows, up to the next one, is padding.
 struct ParameterExtent {
@@ -55,6 +50,34 @@ class Optimizer {
   virtual void update(std::int64_t step, double learning_rate, const ParameterArena& arena) const = 0;
 };
 
+// What an optimizer may be told, by the fields of OptimizerSettings. A weight decay is an option of its own
+// for each thing that it may do.
+enum class OptimizerOption : std::uint8_t {
+  kLearningRate,
+  kBetas,
+  kEpsilon,
+  kMomentum,
+  kDampening,
+  kNesterov,
+  kSmoothing,
+  kCentered,
+  kDecayInGradients,  // weight_decay times the weights is added to the gradients
+  kDecayOfWeights,    // a step takes weight_decay times the rate off the weights
+  kDecayInDirection,  // weight_decay times the weights is added to the direction of the step
+};
+
+struct OptimizerKind {
+  std::string name;
+  std::string help;  // for the documentation; empty where it is PyTorch's
+  std::vector<OptimizerOption> options;
+  OptimizerSettings defaults;  // as its definition has them, with the name
+  std::unique_ptr<Optimizer> (*make)(const OptimizerSettings&);
+};
+
+// All optimizers, a row each.
+const std::vector<OptimizerKind>& optimizer_kinds();
+// ConfigError for an unknown name.
+OptimizerSettings optimizer_defaults(const std::string& name);
 // ConfigError for an unknown name, or for settings that contradict each other.
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerSettings& settings);
 

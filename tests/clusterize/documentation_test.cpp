@@ -9,6 +9,7 @@
 #include "clusterize/report/simulation_report.hpp"
 #include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "trainer/data/formats.hpp"
 
 namespace rookery {
 namespace {
@@ -43,6 +44,10 @@ TEST(NodeDataReadme, ItsSettingsAreThoseOfTheMainJob) {
 
 TEST(NodeDataReadme, HasTheTableOfSettings) {
   EXPECT_THAT(page(), HasSubstr(settings_reference()));
+}
+
+TEST(NodeDataReadme, HasTheTableOfDataSets) {
+  EXPECT_THAT(page(), HasSubstr(data_reference()));
 }
 
 TEST(NodeDataReadme, NamesEveryKeyOfANodesFile) {

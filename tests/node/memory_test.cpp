@@ -17,6 +17,7 @@
 #include "node/launch/child_process.hpp"
 #include "node/provider_events.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "trainer/feed/split.hpp"
 
 namespace rookery {
 namespace {

@@ -18,9 +18,10 @@
 #include "models/graph/stage.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "trainer/feed/sample_source.hpp"
+#include "trainer/feed/split.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/progress/text_files.hpp"
-#include "trainer/sample_source.hpp"
 #include "trainer/trainer.hpp"
 
 namespace rookery {

@@ -10,7 +10,8 @@
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
-#include "trainer/batch_feed.hpp"
+#include "trainer/feed/batch_feed.hpp"
+#include "trainer/feed/split.hpp"
 
 namespace rookery {
 namespace {

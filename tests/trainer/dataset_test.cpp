@@ -15,6 +15,7 @@
 #include "tests/support/gathered.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/formats.hpp"
+#include "trainer/feed/split.hpp"
 
 namespace rookery {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/named_rows.hpp"
 
 namespace rookery {
 namespace {
@@ -72,7 +73,7 @@ TEST(Schedule, UnknownNamesAreRefusedWithTheKnownOnes) {
     EXPECT_NE(std::string(error.what()).find("'2f2b'"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("1f1b, async"), std::string::npos);
   }
-  for (const std::string& name : schedule_names())
+  for (const std::string& name : names_of(schedule_kinds()))
     EXPECT_FALSE(actions(Schedule({.name = name}, 0, 2, 1, 1)).empty());
 }
 

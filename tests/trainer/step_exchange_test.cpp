@@ -14,6 +14,7 @@
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
+#include "trainer/feed/split.hpp"
 
 namespace rookery {
 namespace {

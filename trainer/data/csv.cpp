@@ -116,10 +116,42 @@ class CsvReader {
   std::vector<std::int64_t> labels_;
 };
 
+// Pixels of scikit-learn's digits are from 0 to 16.
+constexpr float kDigitsScale = 16;
+
+std::unique_ptr<Dataset> open_digits(NamedOptions& options, const std::filesystem::path& node_data) {
+  options.expect_none_left();
+  return read_csv(node_data / "datasets" / "digits.csv.gz", kDigitsScale);
+}
+
+std::unique_ptr<Dataset> open_csv(NamedOptions& options, const std::filesystem::path& path) {
+  const auto scale = static_cast<float>(options.number("scale", 1, 1e-30, 1e30));
+  options.expect_none_left();
+  return read_csv(path, scale);
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> read_csv(const std::filesystem::path& path, float scale, std::uint64_t max_bytes) {
   return CsvReader(path, max_bytes).read(scale);
+}
+
+DataFormat digits_format() {
+  return {.name = "digits",
+          .pattern = "digits$",
+          .help =
+              "scikit-learn's handwritten digits, which come with Rookery: `input` f32[64] from 0 "
+              "to 1, `labels`",
+          .open = open_digits};
+}
+
+DataFormat csv_format() {
+  return {.name = "csv:FILE",
+          .pattern = "csv:.",
+          .help =
+              "one sample a line, its label last: `input` f32[values], `labels`. Options: "
+              "`scale=1`, which the values are divided by",
+          .open = open_csv};
 }
 
 }  // namespace rookery

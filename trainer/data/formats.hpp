@@ -1,13 +1,47 @@
-// Readers of data set files; open_dataset (dataset.hpp) chooses among them.
+// The formats of data sets: one row each, which settings, help, schema and open_dataset() read. A row stands
+// in the file of its reader; another format is such a file and its line in the list below.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "models/base/named_options.hpp"
 #include "trainer/data/dataset.hpp"
 
 namespace rookery {
+
+struct DataFormat {
+  std::string name;     // as it is given: "sorter"; "csv:FILE", where what follows the colon is a path
+  std::string pattern;  // a regular expression that fits it from its first letter on
+  std::string help;     // for the documentation, as markdown
+  // Reads its options and opens it. `path`: FILE or FOLDER below node_data; node_data where there is none.
+  // None where only a program of one's own can.
+  std::unique_ptr<Dataset> (*open)(NamedOptions& options, const std::filesystem::path& path);
+};
+
+DataFormat digits_format();
+DataFormat sorter_format();
+DataFormat masked_words_format();
+DataFormat shapes_format();
+DataFormat csv_format();
+DataFormat idx_format();
+DataFormat tensors_format();
+DataFormat own_format();
+inline constexpr std::array kDataFormats{digits_format, sorter_format, masked_words_format, shapes_format,
+                                         csv_format,    idx_format,    tensors_format,      own_format};
+
+const std::vector<DataFormat>& data_formats();
+// A regular expression for the names of all of them.
+std::string data_pattern();
+// Their names: "\"digits\", \"csv:FILE\" or \"idx:FOLDER\"".
+std::string data_names(std::span<const DataFormat> formats);
+// All of them as a markdown table: name, help.
+std::string data_reference();
 
 // The most that a file may inflate to.
 constexpr std::uint64_t kMaxDataBytes = 4ULL << 30;

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 
-#include "models/base/named_options.hpp"
 #include "models/base/rng.hpp"
 #include "trainer/data/dataset.hpp"
 
@@ -31,10 +29,5 @@ class GeneratedDataset : public Dataset {
   std::int64_t samples_;
   ValueTypes tensors_;
 };
-
-// Each reads its options (dataset.hpp); ConfigError for values that do not fit each other.
-std::unique_ptr<Dataset> make_sorter(NamedOptions& options);
-std::unique_ptr<Dataset> make_masked_words(NamedOptions& options);
-std::unique_ptr<Dataset> make_shapes(NamedOptions& options);
 
 }  // namespace rookery

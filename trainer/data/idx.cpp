@@ -101,6 +101,11 @@ std::filesystem::path only_file(const std::filesystem::path& folder, const std::
   return folder / found.front();
 }
 
+std::unique_ptr<Dataset> open_idx(NamedOptions& options, const std::filesystem::path& folder) {
+  options.expect_none_left();
+  return read_idx(folder);
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> read_idx(const std::filesystem::path& folder, std::uint64_t max_bytes) {
@@ -114,6 +119,15 @@ std::unique_ptr<Dataset> read_idx(const std::filesystem::path& folder, std::uint
   }
   return std::make_unique<MemoryDataset<std::uint8_t>>(
       std::move(images.bytes), std::vector<std::int64_t>(labels.bytes.begin(), labels.bytes.end()), 255.0F);
+}
+
+DataFormat idx_format() {
+  return {.name = "idx:FOLDER",
+          .pattern = "idx:.",
+          .help =
+              "a folder's one pair of IDX files `*images-idx3-ubyte[.gz]` and `*labels-"
+              "idx1-ubyte[.gz]`: `input` f32[pixels] from 0 to 1, `labels`",
+          .open = open_idx};
 }
 
 }  // namespace rookery

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "trainer/data/formats.hpp"
 #include "trainer/data/generated.hpp"
 
 namespace rookery {
@@ -109,9 +110,7 @@ class MaskedWords : public GeneratedDataset {
   RngKey grammar_, text_;
 };
 
-}  // namespace
-
-std::unique_ptr<Dataset> make_masked_words(NamedOptions& options) {
+std::unique_ptr<Dataset> open_masked_words(NamedOptions& options, const std::filesystem::path& /*path*/) {
   const LanguageOptions language{
       .samples = options.integer("samples", 10000, 1, 1 << 24),
       .length = options.integer("length", 32, 7, 65536),
@@ -120,6 +119,20 @@ std::unique_ptr<Dataset> make_masked_words(NamedOptions& options) {
       .seed = static_cast<std::uint64_t>(options.integer("seed", 0, 0, 1LL << 53))};
   options.expect_none_left();
   return std::make_unique<MaskedWords>(language);
+}
+
+}  // namespace
+
+DataFormat masked_words_format() {
+  return {.name = "masked_words",
+          .pattern = "masked_words([?].*)?$",
+          .help =
+              "`input_ids`, `token_type_ids`, `attention_mask`, `labels` i64[length], "
+              "`next_sentence_label`: pairs of sentences of a made-up language of words + 4 "
+              "tokens, some words masked, with labels of -100 but for these. For `bert`. Options: "
+              "`samples=10000`, `length=32`, `words=252`, `branches=3` (words that may follow "
+              "one), `seed=0`",
+          .open = open_masked_words};
 }
 
 }  // namespace rookery

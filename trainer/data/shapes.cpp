@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "trainer/data/formats.hpp"
 #include "trainer/data/generated.hpp"
 
 namespace rookery {
@@ -103,15 +104,25 @@ class Shapes : public GeneratedDataset {
   RngKey key_;
 };
 
-}  // namespace
-
-std::unique_ptr<Dataset> make_shapes(NamedOptions& options) {
+std::unique_ptr<Dataset> open_shapes(NamedOptions& options, const std::filesystem::path& /*path*/) {
   const ShapesOptions shapes{.samples = options.integer("samples", 5000, 1, 1 << 24),
                              .image_size = options.integer("image_size", 32, 1, 4096),
                              .classes = options.integer("classes", 10, 2, 100000),
                              .seed = static_cast<std::uint64_t>(options.integer("seed", 0, 0, 1LL << 53))};
   options.expect_none_left();
   return std::make_unique<Shapes>(shapes);
+}
+
+}  // namespace
+
+DataFormat shapes_format() {
+  return {.name = "shapes",
+          .pattern = "shapes([?].*)?$",
+          .help =
+              "`input` f32[3, image_size, image_size] from 0 to 1, `labels`; of two classes also "
+              "`answers` f32[1], 1 for the second: images of one shape each, whose kind and color "
+              "tell the class. Options: `samples=5000`, `image_size=32`, `classes=10`, `seed=0`",
+          .open = open_shapes};
 }
 
 }  // namespace rookery

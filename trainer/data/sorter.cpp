@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "trainer/data/formats.hpp"
 #include "trainer/data/generated.hpp"
 
 namespace rookery {
@@ -73,9 +74,7 @@ class Sorter : public GeneratedDataset {
   std::int64_t stride_;
 };
 
-}  // namespace
-
-std::unique_ptr<Dataset> make_sorter(NamedOptions& options) {
+std::unique_ptr<Dataset> open_sorter(NamedOptions& options, const std::filesystem::path& /*path*/) {
   SorterOptions sorter{.length = options.integer("length", 6, 1, 30),
                        .digits = options.integer("digits", 3, 2, 1000),
                        .samples = 0};
@@ -91,6 +90,19 @@ std::unique_ptr<Dataset> make_sorter(NamedOptions& options) {
   sorter.samples = options.integer("samples", std::min(sequences, kUsual), 1, sequences);
   options.expect_none_left();
   return std::make_unique<Sorter>(sorter, sequences);
+}
+
+}  // namespace
+
+DataFormat sorter_format() {
+  return {.name = "sorter",
+          .pattern = "sorter([?].*)?$",
+          .help =
+              "`input`, `labels` i64[2 length - 1]: digits and the same digits sorted behind them;"
+              " the labels are the tokens that follow, -100 where nothing is asked. No sequence is"
+              " there twice. For `gpt`. Options: `length=6`, `digits=3`, `samples` (all there are,"
+              " but at most 20000)",
+          .open = open_sorter};
 }
 
 }  // namespace rookery

@@ -59,6 +59,11 @@ void check_finite(const std::string& name, const Tensor& tensor, std::int64_t sa
                               static_cast<double>(*bad)));
 }
 
+std::unique_ptr<Dataset> open_tensors(NamedOptions& options, const std::filesystem::path& path) {
+  options.expect_none_left();
+  return read_tensors(path);
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> read_tensors(const std::filesystem::path& path) {
@@ -82,6 +87,15 @@ std::unique_ptr<Dataset> read_tensors(const std::filesystem::path& path) {
     const std::int64_t samples = leader.shape()[0];
     return std::make_unique<TensorDataset>(std::move(file.tensors), samples);
   });
+}
+
+DataFormat tensors_format() {
+  return {.name = "tensors:FILE",
+          .pattern = "tensors:.",
+          .help =
+              "a safetensors file with the model's inputs and targets by name, the samples along "
+              "the first dimension",
+          .open = open_tensors};
 }
 
 }  // namespace rookery

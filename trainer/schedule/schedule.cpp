@@ -7,27 +7,47 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/named_rows.hpp"
 
 namespace rookery {
 namespace {
 
-constexpr const char* kSynchronous = "1f1b";
-constexpr const char* kAsynchronous = "async";
+int in_flight_1f1b(const ScheduleSettings& /*settings*/, int stage, int stages, int micro_batches) {
+  return std::min(micro_batches, stages - stage);
+}
+
+// Whatever the number of micro-batches: batches follow each other.
+int in_flight_async(const ScheduleSettings& settings, int stage, int stages, int /*micro_batches*/) {
+  const int ahead = stages - 1 - stage;
+  return 1 + std::min(ahead, settings.max_staleness.value_or(ahead));
+}
+
+const ScheduleKind& kind_of(const ScheduleSettings& settings) {
+  const ScheduleKind* kind = find_row(schedule_kinds(), settings.name);
+  if (kind != nullptr) return *kind;
+  throw ConfigError(fmt::format("schedule: there is no '{}'; there is: {}", settings.name,
+                                fmt::join(names_of(schedule_kinds()), ", ")));
+}
 
 }  // namespace
 
-const std::vector<std::string>& schedule_names() {
-  static const std::vector<std::string> names{kSynchronous, kAsynchronous};
-  return names;
+const std::vector<ScheduleKind>& schedule_kinds() {
+  static const std::vector<ScheduleKind> kinds{
+      {.name = "1f1b",
+       .help = "one forward, one backward, one update a batch, the same bits whatever the cut",
+       .is_synchronous = true,
+       .in_flight = in_flight_1f1b},
+      {.name = "async",
+       .help =
+           "batches follow each other without a gap, each stage makes its update at once, and gradients are "
+           "older than the weights that they change; needs micro_batches 1 and no clip_gradient_norm",
+       .is_synchronous = false,
+       .in_flight = in_flight_async}};
+  return kinds;
 }
 
 bool is_synchronous(const ScheduleSettings& settings) {
-  if (settings.name == kSynchronous) return true;
-  if (std::ranges::find(schedule_names(), settings.name) == schedule_names().end()) {
-    throw ConfigError(fmt::format("schedule: there is no '{}'; there is: {}", settings.name,
-                                  fmt::join(schedule_names(), ", ")));
-  }
-  return false;
+  return kind_of(settings).is_synchronous;
 }
 
 Schedule::Schedule(const ScheduleSettings& settings, int stage, int stages, std::int64_t batches,
@@ -89,14 +109,11 @@ std::string to_string(const std::vector<Action>& actions, int micro_batches) {
 int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
   ROOKERY_CHECK(0 <= stage && stage < stages, "stage {} of {}", stage, stages);
   ROOKERY_CHECK(micro_batches >= 1, "{} micro-batches", micro_batches);
-  if (is_synchronous(settings)) return std::min(micro_batches, stages - stage);
-  return 1 + staleness(settings, stage, stages);
+  return kind_of(settings).in_flight(settings, stage, stages, micro_batches);
 }
 
 int staleness(const ScheduleSettings& settings, int stage, int stages) {
-  const int ahead = stages - 1 - stage;
-  if (is_synchronous(settings)) return 0;
-  return std::min(ahead, settings.max_staleness.value_or(ahead));
+  return is_synchronous(settings) ? 0 : in_flight(settings, stage, stages, 1) - 1;
 }
 
 }  // namespace rookery

@@ -1,5 +1,5 @@
 // Pipeline schedules: pure functions from (stage, stages, batches, micro-batches) to the actions of a run.
-// The runtime and the simulator read the same.
+// The runtime and the simulator read the same. A schedule is a row of schedule_kinds().
 //   1f1b   synchronous one-forward-one-backward (PipeDream-flush, arXiv 2006.09503): within a batch stage k
 //          runs min(M, stages - 1 - k) forwards ahead, then alternates forward and backward; every batch
 //          begins when the update of the one before is made.
@@ -19,14 +19,22 @@ namespace rookery {
 constexpr int kMostStaleness = 1'000'000;  // that may be asked for
 
 struct ScheduleSettings {
-  std::string name = "1f1b";         // one of schedule_names()
+  std::string name = "1f1b";         // of a row of schedule_kinds()
   std::optional<int> max_staleness;  // of async, in updates; nothing: as its number of stages makes it
   bool operator==(const ScheduleSettings&) const = default;
 };
 
-// Names that a schedule may have.
-const std::vector<std::string>& schedule_names();
-// Do all stages make their updates between the same two batches?
+// What tells one schedule from another.
+struct ScheduleKind {
+  std::string name;
+  std::string help;  // for the documentation
+  // Do all stages make their updates between the same two batches?
+  bool is_synchronous;
+  // See in_flight().
+  int (*in_flight)(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+};
+const std::vector<ScheduleKind>& schedule_kinds();
+// ConfigError for an unknown name, as from all functions below.
 bool is_synchronous(const ScheduleSettings& settings);
 
 enum class ActionKind : char {
@@ -46,8 +54,7 @@ struct Action {
 // The actions of one stage for a run of batches, before which all updates are made, as after it.
 class Schedule {
  public:
-  // ConfigError for an unknown name; BugError unless 0 <= stage < stages, batches >= 1, micro_batches >= 1,
-  // and 1 for async.
+  // BugError unless 0 <= stage < stages, batches >= 1, micro_batches >= 1, and 1 for async.
   Schedule(const ScheduleSettings& settings, int stage, int stages, std::int64_t batches, int micro_batches);
   // Nothing when all are done.
   std::optional<Action> next();
@@ -70,7 +77,7 @@ std::string to_string(const std::vector<Action>& actions, int micro_batches);
 
 // The largest number of micro-batches whose forward has run and whose last backward has not.
 int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
-// How many updates a stage makes between a batch's forward and its own.
+// The number of updates that a stage makes between a batch's forward and its own.
 int staleness(const ScheduleSettings& settings, int stage, int stages);
 
 }  // namespace rookery

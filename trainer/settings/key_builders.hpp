@@ -5,8 +5,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -57,9 +55,18 @@ SettingsKey completed(SettingsKey key) {
   if constexpr (kIsOptional<FieldType<Field>>) {
     key.values += ", or null";
     key.schema = {{"anyOf", {key.schema, {{"type", "null"}}}}};
-    key.accepts = [accepts = key.accepts](const Json& value) { return value.is_null() || accepts(value); };
   }
   return key;
+}
+
+// "; `adam`: …; `sgd`: …": the help of a table's rows that have some, behind that of the table.
+template <typename Row>
+std::string help_of_rows(const std::vector<Row>& rows) {
+  std::string text;
+  for (const Row& row : rows) {
+    if (!row.help.empty()) text += fmt::format("; `{}`: {}", row.name, row.help);
+  }
+  return text;
 }
 
 inline SettingsKey with_example(SettingsKey key, Json example) {
@@ -70,20 +77,12 @@ inline SettingsKey with_example(SettingsKey key, Json example) {
 template <typename Field>
 SettingsKey integer_key(const std::string& name, std::int64_t least, std::int64_t most, Field field,
                         const std::string& help) {
-  return completed<Field>(
-      {.name = name,
-       .values = fmt::format("an integer from {} to {}", least, most),
-       .schema = {{"type", "integer"}, {"minimum", least}, {"maximum", most}},
-       .accepts =
-           [least, most](const Json& value) {
-             if (!value.is_number_integer()) return false;
-             if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62)
-               return false;
-             return value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most;
-           },
-       .read = reader(field),
-       .write = writer(field),
-       .help = help});
+  return completed<Field>({.name = name,
+                           .values = fmt::format("an integer from {} to {}", least, most),
+                           .schema = {{"type", "integer"}, {"minimum", least}, {"maximum", most}},
+                           .read = reader(field),
+                           .write = writer(field),
+                           .help = help});
 }
 
 enum class Bound : bool { kIncluded, kExcluded };
@@ -94,10 +93,6 @@ struct Range {
   double most = 0;
   Bound upper = Bound::kIncluded;
 
-  bool holds(double value) const {
-    return std::isfinite(value) && (lower == Bound::kExcluded ? value > least : value >= least) &&
-           (upper == Bound::kExcluded ? value < most : value <= most);
-  }
   std::string text() const {
     return fmt::format("a number {} {} and {} {}", lower == Bound::kExcluded ? "above" : "from", least,
                        upper == Bound::kExcluded ? "below" : "up to", most);
@@ -111,15 +106,12 @@ struct Range {
 
 template <typename Field>
 SettingsKey number_key(const std::string& name, Range range, Field field, const std::string& help) {
-  return completed<Field>(
-      {.name = name,
-       .values = range.text(),
-       .schema = range.schema(),
-       .accepts =
-           [range](const Json& value) { return value.is_number() && range.holds(value.get<double>()); },
-       .read = reader(field),
-       .write = writer(field),
-       .help = help});
+  return completed<Field>({.name = name,
+                           .values = range.text(),
+                           .schema = range.schema(),
+                           .read = reader(field),
+                           .write = writer(field),
+                           .help = help});
 }
 
 template <typename Field>
@@ -128,10 +120,6 @@ SettingsKey choice_key(const std::string& name, const std::vector<std::string>& 
   return {.name = name,
           .values = fmt::format("one of \"{}\"", fmt::join(choices, "\", \"")),
           .schema = {{"type", "string"}, {"enum", choices}},
-          .accepts =
-              [choices](const Json& value) {
-                return value.is_string() && std::ranges::count(choices, value.get<std::string>()) > 0;
-              },
           .read = reader(field),
           .write = writer(field),
           .help = help};
@@ -142,7 +130,6 @@ SettingsKey bool_key(const std::string& name, Field field, const std::string& he
   return {.name = name,
           .values = "true or false",
           .schema = {{"type", "boolean"}},
-          .accepts = [](const Json& value) { return value.is_boolean(); },
           .read = reader(field),
           .write = writer(field),
           .help = help};

@@ -1,5 +1,6 @@
 // Learning-rate schedules, to PyTorch's definitions: the rate of every step as a function of its number,
-// but for `plateau`, which follows what an epoch has led to.
+// but for `plateau`, which follows what an epoch has led to (plateau.hpp). Each is a row of the table in
+// learning_rate.cpp, from which settings and documentation come, too.
 #pragma once
 
 #include <cstdint>
@@ -46,24 +47,5 @@ std::vector<std::string> learning_rate_schedule_names();
 // ConfigError for an unknown name.
 double learning_rate(double rate, const LearningRateSchedule& schedule, std::int64_t step,
                      std::int64_t steps_per_epoch, std::int64_t epochs);
-
-// ReduceLROnPlateau: the rate drops when the metric has not become better for `patience` epochs.
-class Plateau {
- public:
-  Plateau(double rate, LearningRateSchedule schedule);
-  double rate() const { return rate_; }
-  // One more epoch has led to this; a NaN is no better than anything.
-  void note(double metric);
-
- private:
-  bool is_better(double metric) const;
-  void drop();
-
-  double rate_;
-  LearningRateSchedule schedule_;
-  double best_;
-  std::int64_t bad_epochs_ = 0;
-  std::int64_t cooldown_left_ = 0;
-};
 
 }  // namespace rookery

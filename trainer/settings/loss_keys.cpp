@@ -1,4 +1,5 @@
-// The keys of `loss`.
+// The keys of `loss`: those of the options of each row of loss_kinds().
+#include "models/base/check.hpp"
 #include "trainer/settings/key_builders.hpp"
 
 namespace rookery {
@@ -21,10 +22,6 @@ SettingsKey name_key(const std::string& name, const std::string& values, const s
           .values = values,
           .example = example,
           .schema = {{"type", "string"}, {"minLength", least_length}},
-          .accepts =
-              [least_length](const Json& value) {
-                return value.is_string() && std::ssize(value.get<std::string>()) >= least_length;
-              },
           .read = reader(field),
           .write = writer(field),
           .help = help};
@@ -44,19 +41,11 @@ SettingsKey ignore_index_key() {
 
 SettingsKey pos_weight_key() {
   const Range range{0, Bound::kIncluded, 1e6, Bound::kIncluded};
-  const auto is_weight = [range](const Json& value) {
-    return value.is_number() && range.holds(value.get<double>());
-  };
   return {.name = "pos_weight",
           .values = fmt::format("{}, or a list of such numbers", range.text()),
           .example = 2.5,
           .schema = {{"anyOf",
                       {range.schema(), {{"type", "array"}, {"items", range.schema()}, {"minItems", 1}}}}},
-          .accepts =
-              [is_weight](const Json& value) {
-                if (!value.is_array()) return is_weight(value);
-                return !value.empty() && std::ranges::all_of(value, is_weight);
-              },
           .read =
               [](const Json& value, S& settings) {
                 term_of(settings).pos_weight = value.is_array() ? value.get<std::vector<double>>()
@@ -69,30 +58,37 @@ SettingsKey pos_weight_key() {
           .help = "weight of targets of 1: of all, or of each along the output's last axis"};
 }
 
+SettingsKey key_of(LossOption option) {
+  switch (option) {
+    case LossOption::kIgnoreIndex:
+      return ignore_index_key();
+    case LossOption::kLabelSmoothing:
+      return number_key(
+          "label_smoothing", {0, Bound::kIncluded, 1, Bound::kIncluded},
+          [](S& s) -> double& { return term_of(s).label_smoothing; },
+          "share of the target that is spread over all classes");
+    case LossOption::kClassAxis:
+      return integer_key(
+          "class_axis", -kMaxRank, kMaxRank - 1, [](S& s) -> std::int64_t& { return term_of(s).class_axis; },
+          "of the output, along which the classes lie: -1 for `[n, c]` and a language model's `[n, s, c]`, 1 "
+          "for images `[n, c, h, w]`");
+    case LossOption::kPosWeight:
+      return pos_weight_key();
+  }
+  ROOKERY_CHECK(false, "option {} of a loss", static_cast<int>(option));
+}
+
 SettingsObject make_loss_object() {
-  const SettingsKey smoothing = number_key(
-      "label_smoothing", {0, Bound::kIncluded, 1, Bound::kIncluded},
-      [](S& s) -> double& { return term_of(s).label_smoothing; },
-      "share of the target that is spread over all classes");
-  const SettingsKey class_axis = integer_key(
-      "class_axis", -kMaxRank, kMaxRank - 1, [](S& s) -> std::int64_t& { return term_of(s).class_axis; },
-      "of the output, along which the classes lie: -1 for `[n, c]` and a language model's `[n, s, c]`, 1 for "
-      "images `[n, c, h, w]`");
-  return {
-      .name = "loss",
-      .help =
-          "a mean, as PyTorch defines it. `mse` (squared error) and `l1` (absolute error) take targets of "
-          "the output's type, `mse` also class indices of an output `[n, c]`, which stand for one-hot "
-          "vectors; `cross_entropy`, of softmax, takes logits, and class indices of the output's shape "
-          "without the classes or probabilities; `bce_with_logits` takes logits and targets from 0 to 1; "
-          "`mean` is that of an output, a loss that the model computes itself",
-      .chosen = [](const S& s) { return term_of(s).name; },
-      .choose = [](const std::string& name, S& s) { term_of(s) = LossTerm{.name = name}; },
-      .variants = {{"mse", {}},
-                   {"cross_entropy", {ignore_index_key(), smoothing, class_axis}},
-                   {"bce_with_logits", {pos_weight_key()}},
-                   {"l1", {}},
-                   {"mean", {}}}};
+  SettingsObject object{.name = "loss",
+                        .help = "a mean, as PyTorch defines it",
+                        .chosen = [](const S& s) { return term_of(s).name; },
+                        .choose = [](const std::string& name, S& s) { term_of(s) = LossTerm{.name = name}; },
+                        .variants = {}};
+  for (const LossKind& kind : loss_kinds()) {
+    SettingsVariant& variant = object.variants.emplace_back(SettingsVariant{kind.name, kind.help, {}});
+    for (const LossOption option : kind.options) variant.keys.push_back(key_of(option));
+  }
+  return object;
 }
 
 std::vector<SettingsKey> make_entry_keys() {

@@ -8,33 +8,17 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/problems.hpp"
+#include "models/base/named_rows.hpp"
 #include "trainer/settings/settings_keys.hpp"
 
 namespace rookery {
 namespace {
 
-template <typename Named>
-std::vector<std::string> names_of(const std::vector<Named>& all) {
-  std::vector<std::string> names;
-  for (const Named& one : all) names.push_back(one.name);
-  return names;
-}
-
-const SettingsVariant* find_variant(const SettingsObject& object, const std::string& name) {
-  const auto found = std::ranges::find(object.variants, name, &SettingsVariant::name);
-  return found == object.variants.end() ? nullptr : &*found;
-}
-
-// "one of …" the variants' names.
-std::string choices_of(const SettingsObject& object) {
-  return fmt::format("one of \"{}\"", fmt::join(names_of(object.variants), "\", \""));
-}
-
 // Reads `value` if the table has its key; false if it has not.
 bool read_key(const std::string& name, const Json& value, const std::vector<SettingsKey>& keys,
               const std::string& prefix, TrainingSettings& settings, Problems& problems) {
-  const auto key = std::ranges::find(keys, name, &SettingsKey::name);
-  if (key == keys.end()) return false;
+  const SettingsKey* key = find_row(keys, name);
+  if (key == nullptr) return false;
   if (key->accepts(value)) {
     key->read(value, settings);
   } else {
@@ -55,10 +39,11 @@ void read_object(const SettingsObject& object, const std::string& path, const Js
   const bool is_name = value.is_string();
   const Json name = is_name ? value : value.value("name", Json());
   const std::string place = is_name ? path : path + "/name";
-  const SettingsVariant* variant = name.is_string() ? find_variant(object, name.get<std::string>()) : nullptr;
+  const SettingsVariant* variant =
+      name.is_string() ? find_row(object.variants, name.get<std::string>()) : nullptr;
   if (variant == nullptr) {
-    problems.add(place, name.is_null() ? "is missing: give " + choices_of(object)
-                                       : fmt::format("{} is not {}", shown(name), choices_of(object)));
+    problems.add(place, name.is_null() ? "is missing: give " + object.choices()
+                                       : fmt::format("{} is not {}", shown(name), object.choices()));
     return;
   }
   object.choose(variant->name, settings);
@@ -143,9 +128,9 @@ void read_loss(const Json& value, TrainingSettings& settings, Problems& problems
 
 OrderedJson to_json(const SettingsObject& object, const TrainingSettings& settings) {
   const std::string name = object.chosen(settings);
-  const SettingsVariant* variant = find_variant(object, name);
+  const SettingsVariant* variant = find_row(object.variants, name);
   if (variant == nullptr) {
-    throw ConfigError(fmt::format("{}/name: \"{}\" is not {}", object.name, name, choices_of(object)));
+    throw ConfigError(fmt::format("{}/name: \"{}\" is not {}", object.name, name, object.choices()));
   }
   OrderedJson document;
   document["name"] = name;
@@ -164,7 +149,7 @@ OrderedJson to_json(const LossSettings& loss) {
     options.target = LossTerm().target;
     options.weight = LossTerm().weight;
     OrderedJson one =
-        options == LossTerm{.name = term.name} && find_variant(loss_object(), term.name) != nullptr
+        options == LossTerm{.name = term.name} && find_row(loss_object().variants, term.name) != nullptr
             ? OrderedJson(term.name)
             : to_json(loss_object(), settings);
     if (loss.terms.size() == 1 && options == term) return one;
@@ -210,7 +195,7 @@ void check_together(const TrainingSettings& settings, Problems& problems) {
 void add_unknown_key(const std::string& name, const Json& value, Problems& problems) {
   for (const SettingsObject& object : settings_objects()) {
     for (const SettingsVariant& variant : object.variants) {
-      if (std::ranges::find(variant.keys, name, &SettingsKey::name) == variant.keys.end()) continue;
+      if (find_row(variant.keys, name) == nullptr) continue;
       problems.add(name, fmt::format("it is a key of {}: give \"{}\": {{\"name\": \"{}\", \"{}\": {}}}",
                                      object.name, object.name, variant.name, name, shown(value)));
       return;
@@ -222,103 +207,7 @@ void add_unknown_key(const std::string& name, const Json& value, Problems& probl
   problems.add_unknown_key("", name, known);
 }
 
-Json object_schema(const std::vector<SettingsKey>& keys) {
-  Json schema = {{"type", "object"}, {"additionalProperties", false}, {"properties", Json::object()}};
-  for (const SettingsKey& key : keys) {
-    schema["properties"][key.name] = key.schema;
-    schema["properties"][key.name]["description"] = key.help;
-  }
-  return schema;
-}
-
-// A choice for each variant, and their names.
-Json variants_schema(const SettingsObject& object) {
-  Json choices = Json::array();
-  for (const SettingsVariant& variant : object.variants) {
-    Json choice = object_schema(variant.keys);
-    choice["properties"]["name"] = {{"const", variant.name}};
-    choice["required"] = {"name"};
-    choices.push_back(choice);
-  }
-  choices.push_back({{"enum", names_of(object.variants)}});
-  return choices;
-}
-
-Json loss_schema() {
-  Json choices = variants_schema(loss_object());
-  Json entry = object_schema(loss_entry_keys());
-  entry["properties"]["loss"]["oneOf"] = choices;
-  entry["required"] = {"loss"};
-  Json list = {{"type", "array"}, {"minItems", 1}};
-  list["items"] = entry;
-  choices.push_back(list);
-  Json schema;
-  schema["oneOf"] = choices;
-  return schema;
-}
-
-std::string reference_row(const std::string& key, const std::string& values, const Json& initial,
-                          const std::string& help) {
-  return fmt::format("| `{}` | {} | `{}` | {} |\n", key, values, initial.dump(), help);
-}
-
-// Keys that mean the same in several variants have one row.
-std::string object_reference(const SettingsObject& object) {
-  struct Row {
-    std::string key, values;
-    Json initial;
-    std::string help;
-    std::vector<std::string> variants;
-  };
-  std::vector<Row> rows;
-  for (const SettingsVariant& variant : object.variants) {
-    TrainingSettings defaults;
-    object.choose(variant.name, defaults);
-    for (const SettingsKey& key : variant.keys) {
-      const Json initial = key.write(defaults);
-      const auto same = std::ranges::find_if(rows, [&](const Row& row) {
-        return row.key == key.name && row.initial == initial && row.help == key.help;
-      });
-      if (same == rows.end()) {
-        rows.push_back({key.name, key.values, initial, key.help, {variant.name}});
-      } else {
-        same->variants.push_back(variant.name);
-      }
-    }
-  }
-  std::string text = reference_row(object.name + "/name", choices_of(object),
-                                   object.chosen(TrainingSettings()), object.help);
-  for (const Row& row : rows) {
-    text += reference_row(object.name + "/" + row.key, row.values, row.initial,
-                          fmt::format("{}: {}", fmt::join(row.variants, ", "), row.help));
-  }
-  return text;
-}
-
 }  // namespace
-
-Json settings_schema() {
-  Json schema = object_schema(settings_keys());
-  schema["$schema"] = "http://json-schema.org/draft-07/schema#";
-  schema["title"] = "train.json";
-  schema["properties"][loss_object().name] = loss_schema();
-  for (const SettingsObject& object : settings_objects())
-    schema["properties"][object.name]["oneOf"] = variants_schema(object);
-  return schema;
-}
-
-std::string settings_reference() {
-  const TrainingSettings defaults;
-  std::string text = "| key | values | default | meaning |\n|---|---|---|---|\n";
-  for (const SettingsKey& key : settings_keys()) {
-    text += reference_row(key.name, key.values, key.write(defaults), key.help);
-  }
-  text += object_reference(loss_object());
-  for (const SettingsKey& key : loss_entry_keys())
-    text += reference_row("loss/N/" + key.name, key.values, key.write(defaults), key.help);
-  for (const SettingsObject& object : settings_objects()) text += object_reference(object);
-  return text;
-}
 
 TrainingSettings settings_from_json(const Json& document, std::string_view file) {
   if (!document.is_object()) {
@@ -328,10 +217,10 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
   TrainingSettings settings;
   Problems problems;
   for (const auto& [name, value] : document.items()) {
-    const auto object = std::ranges::find(settings_objects(), name, &SettingsObject::name);
+    const SettingsObject* object = find_row(settings_objects(), name);
     if (name == loss_object().name) {
       read_loss(value, settings, problems);
-    } else if (object != settings_objects().end()) {
+    } else if (object != nullptr) {
       read_object(*object, name, value, settings, problems);
     } else if (!read_key(name, value, settings_keys(), "", settings, problems)) {
       add_unknown_key(name, value, problems);
@@ -339,7 +228,6 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
   }
   check_together(settings, problems);
   problems.throw_if_any(file);
-  validate_json(document, settings_schema(), file);
   return settings;
 }
 

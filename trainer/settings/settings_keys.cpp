@@ -1,16 +1,13 @@
 #include "trainer/settings/settings_keys.hpp"
 
-#include <algorithm>
-#include <regex>
-
+#include "models/base/named_rows.hpp"
+#include "trainer/data/formats.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/key_builders.hpp"
 
 namespace rookery {
 namespace {
 
-constexpr const char* kDataPattern =
-    "^(digits$|(sorter|masked_words|shapes)([?].*)?$|(csv|idx|tensors|own):.)";
 constexpr std::int64_t kMaxExactInteger = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
 
 template <typename Field>
@@ -19,7 +16,6 @@ SettingsKey model_key(Field field) {
           .values = "the name of a model",
           .example = "cnn_net",
           .schema = {{"type", "string"}, {"minLength", 1}},
-          .accepts = [](const Json& value) { return value.is_string() && !value.get<std::string>().empty(); },
           .read = reader(field),
           .write = writer(field),
           .help =
@@ -29,26 +25,15 @@ SettingsKey model_key(Field field) {
 
 template <typename Field>
 SettingsKey data_key(Field field) {
-  return {
-      .name = "data",
-      .values =
-          "one of \"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", \"idx:FOLDER\", "
-          "\"tensors:FILE\" or \"own:NAME\"",
-      .example = "csv:datasets/digits.csv.gz",
-      .schema = {{"type", "string"}, {"pattern", kDataPattern}},
-      .accepts =
-          [](const Json& value) {
-            static const std::regex pattern(kDataPattern);
-            return value.is_string() && std::regex_search(value.get<std::string>(), pattern);
-          },
-      .read = reader(field),
-      .write = writer(field),
-      .help =
-          "the data set; files are looked for below node_data. `csv:FILE` has one sample a line, its label "
-          "last (`csv:FILE?scale=S` divides the values by S); `idx:FOLDER` has one pair of IDX files; "
-          "`tensors:FILE` is a safetensors file with the model's inputs and targets by name, the samples "
-          "along the first dimension. `sorter`, `masked_words` and `shapes` are computed and take options as "
-          "models do; `own:NAME` is made by a program of one's own, see docs/library.md"};
+  return {.name = "data",
+          .values = "one of " + data_names(data_formats()),
+          .example = "csv:datasets/digits.csv.gz",
+          .schema = {{"type", "string"}, {"pattern", data_pattern()}},
+          .read = reader(field),
+          .write = writer(field),
+          .help =
+              "the data set: one of the table below, with options where it has some, "
+              "`csv:datasets/digits.csv.gz?scale=16`; files are looked for below node_data"};
 }
 
 template <typename Field>
@@ -57,11 +42,6 @@ SettingsKey tied_key(Field field) {
           .values = "an object of names by name",
           .example = {{"head.weight", "tokens.weight"}},
           .schema = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}},
-          .accepts =
-              [](const Json& value) {
-                return value.is_object() &&
-                       std::ranges::all_of(value, [](const Json& name) { return name.is_string(); });
-              },
           .read = reader(field),
           .write = writer(field),
           .help =
@@ -74,11 +54,6 @@ SettingsKey patterns_key(const std::string& name, Field field, const std::string
   return {.name = name,
           .values = "a list of names of parameters, e.g. [\"body.*\"]",
           .schema = {{"type", "array"}, {"items", {{"type", "string"}}}},
-          .accepts =
-              [](const Json& value) {
-                return value.is_array() &&
-                       std::ranges::all_of(value, [](const Json& each) { return each.is_string(); });
-              },
           .read = reader(field),
           .write = writer(field),
           .help = help};
@@ -112,13 +87,8 @@ std::vector<SettingsKey> make_settings_keys() {
           "micro_batches", 1, 4096, [](S& s) -> int& { return s.micro_batches; },
           "parts that a batch is cut into; at most batch_size"),
       choice_key(
-          "schedule", schedule_names(), [](S& s) -> std::string& { return s.schedule.name; },
-          "order of work in the pipeline; `1f1b`: one forward, one backward, one update a batch, the same "
-          "bits "
-          "whatever the cut. `async`: batches follow each other without a gap, each stage makes its update "
-          "at "
-          "once, and gradients are older than the weights that they change; needs micro_batches 1 and no "
-          "clip_gradient_norm"),
+          "schedule", names_of(schedule_kinds()), [](S& s) -> std::string& { return s.schedule.name; },
+          "order of work in the pipeline" + help_of_rows(schedule_kinds())),
       with_example(integer_key(
                        "max_staleness", 0, kMostStaleness,
                        [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
@@ -168,8 +138,21 @@ std::vector<SettingsKey> make_settings_keys() {
 
 }  // namespace
 
+bool SettingsKey::accepts(const Json& value) const {
+  return fits_schema(value, schema);
+}
+
 std::string SettingsKey::wanted() const {
   return example.is_null() ? values : fmt::format("{}, e.g. {}", values, example.dump());
+}
+
+std::string SettingsObject::choices() const {
+  return fmt::format("one of \"{}\"", fmt::join(names_of(variants), "\", \""));
+}
+
+const std::vector<SettingsObject>& settings_objects() {
+  static const std::vector<SettingsObject> objects{optimizer_object(), learning_rate_object()};
+  return objects;
 }
 
 const std::vector<SettingsKey>& settings_keys() {

@@ -1,5 +1,5 @@
 // The table of the keys of train.json: one row a key, read by the parser, the schema, the writer
-// and the documentation alike.
+// and the documentation alike. A value is checked by the schema that its row has.
 #pragma once
 
 #include <functional>
@@ -15,36 +15,43 @@ struct SettingsKey {
   std::string name;    // "batch_size"; keys of an object without "optimizer/"
   std::string values;  // "an integer from 1 to 1048576": completes "… is not"
   Json example;        // of a value, where `values` does not give some; null: it does
-  Json schema;         // of the value
-  std::function<bool(const Json&)> accepts;
+  Json schema;         // of the value (JSON Schema, draft 7)
   std::function<void(const Json&, TrainingSettings&)> read;  // of an accepted value
   std::function<OrderedJson(const TrainingSettings&)> write;
   std::string help;
 
+  bool accepts(const Json& value) const;
   // `values` with the example.
   std::string wanted() const;
 };
 
-// All but the objects, in the order in which they are written.
+// The keys of all but the objects, in the order in which they are written.
 const std::vector<SettingsKey>& settings_keys();
 
 // An object whose keys depend on its "name".
 struct SettingsVariant {
   std::string name;
+  std::string help;               // may be empty
   std::vector<SettingsKey> keys;  // besides "name"
 };
 struct SettingsObject {
   std::string name;  // "optimizer"
-  std::string help;  // of its "name"
+  std::string help;  // of its "name", before that of the variants
   std::function<std::string(const TrainingSettings&)> chosen;
   std::function<void(const std::string&, TrainingSettings&)> choose;  // a variant, with its defaults
   std::vector<SettingsVariant> variants;
+
+  // "one of" the names of its variants.
+  std::string choices() const;
 };
+const SettingsObject& optimizer_object();
+const SettingsObject& learning_rate_object();
+// These two, in the order in which they are written.
 const std::vector<SettingsObject>& settings_objects();
 
-// `loss` is a name, an object, or a list of losses. The keys here read and write loss.terms.front().
+// `loss` is a name, an object, or a list of losses. Its keys read and write loss.terms.front().
 const SettingsObject& loss_object();
-// What an entry of the list has besides its "loss".
+// The keys that an entry of the list has besides its "loss".
 const std::vector<SettingsKey>& loss_entry_keys();
 
 }  // namespace rookery

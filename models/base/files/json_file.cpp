@@ -38,6 +38,14 @@ class StrictKeys {
   std::vector<std::set<std::string>> keys_;
 };
 
+bool validate(const Json& document, const Json& schema, valijson::ValidationResults* results) {
+  valijson::Schema parsed;
+  valijson::SchemaParser parser;
+  parser.populateSchema(valijson::adapters::NlohmannJsonAdapter(schema), parsed);
+  valijson::Validator validator;
+  return validator.validate(parsed, valijson::adapters::NlohmannJsonAdapter(document), results);
+}
+
 // valijson names a place as ["<root>", "[nodes]", "[1]"]; ours reads nodes/1.
 std::string place_of(const std::vector<std::string>& context) {
   std::string place;
@@ -70,12 +78,8 @@ Json read_json(const std::filesystem::path& path) {
 }
 
 void validate_json(const Json& document, const Json& schema, std::string_view file) {
-  valijson::Schema parsed;
-  valijson::SchemaParser parser;
-  parser.populateSchema(valijson::adapters::NlohmannJsonAdapter(schema), parsed);
-  valijson::Validator validator;
   valijson::ValidationResults results;
-  if (validator.validate(parsed, valijson::adapters::NlohmannJsonAdapter(document), &results)) return;
+  if (validate(document, schema, &results)) return;
   std::set<std::string> problems;
   for (const auto& error : results) {
     if (error.description.starts_with("Failed to validate against schema associated with") ||
@@ -87,6 +91,10 @@ void validate_json(const Json& document, const Json& schema, std::string_view fi
   std::string message;
   for (const std::string& problem : problems) message += (message.empty() ? "" : "; ") + problem;
   throw ConfigError(fmt::format("{}: {}", file, message.empty() ? "does not fit its schema" : message));
+}
+
+bool fits_schema(const Json& document, const Json& schema) {
+  return validate(document, schema, nullptr);
 }
 
 void write_json(const std::filesystem::path& path, const OrderedJson& document) {

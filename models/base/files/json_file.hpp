@@ -18,6 +18,8 @@ Json read_json(const std::filesystem::path& path);
 // ConfigError "FILE: members/1/stage: …" listing every place where `document` breaks `schema`
 // (JSON Schema draft 7).
 void validate_json(const Json& document, const Json& schema, std::string_view file);
+// Is there no such place?
+bool fits_schema(const Json& document, const Json& schema);
 
 // Writes indented, atomically.
 void write_json(const std::filesystem::path& path, const OrderedJson& document);

@@ -6,18 +6,26 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/named_rows.hpp"
 #include "models/graph/op_definition.hpp"
 
 namespace rookery {
 namespace {
 
-const std::map<std::string, std::string>& loss_types() {
-  static const std::map<std::string, std::string> table{{"bce_with_logits", "BceWithLogitsLoss"},
-                                                        {"cross_entropy", "CrossEntropyLoss"},
-                                                        {"l1", "L1Loss"},
-                                                        {"mean", "MeanLoss"},
-                                                        {"mse", "MseLoss"}};
-  return table;
+std::optional<std::int64_t> class_axis_of_mse(const LossTerm& /*term*/, int rank) {
+  return rank == 2 ? std::optional<std::int64_t>(1) : std::nullopt;
+}
+
+std::optional<std::int64_t> class_axis_of_cross_entropy(const LossTerm& term, int rank) {
+  if (rank <= 1) return std::nullopt;
+  return term.class_axis + (term.class_axis < 0 ? rank : 0);
+}
+
+const LossKind& kind_of(const LossTerm& term) {
+  const LossKind* kind = find_row(loss_kinds(), term.name);
+  if (kind != nullptr) return *kind;
+  throw ConfigError(
+      fmt::format("loss '{}' is unknown; there are: {}", term.name, fmt::join(names_of(loss_kinds()), ", ")));
 }
 
 class LossBuilder {
@@ -28,11 +36,7 @@ class LossBuilder {
   }
 
   void add(const LossTerm& term) {
-    const auto type = loss_types().find(term.name);
-    if (type == loss_types().end()) {
-      throw ConfigError(
-          fmt::format("loss '{}' is unknown; there are: {}", term.name, fmt::join(loss_names(), ", ")));
-    }
+    const LossKind& kind = kind_of(term);
     const ValueId prediction = output_of(term);
     const std::string name = loss_value(loss_, term);
     if (graph_.has_op(name)) {
@@ -40,9 +44,10 @@ class LossBuilder {
           fmt::format("'{}' of output '{}' is there twice: give one with the sum of the weights", term.name,
                       graph_.value(prediction).name));
     }
-    const ValueId target = term.name == "mean" ? prediction : target_of(term, prediction);
-    Op op{.name = name, .type = type->second, .inputs = {prediction, target, sample_ids()}};
-    set_attributes(term, op);
+    const ValueId target = kind.has_target ? target_of(term, prediction) : prediction;
+    Op op{.name = name, .type = kind.op_type, .inputs = {prediction, target, sample_ids()}};
+    if (term.weight != 1) op.attributes["weight"] = static_cast<float>(term.weight);
+    for (const LossOption option : kind.options) set_attribute(term, option, op);
     if (op.attributes.contains("ignore_index"))
       op.inputs.push_back(graph_.add_input(counted_value(loss_, term), {DType::kI64, {1}}));
     const bool classifies = graph_.value(target).type.dtype == DType::kI64;
@@ -87,11 +92,11 @@ class LossBuilder {
   TensorType usual_target(const LossTerm& term, ValueId prediction) const {
     const TensorType type = batch_types(graph_).at(static_cast<std::size_t>(prediction));
     const int rank = type.shape.rank();
-    const bool classifies = term.name == "cross_entropy" ? rank > 1 : term.name == "mse" && rank == 2;
-    if (!classifies) return type;
+    const auto class_axis = kind_of(term).class_axis;
+    const auto axis = class_axis == nullptr ? std::nullopt : class_axis(term, rank);
+    if (!axis) return type;
     std::vector<std::int64_t> dims(type.shape.dims().begin(), type.shape.dims().end());
-    const std::int64_t axis = term.name == "mse" ? 1 : term.class_axis + (term.class_axis < 0 ? rank : 0);
-    if (axis > 0 && axis < rank) dims.erase(dims.begin() + axis);
+    if (*axis > 0 && *axis < rank) dims.erase(dims.begin() + *axis);
     return {DType::kI64, Shape(std::span<const std::int64_t>(dims))};
   }
 
@@ -101,15 +106,24 @@ class LossBuilder {
     return graph_.add_input(kSampleIds, {DType::kI64, {kBatch}});
   }
 
-  static void set_attributes(const LossTerm& term, Op& op) {
-    if (term.weight != 1) op.attributes["weight"] = static_cast<float>(term.weight);
-    if (term.name == "bce_with_logits" && term.pos_weight != std::vector<double>{1})
-      op.attributes["pos_weight"] = std::vector<float>(term.pos_weight.begin(), term.pos_weight.end());
-    if (term.name != "cross_entropy") return;
-    if (term.label_smoothing != 0)
-      op.attributes["label_smoothing"] = static_cast<float>(term.label_smoothing);
-    if (term.class_axis != -1) op.attributes["class_axis"] = term.class_axis;
-    if (term.ignore_index) op.attributes["ignore_index"] = *term.ignore_index;
+  // An attribute is left out where it is the operator's default.
+  static void set_attribute(const LossTerm& term, LossOption option, Op& op) {
+    switch (option) {
+      case LossOption::kIgnoreIndex:
+        if (term.ignore_index) op.attributes["ignore_index"] = *term.ignore_index;
+        break;
+      case LossOption::kLabelSmoothing:
+        if (term.label_smoothing != 0)
+          op.attributes["label_smoothing"] = static_cast<float>(term.label_smoothing);
+        break;
+      case LossOption::kClassAxis:
+        if (term.class_axis != -1) op.attributes["class_axis"] = term.class_axis;
+        break;
+      case LossOption::kPosWeight:
+        if (term.pos_weight != std::vector<double>{1})
+          op.attributes["pos_weight"] = std::vector<float>(term.pos_weight.begin(), term.pos_weight.end());
+        break;
+    }
   }
 
   Graph& graph_;  // all outlive the builder: they live in add_loss()
@@ -120,9 +134,43 @@ class LossBuilder {
 
 }  // namespace
 
-const std::vector<std::string>& loss_names() {
-  static const std::vector<std::string> names{"mse", "cross_entropy", "bce_with_logits", "l1", "mean"};
-  return names;
+const std::vector<LossKind>& loss_kinds() {
+  using enum LossOption;
+  static const std::vector<LossKind> kinds{
+      {.name = "mse",
+       .op_type = "MseLoss",
+       .help =
+           "squared error, with targets of the output's type, or class indices of an output `[n, c]`, which "
+           "stand for one-hot vectors",
+       .options = {},
+       .has_target = true,
+       .class_axis = class_axis_of_mse},
+      {.name = "cross_entropy",
+       .op_type = "CrossEntropyLoss",
+       .help = "of softmax, with logits, and class indices of the output's shape without the classes or "
+               "probabilities",
+       .options = {kIgnoreIndex, kLabelSmoothing, kClassAxis},
+       .has_target = true,
+       .class_axis = class_axis_of_cross_entropy},
+      {.name = "bce_with_logits",
+       .op_type = "BceWithLogitsLoss",
+       .help = "with logits and targets from 0 to 1",
+       .options = {kPosWeight},
+       .has_target = true,
+       .class_axis = nullptr},
+      {.name = "l1",
+       .op_type = "L1Loss",
+       .help = "absolute error, with targets of the output's type",
+       .options = {},
+       .has_target = true,
+       .class_axis = nullptr},
+      {.name = "mean",
+       .op_type = "MeanLoss",
+       .help = "that of an output, a loss that the model computes itself",
+       .options = {},
+       .has_target = false,
+       .class_axis = nullptr}};
+  return kinds;
 }
 
 void add_loss(Graph& graph, const LossSettings& loss, const ValueTypes& types) {

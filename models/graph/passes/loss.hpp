@@ -20,7 +20,7 @@ constexpr const char* kLoss = "loss";             // f32[], where there is one l
 
 // One loss. What does not belong to its kind is ignored.
 struct LossTerm {
-  std::string name = "mse";      // one of loss_names()
+  std::string name = "mse";      // of a row of loss_kinds()
   std::string output;            // of the model; empty: its only one
   std::string target = kLabels;  // what the output is compared with; may be an input of the model
   double weight = 1;             // in the sum
@@ -45,9 +45,22 @@ struct LossSettings {
   bool operator==(const LossSettings&) const = default;
 };
 
-// "mse", "cross_entropy", "bce_with_logits", "l1", and "mean", the mean of an output that the model makes out
-// of whatever it likes, targets included: a loss of one's own.
-const std::vector<std::string>& loss_names();
+// What a loss may be told, by the fields of LossTerm.
+enum class LossOption : std::uint8_t { kIgnoreIndex, kLabelSmoothing, kClassAxis, kPosWeight };
+
+struct LossKind {
+  std::string name;
+  std::string op_type;  // in ops.hpp
+  std::string help;     // for the documentation
+  std::vector<LossOption> options;
+  bool has_target;
+  // Along which axis of an output of this rank the classes lie when targets are class indices; nothing where
+  // they usually are no class indices. None for a loss that takes no class indices.
+  std::optional<std::int64_t> (*class_axis)(const LossTerm& term, int rank);
+};
+// All losses, a row each; the last of them, "mean", is that of an output which the model makes out of
+// whatever it likes, targets included: a loss of one's own.
+const std::vector<LossKind>& loss_kinds();
 
 using ValueTypes = std::map<std::string, TensorType>;
 

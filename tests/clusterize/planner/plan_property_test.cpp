@@ -10,6 +10,7 @@
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/planner/make_metadata.hpp"
+#include "models/base/named_rows.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
 namespace rookery {
@@ -33,7 +34,7 @@ Json random_pool() {
 TrainingTask random_task() {
   TrainingSettings settings;
   settings.batch_size = *rc::gen::element(8, 64);
-  settings.schedule.name = *rc::gen::elementOf(schedule_names());
+  settings.schedule.name = *rc::gen::elementOf(names_of(schedule_kinds()));
   settings.micro_batches = is_synchronous(settings.schedule) ? *rc::gen::element(1, 2, 4) : 1;
   settings.recompute = *rc::gen::element(std::string("none"), std::string("auto"));
   return *rc::gen::arbitrary<bool>() ? cnn_task(settings) : tied_task();

@@ -6,6 +6,7 @@
 #include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "trainer/feed/split.hpp"
 
 namespace rookery {
 namespace {

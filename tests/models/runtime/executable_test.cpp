@@ -8,6 +8,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/named_rows.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/kernels/precision.hpp"
@@ -236,7 +237,7 @@ void check_cuts(const Graph& graph, const std::vector<std::vector<OpId>>& more) 
 
 TEST(Executable, EveryOptimizerStepsAlikeInEveryCut) {
   const Graph graph = branching_model();
-  for (const std::string& name : optimizer_names()) {
+  for (const std::string& name : names_of(optimizer_kinds())) {
     std::vector<float> losses;
     std::vector<float> cut_losses;
     const OptimizerSettings settings = optimizer_defaults(name);

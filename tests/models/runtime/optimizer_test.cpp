@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "models/base/error.hpp"
+#include "models/base/named_rows.hpp"
 #include "models/base/rng.hpp"
 
 namespace rookery {
@@ -199,7 +200,7 @@ TEST(RmsProp, AConstantGradientHasNoNegativeVariance) {
 }
 
 TEST(Optimizer, ThePlaceOfAParameterMakesNoDifference) {
-  for (const std::string& name : optimizer_names()) {
+  for (const std::string& name : names_of(optimizer_kinds())) {
     OptimizerSettings settings = optimizer_defaults(name);
     settings.weight_decay = 0.1;
     std::vector<std::vector<float>> results;

@@ -10,7 +10,8 @@
 #include "models/graph/stage.hpp"
 #include "models/runtime/executable.hpp"
 #include "trainer/data/dataset.hpp"
-#include "trainer/sample_source.hpp"
+#include "trainer/feed/sample_source.hpp"
+#include "trainer/feed/split.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

@@ -1,4 +1,4 @@
-#include "trainer/batch_feed.hpp"
+#include "trainer/feed/batch_feed.hpp"
 
 #include <fmt/format.h>
 
@@ -7,20 +7,14 @@
 #include "models/base/error.hpp"
 
 namespace rookery {
+
 BatchFeed::BatchFeed(const Dataset& dataset, const TrainingSettings& settings, const DataSizes& planned,
                      const Stage& root)
     : settings_(settings),
       split_(split_dataset(dataset.size(), settings)),
       source_(with_context(fmt::format("data: {}", settings.data),
                            [&] { return SampleSource(dataset, root.graph, settings.loss); })) {
-  const DataSizes found{std::ssize(split_.train), std::ssize(split_.validation), planned.bytes};
-  if (found != planned) {
-    throw ConfigError(
-        fmt::format("data: '{}' gives {} samples to train and {} to validate, the plan was made for {} and "
-                    "{}: run clusterize again",
-                    settings.data, found.train_samples, found.validation_samples, planned.train_samples,
-                    planned.validation_samples));
-  }
+  check_planned_samples(split_, settings, planned);
 }
 
 void BatchFeed::start_epoch(std::int64_t epoch) {

@@ -1,4 +1,4 @@
-#include "trainer/sample_source.hpp"
+#include "trainer/feed/sample_source.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
