@@ -23,6 +23,7 @@
 #include "bench/measured_models.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/process/process_memory.hpp"
 #include "models/base/process/program.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/passes/loss.hpp"
@@ -35,20 +36,10 @@
 namespace rookery {
 namespace {
 
-// A line of /proc/self/status, in bytes.
-std::int64_t memory_status(const std::string& line) {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::int64_t kilobytes = 0;
-    if (word == line + ":" && status >> kilobytes) return kilobytes * 1024;
-  }
-  throw DataError(fmt::format("/proc/self/status has no {}", line));
-}
-
 // What is resident now; the peak begins anew here.
 std::int64_t floor_of_memory() {
   std::ofstream("/proc/self/clear_refs") << "5";
-  return memory_status("VmRSS");
+  return process_memory().resident;
 }
 
 struct Task {
@@ -161,7 +152,7 @@ int serve(const Task& task, const std::vector<StateDict>& batches) {
   std::vector<float> losses;
   for (std::string order; std::cin >> order;) {
     if (order == "memory") {
-      answer(std::to_string(memory_status("VmHWM") - floor));
+      answer(std::to_string(process_memory().peak - floor));
       continue;
     }
     const std::size_t steps = std::stoul(order);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
+#include <regex>
 #include <string>
 
 #include "models/base/error.hpp"
@@ -240,6 +241,34 @@ TEST_F(DatasetTest, IdxFolderWithSeveralPairsNamesThem) {
   std::filesystem::remove(folder_ / "t10k-images-idx3-ubyte.gz");
   std::filesystem::remove(folder_ / "labels-idx1-ubyte");
   EXPECT_THAT(idx_problem(), HasSubstr("has no file *labels-idx1-ubyte[.gz]"));
+}
+
+TEST_F(DatasetTest, NamesThatAreNoneAreToldWhichThereAre) {
+  const auto told = [&](const std::string& name) -> std::string {
+    try {
+      open(name);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(told("cifar"),
+            "data: 'cifar' is not \"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", "
+            "\"idx:FOLDER\" or \"tensors:FILE\"");
+  EXPECT_EQ(told("own:mine"),
+            "data: 'own:mine' is made by a program of one's own, which is the Root in place of provider "
+            "(docs/library.md)");
+  EXPECT_EQ(told("digits?scale=2"), "digits has no option 'scale'; it has none");
+}
+
+TEST(DataFormats, ThePatternFitsNamesOfEachAndNothingElse) {
+  const std::regex pattern(data_pattern());
+  const auto fits = [&](const std::string& name) { return std::regex_search(name, pattern); };
+  for (const DataFormat& format : data_formats()) EXPECT_TRUE(fits(format.name)) << format.name;
+  for (const char* name : {"sorter?digits=4", "shapes?", "csv:a?scale=2", "own:x"})
+    EXPECT_TRUE(fits(name)) << name;
+  for (const char* name : {"", "csv:", "idx", "digits?scale=2", "sorters", "my csv:a"})
+    EXPECT_FALSE(fits(name)) << name;
 }
 
 class TensorsTest : public DatasetTest {

@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "models/base/process/process_memory.hpp"
 #include "node/sockets/address.hpp"
 
 namespace rookery {
@@ -20,11 +21,7 @@ inline std::int64_t resident_bytes() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return 0;
 #endif
-  std::ifstream statm("/proc/self/statm");
-  std::int64_t whole = 0;
-  std::int64_t resident = 0;
-  statm >> whole >> resident;
-  return resident * ::sysconf(_SC_PAGESIZE);
+  return process_memory().resident;
 }
 
 class RawStranger {

@@ -1,0 +1,69 @@
+#include "node/link_options.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <vector>
+
+#include "node/wire/packets.hpp"
+#include "node/wire/stream.hpp"
+#include "trainer/transfers.hpp"
+
+namespace rookery {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t kLeastBudget = 1U << 20;  // for what is not a stage's tensors, in any plan
+
+// Every stage uses a peer's tensors in the order of micro-batches in which that peer sends them, so one of
+// each under way would do to never block for ever. What the end of a step moves is counted with them.
+void set_budgets(ZmqLinkOptions& options, const Stage& stage, const NodeMetadata& metadata) {
+  struct Traffic {
+    std::uint64_t sent = 0, received = 0;
+  };
+  std::map<int, Traffic> traffic;
+  std::vector<std::uint64_t> buffers;
+  options.max_message_bytes = kNumberBytes;
+  const std::int64_t micro_batch = micro_batch_sizes(metadata.settings, metadata.settings.batch_size).front();
+  for (const Transfer& transfer : transfers(stage, micro_batch)) {
+    const auto bytes = static_cast<std::uint64_t>(transfer.bytes);
+    Traffic& with_peer = traffic[transfer.peer];
+    (transfer.is_sent ? with_peer.sent : with_peer.received) +=
+        kTransfersUnderWay * message_cost(bytes, kMaxChunkBytes);
+    options.max_message_bytes = std::max(options.max_message_bytes, bytes);
+    buffers.insert(buffers.end(), kTransfersUnderWay, bytes);
+  }
+  options.send_budget = options.receive_budget = kLeastBudget;
+  for (const auto& [peer, needs] : traffic) {
+    options.send_budget = std::max(options.send_budget, needs.sent);
+    options.receive_budget = std::max(options.receive_budget, needs.received);
+  }
+  options.buffers = BufferPool(buffers);
+}
+
+milliseconds to_milliseconds(double seconds) {
+  return milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+}  // namespace
+
+ZmqLinkOptions link_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage) {
+  ZmqLinkOptions link;
+  link.node = metadata.node;
+  link.stage = metadata.stage;
+  link.address = options.listen.empty() ? metadata.address : options.listen;
+  link.key = {metadata.plan_id, metadata.token};
+  link.wait_for_peers = options.wait_for_peers;
+  const TrainingSettings& settings = metadata.settings;
+  link.peer_timeout = to_milliseconds(settings.peer_timeout_seconds);
+  link.heartbeat = std::min(link.heartbeat, link.peer_timeout / 4);
+  link.reconnect_grace = settings.reconnect_grace_seconds
+                             ? std::min(to_milliseconds(*settings.reconnect_grace_seconds), link.peer_timeout)
+                             : link.peer_timeout;
+  link.on_waiting = options.on_waiting;
+  set_budgets(link, stage, metadata);
+  return link;
+}
+
+}  // namespace rookery

@@ -1,0 +1,30 @@
+// What a provider is told when it is started.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "trainer/data/dataset.hpp"
+#include "trainer/progress/run_log.hpp"
+
+namespace rookery {
+
+struct NodeOptions {
+  std::string name;  // "node_0"
+  std::filesystem::path node_data = "node_data";
+  std::filesystem::path output = ".";  // of the logs
+  // "HOST:PORT" to listen at; empty: the address at which the plan says that others reach this node.
+  std::string listen;
+  std::chrono::milliseconds wait_for_peers{300'000};
+  // The Root's data set; none: the one that the plan names. Outlives the node.
+  const Dataset* dataset = nullptr;
+  int threads = 1;  // for the arithmetic of the thread that calls run()
+  // All may be empty. Progress holds loss and accuracy on every node: the Leaf tells them to all.
+  std::function<void(const Progress&)> on_progress;         // called by run()'s thread
+  std::function<void(const std::string& text)> on_waiting;  // "waiting for node_1 (…)"; any thread
+  std::function<void()> on_training;                        // all peers are here; called by run()'s thread
+};
+
+}  // namespace rookery

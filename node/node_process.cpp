@@ -1,0 +1,23 @@
+#include "node/node_process.hpp"
+
+#include <utility>
+
+#include "models/kernels/threads.hpp"
+
+namespace rookery {
+
+NodeProcess::NodeProcess(NodeOptions options) : options_(std::move(options)) {
+  set_kernel_threads(options_.threads);
+}
+
+const Dataset& NodeProcess::dataset(const std::string& name) {
+  if (options_.dataset != nullptr) return *options_.dataset;
+  if (opened_ == nullptr || opened_name_ != name) {
+    opened_.reset();  // the memory of two is not there
+    opened_ = open_dataset(name, options_.node_data);
+    opened_name_ = name;
+  }
+  return *opened_;
+}
+
+}  // namespace rookery

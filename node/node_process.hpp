@@ -1,0 +1,27 @@
+// What a provider keeps as long as its process lives, whatever plan it works on.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "node/node_options.hpp"
+
+namespace rookery {
+
+// One thread, whose kernels use the options' number of threads from then on.
+class NodeProcess {
+ public:
+  explicit NodeProcess(NodeOptions options);
+
+  const NodeOptions& options() const { return options_; }
+  // The options' data set, or the one of this name (of train.json), read at the first call. It lives as long
+  // as the process, or until another one is asked for. ConfigError, DataError.
+  const Dataset& dataset(const std::string& name);
+
+ private:
+  const NodeOptions options_;
+  std::unique_ptr<Dataset> opened_;
+  std::string opened_name_;
+};
+
+}  // namespace rookery

@@ -1,0 +1,29 @@
+// What a node measured in a run, beside what clusterize predicted (NodeMetadata::prediction).
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/trainer.hpp"
+
+namespace rookery {
+
+struct NodeReport {
+  std::int64_t steps = 0;
+  double seconds = 0;  // training and validation
+  double waiting = 0;  // of these, in receive()
+  double stolen = 0;   // CpuSteal's share meanwhile
+  // Milliseconds, means over `compared_steps`: those of a whole batch that follow another step.
+  std::int64_t compared_steps = 0;
+  double forward_ms = 0;   // per micro-batch
+  double backward_ms = 0;  // per micro-batch
+  double update_ms = 0;    // per step
+  double step_ms = 0;
+  // Resident besides what the plan counts: program, libraries, sockets.
+  std::int64_t floor_bytes = 0;
+  std::int64_t peak_bytes = 0;  // resident at most (VmHWM)
+};
+
+// The report of what `trainer` has done; without `seconds`, `stolen` and memory, which it does not know.
+NodeReport report_of(const Trainer& trainer);
+
+}  // namespace rookery

@@ -1,0 +1,199 @@
+#include "node/plan_run.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "clusterize/plan/plan_lock.hpp"
+#include "models/base/error.hpp"
+#include "models/base/files/files.hpp"
+#include "models/base/process/cpu_steal.hpp"
+#include "models/base/process/process_memory.hpp"
+#include "models/base/process/program.hpp"
+#include "node/link_options.hpp"
+#include "node/membership/membership.hpp"
+#include "node/node.hpp"
+#include "node/status_exchange.hpp"
+#include "trainer/feed/split.hpp"
+#include "trainer/memory_link.hpp"
+#include "trainer/progress/text_files.hpp"
+
+namespace rookery {
+namespace {
+
+// The least that the disk must have room for before a Leaf joins the others: a few thousand lines of losses.
+constexpr std::uint64_t kLeastLogBytes = 1U << 16;
+
+NodeMetadata runnable_metadata(const NodeOptions& options) {
+  NodeMetadata metadata = read_metadata(options.node_data, options.name);
+  check_runnable(metadata);
+  return metadata;
+}
+
+}  // namespace
+
+PlanRun::PlanRun(NodeProcess& process)
+    : process_(process),
+      lock_(lock_for_running(process.options().node_data, process.options().on_waiting)),
+      metadata_(runnable_metadata(process.options())) {
+  const NodeOptions& options = process_.options();
+  make_directories(options.output);
+  LoadedStage loaded = read_stage(stage_folder(options.node_data, metadata_), metadata_);
+  take_room(loaded);
+  listen(loaded.stage);
+  throw_if_stopped();
+  open_data(loaded.stage);
+  throw_if_stopped();
+  compile(std::move(loaded));
+}
+
+// That there is no room for what a run writes is told before anybody trains for it.
+void PlanRun::take_room(const LoadedStage& loaded) {
+  const NodeOptions& options = process_.options();
+  if (metadata_.settings.save) trained_.emplace(options.node_data, metadata_, views_of(loaded.state));
+  // The logs themselves begin when all peers are here: until then those of the run before stay.
+  if (loaded.stage.is_leaf()) AtomicFile(options.output / "losses.txt", kLeastLogBytes);
+}
+
+// A cluster of one has nobody to talk to: no sockets.
+void PlanRun::listen(const Stage& stage) {
+  if (metadata_.stages == 1) {
+    link_ = std::move(make_memory_links(1, std::chrono::milliseconds(0)).front());
+    return;
+  }
+  ZmqLinkOptions made = link_options(process_.options(), metadata_, stage);
+  transport_bytes_ = static_cast<std::int64_t>(made.buffers.bytes());
+  catch_stop_signals();
+  made.stop_descriptor = stop_descriptor();
+  auto network = std::make_unique<ZmqLink>(made);
+  network_ = network.get();
+  link_ = std::move(network);
+}
+
+void PlanRun::open_data(const Stage& stage) {
+  if (!stage.is_root()) return;
+  dataset_ = &process_.dataset(metadata_.settings.data);
+  check_planned_samples(split_dataset(dataset_->size(), metadata_.settings), metadata_.settings,
+                        metadata_.data);
+}
+
+void PlanRun::compile(LoadedStage loaded) {
+  CompileOptions options = compile_options(metadata_.settings, metadata_.data, metadata_.stage,
+                                           metadata_.stages, metadata_.kernels);
+  options.recompute = metadata_.recompute;
+  // What the plan counts is no part of the floor, though it is here already.
+  floor_bytes_ =
+      process_memory().anonymous - transport_bytes_ - (dataset_ != nullptr ? dataset_->bytes() : 0);
+  for (const auto& [name, tensor] : loaded.state)
+    floor_bytes_ -= static_cast<std::int64_t>(tensor.type().bytes());
+  executable_.emplace(loaded.stage, options, std::move(loaded.state));
+}
+
+void PlanRun::join() {
+  if (network_ == nullptr) return;
+  std::vector<ZmqPeer> peers;
+  for (const PeerInfo& member : metadata_.members) {
+    if (member.stage != metadata_.stage) peers.push_back({member.stage, member.node, member.address});
+  }
+  network_->join(peers);
+}
+
+void PlanRun::stop_others(const std::string& reason) {
+  if (network_ != nullptr) network_->stop(reason);
+}
+
+NodeReport PlanRun::run(const std::function<void(Trainer&)>& loop) {
+  try {
+    NodeReport report = train_with_others(loop);
+    if (!not_saved_) return report;
+  } catch (const Interrupted& interrupted) {
+    stop_others(stop_reason(interrupted.signal()));
+    throw;
+  } catch (const RunEnded& ended) {
+    if (!is_trained_) throw;
+    throw RunEnded(
+        fmt::format("this node finished{}, but {}", is_saved_ ? " and saved its weights" : "", ended.what()));
+  } catch (Error& error) {
+    stop_others(fmt::format("failed: {}", error.what()));
+    if (is_saved_) error.add_context("this node finished and saved its weights, but");
+    throw;
+  } catch (const std::exception& error) {
+    stop_others(fmt::format("failed: {}", error.what()));
+    throw;
+  }
+  std::rethrow_exception(not_saved_);
+}
+
+NodeReport PlanRun::train_with_others(const std::function<void(Trainer&)>& loop) {
+  const NodeOptions& options = process_.options();
+  join();
+  if (options.on_training) options.on_training();
+  StatusExchange status(network_, executable_->stage().is_leaf(), options.on_progress);
+  NodeReport report = train(status, loop);
+  if (network_ != nullptr) {
+    network_->leave();
+    status.tell_end();
+  }
+  const ProcessMemory memory = process_memory();
+  // Code is mapped page by page as it is first used: all of it is known only now.
+  report.floor_bytes = floor_bytes_ + memory.of_files;
+  report.peak_bytes = memory.peak;
+  return report;
+}
+
+NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& loop) {
+  TextFiles files(process_.options().output);
+  Trainer trainer(*executable_, *link_, dataset_,
+                  {.settings = metadata_.settings, .data = metadata_.data, .logs = {&files, &status}});
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const CpuSteal stolen;
+  const std::exception_ptr ended = run_loop(trainer, loop);
+  is_trained_ = true;
+  NodeReport report = report_of(trainer);
+  report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  report.stolen = stolen.share();
+  if (trained_) save(trainer);
+  if (ended) std::rethrow_exception(ended);
+  return report;
+}
+
+// What ends the run after this node's last step (a peer that fails, a signal) is returned: it does not undo
+// the training.
+std::exception_ptr PlanRun::run_loop(Trainer& trainer, const std::function<void(Trainer&)>& loop) const {
+  const std::int64_t steps =
+      metadata_.settings.epochs * batches_per_epoch(metadata_.settings, metadata_.data.train_samples);
+  try {
+    loop(trainer);
+    link_->flush();
+    return nullptr;
+  } catch (...) {
+    if (trainer.steps_done() < steps) throw;
+    return std::current_exception();
+  }
+}
+
+// A failure is this node's alone: it is told now, and again when all others have ended in good order.
+void PlanRun::save(const Trainer& trainer) {
+  // Stems see no sample ids.
+  const std::uint64_t digest = trainer.sample_digest();
+  std::error_code code;
+  const std::vector<std::filesystem::path> elsewhere{process_.options().output,
+                                                     std::filesystem::current_path(code),
+                                                     std::filesystem::temp_directory_path(code)};
+  try {
+    trained_->write(executable_->state_views(), trainer.steps_done(),
+                    digest == 0 ? std::string() : fmt::format("{:016x}", digest), elsewhere);
+    is_saved_ = true;
+  } catch (const DataError& error) {
+    spdlog::error("{}", error.what());
+    not_saved_ = std::current_exception();
+  }
+}
+
+}  // namespace rookery

@@ -1,0 +1,61 @@
+// A node's part in one plan: what lives from reading the plan's metadata until its weights are saved.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "clusterize/plan/node_metadata.hpp"
+#include "clusterize/plan/stage_folder.hpp"
+#include "clusterize/plan/trained_file.hpp"
+#include "models/base/files/file_lock.hpp"
+#include "models/runtime/executable.hpp"
+#include "node/node_process.hpp"
+#include "node/node_report.hpp"
+#include "node/transport/zmq_link.hpp"
+
+namespace rookery {
+
+// One thread, the process's.
+class PlanRun {
+ public:
+  // Node's constructor says what happens here. `process` outlives the run.
+  explicit PlanRun(NodeProcess& process);
+
+  const NodeMetadata& metadata() const { return metadata_; }
+  const MemoryUse& memory() const { return executable_->memory(); }
+
+  // Node::run(), once.
+  NodeReport run(const std::function<void(Trainer&)>& loop);
+
+ private:
+  void take_room(const LoadedStage& loaded);
+  void listen(const Stage& stage);
+  void open_data(const Stage& stage);
+  void compile(LoadedStage loaded);
+  void join();
+  void stop_others(const std::string& reason);
+  NodeReport train_with_others(const std::function<void(Trainer&)>& loop);
+  NodeReport train(RunLog& status, const std::function<void(Trainer&)>& loop);
+  std::exception_ptr run_loop(Trainer& trainer, const std::function<void(Trainer&)>& loop) const;
+  void save(const Trainer& trainer);
+
+  NodeProcess& process_;
+  const FileLock lock_;  // on the plan
+  const NodeMetadata metadata_;
+  std::optional<TrainedFile> trained_;  // where weights are saved
+  std::unique_ptr<Link> link_;
+  ZmqLink* network_ = nullptr;        // the same link, where there is a network
+  const Dataset* dataset_ = nullptr;  // the Root's, the process's
+  std::optional<Executable> executable_;
+  std::int64_t transport_bytes_ = 0;  // of the link's buffers
+  std::int64_t floor_bytes_ = 0;      // anonymous memory of the program itself
+  bool is_trained_ = false;           // to the end
+  bool is_saved_ = false;
+  std::exception_ptr not_saved_;  // why the weights are not in their place
+};
+
+}  // namespace rookery
