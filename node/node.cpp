@@ -5,8 +5,8 @@
 
 #include "clusterize/plan/cluster_plan.hpp"
 #include "models/base/error.hpp"
-#include "node/node_process.hpp"
-#include "node/plan_run.hpp"
+#include "node/run/node_process.hpp"
+#include "node/run/plan_run.hpp"
 
 namespace rookery {
 

@@ -17,11 +17,7 @@
 #include "clusterize/planner/write_plan.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/initialize.hpp"
-#include "node/link_options.hpp"
-#include "node/node_process.hpp"
-#include "node/status_exchange.hpp"
 #include "tests/support/scratch_folder.hpp"
-#include "trainer/transfers.hpp"
 
 namespace rookery {
 namespace {
@@ -119,82 +115,10 @@ TEST_F(NodeTest, WhatIsNotTrainedToTheEndIsNotSaved) {
   EXPECT_FALSE(is_trained("node_1"));
 }
 
-// With what a link may have under way a stage never waits for a peer that waits for it.
-TEST_F(NodeTest, BudgetsHoldTwoOfEachTransfer) {
-  const NodeMetadata metadata = read_metadata(folder(), "node_0");
-  const Stage stage = read_stage(stage_folder(folder(), metadata), metadata).stage;
-  const ZmqLinkOptions link = link_options({.name = "node_0", .node_data = folder()}, metadata, stage);
-  std::uint64_t sent = 0;
-  std::uint64_t received = 0;
-  std::uint64_t bytes = 0;
-  for (const Transfer& transfer : transfers(stage, metadata.settings.batch_size)) {
-    const auto size = static_cast<std::uint64_t>(transfer.bytes);
-    (transfer.is_sent ? sent : received) += 2 * size;
-    bytes += 2 * size;
-    EXPECT_GE(link.max_message_bytes, size);
-  }
-  EXPECT_GT(sent, 0U);
-  EXPECT_GT(received, 0U);
-  EXPECT_GE(link.send_budget, sent);
-  EXPECT_GE(link.receive_budget, received);
-  EXPECT_GT(link.buffers.bytes(), 0U);
-  EXPECT_LE(link.buffers.bytes(), bytes);
-}
-
-TEST_F(NodeTest, LinksFollowOptionsAndSettings) {
-  NodeMetadata metadata = read_metadata(folder(), "node_1");
-  const Stage stage = read_stage(stage_folder(folder(), metadata), metadata).stage;
-  metadata.settings.peer_timeout_seconds = 1;
-  metadata.settings.reconnect_grace_seconds = 3;
-  NodeOptions options{.name = "node_1", .node_data = folder()};
-  const ZmqLinkOptions usual = link_options(options, metadata, stage);
-  EXPECT_EQ(usual.address, metadata.address);
-  EXPECT_EQ(usual.stage, 1);
-  EXPECT_EQ(usual.heartbeat, std::chrono::milliseconds(250));
-  EXPECT_EQ(usual.reconnect_grace, std::chrono::milliseconds(1000));  // no longer than the timeout
-  options.listen = "0.0.0.0:8080";
-  EXPECT_EQ(link_options(options, metadata, stage).address, "0.0.0.0:8080");
-}
-
-TEST_F(NodeTest, TheProcessReadsADataSetOnce) {
-  NodeProcess process({.name = "node_0", .node_data = folder()});
-  const Dataset* digits = &process.dataset("digits");
-  EXPECT_EQ(digits->size(), 1797);
-  EXPECT_EQ(&process.dataset("digits"), digits);
-  EXPECT_EQ(process.dataset("sorter").size(), 729);
-  NodeProcess given({.name = "node_0", .node_data = "/nowhere", .dataset = &process.dataset("digits")});
-  EXPECT_EQ(given.dataset("own:digits").size(), 1797);
-}
-
 TEST_F(NodeTest, DataThatIsNotWhatWasPlannedIsRefused) {
   const auto fewer = open_dataset("sorter?samples=100", folder());
   EXPECT_THROW(Node({.name = "node_0", .node_data = folder(), .output = folder(), .dataset = fewer.get()}),
                ConfigError);
-}
-
-// Of a cluster of one: there is nobody to tell.
-TEST(StatusExchange, KeepsLossAndAccuracyBetweenWhatBringsThem) {
-  std::vector<Progress> told;
-  StatusExchange leaf(nullptr, true, [&](const Progress& progress) { told.push_back(progress); });
-  leaf.after_update({.step = 1, .loss = 0.5}, {});
-  leaf.after_validation({.step = 1, .accuracy = 90}, {});
-  leaf.after_update({.step = 2, .loss = 0.25}, {});
-  leaf.tell_end();
-  ASSERT_EQ(told.size(), 3U);
-  EXPECT_EQ(told[0].accuracy, std::nullopt);
-  EXPECT_EQ(told[1].loss, 0.5);
-  EXPECT_EQ(told[2].loss, 0.25);
-  EXPECT_EQ(told[2].accuracy, 90);
-}
-
-TEST(StatusExchange, OthersThanTheLeafTellTheirLastStepAgainAtTheEnd) {
-  std::vector<std::int64_t> steps;
-  StatusExchange stem(nullptr, false, [&](const Progress& progress) { steps.push_back(progress.step); });
-  stem.tell_end();
-  EXPECT_TRUE(steps.empty());
-  stem.after_update({.step = 7}, {});
-  stem.tell_end();
-  EXPECT_EQ(steps, (std::vector<std::int64_t>{7, 7}));
 }
 
 }  // namespace

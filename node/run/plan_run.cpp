@@ -1,4 +1,4 @@
-#include "node/plan_run.hpp"
+#include "node/run/plan_run.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -15,10 +15,10 @@
 #include "models/base/process/cpu_steal.hpp"
 #include "models/base/process/process_memory.hpp"
 #include "models/base/process/program.hpp"
-#include "node/link_options.hpp"
 #include "node/membership/membership.hpp"
 #include "node/node.hpp"
-#include "node/status_exchange.hpp"
+#include "node/run/link_options.hpp"
+#include "node/run/status_exchange.hpp"
 #include "trainer/feed/split.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/progress/text_files.hpp"

@@ -1,4 +1,4 @@
-#include "node/node_process.hpp"
+#include "node/run/node_process.hpp"
 
 #include <utility>
 

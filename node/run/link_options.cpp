@@ -1,4 +1,4 @@
-#include "node/link_options.hpp"
+#include "node/run/link_options.hpp"
 
 #include <algorithm>
 #include <chrono>

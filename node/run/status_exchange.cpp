@@ -1,4 +1,4 @@
-#include "node/status_exchange.hpp"
+#include "node/run/status_exchange.hpp"
 
 #include <utility>
 

@@ -13,8 +13,8 @@
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/files/file_lock.hpp"
 #include "models/runtime/executable.hpp"
-#include "node/node_process.hpp"
 #include "node/node_report.hpp"
+#include "node/run/node_process.hpp"
 #include "node/transport/zmq_link.hpp"
 
 namespace rookery {

@@ -1,0 +1,65 @@
+#include "node/run/link_options.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+#include "models/graph/loss.hpp"
+#include "models/zoo/zoo.hpp"
+#include "trainer/transfers.hpp"
+
+namespace rookery {
+namespace {
+
+// The second of three stages.
+class LinkOptions : public testing::Test {
+ protected:
+  LinkOptions() {
+    Graph graph = cnn_net();
+    add_loss(graph, "mse");
+    stage_ = cut(graph, std::vector<OpId>{0, 3, 6}).at(1);
+    metadata_.node = "node_1";
+    metadata_.stage = 1;
+    metadata_.address = "127.0.0.1:8081";
+  }
+
+  Stage stage_;
+  NodeMetadata metadata_;
+};
+
+// With what a link may have under way a stage never waits for a peer that waits for it.
+TEST_F(LinkOptions, BudgetsHoldTwoOfEachTransfer) {
+  const ZmqLinkOptions link = link_options({.name = "node_1"}, metadata_, stage_);
+  std::uint64_t sent = 0;
+  std::uint64_t received = 0;
+  std::uint64_t bytes = 0;
+  for (const Transfer& transfer : transfers(stage_, metadata_.settings.batch_size)) {
+    const auto size = static_cast<std::uint64_t>(transfer.bytes);
+    (transfer.is_sent ? sent : received) += 2 * size;
+    bytes += 2 * size;
+    EXPECT_GE(link.max_message_bytes, size);
+  }
+  EXPECT_GT(sent, 0U);
+  EXPECT_GT(received, 0U);
+  EXPECT_GE(link.send_budget, sent);
+  EXPECT_GE(link.receive_budget, received);
+  EXPECT_GT(link.buffers.bytes(), 0U);
+  EXPECT_LE(link.buffers.bytes(), bytes);
+}
+
+TEST_F(LinkOptions, LinksFollowOptionsAndSettings) {
+  metadata_.settings.peer_timeout_seconds = 1;
+  metadata_.settings.reconnect_grace_seconds = 3;
+  NodeOptions options{.name = "node_1"};
+  const ZmqLinkOptions usual = link_options(options, metadata_, stage_);
+  EXPECT_EQ(usual.address, metadata_.address);
+  EXPECT_EQ(usual.stage, 1);
+  EXPECT_EQ(usual.heartbeat, std::chrono::milliseconds(250));
+  EXPECT_EQ(usual.reconnect_grace, std::chrono::milliseconds(1000));  // no longer than the timeout
+  options.listen = "0.0.0.0:8080";
+  EXPECT_EQ(link_options(options, metadata_, stage_).address, "0.0.0.0:8080");
+}
+
+}  // namespace
+}  // namespace rookery
