@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/files/file_calls.hpp"
 
 namespace rookery {
 namespace {
@@ -27,11 +28,12 @@ LineLog::LineLog(std::filesystem::path path, std::uint64_t reserved) : path_(std
   }
   if (code)
     throw DataError(fmt::format("{}: cannot keep the older file: {}", path_.string(), code.message()));
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  descriptor_ = file_calls().open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0)
     throw DataError(fmt::format("{}: cannot create: {}", path_.string(), std::strerror(errno)));
   // Beyond the end of the file, so that readers see lines only.
-  if (reserved == 0 || ::fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(reserved)) == 0 ||
+  if (reserved == 0 ||
+      file_calls().fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(reserved)) == 0 ||
       (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
     return;
   const int reason = errno;
@@ -49,7 +51,7 @@ LineLog::~LineLog() {
     spdlog::warn("{} ends with line {}; the {} after it are lost", path_.string(), lines_, left_out_);
   }
   // Half a line, and the room that was not needed.
-  [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, static_cast<off_t>(whole_));
+  [[maybe_unused]] const int ignored = file_calls().ftruncate(descriptor_, static_cast<off_t>(whole_));
   ::close(descriptor_);
 }
 
@@ -67,7 +69,7 @@ void LineLog::write(std::string_view line) {
 // Writes what waits, as far as there is room; errno is the reason where there is none.
 bool LineLog::hand_on() {
   while (!waiting_.empty()) {
-    const ssize_t count = ::write(descriptor_, waiting_.data(), waiting_.size());
+    const ssize_t count = file_calls().write(descriptor_, waiting_.data(), waiting_.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return false;
     const std::string_view written(waiting_.data(), static_cast<std::size_t>(count));

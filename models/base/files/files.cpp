@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "models/base/error.hpp"
+#include "models/base/files/file_calls.hpp"
 
 namespace rookery {
 
@@ -25,10 +26,10 @@ AtomicFile::AtomicFile(std::filesystem::path path)
     : path_(std::move(path)), temporary_(path_.string() + fmt::format(".tmp-{}", ::getpid())) {
   // A file without a name vanishes with its process, but gets a name through /proc only.
   const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-  descriptor_ = ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644);
+  descriptor_ = file_calls().open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0644);
   if (descriptor_ >= 0 && ::access(own_descriptor(descriptor_).c_str(), F_OK) == 0) return;
   if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  descriptor_ = file_calls().open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor_ < 0) fail("cannot create");
   is_named_ = true;
 }
@@ -37,7 +38,7 @@ AtomicFile::AtomicFile(std::filesystem::path path, std::uint64_t reserved) : Ato
   reserved_ = reserved;
   if (reserved == 0) return;
   int code = EINTR;
-  while (code == EINTR) code = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(reserved));
+  while (code == EINTR) code = file_calls().posix_fallocate(descriptor_, 0, static_cast<off_t>(reserved));
   if (code == 0 || code == EOPNOTSUPP || code == EINVAL) return;  // a file system that reserves nothing
   errno = code;
   fail(fmt::format("no room for its {} bytes", reserved));
@@ -56,7 +57,7 @@ void AtomicFile::fail(std::string_view doing) const {
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t written = file_calls().write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("cannot write");
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -69,9 +70,9 @@ void AtomicFile::write(std::string_view text) {
 }
 
 void AtomicFile::commit() {
-  if (written_ < reserved_ && ::ftruncate(descriptor_, static_cast<off_t>(written_)) != 0)
+  if (written_ < reserved_ && file_calls().ftruncate(descriptor_, static_cast<off_t>(written_)) != 0)
     fail("cannot shorten");
-  if (::fsync(descriptor_) != 0) fail("cannot flush");
+  if (file_calls().fsync(descriptor_) != 0) fail("cannot flush");
   if (!is_named_) {
     ::unlink(temporary_.c_str());  // of a process that was killed and had our number
     if (::linkat(AT_FDCWD, own_descriptor(descriptor_).c_str(), AT_FDCWD, temporary_.c_str(),
@@ -79,7 +80,7 @@ void AtomicFile::commit() {
       fail("cannot name it");
     is_named_ = true;
   }
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
+  if (file_calls().rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
   ::close(descriptor_);
   descriptor_ = -1;
 }

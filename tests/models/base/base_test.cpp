@@ -1,10 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +19,7 @@
 #include "models/base/named_options.hpp"
 #include "models/base/rng.hpp"
 #include "models/base/text.hpp"
+#include "tests/support/failing_files.hpp"
 
 namespace rookery {
 namespace {
@@ -187,25 +186,51 @@ TEST_F(TemporaryFolder, FilesThatCannotBeWrittenAreNamed) {
   }
 }
 
-// A limit on the size of files stands for a full disk; it holds for the whole process.
-TEST_F(TemporaryFolder, AFullDiskIsAnErrorThatSaysSo) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(
-      {
-        std::signal(SIGXFSZ, SIG_IGN);
-        rlimit limit{};
-        limit.rlim_cur = limit.rlim_max = 4;
-        setrlimit(RLIMIT_FSIZE, &limit);
-        std::string message;
-        try {
-          write_file(path_ / "target", "longer");
-        } catch (const DataError& error) {
-          message = error.what();
-        }
-        const bool is_clean = std::filesystem::is_empty(path_);
-        std::_Exit(message.ends_with("target: cannot write: File too large") && is_clean ? 42 : 1);
-      },
-      testing::ExitedWithCode(42), "");
+TEST_F(TemporaryFolder, ADiskThatFailsIsAnErrorThatSaysSoAndLeavesTheOldFile) {
+  write("target", "old");
+  FailingFiles disk;
+  const auto problem = [&] {
+    try {
+      write_file(path_ / "target", "longer");
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  disk.room = 4;
+  EXPECT_THAT(problem(), testing::EndsWith("target: cannot write: No space left on device"));
+  disk.room = FailingFiles::kUnlimited;
+  disk.failing_flushes = 1;
+  EXPECT_THAT(problem(), testing::EndsWith("target: cannot flush: Input/output error"));
+  disk.failing_renames = 1;
+  EXPECT_THAT(problem(), testing::EndsWith("target: cannot rename into place: Permission denied"));
+  disk.descriptors = 0;
+  EXPECT_THAT(problem(), testing::EndsWith("target: cannot create: Too many open files"));
+  EXPECT_EQ(read_file(path_ / "target", 100), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_), {}), 1);
+}
+
+// What is open already needs none to be finished.
+TEST_F(TemporaryFolder, AFileIsCommittedWithoutDescriptors) {
+  FailingFiles disk;
+  AtomicFile file(path_ / "target", 3);
+  disk.descriptors = 0;
+  file.write("new");
+  file.commit();
+  EXPECT_EQ(read_file(path_ / "target", 100), "new");
+}
+
+TEST_F(TemporaryFolder, RoomThatIsNotThereIsMissedBeforehand) {
+  FailingFiles disk;
+  disk.room = 100;
+  try {
+    const AtomicFile file(path_ / "target", 101);
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(),
+                testing::EndsWith("target: no room for its 101 bytes: No space left on device"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(path_));
 }
 
 TEST_F(TemporaryFolder, ReservedRoomIsTakenAtOnceAndGivenBack) {

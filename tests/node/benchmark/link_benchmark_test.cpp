@@ -13,8 +13,8 @@
 #include "node/benchmark/link_benchmark_server.hpp"
 #include "node/benchmark/messages.hpp"
 #include "node/sockets/listener.hpp"
-#include "tests/node/transport/captured_log.hpp"
 #include "tests/node/transport/raw_stranger.hpp"
+#include "tests/support/captured_log.hpp"
 
 namespace rookery {
 namespace {

@@ -14,8 +14,8 @@
 #include "models/base/text.hpp"
 #include "node/sockets/admission.hpp"
 #include "node/wire/packets.hpp"
-#include "tests/node/transport/captured_log.hpp"
 #include "tests/node/transport/loopback.hpp"
+#include "tests/support/captured_log.hpp"
 
 namespace rookery {
 namespace {

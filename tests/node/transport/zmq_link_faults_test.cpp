@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "models/base/error.hpp"
-#include "tests/node/transport/captured_log.hpp"
 #include "tests/node/transport/loopback.hpp"
 #include "tests/node/transport/tcp_proxy.hpp"
+#include "tests/support/captured_log.hpp"
 
 namespace rookery {
 namespace {

@@ -27,6 +27,8 @@ class CapturedLog {
   bool has(const std::string& text) { return sink_->has(text, std::chrono::seconds(30)); }
   // Whether it is there now.
   bool holds(const std::string& text) { return sink_->has(text, std::chrono::seconds(0)); }
+  // All until now.
+  std::vector<std::string> lines() { return sink_->lines(); }
 
  private:
   class Sink : public spdlog::sinks::base_sink<std::mutex> {
@@ -37,6 +39,11 @@ class CapturedLog {
         return std::any_of(lines_.begin(), lines_.end(),
                            [&](const std::string& line) { return line.find(text) != std::string::npos; });
       });
+    }
+
+    std::vector<std::string> lines() {
+      const std::scoped_lock lock(lines_mutex_);
+      return lines_;
     }
 
    protected:
