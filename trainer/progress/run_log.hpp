@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "trainer/batch_result.hpp"
 #include "trainer/settings/settings.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/io/safetensors.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 #include "tests/support/failing_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <vector>
 
-#include "models/graph/loss.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/zoo/zoo.hpp"
 #include "trainer/transfers.hpp"
 
