@@ -3,17 +3,10 @@
 #include <string>
 #include <utility>
 
-#include "clusterize/plan/cluster_plan.hpp"
-#include "models/base/error.hpp"
 #include "node/run/node_process.hpp"
 #include "node/run/plan_run.hpp"
 
 namespace rookery {
-
-void check_runnable(const NodeMetadata& metadata) {
-  const std::string problem = training_problem(static_cast<std::size_t>(metadata.clusters));
-  if (!problem.empty()) throw ConfigError(problem);
-}
 
 struct Node::Impl {
   explicit Impl(NodeOptions options) : process(std::move(options)), plan(process) {}

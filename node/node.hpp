@@ -6,14 +6,11 @@
 #include <memory>
 
 #include "clusterize/plan/node_metadata.hpp"
-#include "node/node_options.hpp"
-#include "node/node_report.hpp"
+#include "node/run/node_options.hpp"
+#include "node/run/node_report.hpp"
 #include "trainer/trainer.hpp"
 
 namespace rookery {
-
-// ConfigError for a plan that cannot be run: one with several clusters.
-void check_runnable(const NodeMetadata& metadata);
 
 // What lives as long as the process (NodeProcess) and what lives as long as its plan (PlanRun). One thread.
 class Node {

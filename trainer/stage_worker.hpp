@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "models/runtime/executable.hpp"
-#include "trainer/batch_result.hpp"
 #include "trainer/link.hpp"
+#include "trainer/progress/batch_result.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/step_exchange.hpp"
 

@@ -8,7 +8,6 @@
 #include <tuple>
 
 #include "clusterize/costs/stage_memory.hpp"
-#include "models/graph/op_attributes.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/stage.hpp"
 

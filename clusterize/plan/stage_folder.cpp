@@ -11,7 +11,6 @@
 #include "clusterize/plan/prediction_json.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/onnx/onnx.hpp"

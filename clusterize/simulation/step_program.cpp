@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "models/base/check.hpp"
-#include "models/graph/op_attributes.hpp"
 #include "trainer/link.hpp"
 
 namespace rookery {

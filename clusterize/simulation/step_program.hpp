@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "clusterize/simulation/flow_network.hpp"
-#include "models/graph/op_attributes.hpp"
 #include "models/graph/stage.hpp"
 #include "trainer/schedule/schedule.hpp"
 

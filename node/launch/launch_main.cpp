@@ -4,7 +4,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/process/program.hpp"
 #include "node/launch/launcher.hpp"
-#include "node/node.hpp"
+#include "node/run/plan_run.hpp"
 
 namespace rookery {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/graph/stage.hpp"
-#include "node/node_options.hpp"
+#include "node/run/node_options.hpp"
 #include "node/transport/zmq_link.hpp"
 
 namespace rookery {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "node/node_options.hpp"
+#include "node/run/node_options.hpp"
 
 namespace rookery {
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/plan/plan_lock.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
@@ -16,7 +17,6 @@
 #include "models/base/process/process_memory.hpp"
 #include "models/base/process/program.hpp"
 #include "node/membership/membership.hpp"
-#include "node/node.hpp"
 #include "node/run/link_options.hpp"
 #include "node/run/status_exchange.hpp"
 #include "trainer/feed/split.hpp"
@@ -36,6 +36,11 @@ NodeMetadata runnable_metadata(const NodeOptions& options) {
 }
 
 }  // namespace
+
+void check_runnable(const NodeMetadata& metadata) {
+  const std::string problem = training_problem(static_cast<std::size_t>(metadata.clusters));
+  if (!problem.empty()) throw ConfigError(problem);
+}
 
 PlanRun::PlanRun(NodeProcess& process)
     : process_(process),

@@ -13,11 +13,14 @@
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/files/file_lock.hpp"
 #include "models/runtime/executable.hpp"
-#include "node/node_report.hpp"
 #include "node/run/node_process.hpp"
+#include "node/run/node_report.hpp"
 #include "node/transport/zmq_link.hpp"
 
 namespace rookery {
+
+// ConfigError for a plan that cannot be run: one with several clusters.
+void check_runnable(const NodeMetadata& metadata);
 
 // One thread, the process's.
 class PlanRun {

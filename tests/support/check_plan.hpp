@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/memory/memory_plan.hpp"
 

@@ -1,6 +1,7 @@
 """The include layers: the repository keeps them, and the check sees every way to break them."""
 
 import pathlib
+import re
 import sys
 import tempfile
 import unittest
@@ -17,6 +18,15 @@ class Layers(unittest.TestCase):
     def test_every_module_of_the_table_exists(self):
         missing = [module for module in check_layers.LAYER_OF if not list((ROOT / module).glob("*.[hc]pp"))]
         self.assertEqual(missing, [])
+
+    def test_the_design_names_every_module(self):
+        design = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
+        table = design.partition("## Modules and layers")[2].partition("## ")[0]
+        named = [name for row in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)]
+        self.assertEqual(sorted(named), sorted(check_layers.LAYER_OF))
+        for place in re.findall(r"`((?:models|trainer|clusterize|node|fusion)/[\w/.]*)`", design):
+            with self.subTest(place):
+                self.assertTrue((ROOT / place).exists())
 
     def faults(self, files):
         """What the check says of a tree of these files."""

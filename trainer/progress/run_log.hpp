@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "models/graph/passes/loss.hpp"
-#include "trainer/batch_result.hpp"
+#include "trainer/progress/batch_result.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

@@ -10,7 +10,6 @@
 #include "clusterize/report/pictures/svg.hpp"
 #include "clusterize/simulation/simulation.hpp"
 #include "models/base/text.hpp"
-#include "models/graph/op_attributes.hpp"
 
 namespace rookery {
 namespace {

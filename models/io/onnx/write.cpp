@@ -8,7 +8,6 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/io/onnx/format/format.hpp"
 #include "models/io/onnx/functions/functions.hpp"

@@ -1,6 +1,5 @@
 // What is not trained: no gradients, no cost of backward, no bond between stages.
 #include "models/graph/passes/freeze.hpp"
-#include "models/graph/op_attributes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

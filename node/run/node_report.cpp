@@ -1,4 +1,4 @@
-#include "node/node_report.hpp"
+#include "node/run/node_report.hpp"
 
 namespace rookery {
 

@@ -1,4 +1,4 @@
-#include "trainer/batch_result.hpp"
+#include "trainer/progress/batch_result.hpp"
 
 #include <algorithm>
 
