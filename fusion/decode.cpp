@@ -28,10 +28,11 @@ class Decoder {
     vocabulary_ = type_of(model.outputs()[0]).shape[2];
   }
 
-  // How many sequences count_right() takes at a time.
+  // The number of sequences that count_right() takes at a time.
   const std::vector<std::int64_t>& batches() const { return whole_.batches; }
 
-  // Of `labels`, sequence after sequence, what is not `ignored`; the answer goes into `tokens`.
+  // The number of sequences whose labels, but for the `ignored` ones, are all found, token by token: each
+  // answer goes into `tokens` before the next is asked for.
   std::int64_t count_right(Tokens tokens, const Tokens& labels, std::int64_t ignored) {
     const auto sequences = static_cast<std::size_t>(std::ssize(labels) / length_);
     const auto length = static_cast<std::size_t>(length_);
@@ -58,7 +59,7 @@ class Decoder {
   }
 
  private:
-  // What the model holds most likely after each of the tokens.
+  // The token that the model holds most likely after each of the tokens.
   Tokens likely_tokens(const Tokens& tokens) {
     const MicroBatch micro_batch{.mode = Mode::kInference, .size = std::ssize(tokens) / length_};
     std::ranges::copy(tokens, whole_.executable.input(0, micro_batch).as<std::int64_t>().begin());

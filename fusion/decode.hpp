@@ -1,4 +1,4 @@
-// How well a model continues sequences by itself.
+// Measures how well a model continues sequences by itself.
 #pragma once
 
 #include <cstdint>

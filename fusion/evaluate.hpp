@@ -1,4 +1,4 @@
-// How good a trained state dict is on a data set.
+// Measures how good a trained state dict is on a data set.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a model makes of samples.
+// The outputs that a model makes of samples.
 #pragma once
 
 #include <cstdint>

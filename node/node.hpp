@@ -12,7 +12,8 @@
 
 namespace rookery {
 
-// What lives as long as the process (NodeProcess) and what lives as long as its plan (PlanRun). One thread.
+// A Node has what lives as long as the process (NodeProcess) and what lives as long as its plan (PlanRun).
+// One thread.
 class Node {
  public:
   // Keeps clusterize from replacing the plan as long as it lives, reads the metadata, takes the room on the

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::array<const char*, 5> kKinds = {"waiting", "training", "progress", "done", "failed"};
 
-std::string duration_text(double seconds) {
+// Rough, as an estimate is: "85 s", "12 min", "1.5 h".
+std::string time_left_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   if (seconds < 90) return fmt::format("{:.0f} s", seconds);
   if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
@@ -50,7 +51,7 @@ std::string times_text(const std::vector<ComparedTime>& times, std::int64_t step
   return text;
 }
 
-std::string memory_text(const StagePrediction& predicted, const NodeReport& report) {
+std::string measured_memory_text(const StagePrediction& predicted, const NodeReport& report) {
   const auto text = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::vector<std::string> parts;
   const auto add = [&](const char* what, std::int64_t bytes) {
@@ -130,7 +131,7 @@ LineParts to_parts(const ProviderEvent& event) {
   if (progress.accuracy) parts.push_back({fmt::format("accuracy {:.2f}%", *progress.accuracy), kAccuracy});
   parts.push_back({fmt::format("{:.0f} samples/s", progress.samples_per_second), kRate});
   parts.push_back(
-      {progress.step == progress.steps ? "done" : "ETA " + duration_text(progress.seconds_left), kTimeLeft});
+      {progress.step == progress.steps ? "done" : "ETA " + time_left_text(progress.seconds_left), kTimeLeft});
   return parts;
 }
 
@@ -153,7 +154,7 @@ std::string report_text(const NodeMetadata& metadata, const NodeReport& report) 
   return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n{}{}{}", report.steps,
                      report.seconds, report.waiting,
                      times_text(compared_times(metadata, report), report.compared_steps), stolen,
-                     memory_text(metadata.prediction, report));
+                     measured_memory_text(metadata.prediction, report));
 }
 
 }  // namespace rookery

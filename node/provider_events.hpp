@@ -1,4 +1,5 @@
-// What a provider tells whoever watches it: lines for people, and for programs one JSON object a line
+// The events that a provider tells whoever watches it: lines for people, and for programs one JSON object a
+// line
 // (`provider --json`), which `launch` reads.
 //
 //   {"event": "waiting",  "node": …, "role": …, "text": …}                      for peers
@@ -28,7 +29,8 @@ struct ComparedTime {
   bool operator==(const ComparedTime&) const = default;
 };
 
-// What the plan predicted for this node and what its run measured; empty when no steps were compared.
+// The times that the plan predicted for this node and that its run measured; empty when no steps were
+// compared.
 std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const NodeReport& report);
 
 struct ProviderEvent {

@@ -1,5 +1,5 @@
-// What people see of one or several nodes while they train: on a terminal a line for each that is drawn anew,
-// elsewhere lines that stay.
+// The display that people see of one or several nodes while they train: on a terminal a line for each that is
+// drawn anew, elsewhere lines that stay.
 #pragma once
 
 #include <cstdio>

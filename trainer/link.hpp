@@ -1,4 +1,4 @@
-// How stages of a pipeline exchange tensors. MemoryLink (memory_link.hpp) joins threads of one
+// The exchange of tensors between the stages of a pipeline. MemoryLink (memory_link.hpp) joins threads of one
 // process; node/transport/zmq_link.hpp joins machines. Both pass the same tests
 // (tests/trainer/link_suite.hpp).
 #pragma once
@@ -12,21 +12,21 @@
 namespace rookery {
 
 enum class MessageKind : std::uint8_t {
-  // Of a micro-batch.
+  // These belong to a micro-batch.
   kForwardActivation = 0,
   kBackwardGradient = 1,
-  // Of a step (see StepExchange); micro_batch is 0.
+  // These belong to a step (see StepExchange); micro_batch is 0.
   kBackwardParameterGradient = 2,  // the partial gradient of a parameter that stages share
   kForwardParameter = 3,           // its new value
   kBackwardSquares = 4,            // the squares of gradients, summed over stages: one f64
   kForwardSquares = 5,             // those of all stages: one f64
-  // From the last stage to all others (see Trainer).
+  // From the Leaf to all others (see Trainer).
   kBackwardLearningRate = 6,  // from step `step` on: one f64
 };
 constexpr int kMessageKinds = 7;
 
-// What a tensor is: the value or parameter `edge` of micro-batch `micro_batch` of step `step`. Training
-// steps count updates; validation passes have steps of their own (see StageWorker), so a key is used
+// A key says what a tensor is: the value or parameter `edge` of micro-batch `micro_batch` of step `step`.
+// Training steps count updates; validation passes have steps of their own (see StageWorker), so a key is used
 // once in a run between two given stages.
 struct MessageKey {
   MessageKind kind = MessageKind::kForwardActivation;

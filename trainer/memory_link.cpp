@@ -117,7 +117,7 @@ class MemoryLink : public Link {
     copy(std::as_const(tensor).view(), into);
   }
 
-  // What is sent lies in the peer's mailbox.
+  // Tensors that were sent lie in the peer's mailbox.
   void flush() override {}
 
  private:

@@ -34,15 +34,6 @@ std::int64_t sum_of(std::span<const std::int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
 }
 
-// FNV-1a, a 64-bit word at a time.
-std::uint64_t digest(std::uint64_t before, std::span<const std::int64_t> ids) {
-  constexpr std::uint64_t kBasis = 0xcbf29ce484222325ULL;
-  constexpr std::uint64_t kPrime = 0x100000001b3ULL;
-  std::uint64_t hash = before == 0 ? kBasis : before;
-  for (const std::int64_t id : ids) hash = (hash ^ static_cast<std::uint64_t>(id)) * kPrime;
-  return hash;
-}
-
 }  // namespace
 
 WorkTimes& WorkTimes::operator+=(const WorkTimes& other) {
@@ -106,7 +97,7 @@ void StageWorker::train(const TrainingRun& run) {
     const int slots =
         in_flight(schedule_, stage_.index, stage_.count, static_cast<int>(micro_batches.size()));
     for (MicroBatch& micro_batch : micro_batches) micro_batch.slot = static_cast<int>(number++ % slots);
-    // What later stages borrow is to be as old as what this stage's forward uses.
+    // Parameters that later stages borrow are to be as old as what this stage's forward uses.
     if (begun > 0) exchange_.spread_parameters(run.first_step + begun - 1);
     ++begun;
   };
@@ -244,7 +235,9 @@ void StageWorker::receive(int from_stage, MessageKind kind, const MicroBatch& mi
 void StageWorker::digest_samples(const MicroBatch& micro_batch) {
   if (!sample_ids_) return;
   const TensorView ids = executable_.input(*sample_ids_, micro_batch);
-  sample_digest_ = digest(sample_digest_, ids.as<std::int64_t>());
+  if (!sample_digest_) sample_digest_.emplace();
+  for (const std::int64_t id : ids.as<std::int64_t>())
+    sample_digest_->add_unit(static_cast<std::uint64_t>(id));
 }
 
 void StageWorker::observe(const MicroBatch& micro_batch, Batch& batch) {

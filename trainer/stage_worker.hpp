@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "models/base/fnv.hpp"
 #include "models/runtime/executable.hpp"
 #include "trainer/link.hpp"
 #include "trainer/progress/batch_result.hpp"
@@ -30,7 +31,7 @@ struct TrainingRun {
   // run have as many micro-batches.
   std::function<std::vector<std::int64_t>(std::int64_t batch)> begin;
   std::function<double(std::int64_t step)> learning_rate;
-  // Called in their order, after a batch's update. On the last stage the result is filled, elsewhere only
+  // Called in their order, after a batch's update. On the Leaf the result is filled, elsewhere only
   // `samples`.
   std::function<void(const BatchResult& result)> end;
 };
@@ -66,12 +67,12 @@ class StageWorker {
   BatchResult validate(std::int64_t number, std::span<const std::int64_t> sizes, std::int64_t samples = 0);
 
   WorkTimes times() const;
-  // Of the ids of all samples that came by, in their order; 0 on a stage that sees none. Root and
+  // A digest of the ids of all samples that came by, in their order; 0 on a stage that sees none. Root and
   // Leaf of one run have the same.
-  std::uint64_t sample_digest() const { return sample_digest_; }
+  std::uint64_t sample_digest() const { return sample_digest_ ? sample_digest_->value() : 0; }
 
  private:
-  // Where the last stage finds what a loss says: indices of its outputs.
+  // The place where the Leaf finds what a loss says: indices of its outputs.
   struct Observed {
     std::size_t loss = 0;
     std::optional<std::size_t> hits;
@@ -104,7 +105,7 @@ class StageWorker {
   std::optional<std::size_t> sample_ids_;  // index of the input
   std::vector<Observed> observed_;
   WorkTimes times_;
-  std::uint64_t sample_digest_ = 0;
+  std::optional<Fnv1a> sample_digest_;  // of those that came by until now
 };
 
 }  // namespace rookery

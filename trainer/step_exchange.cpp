@@ -39,7 +39,7 @@ void StepExchange::clip_gradients(std::int64_t step) {
   if (factor < 1 || std::isnan(factor)) executable_.scale_gradients(static_cast<float>(factor));
 }
 
-// The sum runs from the last stage to the first, parameter by parameter, so that every cut adds in the
+// The sum runs from the Leaf to the Root, parameter by parameter, so that every cut adds in the
 // same order; and it comes by when the stages are done with their gradients, which is in that order.
 double StepExchange::squared_norm(std::int64_t step) {
   const MessageKey partial{.kind = MessageKind::kBackwardSquares, .step = step};

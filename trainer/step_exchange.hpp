@@ -1,5 +1,5 @@
-// What the stages tell each other when a step ends: gradients and new values of parameters that several
-// of them use, and the norm of all gradients, by which they are clipped.
+// The messages of the stages to each other when a step ends: gradients and new values of parameters that
+// several of them use, and the norm of all gradients, by which they are clipped.
 //
 // Gradients and sums go from later stages to earlier ones, values and the norm the other way
 // afterwards, parameters in one order everywhere. So no circle of stages can wait for each other,

@@ -23,15 +23,15 @@ struct TrainerOptions {
   std::vector<RunLog*> logs;
 };
 
-// What steps took: of those of a whole batch that follow another step at once, so that neither the start of
-// the run nor a validation is in it.
+// The time that steps took: of those of a whole batch that follow another step at once, so that neither the
+// start of the run nor a validation is in it.
 struct StepTimes {
   std::int64_t steps = 0;
   double seconds = 0;  // from the end of one to the end of the next
   WorkTimes work;
 };
 
-// What the Leaf knows of the validation samples; elsewhere it is empty.
+// The result over the validation samples, which the Leaf knows; elsewhere it is empty.
 struct Validation {
   double loss = 0;                 // mean over the samples
   std::optional<double> accuracy;  // percent; of what is classified
@@ -51,7 +51,7 @@ class Trainer {
   // come.
   void run();
 
-  // What run() is made of, for loops of one's own: every stage must do the same in the same order. (Of the
+  // The parts of run(), for loops of one's own: every stage must do the same in the same order. (Of the
   // learning rate schedules run() alone follows `plateau`.)
   double train_epoch(std::int64_t epoch);  // the mean loss over the samples on the Leaf
   Validation validate(std::int64_t epoch);
@@ -67,7 +67,7 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-// What CompileOptions a stage needs for this run.
+// The CompileOptions that a stage needs for this run.
 CompileOptions compile_options(const TrainingSettings& settings, const DataSizes& data, int stage, int stages,
                                const KernelChoice& kernels);
 

@@ -1,4 +1,4 @@
-// What a stage and the other stages of its cluster send each other.
+// The tensors that a stage and the other stages of its cluster send each other.
 #pragma once
 
 #include <cstdint>

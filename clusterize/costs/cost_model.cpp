@@ -50,7 +50,7 @@ CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::s
   whole_bytes_ = static_cast<double>(costs.memory->bytes({.first = 0, .last = costs.count()}));
   least_bytes_ = static_cast<double>(costs.least_bytes(0, costs.count()));
   // Gradient and value, from one neighbour and to the other, twice each (transport_bytes()).
-  for (const SharedBytes& shared : costs.shared) shared_bytes_ += 8 * shared.bytes;
+  for (const SharedSegments& shared : costs.shared) shared_bytes_ += 8 * shared.bytes;
 }
 
 double CostModel::flops_per_second(int node) const {
@@ -170,7 +170,7 @@ std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members,
 double CostModel::exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const {
   double transfers = 0;
   double latency = 0;
-  for (const SharedBytes& shared : costs().shared) {
+  for (const SharedSegments& shared : costs().shared) {
     double hops = 0;
     std::size_t before = begins.size();
     for (const int segment : shared.segments) {

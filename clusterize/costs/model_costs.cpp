@@ -72,7 +72,7 @@ std::size_t segment_of(OpId op, const std::vector<Segment>& segments) {
   return static_cast<std::size_t>(next - segments.begin()) - 1;
 }
 
-std::vector<SharedBytes> shared_bytes(const Graph& graph, const std::vector<Segment>& segments) {
+std::vector<SharedSegments> shared_bytes(const Graph& graph, const std::vector<Segment>& segments) {
   std::map<ValueId, std::set<int>> users;
   for (std::size_t op = 0; op < graph.ops().size(); ++op) {
     for (const ValueId input : graph.ops()[op].inputs) {
@@ -80,7 +80,7 @@ std::vector<SharedBytes> shared_bytes(const Graph& graph, const std::vector<Segm
       users[input].insert(static_cast<int>(segment_of(static_cast<OpId>(op), segments)));
     }
   }
-  std::vector<SharedBytes> shared;
+  std::vector<SharedSegments> shared;
   for (const auto& [parameter, of_it] : users) {
     if (of_it.size() < 2) continue;
     shared.push_back({.segments = {of_it.begin(), of_it.end()},

@@ -35,7 +35,7 @@ struct Segment {
 
 // A parameter that several segments use: once a step, each stage that has one of them sends its gradient
 // to the one before, and gets its new value from there.
-struct SharedBytes {
+struct SharedSegments {
   std::vector<int> segments;  // rising
   double bytes = 0;
 };
@@ -56,7 +56,7 @@ struct ModelCosts {
   std::string name;  // for messages
   double assumed_gflops = kAssumedGflops;
   std::vector<Segment> segments;
-  std::vector<SharedBytes> shared;
+  std::vector<SharedSegments> shared;
   bool clips_gradients = false;
   std::int64_t batch_size = 1;
   int micro_batches = 1;

@@ -46,10 +46,6 @@ std::optional<Place> place_alone(const CostModel& model, const Clusters& cluster
                .averaging_seconds = found.averaging_seconds};
 }
 
-std::string memory_text(double bytes) {
-  return bytes < 1e9 ? fmt::format("{:.3g} MB", bytes / 1e6) : fmt::format("{:.3g} GB", bytes / 1e9);
-}
-
 // The least that any piece of the model takes.
 double smallest_piece(const ModelCosts& costs) {
   double least = std::numeric_limits<double>::infinity();

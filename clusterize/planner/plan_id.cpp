@@ -2,26 +2,17 @@
 
 #include <fmt/format.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <span>
+
+#include "models/base/fnv.hpp"
 
 namespace rookery {
 namespace {
 
-// FNV-1a, 64 bits, as 16 hex digits.
-class Digest {
- public:
-  void add(std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes) hash_ = (hash_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
-  }
-  void add(const std::string& text) { add(std::as_bytes(std::span(text))); }
-  std::string text() const { return fmt::format("{:016x}", hash_); }
-
- private:
-  std::uint64_t hash_ = 0xcbf29ce484222325ULL;
-};
+// As 16 hex digits.
+std::string text_of(const Fnv1a& digest) {
+  return fmt::format("{:016x}", digest.value());
+}
 
 OrderedJson to_json(const PoolNode& node) {
   return {{"id", node.id},
@@ -50,18 +41,18 @@ std::string plan_id_of(const TrainingTask& task, const NodePool& pool, const Clu
                      {"cuts", cuts},
                      {"kernels", task.kernels}};
   if (!task.weights.empty()) all["weights"] = task.weights;
-  Digest digest;
+  Fnv1a digest;
   digest.add(all.dump());
-  return digest.text();
+  return text_of(digest);
 }
 
 std::string weights_digest(const StateDict& state) {
-  Digest digest;
+  Fnv1a digest;
   for (const auto& [name, tensor] : state) {
     digest.add(name + tensor.type().to_string());
     digest.add(tensor.view().bytes());
   }
-  return digest.text();
+  return text_of(digest);
 }
 
 }  // namespace rookery

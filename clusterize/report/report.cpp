@@ -28,7 +28,7 @@ std::string describe_node(const NodeMetadata& metadata) {
       fmt::join(rings, ", "), fmt::join(addresses, ", "));
 }
 
-std::string memory_text(std::int64_t bytes) {
+std::string table_memory_text(std::int64_t bytes) {
   const auto size = static_cast<double>(bytes);
   return size < 1e9 ? fmt::format("{:.2f} MB", size / 1e6) : fmt::format("{:.2f} GB", size / 1e9);
 }
@@ -46,7 +46,7 @@ std::string table(const ClusterPlan& plan) {
       recomputes = recomputes || stage.recompute;
       text += fmt::format("{:<10} {:>7} {:>5} {:<9} {:>4} {:>11} {:>11} {:>9.3f} {:>9.3f} {:>9.3f}{}\n",
                           stage.node, cluster.id, i, role_of(i, stages), stage.ops.size(), stage.parameters,
-                          memory_text(prediction.total_bytes()), prediction.forward_ms,
+                          table_memory_text(prediction.total_bytes()), prediction.forward_ms,
                           prediction.backward_ms, prediction.send_ms, stage.recompute ? "  *" : "");
     }
   }

@@ -8,13 +8,10 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/text.hpp"
 
 namespace rookery {
 namespace {
-
-std::string memory_text(double bytes) {
-  return bytes < 1e9 ? fmt::format("{:.3g} MB", bytes / 1e6) : fmt::format("{:.3g} GB", bytes / 1e9);
-}
 
 std::string clusters_text(std::int64_t count) {
   return count == 1 ? "1 cluster" : fmt::format("{} clusters", count);

@@ -5,12 +5,14 @@
 #include <utility>
 
 #include "models/base/check.hpp"
+#include "models/base/fnv.hpp"
 
 namespace rookery {
 
 RngKey rng_key(std::uint64_t seed, std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, 64 bits
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  Fnv1a digest;
+  digest.add(name);
+  const std::uint64_t hash = digest.value();
   const PhiloxBlock mixed =
       philox({static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32), 0, 0},
              {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});

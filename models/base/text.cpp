@@ -109,6 +109,10 @@ std::string quoted(const std::string& text) {
   }
 }
 
+std::string memory_text(double bytes) {
+  return bytes < 1e9 ? fmt::format("{:.3g} MB", bytes / 1e6) : fmt::format("{:.3g} GB", bytes / 1e9);
+}
+
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds > 86'400e6) return "for ever";
   if (seconds < 0.9995) return fmt::format("{:.3g} ms", 1e3 * seconds);

@@ -26,6 +26,9 @@ constexpr std::size_t kMostOfAReason = 1024;
 // A text of a file in quotes, for messages; DataError when it is not UTF-8.
 std::string quoted(const std::string& text);
 
+// "1.25 GB", "3.5 MB"
+std::string memory_text(double bytes);
+
 // "1 d 2 h", "3 h 20 min", "4 min 5 s", "7.32 s", "12.5 ms"
 std::string duration_text(double seconds);
 

@@ -300,11 +300,6 @@ std::map<ValueId, std::vector<OpId>> gradient_users(const Graph& graph) {
   return users;
 }
 
-const char* Stage::role() const {
-  if (count == 1) return "root_leaf";
-  return is_root() ? "root" : is_leaf() ? "leaf" : "stem";
-}
-
 std::vector<ValueId> Stage::owned_parameters() const {
   return parameters_of(*this, false);
 }

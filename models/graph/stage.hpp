@@ -61,8 +61,6 @@ struct Stage {
 
   bool is_root() const { return index == 0; }
   bool is_leaf() const { return index == count - 1; }
-  // "root", "stem", "leaf", "root_leaf"
-  const char* role() const;
   // Parameters that this stage owns, and those that it borrows; each in the order of the graph's.
   std::vector<ValueId> owned_parameters() const;
   std::vector<ValueId> borrowed_parameters() const;

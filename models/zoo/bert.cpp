@@ -46,7 +46,7 @@ class Bert {
 
   ValueId norm(const std::string& name, ValueId x) { return net_.layer_norm(name, x, 1, 1e-12F); }
 
-  // Of words, of the sentence and of the place.
+  // There are embeddings of words, of the sentence and of the place.
   ValueId embed(ValueId words, ValueId ids, ValueId types) {
     const std::string name = "bert.embeddings";
     ValueId x = net_.gather(name + ".word_embeddings", words, ids);

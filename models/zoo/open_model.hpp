@@ -13,7 +13,8 @@ namespace rookery {
 struct OpenedModel {
   Graph graph;
   StateDict weights;  // that the file has
-  // Of a file of rookery_export.py: the module, and tensors of its state dict that the graph does not have.
+  // A file of rookery_export.py has these besides: the module, and tensors of its state dict that the graph
+  // does not have.
   std::optional<ModuleDescription> module;
   StateDict extras;
   std::vector<std::string> warnings;  // see OnnxModel
@@ -31,8 +32,8 @@ void remove_extras(const std::optional<ModuleDescription>& module, const StateDi
 // ConfigError or DataError as zoo_model() and import_onnx().
 OpenedModel open_model(const std::string& name, const std::filesystem::path& node_data);
 
-// How train.json names a model that a command line names: paths, which are the current folder's there, become
-// those of `node_data`, or absolute ones where they lie elsewhere.
+// The name that train.json has for a model that a command line names: paths, which are the current folder's
+// there, become those of `node_data`, or absolute ones where they lie elsewhere.
 std::string model_name_in(const std::filesystem::path& node_data, const std::string& given);
 
 }  // namespace rookery

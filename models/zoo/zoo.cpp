@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/named_rows.hpp"
 
 namespace rookery {
 namespace {
@@ -148,11 +149,9 @@ const std::vector<ZooModel>& zoo() {
 
 const ZooModel& zoo_entry(const std::string& name) {
   const std::string wanted = NamedOptions(name).name();
-  const auto found = std::ranges::find(zoo(), wanted, &ZooModel::name);
-  if (found != zoo().end()) return *found;
-  std::vector<std::string> names;
-  for (const ZooModel& model : zoo()) names.push_back(model.name);
-  throw ConfigError(fmt::format("there is no model '{}'; there are: {}", wanted, fmt::join(names, ", ")));
+  if (const ZooModel* model = find_row(zoo(), wanted)) return *model;
+  throw ConfigError(
+      fmt::format("there is no model '{}'; there are: {}", wanted, fmt::join(names_of(zoo()), ", ")));
 }
 
 Graph zoo_model(const std::string& name) {
@@ -165,8 +164,8 @@ Graph zoo_model(const std::string& name) {
 
 StateDict reference_extras(const std::string& name, const StateDict& state) {
   NamedOptions options(name);
-  const auto model = std::ranges::find(zoo(), options.name(), &ZooModel::name);
-  if (model == zoo().end() || model->extras == nullptr) return {};
+  const ZooModel* model = find_row(zoo(), options.name());
+  if (model == nullptr || model->extras == nullptr) return {};
   return model->extras(options, state);
 }
 

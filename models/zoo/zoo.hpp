@@ -28,8 +28,8 @@ const std::vector<ZooModel>& zoo();
 const ZooModel& zoo_entry(const std::string& name);
 // Builds it. ConfigError also for options that it does not have and values out of range.
 Graph zoo_model(const std::string& name);
-// What the reference's state dict has besides the graph's parameters and buffers, which `state` holds: second
-// names of tied parameters, masks that never change. Empty for a name that is not of the zoo.
+// The tensors that the reference's state dict has besides the graph's parameters and buffers, which `state`
+// holds: second names of tied parameters, masks that never change. Empty for a name that is not of the zoo.
 StateDict reference_extras(const std::string& name, const StateDict& state);
 // Takes them out of a state dict of the reference. One with another value stays.
 void remove_reference_extras(const std::string& name, StateDict& state);
@@ -62,7 +62,8 @@ struct VggOptions {
   std::int64_t image_size = 224;  // a multiple of 32
   std::int64_t classes = 1000;
   double width = 1;
-  // Of the two layers before the last, for images of 224 pixels; 0: without them, as is usual for small ones.
+  // The width of the two layers before the last, for images of 224 pixels; 0: without them, as is usual for
+  // small ones.
   std::int64_t hidden = 4096;
 };
 Graph vgg11(const VggOptions& options = {});

@@ -1,4 +1,4 @@
-// What a provider is told when it is started.
+// The options that a provider is started with.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What a provider keeps as long as its process lives, whatever plan it works on.
+// The things that a provider keeps as long as its process lives, whatever plan it works on.
 #pragma once
 
 #include <memory>

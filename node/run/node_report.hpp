@@ -1,4 +1,4 @@
-// What a node measured in a run, beside what clusterize predicted (NodeMetadata::prediction).
+// The measurements of a node in a run, beside what clusterize predicted (NodeMetadata::prediction).
 #pragma once
 
 #include <cstdint>

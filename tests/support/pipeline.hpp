@@ -35,7 +35,7 @@ struct PipelineResult {
 };
 
 struct PipelineOptions {
-  std::filesystem::path output;  // of the last stage's files; empty: a scratch folder
+  std::filesystem::path output;  // of the Leaf's files; empty: a scratch folder
   // Makes the links; empty: MemoryLink.
   std::function<std::vector<std::unique_ptr<Link>>(int stages)> make_links;
 };

@@ -52,7 +52,7 @@ class SeveralLosses : public testing::Test {
 };
 
 TEST_F(SeveralLosses, EveryCutTrainsTheSameBits) {
-  // A loss may measure what an earlier stage made, but the last stage makes an output.
+  // A loss may measure what an earlier stage made, but the Leaf makes an output.
   EXPECT_EQ(positions_.size(), 11U);
   for (const int micro_batches : {1, 3}) {
     const PipelineResult whole = run({0}, micro_batches);

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMaxLineBytes = 64U << 20;
 constexpr std::size_t kChunkBytes = 1U << 16;
 
-// What a cell says, short enough for a message.
+// The text of a cell, short enough for a message.
 std::string quoted(std::string_view cell) {
   constexpr std::size_t kShown = 40;
   return fmt::format("'{}{}'", cell.substr(0, kShown), cell.size() > kShown ? "…" : "");

@@ -16,8 +16,8 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  // What every sample has, by name: types whose first dimension is kBatch. Those of images and tables are
-  // "input", f32[batch, elements], and "labels", i64[batch].
+  // The tensors that every sample has, by name: types whose first dimension is kBatch. Those of images and
+  // tables are "input", f32[batch, elements], and "labels", i64[batch].
   virtual const ValueTypes& tensors() const = 0;
   // Do the labels continue the input: is the label at a place the token that comes next there? What is asked
   // for is then found token by token (fusion/decode.hpp).

@@ -84,7 +84,7 @@ class MaskedWords : public GeneratedDataset {
     return pair;
   }
 
-  // Of the words that are asked for eight tenths are masked, one is another word and one stays.
+  // Among the words that are asked for eight tenths are masked, one is another word and one stays.
   void mask(Pair& pair, CounterRng& rng) const {
     for (std::int64_t& token : pair.tokens) {
       const bool is_asked = token >= kWords && rng.next_float() < kMaskedShare;

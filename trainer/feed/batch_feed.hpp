@@ -1,4 +1,4 @@
-// What the Root feeds into the pipeline: the samples of the batch in hand, micro-batch by
+// The feed of the pipeline on the Root: the samples of the batch in hand, micro-batch by
 // micro-batch.
 #pragma once
 

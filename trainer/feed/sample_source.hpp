@@ -1,4 +1,4 @@
-// How a data set fills the inputs of a model and of its losses.
+// Fills the inputs of a model and of its losses from a data set.
 #pragma once
 
 #include <cstdint>

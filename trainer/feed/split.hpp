@@ -19,7 +19,7 @@ struct Split {
 // ConfigError when none is left to train on.
 Split split_dataset(std::int64_t samples, const TrainingSettings& settings);
 
-// What the run needs to know of a data set, and plans with: memory includes the order of the samples.
+// The sizes of a data set that a run needs to know, and plans with: memory includes the order of the samples.
 DataSizes data_sizes(const Dataset& dataset, const TrainingSettings& settings);
 
 // ConfigError with both numbers when the data set has not as many samples as the plan was made for.

@@ -1,4 +1,4 @@
-// What the Leaf learns from a batch: losses, and hits where targets are class indices.
+// The results that the Leaf has of a batch: losses, and hits where targets are class indices.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace rookery {
 
-// What came out of one batch of one of the model's losses.
+// The result of one batch for one of the model's losses.
 struct LossResult {
   double loss = 0;
   // Where targets are class indices: positions that count, and those whose largest output is their label.
@@ -18,7 +18,7 @@ struct LossResult {
   std::optional<double> accuracy() const;  // percent; nothing without positions
 };
 
-// What came out of one batch of all of them.
+// The result of one batch for all of them.
 struct BatchResult {
   double loss = 0;                 // their weighted sum
   std::vector<LossResult> losses;  // in the order of losses_of()

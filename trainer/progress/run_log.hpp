@@ -14,7 +14,7 @@
 
 namespace rookery {
 
-// How far a run is, and how fast.
+// The place that a run has reached, and its speed.
 struct Progress {
   std::int64_t epoch = 0;  // from 0
   std::int64_t epochs = 0;
@@ -27,7 +27,7 @@ struct Progress {
   std::optional<double> accuracy;
 };
 
-// What is known before the first batch.
+// The facts that are known before the first batch.
 struct RunDescription {
   const TrainingSettings& settings;
   const DataSizes& data;

@@ -24,7 +24,7 @@ struct ScheduleSettings {
   bool operator==(const ScheduleSettings&) const = default;
 };
 
-// What tells one schedule from another.
+// The row of a schedule: all that tells it from the others.
 struct ScheduleKind {
   std::string name;
   std::string help;  // for the documentation

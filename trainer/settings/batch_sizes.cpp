@@ -1,4 +1,4 @@
-// How batches and micro-batches divide the samples.
+// The division of samples into batches and micro-batches.
 #include <algorithm>
 #include <set>
 

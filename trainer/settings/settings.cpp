@@ -177,7 +177,7 @@ void check_async(const TrainingSettings& settings, Problems& problems) {
   }
 }
 
-// What no key alone tells.
+// Checks what no key alone tells.
 void check_together(const TrainingSettings& settings, Problems& problems) {
   if (settings.micro_batches > settings.batch_size) {
     problems.add("micro_batches", fmt::format("{} is more than the {} samples of a batch (batch_size)",

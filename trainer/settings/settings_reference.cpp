@@ -1,4 +1,4 @@
-// What train.json may have, for programs and for people.
+// The description of train.json, for programs (schema) and for people (reference).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -34,7 +34,7 @@ double panel_width(std::size_t boxes) {
 std::string bytes_text(double bytes) {
   if (bytes < 1e3) return fmt::format("{:.0f} B", bytes);
   if (bytes < 1e6) return fmt::format("{:.3g} kB", bytes / 1e3);
-  return bytes < 1e9 ? fmt::format("{:.3g} MB", bytes / 1e6) : fmt::format("{:.3g} GB", bytes / 1e9);
+  return memory_text(bytes);
 }
 
 std::string speed_text(double mbps) {

@@ -49,6 +49,13 @@ class MetadataFile : public testing::Test {
   std::vector<NodeMetadata> all_;
 };
 
+TEST(Role, IsThatOfTheStageInItsCluster) {
+  EXPECT_EQ(role_of(0, 1), "root_leaf");
+  EXPECT_EQ(role_of(0, 3), "root");
+  EXPECT_EQ(role_of(1, 3), "stem");
+  EXPECT_EQ(role_of(2, 3), "leaf");
+}
+
 TEST_F(MetadataFile, ComesBackAsItWas) {
   const NodeMetadata read = read_metadata(folder(), "node_1");
   const NodeMetadata& original = written();

@@ -126,7 +126,7 @@ class BruteForce {
   double exchange(const std::vector<int>& members, const std::vector<int>& begins) const {
     double transfers = 0;
     double longest = 0;
-    for (const SharedBytes& shared : costs_.shared) {
+    for (const SharedSegments& shared : costs_.shared) {
       std::vector<int> users;
       for (const int segment : shared.segments) {
         std::size_t stage = begins.size() - 1;

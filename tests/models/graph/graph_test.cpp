@@ -136,9 +136,9 @@ TEST(Cut, RoutesValuesLabelsAndGradients) {
   const std::vector<OpId> begins{0, 1, 5};
   const std::vector<Stage> stages = cut(graph, begins);
   ASSERT_EQ(stages.size(), 3U);
-  EXPECT_STREQ(stages[0].role(), "root");
-  EXPECT_STREQ(stages[1].role(), "stem");
-  EXPECT_STREQ(stages[2].role(), "leaf");
+  EXPECT_TRUE(stages[0].is_root());
+  EXPECT_FALSE(stages[1].is_root() || stages[1].is_leaf());
+  EXPECT_TRUE(stages[2].is_leaf());
   const std::vector<StageInput> root_inputs{{.value = "input"}, {.value = kLabels}, {.value = kSampleIds}};
   EXPECT_EQ(stages[0].inputs, root_inputs);
   const std::vector<StageOutput> root_outputs{{.value = "conv_out", .to = {1}, .gradient_from = 1},
