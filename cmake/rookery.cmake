@@ -42,6 +42,8 @@ function(rookery_tests name)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARGN} rapidcheck rapidcheck_gtest GTest::gmock_main)
+  # Test files have helpers of the same names.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   # Tests are compiled more often than their own code is run.
   set(level -O1)
   if(ROOKERY_SANITIZE)

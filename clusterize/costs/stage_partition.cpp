@@ -7,8 +7,6 @@
 namespace rookery {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
 template <typename T>
 T between(const std::vector<T>& sums, int begin, int end) {
   return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
@@ -155,7 +153,7 @@ bool StagePartitioner::beats(const Label& a, const Label& b) const {
 
 bool StagePartitioner::fits(const Part& part) const {
   const double memory = machines_.back().memory_bytes;
-  if (memory == kNever) return true;
+  if (memory == kInfinite) return true;
   const std::int64_t bytes = sums_.costs.memory->bytes({.first = part.begin,
                                                         .last = part.end,
                                                         .slots = slots_[machines_.size() - 1],
@@ -220,7 +218,7 @@ double StagePartitioner::step_seconds(const Label& label) const {
 }
 
 double StagePartitioner::bound(double fastest, double together, double waiting) const {
-  double least = kNever;
+  double least = kInfinite;
   const Cells& cells = cells_.back();
   for (std::size_t end = 0; end < cells.size(); ++end) {
     const double rest = sums_.flops.back() - sums_.flops[end];
@@ -244,7 +242,7 @@ std::vector<StagePartition> StagePartitioner::cuts() const {
     all.push_back(trace(static_cast<int>(label)));
   std::ranges::stable_sort(
       all, {}, [](const StagePartition& cut) { return std::pair(cut.step_seconds, cut.load_seconds); });
-  double least = kNever;
+  double least = kInfinite;
   std::erase_if(all, [&](const StagePartition& cut) {
     const bool beaten = cut.load_seconds >= least;
     least = std::min(least, cut.load_seconds);

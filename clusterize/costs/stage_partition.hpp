@@ -11,18 +11,20 @@
 
 namespace rookery {
 
+constexpr double kInfinite = std::numeric_limits<double>::infinity();  // seconds, bytes: no bound
+
 // One machine of the row.
 struct CutMachine {
   double flops_per_second = 1;
-  double memory_bytes = std::numeric_limits<double>::infinity();
-  double bytes_per_second = std::numeric_limits<double>::infinity();  // of its connection
-  double seconds_per_byte = 0;  // that sending and receiving takes of its arithmetic's time
+  double memory_bytes = kInfinite;
+  double bytes_per_second = kInfinite;  // of its connection
+  double seconds_per_byte = 0;          // that sending and receiving takes of its arithmetic's time
 };
 
 // Between a machine of the row and the one before it.
 struct CutWay {
   double latency = 0;  // seconds
-  double bytes_per_second = std::numeric_limits<double>::infinity();
+  double bytes_per_second = kInfinite;
 };
 
 // Seconds for segments [first, last) per micro-batch.
@@ -118,7 +120,7 @@ class StagePartitioner {
   int stages_;
   Goal goal_;
   bool is_synchronous_;
-  double limit_ = std::numeric_limits<double>::infinity();
+  double limit_ = kInfinite;
   int in_flight_;
   std::vector<int> slots_;  // by stage: micro-batches in flight
   std::vector<CutMachine> machines_;

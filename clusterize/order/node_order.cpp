@@ -8,11 +8,9 @@
 namespace rookery {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
 // What an order is worth: smaller is better.
 struct Worth {
-  double shortfall = kNever;
+  double shortfall = kInfinite;
   int empty_stages = 0;  // without parameters
   double seconds = 0;
 
@@ -176,7 +174,7 @@ class OrderSearch {
   const CostModel& model_;
   std::vector<int> members_;  // of the same class side by side
   const std::map<int, int>& stages_;
-  double least_latency_ = kNever;
+  double least_latency_ = kInfinite;
   std::vector<int> best_;
   Worth worth_;
   // Of branch and bound.

@@ -11,8 +11,6 @@
 namespace rookery {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
 using Matrix = std::vector<std::vector<double>>;
 
 // A nearest neighbour's tour, in which stretches are turned round as long as that makes the longest way
@@ -26,7 +24,7 @@ std::vector<std::size_t> short_tour(std::size_t count, const Way& way_between) {
   };
   for (std::size_t i = 1; i < tour.size(); ++i) {
     std::size_t nearest = i;
-    double least = kNever;
+    double least = kInfinite;
     for (std::size_t j = i; j < tour.size(); ++j) {
       const double seconds = way(i - 1, j);
       if (seconds >= least) continue;
@@ -58,7 +56,7 @@ std::vector<std::size_t> short_tour(std::size_t count, const Way& way_between) {
 class BottleneckCycle {
  public:
   explicit BottleneckCycle(const Matrix& ways) : ways_(ways), count_(ways.size()) {
-    best_.assign(std::size_t{1} << count_, std::vector<double>(count_, kNever));
+    best_.assign(std::size_t{1} << count_, std::vector<double>(count_, kInfinite));
     best_[1][0] = 0;
     for (std::size_t visited = 1; visited < best_.size(); visited += 2) {
       for (std::size_t last = 1; last < count_; ++last) {
@@ -90,7 +88,7 @@ class BottleneckCycle {
   }
   std::size_t before(std::size_t visited, std::size_t last) const {
     std::size_t found = 0;
-    double least = kNever;
+    double least = kInfinite;
     for (std::size_t previous = 0; previous < count_; ++previous) {
       if (previous == last || (visited >> previous & 1U) == 0) continue;
       const double length = longest(visited, last, previous);

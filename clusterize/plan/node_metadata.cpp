@@ -15,8 +15,8 @@
 namespace rookery {
 namespace {
 
-constexpr const char* kFormat = "rookery.node";
-constexpr std::int64_t kVersion = 2;
+constexpr const char* kNodeFormat = "rookery.node";
+constexpr std::int64_t kNodeVersion = 2;
 
 OrderedJson to_json(const PeerInfo& peer) {
   return {{"node", peer.node}, {"address", peer.address}, {"stage", peer.stage}};
@@ -63,8 +63,8 @@ OrderedJson to_json(const NodeMetadata& metadata) {
   for (const StageOutput& output : metadata.outputs) outputs.push_back(to_json(output));
   OrderedJson shared = OrderedJson::array();
   for (const SharedParameter& parameter : metadata.shared) shared.push_back(to_json(parameter));
-  return {{"format", kFormat},
-          {"version", kVersion},
+  return {{"format", kNodeFormat},
+          {"version", kNodeVersion},
           {"plan_id", metadata.plan_id},
           {"token", metadata.token},
           {"node", metadata.node},
@@ -228,8 +228,8 @@ void check_routing(const NodeMetadata& metadata, std::string_view file) {
 
 NodeMetadata metadata_from_json(const Json& document, const std::string& node, const std::string& file) {
   static const Json schema = make_schema();
-  check_format(document, kFormat, kVersion, file);
-  if (document.at("version") != kVersion) {
+  check_format(document, kNodeFormat, kNodeVersion, file);
+  if (document.at("version") != kNodeVersion) {
     fail(file,
          "version: {} is that of an older Rookery: run clusterize again, and copy node_data to every machine",
          document.at("version").dump());

@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kInputFormat = "rookery.stage_inputs";
 constexpr const char* kOutputFormat = "rookery.stage_outputs";
 constexpr const char* kModelInputFormat = "rookery.model_inputs";
-constexpr std::int64_t kVersion = 2;  // 1 had no plan_id
+constexpr std::int64_t kStageVersion = 2;  // 1 had no plan_id
 constexpr const char* kPlanId = "plan_id";
 constexpr const char* kOnnxFile = "submod.onnx";
 constexpr const char* kWeightsFile = "submod.safetensors";
@@ -181,7 +181,7 @@ void write_routing(const std::filesystem::path& path, const char* format, const 
     entries.push_back(entry);
   }
   write_json(path, {{"format", format},
-                    {"version", kVersion},
+                    {"version", kStageVersion},
                     {kPlanId, plan_id},
                     {"stage", stage.index},
                     {"stages", stage.count},
@@ -196,8 +196,9 @@ void write_model_inputs(const std::filesystem::path& folder, const std::string& 
     add_type(entry, types[static_cast<std::size_t>(stage.graph.at(input.value))]);
     inputs.push_back(entry);
   }
-  write_json(folder / kModelInputsFile,
-             {{"format", kModelInputFormat}, {"version", kVersion}, {kPlanId, plan_id}, {"inputs", inputs}});
+  write_json(
+      folder / kModelInputsFile,
+      {{"format", kModelInputFormat}, {"version", kStageVersion}, {kPlanId, plan_id}, {"inputs", inputs}});
 }
 
 // `found` is what the file says of its plan; empty: nothing.
@@ -223,8 +224,8 @@ void check_plan_id(const std::filesystem::path& path, const Metadata& found, con
 Json read_routing(const std::filesystem::path& path, const char* format, const char* list,
                   const Json& edge_schema, const NodeMetadata& metadata) {
   const Json document = read_json(path);
-  check_format(document, format, kVersion, path.string());
-  if (document.at("version") < kVersion) check_plan_id(path, std::string(), metadata);
+  check_format(document, format, kStageVersion, path.string());
+  if (document.at("version") < kStageVersion) check_plan_id(path, std::string(), metadata);
   validate_json(document, routing_schema(list, edge_schema), path.string());
   check_plan_id(path, document.at(kPlanId).get<std::string>(), metadata);
   if (document.at("stage") != metadata.stage || document.at("stages") != metadata.stages) {

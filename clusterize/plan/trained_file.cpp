@@ -10,13 +10,13 @@
 namespace rookery {
 namespace {
 
-constexpr const char* kFormat = "rookery.trained";
-constexpr std::int64_t kVersion = 1;
+constexpr const char* kTrainedFormat = "rookery.trained";
+constexpr std::int64_t kTrainedVersion = 1;
 constexpr const char* kLongestDigest = "ffffffffffffffff";
 
 Metadata metadata_of(const NodeMetadata& node, std::int64_t step, const std::string& sample_digest) {
-  Metadata metadata{{"format", kFormat},
-                    {"version", fmt::to_string(kVersion)},
+  Metadata metadata{{"format", kTrainedFormat},
+                    {"version", fmt::to_string(kTrainedVersion)},
                     {"plan_id", node.plan_id},
                     {"node", node.node},
                     {"stage", fmt::to_string(node.stage)},

@@ -8,8 +8,8 @@
 namespace rookery {
 namespace {
 
-constexpr const char* kFormat = "rookery.kernel_choices";
-constexpr std::int64_t kVersion = 1;
+constexpr const char* kChoicesFormat = "rookery.kernel_choices";
+constexpr std::int64_t kChoicesVersion = 1;
 
 using Machines = std::map<std::string, MeasuredKernels::Known>;
 
@@ -34,7 +34,7 @@ Machines read_machines(const std::filesystem::path& file) {
   static const Json schema = make_schema();
   try {
     const Json document = read_json(file);
-    check_format(document, kFormat, kVersion, file.string());
+    check_format(document, kChoicesFormat, kChoicesVersion, file.string());
     validate_json(document, schema, file.string());
     return document.at("machines").get<Machines>();
   } catch (const ConfigError& error) {
@@ -58,7 +58,7 @@ void write_kernel_choices(const std::filesystem::path& file, const std::string& 
   Machines machines = read_machines(file);
   if (known.empty() || machines[machine] == known) return;
   machines[machine] = known;
-  write_json(file, {{"format", kFormat}, {"version", kVersion}, {"machines", machines}});
+  write_json(file, {{"format", kChoicesFormat}, {"version", kChoicesVersion}, {"machines", machines}});
 }
 
 }  // namespace rookery

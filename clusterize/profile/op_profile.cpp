@@ -11,8 +11,8 @@
 namespace rookery {
 namespace {
 
-constexpr const char* kFormat = "rookery.op_profile";
-constexpr std::int64_t kVersion = 1;
+constexpr const char* kProfileFormat = "rookery.op_profile";
+constexpr std::int64_t kProfileVersion = 1;
 
 const Json& schema() {
   static const Json schema = Json::parse(R"({
@@ -81,8 +81,8 @@ void write_profile(const std::filesystem::path& file, const OpProfile& profile) 
                  {"backward_inputs", op.backward_inputs},
                  {"backward_weights", op.backward_weights}};
   }
-  write_json(file, {{"format", kFormat},
-                    {"version", kVersion},
+  write_json(file, {{"format", kProfileFormat},
+                    {"version", kProfileVersion},
                     {"machine", profile.machine},
                     {"gflops", profile.gflops},
                     {"model", profile.model},
@@ -97,7 +97,7 @@ std::optional<OpProfile> read_profile(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return std::nullopt;
   try {
     const Json document = read_json(file);
-    check_format(document, kFormat, kVersion, file.string());
+    check_format(document, kProfileFormat, kProfileVersion, file.string());
     validate_json(document, schema(), file.string());
     return from_json(document);
   } catch (const ConfigError& error) {

@@ -10,7 +10,6 @@
 namespace rookery {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr double kRatio = 1.02;  // between the ends of an interval
 
 // Runs of segments, as shares of the model's arithmetic, by what they take.
@@ -66,7 +65,7 @@ class Bound {
 
   double samples_per_second() {
     const auto nodes = static_cast<double>(model_.nodes());
-    best_ = value({1, 2, 0, 0}, shortest_step(fastest_first_, 1, kNever));
+    best_ = value({1, 2, 0, 0}, shortest_step(fastest_first_, 1, kInfinite));
     for (double clusters = 2; clusters <= nodes;) {
       const double end = std::min(nodes + 1, std::max(clusters + 1, std::floor(clusters * kRatio)));
       try_messages(clusters, end);
@@ -84,7 +83,7 @@ class Bound {
     regions_ = is_one ? 1 : numbers.size();
     for (const PoolNode& node : model_.pool().nodes())
       region_of_.push_back(is_one ? 0 : numbers.at(node.region));
-    ways_.assign(regions_ * regions_, {.latency = kNever, .bytes_per_second = 0});
+    ways_.assign(regions_ * regions_, {.latency = kInfinite, .bytes_per_second = 0});
     fastest_way_.assign(static_cast<std::size_t>(model_.nodes()), 0);
     for (int a = 0; a < model_.nodes(); ++a) {
       for (int b = a + 1; b < model_.nodes(); ++b) {
@@ -105,8 +104,8 @@ class Bound {
   CutWay& way_between(std::size_t a, std::size_t b) { return ways_[a * regions_ + b]; }
 
   void try_messages(double clusters, double clusters_end) {
-    const double least_step = shortest_step(fastest_first_, clusters, kNever);
-    double message = kNever;
+    const double least_step = shortest_step(fastest_first_, clusters, kInfinite);
+    double message = kInfinite;
     for (const CutWay& way : ways_)
       message = std::min(message, way.latency + least_bytes_ / clusters_end / way.bytes_per_second);
     for (;; message *= kRatio) {
@@ -129,7 +128,7 @@ class Bound {
   std::vector<int> usable(const Interval& of) {
     std::vector<std::size_t> set(regions_);
     std::iota(set.begin(), set.end(), 0);
-    std::vector<double> needed(regions_, kNever);  // least bytes per second of a node's fastest way
+    std::vector<double> needed(regions_, kInfinite);  // least bytes per second of a node's fastest way
     for (std::size_t a = 0; a < regions_; ++a) {
       for (std::size_t b = a; b < regions_; ++b) {
         const CutWay& way = way_between(a, b);
@@ -196,7 +195,7 @@ class Bound {
   std::vector<std::size_t> region_of_;  // by node
   std::vector<double> fastest_way_;     // by node: bytes per second
   std::vector<CutWay> ways_;            // region by region, the best in both respects
-  double least_bytes_ = kNever;         // of a segment with parameters
+  double least_bytes_ = kInfinite;      // of a segment with parameters
   double share_in_rings_ = 1;           // of the arithmetic, in segments with parameters
   double best_ = 0;
 };

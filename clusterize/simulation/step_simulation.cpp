@@ -9,9 +9,9 @@
 namespace rookery {
 namespace {
 
-class Simulation {
+class StepSimulator {
  public:
-  Simulation(const StepProgram& program, const Slowdown& slowdown, StepTrace* trace)
+  StepSimulator(const StepProgram& program, const Slowdown& slowdown, StepTrace* trace)
       : program_(program),
         slowdown_(slowdown),
         trace_(trace),
@@ -121,7 +121,7 @@ class Simulation {
 }  // namespace
 
 StepRun simulate_step(const StepProgram& program, const Slowdown& slowdown, StepTrace* trace) {
-  return Simulation(program, slowdown, trace).run();
+  return StepSimulator(program, slowdown, trace).run();
 }
 
 }  // namespace rookery

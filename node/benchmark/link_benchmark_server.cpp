@@ -34,11 +34,11 @@ constexpr std::size_t kMostConnections = 64;  // further ones wait in the kernel
 constexpr seconds kLongest{60};               // of a peer's measurements in a row
 constexpr seconds kSilent{5};                 // that ends them, and its connection
 
-struct Connection {
-  Connection(int of, std::string address) : descriptor(of), from(std::move(address)), moved(Clock::now()) {}
-  ~Connection() { ::close(descriptor); }
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+struct Caller {
+  Caller(int of, std::string address) : descriptor(of), from(std::move(address)), moved(Clock::now()) {}
+  ~Caller() { ::close(descriptor); }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
 
   bool answers() const { return reply_left > 0; }
 
@@ -52,35 +52,35 @@ struct Connection {
   std::size_t reply_left = 0;  // header and payload
 };
 
-enum class Progress : std::uint8_t { kDone, kBlocked, kClosed };
+enum class Moved : std::uint8_t { kDone, kBlocked, kClosed };
 
-Progress progress_of(ssize_t moved, Connection& connection) {
+Moved progress_of(ssize_t moved, Caller& connection) {
   if (moved > 0) {
     connection.moved = Clock::now();
-    return Progress::kDone;
+    return Moved::kDone;
   }
   const bool later = moved < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-  return later ? Progress::kBlocked : Progress::kClosed;
+  return later ? Moved::kBlocked : Moved::kClosed;
 }
 
-Progress read_header(Connection& connection) {
+Moved read_header(Caller& connection) {
   auto* bytes = reinterpret_cast<std::byte*>(&connection.request);
   const ssize_t got = ::recv(connection.descriptor, bytes + connection.header_read,
                              sizeof connection.request - connection.header_read, 0);
-  const Progress progress = progress_of(got, connection);
-  if (progress == Progress::kDone) connection.header_read += static_cast<std::size_t>(got);
+  const Moved progress = progress_of(got, connection);
+  if (progress == Moved::kDone) connection.header_read += static_cast<std::size_t>(got);
   return progress;
 }
 
-Progress read_payload(Connection& connection, std::span<std::byte> scratch) {
+Moved read_payload(Caller& connection, std::span<std::byte> scratch) {
   const ssize_t got =
       ::recv(connection.descriptor, scratch.data(), std::min(scratch.size(), connection.payload_left), 0);
-  const Progress progress = progress_of(got, connection);
-  if (progress == Progress::kDone) connection.payload_left -= static_cast<std::size_t>(got);
+  const Moved progress = progress_of(got, connection);
+  if (progress == Moved::kDone) connection.payload_left -= static_cast<std::size_t>(got);
   return progress;
 }
 
-Progress write_reply(Connection& connection, std::span<std::byte> payload) {
+Moved write_reply(Caller& connection, std::span<std::byte> payload) {
   const std::size_t whole = sizeof connection.reply + connection.reply.payload_bytes;
   const std::size_t done = whole - connection.reply_left;
   std::array<iovec, 2> parts{};
@@ -96,8 +96,8 @@ Progress write_reply(Connection& connection, std::span<std::byte> payload) {
   message.msg_iov = parts.data();
   message.msg_iovlen = static_cast<std::size_t>(count);
   const ssize_t sent = ::sendmsg(connection.descriptor, &message, MSG_NOSIGNAL);
-  const Progress progress = progress_of(sent, connection);
-  if (progress == Progress::kDone) connection.reply_left -= static_cast<std::size_t>(sent);
+  const Moved progress = progress_of(sent, connection);
+  if (progress == Moved::kDone) connection.reply_left -= static_cast<std::size_t>(sent);
   return progress;
 }
 
@@ -109,7 +109,7 @@ struct LinkBenchmarkServer::Impl {
                  "serve at another port, and give it to this machine in node_configs.json") {}
 
   // Whether this connection may be measured with now.
-  bool admits(const Connection& connection, Clock::time_point now) {
+  bool admits(const Caller& connection, Clock::time_point now) {
     const bool over = now - begun > kLongest;
     if (now - heard > kSilent || (over && &connection != current)) {
       current = &connection;
@@ -121,7 +121,7 @@ struct LinkBenchmarkServer::Impl {
     return true;
   }
 
-  void answer(Connection& connection) {
+  void answer(Caller& connection) {
     const BenchmarkHeader& request = connection.request;
     connection.reply = request;
     connection.header_read = 0;
@@ -140,10 +140,10 @@ struct LinkBenchmarkServer::Impl {
 
   // Reads and answers as far as the connection goes without waiting, for a while; false when it has to be
   // closed.
-  bool serve(Connection& connection) {
+  bool serve(Caller& connection) {
     constexpr int kBurst = 64;  // system calls, before others have their turn
     for (int i = 0; i < kBurst; ++i) {
-      Progress progress = Progress::kDone;
+      Moved progress = Moved::kDone;
       if (connection.answers()) {
         progress = write_reply(connection, scratch);
       } else if (connection.header_read < sizeof connection.request) {
@@ -152,8 +152,8 @@ struct LinkBenchmarkServer::Impl {
       } else {
         progress = read_payload(connection, scratch);
       }
-      if (progress == Progress::kClosed) return false;
-      if (progress == Progress::kBlocked) return true;
+      if (progress == Moved::kClosed) return false;
+      if (progress == Moved::kBlocked) return true;
       const bool is_whole =
           connection.header_read == sizeof connection.request && connection.payload_left == 0;
       if (!connection.answers() && is_whole) answer(connection);
@@ -162,7 +162,7 @@ struct LinkBenchmarkServer::Impl {
   }
 
   // A header has come; false when it is no request.
-  bool take(Connection& connection) {
+  bool take(Caller& connection) {
     const BenchmarkHeader& request = connection.request;
     const bool is_request = request.is_valid() && request.kind == BenchmarkKind::kRequest &&
                             std::chrono::nanoseconds(request.rest_ns) <= kMostBenchmarkRest;
@@ -191,12 +191,12 @@ struct LinkBenchmarkServer::Impl {
       ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
       std::array<char, INET_ADDRSTRLEN> text{};
       ::inet_ntop(AF_INET, &from.sin_addr, text.data(), text.size());
-      connections.push_back(std::make_unique<Connection>(descriptor, text.data()));
+      connections.push_back(std::make_unique<Caller>(descriptor, text.data()));
     }
   }
 
   void close_if(const auto& is_over) {
-    std::erase_if(connections, [&](const std::unique_ptr<Connection>& connection) {
+    std::erase_if(connections, [&](const std::unique_ptr<Caller>& connection) {
       if (!is_over(*connection)) return false;
       if (connection.get() == current) current = nullptr, heard = {};
       return true;
@@ -205,7 +205,7 @@ struct LinkBenchmarkServer::Impl {
 
   void close_idle() {
     const auto now = Clock::now();
-    close_if([&](const Connection& connection) {
+    close_if([&](const Caller& connection) {
       if (now - connection.moved < kSilent) return false;
       if (connection.answers()) {
         warnings.warn(fmt::format("disconnected {}, which does not read what it asked for", connection.from),
@@ -218,9 +218,9 @@ struct LinkBenchmarkServer::Impl {
   Listener listener;
   // Of all connections, both ways: nobody looks at what a payload holds.
   std::vector<std::byte> scratch = std::vector<std::byte>(kMostBenchmarkPayload);
-  std::vector<std::unique_ptr<Connection>> connections;
+  std::vector<std::unique_ptr<Caller>> connections;
   WarningLimiter warnings;
-  const Connection* current = nullptr;  // that is measured with
+  const Caller* current = nullptr;  // that is measured with
   Clock::time_point begun{}, heard{};
 };
 
@@ -247,13 +247,13 @@ void LinkBenchmarkServer::serve(int stop_descriptor) {
     if (::poll(items.data(), items.size(), kTickMs) < 0 && errno != EINTR)
       throw TransportError(fmt::format("node_benchmark cannot wait for its peers: {}", std::strerror(errno)));
     if ((items[0].revents & POLLIN) != 0) return;
-    std::vector<const Connection*> over;
+    std::vector<const Caller*> over;
     for (std::size_t i = 0; i < connections.size(); ++i) {
       if (items[first + i].revents != 0 && !impl_->serve(*connections[i]))
         over.push_back(connections[i].get());
     }
     impl_->close_if(
-        [&](const Connection& connection) { return std::ranges::find(over, &connection) != over.end(); });
+        [&](const Caller& connection) { return std::ranges::find(over, &connection) != over.end(); });
     impl_->close_idle();
     if (items[1].revents != 0) impl_->accept_all();
   }

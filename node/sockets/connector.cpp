@@ -6,8 +6,8 @@
 namespace rookery {
 namespace {
 
-constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_DISCONNECTED;
+constexpr int kHandshakeEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                                 ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_DISCONNECTED;
 constexpr int kFirstRetryMs = 20;
 constexpr int kMaxRetryMs = 1000;
 constexpr int kTimeoutMs = 3000;
@@ -47,7 +47,7 @@ void Connector::open() {
   socket_.set(zmq::sockopt::handshake_ivl, kTimeoutMs);
   socket_.set(zmq::sockopt::plain_username, credentials_.user);
   socket_.set(zmq::sockopt::plain_password, credentials_.password);
-  monitor_ = Monitor(*context_, socket_, kEvents);
+  monitor_ = Monitor(*context_, socket_, kHandshakeEvents);
   socket_.connect(endpoint_);
 }
 

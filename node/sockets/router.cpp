@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxQueued = 8;  // chunks per connection: memory that no plan counts
 constexpr int kHandshakeMs = 3000;
-constexpr int kEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
+constexpr int kConnectionEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
 constexpr int kEnforceDomain =
     93;  // ZMQ_ZAP_ENFORCE_DOMAIN, which only the header of drafts names: fails closed
 
@@ -33,7 +33,7 @@ Router::Router(zmq::context_t& context, Listener& listener, int most_connections
     : listener_(listener),
       most_connections_(most_connections),
       socket_(context, zmq::socket_type::router),
-      monitor_(context, socket_, kEvents) {
+      monitor_(context, socket_, kConnectionEvents) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::rcvhwm, kMaxQueued);
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxChunkBytes));

@@ -10,6 +10,9 @@
 
 namespace rookery {
 
+// The label of a position that does not count: PyTorch's default of ignore_index.
+constexpr std::int64_t kIgnoredLabel = -100;
+
 class GeneratedDataset : public Dataset {
  public:
   // The types are those of tensors().

@@ -14,7 +14,7 @@
 namespace rookery {
 namespace {
 
-constexpr std::size_t kChunkBytes = 1U << 20;
+constexpr std::size_t kReadBytes = 1U << 20;
 
 // u8 in `rank` dimensions.
 constexpr std::uint32_t magic_of(std::size_t rank) {
@@ -42,7 +42,7 @@ std::vector<std::uint8_t> read_bytes(ByteSource& source, std::uint64_t count) {
   std::vector<std::uint8_t> bytes;
   while (bytes.size() < count) {
     const std::size_t before = bytes.size();
-    bytes.resize(before + std::min<std::uint64_t>(kChunkBytes, count - before));
+    bytes.resize(before + std::min<std::uint64_t>(kReadBytes, count - before));
     const std::size_t got = source.read(std::as_writable_bytes(std::span(bytes).subspan(before)));
     if (before + got < bytes.size()) {
       throw DataError(fmt::format("{}: holds {} values where its header says {}: an incomplete copy?",

@@ -11,7 +11,6 @@ namespace rookery {
 namespace {
 
 enum Token : std::int64_t { kFilling, kFirst, kEnd, kMask, kWords };  // words are counted from kWords on
-constexpr std::int64_t kIgnored = -100;
 constexpr float kMaskedShare = 0.15F;
 
 struct LanguageOptions {
@@ -80,7 +79,7 @@ class MaskedWords : public GeneratedDataset {
     mask(pair, rng);
     for (auto* part : {&pair.tokens, &pair.types, &pair.attended})
       part->resize(static_cast<std::size_t>(options_.length), kFilling);
-    pair.labels.resize(static_cast<std::size_t>(options_.length), kIgnored);
+    pair.labels.resize(static_cast<std::size_t>(options_.length), kIgnoredLabel);
     return pair;
   }
 
@@ -88,7 +87,7 @@ class MaskedWords : public GeneratedDataset {
   void mask(Pair& pair, CounterRng& rng) const {
     for (std::int64_t& token : pair.tokens) {
       const bool is_asked = token >= kWords && rng.next_float() < kMaskedShare;
-      pair.labels.push_back(is_asked ? token : kIgnored);
+      pair.labels.push_back(is_asked ? token : kIgnoredLabel);
       if (!is_asked) continue;
       const std::uint32_t how = rng.next_below(10);
       if (how < 8) token = kMask;

@@ -14,7 +14,6 @@
 namespace rookery {
 namespace {
 
-constexpr std::int64_t kIgnored = -100;
 constexpr std::int64_t kMaxSequences = std::int64_t{1} << 31;
 
 struct SorterOptions {
@@ -66,7 +65,7 @@ class Sorter : public GeneratedDataset {
     const auto to = into.as<std::int64_t>();
     const bool follows = name == kLabels;
     std::copy_n(both.begin() + (follows ? 1 : 0), to.size(), to.begin());
-    if (follows) std::fill_n(to.begin(), options_.length - 1, kIgnored);
+    if (follows) std::fill_n(to.begin(), options_.length - 1, kIgnoredLabel);
   }
 
   SorterOptions options_;

@@ -47,7 +47,7 @@ std::string count_text(std::int64_t count) {
   return number < 1e6 ? fmt::format("{:.3g} k", number / 1e3) : fmt::format("{:.3g} M", number / 1e6);
 }
 
-std::string percent(double share) {
+std::string share_text(double share) {
   return share < 0.001 && share > 0 ? "<0.1%" : fmt::format("{:.3g}%", 100 * share);
 }
 
@@ -88,7 +88,7 @@ class PlanPicture {
                        plan_.model, nodes_, nodes_ == 1 ? "node" : "nodes", clusters,
                        clusters == 1 ? "cluster" : "clusters", plan_.simulated_samples_per_second,
                        plan_.predicted_samples_per_second,
-                       percent(plan_.predicted_samples_per_second / plan_.bound_samples_per_second));
+                       share_text(plan_.predicted_samples_per_second / plan_.bound_samples_per_second));
   }
 
   double inner_width() const { return width_ - 2 * kMargin; }
@@ -183,7 +183,8 @@ class PlanPicture {
               {.size = 13, .bold = true});
     svg_.text(x + kBoxWidth - 10, y + 19, role,
               {.size = 10, .color = svg_color::kFaint, .align = SvgAlign::kEnd});
-    svg_.text(left, y + 36, fmt::format("{} of the work", percent(work_share(cluster, stage))), {.size = 11});
+    svg_.text(left, y + 36, fmt::format("{} of the work", share_text(work_share(cluster, stage))),
+              {.size = 11});
     svg_.text(left, y + 51, Svg::shortened(count_text(stage.parameters) + " parameters", inside, 11),
               {.size = 11});
     const double ram = pool_node(cluster.id, index).ram_gb * 1e9;
@@ -194,7 +195,7 @@ class PlanPicture {
                         stage.prediction.update_ms;
     const double busy = work / step_ms_;
     bar(left, y + 88, inside, busy, worst ? svg_color::kRed : svg_color::kGreen);
-    svg_.text(left, y + 108, fmt::format("computes {}", percent(std::min(busy, 1.0))), {.size = 10});
+    svg_.text(left, y + 108, fmt::format("computes {}", share_text(std::min(busy, 1.0))), {.size = 10});
     if (worst) {
       svg_.text(x + kBoxWidth - 10, y + 108, "bottleneck",
                 {.size = 10, .color = svg_color::kRed, .align = SvgAlign::kEnd, .bold = true});
@@ -225,7 +226,7 @@ class PlanPicture {
     const auto most = static_cast<double>(std::max(found->activation_bytes, found->gradient_bytes));
     const double load = plan_.micro_batches * most / (125 * found->bandwidth_mbps) / step_ms_;
     const std::array<std::string, 3> labels{duration_text(found->latency_ms / 1e3),
-                                            speed_text(found->bandwidth_mbps), percent(load) + " used"};
+                                            speed_text(found->bandwidth_mbps), share_text(load) + " used"};
     const double width = worst ? 2.5 : 1.5;
     const double right = x + kBoxWidth;
     const double middle = y + kBoxHeight / 2;

@@ -43,14 +43,14 @@ int axes_of(const Shape& shape) {
   return shape.rank() - 2;
 }
 
-enum class Padding : std::uint8_t { kGiven, kNone, kSameUpper, kSameLower };
+enum class AutoPad : std::uint8_t { kGiven, kNone, kSameUpper, kSameLower };
 
-Padding padding_of(const Op& op) {
+AutoPad auto_pad_of(const Op& op) {
   const std::string text = op.text("auto_pad", "NOTSET");
-  if (text == "NOTSET") return Padding::kGiven;
-  if (text == "VALID") return Padding::kNone;
-  if (text == "SAME_UPPER") return Padding::kSameUpper;
-  if (text == "SAME_LOWER") return Padding::kSameLower;
+  if (text == "NOTSET") return AutoPad::kGiven;
+  if (text == "VALID") return AutoPad::kNone;
+  if (text == "SAME_UPPER") return AutoPad::kSameUpper;
+  if (text == "SAME_LOWER") return AutoPad::kSameLower;
   throw ConfigError(
       fmt::format("attribute 'auto_pad': '{}' is not NOTSET, VALID, SAME_UPPER or SAME_LOWER", text));
 }
@@ -61,7 +61,7 @@ Window window_of(const Op& op, const Plane& kernel, int axes) {
                 .stride = plane_attribute(op, "strides", 1, axes, {1, kMaxExtent}),
                 .dilation = plane_attribute(op, "dilations", 1, axes, {1, kMaxExtent})};
   const auto pads = numbers(op, "pads", 0, 2 * axes, {0, kMaxExtent});
-  if (padding_of(op) == Padding::kGiven) {
+  if (auto_pad_of(op) == AutoPad::kGiven) {
     window.pad_begin = axes == 1 ? Plane{0, pads[0]} : Plane{pads[0], pads[1]};
     window.pad_end = axes == 1 ? Plane{0, pads[1]} : Plane{pads[2], pads[3]};
   }
@@ -79,16 +79,16 @@ Plane checked_plane(const Shape& shape) {
   return plane;
 }
 
-void split_padding(Window& window, std::size_t axis, std::int64_t total, Padding padding) {
-  window.pad_begin[axis] = padding == Padding::kSameUpper ? total / 2 : total - total / 2;
+void split_padding(Window& window, std::size_t axis, std::int64_t total, AutoPad padding) {
+  window.pad_begin[axis] = padding == AutoPad::kSameUpper ? total / 2 : total - total / 2;
   window.pad_end[axis] = total - window.pad_begin[axis];
 }
 
-void place_windows(Window& window, const Plane& plane, Padding padding, bool ceil) {
+void place_windows(Window& window, const Plane& plane, AutoPad padding, bool ceil) {
   for (std::size_t axis = 0; axis < plane.size(); ++axis) {
     const std::int64_t stride = window.stride[axis];
     const std::int64_t extent = window.extent(axis);
-    if (padding == Padding::kSameUpper || padding == Padding::kSameLower) {
+    if (padding == AutoPad::kSameUpper || padding == AutoPad::kSameLower) {
       const std::int64_t output = (plane[axis] + stride - 1) / stride;
       const std::int64_t total = (output - 1) * stride + extent - plane[axis];
       split_padding(window, axis, std::max<std::int64_t>(0, total), padding);
@@ -164,14 +164,14 @@ Shape with_plane(const Shape& like, std::int64_t channels, const Plane& plane) {
 
 Window conv_window(const Op& op, const Shape& input, const Shape& weight) {
   Window window = window_of(op, kernel_of(op, weight), axes_of(input));
-  place_windows(window, checked_plane(input), padding_of(op), false);
+  place_windows(window, checked_plane(input), auto_pad_of(op), false);
   return window;
 }
 
 TransposedWindow conv_transpose_window(const Op& op, const Shape& input, const Shape& weight) {
   const int axes = axes_of(input);
   const Plane plane = checked_plane(input);
-  const Padding padding = padding_of(op);
+  const AutoPad padding = auto_pad_of(op);
   const Plane extra = plane_attribute(op, "output_padding", 0, axes, {0, kMaxExtent});
   const bool stated = op.attributes.contains("output_shape");
   const Plane wanted = plane_attribute(op, "output_shape", 1, axes, {1, kMaxSize});
@@ -186,7 +186,7 @@ TransposedWindow conv_transpose_window(const Op& op, const Shape& input, const S
     }
     const std::int64_t reach = window.stride[axis] * (plane[axis] - 1) + window.extent(axis);
     std::int64_t& output = result.output[axis];
-    if (stated || padding == Padding::kSameUpper || padding == Padding::kSameLower) {
+    if (stated || padding == AutoPad::kSameUpper || padding == AutoPad::kSameLower) {
       output = stated ? wanted[axis] : plane[axis] * window.stride[axis];
       if (output >= reach + step) {
         throw ConfigError(fmt::format(
@@ -210,7 +210,7 @@ Window pool_window(const Op& op, const Shape& input) {
   if (!op.attributes.contains("kernel_shape")) throw ConfigError("attribute 'kernel_shape' is missing");
   const int axes = axes_of(input);
   const Plane kernel = plane_attribute(op, "kernel_shape", 1, axes, {1, kMaxExtent});
-  const Padding padding = padding_of(op);
+  const AutoPad padding = auto_pad_of(op);
   const std::int64_t ceil = op.integer("ceil_mode", 0);
   if (ceil != 0 && ceil != 1) throw ConfigError(fmt::format("attribute 'ceil_mode': {} is not 0 or 1", ceil));
   Window window = window_of(op, kernel, axes);
@@ -221,7 +221,7 @@ Window pool_window(const Op& op, const Shape& input) {
   }
   const Plane plane = checked_plane(input);
   // auto_pad says how many windows there are, whatever ceil_mode.
-  place_windows(window, plane, padding, padding == Padding::kGiven && ceil == 1);
+  place_windows(window, plane, padding, padding == AutoPad::kGiven && ceil == 1);
   check_no_window_in_padding(window, plane);
   return window;
 }

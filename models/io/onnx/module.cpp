@@ -12,10 +12,8 @@
 namespace rookery {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kKey = "rookery_module";
-constexpr int kVersion = 1;
+constexpr int kModuleVersion = 1;
 
 void check_names(const ModuleDescription& module) {
   for (const auto& [name, trained] : module.parameters) quoted(name);
@@ -45,12 +43,12 @@ std::optional<ModuleDescription> module_description(const onnx::ModelProto& mode
   return with_context(fmt::format("metadata {}", quoted(kKey)), [&] {
     ModuleDescription module;
     try {
-      const Json json = Json::parse(found->value());
-      if (const int version = json.at("version").get<int>(); version != kVersion) {
+      const nlohmann::ordered_json json = nlohmann::ordered_json::parse(found->value());
+      if (const int version = json.at("version").get<int>(); version != kModuleVersion) {
         throw DataError(
             fmt::format("version {}, this program knows {}: use a newer Rookery, or its "
                         "rookery_export.py",
-                        version, kVersion));
+                        version, kModuleVersion));
       }
       json.at("parameters").get_to(module.parameters);
       json.at("buffers").get_to(module.buffers);
@@ -59,7 +57,7 @@ std::optional<ModuleDescription> module_description(const onnx::ModelProto& mode
       for (const auto& [name, version] : json.at("versions").items()) {
         if (!version.is_null()) module.versions.emplace_back(name, version.get<std::int64_t>());
       }
-    } catch (const Json::exception& error) {
+    } catch (const nlohmann::ordered_json::exception& error) {
       throw DataError(fmt::format("is broken: {}", error.what()));
     }
     check_names(module);

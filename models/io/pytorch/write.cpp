@@ -12,14 +12,14 @@
 namespace rookery {
 namespace {
 
-constexpr std::array<const char*, kDTypes> kStorages{"FloatStorage", "DoubleStorage", "LongStorage",
-                                                     "IntStorage",   "ByteStorage",   "BoolStorage"};
+constexpr std::array<const char*, kDTypes> kStorageNames{"FloatStorage", "DoubleStorage", "LongStorage",
+                                                         "IntStorage",   "ByteStorage",   "BoolStorage"};
 
 // Pickle protocol 2 (https://docs.python.org/3/library/pickletools.html), the few opcodes that a
 // state dict needs. Nothing is memoised: no object appears twice.
-class Pickle {
+class PickleWriter {
  public:
-  Pickle() : bytes_("\x80\x02") {}
+  PickleWriter() : bytes_("\x80\x02") {}
 
   void global(std::string_view module, std::string_view name) {
     bytes_ += fmt::format("c{}\n{}\n", module, name);
@@ -67,13 +67,13 @@ std::vector<std::int64_t> row_major_strides(const Shape& shape) {
   return strides;
 }
 
-void add_tuple(Pickle& pickle, std::span<const std::int64_t> numbers) {
+void add_tuple(PickleWriter& pickle, std::span<const std::int64_t> numbers) {
   pickle.mark();
   for (const std::int64_t number : numbers) pickle.integer(number);
   pickle.tuple();
 }
 
-void add_ordered_dict(Pickle& pickle) {
+void add_ordered_dict(PickleWriter& pickle) {
   pickle.global("collections", "OrderedDict");
   pickle.empty_tuple();
   pickle.call();
@@ -81,12 +81,12 @@ void add_ordered_dict(Pickle& pickle) {
 
 // torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, backward_hooks),
 // the storage being the persistent id ("storage", class, key, device, elements).
-void add_tensor(Pickle& pickle, const TensorType& type, const std::string& key) {
+void add_tensor(PickleWriter& pickle, const TensorType& type, const std::string& key) {
   pickle.global("torch._utils", "_rebuild_tensor_v2");
   pickle.mark();
   pickle.mark();
   pickle.text("storage");
-  pickle.global("torch", kStorages.at(static_cast<std::size_t>(type.dtype)));
+  pickle.global("torch", kStorageNames.at(static_cast<std::size_t>(type.dtype)));
   pickle.text(key);
   pickle.text("cpu");
   pickle.integer(type.shape.elements());
@@ -113,7 +113,7 @@ void check_order(const StateViews& tensors, const std::vector<std::string>& orde
 }
 
 // The state of the dict object: {"_metadata": OrderedDict of {"version": n} by module}.
-void add_versions(Pickle& pickle, const std::vector<std::pair<std::string, std::int64_t>>& versions) {
+void add_versions(PickleWriter& pickle, const std::vector<std::pair<std::string, std::int64_t>>& versions) {
   pickle.empty_dict();
   pickle.mark();
   pickle.text("_metadata");
@@ -138,7 +138,7 @@ void write_pytorch(const std::filesystem::path& path, const StateViews& tensors,
                    const std::vector<std::string>& order,
                    const std::vector<std::pair<std::string, std::int64_t>>& versions) {
   with_context(path.string(), [&] { check_order(tensors, order); });
-  Pickle pickle;
+  PickleWriter pickle;
   add_ordered_dict(pickle);
   pickle.mark();
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -15,7 +15,7 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 
 // A layer that has been found: the op that takes the place of its last, and the ops that only it needs.
-struct Found {
+struct FoundLayer {
   Op op;
   std::set<OpId> inside;
 };
@@ -33,9 +33,9 @@ class LayerFinder {
   }
 
   // The layer that ends with this op.
-  std::optional<Found> find(OpId id) const {
+  std::optional<FoundLayer> find(OpId id) const {
     const Op& last = graph_.op(id);
-    std::optional<Found> found;
+    std::optional<FoundLayer> found;
     if (last.type == "Mul") found = gelu(id);
     if (last.type == "Add") {
       found = layer_norm(id);
@@ -59,7 +59,7 @@ class LayerFinder {
   }
 
   // The op of this type that makes the value for `readers` readers alone; it becomes part of the layer.
-  const Op* step(ValueId value, const std::string& type, Found& found, int readers = 1) const {
+  const Op* step(ValueId value, const std::string& type, FoundLayer& found, int readers = 1) const {
     const Op* op = producer(value, type);
     if (op == nullptr || readers_[index(value)] != readers || op->outputs.size() != 1) return nullptr;
     found.inside.insert(graph_.value(value).producer);
@@ -80,7 +80,7 @@ class LayerFinder {
   };
 
   // Takes in products of products that nobody else reads, and divisions by a number.
-  void add_factors(ValueId value, Product& product, Found& found) const {
+  void add_factors(ValueId value, Product& product, FoundLayer& found) const {
     if (const std::optional<float> factor = number(value)) {
       product.factor *= *factor;
       return;
@@ -104,7 +104,7 @@ class LayerFinder {
   static bool is_near(double value, double expected) { return std::abs(value - expected) < 1e-4 * expected; }
 
   // Of an Add of a number: the other operand.
-  ValueId more_than(ValueId sum, float added, Found& found) const {
+  ValueId more_than(ValueId sum, float added, FoundLayer& found) const {
     const Op* add = step(sum, "Add", found);
     if (add == nullptr) return kNoValue;
     for (const std::size_t i : {0U, 1U}) {
@@ -114,9 +114,9 @@ class LayerFinder {
   }
 
   // x / 2 (1 + f), where f is erf(x / sqrt 2) or tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
-  std::optional<Found> gelu(OpId id) const {
+  std::optional<FoundLayer> gelu(OpId id) const {
     for (const std::size_t of_sum : {0U, 1U}) {
-      Found found;
+      FoundLayer found;
       Product product;
       for (const ValueId input : graph_.op(id).inputs) add_factors(input, product, found);
       if (product.others.size() != 2 || !is_near(product.factor, 0.5)) return std::nullopt;
@@ -132,7 +132,7 @@ class LayerFinder {
     return std::nullopt;
   }
 
-  bool is_gelu_erf(ValueId bent, ValueId x, Found& found) const {
+  bool is_gelu_erf(ValueId bent, ValueId x, FoundLayer& found) const {
     const Op* erf = step(bent, "Erf", found);
     if (erf == nullptr) return false;
     Product inner;
@@ -140,7 +140,7 @@ class LayerFinder {
     return inner.others == std::vector{x} && is_near(inner.factor, 1 / std::numbers::sqrt2);
   }
 
-  bool is_gelu_tanh(ValueId bent, ValueId x, Found& found) const {
+  bool is_gelu_tanh(ValueId bent, ValueId x, FoundLayer& found) const {
     const Op* tanh = step(bent, "Tanh", found);
     if (tanh == nullptr) return false;
     Product inner;
@@ -158,7 +158,7 @@ class LayerFinder {
   // What is scaled and moved: the value, scale and bias.
   struct Affine {
     ValueId value, scale, bias;
-    Found found;
+    FoundLayer found;
   };
 
   // The ways to read a sum as that.
@@ -166,7 +166,7 @@ class LayerFinder {
     std::vector<Affine> all;
     const Op& sum = graph_.op(id);
     for (const std::size_t i : {0U, 1U}) {
-      Found found;
+      FoundLayer found;
       const Op* product = step(sum.inputs[i], "Mul", found);
       if (product == nullptr) continue;
       for (const std::size_t j : {0U, 1U})
@@ -176,9 +176,9 @@ class LayerFinder {
   }
 
   // (x - mean) / sqrt(mean((x - mean)^2) + epsilon) scale + bias, over the last dimensions.
-  std::optional<Found> layer_norm(OpId id) const {
+  std::optional<FoundLayer> layer_norm(OpId id) const {
     for (const Affine& part : affine(id)) {
-      Found found = part.found;
+      FoundLayer found = part.found;
       const Op* div = step(part.value, "Div", found);
       const Op* root = div == nullptr ? nullptr : step(div->inputs[1], "Sqrt", found);
       const Op* sum = root == nullptr ? nullptr : step(root->inputs[0], "Add", found);
@@ -206,7 +206,7 @@ class LayerFinder {
     return std::nullopt;
   }
 
-  bool is_square(ValueId square, ValueId of, Found& found) const {
+  bool is_square(ValueId square, ValueId of, FoundLayer& found) const {
     const Op* power = step(square, "Pow", found);
     return power != nullptr && power->inputs[0] == of && number(power->inputs[1]) == 2.0F;
   }
@@ -220,9 +220,9 @@ class LayerFinder {
   }
 
   // An InstanceNormalization of groups of channels as if they were one, between Reshapes.
-  std::optional<Found> group_norm(OpId id) const {
+  std::optional<FoundLayer> group_norm(OpId id) const {
     for (const Affine& part : affine(id)) {
-      Found found = part.found;
+      FoundLayer found = part.found;
       const Op* back = step(part.value, "Reshape", found);
       const Op* norm = back == nullptr ? nullptr : step(back->inputs[0], "InstanceNormalization", found);
       const Op* apart = norm == nullptr ? nullptr : step(norm->inputs[0], "Reshape", found);
@@ -252,7 +252,7 @@ class LayerFinder {
   }
 
   // The vector of channels that is unsqueezed to [channels, 1, …].
-  ValueId of_channels(ValueId spread, ValueId x, Found& found) const {
+  ValueId of_channels(ValueId spread, ValueId x, FoundLayer& found) const {
     const Op* unsqueeze = step(spread, "Unsqueeze", found);
     if (unsqueeze == nullptr || shape(x).rank() < 2) return kNoValue;
     const Shape& wide = shape(spread);
@@ -271,10 +271,10 @@ class LayerFinder {
 
 Graph recognize_layers(const Graph& forward) {
   const LayerFinder finder(forward);
-  std::map<OpId, Found> by_last;
+  std::map<OpId, FoundLayer> by_last;
   std::set<OpId> inside;
   for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
-    std::optional<Found> found = finder.find(id);
+    std::optional<FoundLayer> found = finder.find(id);
     if (!found) continue;
     inside.insert(found->inside.begin(), found->inside.end());
     by_last.emplace(id, std::move(*found));

@@ -17,7 +17,7 @@ constexpr float kHidden = -1e4F;  // a score of this or less stands for one that
 using Integers = std::vector<std::int64_t>;
 
 // A chain that has been found.
-struct Found {
+struct FoundAttention {
   std::string name;                                  // of the last product
   ValueId result = kNoValue;                         // what the new op makes
   ValueId q = kNoValue, k = kNoValue, v = kNoValue;  // k and v absent: packed
@@ -45,10 +45,11 @@ class Recognizer {
   }
 
   // The attention whose product with V is this op.
-  std::optional<Found> find(OpId id) const {
+  std::optional<FoundAttention> find(OpId id) const {
     const Op& product = graph_.op(id);
     if (product.type != "MatMul" || rank(product.outputs[0]) != 4) return std::nullopt;
-    Found found{.name = product.name, .result = product.outputs[0], .v = product.inputs[1], .last = id};
+    FoundAttention found{
+        .name = product.name, .result = product.outputs[0], .v = product.inputs[1], .last = id};
     found.inside.insert(id);
     ValueId at = product.inputs[0];
     if (const Op* dropout = step(at, "Dropout", found)) {
@@ -86,7 +87,7 @@ class Recognizer {
   }
 
   // The op of this type that makes the value for one reader alone; it becomes part of what is found.
-  const Op* step(ValueId value, const std::string& type, Found& found) const {
+  const Op* step(ValueId value, const std::string& type, FoundAttention& found) const {
     const Op* op = producer(value);
     if (op == nullptr || op->type != type || readers_[index(value)] != 1 || op->outputs.size() != 1)
       return nullptr;
@@ -107,7 +108,7 @@ class Recognizer {
   }
 
   // Goes behind a product with a number or a division by one, and gives the factor; 1 where there is none.
-  float take_scale(ValueId& at, Found& found) const {
+  float take_scale(ValueId& at, FoundAttention& found) const {
     const Op* op = producer(at);
     if (op == nullptr || (op->type != "Mul" && op->type != "Div") || readers_[index(at)] != 1) return 1;
     const bool is_div = op->type == "Div";
@@ -122,7 +123,7 @@ class Recognizer {
   }
 
   // Goes behind the mask, if there is one; false where it is none that Attention has.
-  bool take_mask(ValueId& at, Found& found) const {
+  bool take_mask(ValueId& at, FoundAttention& found) const {
     const Op* op = producer(at);
     if (op == nullptr || readers_[index(at)] != 1) return true;
     if (op->type == "Add") {
@@ -134,7 +135,7 @@ class Recognizer {
     return hidden && *hidden <= kHidden && hide(at, op->inputs[1], op->inputs[0], found);
   }
 
-  bool hide(ValueId& at, ValueId scores, ValueId mask, Found& found) const {
+  bool hide(ValueId& at, ValueId scores, ValueId mask, FoundAttention& found) const {
     if (trained_.contains(mask) || shape(scores) != shape(at) || rank(mask) > 4) return false;
     found.inside.insert(graph_.value(at).producer);
     at = scores;
@@ -169,7 +170,7 @@ class Recognizer {
   }
 
   // K from K^T, whose producer turns its last two dimensions.
-  bool take_key(ValueId transposed, Found& found) const {
+  bool take_key(ValueId transposed, FoundAttention& found) const {
     const Op* op = step(transposed, "Transpose", found);
     if (op == nullptr) return false;
     const Integers perm = op->integers("perm", {});
@@ -179,7 +180,7 @@ class Recognizer {
   }
 
   // [batch, heads, rows, depth] throughout, nothing of it repeated.
-  bool fits(const Found& found, const Op& scores, const Op& product) const {
+  bool fits(const FoundAttention& found, const Op& scores, const Op& product) const {
     const Shape& y = shape(product.outputs[0]);
     const Shape& s = shape(scores.outputs[0]);
     for (const ValueId id : {found.q, found.k, found.v}) {
@@ -193,7 +194,7 @@ class Recognizer {
   }
 
   // The value f32[batch, rows, heads * depth] that this one, [batch, rows, heads, depth], is a reshaping of.
-  ValueId merged(ValueId parted, Found& found) const {
+  ValueId merged(ValueId parted, FoundAttention& found) const {
     const Op* op = step(parted, "Reshape", found);
     if (op == nullptr || rank(op->inputs[0]) != 3 || rank(parted) != 4) return kNoValue;
     for (const auto* types : {&of_two_, &of_three_}) {
@@ -205,7 +206,7 @@ class Recognizer {
   }
 
   // The same of [batch, heads, rows, depth].
-  ValueId merged_heads(ValueId heads, Found& found) const {
+  ValueId merged_heads(ValueId heads, FoundAttention& found) const {
     const Op* op = step(heads, "Transpose", found);
     if (op == nullptr || op->integers("perm", {}) != Integers{0, 2, 1, 3}) return kNoValue;
     return merged(op->inputs[0], found);
@@ -222,8 +223,8 @@ class Recognizer {
 
   // Takes the parting and joining of heads into the op, or leaves it all outside; then the key must be in
   // the order of the others.
-  void take_heads(Found& found, ValueId key) const {
-    Found merged_found = found;
+  void take_heads(FoundAttention& found, ValueId key) const {
+    FoundAttention merged_found = found;
     const bool turned = producer(key)->integers("perm", {}) == Integers{0, 2, 3, 1};
     const OpId turn = reader(found.result);
     const OpId join = turn == kNoOp ? kNoOp : reader(graph_.op(turn).outputs[0]);
@@ -258,7 +259,7 @@ class Recognizer {
     });
   }
 
-  void take_split(Found& found) const {
+  void take_split(FoundAttention& found) const {
     const OpId split = graph_.value(found.q).producer;
     if (split == kNoOp) return;
     const Op& op = graph_.op(split);
@@ -282,10 +283,10 @@ class Recognizer {
 
 Graph recognize_attention(const Graph& forward) {
   const Recognizer recognizer(forward);
-  std::map<OpId, Found> by_last;
+  std::map<OpId, FoundAttention> by_last;
   std::set<OpId> inside;
   for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
-    std::optional<Found> found = recognizer.find(id);
+    std::optional<FoundAttention> found = recognizer.find(id);
     if (!found) continue;
     inside.insert(found->inside.begin(), found->inside.end());
     by_last.emplace(found->last, std::move(*found));
@@ -294,7 +295,7 @@ Graph recognize_attention(const Graph& forward) {
   GraphCopier copier(forward);
   for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
     if (const auto found = by_last.find(id); found != by_last.end()) {
-      const Found& attention = found->second;
+      const FoundAttention& attention = found->second;
       Op op{.name = attention.name,
             .type = "Attention",
             .inputs = {attention.q, attention.k, attention.v},
