@@ -18,7 +18,7 @@
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/kernels/measured.hpp"
-#include "models/runtime/compiled.hpp"
+#include "models/runtime/compiled_variant.hpp"
 
 namespace rookery {
 namespace {
@@ -39,9 +39,9 @@ class Bench {
                                  .optimizer = {}};
     const Stage stage = std::move(cut(forward, std::vector<OpId>{0}).front());
     memory_ = memory_use(stage, options);
-    form_ = compile_form(stage, Mode::kTraining, batch, options, false);
+    variant_ = compile_variant(stage, Mode::kTraining, batch, options, false);
     choice_ = options.kernels;
-    for (const TensorType& type : form_.types) tensors_.emplace_back(type);
+    for (const TensorType& type : variant_.types) tensors_.emplace_back(type);
     fill_inputs();
   }
 
@@ -72,7 +72,7 @@ class Bench {
  private:
   static constexpr std::uint64_t kSeed = 42;
 
-  const Graph& graph() const { return form_.training.graph; }
+  const Graph& graph() const { return variant_.training.graph; }
   Tensor& tensor(ValueId id) { return tensors_.at(static_cast<std::size_t>(id)); }
 
   void fill_inputs() {
@@ -131,7 +131,7 @@ class Bench {
   }
 
   TensorType type_of(ValueId id) const {
-    return id == kNoValue ? TensorType{} : form_.types.at(static_cast<std::size_t>(id));
+    return id == kNoValue ? TensorType{} : variant_.types.at(static_cast<std::size_t>(id));
   }
 
   void run_once(const Op& op, Kernel& kernel) {
@@ -182,7 +182,7 @@ class Bench {
   std::string only_;
   std::map<std::string, double> by_type_;
   KernelChoice choice_;
-  CompiledForm form_;
+  CompiledVariant variant_;
   MemoryUse memory_;
   std::vector<Tensor> tensors_;
 };

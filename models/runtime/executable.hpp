@@ -1,64 +1,17 @@
-// A stage compiled for given micro-batch sizes on this machine: planned memory, chosen kernels,
-// nothing allocated after construction. The memory it takes is known before it is built.
+// A stage compiled for given micro-batch sizes on this machine: planned memory, chosen kernels, nothing
+// allocated after construction. The memory it takes is known before it is built (compile_options.hpp).
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "models/graph/initialize.hpp"
 #include "models/graph/stage.hpp"
-#include "models/kernels/kernel.hpp"
-#include "models/runtime/optimizer.hpp"
+#include "models/runtime/compile_options.hpp"
+#include "models/runtime/micro_batch.hpp"
 
 namespace rookery {
-
-enum class Mode : std::uint8_t { kTraining, kInference };
-
-struct CompileOptions {
-  std::vector<std::int64_t> training_sizes;   // every micro-batch size that training will bring
-  std::vector<std::int64_t> inference_sizes;  // and validation
-  int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward has not
-  // Updates may come between a micro-batch's forward and its backward, which uses the weights of the forward
-  // all the same: every slot has weights of its own. A step then has one micro-batch.
-  bool stashes_weights = false;
-  bool accumulates = false;  // a step may have several micro-batches
-  // Runs forward ops again before their gradients where that saves memory; the same bits.
-  bool recompute = false;
-  KernelChoice kernels;
-  std::uint64_t seed = 0;
-  OptimizerSettings optimizer;  // used when training_sizes is not empty
-};
-
-// Bytes, by what they are for.
-struct MemoryUse {
-  std::int64_t parameters = 0;  // and buffers and constants
-  std::int64_t versions = 0;    // of parameters, stashed for the micro-batches in flight
-  std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;
-  std::int64_t stash = 0;      // activations of the micro-batches in flight
-  std::int64_t workspace = 0;  // the rest of the working memory
-  std::int64_t program = 0;    // the compiled ops themselves: names, kernels, generated code; an estimate
-  std::int64_t total() const {
-    return parameters + versions + gradients + optimizer + stash + workspace + program;
-  }
-};
-
-// What an Executable of these would take, without building it.
-MemoryUse memory_use(const Stage& stage, const CompileOptions& options);
-// With 1, 2, ..., options.slots slots. Hardly dearer than one, unless something is recomputed.
-std::vector<MemoryUse> memory_by_slots(const Stage& stage, CompileOptions options);
-
-// One micro-batch on its way through a stage.
-struct MicroBatch {
-  Mode mode = Mode::kTraining;
-  std::int64_t step = 0;  // update counter, from 0
-  int index = 0;          // within the step
-  std::int64_t size = 0;  // samples: one of the compiled sizes
-  int slot = 0;           // < slots; 0 in inference
-  float loss_weight = 1;  // share in the mean loss of the batch
-};
 
 // One op of the compiled training step. Passes fuse ops, add conversions of layout, and every gradient op
 // belongs to one that it is the gradient of.
@@ -70,11 +23,21 @@ struct OpTime {
   double seconds = 0;
 };
 
-// Used by one thread at a time. Within a step: forward of a micro-batch; later its backward_inputs,
-// directly followed by its backward_weights; micro-batches in rising order in each. Then the step ends:
-// sum_gradient() of every shared parameter, clipping, update(), new values of borrowed parameters. Where
-// weights are stashed, micro-batches of later steps may be in flight then; all use one slot after the other,
-// and inference has to wait until none is.
+// Used by one thread at a time. Calls come in an order that is checked (step_progress.hpp): one that is out
+// of turn is a BugError that says which.
+//
+// A micro-batch in training: input(), forward(), output(); then, perhaps after other forwards,
+// output_gradient() and partial_gradient(), backward_inputs(), input_gradient(), and directly after that its
+// backward_weights(). It is in flight, and has its slot, from its forward to its backward_weights().
+// Micro-batches come in rising order of step and index in each; in backward the indices of a step rise by
+// one. Index 0 starts the gradients; where a step begins with a later one it adds to what is there.
+//
+// The end of a step, when none of its micro-batches is in flight: for every shared parameter partial_sum(),
+// where one arrives, and sum_gradient(); add_squared_gradients() and scale_gradients(), where gradients are
+// clipped; update(); new values of borrowed parameters. No micro-batch of the next step comes before, unless
+// weights are stashed: then micro-batches of later steps may be in flight at any time.
+//
+// Inference shares its memory with training: it runs when no micro-batch is in flight.
 class Executable {
  public:
   // ConfigError when the stage cannot be compiled; state is that of check_state(). Tensors of a state that
@@ -87,31 +50,34 @@ class Executable {
 
   // Memory of stage.inputs[i], to be filled before forward().
   TensorView input(std::size_t i, const MicroBatch& micro_batch);
-  // Stage.outputs[i] after forward().
+  // Stage.outputs[i] after forward(), to be read before anything else runs.
   ConstTensorView output(std::size_t i, const MicroBatch& micro_batch) const;
   // Where the gradient that comes from stage.outputs[i].gradient_from (or the partial one of
-  // stage.inputs[i].gradient_from) is put before backward_inputs().
+  // stage.inputs[i].gradient_from) is put before backward_inputs(), when nothing else runs in between.
   TensorView output_gradient(std::size_t i, const MicroBatch& micro_batch);
   TensorView partial_gradient(std::size_t i, const MicroBatch& micro_batch);
-  // The gradient for stage.inputs[i].gradient_to after backward_inputs().
+  // The gradient for stage.inputs[i].gradient_to between backward_inputs() and backward_weights().
   ConstTensorView input_gradient(std::size_t i, const MicroBatch& micro_batch) const;
 
   void forward(const MicroBatch& micro_batch);
   void backward_inputs(const MicroBatch& micro_batch);
-  // Adds to the gradients of the step; the step's first micro-batch starts them.
+  // Adds to the gradients of the step.
   void backward_weights(const MicroBatch& micro_batch);
 
   // For stage.shared[i]: where the partial gradient that comes from gradient_from is put; then
-  // sum_gradient() adds this stage's share, and the result is for gradient_to, or for update() where
-  // this stage owns the parameter.
+  // sum_gradient() adds this stage's share, once a step, and the result is for gradient_to, or for update()
+  // where this stage owns the parameter.
   TensorView partial_sum(std::size_t i);
   ConstTensorView sum_gradient(std::size_t i);
+  // Makes totals of the gradients of this step, of which no more come. What is below does so itself; it is
+  // for those who read gradient().
+  void finish_gradients();
   // Adds to `sum` the squares of the gradients of every parameter that this stage owns, the parameters
   // from the last to the first in the order of their first use.
   double add_squared_gradients(double sum);
   // Multiplies these gradients.
   void scale_gradients(float factor);
-  // Of the parameters that this stage owns.
+  // Changes the parameters that this stage owns. `step` is that of the micro-batches.
   void update(std::int64_t step, double learning_rate);
   // The newest value of stage.shared[i]: to be sent after update(), or to be replaced where it is borrowed.
   TensorView shared_parameter(std::size_t i);
@@ -122,8 +88,8 @@ class Executable {
   StateViews state_views() const;
   // Optimizer state as "<parameter>.<state name>".
   StateDict optimizer_state() const;
-  // The gradient of one parameter, as far as this stage knows it, after the step's last
-  // backward_weights() and before the next step.
+  // The gradient of one parameter, as far as this stage knows it, from finish_gradients() to the next
+  // backward.
   ConstTensorView gradient(const std::string& parameter) const;
   const MemoryUse& memory() const;
   const Stage& stage() const;

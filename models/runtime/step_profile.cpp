@@ -36,16 +36,19 @@ class StepProfiler::ProfiledStage {
   ProfiledStage(const Stage& stage, const CompileOptions& options)
       : micro_batch_{.index = options.accumulates ? 1 : 0, .size = options.training_sizes.at(0)},
         executable_(stage, options, initial_state(stage.graph, options.seed)) {
+    const auto type_of = [&](const std::string& value) {
+      return stage.graph.types(micro_batch_.size).at(static_cast<std::size_t>(stage.graph.at(value)));
+    };
     for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
       const StageInput& input = stage.inputs[i];
-      inputs_.emplace_back(made_up(executable_.input(i, micro_batch_).type, input.value), i);
+      inputs_.emplace_back(made_up(type_of(input.value), input.value), i);
       if (input.gradient_from != kNoStage)
         partial_gradients_.emplace_back(made_up(inputs_.back().first.type(), input.value), i);
     }
     for (std::size_t i = 0; i < stage.outputs.size(); ++i) {
       if (stage.outputs[i].gradient_from == kNoStage) continue;
-      const TensorType& type = executable_.output_gradient(i, micro_batch_).type;
-      output_gradients_.emplace_back(made_up(type, stage.outputs[i].value), i);
+      const std::string& value = stage.outputs[i].value;
+      output_gradients_.emplace_back(made_up(type_of(value), value), i);
     }
   }
 
@@ -64,6 +67,7 @@ class StepProfiler::ProfiledStage {
     const auto backward = Clock::now();
     executable_.backward_inputs(micro_batch_);
     executable_.backward_weights(micro_batch_);
+    for (std::size_t i = 0; i < executable_.stage().shared.size(); ++i) executable_.sum_gradient(i);
     const auto update = Clock::now();
     executable_.update(micro_batch_.step++, 0);  // a rate of 0 leaves the weights at everyday size
     return {forward_seconds + seconds_since(backward), seconds_since(update)};

@@ -108,6 +108,7 @@ class Definition {
     }
     executable.backward_inputs(batch);
     executable.backward_weights(batch);
+    executable.finish_gradients();
     for (auto& [name, history] : weights_) update(history, step, executable.gradient(name).as<float>());
     for (auto& [name, tensor] : executable.state()) {
       if (buffers_.contains(name)) buffers_[name] = tensor.clone();

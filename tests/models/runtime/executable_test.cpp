@@ -76,6 +76,7 @@ void check_gradients(const Graph& graph) {
     return static_cast<double>(loss_of(shifted, micro_batch));
   };
   for (std::size_t i = 0; i < executable.stage().shared.size(); ++i) executable.sum_gradient(i);
+  executable.finish_gradients();
   for (const ValueId id : graph.parameters()) {
     const std::string& name = graph.value(id).name;
     const auto gradient = executable.gradient(name).as<float>();
@@ -348,6 +349,7 @@ TEST(Executable, ScalingGradientsByTheirNormClipsThem) {
   executable.forward(micro_batch);
   executable.backward_inputs(micro_batch);
   executable.backward_weights(micro_batch);
+  executable.finish_gradients();
   double expected = 0;
   for (const ValueId id : graph.parameters()) {
     for (const double gradient : executable.gradient(graph.value(id).name).as<float>())
@@ -371,17 +373,22 @@ TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {
   options.accumulates = true;
   const StateDict start = initial_state(graph, kSeed);
   Executable executable(whole(graph), options, start);
-  const auto backward = [&](const Batch& batch, const MicroBatch& mb) {
-    fill(executable, mb, batch);
-    executable.forward(mb);
-    executable.backward_inputs(mb);
-    executable.backward_weights(mb);
+  std::int64_t step = 0;
+  const auto gradient_of = [&](const std::vector<const Batch*>& batches) {
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      const MicroBatch mb{.step = step, .index = static_cast<int>(i), .size = 4, .loss_weight = 0.5F};
+      fill(executable, mb, *batches[i]);
+      executable.forward(mb);
+      executable.backward_inputs(mb);
+      executable.backward_weights(mb);
+    }
+    executable.update(step++, 0);
     const auto gradient = executable.gradient("dense.weight").as<float>();
     return std::vector<float>(gradient.begin(), gradient.end());
   };
-  const std::vector<float> first = backward(one, {.index = 0, .size = 4, .loss_weight = 0.5F});
-  const std::vector<float> both = backward(two, {.index = 1, .size = 4, .loss_weight = 0.5F});
-  const std::vector<float> second = backward(two, {.index = 0, .size = 4, .loss_weight = 0.5F});
+  const std::vector<float> first = gradient_of({&one});
+  const std::vector<float> both = gradient_of({&one, &two});
+  const std::vector<float> second = gradient_of({&two});
   for (std::size_t i = 0; i < both.size(); ++i) EXPECT_EQ(both[i], first[i] + second[i]);
 }
 
@@ -401,6 +408,8 @@ TEST(Executable, InferenceUsesRunningStatisticsAndNoDropout) {
   EXPECT_EQ(predict(), before) << "inference changes nothing";
   fill(executable, training, batch);
   executable.forward(training);
+  executable.backward_inputs(training);
+  executable.backward_weights(training);
   EXPECT_NE(predict(), before) << "training moved the running statistics";
   EXPECT_EQ(executable.state().at("bn_1.num_batches_tracked").as<std::int64_t>()[0], 1);
 }

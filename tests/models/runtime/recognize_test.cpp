@@ -141,6 +141,7 @@ StateDict trained_once(const Graph& graph, const Graph& numbered_by) {
   executable.forward(batch);
   executable.backward_inputs(batch);
   executable.backward_weights(batch);
+  executable.finish_gradients();
   StateDict gradients;
   for (const ValueId id : graph.parameters()) {
     const std::string& name = graph.value(id).name;

@@ -1,16 +1,18 @@
-// One form of a stage, training or inference, for one micro-batch size: its graph, the type and
-// place of every value, the kernel of every op. What memory_use() and Executable share.
+// One variant of a stage, training or inference, for one micro-batch size: its graph, the type and
+// place of every value, the kernel of every op. It is what memory_use() and Executable share. Internal to
+// this module.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "models/graph/passes/memory/memory_plan.hpp"
-#include "models/runtime/executable.hpp"
+#include "models/runtime/compile_options.hpp"
+#include "models/runtime/micro_batch.hpp"
 
 namespace rookery {
 
-struct CompiledForm {
+struct CompiledVariant {
   std::int64_t size = 0;          // samples in the micro-batch
   TrainingGraph training;         // in inference: the forward graph alone
   std::vector<TensorType> types;  // by ValueId
@@ -20,8 +22,8 @@ struct CompiledForm {
 };
 
 // `accumulates`: whether a step may have more than one micro-batch.
-CompiledForm compile_form(const Stage& stage, Mode mode, std::int64_t size, const CompileOptions& options,
-                          bool accumulates);
+CompiledVariant compile_variant(const Stage& stage, Mode mode, std::int64_t size,
+                                const CompileOptions& options, bool accumulates);
 
 // Where the tensors of a set of values lie in an arena, each aligned and padded to kAlignment.
 struct ArenaLayout {

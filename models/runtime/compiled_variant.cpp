@@ -1,4 +1,4 @@
-#include "models/runtime/compiled.hpp"
+#include "models/runtime/compiled_variant.hpp"
 
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/blocked_layout.hpp"
@@ -34,35 +34,36 @@ std::vector<T> taken_from(const std::vector<T>& before, const std::vector<int>& 
 
 }  // namespace
 
-CompiledForm compile_form(const Stage& stage, Mode mode, std::int64_t size, const CompileOptions& options,
-                          bool accumulates) {
-  CompiledForm form{.size = size};
+CompiledVariant compile_variant(const Stage& stage, Mode mode, std::int64_t size,
+                                const CompileOptions& options, bool accumulates) {
+  CompiledVariant variant{.size = size};
   Graph forward = fuse(stage.graph);
   forward =
       with_blocked_layout(forward, chosen_blocked(options.kernels), stage.gradient_request(forward).received);
   if (mode == Mode::kTraining) {
-    form.training = differentiate(forward, stage.gradient_request(forward));
-    if (form.training.sent_gradients.empty()) form.training = in_one_backward_phase(std::move(form.training));
+    variant.training = differentiate(forward, stage.gradient_request(forward));
+    if (variant.training.sent_gradients.empty())
+      variant.training = in_one_backward_phase(std::move(variant.training));
   } else {
-    form.training.phases.assign(forward.ops().size(), Phase::kForward);
-    form.training.graph = std::move(forward);
+    variant.training.phases.assign(forward.ops().size(), Phase::kForward);
+    variant.training.graph = std::move(forward);
   }
-  form.types = form.training.graph.types(size);
+  variant.types = variant.training.graph.types(size);
   std::vector<std::size_t> scratch;
-  for (const Op& op : form.training.graph.ops()) {
-    form.kernels.push_back(kernel_of(op, form.types, options));
-    scratch.push_back(form.kernels.back() ? form.kernels.back()->scratch_bytes() : 0);
+  for (const Op& op : variant.training.graph.ops()) {
+    variant.kernels.push_back(kernel_of(op, variant.types, options));
+    scratch.push_back(variant.kernels.back() ? variant.kernels.back()->scratch_bytes() : 0);
   }
   if (mode == Mode::kTraining && options.recompute) {
-    RecomputedGraph again = recompute(form.training, form.types, scratch, options.slots, accumulates);
-    form.training = std::move(again.training);
-    form.types = taken_from(form.types, again.values);
-    form.kernels = taken_from(form.kernels, again.ops);
+    RecomputedGraph again = recompute(variant.training, variant.types, scratch, options.slots, accumulates);
+    variant.training = std::move(again.training);
+    variant.types = taken_from(variant.types, again.values);
+    variant.kernels = taken_from(variant.kernels, again.ops);
     scratch = taken_from(scratch, again.ops);
   }
-  form.plan = mode == Mode::kTraining ? plan_memory(form.training, form.types, scratch, accumulates)
-                                      : plan_memory(form.training.graph, form.types, scratch);
-  return form;
+  variant.plan = mode == Mode::kTraining ? plan_memory(variant.training, variant.types, scratch, accumulates)
+                                         : plan_memory(variant.training.graph, variant.types, scratch);
+  return variant;
 }
 
 ArenaLayout lay_out(const Graph& graph, const std::vector<ValueId>& values) {

@@ -1,0 +1,83 @@
+#include "models/runtime/arenas.hpp"
+
+#include <fmt/format.h>
+
+#include "models/base/error.hpp"
+
+namespace rookery {
+namespace {
+
+std::span<float> floats(AlignedBuffer& buffer) {
+  return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
+}
+
+}  // namespace
+
+Arenas::Arenas(const Stage& stage, const CompileOptions& options, const CompiledVariants& variants,
+               const StateDict& initial, StateDict* consumed)
+    : stage_(stage),
+      layout_(variants.parameter_layout(stage)),
+      buffer_layout_(lay_out(stage.graph, stage.graph.buffers())),
+      constant_layout_(lay_out(stage.graph, stage.graph.constants())),
+      weights_(layout_.parameter_bytes),
+      buffers_(buffer_layout_.bytes),
+      constants_(constant_layout_.bytes) {
+  with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
+  for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
+    for (const ValueId id : ids) {
+      const std::string& name = stage.graph.value(id).name;
+      copy(initial.at(name).view(), state(id));
+      if (consumed != nullptr) consumed->erase(name);
+    }
+  }
+  for (const ValueId id : stage.graph.constants()) copy(stage.graph.value(id).data->view(), state(id));
+  if (!variants.training.empty()) {
+    if (options.stashes_weights) weights_.stash(options.slots);
+    gradients_ = AlignedBuffer(layout_.gradient_bytes);
+    const std::size_t states = make_optimizer(options.optimizer)->state_names().size();
+    for (std::size_t i = 0; i < states; ++i) optimizer_state_.emplace_back(layout_.owned_bytes);
+    for (AlignedBuffer& arena : optimizer_state_) optimizer_spans_.push_back(floats(arena));
+  }
+  working_ = AlignedBuffer(variants.working_bytes(options));
+}
+
+TensorView Arenas::state(ValueId id, std::optional<std::size_t> slot) {
+  const Value& value = stage_.graph.value(id);
+  if (value.kind == ValueKind::kParameter) {
+    std::byte* const version = slot ? weights_.of_slot(*slot) : weights_.newest();
+    return {value.type, version + layout_.parameters.at(value.name)};
+  }
+  if (value.kind == ValueKind::kBuffer) return {value.type, buffers_.data() + buffer_layout_.offsets.at(id)};
+  return {value.type, constants_.data() + constant_layout_.offsets.at(id)};
+}
+
+TensorView Arenas::gradient_term(const std::string& parameter, std::size_t index) {
+  return {stage_.graph.value(stage_.graph.at(parameter)).type,
+          gradient(layout_.gradient_terms.at(parameter).at(index))};
+}
+
+ConstTensorView Arenas::optimizer_state(std::size_t i, ValueId parameter) const {
+  const Value& value = stage_.graph.value(parameter);
+  return {value.type, optimizer_state_.at(i).data() + layout_.parameters.at(value.name)};
+}
+
+void Arenas::sum_gradient(const std::string& parameter) {
+  const std::span<float> total = gradient_term(parameter, 0).as<float>();
+  for (std::size_t i = 1; i < layout_.gradient_terms.at(parameter).size(); ++i) {
+    const std::span<const float> share = gradient_term(parameter, i).as<float>();
+    for (std::size_t j = 0; j < total.size(); ++j) total[j] += share[j];
+  }
+}
+
+std::span<float> Arenas::owned_gradients() {
+  return floats(gradients_).first(layout_.owned_bytes / sizeof(float));
+}
+
+ParameterArena Arenas::owned() {
+  return {.parameters = {reinterpret_cast<float*>(weights_.newest()), layout_.owned_bytes / sizeof(float)},
+          .gradients = owned_gradients(),
+          .state = optimizer_spans_,
+          .extents = layout_.owned};
+}
+
+}  // namespace rookery

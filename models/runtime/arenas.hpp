@@ -1,0 +1,65 @@
+// The memory of one stage: everything that its compiled ops read and write, allocated once. Internal to this
+// module.
+//
+//   weights          the parameters, in as many versions as are stashed (weight_versions.hpp)
+//   buffers          running statistics and what is fixed
+//   constants
+//   gradients        the terms of the parameters' gradients (parameter_layout.hpp)
+//   optimizer state  one arena for each of the optimizer's state names, of the parameters that the stage owns
+//   working          the stashes of all slots, then the memory that all slots share (models/graph's memory
+//   plan)
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/graph/initialize.hpp"
+#include "models/runtime/compiled_variants.hpp"
+#include "models/runtime/parameter_layout.hpp"
+#include "models/runtime/weight_versions.hpp"
+
+namespace rookery {
+
+class Arenas {
+ public:
+  // The stage outlives it. `initial` is copied; a tensor of `consumed`, which is the same state or nullptr,
+  // is freed as soon as it is copied and before other memory is taken. DataError where the state is not the
+  // stage's.
+  Arenas(const Stage& stage, const CompileOptions& options, const CompiledVariants& variants,
+         const StateDict& initial, StateDict* consumed);
+
+  const ParameterLayout& layout() const { return layout_; }
+
+  // A parameter, buffer or constant of the stage: the newest, or that of a slot.
+  TensorView state(ValueId id, std::optional<std::size_t> slot = std::nullopt);
+  // One term of a parameter's gradient. The first one's place is also the total's.
+  TensorView gradient_term(const std::string& parameter, std::size_t index);
+  std::byte* gradient(std::size_t offset) { return gradients_.data() + offset; }
+  // A parameter's state in the optimizer's arena number `i`.
+  ConstTensorView optimizer_state(std::size_t i, ValueId parameter) const;
+  std::size_t optimizer_states() const { return optimizer_state_.size(); }
+  std::byte* working(std::size_t offset) { return working_.data() + offset; }
+
+  // Adds the terms of a parameter's gradient up to the total, in their order.
+  void sum_gradient(const std::string& parameter);
+  // What the optimizer sees: the newest parameters that this stage owns, their total gradients and their
+  // state.
+  std::span<float> owned_gradients();
+  ParameterArena owned();
+
+  WeightVersions& weights() { return weights_; }
+
+ private:
+  const Stage& stage_;
+  const ParameterLayout layout_;
+  const ArenaLayout buffer_layout_, constant_layout_;
+  WeightVersions weights_;
+  AlignedBuffer buffers_, constants_, gradients_;
+  std::vector<AlignedBuffer> optimizer_state_;
+  std::vector<std::span<float>> optimizer_spans_;  // the same, as the optimizer wants them
+  AlignedBuffer working_;
+};
+
+}  // namespace rookery

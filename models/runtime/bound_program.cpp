@@ -1,0 +1,201 @@
+#include "models/runtime/bound_program.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "models/base/check.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr std::size_t kPhases = 3;
+// The first micro-batch of a step writes the gradients of parameters, later ones add to them.
+enum Turn : std::size_t { kFirst, kLater, kTurns };
+
+std::byte* address(const std::vector<std::byte*>& slots, std::byte* transient, std::size_t slot,
+                   const WorkingPlace& place) {
+  return (place.in_slot ? slots[slot] : transient) + place.offset;
+}
+
+}  // namespace
+
+// An op with its memory: everything run() needs, prepared once.
+struct BoundProgram::BoundOp {
+  OpId id = kNoOp;  // in the variant's graph
+  Kernel* kernel = nullptr;
+  std::vector<ConstTensorView> inputs;
+  std::vector<TensorView> outputs;
+  std::byte* scratch = nullptr;
+  // Gradients of parameters that this op made in working memory, to be added to those of the
+  // micro-batches before.
+  struct Sum {
+    std::span<float> total;
+    std::span<const float> share;
+  };
+  std::vector<Sum> sums;
+
+  void run(const StepContext& context) const {
+    kernel->run(inputs, outputs, scratch, context);
+    for (const Sum& sum : sums) {
+      for (std::size_t i = 0; i < sum.total.size(); ++i) sum.total[i] += sum.share[i];
+    }
+  }
+};
+
+struct BoundProgram::BoundSlot {
+  std::array<std::array<std::vector<BoundOp>, kTurns>, kPhases> ops;
+
+  std::vector<BoundOp>& of(Phase phase, Turn turn) { return ops[static_cast<std::size_t>(phase)][turn]; }
+  const std::vector<BoundOp>& of(Phase phase, Turn turn) const {
+    return ops[static_cast<std::size_t>(phase)][turn];
+  }
+};
+
+struct BoundProgram::BoundVariant {
+  CompiledVariant compiled;
+  std::map<ValueId, std::size_t> gradient_offsets;  // of what the gradient arena holds
+  std::vector<std::byte*> slot_memory;              // where the stash of each slot begins
+  std::byte* transient = nullptr;                   // after the last of them
+  std::vector<BoundSlot> slots;
+};
+
+BoundProgram::BoundProgram(const Stage& stage, std::vector<CompiledVariant> variants, int slots,
+                           bool accumulates, Arenas& arenas)
+    : stage_(stage), arenas_(arenas) {
+  const std::size_t bytes_of_slot = slot_bytes(variants);
+  for (CompiledVariant& variant : variants)
+    variants_.push_back(bind(std::move(variant), slots, bytes_of_slot, accumulates));
+}
+
+BoundProgram::~BoundProgram() = default;
+BoundProgram::BoundProgram(BoundProgram&&) noexcept = default;
+
+BoundProgram::BoundVariant BoundProgram::bind(CompiledVariant compiled, int slots, std::size_t bytes_of_slot,
+                                              bool accumulates) const {
+  BoundVariant variant{.compiled = std::move(compiled)};
+  const auto count = static_cast<std::size_t>(slots);
+  for (std::size_t slot = 0; slot < count; ++slot)
+    variant.slot_memory.push_back(arenas_.working(slot * bytes_of_slot));
+  variant.transient = arenas_.working(count * bytes_of_slot);
+  for (const auto& [parameter, uses] : variant.compiled.training.parameter_gradients) {
+    const std::string& name = variant.compiled.training.graph.value(parameter).name;
+    const std::vector<std::size_t>& terms = arenas_.layout().gradient_terms.at(name);
+    const std::size_t first = terms.size() - uses.size();  // 1 after a partial sum of later stages
+    for (std::size_t i = 0; i < uses.size(); ++i) variant.gradient_offsets[uses[i]] = terms[first + i];
+  }
+  for (std::size_t slot = 0; slot < count; ++slot) {
+    BoundSlot bound;
+    for (OpId op = 0; op < std::ssize(variant.compiled.kernels); ++op) {
+      if (!variant.compiled.kernels[static_cast<std::size_t>(op)]) continue;
+      const Phase phase = variant.compiled.training.phases[static_cast<std::size_t>(op)];
+      bound.of(phase, kFirst).push_back(bind_op(variant, slot, op, false));
+      if (phase != Phase::kForward && accumulates)
+        bound.of(phase, kLater).push_back(bind_op(variant, slot, op, true));
+    }
+    variant.slots.push_back(std::move(bound));
+  }
+  return variant;
+}
+
+BoundProgram::BoundOp BoundProgram::bind_op(const BoundVariant& variant, std::size_t slot, OpId id,
+                                            bool later) const {
+  const Op& op = variant.compiled.training.graph.op(id);
+  BoundOp bound{.id = id, .kernel = variant.compiled.kernels[static_cast<std::size_t>(id)].get()};
+  for (const ValueId input : op.inputs) bound.inputs.push_back(place(variant, slot, input, later));
+  for (const ValueId output : op.outputs) {
+    bound.outputs.push_back(place(variant, slot, output, later));
+    if (!later || !variant.gradient_offsets.contains(output)) continue;
+    bound.sums.push_back({place(variant, slot, output).as<float>(), bound.outputs.back().as<float>()});
+  }
+  bound.scratch = address(variant.slot_memory, variant.transient, slot,
+                          variant.compiled.plan.scratch[static_cast<std::size_t>(id)]);
+  return bound;
+}
+
+// Where a value lies; `accumulate`: the share of a micro-batch in a gradient of a parameter.
+TensorView BoundProgram::place(const BoundVariant& variant, std::size_t slot, ValueId id,
+                               bool accumulate) const {
+  if (id == kNoValue) return {};
+  const Graph& graph = variant.compiled.training.graph;
+  const TensorType& type = variant.compiled.types[static_cast<std::size_t>(id)];
+  const ValuePlace& place = variant.compiled.plan.places[static_cast<std::size_t>(id)];
+  if (place.placement == Placement::kState) {
+    // Passes number the values of a variant anew: the stage's has the same name.
+    const ValueId owner = stage_.graph.at(graph.value(memory_owner(graph, id)).name);
+    return {type, arenas_.state(owner, slot).data};
+  }
+  if (place.placement == Placement::kGradient && !accumulate)
+    return {type, arenas_.gradient(variant.gradient_offsets.at(id))};
+  return {type, address(variant.slot_memory, variant.transient, slot, place.at)};
+}
+
+const BoundProgram::BoundVariant& BoundProgram::variant_of(const MicroBatch& micro_batch) const {
+  const auto found = std::ranges::find(variants_, micro_batch.size,
+                                       [](const BoundVariant& variant) { return variant.compiled.size; });
+  ROOKERY_CHECK(found != variants_.end(), "stage {} was not compiled for micro-batches of {}", stage_.index,
+                micro_batch.size);
+  ROOKERY_CHECK(micro_batch.slot >= 0 && micro_batch.slot < std::ssize(found->slots), "slot {} of {}",
+                micro_batch.slot, found->slots.size());
+  return *found;
+}
+
+void BoundProgram::check(const MicroBatch& micro_batch) const {
+  variant_of(micro_batch);
+}
+
+TensorView BoundProgram::view(const std::string& value, const MicroBatch& micro_batch,
+                              GradientTable gradients_of) const {
+  const BoundVariant& variant = variant_of(micro_batch);
+  ValueId id = variant.compiled.training.graph.at(value);
+  if (gradients_of != nullptr) {
+    const auto& table = variant.compiled.training.*gradients_of;
+    const auto found = table.find(id);
+    ROOKERY_CHECK(found != table.end(), "'{}' has no such gradient on stage {}", value, stage_.index);
+    id = found->second;
+  }
+  return place(variant, static_cast<std::size_t>(micro_batch.slot), id);
+}
+
+void BoundProgram::run(Phase phase, const MicroBatch& micro_batch) {
+  const BoundVariant& variant = variant_of(micro_batch);
+  const Turn turn = phase == Phase::kForward || micro_batch.index == 0 ? kFirst : kLater;
+  const std::vector<BoundOp>& ops = variant.slots[static_cast<std::size_t>(micro_batch.slot)].of(phase, turn);
+  const StepContext context{
+      .step = micro_batch.step, .micro_batch = micro_batch.index, .loss_weight = micro_batch.loss_weight};
+  if (op_seconds_.empty() || &variant != &variants_.front()) {
+    for (const BoundOp& op : ops) op.run(context);
+    return;
+  }
+  for (const BoundOp& op : ops) {
+    const auto begin = std::chrono::steady_clock::now();
+    op.run(context);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    op_seconds_[static_cast<std::size_t>(op.id)] += taken.count();
+  }
+}
+
+void BoundProgram::time_ops() {
+  ROOKERY_CHECK(!variants_.empty(), "stage {} is not trained", stage_.index);
+  op_seconds_.assign(variants_.front().compiled.kernels.size(), 0);
+}
+
+std::vector<OpTime> BoundProgram::op_times() const {
+  std::vector<OpTime> times;
+  std::string owner = stage_.graph.op(0).name;
+  for (OpId id = 0; id < std::ssize(op_seconds_); ++id) {
+    const TrainingGraph& training = variants_.front().compiled.training;
+    const Op& op = training.graph.op(id);
+    // A conversion of layout is nobody's: it counts with the op before it.
+    const std::string forward = op.text("forward", op.name);
+    if (stage_.graph.has_op(forward)) owner = forward;
+    times.push_back({.name = op.name,
+                     .type = op.type,
+                     .forward = owner,
+                     .phase = training.phases[static_cast<std::size_t>(id)],
+                     .seconds = op_seconds_[static_cast<std::size_t>(id)]});
+  }
+  return times;
+}
+
+}  // namespace rookery

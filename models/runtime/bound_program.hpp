@@ -1,0 +1,51 @@
+// The compiled variants of one mode, bound to their memory: for every slot the ops of each phase, with the
+// addresses that they read and write. Internal to this module.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/runtime/arenas.hpp"
+#include "models/runtime/executable.hpp"
+
+namespace rookery {
+
+class BoundProgram {
+ public:
+  // Stage and arenas outlive it. `accumulates`: a step may have several micro-batches.
+  BoundProgram(const Stage& stage, std::vector<CompiledVariant> variants, int slots, bool accumulates,
+               Arenas& arenas);
+  ~BoundProgram();
+  BoundProgram(BoundProgram&&) noexcept;
+
+  // BugError unless the micro-batch has a compiled size and one of the slots.
+  void check(const MicroBatch& micro_batch) const;
+  void run(Phase phase, const MicroBatch& micro_batch);
+
+  // The place of a value of the stage, or of the gradient that `gradients_of` has for it.
+  using GradientTable = std::map<ValueId, ValueId> TrainingGraph::*;
+  TensorView view(const std::string& value, const MicroBatch& micro_batch,
+                  GradientTable gradients_of = nullptr) const;
+
+  // Times every op of the first size from here on.
+  void time_ops();
+  std::vector<OpTime> op_times() const;
+
+ private:
+  struct BoundOp;
+  struct BoundSlot;
+  struct BoundVariant;
+
+  BoundVariant bind(CompiledVariant compiled, int slots, std::size_t bytes_of_slot, bool accumulates) const;
+  BoundOp bind_op(const BoundVariant& variant, std::size_t slot, OpId id, bool later) const;
+  TensorView place(const BoundVariant& variant, std::size_t slot, ValueId id, bool accumulate = false) const;
+  const BoundVariant& variant_of(const MicroBatch& micro_batch) const;
+
+  const Stage& stage_;
+  Arenas& arenas_;
+  std::vector<BoundVariant> variants_;
+  std::vector<double> op_seconds_;  // by OpId of the first variant; empty: nothing is timed
+};
+
+}  // namespace rookery

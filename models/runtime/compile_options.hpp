@@ -1,0 +1,48 @@
+// What a stage is compiled for, and the memory that it takes: known from its graph alone, so that a planner
+// can place stages without building them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "models/graph/stage.hpp"
+#include "models/kernels/kernel.hpp"
+#include "models/runtime/optimizer.hpp"
+
+namespace rookery {
+
+struct CompileOptions {
+  std::vector<std::int64_t> training_sizes;   // every micro-batch size that training will bring
+  std::vector<std::int64_t> inference_sizes;  // and validation
+  int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward has not
+  // Updates may come between a micro-batch's forward and its backward, which uses the weights of the forward
+  // all the same: every slot has weights of its own. A step then has one micro-batch.
+  bool stashes_weights = false;
+  bool accumulates = false;  // a step may have several micro-batches
+  // Runs forward ops again before their gradients where that saves memory; the same bits.
+  bool recompute = false;
+  KernelChoice kernels;
+  std::uint64_t seed = 0;
+  OptimizerSettings optimizer;  // used when training_sizes is not empty
+};
+
+// Bytes, by what they are for.
+struct MemoryUse {
+  std::int64_t parameters = 0;  // and buffers and constants
+  std::int64_t versions = 0;    // of parameters, stashed for the micro-batches in flight
+  std::int64_t gradients = 0;
+  std::int64_t optimizer = 0;
+  std::int64_t stash = 0;      // activations of the micro-batches in flight
+  std::int64_t workspace = 0;  // the rest of the working memory
+  std::int64_t program = 0;    // the compiled ops themselves: names, kernels, generated code; an estimate
+  std::int64_t total() const {
+    return parameters + versions + gradients + optimizer + stash + workspace + program;
+  }
+};
+
+// What an Executable of these would take, without building it.
+MemoryUse memory_use(const Stage& stage, const CompileOptions& options);
+// The same with 1, 2, ..., options.slots slots. It is hardly dearer than one, unless something is recomputed.
+std::vector<MemoryUse> memory_by_slots(const Stage& stage, CompileOptions options);
+
+}  // namespace rookery

@@ -1,0 +1,28 @@
+// The variants of a stage for all sizes of micro-batches, and what they take together. Internal to this
+// module.
+#pragma once
+
+#include <vector>
+
+#include "models/runtime/compiled_variant.hpp"
+#include "models/runtime/parameter_layout.hpp"
+
+namespace rookery {
+
+struct CompiledVariants {
+  std::vector<CompiledVariant> training;
+  std::vector<CompiledVariant> inference;
+
+  CompiledVariants(const Stage& stage, const CompileOptions& options);
+
+  ParameterLayout parameter_layout(const Stage& stage) const;
+  MemoryUse memory(const Stage& stage, const CompileOptions& options) const;
+  // The stashes of all slots, and what is needed at the same time as the fullest of them.
+  std::size_t working_bytes(const CompileOptions& options) const;
+};
+
+// What a slot's stash takes: micro-batches of several sizes are in flight at once, so that a slot has room
+// for the largest one and slots lie apart whatever is in them.
+std::size_t slot_bytes(const std::vector<CompiledVariant>& variants);
+
+}  // namespace rookery

@@ -1,0 +1,76 @@
+// What has been done of the steps of one stage: which micro-batches are in flight, what the gradients hold,
+// and with that whether a call comes in its turn. Every check here is a BugError that names stage, step and
+// micro-batch. Internal to this module.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "models/graph/stage.hpp"
+#include "models/runtime/compile_options.hpp"
+#include "models/runtime/micro_batch.hpp"
+
+namespace rookery {
+
+// A phase is checked before it runs and noted after it: one that throws has not been done.
+class StepProgress {
+ public:
+  // The stage outlives it.
+  StepProgress(const Stage& stage, const CompileOptions& options);
+
+  void check_forward(const MicroBatch& micro_batch) const;
+  void note_forward(const MicroBatch& micro_batch);
+  void check_backward_inputs(const MicroBatch& micro_batch) const;
+  void note_backward_inputs(const MicroBatch& micro_batch);
+  void check_backward_weights(const MicroBatch& micro_batch) const;
+  void note_backward_weights(const MicroBatch& micro_batch);
+
+  // Whether the memory of inputs, outputs and gradients that pass the stage's border may be used.
+  void check_input(const MicroBatch& micro_batch) const;              // before its forward
+  void check_output(const MicroBatch& micro_batch) const;             // after its forward
+  void check_received_gradient(const MicroBatch& micro_batch) const;  // between forward and backward_inputs
+  void check_sent_gradient(const MicroBatch& micro_batch) const;      // between the two backward phases
+
+  // Of stage.shared[i].
+  void check_partial_sum(std::size_t i) const;
+  void check_sum(std::size_t i) const;
+  void note_sum(std::size_t i);
+  void check_replaceable() const;
+
+  // Once a step, after its last backward_weights() and when every shared parameter is summed: true the first
+  // time, when the caller has to add up what is left.
+  bool finish_gradients();
+  // May gradients of several terms be read? They are totals from finish_gradients() to the next backward.
+  void check_finished() const;
+  void check_update(std::int64_t step) const;
+  void note_update();
+
+  // The slot of the last micro-batch that went backward.
+  std::size_t done_slot() const { return done_slot_; }
+
+ private:
+  struct Flight {
+    MicroBatch micro_batch;
+    bool has_input_gradients = false;  // between its two backward phases
+  };
+
+  const Flight* flight_of(const MicroBatch& micro_batch) const;
+  const Flight& in_flight(const MicroBatch& micro_batch, const char* call) const;
+  void check_no_weights_due(const MicroBatch& micro_batch, const char* call) const;
+  void check_gradients_complete(const char* call) const;
+  bool any_in_flight() const;
+
+  const Stage& stage_;
+  const bool stashes_weights_, accumulates_;
+  std::vector<std::optional<Flight>> slots_;
+  std::optional<MicroBatch> weights_due_;     // its backward_weights() has to come next
+  std::optional<MicroBatch> last_forward_;    // in training
+  std::optional<MicroBatch> last_inference_;  // whose outputs are there
+  std::optional<MicroBatch> last_backward_;   // the newest that is in the gradients
+  std::size_t done_slot_ = 0;
+  std::optional<std::int64_t> summed_step_;  // whose gradients wait for its update
+  std::vector<bool> shared_summed_;          // by stage.shared
+  bool is_finished_ = false;                 // every gradient is a total
+};
+
+}  // namespace rookery

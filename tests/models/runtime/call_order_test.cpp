@@ -1,0 +1,327 @@
+// The order of calls that executable.hpp promises to check: each call out of turn is a bug that is named.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "models/base/check.hpp"
+#include "models/runtime/executable.hpp"
+#include "tests/models/runtime/trained_models.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::int64_t kSize = 3;
+
+// The call fails as a bug whose message says this.
+template <typename Call>
+void expect_bug(Call call, const std::string& message) {
+  try {
+    call();
+    ADD_FAILURE() << "nothing was refused: " << message;
+  } catch (const BugError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(message));
+  }
+}
+
+Executable compile(const Graph& graph, CompileOptions options, const std::vector<OpId>& begins = {0},
+                   std::size_t stage = 0) {
+  options.training_sizes = {kSize};
+  options.inference_sizes = {kSize};
+  options.kernels = choose_kernels(graph, kSize);
+  const std::vector<Stage> stages = cut(graph, begins);
+  StateDict state;
+  for (auto& [name, tensor] : initial_state(graph, 1)) {
+    if (stages[stage].graph.find(name)) state.emplace(name, std::move(tensor));
+  }
+  return {stages[stage], options, std::move(state)};
+}
+
+MicroBatch micro_batch(std::int64_t step, int index = 0, int slot = 0) {
+  return {.step = step, .index = index, .size = kSize, .slot = slot};
+}
+
+MicroBatch inference() {
+  return {.mode = Mode::kInference, .size = kSize};
+}
+
+// Runs on zeros: working memory holds anything.
+void forward(Executable& executable, const MicroBatch& batch) {
+  for (std::size_t i = 0; i < executable.stage().inputs.size(); ++i)
+    std::ranges::fill(executable.input(i, batch).bytes(), std::byte{0});
+  executable.forward(batch);
+}
+
+void backward(Executable& executable, const MicroBatch& batch) {
+  executable.backward_inputs(batch);
+  executable.backward_weights(batch);
+}
+
+void step(Executable& executable, std::int64_t number) {
+  forward(executable, micro_batch(number));
+  backward(executable, micro_batch(number));
+  executable.update(number, 0);
+}
+
+TEST(CallOrder, BackwardComesAfterItsForward) {
+  Executable executable = compile(branching_model(), {});
+  expect_bug([&] { executable.backward_inputs(micro_batch(0)); },
+             "backward_inputs() of micro-batch 0 of step 0, which is not in flight in slot 0");
+  forward(executable, micro_batch(0));
+  expect_bug([&] { executable.backward_inputs(micro_batch(1)); }, "which is not in flight");
+  backward(executable, micro_batch(0));
+  expect_bug([&] { executable.backward_inputs(micro_batch(0)); }, "which is not in flight");
+}
+
+TEST(CallOrder, WeightsComeDirectlyAfterInputs) {
+  Executable executable = compile(branching_model(), {.slots = 2, .accumulates = true});
+  forward(executable, micro_batch(0, 0, 0));
+  forward(executable, micro_batch(0, 1, 1));
+  expect_bug([&] { executable.backward_weights(micro_batch(0, 0, 0)); },
+             "backward_weights() of micro-batch 0 of step 0 before its backward_inputs()");
+  executable.backward_inputs(micro_batch(0, 0, 0));
+  expect_bug([&] { executable.backward_weights(micro_batch(0, 1, 1)); }, "before its backward_inputs()");
+  expect_bug([&] { executable.backward_inputs(micro_batch(0, 1, 1)); },
+             "before backward_weights() of micro-batch 0 of step 0");
+  expect_bug([&] { executable.backward_inputs(micro_batch(0, 0, 0)); }, "before backward_weights()");
+  executable.backward_weights(micro_batch(0, 0, 0));
+  expect_bug([&] { executable.backward_weights(micro_batch(0, 0, 0)); }, "which is not in flight");
+}
+
+TEST(CallOrder, AForwardDoesNotComeBetweenTheBackwardPhases) {
+  Executable executable = compile(branching_model(), {.slots = 2, .accumulates = true});
+  forward(executable, micro_batch(0, 0, 0));
+  executable.backward_inputs(micro_batch(0, 0, 0));
+  expect_bug([&] { executable.forward(micro_batch(0, 1, 1)); },
+             "micro-batch 1 of step 0 before backward_weights() of micro-batch 0 of step 0");
+  expect_bug([&] { executable.input(0, micro_batch(0, 1, 1)); }, "before backward_weights()");
+}
+
+TEST(CallOrder, ASlotHoldsOneMicroBatch) {
+  Executable executable = compile(branching_model(), {.slots = 2, .accumulates = true});
+  forward(executable, micro_batch(0, 0, 0));
+  expect_bug([&] { executable.forward(micro_batch(0, 1, 0)); },
+             "micro-batch 1 of step 0 in slot 0, where micro-batch 0 of step 0 is in flight");
+  expect_bug([&] { executable.input(0, micro_batch(0, 1, 0)); }, "is in flight");
+}
+
+TEST(CallOrder, MicroBatchesRise) {
+  Executable executable = compile(branching_model(), {.slots = 3, .accumulates = true});
+  forward(executable, micro_batch(0, 0, 0));
+  forward(executable, micro_batch(0, 1, 1));
+  expect_bug([&] { executable.forward(micro_batch(0, 0, 2)); },
+             "forward() of micro-batch 0 of step 0 after that of micro-batch 1 of step 0");
+  forward(executable, micro_batch(0, 2, 2));
+  backward(executable, micro_batch(0, 1, 1));
+  expect_bug([&] { executable.backward_inputs(micro_batch(0, 0, 0)); },
+             "backward_inputs() of micro-batch 0 of step 0 after that of micro-batch 1 of step 0");
+}
+
+TEST(CallOrder, NoMicroBatchIsLeftOutInBackward) {
+  Executable executable = compile(branching_model(), {.slots = 3, .accumulates = true});
+  for (const int index : {0, 1, 2}) forward(executable, micro_batch(0, index, index));
+  backward(executable, micro_batch(0, 0, 0));
+  expect_bug([&] { executable.backward_inputs(micro_batch(0, 2, 2)); },
+             "backward_inputs() of micro-batch 2 of step 0 directly after that of micro-batch 0 of step 0");
+}
+
+TEST(CallOrder, AStageOfOneMicroBatchAStepGetsNoMore) {
+  Executable executable = compile(branching_model(), {});
+  forward(executable, micro_batch(0, 1));
+  expect_bug([&] { executable.backward_inputs(micro_batch(0, 1)); }, "compiled for steps of one micro-batch");
+}
+
+TEST(CallOrder, InferenceWaitsUntilNoMicroBatchIsInFlight) {
+  Executable executable = compile(branching_model(), {});
+  forward(executable, inference());
+  forward(executable, micro_batch(0));
+  expect_bug([&] { executable.forward(inference()); }, "inference while micro-batches are in flight");
+  expect_bug([&] { executable.input(0, inference()); }, "inference while micro-batches are in flight");
+  executable.backward_inputs(micro_batch(0));
+  expect_bug([&] { executable.forward(inference()); }, "before backward_weights()");
+  executable.backward_weights(micro_batch(0));
+  forward(executable, inference());
+}
+
+TEST(CallOrder, InferenceWaitsWithStashedWeights) {
+  Executable executable = compile(branching_model(), {.slots = 2, .stashes_weights = true});
+  forward(executable, micro_batch(0, 0, 0));
+  forward(executable, micro_batch(1, 0, 1));
+  backward(executable, micro_batch(0, 0, 0));
+  executable.update(0, 0);
+  expect_bug([&] { executable.forward(inference()); }, "inference while micro-batches are in flight");
+}
+
+TEST(CallOrder, OutputsAreReadAfterTheirForward) {
+  Executable executable = compile(branching_model(), {});
+  expect_bug([&] { executable.output(0, micro_batch(0)); }, "output() of micro-batch 0 of step 0");
+  expect_bug([&] { executable.output(0, inference()); }, "was not the last in inference");
+  forward(executable, inference());
+  executable.output(0, inference());
+  forward(executable, micro_batch(0));
+  executable.output(0, micro_batch(0));
+  expect_bug([&] { executable.output(0, inference()); }, "was not the last in inference");
+  backward(executable, micro_batch(0));
+  expect_bug([&] { executable.output(0, micro_batch(0)); }, "which is not in flight");
+}
+
+TEST(CallOrder, GradientsPassTheBorderInTheirPhases) {
+  const Graph graph = branching_model();
+  const OpId middle = cut_positions(graph).back();
+  Executable first = compile(graph, {}, {0, middle}, 0);
+  expect_bug([&] { first.output_gradient(0, micro_batch(0)); }, "which is not in flight");
+  forward(first, micro_batch(0));
+  first.output_gradient(0, micro_batch(0));
+  first.backward_inputs(micro_batch(0));
+  expect_bug([&] { first.output_gradient(0, micro_batch(0)); }, "after its backward_inputs()");
+
+  Executable last = compile(graph, {}, {0, middle}, 1);
+  forward(last, micro_batch(0));
+  expect_bug([&] { last.input_gradient(0, micro_batch(0)); }, "before its backward_inputs()");
+  last.backward_inputs(micro_batch(0));
+  last.input_gradient(0, micro_batch(0));
+  last.backward_weights(micro_batch(0));
+  expect_bug([&] { last.input_gradient(0, micro_batch(0)); }, "which is not in flight");
+}
+
+TEST(CallOrder, PartialGradientsComeBeforeBackward) {
+  // sum adds what conv_1 sent past conv_2: the gradient of an input that a later stage uses, too.
+  Executable executable = compile(branching_model(), {}, {0, 1, 3}, 1);
+  const auto& inputs = executable.stage().inputs;
+  const auto partial =
+      std::ranges::find_if(inputs, [](const StageInput& input) { return input.gradient_from != kNoStage; });
+  ASSERT_NE(partial, inputs.end());
+  const auto i = static_cast<std::size_t>(partial - inputs.begin());
+  expect_bug([&] { executable.partial_gradient(i, micro_batch(0)); }, "which is not in flight");
+  forward(executable, micro_batch(0));
+  executable.partial_gradient(i, micro_batch(0));
+  executable.backward_inputs(micro_batch(0));
+  expect_bug([&] { executable.partial_gradient(i, micro_batch(0)); }, "after its backward_inputs()");
+}
+
+TEST(CallOrder, AnUpdateIsOfTheGradientsThatAreThere) {
+  Executable executable = compile(branching_model(), {});
+  expect_bug([&] { executable.update(0, 0); }, "update() of step 0, but the gradients are those of step -1");
+  expect_bug([&] { executable.add_squared_gradients(0); }, "without gradients of a step");
+  forward(executable, micro_batch(4));
+  backward(executable, micro_batch(4));
+  expect_bug([&] { executable.update(5, 0); }, "update() of step 5, but the gradients are those of step 4");
+  executable.update(4, 0);
+  expect_bug([&] { executable.update(4, 0); }, "update() of step 4");
+  expect_bug([&] { executable.scale_gradients(0.5F); }, "without gradients of a step");
+}
+
+TEST(CallOrder, AStepEndsWhenNoneOfItsMicroBatchesIsInFlight) {
+  Executable executable = compile(branching_model(), {.slots = 2, .accumulates = true});
+  forward(executable, micro_batch(0, 0, 0));
+  forward(executable, micro_batch(0, 1, 1));
+  backward(executable, micro_batch(0, 0, 0));
+  expect_bug([&] { executable.update(0, 0); }, "while micro-batch 1 of step 0 is in flight");
+  expect_bug([&] { executable.add_squared_gradients(0); }, "while micro-batch 1 of step 0 is in flight");
+  backward(executable, micro_batch(0, 1, 1));
+  executable.update(0, 0);
+}
+
+TEST(CallOrder, NoGradientsAreAddedToTotals) {
+  Executable executable = compile(branching_model(), {.accumulates = true});
+  forward(executable, micro_batch(0, 0));
+  backward(executable, micro_batch(0, 0));
+  executable.finish_gradients();
+  forward(executable, micro_batch(0, 1));
+  expect_bug([&] { executable.backward_inputs(micro_batch(0, 1)); },
+             "after gradients of this step were summed");
+}
+
+TEST(CallOrder, TheNextStepWaitsForTheUpdate) {
+  Executable executable = compile(branching_model(), {.slots = 2});
+  forward(executable, micro_batch(0));
+  expect_bug([&] { executable.forward(micro_batch(1, 0, 1)); },
+             "forward() of micro-batch 0 of step 1 while micro-batch 0 of step 0 is in flight");
+  backward(executable, micro_batch(0));
+  expect_bug([&] { executable.forward(micro_batch(1)); },
+             "forward() of micro-batch 0 of step 1 before the update of step 0");
+  executable.update(0, 0);
+  step(executable, 1);
+}
+
+TEST(CallOrder, StashedWeightsMakeAnUpdateAfterEachBackward) {
+  Executable executable =
+      compile(branching_model(), {.slots = 3, .stashes_weights = true, .accumulates = true});
+  forward(executable, micro_batch(0, 0, 0));
+  forward(executable, micro_batch(0, 1, 1));
+  forward(executable, micro_batch(1, 0, 2));
+  backward(executable, micro_batch(0, 0, 0));
+  expect_bug([&] { executable.backward_inputs(micro_batch(0, 1, 1)); },
+             "with stashed weights a step has one micro-batch");
+  expect_bug([&] { executable.backward_inputs(micro_batch(1, 0, 2)); }, "before the update of step 0");
+}
+
+TEST(CallOrder, GradientsAreReadWhenTheyAreTotals) {
+  Executable executable = compile(branching_model(), {});
+  expect_bug([&] { executable.gradient("conv_1.weight"); }, "gradient() before finish_gradients()");
+  forward(executable, micro_batch(0));
+  backward(executable, micro_batch(0));
+  expect_bug([&] { executable.gradient("conv_1.weight"); }, "gradient() before finish_gradients()");
+  executable.finish_gradients();
+  executable.gradient("conv_1.weight");
+  executable.update(0, 0);
+  executable.gradient("conv_1.weight");
+  forward(executable, micro_batch(1));
+  executable.backward_inputs(micro_batch(1));
+  expect_bug([&] { executable.gradient("conv_1.weight"); }, "gradient() before finish_gradients()");
+}
+
+class SharedCallOrder : public testing::Test {
+ protected:
+  // What several stages use: the first stage owns it and gets a partial gradient, the second sends one.
+  std::size_t shared(const Executable& executable, int SharedParameter::*stage) const {
+    const auto& all = executable.stage().shared;
+    const auto found =
+        std::ranges::find_if(all, [&](const SharedParameter& one) { return one.*stage != kNoStage; });
+    EXPECT_NE(found, all.end());
+    return static_cast<std::size_t>(found - all.begin());
+  }
+
+  Graph graph = tied_model_with_loss();
+  Executable first = compile(graph, {}, {0, 10}, 0);
+  Executable last = compile(graph, {}, {0, 10}, 1);
+};
+
+TEST_F(SharedCallOrder, SharedGradientsAreSummedBeforeTheUpdate) {
+  forward(last, micro_batch(0));
+  expect_bug([&] { last.sum_gradient(0); }, "sum_gradient() without gradients of a step");
+  backward(last, micro_batch(0));
+  expect_bug([&] { last.update(0, 0); }, "step 0 ends before sum_gradient() of '");
+  expect_bug([&] { last.add_squared_gradients(0); }, "step 0 ends before sum_gradient() of '");
+  expect_bug([&] { last.scale_gradients(1); }, "step 0 ends before sum_gradient() of '");
+  for (std::size_t i = 0; i < last.stage().shared.size(); ++i) last.sum_gradient(i);
+  expect_bug([&] { last.sum_gradient(0); }, "twice in step 0");
+  last.update(0, 0);
+}
+
+TEST_F(SharedCallOrder, APartialSumComesBeforeTheSum) {
+  const std::size_t i = shared(first, &SharedParameter::gradient_from);
+  expect_bug([&] { first.partial_sum(i); }, "partial_sum() without gradients of a step");
+  forward(first, micro_batch(0));
+  backward(first, micro_batch(0));
+  first.partial_sum(i);
+  first.sum_gradient(i);
+  expect_bug([&] { first.partial_sum(i); }, "after its sum_gradient()");
+
+  forward(last, micro_batch(0));
+  backward(last, micro_batch(0));
+  expect_bug([&] { last.partial_sum(shared(last, &SharedParameter::gradient_to)); },
+             "no partial gradient of '");
+}
+
+TEST_F(SharedCallOrder, SharedParametersAreReplacedWhenNothingIsInFlight) {
+  const std::size_t i = shared(last, &SharedParameter::from);
+  last.shared_parameter(i);
+  forward(last, micro_batch(0));
+  expect_bug([&] { last.shared_parameter(i); }, "shared_parameter() while micro-batches are in flight");
+}
+
+}  // namespace
+}  // namespace rookery
