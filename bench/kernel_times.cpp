@@ -18,7 +18,7 @@
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/kernels/measured.hpp"
-#include "models/runtime/compiled_variant.hpp"
+#include "models/runtime/compile/compiled_variant.hpp"
 
 namespace rookery {
 namespace {

@@ -10,8 +10,8 @@
 #include "models/graph/stage.hpp"
 #include "models/kernels/measured.hpp"
 #include "models/kernels/threads.hpp"
-#include "models/runtime/machine_speed.hpp"
-#include "models/runtime/step_profile.hpp"
+#include "models/runtime/profile/machine_speed.hpp"
+#include "models/runtime/profile/step_profile.hpp"
 #include "trainer/feed/batch_feed.hpp"
 #include "trainer/trainer.hpp"
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "models/graph/initialize.hpp"
-#include "models/runtime/compiled_variants.hpp"
-#include "models/runtime/parameter_layout.hpp"
+#include "models/runtime/compile/compiled_variants.hpp"
+#include "models/runtime/compile/parameter_layout.hpp"
 #include "models/runtime/weight_versions.hpp"
 
 namespace rookery {

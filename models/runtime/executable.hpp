@@ -8,7 +8,7 @@
 
 #include "models/graph/initialize.hpp"
 #include "models/graph/stage.hpp"
-#include "models/runtime/compile_options.hpp"
+#include "models/runtime/compile/compile_options.hpp"
 #include "models/runtime/micro_batch.hpp"
 
 namespace rookery {

@@ -14,7 +14,7 @@
 #include "models/base/process/program.hpp"
 #include "models/base/process/terminal.hpp"
 #include "models/kernels/threads.hpp"
-#include "models/runtime/machine_speed.hpp"
+#include "models/runtime/profile/machine_speed.hpp"
 #include "node/benchmark/link_benchmark.hpp"
 #include "node/benchmark/link_benchmark_server.hpp"
 #include "node/benchmark/measured_pool.hpp"

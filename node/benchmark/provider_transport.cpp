@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
-#include "models/runtime/machine_speed.hpp"
+#include "models/runtime/profile/machine_speed.hpp"
 #include "node/benchmark/link_benchmark.hpp"
 #include "node/benchmark/link_benchmark_server.hpp"
 #include "node/benchmark/rest.hpp"

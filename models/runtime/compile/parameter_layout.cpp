@@ -1,4 +1,4 @@
-#include "models/runtime/parameter_layout.hpp"
+#include "models/runtime/compile/parameter_layout.hpp"
 
 #include <fmt/format.h>
 

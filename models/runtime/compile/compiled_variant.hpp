@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "models/graph/passes/memory/memory_plan.hpp"
-#include "models/runtime/compile_options.hpp"
+#include "models/runtime/compile/compile_options.hpp"
 #include "models/runtime/micro_batch.hpp"
 
 namespace rookery {

@@ -1,4 +1,4 @@
-#include "models/runtime/step_profile.hpp"
+#include "models/runtime/profile/step_profile.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "models/runtime/machine_speed.hpp"
+#include "models/runtime/profile/machine_speed.hpp"
 
 #include <time.h>
 
@@ -9,7 +9,7 @@
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/passes/loss.hpp"
-#include "models/runtime/step_profile.hpp"
+#include "models/runtime/profile/step_profile.hpp"
 
 namespace rookery {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/runtime/compiled_variants.hpp"
+#include "models/runtime/compile/compiled_variants.hpp"
 
 #include <algorithm>
 #include <optional>

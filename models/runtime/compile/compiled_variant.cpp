@@ -1,4 +1,4 @@
-#include "models/runtime/compiled_variant.hpp"
+#include "models/runtime/compile/compiled_variant.hpp"
 
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/blocked_layout.hpp"

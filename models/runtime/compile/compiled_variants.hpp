@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "models/runtime/compiled_variant.hpp"
-#include "models/runtime/parameter_layout.hpp"
+#include "models/runtime/compile/compiled_variant.hpp"
+#include "models/runtime/compile/parameter_layout.hpp"
 
 namespace rookery {
 
