@@ -110,11 +110,11 @@ class Training {
 
  private:
   CompileOptions options(const Task& task) const {
-    return {.training_sizes = {size_},
-            .inference_sizes = {},
-            .kernels = read_json(task.kernels()).get<KernelChoice>(),
-            .seed = 42,
-            .optimizer = {}};
+    CompileOptions options;
+    options.training_sizes = {size_};
+    options.kernels = read_json(task.kernels()).get<KernelChoice>();
+    options.seed = 42;
+    return options;
   }
 
   std::size_t loss_output() const {

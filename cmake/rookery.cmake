@@ -34,6 +34,7 @@ function(rookery_program path)
 endfunction()
 
 # rookery_tests(NAME DEPS...): one GoogleTest program of all *_test.cpp files in this folder and those in it.
+# ctest knows the tests by their names, with ROOKERY_TEST_PREFIX before them where that is set.
 function(rookery_tests name)
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*/*_test.cpp)
   if(NOT sources)
@@ -52,5 +53,5 @@ function(rookery_tests name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${level}>)
   target_compile_definitions(${name} PRIVATE
     ROOKERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ROOKERY_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 120)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ROOKERY_TEST_PREFIX}" PROPERTIES TIMEOUT 120)
 endfunction()

@@ -41,8 +41,8 @@ struct MessageKey {
 // "activation relu_1_out of step 41, micro-batch 0"
 std::string to_string(const MessageKey& key);
 
-// One stage's end of its connections to all others. send() and receive() are called by the compute
-// thread; what lies beneath may use threads of its own.
+// One stage's end of its connections to all others. Tensors are the host's. send() and receive() are called
+// by the compute thread; what lies beneath may use threads of its own.
 class Link {
  public:
   virtual ~Link() = default;

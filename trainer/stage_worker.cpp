@@ -183,7 +183,7 @@ void StageWorker::forward(const MicroBatch& micro_batch) {
     const TensorView into = executable_.input(i, micro_batch);
     if (input.from == kNoStage) {
       const Timer timer(micro_batch.mode == Mode::kTraining ? times_.forward : times_.validation);
-      fill_input_(micro_batch, input.value, into);
+      write_from_host(into, [&](TensorView host) { fill_input_(micro_batch, input.value, host); });
     } else {
       receive(input.from, MessageKind::kForwardActivation, micro_batch, input.value, into);
     }
@@ -196,7 +196,9 @@ void StageWorker::forward(const MicroBatch& micro_batch) {
   for (std::size_t i = 0; i < stage_.outputs.size(); ++i) {
     const StageOutput& output = stage_.outputs[i];
     const MessageKey key = key_of(MessageKind::kForwardActivation, micro_batch, output.value);
-    for (const int to : output.to) link_.send(to, key, executable_.output(i, micro_batch));
+    if (output.to.empty()) continue;
+    const HostTensor sent(executable_.output(i, micro_batch));
+    for (const int to : output.to) link_.send(to, key, sent.view());
   }
 }
 
@@ -222,34 +224,35 @@ void StageWorker::backward_inputs(const MicroBatch& micro_batch) {
     const StageInput& input = stage_.inputs[i];
     if (input.gradient_to == kNoStage) continue;
     link_.send(input.gradient_to, key_of(kKind, micro_batch, input.value),
-               executable_.input_gradient(i, micro_batch));
+               HostTensor(executable_.input_gradient(i, micro_batch)).view());
   }
 }
 
 void StageWorker::receive(int from_stage, MessageKind kind, const MicroBatch& micro_batch,
                           const std::string& value, TensorView into) {
   const Timer timer(times_.waiting);
-  link_.receive(from_stage, key_of(kind, micro_batch, value), into);
+  write_from_host(
+      into, [&](TensorView host) { link_.receive(from_stage, key_of(kind, micro_batch, value), host); });
 }
 
 void StageWorker::digest_samples(const MicroBatch& micro_batch) {
   if (!sample_ids_) return;
-  const TensorView ids = executable_.input(*sample_ids_, micro_batch);
+  const HostTensor ids(executable_.input(*sample_ids_, micro_batch));
   if (!sample_digest_) sample_digest_.emplace();
-  for (const std::int64_t id : ids.as<std::int64_t>())
+  for (const std::int64_t id : ids.view().as<std::int64_t>())
     sample_digest_->add_unit(static_cast<std::uint64_t>(id));
 }
 
 void StageWorker::observe(const MicroBatch& micro_batch, Batch& batch) {
   const double share = static_cast<double>(micro_batch.size) / static_cast<double>(batch.mean_over);
   for (std::size_t i = 0; i < observed_.size(); ++i) {
-    const double loss =
-        share * double{executable_.output(observed_[i].loss, micro_batch).as<float>().front()};
+    const HostTensor output(executable_.output(observed_[i].loss, micro_batch));
+    const double loss = share * double{output.view().as<float>().front()};
     LossResult part{.loss = loss};
     if (observed_[i].hits) {
-      const auto hits = executable_.output(*observed_[i].hits, micro_batch).as<std::int64_t>();
-      part.correct = hits[0];
-      part.positions = hits[1];
+      const HostTensor hits(executable_.output(*observed_[i].hits, micro_batch));
+      part.correct = hits.view().as<std::int64_t>()[0];
+      part.positions = hits.view().as<std::int64_t>()[1];
     }
     batch.result.losses[i].add(part);
     batch.result.loss += observed_[i].weight * loss;

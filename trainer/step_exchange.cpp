@@ -29,7 +29,7 @@ void StepExchange::sum_shared_gradients(std::int64_t step) {
         .kind = MessageKind::kBackwardParameterGradient, .step = step, .edge = shared.parameter};
     if (shared.gradient_from != kNoStage) receive(shared.gradient_from, key, executable_.partial_sum(i));
     const ConstTensorView sum = executable_.sum_gradient(i);
-    if (shared.gradient_to != kNoStage) link_.send(shared.gradient_to, key, sum);
+    if (shared.gradient_to != kNoStage) link_.send(shared.gradient_to, key, HostTensor(sum).view());
   }
 }
 
@@ -60,13 +60,13 @@ void StepExchange::spread_parameters(std::int64_t step) {
     const MessageKey key{.kind = MessageKind::kForwardParameter, .step = step, .edge = shared.parameter};
     const TensorView value = executable_.shared_parameter(i);
     if (shared.from != kNoStage) receive(shared.from, key, value);
-    if (shared.to != kNoStage) link_.send(shared.to, key, value);
+    if (shared.to != kNoStage) link_.send(shared.to, key, HostTensor(value).view());
   }
 }
 
 void StepExchange::receive(int from_stage, const MessageKey& key, TensorView into) {
   const Timer timer(seconds_waiting_);
-  link_.receive(from_stage, key, into);
+  write_from_host(into, [&](TensorView host) { link_.receive(from_stage, key, host); });
 }
 
 // Gradients that overflow make it infinite or no number, as in one process.

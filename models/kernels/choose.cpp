@@ -83,7 +83,7 @@ class Chooser {
   // Does it have kernels for the op and for its gradients?
   bool serves(const std::string& choice, const Op& op) const {
     return std::ranges::all_of(training_ops(op, true), [&](const TypedOp& typed) {
-      return make_kernel_of(choice, typed.request()) != nullptr;
+      return describe_kernel_of(choice, typed.request()) != nullptr;
     });
   }
 

@@ -59,6 +59,7 @@ class RectifiedKernel final : public Kernel {
  public:
   explicit RectifiedKernel(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
 
+  void prepare() override { kernel_->prepare(); }
   std::size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
   void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
            const StepContext& context) override {
@@ -120,7 +121,7 @@ std::string chosen_op(const Graph& forward, const std::string& entry) {
   return forward.has_op(entry) ? entry : entry.substr(0, entry.rfind('.'));
 }
 
-std::unique_ptr<Kernel> make_kernel_of(const std::string& choice, const KernelRequest& request) {
+std::unique_ptr<Kernel> describe_kernel_of(const std::string& choice, const KernelRequest& request) {
   const Chosen chosen = parse_choice(choice);
   const Backend* backend = find_backend(chosen.backend);
   if (backend == nullptr) return nullptr;
@@ -131,11 +132,11 @@ std::unique_ptr<Kernel> make_kernel_of(const std::string& choice, const KernelRe
                                .outputs = request.outputs,
                                .seed = request.seed,
                                .variant = chosen.variant});
-  if (!kernel || !has_activation(request.op) || backend->fuses(request.op.type)) return kernel;
+  if (!kernel || !has_activation(request.op) || backend->fuses(request.op)) return kernel;
   return std::make_unique<RectifiedKernel>(std::move(kernel));
 }
 
-std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelRequest& request) {
+std::unique_ptr<Kernel> describe_kernel(const std::string& choice, const KernelRequest& request) {
   if (const std::string backend = parse_choice(choice).backend; find_backend(backend) == nullptr) {
     throw ConfigError(fmt::format("{}: this program has no kernels called '{}'; it has {}", request.op.name,
                                   backend, fmt::join(backends(), ", ")));
@@ -147,10 +148,22 @@ std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelReque
         request.op.name));
   }
   for (const std::string& name : {choice, std::string("onednn"), std::string("eigen")}) {
-    if (auto kernel = make_kernel_of(name, request)) return kernel;
+    if (auto kernel = describe_kernel_of(name, request)) return kernel;
   }
   throw ConfigError(fmt::format("{}: no kernel for {} of ({}) -> ({})", request.op.name, request.op.type,
                                 types_text(request.inputs), types_text(request.outputs)));
+}
+
+std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelRequest& request) {
+  auto kernel = describe_kernel(choice, request);
+  kernel->prepare();
+  return kernel;
+}
+
+std::unique_ptr<Kernel> make_kernel_of(const std::string& choice, const KernelRequest& request) {
+  auto kernel = describe_kernel_of(choice, request);
+  if (kernel) kernel->prepare();
+  return kernel;
 }
 
 }  // namespace rookery

@@ -20,7 +20,7 @@
 
 namespace rookery {
 
-// What changes from micro-batch to micro-batch.
+// All that changes from micro-batch to micro-batch.
 struct StepContext {
   std::int64_t step = 0;  // update counter, from 0
   int micro_batch = 0;    // within the step
@@ -30,12 +30,16 @@ struct StepContext {
   }
 };
 
+// Made in two steps: describe_kernel() gives what a planner asks, from the op and its types alone and without
+// the device; prepare() makes it what run() needs.
 class Kernel {
  public:
   virtual ~Kernel() = default;
+  // Generates code, or loads it; once more does nothing. Before the first run().
+  virtual void prepare() {}
   // Memory that run() may scribble on, aligned to kAlignment.
   virtual std::size_t scratch_bytes() const { return 0; }
-  // What a library keeps for it, generated code and all: an estimate.
+  // Bytes that a library keeps for it, generated code and all: an estimate.
   virtual std::size_t library_bytes() const { return 0; }
   // Inputs and outputs in the op's order; absent ones have data == nullptr. Does not allocate.
   // The same kernel is never run by two threads at once.
@@ -76,9 +80,12 @@ KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch,
                             MeasuredKernels* measured = nullptr);
 
 // The kernel of a choice ("backend" or "backend/variant"), or where that back end lacks the op of the
-// first in {onednn, eigen} that has one. ConfigError naming op and types when none has.
-std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelRequest& request);
+// first in {onednn, eigen} that has one. ConfigError naming op and types when none has. It is not prepared.
+std::unique_ptr<Kernel> describe_kernel(const std::string& choice, const KernelRequest& request);
 // Only this; nullptr where the back end does not serve the request in this variant.
+std::unique_ptr<Kernel> describe_kernel_of(const std::string& choice, const KernelRequest& request);
+// The same, prepared.
+std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelRequest& request);
 std::unique_ptr<Kernel> make_kernel_of(const std::string& choice, const KernelRequest& request);
 
 // Names of the back ends in this program, best first.

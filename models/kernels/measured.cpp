@@ -43,7 +43,7 @@ std::string key_of(const KernelRequest& request) {
   return key;
 }
 
-// Of this thread, so that other programs count as little as can be.
+// The time of this thread, so that other programs count as little as can be.
 double seconds_now() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -107,7 +107,7 @@ MeasuredKernels::MeasuredKernels(Known known, Timer timer)
 std::string MeasuredKernels::fastest(const KernelRequest& request, const std::vector<std::string>& choices) {
   std::vector<std::pair<std::string, std::unique_ptr<Kernel>>> kernels;
   for (const std::string& choice : choices) {
-    if (auto kernel = make_kernel_of(choice, request)) kernels.emplace_back(choice, std::move(kernel));
+    if (auto kernel = describe_kernel_of(choice, request)) kernels.emplace_back(choice, std::move(kernel));
   }
   if (kernels.empty()) return choices.at(0);
   if (kernels.size() == 1) return kernels[0].first;
@@ -119,6 +119,7 @@ std::string MeasuredKernels::fastest(const KernelRequest& request, const std::ve
   std::string best;
   double least = std::numeric_limits<double>::infinity();
   for (const auto& [choice, kernel] : kernels) {
+    kernel->prepare();
     const double seconds = timer_(*kernel, request);
     if (seconds >= least) continue;
     least = seconds;

@@ -15,7 +15,8 @@ namespace rookery {
 // Processor and libraries that a measurement holds for.
 std::string measured_machine();
 
-// Seconds that a run of this kernel takes: the least of several, on numbers of everyday size.
+// Seconds that a run of this kernel, which is prepared, takes: the least of several, on numbers of everyday
+// size.
 double time_kernel(Kernel& kernel, const KernelRequest& request);
 
 class MeasuredKernels {

@@ -1,4 +1,4 @@
-// How many threads a kernel may use.
+// The number of threads that a kernel may use.
 #pragma once
 
 #ifdef _OPENMP

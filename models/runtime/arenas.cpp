@@ -7,6 +7,11 @@
 namespace rookery {
 namespace {
 
+Device& memory_of(const Processor& processor) {
+  return processor.device() == nullptr ? host_device() : *processor.device();
+}
+
+// Not for the host to read: its memory may be a device's.
 std::span<float> floats(AlignedBuffer& buffer) {
   return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
 }
@@ -16,12 +21,14 @@ std::span<float> floats(AlignedBuffer& buffer) {
 Arenas::Arenas(const Stage& stage, const CompileOptions& options, const CompiledVariants& variants,
                const StateDict& initial, StateDict* consumed)
     : stage_(stage),
+      processor_(*options.processor),
+      device_(processor_.device()),
       layout_(variants.parameter_layout(stage)),
       buffer_layout_(lay_out(stage.graph, stage.graph.buffers())),
       constant_layout_(lay_out(stage.graph, stage.graph.constants())),
-      weights_(layout_.parameter_bytes),
-      buffers_(buffer_layout_.bytes),
-      constants_(constant_layout_.bytes) {
+      weights_(layout_.parameter_bytes, memory_of(processor_)),
+      buffers_(buffer_layout_.bytes, memory_of(processor_)),
+      constants_(constant_layout_.bytes, memory_of(processor_)) {
   with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
   for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
     for (const ValueId id : ids) {
@@ -33,40 +40,42 @@ Arenas::Arenas(const Stage& stage, const CompileOptions& options, const Compiled
   for (const ValueId id : stage.graph.constants()) copy(stage.graph.value(id).data->view(), state(id));
   if (!variants.training.empty()) {
     if (options.stashes_weights) weights_.stash(options.slots);
-    gradients_ = AlignedBuffer(layout_.gradient_bytes);
+    gradients_ = AlignedBuffer(layout_.gradient_bytes, memory_of(processor_));
     const std::size_t states = make_optimizer(options.optimizer)->state_names().size();
-    for (std::size_t i = 0; i < states; ++i) optimizer_state_.emplace_back(layout_.owned_bytes);
+    for (std::size_t i = 0; i < states; ++i)
+      optimizer_state_.emplace_back(layout_.owned_bytes, memory_of(processor_));
     for (AlignedBuffer& arena : optimizer_state_) optimizer_spans_.push_back(floats(arena));
   }
-  working_ = AlignedBuffer(variants.working_bytes(options));
+  working_ = AlignedBuffer(variants.working_bytes(options), memory_of(processor_));
 }
 
 TensorView Arenas::state(ValueId id, std::optional<std::size_t> slot) {
   const Value& value = stage_.graph.value(id);
   if (value.kind == ValueKind::kParameter) {
     std::byte* const version = slot ? weights_.of_slot(*slot) : weights_.newest();
-    return {value.type, version + layout_.parameters.at(value.name)};
+    return {value.type, version + layout_.parameters.at(value.name), device_};
   }
-  if (value.kind == ValueKind::kBuffer) return {value.type, buffers_.data() + buffer_layout_.offsets.at(id)};
-  return {value.type, constants_.data() + constant_layout_.offsets.at(id)};
+  if (value.kind == ValueKind::kBuffer)
+    return {value.type, buffers_.data() + buffer_layout_.offsets.at(id), device_};
+  return {value.type, constants_.data() + constant_layout_.offsets.at(id), device_};
 }
 
 TensorView Arenas::gradient_term(const std::string& parameter, std::size_t index) {
   return {stage_.graph.value(stage_.graph.at(parameter)).type,
-          gradient(layout_.gradient_terms.at(parameter).at(index))};
+          gradient(layout_.gradient_terms.at(parameter).at(index)), device_};
 }
 
 ConstTensorView Arenas::optimizer_state(std::size_t i, ValueId parameter) const {
   const Value& value = stage_.graph.value(parameter);
-  return {value.type, optimizer_state_.at(i).data() + layout_.parameters.at(value.name)};
+  return {value.type, optimizer_state_.at(i).data() + layout_.parameters.at(value.name), device_};
 }
 
 void Arenas::sum_gradient(const std::string& parameter) {
-  const std::span<float> total = gradient_term(parameter, 0).as<float>();
-  for (std::size_t i = 1; i < layout_.gradient_terms.at(parameter).size(); ++i) {
-    const std::span<const float> share = gradient_term(parameter, i).as<float>();
-    for (std::size_t j = 0; j < total.size(); ++j) total[j] += share[j];
-  }
+  const std::vector<std::size_t>& terms = layout_.gradient_terms.at(parameter);
+  const auto count = static_cast<std::size_t>(gradient_term(parameter, 0).elements());
+  const auto floats_at = [&](std::size_t offset) { return reinterpret_cast<float*>(gradient(offset)); };
+  for (std::size_t i = 1; i < terms.size(); ++i)
+    processor_.arithmetic().add(floats_at(terms[0]), floats_at(terms[i]), count);
 }
 
 std::span<float> Arenas::owned_gradients() {

@@ -1,5 +1,5 @@
-// The memory of one stage: everything that its compiled ops read and write, allocated once. Internal to this
-// module.
+// The memory of one stage: everything that its compiled ops read and write, allocated once, on the device
+// that the stage runs on. Internal to this module.
 //
 //   weights          the parameters, in as many versions as are stashed (weight_versions.hpp)
 //   buffers          running statistics and what is fixed
@@ -44,15 +44,18 @@ class Arenas {
 
   // Adds the terms of a parameter's gradient up to the total, in their order.
   void sum_gradient(const std::string& parameter);
-  // What the optimizer sees: the newest parameters that this stage owns, their total gradients and their
+  // The optimizer sees the newest parameters that this stage owns, their total gradients and their
   // state.
   std::span<float> owned_gradients();
   ParameterArena owned();
 
   WeightVersions& weights() { return weights_; }
+  const Processor& processor() const { return processor_; }
 
  private:
   const Stage& stage_;
+  const Processor& processor_;
+  Device* const device_;  // the processor's; nullptr: the host
   const ParameterLayout layout_;
   const ArenaLayout buffer_layout_, constant_layout_;
   WeightVersions weights_;

@@ -30,16 +30,15 @@ struct BoundProgram::BoundOp {
   // Gradients of parameters that this op made in working memory, to be added to those of the
   // micro-batches before.
   struct Sum {
-    std::span<float> total;
-    std::span<const float> share;
+    float* total;
+    const float* share;
+    std::size_t count;
   };
   std::vector<Sum> sums;
 
-  void run(const StepContext& context) const {
+  void run(const StepContext& context, const Arithmetic& arithmetic) const {
     kernel->run(inputs, outputs, scratch, context);
-    for (const Sum& sum : sums) {
-      for (std::size_t i = 0; i < sum.total.size(); ++i) sum.total[i] += sum.share[i];
-    }
+    for (const Sum& sum : sums) arithmetic.add(sum.total, sum.share, sum.count);
   }
 };
 
@@ -74,6 +73,9 @@ BoundProgram::BoundProgram(BoundProgram&&) noexcept = default;
 BoundProgram::BoundVariant BoundProgram::bind(CompiledVariant compiled, int slots, std::size_t bytes_of_slot,
                                               bool accumulates) const {
   BoundVariant variant{.compiled = std::move(compiled)};
+  for (const std::shared_ptr<Kernel>& kernel : variant.compiled.kernels) {
+    if (kernel) kernel->prepare();
+  }
   const auto count = static_cast<std::size_t>(slots);
   for (std::size_t slot = 0; slot < count; ++slot)
     variant.slot_memory.push_back(arenas_.working(slot * bytes_of_slot));
@@ -106,28 +108,32 @@ BoundProgram::BoundOp BoundProgram::bind_op(const BoundVariant& variant, std::si
   for (const ValueId output : op.outputs) {
     bound.outputs.push_back(place(variant, slot, output, later));
     if (!later || !variant.gradient_offsets.contains(output)) continue;
-    bound.sums.push_back({place(variant, slot, output).as<float>(), bound.outputs.back().as<float>()});
+    const TensorView total = place(variant, slot, output);
+    bound.sums.push_back({.total = reinterpret_cast<float*>(total.data),
+                          .share = reinterpret_cast<float*>(bound.outputs.back().data),
+                          .count = static_cast<std::size_t>(total.elements())});
   }
   bound.scratch = address(variant.slot_memory, variant.transient, slot,
                           variant.compiled.plan.scratch[static_cast<std::size_t>(id)]);
   return bound;
 }
 
-// Where a value lies; `accumulate`: the share of a micro-batch in a gradient of a parameter.
+// The place of a value; `accumulate`: of the share of a micro-batch in a gradient of a parameter.
 TensorView BoundProgram::place(const BoundVariant& variant, std::size_t slot, ValueId id,
                                bool accumulate) const {
   if (id == kNoValue) return {};
   const Graph& graph = variant.compiled.training.graph;
   const TensorType& type = variant.compiled.types[static_cast<std::size_t>(id)];
   const ValuePlace& place = variant.compiled.plan.places[static_cast<std::size_t>(id)];
+  Device* const device = arenas_.processor().device();
   if (place.placement == Placement::kState) {
     // Passes number the values of a variant anew: the stage's has the same name.
     const ValueId owner = stage_.graph.at(graph.value(memory_owner(graph, id)).name);
-    return {type, arenas_.state(owner, slot).data};
+    return {type, arenas_.state(owner, slot).data, device};
   }
   if (place.placement == Placement::kGradient && !accumulate)
-    return {type, arenas_.gradient(variant.gradient_offsets.at(id))};
-  return {type, address(variant.slot_memory, variant.transient, slot, place.at)};
+    return {type, arenas_.gradient(variant.gradient_offsets.at(id)), device};
+  return {type, address(variant.slot_memory, variant.transient, slot, place.at), device};
 }
 
 const BoundProgram::BoundVariant& BoundProgram::variant_of(const MicroBatch& micro_batch) const {
@@ -163,13 +169,14 @@ void BoundProgram::run(Phase phase, const MicroBatch& micro_batch) {
   const std::vector<BoundOp>& ops = variant.slots[static_cast<std::size_t>(micro_batch.slot)].of(phase, turn);
   const StepContext context{
       .step = micro_batch.step, .micro_batch = micro_batch.index, .loss_weight = micro_batch.loss_weight};
+  const Arithmetic& arithmetic = arenas_.processor().arithmetic();
   if (op_seconds_.empty() || &variant != &variants_.front()) {
-    for (const BoundOp& op : ops) op.run(context);
+    for (const BoundOp& op : ops) op.run(context, arithmetic);
     return;
   }
   for (const BoundOp& op : ops) {
     const auto begin = std::chrono::steady_clock::now();
-    op.run(context);
+    op.run(context, arithmetic);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     op_seconds_[static_cast<std::size_t>(op.id)] += taken.count();
   }

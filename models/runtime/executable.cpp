@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "models/kernels/simd/elementwise.hpp"
 #include "models/runtime/arenas.hpp"
 #include "models/runtime/bound_program.hpp"
 #include "models/runtime/step_progress.hpp"
@@ -40,6 +39,8 @@ struct Executable::Impl {
     if (!progress.finish_gradients()) return;
     for (const std::string& parameter : summed_here) arenas.sum_gradient(parameter);
   }
+
+  const Arithmetic& arithmetic() const { return arenas.processor().arithmetic(); }
 
   const Stage stage;
   const MemoryUse memory;
@@ -131,7 +132,7 @@ double Executable::add_squared_gradients(double sum) {
   const std::span<const float> gradients = impl_->arenas.owned_gradients();
   const std::vector<ParameterExtent>& owned = impl_->arenas.layout().owned;
   for (std::size_t i = owned.size(); i-- > 0;) {
-    sum += simd::sum_of_squares(gradients.data() + owned[i].offset, owned[i].count);
+    sum += impl_->arithmetic().sum_of_squares(gradients.data() + owned[i].offset, owned[i].count);
   }
   return sum;
 }
@@ -139,7 +140,7 @@ double Executable::add_squared_gradients(double sum) {
 void Executable::scale_gradients(float factor) {
   impl_->finish_gradients();
   for (const auto& [offset, count] : impl_->arenas.layout().owned) {
-    for (float& gradient : impl_->arenas.owned_gradients().subspan(offset, count)) gradient *= factor;
+    impl_->arithmetic().scale(impl_->arenas.owned_gradients().data() + offset, factor, count);
   }
 }
 
@@ -147,7 +148,7 @@ void Executable::update(std::int64_t step, double learning_rate) {
   impl_->progress.check_update(step);
   impl_->finish_gradients();
   impl_->arenas.weights().begin_update(impl_->progress.done_slot());
-  impl_->optimizer->update(step, learning_rate, impl_->arenas.owned());
+  impl_->optimizer->update(step, learning_rate, impl_->arithmetic(), impl_->arenas.owned());
   impl_->progress.note_update();
 }
 

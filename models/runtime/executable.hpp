@@ -1,5 +1,7 @@
-// A stage compiled for given micro-batch sizes on this machine: planned memory, chosen kernels, nothing
-// allocated after construction. The memory it takes is known before it is built (compile_options.hpp).
+// A stage compiled for given micro-batch sizes on one device: planned memory, chosen kernels, nothing
+// allocated after construction. Views that it hands out are of that device's memory: copy(), HostTensor and
+// write_from_host() (models/tensor/tensor.hpp) take its numbers to the host and back. The memory it takes is
+// known before it is built (compile_options.hpp).
 #pragma once
 
 #include <memory>

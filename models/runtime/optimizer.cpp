@@ -8,7 +8,6 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/named_rows.hpp"
-#include "models/kernels/simd/elementwise.hpp"
 
 namespace rookery {
 namespace {
@@ -30,20 +29,21 @@ class Adam : public Optimizer {
 
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
 
-  void update(std::int64_t step, double learning_rate, const ParameterArena& arena) const override {
+  void update(std::int64_t step, double learning_rate, const Arithmetic& arithmetic,
+              const ParameterArena& arena) const override {
     const BiasCorrections corrections(settings_, step);
     const double decay = settings_.weight_decay;
-    simd::adam_update({.step_size = static_cast<float>(learning_rate / corrections.mean),
-                       .beta1 = static_cast<float>(settings_.beta1),
-                       .one_minus_beta1 = static_cast<float>(1 - settings_.beta1),
-                       .beta2 = static_cast<float>(settings_.beta2),
-                       .one_minus_beta2 = static_cast<float>(1 - settings_.beta2),
-                       .sqrt_correction2 = static_cast<float>(std::sqrt(corrections.square)),
-                       .epsilon = static_cast<float>(settings_.epsilon),
-                       .weight_decay = static_cast<float>(decouples_decay_ ? 0 : decay),
-                       .kept = static_cast<float>(decouples_decay_ ? 1 - learning_rate * decay : 1)},
-                      arena.parameters.data(), arena.gradients.data(), arena.state[0].data(),
-                      arena.state[1].data(), arena.parameters.size());
+    arithmetic.adam_update({.step_size = static_cast<float>(learning_rate / corrections.mean),
+                            .beta1 = static_cast<float>(settings_.beta1),
+                            .one_minus_beta1 = static_cast<float>(1 - settings_.beta1),
+                            .beta2 = static_cast<float>(settings_.beta2),
+                            .one_minus_beta2 = static_cast<float>(1 - settings_.beta2),
+                            .sqrt_correction2 = static_cast<float>(std::sqrt(corrections.square)),
+                            .epsilon = static_cast<float>(settings_.epsilon),
+                            .weight_decay = static_cast<float>(decouples_decay_ ? 0 : decay),
+                            .kept = static_cast<float>(decouples_decay_ ? 1 - learning_rate * decay : 1)},
+                           arena.parameters.data(), arena.gradients.data(), arena.state[0].data(),
+                           arena.state[1].data(), arena.parameters.size());
   }
 
  private:
@@ -67,14 +67,15 @@ class Sgd : public Optimizer {
     return {"momentum_buffer"};
   }
 
-  void update(std::int64_t step, double learning_rate, const ParameterArena& arena) const override {
-    simd::sgd_update({.learning_rate = static_cast<float>(learning_rate),
-                      .momentum = static_cast<float>(settings_.momentum),
-                      .weight_decay = static_cast<float>(settings_.weight_decay),
-                      .gradient_share = step == 0 ? 1 : static_cast<float>(1 - settings_.dampening),
-                      .nesterov = settings_.nesterov},
-                     arena.parameters.data(), arena.gradients.data(),
-                     arena.state.empty() ? nullptr : arena.state[0].data(), arena.parameters.size());
+  void update(std::int64_t step, double learning_rate, const Arithmetic& arithmetic,
+              const ParameterArena& arena) const override {
+    arithmetic.sgd_update({.learning_rate = static_cast<float>(learning_rate),
+                           .momentum = static_cast<float>(settings_.momentum),
+                           .weight_decay = static_cast<float>(settings_.weight_decay),
+                           .gradient_share = step == 0 ? 1 : static_cast<float>(1 - settings_.dampening),
+                           .nesterov = settings_.nesterov},
+                          arena.parameters.data(), arena.gradients.data(),
+                          arena.state.empty() ? nullptr : arena.state[0].data(), arena.parameters.size());
   }
 
  private:
@@ -93,18 +94,19 @@ class RmsProp : public Optimizer {
     return names;
   }
 
-  void update(std::int64_t, double learning_rate, const ParameterArena& arena) const override {
+  void update(std::int64_t, double learning_rate, const Arithmetic& arithmetic,
+              const ParameterArena& arena) const override {
     std::size_t next = 1;
     float* const mean = settings_.centered ? arena.state[next++].data() : nullptr;
     float* const buffer = settings_.momentum > 0 ? arena.state[next].data() : nullptr;
-    simd::rmsprop_update({.learning_rate = static_cast<float>(learning_rate),
-                          .alpha = static_cast<float>(settings_.smoothing),
-                          .one_minus_alpha = static_cast<float>(1 - settings_.smoothing),
-                          .epsilon = static_cast<float>(settings_.epsilon),
-                          .momentum = static_cast<float>(settings_.momentum),
-                          .weight_decay = static_cast<float>(settings_.weight_decay)},
-                         arena.parameters.data(), arena.gradients.data(), arena.state[0].data(), mean, buffer,
-                         arena.parameters.size());
+    arithmetic.rmsprop_update({.learning_rate = static_cast<float>(learning_rate),
+                               .alpha = static_cast<float>(settings_.smoothing),
+                               .one_minus_alpha = static_cast<float>(1 - settings_.smoothing),
+                               .epsilon = static_cast<float>(settings_.epsilon),
+                               .momentum = static_cast<float>(settings_.momentum),
+                               .weight_decay = static_cast<float>(settings_.weight_decay)},
+                              arena.parameters.data(), arena.gradients.data(), arena.state[0].data(), mean,
+                              buffer, arena.parameters.size());
   }
 
  private:
@@ -118,15 +120,16 @@ class Lion : public Optimizer {
 
   std::vector<std::string> state_names() const override { return {"exp_avg"}; }
 
-  void update(std::int64_t, double learning_rate, const ParameterArena& arena) const override {
-    simd::lion_update({.learning_rate = static_cast<float>(learning_rate),
-                       .beta1 = static_cast<float>(settings_.beta1),
-                       .one_minus_beta1 = static_cast<float>(1 - settings_.beta1),
-                       .beta2 = static_cast<float>(settings_.beta2),
-                       .one_minus_beta2 = static_cast<float>(1 - settings_.beta2),
-                       .kept = static_cast<float>(1 - learning_rate * settings_.weight_decay)},
-                      arena.parameters.data(), arena.gradients.data(), arena.state[0].data(),
-                      arena.parameters.size());
+  void update(std::int64_t, double learning_rate, const Arithmetic& arithmetic,
+              const ParameterArena& arena) const override {
+    arithmetic.lion_update({.learning_rate = static_cast<float>(learning_rate),
+                            .beta1 = static_cast<float>(settings_.beta1),
+                            .one_minus_beta1 = static_cast<float>(1 - settings_.beta1),
+                            .beta2 = static_cast<float>(settings_.beta2),
+                            .one_minus_beta2 = static_cast<float>(1 - settings_.beta2),
+                            .kept = static_cast<float>(1 - learning_rate * settings_.weight_decay)},
+                           arena.parameters.data(), arena.gradients.data(), arena.state[0].data(),
+                           arena.parameters.size());
   }
 
  private:
@@ -141,23 +144,23 @@ class Lamb : public Optimizer {
 
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
 
-  void update(std::int64_t step, double learning_rate, const ParameterArena& arena) const override {
+  void update(std::int64_t step, double learning_rate, const Arithmetic& arithmetic,
+              const ParameterArena& arena) const override {
     const BiasCorrections corrections(settings_, step);
-    const simd::LambCoefficients coefficients{
-        .beta1 = static_cast<float>(settings_.beta1),
-        .one_minus_beta1 = static_cast<float>(1 - settings_.beta1),
-        .beta2 = static_cast<float>(settings_.beta2),
-        .one_minus_beta2 = static_cast<float>(1 - settings_.beta2),
-        .mean_scale = static_cast<float>(1 / corrections.mean),
-        .root_scale = static_cast<float>(1 / std::sqrt(corrections.square)),
-        .epsilon = static_cast<float>(settings_.epsilon),
-        .weight_decay = static_cast<float>(settings_.weight_decay)};
+    const LambCoefficients coefficients{.beta1 = static_cast<float>(settings_.beta1),
+                                        .one_minus_beta1 = static_cast<float>(1 - settings_.beta1),
+                                        .beta2 = static_cast<float>(settings_.beta2),
+                                        .one_minus_beta2 = static_cast<float>(1 - settings_.beta2),
+                                        .mean_scale = static_cast<float>(1 / corrections.mean),
+                                        .root_scale = static_cast<float>(1 / std::sqrt(corrections.square)),
+                                        .epsilon = static_cast<float>(settings_.epsilon),
+                                        .weight_decay = static_cast<float>(settings_.weight_decay)};
     for (const auto& [offset, count] : arena.extents) {
       ROOKERY_CHECK(offset + count <= arena.parameters.size(), "{} floats at {} of {}", count, offset,
                     arena.parameters.size());
-      simd::lamb_update(coefficients, learning_rate, arena.parameters.data() + offset,
-                        arena.gradients.data() + offset, arena.state[0].data() + offset,
-                        arena.state[1].data() + offset, count);
+      arithmetic.lamb_update(coefficients, learning_rate, arena.parameters.data() + offset,
+                             arena.gradients.data() + offset, arena.state[0].data() + offset,
+                             arena.state[1].data() + offset, count);
     }
   }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "models/kernels/arithmetic.hpp"
+
 namespace rookery {
 
 struct OptimizerSettings {
@@ -31,7 +33,8 @@ struct ParameterExtent {
   std::size_t count = 0;
 };
 
-// All parameters of a stage: arrays of the same layout, aligned and padded to kAlignment.
+// All parameters of a stage: arrays of the same layout, aligned and padded to kAlignment, in memory of the
+// device that the stage runs on.
 struct ParameterArena {
   std::span<float> parameters;
   std::span<const float> gradients;
@@ -46,8 +49,9 @@ class Optimizer {
   // Names of the state tensors it keeps for every parameter, e.g. {"exp_avg", "exp_avg_sq"}; zero before
   // the first update.
   virtual std::vector<std::string> state_names() const = 0;
-  // Update number `step` (from 0).
-  virtual void update(std::int64_t step, double learning_rate, const ParameterArena& arena) const = 0;
+  // Update number `step` (from 0), on the device of this arithmetic.
+  virtual void update(std::int64_t step, double learning_rate, const Arithmetic& arithmetic,
+                      const ParameterArena& arena) const = 0;
 };
 
 // What an optimizer may be told, by the fields of OptimizerSettings. A weight decay is an option of its own

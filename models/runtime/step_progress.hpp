@@ -1,6 +1,6 @@
-// What has been done of the steps of one stage: which micro-batches are in flight, what the gradients hold,
-// and with that whether a call comes in its turn. Every check here is a BugError that names stage, step and
-// micro-batch. Internal to this module.
+// Keeps what has been done of the steps of one stage: which micro-batches are in flight, what the gradients
+// hold, and with that whether a call comes in its turn. Every check here is a BugError that names stage, step
+// and micro-batch. Internal to this module.
 #pragma once
 
 #include <optional>
@@ -25,13 +25,13 @@ class StepProgress {
   void check_backward_weights(const MicroBatch& micro_batch) const;
   void note_backward_weights(const MicroBatch& micro_batch);
 
-  // Whether the memory of inputs, outputs and gradients that pass the stage's border may be used.
+  // These check that the memory of inputs, outputs and gradients that pass the stage's border may be used.
   void check_input(const MicroBatch& micro_batch) const;              // before its forward
   void check_output(const MicroBatch& micro_batch) const;             // after its forward
   void check_received_gradient(const MicroBatch& micro_batch) const;  // between forward and backward_inputs
   void check_sent_gradient(const MicroBatch& micro_batch) const;      // between the two backward phases
 
-  // Of stage.shared[i].
+  // The same for the gradients and values of stage.shared[i].
   void check_partial_sum(std::size_t i) const;
   void check_sum(std::size_t i) const;
   void note_sum(std::size_t i);

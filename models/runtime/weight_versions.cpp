@@ -1,21 +1,19 @@
 #include "models/runtime/weight_versions.hpp"
 
-#include <cstring>
-
 namespace rookery {
 
-WeightVersions::WeightVersions(std::size_t bytes) : is_newest_{true} {
-  copies_.emplace_back(bytes);
+WeightVersions::WeightVersions(std::size_t bytes, Device& device) : device_(device), is_newest_{true} {
+  copies_.emplace_back(bytes, device);
 }
 
 void WeightVersions::stash(int slots) {
-  while (std::ssize(copies_) < slots) copies_.emplace_back(bytes());
+  while (std::ssize(copies_) < slots) copies_.emplace_back(bytes(), device_);
   is_newest_.resize(copies_.size(), false);
 }
 
 void WeightVersions::refresh(std::size_t slot) {
   if (copies_.size() == 1 || is_newest_[slot]) return;
-  std::memcpy(copies_[slot].data(), newest(), bytes());
+  if (bytes() > 0) device_.copy(newest(), copies_[slot].data(), bytes());
   is_newest_[slot] = true;
 }
 

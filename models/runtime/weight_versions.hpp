@@ -12,7 +12,7 @@ namespace rookery {
 class WeightVersions {
  public:
   // One version, for all slots.
-  explicit WeightVersions(std::size_t bytes);
+  WeightVersions(std::size_t bytes, Device& device);
   // From here on every slot has a copy of its own. Addresses change.
   void stash(int slots);
 
@@ -27,6 +27,7 @@ class WeightVersions {
   void begin_update(std::size_t slot);
 
  private:
+  Device& device_;
   std::vector<AlignedBuffer> copies_;  // by slot
   std::vector<bool> is_newest_;        // by slot
   std::size_t newest_ = 0;

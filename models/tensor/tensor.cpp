@@ -1,24 +1,12 @@
 #include "models/tensor/tensor.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <new>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "models/tensor/dtype_named.hpp"
 
 namespace rookery {
-namespace {
-
-// From here on a buffer is a mapping of its own: the heap would keep what is freed. It takes large pages
-// where the system has them: kernels walk through many places of it at once.
-constexpr std::size_t kOwnMapping = std::size_t{1} << 18;
-
-}  // namespace
-
 std::size_t bytes_of(DType type) {
   constexpr std::array<std::size_t, kDTypes> kBytes{4, 8, 8, 4, 1, 1};
   return kBytes.at(static_cast<std::size_t>(type));
@@ -90,30 +78,10 @@ std::string TensorType::to_string() const {
   return name_of(dtype) + shape.to_string();
 }
 
-AlignedBuffer::AlignedBuffer(std::size_t bytes) : size_(align_up(bytes)) {
+AlignedBuffer::AlignedBuffer(std::size_t bytes, Device& device) : size_(align_up(bytes)) {
   if (size_ == 0) return;
-  void* memory = nullptr;
-  if (size_ >= kOwnMapping) {
-    memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-      memory = nullptr;
-    } else {
-      ::madvise(memory, size_, MADV_HUGEPAGE);
-    }
-  } else {
-    memory = std::aligned_alloc(kAlignment, size_);
-  }
-  if (memory == nullptr) throw std::bad_alloc();
-  std::memset(memory, 0, size_);  // the first steps need not wait for pages
-  memory_ = {static_cast<std::byte*>(memory), Free{size_}};
-}
-
-void AlignedBuffer::Free::operator()(std::byte* memory) const {
-  if (bytes >= kOwnMapping) {
-    ::munmap(memory, bytes);
-  } else {
-    std::free(memory);
-  }
+  memory_ = {device.allocate(size_), Release{&device, size_}};
+  device.fill(memory_.get(), std::byte{0}, size_);  // the first steps need not wait for pages
 }
 
 Tensor Tensor::clone() const {
@@ -124,7 +92,20 @@ Tensor Tensor::clone() const {
 
 void copy(ConstTensorView from, TensorView to) {
   ROOKERY_CHECK(from.type == to.type, "copying {} into {}", from.type.to_string(), to.type.to_string());
-  if (!to.bytes().empty()) std::memcpy(to.data, from.data, to.bytes().size());
+  const std::size_t bytes = to.type.bytes();
+  if (bytes == 0) return;
+  if (from.device == to.device)
+    return (to.device == nullptr ? host_device() : *to.device).copy(from.data, to.data, bytes);
+  ROOKERY_CHECK(from.device == nullptr || to.device == nullptr, "copying from device '{}' to device '{}'",
+                from.device->name(), to.device->name());
+  if (from.device == nullptr) return to.device->copy_from_host(from.data, to.data, bytes);
+  from.device->copy_to_host(from.data, to.data, bytes);
+}
+
+void HostTensor::copy_here() {
+  copy_ = Tensor(view_.type);
+  rookery::copy(view_, copy_.view());
+  view_ = std::as_const(copy_).view();
 }
 
 }  // namespace rookery

@@ -1,5 +1,6 @@
 // Dense tensors: what they are (DType, Shape, TensorType), who owns their memory (Tensor), and
-// windows onto memory that somebody else owns (TensorView, ConstTensorView). Row-major.
+// windows onto memory that somebody else owns (TensorView, ConstTensorView). Row-major. Memory is the host's
+// unless a device says otherwise (device.hpp).
 #pragma once
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <string>
 
 #include "models/base/check.hpp"
+#include "models/tensor/device.hpp"
 
 namespace rookery {
 
@@ -102,19 +104,25 @@ template <typename Byte>
 struct BasicTensorView {
   TensorType type;
   Byte* data = nullptr;
+  Device* device = nullptr;  // that the memory belongs to; nullptr: the host
 
   const Shape& shape() const { return type.shape; }
   std::int64_t elements() const { return type.shape.elements(); }
-  std::span<Byte> bytes() const { return {data, type.bytes()}; }
-  // The elements as T, which must be the view's type.
+  // The bytes, which must be the host's.
+  std::span<Byte> bytes() const {
+    ROOKERY_CHECK(device == nullptr, "a tensor of device '{}' read by the host", device->name());
+    return {data, type.bytes()};
+  }
+  // The elements as T, which must be the view's type; the host's, too.
   template <typename T>
   auto as() const {
+    ROOKERY_CHECK(device == nullptr, "a tensor of device '{}' read by the host", device->name());
     ROOKERY_CHECK(type.dtype == dtype_of<T>(), "a {} tensor read as {}", name_of(type.dtype),
                   name_of(dtype_of<T>()));
     using Element = std::conditional_t<std::is_const_v<Byte>, const T, T>;
     return std::span<Element>(reinterpret_cast<Element*>(data), static_cast<std::size_t>(elements()));
   }
-  operator BasicTensorView<const std::byte>() const { return {type, data}; }
+  operator BasicTensorView<const std::byte>() const { return {type, data, device}; }
 };
 using TensorView = BasicTensorView<std::byte>;
 using ConstTensorView = BasicTensorView<const std::byte>;
@@ -124,17 +132,19 @@ using ConstTensorView = BasicTensorView<const std::byte>;
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  explicit AlignedBuffer(std::size_t bytes);
+  // The device outlives the buffer. std::bad_alloc.
+  explicit AlignedBuffer(std::size_t bytes, Device& device = host_device());
   std::byte* data() { return memory_.get(); }
   const std::byte* data() const { return memory_.get(); }
   std::size_t size() const { return size_; }
 
  private:
-  struct Free {
+  struct Release {
+    Device* device;
     std::size_t bytes;
-    void operator()(std::byte* memory) const;
+    void operator()(std::byte* memory) const { device->release(memory, bytes); }
   };
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, Release> memory_;
   std::size_t size_ = 0;
 };
 
@@ -164,7 +174,32 @@ class Tensor {
   AlignedBuffer buffer_;
 };
 
-// Copies the bytes; types must be equal.
+// Copies the bytes, also between the host and a device; types must be equal.
 void copy(ConstTensorView from, TensorView to);
+
+// A tensor for the host to read: the view itself where it is the host's, else a copy.
+class HostTensor {
+ public:
+  explicit HostTensor(ConstTensorView tensor) : view_(tensor) {
+    if (tensor.device != nullptr) copy_here();
+  }
+  ConstTensorView view() const { return view_; }
+
+ private:
+  void copy_here();
+
+  Tensor copy_;
+  ConstTensorView view_;
+};
+
+// Has the host write a tensor: write(view of the tensor itself) where it is the host's, else of memory that
+// is copied to it afterwards.
+template <typename Write>
+void write_from_host(TensorView into, Write write) {
+  if (into.device == nullptr) return write(into);
+  Tensor staging(into.type);
+  write(staging.view());
+  copy(staging.view(), into);
+}
 
 }  // namespace rookery

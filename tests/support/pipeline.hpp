@@ -38,6 +38,7 @@ struct PipelineOptions {
   std::filesystem::path output;  // of the Leaf's files; empty: a scratch folder
   // Makes the links; empty: MemoryLink.
   std::function<std::vector<std::unique_ptr<Link>>(int stages)> make_links;
+  const Processor* processor = &host_processor();  // of every stage
 };
 
 // The error that came first; those of the peers that it stopped follow from it.
@@ -86,7 +87,9 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
         state.emplace(name, initial.at(name).clone());
       }
     }
-    Executable executable(stage, compile_options(settings, data, stage.index, count, kernels), state);
+    CompileOptions compile = compile_options(settings, data, stage.index, count, kernels);
+    compile.processor = options.processor;
+    Executable executable(stage, compile, state);
     TextFiles files(options.output.empty() ? scratch.path() : options.output);
     ProgressCallback keep([&](const Progress& progress) {
       if (progress.loss) result.losses.push_back(*progress.loss);

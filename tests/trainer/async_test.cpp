@@ -128,7 +128,7 @@ class Definition {
     std::vector<std::span<float>> state(history.optimizer_state.begin(), history.optimizer_state.end());
     const std::vector<float> gradients = padded(gradient);
     const std::vector<ParameterExtent> extents{{0, gradient.size()}};
-    optimizer_->update(step, settings_.optimizer.learning_rate,
+    optimizer_->update(step, settings_.optimizer.learning_rate, host_arithmetic(),
                        {.parameters = next, .gradients = gradients, .state = state, .extents = extents});
     history.versions.push_back(std::move(next));
   }

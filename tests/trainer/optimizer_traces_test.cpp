@@ -66,7 +66,7 @@ TEST(OptimizerTraces, WeightsAreThoseOfPyTorch) {
       const Values gradients = arena.padded(file.at("gradients")[update].get<Values>());
       optimizer->update(
           static_cast<std::int64_t>(update),
-          settings.learning_rate * file.at("factors")[update].get<double>(),
+          settings.learning_rate * file.at("factors")[update].get<double>(), host_arithmetic(),
           {.parameters = weights, .gradients = gradients, .state = state, .extents = arena.extents()});
       const auto expected = trace.at("weights").find(std::to_string(update + 1));
       if (expected == trace.at("weights").end()) continue;

@@ -6,12 +6,10 @@
 #include <limits>
 
 #include "models/base/rng.hpp"
-#include "models/kernels/attention_shape.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
+#include "models/kernels/shapes/attention_shape.hpp"
 
 namespace rookery::eigen {
-
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -74,8 +72,6 @@ void drop_row(const AttentionShape& s, RngKey key, std::uint64_t stream, const R
 ConstTensorView mask_of(const Arguments& args, std::size_t input) {
   return input < args.inputs.size() ? args.inputs[input] : ConstTensorView{};
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
   const AttentionShape s = attention_shape(request);
@@ -165,6 +161,13 @@ std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request) {
         });
       },
       static_cast<std::size_t>(doubles) * sizeof(double));
+}
+
+}  // namespace
+
+void add_attention(KernelTable& table) {
+  table.add("Attention", {make_attention});
+  table.add("AttentionGrad", {make_attention_grad});
 }
 
 }  // namespace rookery::eigen

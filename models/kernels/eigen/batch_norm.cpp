@@ -4,11 +4,9 @@
 #include <cmath>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
-
 namespace {
 
 // Calls visit(place) for every element of a channel.
@@ -51,8 +49,6 @@ void run_training(const BatchNormShape& s, const Arguments& args) {
   if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
   const BatchNormShape s = batch_norm_shape(request);
   if (s.training) return lambda_kernel([s](const Arguments& args) { run_training(s, args); });
@@ -88,6 +84,13 @@ std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
       for_each_of(s, c, [&](std::int64_t i) { dx[i] = factor * (dy[i] - mean_dy - (x[i] - mean) * slope); });
     }
   });
+}
+
+}  // namespace
+
+void add_batch_norm(KernelTable& table) {
+  table.add("BatchNormalization", {make_batch_norm});
+  table.add("BatchNormalizationGrad", {make_batch_norm_grad});
 }
 
 }  // namespace rookery::eigen

@@ -7,8 +7,7 @@
 
 #include "models/base/error.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/broadcasting.hpp"
-#include "models/kernels/eigen/families.hpp"
+#include "models/kernels/shapes/broadcasting.hpp"
 
 namespace rookery::eigen {
 namespace {
@@ -179,25 +178,25 @@ std::unique_ptr<Kernel> make_any_gradient(const KernelRequest& request) {
 }
 
 template <typename Function, typename Integers = void>
-void add(Makers& makers, const std::string& type) {
+void add(KernelTable& table, const std::string& type) {
   if constexpr (std::is_void_v<Integers>) {
-    makers.emplace(type, make_function<Function>);
+    table.add(type, {make_function<Function>});
   } else {
-    makers.emplace(type, make_of_any<Function, Integers>);
+    table.add(type, {make_of_any<Function, Integers>});
   }
-  makers.emplace(type + "GradLeft", make_any_gradient<Function::left>);
-  makers.emplace(type + "GradRight", make_any_gradient<Function::right>);
+  table.add(type + "GradLeft", {make_any_gradient<Function::left>});
+  table.add(type + "GradRight", {make_any_gradient<Function::right>});
 }
 
 }  // namespace
 
-void add_binary(Makers& makers) {
-  add<Add, WrappingAdd>(makers, "Add");
-  add<Div, WholeDiv>(makers, "Div");
-  add<Mul, WrappingMul>(makers, "Mul");
-  add<PRelu>(makers, "PRelu");
-  add<Pow>(makers, "Pow");
-  add<Sub, WrappingSub>(makers, "Sub");
+void add_binary(KernelTable& table) {
+  add<Add, WrappingAdd>(table, "Add");
+  add<Div, WholeDiv>(table, "Div");
+  add<Mul, WrappingMul>(table, "Mul");
+  add<PRelu>(table, "PRelu");
+  add<Pow>(table, "Pow");
+  add<Sub, WrappingSub>(table, "Sub");
 }
 
 }  // namespace rookery::eigen

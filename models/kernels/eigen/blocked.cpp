@@ -3,10 +3,8 @@
 
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
 
 namespace rookery::eigen {
-
 namespace {
 
 // Copies elements of `size` bytes from one layout to the other.
@@ -53,6 +51,7 @@ class ByPlain final : public Kernel {
     return plain_ != nullptr;
   }
 
+  void prepare() override { plain_->prepare(); }
   std::size_t scratch_bytes() const override { return bytes_ + plain_->scratch_bytes(); }
 
   void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
@@ -94,8 +93,6 @@ class ByPlain final : public Kernel {
   std::unique_ptr<Kernel> plain_;
 };
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_conversion(const KernelRequest& request) {
   const bool to_blocked = request.outputs[0].shape.rank() == 5;
   const Shape blocked = (to_blocked ? request.outputs[0] : request.inputs[0]).shape;
@@ -104,11 +101,18 @@ std::unique_ptr<Kernel> make_conversion(const KernelRequest& request) {
   });
 }
 
+}  // namespace
+
 std::unique_ptr<Kernel> make_by_plain(const KernelRequest& request,
                                       std::unique_ptr<Kernel> (*make)(const KernelRequest&)) {
   auto kernel = std::make_unique<ByPlain>(request);
   if (!kernel->make_plain(request, make)) return nullptr;
   return kernel;
+}
+
+void add_blocked(KernelTable& table) {
+  table.add("ToBlocked", {make_conversion});
+  table.add("FromBlocked", {make_conversion});
 }
 
 }  // namespace rookery::eigen

@@ -4,13 +4,11 @@
 #include <algorithm>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/channels.hpp"
-#include "models/kernels/eigen/families.hpp"
 #include "models/kernels/eigen/product.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/channels.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
-
 namespace {
 
 // Calls visit(place in columns, place in the image) for all pairs that lie inside the image, `x` being
@@ -41,7 +39,7 @@ void image_to_columns(const ConvShape& s, const float* image, float* columns) {
   for_each_tap(s, [&](std::int64_t column, std::int64_t place) { columns[column] = image[place]; });
 }
 
-// What belongs to one image and one group.
+// The part that belongs to one image and one group.
 struct Part {
   const ConvShape& s;
   std::int64_t image, group;
@@ -69,15 +67,13 @@ void fill_bias(std::int64_t batch, std::int64_t channels, std::int64_t plane, co
   }
 }
 
-// Of an op whose weight is not trained.
+// The kernel of an op whose weight is not trained.
 std::unique_ptr<Kernel> make_bias_gradient(const Shape& y) {
   const Plane plane = plane_of(y);
   return lambda_kernel([batch = y[0], channels = y[1], size = plane[0] * plane[1]](const Arguments& args) {
     sum_channels(batch, channels, size, args.in(0), args.out(1));
   });
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
@@ -135,6 +131,17 @@ std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
         }
       },
       columns_bytes(s));
+}
+
+}  // namespace
+
+void add_convolution(KernelTable& table) {
+  table.add("Conv", {make_conv});
+  table.add("ConvGradInput", {make_conv_grad_input});
+  table.add("ConvGradWeight", {make_conv_grad_weight});
+  table.add("ConvTranspose", {make_conv_grad_input});
+  table.add("ConvTransposeGradInput", {make_conv});
+  table.add("ConvTransposeGradWeight", {make_conv_grad_weight});
 }
 
 }  // namespace rookery::eigen

@@ -1,10 +1,10 @@
 // Dropout, Relu and their gradients.
 #include "models/base/rng.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
+namespace {
 
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request) {
   if (request.outputs.size() < 2) return nullptr;
@@ -53,6 +53,15 @@ std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
     float* dx = args.out(0);
     for (std::int64_t i = 0; i < n; ++i) dx[i] = y[i] > 0 ? dy[i] : 0;
   });
+}
+
+}  // namespace
+
+void add_elementwise(KernelTable& table) {
+  table.add("Dropout", {make_dropout});
+  table.add("DropoutGrad", {make_dropout_grad});
+  table.add("Relu", {make_relu});
+  table.add("ReluGrad", {make_relu_grad});
 }
 
 }  // namespace rookery::eigen

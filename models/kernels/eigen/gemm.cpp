@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
 #include "models/kernels/eigen/product.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
+namespace {
 
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
   return lambda_kernel([s = gemm_shape(request)](const Arguments& args) {
@@ -55,6 +55,14 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
       for (std::int64_t j = 0; j < s.n; ++j) dc[j] *= s.beta;
     }
   });
+}
+
+}  // namespace
+
+void add_gemm(KernelTable& table) {
+  table.add("Gemm", {make_gemm});
+  table.add("GemmGradInput", {make_gemm_grad_input});
+  table.add("GemmGradWeight", {make_gemm_grad_weight});
 }
 
 }  // namespace rookery::eigen

@@ -7,9 +7,8 @@
 #include "models/base/error.hpp"
 #include "models/graph/ops/regions.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/broadcasting.hpp"
-#include "models/kernels/eigen/families.hpp"
 #include "models/kernels/eigen/moving.hpp"
+#include "models/kernels/shapes/broadcasting.hpp"
 
 namespace rookery::eigen {
 namespace {
@@ -293,16 +292,16 @@ std::unique_ptr<Kernel> make_scatter_nd_grad_data(const KernelRequest& request) 
 
 }  // namespace
 
-void add_indexing(Makers& makers) {
-  makers.emplace("Gather", make_gather);
-  makers.emplace("GatherGrad", make_gather_grad);
-  makers.emplace("GatherElements", make_gather_elements);
-  makers.emplace("GatherElementsGrad", make_gather_elements_grad);
-  makers.emplace("GatherND", make_gather_nd);
-  makers.emplace("GatherNDGrad", make_gather_nd_grad);
-  makers.emplace("ScatterND", make_scatter_nd);
-  makers.emplace("ScatterNDGradData", make_scatter_nd_grad_data);
-  makers.emplace("ScatterNDGradUpdates", make_gather_nd);
+void add_indexing(KernelTable& table) {
+  table.add("Gather", {make_gather});
+  table.add("GatherGrad", {make_gather_grad});
+  table.add("GatherElements", {make_gather_elements});
+  table.add("GatherElementsGrad", {make_gather_elements_grad});
+  table.add("GatherND", {make_gather_nd});
+  table.add("GatherNDGrad", {make_gather_nd_grad});
+  table.add("ScatterND", {make_scatter_nd});
+  table.add("ScatterNDGradData", {make_scatter_nd_grad_data});
+  table.add("ScatterNDGradUpdates", {make_gather_nd});
 }
 
 }  // namespace rookery::eigen

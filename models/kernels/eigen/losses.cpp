@@ -4,11 +4,9 @@
 #include <vector>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
-
 namespace {
 
 // Every `stride`th of n numbers.
@@ -220,17 +218,17 @@ std::unique_ptr<Kernel> make_bce_grad(const KernelRequest& request) {
 
 }  // namespace
 
-void add_losses(Makers& makers) {
-  makers.insert({{"MseLoss", make_mse},
-                 {"MseLossGrad", make_mse_grad},
-                 {"L1Loss", make_l1},
-                 {"L1LossGrad", make_l1_grad},
-                 {"MeanLoss", make_mean},
-                 {"MeanLossGrad", make_mean_grad},
-                 {"BceWithLogitsLoss", make_bce},
-                 {"BceWithLogitsLossGrad", make_bce_grad},
-                 {"CrossEntropyLoss", make_cross_entropy},
-                 {"CrossEntropyLossGrad", make_cross_entropy_grad}});
+void add_losses(KernelTable& table) {
+  table.add("MseLoss", {make_mse});
+  table.add("MseLossGrad", {make_mse_grad});
+  table.add("L1Loss", {make_l1});
+  table.add("L1LossGrad", {make_l1_grad});
+  table.add("MeanLoss", {make_mean});
+  table.add("MeanLossGrad", {make_mean_grad});
+  table.add("BceWithLogitsLoss", {make_bce});
+  table.add("BceWithLogitsLossGrad", {make_bce_grad});
+  table.add("CrossEntropyLoss", {make_cross_entropy});
+  table.add("CrossEntropyLossGrad", {make_cross_entropy_grad});
 }
 
 }  // namespace rookery::eigen

@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
 #include "models/kernels/eigen/product.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
+namespace {
 
 std::unique_ptr<Kernel> make_matmul(const KernelRequest& request) {
   return lambda_kernel([s = matmul_shape(request)](const Arguments& args) {
@@ -34,6 +34,14 @@ std::unique_ptr<Kernel> make_matmul_grad_right(const KernelRequest& request) {
                args.out(0) + b);
     });
   });
+}
+
+}  // namespace
+
+void add_matmul(KernelTable& table) {
+  table.add("MatMul", {make_matmul});
+  table.add("MatMulGradLeft", {make_matmul_grad_left});
+  table.add("MatMulGradRight", {make_matmul_grad_right});
 }
 
 }  // namespace rookery::eigen

@@ -1,4 +1,4 @@
-// What kernels share that move elements as bytes, whatever their type. Internal to this module.
+// Shared by kernels that move elements as bytes, whatever their type. Internal to this module.
 #pragma once
 
 #include <cstddef>

@@ -4,9 +4,8 @@
 
 #include "models/graph/ops/regions.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/broadcasting.hpp"
-#include "models/kernels/eigen/families.hpp"
 #include "models/kernels/eigen/moving.hpp"
+#include "models/kernels/shapes/broadcasting.hpp"
 
 namespace rookery::eigen {
 namespace {
@@ -291,8 +290,6 @@ std::unique_ptr<Kernel> make_trilu(const KernelRequest& request) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_concat(const KernelRequest& request) {
   const int axis = axis_of(request.op.integer("axis", 0), request.outputs[0].shape.rank());
   return make_join(parts_along(request.outputs[0], axis, sizes_along(request.inputs, axis)));
@@ -303,16 +300,18 @@ std::unique_ptr<Kernel> make_concat_grad(const KernelRequest& request) {
   return make_part(parts_along(request.inputs[0], axis, sizes_along(request.outputs, axis)));
 }
 
-void add_parts(Makers& makers) {
-  makers.emplace("Concat", make_concat);
-  makers.emplace("ConcatGrad", make_concat_grad);
-  makers.emplace("Split", make_split);
-  makers.emplace("SplitGrad", make_split_grad);
-  makers.emplace("Slice", make_slice);
-  makers.emplace("SliceGrad", make_slice_grad);
-  makers.emplace("Pad", make_pad);
-  makers.emplace("PadGrad", make_pad_grad);
-  makers.emplace("Trilu", make_trilu);
+}  // namespace
+
+void add_parts(KernelTable& table) {
+  table.add("Concat", {make_concat});
+  table.add("ConcatGrad", {make_concat_grad});
+  table.add("Split", {make_split});
+  table.add("SplitGrad", {make_split_grad});
+  table.add("Slice", {make_slice});
+  table.add("SliceGrad", {make_slice_grad});
+  table.add("Pad", {make_pad});
+  table.add("PadGrad", {make_pad_grad});
+  table.add("Trilu", {make_trilu});
 }
 
 }  // namespace rookery::eigen

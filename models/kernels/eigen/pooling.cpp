@@ -4,11 +4,9 @@
 #include <limits>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
-
 namespace {
 
 struct Best {
@@ -110,8 +108,6 @@ struct Averages {
   }
 };
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
   const PoolShape s = pool_shape(request);
   const bool wide = request.outputs.size() > 1 && request.outputs[1].dtype == DType::kI32;
@@ -148,6 +144,17 @@ std::unique_ptr<Kernel> make_average_pool_grad(const KernelRequest& request) {
       }
     });
   });
+}
+
+}  // namespace
+
+void add_pooling(KernelTable& table) {
+  table.add("MaxPool", {make_max_pool});
+  table.add("MaxPoolGrad", {make_max_pool_grad});
+  table.add("AveragePool", {make_average_pool});
+  table.add("AveragePoolGrad", {make_average_pool_grad});
+  table.add("GlobalAveragePool", {make_average_pool});
+  table.add("GlobalAveragePoolGrad", {make_average_pool_grad});
 }
 
 }  // namespace rookery::eigen

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
 #include "models/kernels/eigen/product.hpp"
 
 namespace rookery::eigen {
@@ -57,7 +56,7 @@ Layer layer_of(const KernelRequest& request) {
                                       request.inputs[kRecurrentW].shape, request.inputs[kRecurrentR].shape)};
 }
 
-// Of a gradient op that has R and Y as its inputs from `at_r` on.
+// The layer of a gradient op that has R and Y as its inputs from `at_r` on.
 Layer layer_of_gradient(const KernelRequest& request, std::size_t at_r) {
   const Shape& r = request.inputs[at_r].shape;
   const Shape& states = request.inputs[at_r + 1].shape;
@@ -215,6 +214,18 @@ void receive(const Layer& layer, std::int64_t step, const float* dy, const float
   for (std::int64_t state = 0; state < states; ++state) dh[state] += dy[layer.time(step) * states + state];
 }
 
+// body(step) from the last step to the first, each with the gradient dh of its states; then the gradient of
+// the initial states, where output number `initial` wants it.
+template <typename Body>
+void from_last_to_first(const Layer& layer, const Arguments& args, std::size_t initial, float* dh,
+                        Body body) {
+  for (std::int64_t step = layer.s.steps; step-- > 0;) {
+    receive(layer, step, args.in(0), args.in(1), dh);
+    body(step);
+  }
+  if (args.out(initial) != nullptr) deliver(dh, args.out(initial), layer.s.states());
+}
+
 // Scratch: dh and dc.
 std::unique_ptr<Kernel> make_lstm_grad_gates(const KernelRequest& request) {
   const Layer layer = layer_of_gradient(request, 3);
@@ -224,9 +235,8 @@ std::unique_ptr<Kernel> make_lstm_grad_gates(const KernelRequest& request) {
         float* const dh = args.floats();
         float* const dc = dh + s.states();
         deliver(args.in(2), dc, s.states());
-        for (std::int64_t step = s.steps; step-- > 0;) {
+        from_last_to_first(layer, args, 1, dh, [&](std::int64_t step) {
           const std::int64_t time = layer.time(step);
-          receive(layer, step, args.in(0), args.in(1), dh);
           const float* const gates = args.in(7) + time * s.batch * s.rows();
           const float* const c = args.in(8) + time * s.states();
           const float* const c_before = layer.before(step, args.in(8), args.in(6));
@@ -245,8 +255,7 @@ std::unique_ptr<Kernel> make_lstm_grad_gates(const KernelRequest& request) {
             dc[state] = of_c * f;
           });
           multiply(dense(dgates, s.batch, s.rows()), dense(args.in(3), s.rows(), s.hidden), 1, false, dh);
-        }
-        if (args.out(1) != nullptr) deliver(dh, args.out(1), s.states());
+        });
         if (args.out(2) != nullptr) deliver(dc, args.out(2), s.states());
       },
       bytes_of_floats(2 * s.states()));
@@ -264,9 +273,8 @@ std::unique_ptr<Kernel> make_gru_grad_gates(const KernelRequest& request) {
         const auto rows_of = [&](std::int64_t gate) {
           return dense(args.in(2) + gate * s.hidden, s.hidden, s.hidden);
         };
-        for (std::int64_t step = s.steps; step-- > 0;) {
+        from_last_to_first(layer, args, 2, dh, [&](std::int64_t step) {
           const std::int64_t time = layer.time(step);
-          receive(layer, step, args.in(0), args.in(1), dh);
           const float* const gates = args.in(5) + time * s.batch * s.rows();
           const float* const candidates = args.in(6) + time * s.states();
           const float* const before = layer.before(step, args.in(3), args.in(4));
@@ -295,8 +303,7 @@ std::unique_ptr<Kernel> make_gru_grad_gates(const KernelRequest& request) {
           multiply(gate(layer.z), rows_of(layer.z), 1, false, dh);
           multiply(gate(layer.r), rows_of(layer.r), 1, true, dh);
           for (std::int64_t state = 0; state < s.states(); ++state) dh[state] += past[state];
-        }
-        if (args.out(2) != nullptr) deliver(dh, args.out(2), s.states());
+        });
       },
       bytes_of_floats(3 * s.states()));
 }
@@ -308,17 +315,15 @@ std::unique_ptr<Kernel> make_rnn_grad_gates(const KernelRequest& request) {
   return lambda_kernel(
       [layer, s](const Arguments& args) {
         float* const dh = args.floats();
-        for (std::int64_t step = s.steps; step-- > 0;) {
+        from_last_to_first(layer, args, 1, dh, [&](std::int64_t step) {
           const std::int64_t first = layer.time(step) * s.states();
-          receive(layer, step, args.in(0), args.in(1), dh);
           for (std::int64_t state = 0; state < s.states(); ++state) {
             const float y = args.in(3)[first + state];
             args.out(0)[first + state] = dh[state] * (layer.rectifies ? (y > 0 ? 1.0F : 0.0F) : 1 - y * y);
           }
           multiply(dense(args.out(0) + first, s.batch, s.hidden), dense(args.in(2), s.hidden, s.hidden), 1,
                    false, dh);
-        }
-        if (args.out(1) != nullptr) deliver(dh, args.out(1), s.states());
+        });
       },
       bytes_of_floats(s.states()));
 }
@@ -379,15 +384,15 @@ std::unique_ptr<Kernel> make_grad_weights(const KernelRequest& request) {
 
 }  // namespace
 
-void add_recurrent(Makers& makers) {
-  makers.emplace("LSTM", make_lstm);
-  makers.emplace("LSTMGradGates", make_lstm_grad_gates);
-  makers.emplace("GRU", make_gru);
-  makers.emplace("GRUGradGates", make_gru_grad_gates);
-  makers.emplace("RNN", make_rnn);
-  makers.emplace("RNNGradGates", make_rnn_grad_gates);
+void add_recurrent(KernelTable& table) {
+  table.add("LSTM", {make_lstm});
+  table.add("LSTMGradGates", {make_lstm_grad_gates});
+  table.add("GRU", {make_gru});
+  table.add("GRUGradGates", {make_gru_grad_gates});
+  table.add("RNN", {make_rnn});
+  table.add("RNNGradGates", {make_rnn_grad_gates});
   for (const char* type : {"LSTM", "GRU", "RNN"})
-    makers.emplace(std::string(type) + "GradWeights", make_grad_weights);
+    table.add(std::string(type) + "GradWeights", {make_grad_weights});
 }
 
 }  // namespace rookery::eigen

@@ -5,12 +5,10 @@
 
 #include "models/graph/ops/reduction.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/broadcasting.hpp"
-#include "models/kernels/eigen/families.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/broadcasting.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
-
 namespace {
 
 // X, and what of the result belongs to each of its elements.
@@ -57,8 +55,6 @@ std::unique_ptr<Kernel> make_sum_grad(const KernelRequest& request, bool mean) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_reduce_mean(const KernelRequest& request) {
   return make_sum(request, true);
 }
@@ -75,17 +71,24 @@ std::unique_ptr<Kernel> make_reduce_sum_grad(const KernelRequest& request) {
   return make_sum_grad(request, false);
 }
 
-std::unique_ptr<Kernel> make_reduce_l1(const KernelRequest& request) {
+// finish(sum of term(x)), summed in double.
+template <typename Term, typename Finish>
+std::unique_ptr<Kernel> make_norm(const KernelRequest& request, Term term, Finish finish) {
   const Reduction r = reduction_of(request, request.inputs[0].shape);
   return lambda_kernel(
-      [r](const Arguments& args) {
+      [r, term, finish](const Arguments& args) {
         auto* sums = reinterpret_cast<double*>(args.scratch);
         std::fill_n(sums, r.results, 0.0);
         const float* x = args.in(0);
-        r.for_each([&](std::int64_t i, std::int64_t result) { sums[result] += std::abs(x[i]); });
-        for (std::size_t i = 0; i < r.results; ++i) args.out(0)[i] = static_cast<float>(sums[i]);
+        r.for_each([&](std::int64_t i, std::int64_t result) { sums[result] += term(x[i]); });
+        for (std::size_t i = 0; i < r.results; ++i) args.out(0)[i] = static_cast<float>(finish(sums[i]));
       },
       r.results * sizeof(double));
+}
+
+std::unique_ptr<Kernel> make_reduce_l1(const KernelRequest& request) {
+  return make_norm(
+      request, [](float x) { return double{std::abs(x)}; }, [](double sum) { return sum; });
 }
 
 std::unique_ptr<Kernel> make_reduce_l1_grad(const KernelRequest& request) {
@@ -100,17 +103,8 @@ std::unique_ptr<Kernel> make_reduce_l1_grad(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_reduce_l2(const KernelRequest& request) {
-  const Reduction r = reduction_of(request, request.inputs[0].shape);
-  return lambda_kernel(
-      [r](const Arguments& args) {
-        auto* sums = reinterpret_cast<double*>(args.scratch);
-        std::fill_n(sums, r.results, 0.0);
-        const float* x = args.in(0);
-        r.for_each(
-            [&](std::int64_t i, std::int64_t result) { sums[result] += static_cast<double>(x[i]) * x[i]; });
-        for (std::size_t i = 0; i < r.results; ++i) args.out(0)[i] = static_cast<float>(std::sqrt(sums[i]));
-      },
-      r.results * sizeof(double));
+  return make_norm(
+      request, [](float x) { return double{x} * x; }, [](double sum) { return std::sqrt(sum); });
 }
 
 std::unique_ptr<Kernel> make_reduce_l2_grad(const KernelRequest& request) {
@@ -156,8 +150,6 @@ std::unique_ptr<Kernel> make_reduce_max_grad(const KernelRequest& request) {
       r.results * sizeof(std::int64_t));
 }
 
-namespace {
-
 // Whole numbers wrap around, as in Add.
 template <typename T, typename Sum>
 std::unique_ptr<Kernel> make_cumulative(const KernelRequest& request) {
@@ -178,8 +170,6 @@ std::unique_ptr<Kernel> make_cumulative(const KernelRequest& request) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_cumulative_sum(const KernelRequest& request) {
   switch (request.inputs[0].dtype) {
     case DType::kF32:
@@ -191,6 +181,22 @@ std::unique_ptr<Kernel> make_cumulative_sum(const KernelRequest& request) {
     default:
       return make_cumulative<std::int64_t, std::uint64_t>(request);
   }
+}
+
+}  // namespace
+
+void add_reduction(KernelTable& table) {
+  table.add("ReduceL1", {make_reduce_l1});
+  table.add("ReduceL1Grad", {make_reduce_l1_grad});
+  table.add("ReduceL2", {make_reduce_l2});
+  table.add("ReduceL2Grad", {make_reduce_l2_grad});
+  table.add("ReduceMax", {make_reduce_max});
+  table.add("ReduceMaxGrad", {make_reduce_max_grad});
+  table.add("ReduceMean", {make_reduce_mean});
+  table.add("ReduceMeanGrad", {make_reduce_mean_grad});
+  table.add("ReduceSum", {make_reduce_sum});
+  table.add("ReduceSumGrad", {make_reduce_sum_grad});
+  table.add("CumSum", {make_cumulative_sum});
 }
 
 }  // namespace rookery::eigen

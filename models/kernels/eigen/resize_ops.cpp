@@ -3,7 +3,6 @@
 
 #include "models/graph/ops/resize.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
 
 namespace rookery::eigen {
 namespace {
@@ -69,9 +68,9 @@ std::unique_ptr<Kernel> make_resize_grad(const KernelRequest& request) {
 
 }  // namespace
 
-void add_resize(Makers& makers) {
-  makers.emplace("Resize", make_resize);
-  makers.emplace("ResizeGrad", make_resize_grad);
+void add_resize(KernelTable& table) {
+  table.add("Resize", {make_resize});
+  table.add("ResizeGrad", {make_resize_grad});
 }
 
 }  // namespace rookery::eigen

@@ -4,11 +4,9 @@
 #include <cmath>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
-
 namespace {
 
 // visit(place within the row, its element of scale and bias) for every element of row r.
@@ -20,8 +18,6 @@ void for_each_of(const RowNormShape& s, std::int64_t r, Visit visit) {
     for (std::int64_t i = 0; i < s.plane; ++i) visit(place++, first + c);
   }
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_row_norm(const KernelRequest& request) {
   return lambda_kernel([s = row_norm_shape(request)](const Arguments& args) {
@@ -88,6 +84,17 @@ std::unique_ptr<Kernel> make_row_norm_grad(const KernelRequest& request) {
         }
       },
       static_cast<std::size_t>(2 * s.scales()) * sizeof(double));
+}
+
+}  // namespace
+
+void add_row_norm(KernelTable& table) {
+  table.add("LayerNormalization", {make_row_norm});
+  table.add("LayerNormalizationGrad", {make_row_norm_grad});
+  table.add("GroupNormalization", {make_row_norm});
+  table.add("GroupNormalizationGrad", {make_row_norm_grad});
+  table.add("InstanceNormalization", {make_row_norm});
+  table.add("InstanceNormalizationGrad", {make_row_norm_grad});
 }
 
 }  // namespace rookery::eigen

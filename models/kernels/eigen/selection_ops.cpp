@@ -4,9 +4,8 @@
 #include <limits>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/broadcasting.hpp"
-#include "models/kernels/eigen/families.hpp"
 #include "models/kernels/eigen/moving.hpp"
+#include "models/kernels/shapes/broadcasting.hpp"
 
 namespace rookery::eigen {
 namespace {
@@ -284,23 +283,23 @@ std::unique_ptr<Kernel> make_cast(const KernelRequest& request) {
 
 }  // namespace
 
-void add_selection(Makers& makers) {
-  makers.emplace("Equal", make_comparison<Equal>);
-  makers.emplace("Less", make_comparison<Less>);
-  makers.emplace("LessOrEqual", make_comparison<LessOrEqual>);
-  makers.emplace("Greater", make_comparison<Greater>);
-  makers.emplace("GreaterOrEqual", make_comparison<GreaterOrEqual>);
-  makers.emplace("And", make_test_of<And, Byte>);
-  makers.emplace("Or", make_test_of<Or, Byte>);
-  makers.emplace("Not", make_not);
-  makers.emplace("Where", make_where);
-  makers.emplace("WhereGradLeft", make_where_grad<true>);
-  makers.emplace("WhereGradRight", make_where_grad<false>);
-  makers.emplace("Max", make_extremum<Max>);
-  makers.emplace("Min", make_extremum<Min>);
-  makers.emplace("ExtremumGrad", make_extremum_grad);
-  makers.emplace("Cast", make_cast);
-  makers.emplace("CastGrad", make_cast);
+void add_selection(KernelTable& table) {
+  table.add("Equal", {make_comparison<Equal>});
+  table.add("Less", {make_comparison<Less>});
+  table.add("LessOrEqual", {make_comparison<LessOrEqual>});
+  table.add("Greater", {make_comparison<Greater>});
+  table.add("GreaterOrEqual", {make_comparison<GreaterOrEqual>});
+  table.add("And", {make_test_of<And, Byte>});
+  table.add("Or", {make_test_of<Or, Byte>});
+  table.add("Not", {make_not});
+  table.add("Where", {make_where});
+  table.add("WhereGradLeft", {make_where_grad<true>});
+  table.add("WhereGradRight", {make_where_grad<false>});
+  table.add("Max", {make_extremum<Max>});
+  table.add("Min", {make_extremum<Min>});
+  table.add("ExtremumGrad", {make_extremum_grad});
+  table.add("Cast", {make_cast});
+  table.add("CastGrad", {make_cast});
 }
 
 }  // namespace rookery::eigen

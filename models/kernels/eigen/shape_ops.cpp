@@ -3,9 +3,8 @@
 
 #include "models/graph/ops/regions.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/broadcasting.hpp"
-#include "models/kernels/eigen/families.hpp"
 #include "models/kernels/eigen/moving.hpp"
+#include "models/kernels/shapes/broadcasting.hpp"
 
 namespace rookery::eigen {
 namespace {
@@ -196,14 +195,14 @@ std::unique_ptr<Kernel> make_repeat_grad(const KernelRequest& request) {
 
 }  // namespace
 
-void add_shape(Makers& makers) {
-  makers.emplace("Copy", make_copy);
-  makers.emplace("Transpose", make_transpose);
-  makers.emplace("TransposeGrad", make_transpose_grad);
-  makers.emplace("Expand", make_repeat<expansion>);
-  makers.emplace("ExpandGrad", make_repeat_grad<expansion>);
-  makers.emplace("Tile", make_repeat<tiling>);
-  makers.emplace("TileGrad", make_repeat_grad<tiling>);
+void add_shape(KernelTable& table) {
+  table.add("Copy", {make_copy});
+  table.add("Transpose", {make_transpose});
+  table.add("TransposeGrad", {make_transpose_grad});
+  table.add("Expand", {make_repeat<expansion>});
+  table.add("ExpandGrad", {make_repeat_grad<expansion>});
+  table.add("Tile", {make_repeat<tiling>});
+  table.add("TileGrad", {make_repeat_grad<tiling>});
 }
 
 }  // namespace rookery::eigen

@@ -3,11 +3,9 @@
 #include <cmath>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::eigen {
-
 namespace {
 
 // A kernel that runs line(where element 0 of a line along the axis lies, args) for every line.
@@ -18,8 +16,6 @@ std::unique_ptr<Kernel> line_kernel(const AxisShape& s, Line line) {
       line(i / s.inner * s.size * s.inner + i % s.inner, args);
   });
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
   const AxisShape s = axis_shape(request);
@@ -79,6 +75,15 @@ std::unique_ptr<Kernel> make_log_softmax_grad(const KernelRequest& request) {
       dx[i * s.inner] = static_cast<float>(dy[i * s.inner] - share);
     }
   });
+}
+
+}  // namespace
+
+void add_softmax(KernelTable& table) {
+  table.add("Softmax", {make_softmax});
+  table.add("SoftmaxGrad", {make_softmax_grad});
+  table.add("LogSoftmax", {make_log_softmax});
+  table.add("LogSoftmaxGrad", {make_log_softmax_grad});
 }
 
 }  // namespace rookery::eigen

@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
 
 namespace rookery::eigen {
 namespace {
@@ -162,31 +161,31 @@ std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
 }
 
 template <typename Function>
-void add(Makers& makers, const std::string& type) {
-  makers.emplace(type, make_function<Function>);
-  makers.emplace(type + "Grad", make_gradient<Function>);
+void add(KernelTable& table, const std::string& type) {
+  table.add(type, {make_function<Function>});
+  table.add(type + "Grad", {make_gradient<Function>});
 }
 
 }  // namespace
 
-void add_unary(Makers& makers) {
-  add<Abs>(makers, "Abs");
-  add<Clip>(makers, "Clip");
-  add<Cos>(makers, "Cos");
-  add<Elu>(makers, "Elu");
-  add<Erf>(makers, "Erf");
-  add<Exp>(makers, "Exp");
-  add<Gelu>(makers, "Gelu");
-  add<HardSigmoid>(makers, "HardSigmoid");
-  add<HardSwish>(makers, "HardSwish");
-  add<LeakyRelu>(makers, "LeakyRelu");
-  add<Log>(makers, "Log");
-  makers.emplace("Neg", make_function<Neg>);
-  add<Sigmoid>(makers, "Sigmoid");
-  add<Sin>(makers, "Sin");
-  add<Softplus>(makers, "Softplus");
-  add<Sqrt>(makers, "Sqrt");
-  add<Tanh>(makers, "Tanh");
+void add_unary(KernelTable& table) {
+  add<Abs>(table, "Abs");
+  add<Clip>(table, "Clip");
+  add<Cos>(table, "Cos");
+  add<Elu>(table, "Elu");
+  add<Erf>(table, "Erf");
+  add<Exp>(table, "Exp");
+  add<Gelu>(table, "Gelu");
+  add<HardSigmoid>(table, "HardSigmoid");
+  add<HardSwish>(table, "HardSwish");
+  add<LeakyRelu>(table, "LeakyRelu");
+  add<Log>(table, "Log");
+  table.add("Neg", {make_function<Neg>});
+  add<Sigmoid>(table, "Sigmoid");
+  add<Sin>(table, "Sin");
+  add<Softplus>(table, "Softplus");
+  add<Sqrt>(table, "Sqrt");
+  add<Tanh>(table, "Tanh");
 }
 
 }  // namespace rookery::eigen

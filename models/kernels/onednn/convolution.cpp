@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "models/graph/op_attributes.hpp"
-#include "models/kernels/channels.hpp"
-#include "models/kernels/onednn/families.hpp"
+#include "models/kernels/onednn/place_convolution.hpp"
 #include "models/kernels/onednn/program.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/channels.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::onednn {
-
 namespace {
 
 using dnnl::memory;
@@ -106,9 +105,8 @@ bool has(const std::vector<ValueId>& ids, std::size_t index) {
   return index < ids.size() && ids[index] != kNoValue;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
+  if (request.asks_for("places")) return make_place_convolution(request);
   const ConvDescription d = describe(request);
   const bool bias = has(request.op.inputs, 2);
   const auto descriptor = with_algorithm(
@@ -122,12 +120,13 @@ std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
       {DNNL_ARG_WEIGHTS, program->converted(program->input(1, d.plain_w()), descriptor.weights_desc())},
       {DNNL_ARG_DST, staged}};
   if (bias) arguments.emplace(DNNL_ARG_BIAS, program->input(2, d.plain_bias()));
-  program->add(descriptor, Forward(descriptor), std::move(arguments));
+  program->add<Forward>(descriptor, std::move(arguments));
   program->deliver(staged, y);
   return program;
 }
 
 std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
+  if (request.asks_for("places")) return make_place_convolution(request);
   using Backward = dnnl::convolution_backward_data;
   const ConvDescription d = describe(request);
   const auto descriptor = with_algorithm(request, d.shape, [&](dnnl::algorithm algorithm) {
@@ -139,8 +138,8 @@ std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
   auto program = std::make_unique<Program>();
   const memory dx = program->output(0, d.own_x());
   const memory staged = program->staging(dx, descriptor.diff_src_desc());
-  program->add(
-      descriptor, Backward(descriptor),
+  program->add<Backward>(
+      descriptor,
       {{DNNL_ARG_DIFF_DST, program->converted(program->input(0, d.own_y()), descriptor.diff_dst_desc())},
        {DNNL_ARG_WEIGHTS, program->converted(program->input(1, d.plain_w()), descriptor.weights_desc())},
        {DNNL_ARG_DIFF_SRC, staged}});
@@ -154,6 +153,7 @@ std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
+  if (request.asks_for("places")) return make_place_convolution(request);
   using Backward = dnnl::convolution_backward_weights;
   if (!has(request.op.outputs, 0)) return nullptr;
   const ConvDescription d = describe(request);
@@ -179,7 +179,7 @@ std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
        program->converted(program->input(transposed ? 0 : 1, d.own_x()), descriptor.src_desc())},
       {DNNL_ARG_DIFF_WEIGHTS, staged}};
   if (bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, program->output(1, d.plain_bias()));
-  program->add(descriptor, Backward(descriptor), std::move(arguments));
+  program->add<Backward>(descriptor, std::move(arguments));
   program->deliver(staged, dw);
   if (transposed && has(request.op.outputs, 1)) {
     program->finally([s = d.shape](const Arguments& args) {
@@ -187,6 +187,17 @@ std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
     });
   }
   return program;
+}
+
+}  // namespace
+
+void add_convolution(KernelTable& table) {
+  table.add("Conv", {make_conv});
+  table.add("ConvGradInput", {make_conv_grad_input});
+  table.add("ConvGradWeight", {make_conv_grad_weight});
+  table.add("ConvTranspose", {make_conv_grad_input});
+  table.add("ConvTransposeGradInput", {make_conv});
+  table.add("ConvTransposeGradWeight", {make_conv_grad_weight});
 }
 
 }  // namespace rookery::onednn

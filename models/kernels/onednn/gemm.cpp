@@ -2,13 +2,11 @@
 // strides. Formulas as in eigen/gemm.cpp.
 #include <algorithm>
 
-#include "models/kernels/onednn/families.hpp"
 #include "models/kernels/onednn/program.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::onednn {
-
 namespace {
 
 using dnnl::memory;
@@ -45,7 +43,7 @@ std::unique_ptr<Program> product(const KernelRequest& request, const Operand& a,
       {DNNL_ARG_WEIGHTS, program->converted(program->input(b.input, b.desc()), right)},
       {DNNL_ARG_DST, program->output(0, result)}};
   if (bias) arguments.emplace(DNNL_ARG_BIAS, program->input(2, row));
-  program->add(descriptor, dnnl::matmul(descriptor), std::move(arguments));
+  program->add<dnnl::matmul>(descriptor, std::move(arguments));
   return program;
 }
 
@@ -57,8 +55,6 @@ bool is_plain(const MatMulShape& s) {
 bool is_plain(const GemmShape& s) {
   return s.alpha == 1 && (!s.has_c || s.beta == 1);
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
@@ -101,6 +97,17 @@ std::unique_ptr<Kernel> make_matmul_grad_right(const KernelRequest& request) {
   const MatMulShape s = matmul_shape(request);
   if (!is_plain(s)) return nullptr;
   return product(request, {1, s.k, s.m, true, s.batch}, {0, s.m, s.n, false, s.batch}, false);
+}
+
+}  // namespace
+
+void add_gemm(KernelTable& table) {
+  table.add("Gemm", {make_gemm});
+  table.add("GemmGradInput", {make_gemm_grad_input});
+  table.add("GemmGradWeight", {make_gemm_grad_weight});
+  table.add("MatMul", {make_matmul});
+  table.add("MatMulGradLeft", {make_matmul_grad_left});
+  table.add("MatMulGradRight", {make_matmul_grad_right});
 }
 
 }  // namespace rookery::onednn

@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "models/graph/op_attributes.hpp"
-#include "models/kernels/onednn/families.hpp"
+#include "models/kernels/onednn/place_convolution.hpp"
 #include "models/kernels/onednn/program.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::onednn {
@@ -58,9 +58,9 @@ class Product {
       dnnl::post_ops sum;
       if (adds) sum.append_sum();
       attributes.set_post_ops(sum);
-      const dnnl::matmul::primitive_desc descriptor({a_, b_, c_}, attributes, cpu_engine());
+      const dnnl::matmul::primitive_desc& descriptor = descriptors_[adds] =
+          dnnl::matmul::primitive_desc({a_, b_, c_}, attributes, cpu_engine());
       is_fast_ = is_fast_ && is_optimized(descriptor.impl_info_str());
-      primitives_[adds] = dnnl::matmul(descriptor);
       const auto at = [](const memory::desc& desc) { return memory(desc, cpu_engine(), DNNL_MEMORY_NONE); };
       arguments_[adds] = {{DNNL_ARG_SRC, at(a_)},
                           {DNNL_ARG_WEIGHTS, at(b_)},
@@ -70,6 +70,11 @@ class Product {
     }
   }
 
+  void prepare() {
+    for (const bool adds : {false, true}) {
+      if (!primitives_[adds]) primitives_[adds] = dnnl::matmul(descriptors_[adds]);
+    }
+  }
   bool is_fast() const { return is_fast_; }
   std::size_t scratch_bytes() const { return scratch_bytes_; }
 
@@ -86,7 +91,8 @@ class Product {
 
  private:
   memory::desc a_, b_, c_;
-  dnnl::primitive primitives_[2];
+  dnnl::matmul::primitive_desc descriptors_[2];  // writes, and adds
+  dnnl::primitive primitives_[2];                // empty before prepare()
   std::unordered_map<int, memory> arguments_[2];
   std::size_t scratch_bytes_ = 0;
   bool is_fast_ = true;
@@ -122,9 +128,11 @@ class Reordering {
       : from_(from, cpu_engine(), DNNL_MEMORY_NONE),
         to_(to, cpu_engine(), DNNL_MEMORY_NONE),
         descriptor_(from_, to_, user_scratchpad()),
-        primitive_(descriptor_),
         scratchpad_(descriptor_.scratchpad_desc(), cpu_engine(), DNNL_MEMORY_NONE) {}
 
+  void prepare() {
+    if (!primitive_) primitive_ = dnnl::reorder(descriptor_);
+  }
   std::size_t scratch_bytes() const { return align_up(descriptor_.scratchpad_desc().get_size()); }
 
   void run(const dnnl::stream& stream, const float* from, float* to, std::byte* scratch) const {
@@ -138,7 +146,7 @@ class Reordering {
  private:
   memory from_, to_;
   dnnl::reorder::primitive_desc descriptor_;
-  dnnl::reorder primitive_;
+  dnnl::reorder primitive_;  // empty before prepare()
   memory scratchpad_;
 };
 
@@ -177,6 +185,11 @@ class PlaceConvolution : public Kernel {
         stream_(cpu_engine()) {}
 
   bool is_fast() const { return product_.is_fast(); }
+  void prepare() final {
+    apply_threads();
+    product_.prepare();
+    reordering_.prepare();
+  }
 
   std::size_t scratch_bytes() const override {
     return static_cast<std::size_t>(x_size() + y_size() + s_.weights()) * sizeof(float) +

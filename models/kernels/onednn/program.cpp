@@ -44,7 +44,7 @@ dnnl::memory Program::output(std::size_t index, const dnnl::memory::desc& desc, 
   return outputs_.back().memory;
 }
 
-Program::Room Program::room(const dnnl::memory::desc& desc) {
+Program::Scratch Program::scratch(const dnnl::memory::desc& desc) {
   const std::size_t place = temporary_bytes_;
   return {temporary(desc), place};
 }
@@ -79,7 +79,14 @@ dnnl::memory Program::scratchpad(const dnnl::memory::desc& desc) {
 void Program::add_reorder(const dnnl::memory& from, const dnnl::memory& to) {
   const dnnl::reorder::primitive_desc descriptor(cpu_engine(), from.get_desc(), cpu_engine(), to.get_desc(),
                                                  user_scratchpad());
-  add(descriptor, dnnl::reorder(descriptor), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  add<dnnl::reorder>(descriptor, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+void Program::prepare() {
+  apply_threads();
+  for (Step& step : steps_) {
+    if (!step.primitive) step.primitive = step.make();
+  }
 }
 
 void Program::run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs,

@@ -1,6 +1,7 @@
 // A kernel made of oneDNN primitives that run one after the other. Tensors are plain and row-major at
-// its boundary; where a primitive wants another layout a reorder is put between. Everything is prepared
-// when it is built: run() only hands out addresses.
+// its boundary; where a primitive wants another layout a reorder is put between. Descriptors of
+// the primitives, which know their scratch memory, are made as it is built, the primitives with their code by
+// prepare(): run() only hands out addresses.
 #pragma once
 
 #include <dnnl.hpp>
@@ -25,7 +26,7 @@ void apply_threads();
 // Is it one of oneDNN's optimised implementations, not its reference loops?
 bool is_optimized(const char* implementation);
 
-// What oneDNN keeps for a primitive, generated code included: measured in the models of the zoo, where
+// Bytes that oneDNN keeps for a primitive, generated code included: measured in the models of the zoo, where
 // primitives alike share much of it.
 constexpr std::size_t kPrimitiveBytes = 12 << 10;
 
@@ -37,11 +38,11 @@ class Program final : public Kernel {
   dnnl::memory input(std::size_t index, const dnnl::memory::desc& desc, std::size_t offset = 0);
   dnnl::memory output(std::size_t index, const dnnl::memory::desc& desc, std::size_t offset = 0);
   // Scratch memory for finally(), which finds it at `place`.
-  struct Room {
+  struct Scratch {
     dnnl::memory memory;
     std::size_t place;
   };
-  Room room(const dnnl::memory::desc& desc);
+  Scratch scratch(const dnnl::memory::desc& desc);
   // `memory` in the layout `desc`: itself, or a copy that is made at this point of the program.
   dnnl::memory converted(const dnnl::memory& memory, const dnnl::memory::desc& desc);
   // Where a primitive may put what becomes `memory`: itself, or a temporary for which the caller calls
@@ -49,15 +50,16 @@ class Program final : public Kernel {
   dnnl::memory staging(const dnnl::memory& memory, const dnnl::memory::desc& desc);
   void deliver(const dnnl::memory& staged, const dnnl::memory& memory);
   // A primitive, given its descriptor.
-  template <typename Descriptor>
-  void add(const Descriptor& descriptor, const dnnl::primitive& primitive,
+  template <typename Primitive>
+  void add(const typename Primitive::primitive_desc& descriptor,
            std::unordered_map<int, dnnl::memory> arguments) {
     arguments.emplace(DNNL_ARG_SCRATCHPAD, scratchpad(descriptor.scratchpad_desc()));
-    steps_.push_back({primitive, std::move(arguments)});
+    steps_.push_back({[descriptor] { return Primitive(descriptor); }, {}, std::move(arguments)});
   }
   // Work of our own after all primitives.
   void finally(std::function<void(const Arguments&)> work) { finally_ = std::move(work); }
 
+  void prepare() override;
   std::size_t scratch_bytes() const override { return temporary_bytes_ + scratchpad_bytes_; }
   std::size_t library_bytes() const override { return kPrimitiveBytes * steps_.size(); }
   void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
@@ -70,7 +72,8 @@ class Program final : public Kernel {
     std::size_t offset = 0;
   };
   struct Step {
-    dnnl::primitive primitive;
+    std::function<dnnl::primitive()> make;
+    dnnl::primitive primitive;  // empty before prepare()
     std::unordered_map<int, dnnl::memory> arguments;
   };
 

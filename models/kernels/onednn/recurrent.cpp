@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/kernels/onednn/families.hpp"
 #include "models/kernels/onednn/program.hpp"
 #include "models/kernels/simd/recurrent.hpp"
 #include "models/kernels/threads.hpp"
 
 namespace rookery::onednn {
-
 namespace {
 
 using dnnl::memory;
@@ -34,8 +32,7 @@ bool add_product(Program& program, const memory& a, const memory& b, const memor
   const dnnl::matmul::desc description(a.get_desc(), b.get_desc(), to.get_desc());
   const dnnl::matmul::primitive_desc descriptor(description, user_scratchpad(), cpu_engine());
   if (!is_optimized(descriptor.impl_info_str())) return false;
-  program.add(descriptor, dnnl::matmul(descriptor),
-              {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, to}});
+  program.add<dnnl::matmul>(descriptor, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, to}});
   return true;
 }
 
@@ -52,8 +49,6 @@ void sum_columns(std::int64_t rows, std::int64_t columns, const float* x, float*
   loops.column_sums(kRowGroups, columns, of_groups, sums);
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_recurrent(const KernelRequest& request) {
   const RecurrentSizes s =
       recurrent_sizes(request.op, request.inputs[kRecurrentX].shape, request.inputs[kRecurrentW].shape,
@@ -65,12 +60,13 @@ std::unique_ptr<Kernel> make_recurrent(const KernelRequest& request) {
   // The gates are kept in training; an RNN's is its state.
   const std::size_t at_kept = s.gates == 4 ? 3 : s.gates == 3 ? 2 : 0;
   const bool keeps = is_present(request.op.outputs, at_kept);
-  const Program::Room gates = keeps ? Program::Room{program->output(at_kept, all), 0} : program->room(all);
+  const Program::Scratch gates =
+      keeps ? Program::Scratch{program->output(at_kept, all), 0} : program->scratch(all);
   if (!add_product(*program, program->input(kRecurrentX, matrix(rows, s.input)),
                    program->input(kRecurrentW, matrix(s.input, s.rows(), true)), gates.memory))
     return nullptr;
   const simd::RecurrentSteps steps(request.op, s);
-  const std::size_t scratch = program->room(matrix(1, steps.forward_floats())).place;
+  const std::size_t scratch = program->scratch(matrix(1, steps.forward_floats())).place;
   const bool is_lstm = s.gates == 4;
   program->finally([steps, scratch, place = gates.place, at_kept, keeps, is_lstm,
                     is_rnn = s.gates == 1](const Arguments& args) {
@@ -126,8 +122,6 @@ std::unique_ptr<Kernel> make_recurrent_grad_gates(const KernelRequest& request) 
       static_cast<std::size_t>(steps.backward_floats()) * sizeof(float));
 }
 
-namespace {
-
 // Gradients of gates, `columns` of rows that are `stride` floats apart, which become `columns` rows of dR.
 struct GatePart {
   std::size_t input;
@@ -141,8 +135,6 @@ std::vector<GatePart> gate_parts(const Op& op, const RecurrentSizes& s) {
   const std::int64_t candidates = gate_position(op, 'h') * s.hidden;
   return {{0, candidates, s.rows(), 0}, {4, s.hidden, s.hidden, candidates}};
 }
-
-}  // namespace
 
 // dW = dgates^T X; dR = dgates^T H, where H are the states before: those at all steps but the last, beside
 // the gates at all steps but the first, and the initial one.
@@ -171,7 +163,7 @@ std::unique_ptr<Kernel> make_recurrent_grad_weights(const KernelRequest& request
     const auto to = program->output(1, matrix(part.columns, s.hidden), bytes(part.first_row * s.hidden));
     if (!add_product(*program, gates, states, to)) return nullptr;
   }
-  const std::size_t scratch = program->room(matrix(kRowGroups, s.rows())).place;
+  const std::size_t scratch = program->scratch(matrix(kRowGroups, s.rows())).place;
   program->finally([s, rows, parts, scratch, first = reverse ? rows - s.batch : 0](const Arguments& args) {
     for (const GatePart& part : parts) {
       if (args.in(3) == nullptr || args.out(1) == nullptr) break;
@@ -196,6 +188,20 @@ std::unique_ptr<Kernel> make_recurrent_grad_weights(const KernelRequest& request
       sum_columns(rows, s.hidden, args.in(4), of_groups, args.out(3) + parts[1].first_row);
   });
   return program;
+}
+
+}  // namespace
+
+void add_recurrent(KernelTable& table) {
+  table.add("LSTM", {make_recurrent});
+  table.add("LSTMGradGates", {make_recurrent_grad_gates});
+  table.add("LSTMGradWeights", {make_recurrent_grad_weights});
+  table.add("GRU", {make_recurrent});
+  table.add("GRUGradGates", {make_recurrent_grad_gates});
+  table.add("GRUGradWeights", {make_recurrent_grad_weights});
+  table.add("RNN", {make_recurrent});
+  table.add("RNNGradGates", {make_recurrent_grad_gates});
+  table.add("RNNGradWeights", {make_recurrent_grad_weights});
 }
 
 }  // namespace rookery::onednn

@@ -4,13 +4,11 @@
 #include <limits>
 
 #include "models/base/rng.hpp"
-#include "models/kernels/attention_shape.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/simd/families.hpp"
+#include "models/kernels/shapes/attention_shape.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
-
 namespace {
 
 constexpr Index kScoresInCache = 32768;  // of one of the up to three matrices of a block
@@ -257,8 +255,6 @@ class Attention {
   Index plain_keys_ = 0, queries_ = 0, outputs_ = 0;  // where their rows are no whole vectors
 };
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_attention(const KernelRequest& request) {
   const Attention attention(request, false);
   return lambda_kernel([attention](const Arguments& args) { attention.forward(args); },
@@ -269,6 +265,13 @@ std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request) {
   const Attention attention(request, true);
   return lambda_kernel([attention](const Arguments& args) { attention.gradient(args); },
                        attention.scratch_bytes());
+}
+
+}  // namespace
+
+void add_attention(KernelTable& table) {
+  table.add("Attention", {make_attention});
+  table.add("AttentionGrad", {make_attention_grad});
 }
 
 }  // namespace rookery::simd

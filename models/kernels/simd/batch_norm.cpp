@@ -4,12 +4,10 @@
 
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/shapes.hpp"
-#include "models/kernels/simd/families.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
-
 namespace {
 
 Index padded(Index channels) {
@@ -40,8 +38,6 @@ void run_training(const BatchNormShape& s, bool relu, const Loops& all, const Ar
   all.batch_norm_apply(size, args.in(0), mean, scale, args.in(2), relu, args.out(0));
   if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
   const BatchNormShape s = batch_norm_shape(request);
@@ -89,6 +85,13 @@ std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
         all.batch_norm_grad(size, args.in(0), args.in(1), mean, mean_dy, slope, factor, args.out(0));
       },
       scratch_for(s.channels, 5));
+}
+
+}  // namespace
+
+void add_batch_norm(KernelTable& table) {
+  table.add("BatchNormalization", {.make = make_batch_norm, .fuses = true});
+  table.add("BatchNormalizationGrad", {make_batch_norm_grad});
 }
 
 }  // namespace rookery::simd

@@ -7,13 +7,10 @@
 
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
-#include "models/kernels/shapes.hpp"
-#include "models/kernels/simd/families.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
-
 namespace {
 
 constexpr Index kBlock = kChannelBlock;
@@ -143,10 +140,8 @@ std::unique_ptr<Kernel> make_blocked_concat(const KernelRequest& request) {
   Op op = request.op;
   if (std::int64_t& axis = std::get<std::int64_t>(op.attributes.at("axis")); axis < 0) axis += 4;
   const KernelRequest counted{.op = op, .inputs = request.inputs, .outputs = request.outputs};
-  return op.type == "Concat" ? eigen::make_concat(counted) : eigen::make_concat_grad(counted);
+  return eigen::kernels().find(op.type)->make(counted);
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_conversion(const KernelRequest& request) {
   const bool to_blocked = request.outputs[0].shape.rank() == 5;
@@ -164,26 +159,17 @@ std::unique_ptr<Kernel> make_conversion(const KernelRequest& request) {
   });
 }
 
-std::unique_ptr<Kernel> make_blocked(const KernelRequest& request) {
-  using Make = std::unique_ptr<Kernel> (*)(const KernelRequest&);
-  static const std::map<std::string, Make> makers{
-      {"BatchNormalization", make_blocked_batch_norm},
-      {"BatchNormalizationGrad", make_blocked_batch_norm_grad},
-      {"MaxPool", make_blocked_max_pool},
-      {"MaxPoolGrad", make_blocked_max_pool_grad},
-      {"Relu", make_relu},
-      {"ReluGrad", make_relu_grad},
-      {"Add", make_add},
-      {"AveragePool", make_blocked_average_pool},
-      {"AveragePoolGrad", make_blocked_average_pool_grad},
-      {"GlobalAveragePool", make_blocked_average_pool},
-      {"GlobalAveragePoolGrad", make_blocked_average_pool_grad},
-      {"Concat", make_blocked_concat},
-      {"ConcatGrad", make_blocked_concat},
-  };
-  if (request.asks_for("winograd")) return make_winograd(request);
-  if (const auto found = makers.find(request.op.type); found != makers.end()) return found->second(request);
-  return request.op.type.ends_with("Grad") ? make_function_grad(request) : make_function(request);
+}  // namespace
+
+void add_blocked(KernelTable& table) {
+  table.add("ToBlocked", {make_conversion});
+  table.add("FromBlocked", {make_conversion});
+  table.add_blocked("BatchNormalization", {.make = make_blocked_batch_norm, .fuses = true});
+  table.add_blocked("BatchNormalizationGrad", {make_blocked_batch_norm_grad});
+  table.add_blocked("MaxPool", {make_blocked_max_pool});
+  table.add_blocked("MaxPoolGrad", {make_blocked_max_pool_grad});
+  table.add_blocked("Concat", {make_blocked_concat});
+  table.add_blocked("ConcatGrad", {make_blocked_concat});
 }
 
 }  // namespace rookery::simd

@@ -4,13 +4,11 @@
 
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/dense_convolution.hpp"
-#include "models/kernels/simd/families.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
-
 namespace {
 
 constexpr Index kImagesTogether = 4;  // whose columns stay in the first-level cache
@@ -175,8 +173,6 @@ std::unique_ptr<Kernel> make_image_conv_grad_weight(const Plan& p) {
       bytes(p.padded_size() + columns_size + gradient_size + sums_size + p.s.out_channels * taps));
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   if (s.groups != 1) return nullptr;
@@ -195,6 +191,23 @@ std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   if (s.groups != 1) return nullptr;
   return is_tiny(s) ? make_dense_conv_grad_weight(s) : make_image_conv_grad_weight(make_plan(s));
+}
+
+// Up to here our loops beat oneDNN, which pays for layouts and packing: measured in bench/kernel_times.
+bool is_small_conv(const KernelRequest& request) {
+  constexpr std::int64_t kMostProducts = 1 << 24;
+  constexpr std::int64_t kMostDepth = 64;
+  const ConvShape s = conv_shape(request);
+  const bool small = s.depth() <= kMostDepth && s.batch * s.out_plane() * s.weights() <= kMostProducts;
+  return s.groups == 1 && (is_tiny(s) || small);
+}
+
+}  // namespace
+
+void add_convolution(KernelTable& table) {
+  table.add("Conv", {.make = make_conv, .prefers = is_small_conv, .fuses = true});
+  table.add("ConvGradInput", {make_conv_grad_input});
+  table.add("ConvGradWeight", {make_conv_grad_weight});
 }
 
 }  // namespace rookery::simd

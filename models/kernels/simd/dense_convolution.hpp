@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::simd {
 

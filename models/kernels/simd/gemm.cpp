@@ -1,12 +1,10 @@
 // Gemm and its gradients; formulas as in eigen/gemm.cpp. For alpha = beta = 1.
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/shapes.hpp"
-#include "models/kernels/simd/families.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
-
 namespace {
 
 bool is_plain(const GemmShape& s) {
@@ -38,8 +36,6 @@ struct RightOperand {
     return scratch;
   }
 };
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
@@ -108,6 +104,21 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
         if (args.out(1) != nullptr) right.loops.column_sums(s.m, s.n, dy, args.out(1));
       },
       right.scratch_bytes());
+}
+
+// Up to here our tiles beat oneDNN, which pays for layouts and packing: measured in bench/kernel_times.
+bool is_small_gemm(const KernelRequest& request) {
+  constexpr std::int64_t kMostProducts = 1 << 22;
+  const GemmShape s = gemm_shape(request);
+  return s.m * s.n * s.k <= kMostProducts && make_gemm(request) != nullptr;
+}
+
+}  // namespace
+
+void add_gemm(KernelTable& table) {
+  table.add("Gemm", {.make = make_gemm, .prefers = is_small_gemm, .fuses = true});
+  table.add("GemmGradInput", {make_gemm_grad_input});
+  table.add("GemmGradWeight", {make_gemm_grad_weight});
 }
 
 }  // namespace rookery::simd

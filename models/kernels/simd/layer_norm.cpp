@@ -1,19 +1,15 @@
 // LayerNormalization and its gradient.
 #include "models/kernels/backend.hpp"
-#include "models/kernels/shapes.hpp"
-#include "models/kernels/simd/families.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
-
 namespace {
 
 LayerNorm layer_norm(const KernelRequest& request) {
   const RowNormShape s = row_norm_shape(request);
   return {.rows = s.rows, .n = s.size(), .epsilon = s.epsilon};
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_layer_norm(const KernelRequest& request) {
   return lambda_kernel([s = layer_norm(request), &all = loops()](const Arguments& args) {
@@ -32,6 +28,13 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
                             dscale, dbias, sums);
       },
       static_cast<std::size_t>(4 * s.n) * sizeof(float));
+}
+
+}  // namespace
+
+void add_layer_norm(KernelTable& table) {
+  table.add("LayerNormalization", {make_layer_norm});
+  table.add("LayerNormalizationGrad", {make_layer_norm_grad});
 }
 
 }  // namespace rookery::simd

@@ -5,11 +5,11 @@
 
 #include "models/base/rng.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/shapes.hpp"
-#include "models/kernels/simd/families.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
+namespace {
 
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request) {
   if (request.outputs.size() < 2) return nullptr;
@@ -43,8 +43,6 @@ std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
   });
 }
 
-namespace {
-
 // Defaults are those of ONNX (models/graph/ops/unary_ops.cpp).
 std::optional<Function> function_of(const Op& op, std::string_view type) {
   using enum Function::Kind;
@@ -59,8 +57,6 @@ std::optional<Function> function_of(const Op& op, std::string_view type) {
   if (type == "Tanh") return Function{kTanh};
   return std::nullopt;
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_function(const KernelRequest& request) {
   const auto function = function_of(request.op, request.op.type);
@@ -85,6 +81,26 @@ std::unique_ptr<Kernel> make_add(const KernelRequest& request) {
   return lambda_kernel([n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
     all.add(n, args.in(0), args.in(1), args.out(0));
   });
+}
+
+}  // namespace
+
+void add_maps(KernelTable& table) {
+  table.add("Dropout", {.make = make_dropout, .prefers = [](const KernelRequest&) { return true; }});
+  table.add("DropoutGrad", {make_dropout_grad});
+  table.add("Relu", {make_relu});
+  table.add("ReluGrad", {make_relu_grad});
+  table.add("Add", {make_add});
+  table.add_blocked("Relu", {make_relu});
+  table.add_blocked("ReluGrad", {make_relu_grad});
+  table.add_blocked("Add", {make_add});
+  for (const std::string function :
+       {"Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Sigmoid", "Tanh"}) {
+    table.add(function, {make_function});
+    table.add(function + "Grad", {make_function_grad});
+    table.add_blocked(function, {make_function});
+    table.add_blocked(function + "Grad", {make_function_grad});
+  }
 }
 
 }  // namespace rookery::simd

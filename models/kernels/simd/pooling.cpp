@@ -1,13 +1,10 @@
 // Average pools; MaxPool with 2 x 2 windows, 2 apart, unpadded, while other maxima are left to the general
 // loops.
 #include "models/kernels/backend.hpp"
-#include "models/kernels/eigen/families.hpp"
-#include "models/kernels/shapes.hpp"
-#include "models/kernels/simd/families.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
-
 namespace {
 
 bool is_halving(const PoolShape& s) {
@@ -47,8 +44,6 @@ struct Averages {
   std::size_t scratch_bytes() const { return static_cast<std::size_t>(s.in_w) * sizeof(float); }
 };
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_average_pool(const KernelRequest& request) {
   Averages a(request);
   const std::size_t scratch = a.scratch_bytes();
@@ -83,7 +78,7 @@ std::unique_ptr<Kernel> make_blocked_average_pool_grad(const KernelRequest& requ
 
 std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
   const PoolShape s = pool_shape(request);
-  if (!is_halving(s)) return eigen::make_max_pool(request);
+  if (!is_halving(s)) return eigen::kernels().make(request);
   return lambda_kernel([p = halving(s), &all = loops()](const Arguments& args) {
     all.pool_halves(p, args.in(0), args.out(0), args.out<std::uint8_t>(1));
   });
@@ -91,10 +86,25 @@ std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request) {
   const PoolShape s = pool_shape(request);
-  if (!is_halving(s)) return eigen::make_max_pool_grad(request);
+  if (!is_halving(s)) return eigen::kernels().make(request);
   return lambda_kernel([p = halving(s), &all = loops()](const Arguments& args) {
     all.pool_halves_grad(p, args.in(0), args.in<std::uint8_t>(1), args.out(0));
   });
+}
+
+}  // namespace
+
+void add_pooling(KernelTable& table) {
+  table.add("MaxPool", {make_max_pool});
+  table.add("MaxPoolGrad", {make_max_pool_grad});
+  table.add("AveragePool", {make_average_pool});
+  table.add("AveragePoolGrad", {make_average_pool_grad});
+  table.add("GlobalAveragePool", {make_average_pool});
+  table.add("GlobalAveragePoolGrad", {make_average_pool_grad});
+  table.add_blocked("AveragePool", {make_blocked_average_pool});
+  table.add_blocked("AveragePoolGrad", {make_blocked_average_pool_grad});
+  table.add_blocked("GlobalAveragePool", {make_blocked_average_pool});
+  table.add_blocked("GlobalAveragePoolGrad", {make_blocked_average_pool_grad});
 }
 
 }  // namespace rookery::simd

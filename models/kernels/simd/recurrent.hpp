@@ -7,7 +7,7 @@
 
 namespace rookery::simd {
 
-// What the steps of a layer and of its gradient go by. A team of threads shares the units; each takes a part
+// The steps of a layer and of its gradient. A team of threads shares the units; each takes a part
 // of R, which stays in its cache from step to step, and computes all that becomes of its units. What comes
 // out does not depend on the number of threads.
 class RecurrentSteps {

@@ -8,19 +8,18 @@
 
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
-#include "models/kernels/shapes.hpp"
-#include "models/kernels/simd/families.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 #include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
-
 namespace {
 
 constexpr Index kTaps = 9;
 constexpr Index kBlock = kChannelBlock;
 constexpr Index kPanel = 2 * kBlock;
-// Of a slice. Tiles are transformed again for every slice of channels, unless one slice of tiles is all.
+// Sizes of a slice. Tiles are transformed again for every slice of channels, unless one slice of tiles is
+// all.
 constexpr Index kSliceFloats = 2 << 20;
 constexpr Index kSmallSliceFloats = 128 << 10;
 
@@ -30,7 +29,7 @@ Index panels(Index channels) {
 Index apart(Index matrix) {
   return matrix + kBlock;
 }
-// Where a channel's column begins in panels of `rows` rows.
+// The place where a channel's column begins in panels of `rows` rows.
 Index column(Index channel, Index rows) {
   return channel / kPanel * rows * kPanel + channel % kPanel;
 }
@@ -341,9 +340,8 @@ bool serves(const ConvShape& s) {
          is_pad(w.pad_begin[1]);
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_winograd(const KernelRequest& request) {
+  if (!request.asks_for("winograd")) return nullptr;
   const ConvShape s = conv_shape(request);
   if (!serves(s)) return nullptr;
   const std::string& type = request.op.type;
@@ -363,6 +361,14 @@ std::unique_ptr<Kernel> make_winograd(const KernelRequest& request) {
         if (args.out(1) != nullptr) gradient.sum_bias(args.in(0), args.out(1));
       },
       gradient.scratch_bytes());
+}
+
+}  // namespace
+
+void add_winograd(KernelTable& table) {
+  table.add_blocked("Conv", {.make = make_winograd, .fuses = true});
+  table.add_blocked("ConvGradInput", {make_winograd});
+  table.add_blocked("ConvGradWeight", {make_winograd});
 }
 
 }  // namespace rookery::simd

@@ -1,12 +1,12 @@
-// What a stage is compiled for, and the memory that it takes: known from its graph alone, so that a planner
-// can place stages without building them.
+// Says what a stage is compiled for, and the memory that it takes: known from its graph alone, so that a
+// planner can place stages without building them.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "models/graph/stage.hpp"
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/processor.hpp"
 #include "models/runtime/optimizer.hpp"
 
 namespace rookery {
@@ -23,7 +23,8 @@ struct CompileOptions {
   bool recompute = false;
   KernelChoice kernels;
   std::uint64_t seed = 0;
-  OptimizerSettings optimizer;  // used when training_sizes is not empty
+  OptimizerSettings optimizer;                     // used when training_sizes is not empty
+  const Processor* processor = &host_processor();  // that the stage runs on
 };
 
 // Bytes, by what they are for.
@@ -40,7 +41,7 @@ struct MemoryUse {
   }
 };
 
-// What an Executable of these would take, without building it.
+// The memory that an Executable of these would take, without building it.
 MemoryUse memory_use(const Stage& stage, const CompileOptions& options);
 // The same with 1, 2, ..., options.slots slots. It is hardly dearer than one, unless something is recomputed.
 std::vector<MemoryUse> memory_by_slots(const Stage& stage, CompileOptions options);

@@ -20,11 +20,12 @@ std::shared_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& t
   };
   const std::vector<TensorType> inputs = types_of(op.inputs);
   const std::vector<TensorType> outputs = types_of(op.outputs);
-  return make_kernel(chosen_kernel(options.kernels, op),
-                     {.op = op, .inputs = inputs, .outputs = outputs, .seed = options.seed});
+  return options.processor->describe_kernel(
+      chosen_kernel(options.kernels, op),
+      {.op = op, .inputs = inputs, .outputs = outputs, .seed = options.seed});
 }
 
-// What belongs to `of` in the graph that the new one was made of.
+// Takes what belongs to `of` in the graph that the new one was made of.
 template <typename T>
 std::vector<T> taken_from(const std::vector<T>& before, const std::vector<int>& of) {
   std::vector<T> now;

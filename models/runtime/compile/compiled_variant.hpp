@@ -16,7 +16,8 @@ struct CompiledVariant {
   std::int64_t size = 0;          // samples in the micro-batch
   TrainingGraph training;         // in inference: the forward graph alone
   std::vector<TensorType> types;  // by ValueId
-  // By OpId; null for views. An op and the same op run again (recompute.hpp) have one together.
+  // By OpId; null for views, and none is prepared. An op and the same op run again (recompute.hpp) have one
+  // together.
   std::vector<std::shared_ptr<Kernel>> kernels;
   MemoryPlan plan;
 };
@@ -25,7 +26,7 @@ struct CompiledVariant {
 CompiledVariant compile_variant(const Stage& stage, Mode mode, std::int64_t size,
                                 const CompileOptions& options, bool accumulates);
 
-// Where the tensors of a set of values lie in an arena, each aligned and padded to kAlignment.
+// The places of the tensors of a set of values in an arena, each aligned and padded to kAlignment.
 struct ArenaLayout {
   std::map<ValueId, std::size_t> offsets;
   std::size_t bytes = 0;

@@ -9,8 +9,8 @@
 namespace rookery {
 namespace {
 
-// What an op takes with its names, types and kernel, and what its addresses take in each slot. Both were
-// measured as the growth of a process that compiles models of the zoo.
+// Bytes that an op takes with its names, types and kernel, and what its addresses take in each slot. Both
+// were measured as the growth of a process that compiles models of the zoo.
 constexpr std::size_t kOpBytes = 7 << 10;
 constexpr std::size_t kBindingBytes = 512;
 
@@ -20,7 +20,7 @@ std::size_t largest_transient(const std::vector<CompiledVariant>& variants) {
   return most;
 }
 
-// What the compiled ops of one variant take in all its slots.
+// The bytes that the compiled ops of one variant take in all its slots.
 std::size_t program_bytes(const CompiledVariant& variant, int slots, bool accumulates) {
   const std::size_t bindings = static_cast<std::size_t>(slots) * (accumulates ? 2 : 1);
   std::size_t bytes = variant.kernels.size() * (kOpBytes + bindings * kBindingBytes);

@@ -21,7 +21,7 @@ struct CompiledVariants {
   std::size_t working_bytes(const CompileOptions& options) const;
 };
 
-// What a slot's stash takes: micro-batches of several sizes are in flight at once, so that a slot has room
+// The bytes of a slot's stash: micro-batches of several sizes are in flight at once, so that a slot has room
 // for the largest one and slots lie apart whatever is in them.
 std::size_t slot_bytes(const std::vector<CompiledVariant>& variants);
 

@@ -9,7 +9,7 @@
 namespace rookery {
 namespace {
 
-// How many gradients are added up to one parameter's total.
+// Counts the gradients that are added up to one parameter's total.
 std::size_t count_terms(const Stage& stage, const TrainingGraph& training, const std::string& name) {
   const auto uses = training.parameter_gradients.find(training.graph.at(name));
   std::size_t terms = uses == training.parameter_gradients.end() ? 0 : uses->second.size();

@@ -1,4 +1,4 @@
-// Where a stage's parameters and their gradients lie in their arenas.
+// The places of a stage's parameters and of their gradients in their arenas.
 //
 // Parameters: those that the stage owns, then those that it borrows. The optimizer sees the first part
 // alone, in arenas of that length.

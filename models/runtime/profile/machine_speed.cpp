@@ -19,15 +19,21 @@ struct Measured {
   Measured(Graph model, std::int64_t batch)
       : graph(with_loss(std::move(model))),
         costs(op_costs(graph, batch)),
-        profiler(cut(graph, std::vector<OpId>{0}).front(),
-                 {.training_sizes = {batch}, .kernels = choose_kernels(graph, batch)}) {}
+        profiler(cut(graph, std::vector<OpId>{0}).front(), options(graph, batch)) {}
+
+  static CompileOptions options(const Graph& graph, std::int64_t batch) {
+    CompileOptions options;
+    options.training_sizes = {batch};
+    options.kernels = choose_kernels(graph, batch);
+    return options;
+  }
 
   static Graph with_loss(Graph model) {
     add_loss(model, "mse");
     return model;
   }
 
-  // Of all ops of these types.
+  // The time that all ops of these types take.
   double seconds(const std::set<std::string>& types) const {
     const StepProfile profile = profiler.profile();
     double total = 0;
@@ -64,7 +70,7 @@ Graph product_layers() {
   return builder.finish({x});
 }
 
-// What residual networks are made of, at sizes of their middle.
+// The blocks that residual networks are made of, at sizes of their middle.
 Graph residual_blocks() {
   GraphBuilder builder;
   ValueId x = builder.conv2d("stem", builder.input("x", {3, 32, 32}), 64);

@@ -1,6 +1,6 @@
-// How fast this machine trains: the rates of the kinds of work that training is made of, sustained, by our
-// own kernels on graphs of a fixed size. The figure that pools give as `gflops`, so that times measured on
-// one machine say what others will take.
+// Measures how fast this machine trains: the rates of the kinds of work that training is made of, sustained,
+// by our own kernels on graphs of a fixed size. The figure that pools give as `gflops`, so that times
+// measured on one machine say what others will take.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ class SpeedMeter {
 
   // For some `seconds`; `doing` is told what is being measured.
   void run(double seconds, const std::function<void(const std::string&)>& doing = {});
-  // Of all runs.
+  // The rates over all runs.
   MachineSpeed speed() const;
 
  private:

@@ -16,7 +16,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Of everyday size; whole numbers are 0, an index that every table has, but for counts.
+// Numbers of everyday size; whole ones are 0, an index that every table has, but for counts.
 Tensor made_up(const TensorType& type, const std::string& name) {
   Tensor tensor(type);
   std::ranges::fill(tensor.view().bytes(), std::byte{0});

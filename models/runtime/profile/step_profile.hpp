@@ -1,4 +1,4 @@
-// What the parts of a training step take on this machine, measured in the step itself: in their order, on
+// Measures what the parts of a training step take on this machine, in the step itself: in their order, on
 // memory as the runtime plans it, by the kernels of the run.
 #pragma once
 
@@ -31,7 +31,7 @@ class StepProfiler {
 
   // Until `seconds` have passed, at least three times.
   void run(double seconds);
-  // Of all runs.
+  // The means over all runs.
   StepProfile profile() const;
 
  private:

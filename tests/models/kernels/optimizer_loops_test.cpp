@@ -44,16 +44,16 @@ TEST(OptimizerLoops, Adam) {
       v.push_back(0.999 * s.v.as<float>()[i] + 0.001 * g * g);
       p.push_back(before - 0.05 / correction1 * m[i] / (std::sqrt(v[i]) / std::sqrt(correction2) + 1e-8));
     }
-    simd::adam_update({.step_size = static_cast<float>(0.05 / correction1),
-                       .beta1 = 0.9F,
-                       .one_minus_beta1 = static_cast<float>(1 - 0.9),
-                       .beta2 = 0.999F,
-                       .one_minus_beta2 = static_cast<float>(1 - 0.999),
-                       .sqrt_correction2 = static_cast<float>(std::sqrt(correction2)),
-                       .epsilon = 1e-8F,
-                       .weight_decay = 0.01F},
-                      s.p.as<float>().data(), s.g.as<float>().data(), s.m.as<float>().data(),
-                      s.v.as<float>().data(), kCount);
+    host_arithmetic().adam_update({.step_size = static_cast<float>(0.05 / correction1),
+                                   .beta1 = 0.9F,
+                                   .one_minus_beta1 = static_cast<float>(1 - 0.9),
+                                   .beta2 = 0.999F,
+                                   .one_minus_beta2 = static_cast<float>(1 - 0.999),
+                                   .sqrt_correction2 = static_cast<float>(std::sqrt(correction2)),
+                                   .epsilon = 1e-8F,
+                                   .weight_decay = 0.01F},
+                                  s.p.as<float>().data(), s.g.as<float>().data(), s.m.as<float>().data(),
+                                  s.v.as<float>().data(), kCount);
     for (std::size_t i = 0; i < kCount; ++i) {
       EXPECT_NEAR(s.p.as<float>()[i], p[i], 1e-6);
       EXPECT_NEAR(s.m.as<float>()[i], m[i], 1e-6);
@@ -74,9 +74,9 @@ TEST(OptimizerLoops, SgdWithAndWithoutMomentum) {
         velocity.push_back(momentum ? 0.8 * s.m.as<float>()[i] + g : g);
         p.push_back(before - 0.5 * velocity[i]);
       }
-      simd::sgd_update({.learning_rate = 0.5F, .momentum = 0.8F, .weight_decay = 0.1F},
-                       s.p.as<float>().data(), s.g.as<float>().data(),
-                       momentum ? s.m.as<float>().data() : nullptr, kCount);
+      host_arithmetic().sgd_update({.learning_rate = 0.5F, .momentum = 0.8F, .weight_decay = 0.1F},
+                                   s.p.as<float>().data(), s.g.as<float>().data(),
+                                   momentum ? s.m.as<float>().data() : nullptr, kCount);
       for (std::size_t i = 0; i < kCount; ++i) {
         EXPECT_NEAR(s.p.as<float>()[i], p[i], 1e-6);
         if (!momentum) continue;
@@ -104,15 +104,15 @@ TEST(OptimizerLoops, RmspropInAllItsForms) {
           p.push_back(before - 0.05 * velocity[i]);
         }
         for (float& square : s.v.as<float>()) square += 2;  // variances well above 0
-        simd::rmsprop_update({.learning_rate = 0.05F,
-                              .alpha = 0.5F,
-                              .one_minus_alpha = 0.5F,
-                              .epsilon = 1e-3F,
-                              .momentum = 0.8F,
-                              .weight_decay = 0.1F},
-                             s.p.as<float>().data(), s.g.as<float>().data(), s.v.as<float>().data(),
-                             centered ? s.m.as<float>().data() : nullptr,
-                             momentum ? buffer.as<float>().data() : nullptr, kCount);
+        host_arithmetic().rmsprop_update({.learning_rate = 0.05F,
+                                          .alpha = 0.5F,
+                                          .one_minus_alpha = 0.5F,
+                                          .epsilon = 1e-3F,
+                                          .momentum = 0.8F,
+                                          .weight_decay = 0.1F},
+                                         s.p.as<float>().data(), s.g.as<float>().data(),
+                                         s.v.as<float>().data(), centered ? s.m.as<float>().data() : nullptr,
+                                         momentum ? buffer.as<float>().data() : nullptr, kCount);
         for (std::size_t i = 0; i < kCount; ++i) EXPECT_NEAR(s.p.as<float>()[i], p[i], 1e-6);
       }
     }
@@ -131,13 +131,14 @@ TEST(OptimizerLoops, Lion) {
       p.push_back(0.9 * s.p.as<float>()[i] - 0.05 * sign);
       m.push_back(0.5 * s.m.as<float>()[i] + 0.5 * s.g.as<float>()[i]);
     }
-    simd::lion_update({.learning_rate = 0.05F,
-                       .beta1 = 0.75F,
-                       .one_minus_beta1 = 0.25F,
-                       .beta2 = 0.5F,
-                       .one_minus_beta2 = 0.5F,
-                       .kept = 0.9F},
-                      s.p.as<float>().data(), s.g.as<float>().data(), s.m.as<float>().data(), kCount);
+    host_arithmetic().lion_update({.learning_rate = 0.05F,
+                                   .beta1 = 0.75F,
+                                   .one_minus_beta1 = 0.25F,
+                                   .beta2 = 0.5F,
+                                   .one_minus_beta2 = 0.5F,
+                                   .kept = 0.9F},
+                                  s.p.as<float>().data(), s.g.as<float>().data(), s.m.as<float>().data(),
+                                  kCount);
     for (std::size_t i = 0; i < kCount; ++i) {
       EXPECT_NEAR(s.p.as<float>()[i], p[i], 1e-6);
       EXPECT_NEAR(s.m.as<float>()[i], m[i], 1e-6);
@@ -165,16 +166,16 @@ TEST(OptimizerLoops, LambKeepsToItsParameter) {
         weights += std::pow(before.as<float>()[i], 2);
         directions += std::pow(direction[i], 2);
       }
-      simd::lamb_update({.beta1 = 0.5F,
-                         .one_minus_beta1 = 0.5F,
-                         .beta2 = 0.75F,
-                         .one_minus_beta2 = 0.25F,
-                         .mean_scale = 2,
-                         .root_scale = 1.5F,
-                         .epsilon = 0.01F,
-                         .weight_decay = 0.1F},
-                        0.05, p.as<float>().data(), g.as<float>().data(), m.as<float>().data(),
-                        v.as<float>().data(), count);
+      host_arithmetic().lamb_update({.beta1 = 0.5F,
+                                     .one_minus_beta1 = 0.5F,
+                                     .beta2 = 0.75F,
+                                     .one_minus_beta2 = 0.25F,
+                                     .mean_scale = 2,
+                                     .root_scale = 1.5F,
+                                     .epsilon = 0.01F,
+                                     .weight_decay = 0.1F},
+                                    0.05, p.as<float>().data(), g.as<float>().data(), m.as<float>().data(),
+                                    v.as<float>().data(), count);
       for (std::size_t i = 0; i < count + 16; ++i) {
         const double step = i < count ? 0.05 * std::sqrt(weights / directions) * direction[i] : 0;
         ASSERT_NEAR(p.as<float>()[i], before.as<float>()[i] - step, i < count ? 2e-6 : 0)
@@ -193,8 +194,9 @@ TEST(OptimizerLoops, ThePlaceOfAnElementMakesNoDifference) {
       g.as<float>()[place] = 0.7F;
       m.as<float>()[place] = -0.1F;
       v.as<float>()[place] = 0.01F;
-      simd::adam_update({1e-3F, 0.9F, 0.1F, 0.999F, 0.001F, 0.3F, 1e-8F, 0.1F}, p.as<float>().data(),
-                        g.as<float>().data(), m.as<float>().data(), v.as<float>().data(), kCount);
+      host_arithmetic().adam_update({1e-3F, 0.9F, 0.1F, 0.999F, 0.001F, 0.3F, 1e-8F, 0.1F},
+                                    p.as<float>().data(), g.as<float>().data(), m.as<float>().data(),
+                                    v.as<float>().data(), kCount);
       results.push_back(p.as<float>()[place]);
     }
     EXPECT_EQ(std::ranges::count(results, results[0]), static_cast<std::ptrdiff_t>(kCount));
@@ -203,7 +205,7 @@ TEST(OptimizerLoops, ThePlaceOfAnElementMakesNoDifference) {
 
 TEST(OptimizerLoops, UnpaddedArraysAreRefused) {
   float none[1]{};
-  EXPECT_THROW(simd::sgd_update({}, none, none, nullptr, 1), BugError);
+  EXPECT_THROW(host_arithmetic().sgd_update({}, none, none, nullptr, 1), BugError);
 }
 
 }  // namespace

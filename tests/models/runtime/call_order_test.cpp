@@ -6,6 +6,7 @@
 
 #include "models/base/check.hpp"
 #include "models/runtime/executable.hpp"
+#include "tests/models/runtime/test_processor.hpp"
 #include "tests/models/runtime/trained_models.hpp"
 
 namespace rookery {
@@ -26,11 +27,23 @@ void expect_bug(Call call, const std::string& message) {
   }
 }
 
-Executable compile(const Graph& graph, CompileOptions options, const std::vector<OpId>& begins = {0},
+// As in CompileOptions.
+struct InFlight {
+  int slots = 1;
+  bool stashes_weights = false;
+  bool accumulates = false;
+};
+
+Executable compile(const Graph& graph, const InFlight& in_flight, const std::vector<OpId>& begins = {0},
                    std::size_t stage = 0) {
+  CompileOptions options;
+  options.slots = in_flight.slots;
+  options.stashes_weights = in_flight.stashes_weights;
+  options.accumulates = in_flight.accumulates;
   options.training_sizes = {kSize};
   options.inference_sizes = {kSize};
   options.kernels = choose_kernels(graph, kSize);
+  options.processor = &test_processor();
   const std::vector<Stage> stages = cut(graph, begins);
   StateDict state;
   for (auto& [name, tensor] : initial_state(graph, 1)) {
@@ -50,7 +63,8 @@ MicroBatch inference() {
 // Runs on zeros: working memory holds anything.
 void forward(Executable& executable, const MicroBatch& batch) {
   for (std::size_t i = 0; i < executable.stage().inputs.size(); ++i)
-    std::ranges::fill(executable.input(i, batch).bytes(), std::byte{0});
+    write_from_host(executable.input(i, batch),
+                    [](TensorView host) { std::ranges::fill(host.bytes(), std::byte{0}); });
   executable.forward(batch);
 }
 

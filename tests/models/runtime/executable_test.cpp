@@ -12,6 +12,7 @@
 #include "models/base/rng.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/kernels/precision.hpp"
+#include "tests/models/runtime/test_processor.hpp"
 #include "tests/models/runtime/trained_models.hpp"
 
 namespace rookery {
@@ -48,13 +49,16 @@ CompileOptions options_for(const Graph& graph, std::int64_t size) {
   return {.training_sizes = {size},
           .inference_sizes = {size},
           .kernels = choose_kernels(graph, size),
-          .seed = kSeed};
+          .seed = kSeed,
+          .optimizer = {},
+          .processor = &test_processor()};
 }
 
 float loss_of(const Executable& executable, const MicroBatch& micro_batch) {
   const auto& outputs = executable.stage().outputs;
   const auto loss = std::ranges::find(outputs, kLoss, &StageOutput::value);
-  return executable.output(static_cast<std::size_t>(loss - outputs.begin()), micro_batch).as<float>()[0];
+  const auto i = static_cast<std::size_t>(loss - outputs.begin());
+  return HostTensor(executable.output(i, micro_batch)).view().as<float>()[0];
 }
 
 void check_gradients(const Graph& graph) {
@@ -79,7 +83,8 @@ void check_gradients(const Graph& graph) {
   executable.finish_gradients();
   for (const ValueId id : graph.parameters()) {
     const std::string& name = graph.value(id).name;
-    const auto gradient = executable.gradient(name).as<float>();
+    const HostTensor there(executable.gradient(name));
+    const auto gradient = there.view().as<float>();
     for (std::size_t element = 0; element < gradient.size(); element += 1 + gradient.size() / 3) {
       constexpr float kShift = 4e-3F;
       const double slope =
@@ -352,8 +357,8 @@ TEST(Executable, ScalingGradientsByTheirNormClipsThem) {
   executable.finish_gradients();
   double expected = 0;
   for (const ValueId id : graph.parameters()) {
-    for (const double gradient : executable.gradient(graph.value(id).name).as<float>())
-      expected += gradient * gradient;
+    const HostTensor there(executable.gradient(graph.value(id).name));
+    for (const double gradient : there.view().as<float>()) expected += gradient * gradient;
   }
   const double squares = executable.add_squared_gradients(0);
   EXPECT_NEAR(squares, expected, 1e-9 * expected);
@@ -383,7 +388,8 @@ TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {
       executable.backward_weights(mb);
     }
     executable.update(step++, 0);
-    const auto gradient = executable.gradient("dense.weight").as<float>();
+    const HostTensor there(executable.gradient("dense.weight"));
+    const auto gradient = there.view().as<float>();
     return std::vector<float>(gradient.begin(), gradient.end());
   };
   const std::vector<float> first = gradient_of({&one});
@@ -401,7 +407,8 @@ TEST(Executable, InferenceUsesRunningStatisticsAndNoDropout) {
   const auto predict = [&] {
     fill(executable, inference, batch);
     executable.forward(inference);
-    const auto out = executable.output(0, inference).as<float>();
+    const HostTensor there(executable.output(0, inference));
+    const auto out = there.view().as<float>();
     return std::vector<float>(out.begin(), out.end());
   };
   const std::vector<float> before = predict();

@@ -43,7 +43,7 @@ class Parameters {
 
   void update(std::int64_t step, double learning_rate) {
     const std::vector<std::span<float>> state(state_.begin(), state_.end());
-    optimizer_->update(step, learning_rate,
+    optimizer_->update(step, learning_rate, host_arithmetic(),
                        {.parameters = values_, .gradients = gradients_, .state = state, .extents = extents_});
   }
 

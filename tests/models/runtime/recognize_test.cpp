@@ -12,6 +12,7 @@
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/runtime/executable.hpp"
+#include "tests/models/runtime/test_processor.hpp"
 
 namespace rookery {
 namespace {
@@ -132,12 +133,21 @@ const Op* find_attention(const Graph& graph) {
 StateDict trained_once(const Graph& graph, const Graph& numbered_by) {
   const StateDict start = initial_state(numbered_by, 3);
   const Stage stage = std::move(cut(graph, std::vector<OpId>{0}).front());
-  Executable executable(stage, {.training_sizes = {4}, .kernels = choose_kernels(graph, 4), .seed = 3},
+  Executable executable(stage,
+                        {.training_sizes = {4},
+                         .kernels = choose_kernels(graph, 4),
+                         .seed = 3,
+                         .optimizer = {},
+                         .processor = &test_processor()},
                         start);
   const MicroBatch batch{.size = 4};
   CounterRng rng(rng_key(3, "batch"), 0);
-  for (float& x : executable.input(0, batch).as<float>()) x = 4 * rng.next_float() - 2;
-  for (auto& label : executable.input(1, batch).as<std::int64_t>()) label = rng.next_below(5);
+  write_from_host(executable.input(0, batch), [&](TensorView host) {
+    for (float& x : host.as<float>()) x = 4 * rng.next_float() - 2;
+  });
+  write_from_host(executable.input(1, batch), [&](TensorView host) {
+    for (auto& label : host.as<std::int64_t>()) label = rng.next_below(5);
+  });
   executable.forward(batch);
   executable.backward_inputs(batch);
   executable.backward_weights(batch);

@@ -14,6 +14,7 @@
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/runtime/executable.hpp"
+#include "tests/models/runtime/test_processor.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_segments.hpp"
 
@@ -130,20 +131,22 @@ std::pair<std::vector<float>, StateDict> train(const Graph& graph, const Compile
     };
     const auto forward = [&](int index) {
       for (std::size_t i = 0; i < executable.stage().inputs.size(); ++i) {
-        const TensorView into = executable.input(i, micro_batch(index));
-        CounterRng rng(rng_key(kSeed, executable.stage().inputs[i].value),
-                       static_cast<std::uint64_t>(step * 10 + index));
-        if (into.type.dtype == DType::kF32) {
-          for (float& x : into.as<float>()) x = 2 * rng.next_float() - 1;
-        } else {
-          for (std::int64_t& x : into.as<std::int64_t>()) x = rng.next_below(5);
-        }
+        const TensorView there = executable.input(i, micro_batch(index));
+        write_from_host(there, [&](TensorView into) {
+          CounterRng rng(rng_key(kSeed, executable.stage().inputs[i].value),
+                         static_cast<std::uint64_t>(step * 10 + index));
+          if (into.type.dtype == DType::kF32) {
+            for (float& x : into.as<float>()) x = 2 * rng.next_float() - 1;
+          } else {
+            for (std::int64_t& x : into.as<std::int64_t>()) x = rng.next_below(5);
+          }
+        });
       }
       executable.forward(micro_batch(index));
       const auto& outputs = executable.stage().outputs;
       const auto loss = std::ranges::find(outputs, kLoss, &StageOutput::value);
-      losses.push_back(executable.output(static_cast<std::size_t>(loss - outputs.begin()), micro_batch(index))
-                           .as<float>()[0]);
+      const auto i = static_cast<std::size_t>(loss - outputs.begin());
+      losses.push_back(HostTensor(executable.output(i, micro_batch(index))).view().as<float>()[0]);
     };
     // As many forwards ahead as there are slots.
     for (int index = 0; index < micro_batches + options.slots - 1; ++index) {
@@ -166,7 +169,9 @@ RC_GTEST_PROP(Recompute, StagesTrainToTheSameBits, ()) {
                          .slots = *rc::gen::inRange(1, micro_batches + 1),
                          .accumulates = micro_batches > 1,
                          .kernels = choose_kernels(graph, kSize),
-                         .seed = kSeed};
+                         .seed = kSeed,
+                         .optimizer = {},
+                         .processor = &test_processor()};
   const auto [losses, state] = train(graph, options, micro_batches);
   options.recompute = true;
   const auto [again_losses, again_state] = train(graph, options, micro_batches);
@@ -186,7 +191,9 @@ TEST(Recompute, MemoryUseKnowsIt) {
                          .inference_sizes = {},
                          .slots = 4,
                          .kernels = choose_kernels(graph, 64),
-                         .seed = kSeed};
+                         .seed = kSeed,
+                         .optimizer = {},
+                         .processor = &test_processor()};
   const MemoryUse plain = memory_use(stage, options);
   options.recompute = true;
   const MemoryUse again = memory_use(stage, options);

@@ -1,4 +1,4 @@
-// What happens to the scores of attention between its two matrix products, row by row.
+// The work on the scores of attention between its two matrix products, row by row.
 #include "models/kernels/simd/loops/exponential.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "models/kernels/simd/elementwise.hpp"
+#include "models/kernels/arithmetic.hpp"
 
 namespace rookery::simd {
 
@@ -108,7 +108,7 @@ struct Winograd {
   void (*output)(const WinogradTile&, const float* matrices, Index step, const float* bias, bool relu,
                  float* y);  // bias may be absent
   void (*output_grad)(const WinogradTile&, const float* dy, float* matrices, Index step);
-  // Of 16 windows of 3 x 3 floats, `apart` floats apart, in any alignment; `turned`: by half a turn.
+  // Transforms 16 windows of 3 x 3 floats, `apart` floats apart, in any alignment; `turned`: by half a turn.
   void (*weight)(const float* windows, Index apart, bool turned, float* matrices, Index step);
   void (*weight_grad)(const float* matrices, Index step, float* windows, Index apart);
 };
@@ -198,8 +198,8 @@ struct Loops {
   // c_before may be absent, and the same as c.
   void (*lstm_step)(const LstmStep&, const float* bias, const float* c_before, float* gates, float* c,
                     float* h);
-  // Of gates before their functions, from the gradient of the states, which is dy (may be absent) + dh, and
-  // of the cells, dc, which becomes that of the cells before. c_before may be absent.
+  // The gradient of gates before their functions, from the gradient of the states, which is dy (may be
+  // absent) + dh, and of the cells, dc, which becomes that of the cells before. c_before may be absent.
   void (*lstm_step_grad)(const LstmStep&, const float* gates, const float* c, const float* c_before,
                          const float* dy, const float* dh, float* dc, float* dgates);
 
@@ -260,7 +260,7 @@ struct Loops {
   void (*blocked_max_pool)(const BlockedPool&, const float* x, float* y,
                            std::uint8_t* window);  // window may be absent
   void (*blocked_max_pool_grad)(const BlockedPool&, const float* dy, const std::uint8_t* window, float* dx);
-  // Of all planes, 16 of which make a block.
+  // The same of all planes, 16 of which make a block.
   void (*blocked_average_pool)(const AveragePool&, const float* x, float* y);
   void (*blocked_average_pool_grad)(const AveragePool&, const float* dy, float* dx);
 
@@ -299,7 +299,7 @@ struct Loops {
   // The largest of n >= 1 numbers that are not NaN; x need not be aligned.
   float (*peak_of)(Index n, const float* x);
 
-  // Of losses; no pointer need be aligned, and y may be x.
+  // Sums of losses; no pointer need be aligned, and y may be x.
   LogitSums (*logit_sums)(Index n, const float* x, const float* target);  // target may be absent
   // y = scale * exp(x - shift) + offset + slope * target; target may be absent.
   void (*cross_entropy_grad)(Index n, const float* x, float shift, float scale, float offset, float slope,

@@ -1,4 +1,4 @@
-// What losses sum, and their derivatives.
+// The sums of losses, and their derivatives.
 #include "models/kernels/simd/loops/exponential.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {

@@ -1,4 +1,4 @@
-// What a step of a recurrent layer does after its products, and before those of its gradient.
+// The part of a step of a recurrent layer after its products, and before those of its gradient.
 #include "models/kernels/simd/loops/bounded.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {

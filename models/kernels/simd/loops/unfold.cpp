@@ -1,5 +1,5 @@
-// What the windows of a convolution see: im2col and its reverse, by way of a zero-padded copy of the image,
-// and without the copy or without columns where two rows of the map are a vector.
+// The fields that the windows of a convolution see: im2col and its reverse, by way of a zero-padded copy of
+// the image, and without the copy or without columns where two rows of the map are a vector.
 #include "models/kernels/simd/loops/vector.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {

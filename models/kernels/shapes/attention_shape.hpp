@@ -1,4 +1,4 @@
-// Where the heads of Attention and AttentionGrad lie in their tensors. Internal to this module.
+// The places of the heads of Attention and AttentionGrad in their tensors. Internal to this module.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct AttentionShape : AttentionSizes {
   std::uint32_t threshold;
   float kept_scale;
 
-  // Of a row of scores in memory, whatever the instruction set; what dropout counts by.
+  // The length of a row of scores in memory, whatever the instruction set; what dropout counts by.
   std::int64_t stride() const { return (columns + 15) / 16 * 16; }
   std::int64_t first_block(std::int64_t b, std::int64_t h, std::int64_t row) const {
     return ((b * heads + h) * rows + row) * (stride() / 4);

@@ -1,10 +1,10 @@
-// The optimizers' arithmetic: passes over arrays whose order of work does not depend on where an element
-// lies. Arrays are padded to a multiple of 16 floats and processed whole, but for LAMB's.
+// Arithmetic on whole arrays of numbers, beside the ops of a graph: the optimizers', and that of gradients.
+// Each device has its own; pointers are to its memory.
 #pragma once
 
 #include <cstddef>
 
-namespace rookery::simd {
+namespace rookery {
 
 // torch.optim.Adam: g += weight_decay p; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g g;
 // p = kept p - step_size m / (sqrt(v) / sqrt_correction2 + epsilon), where step_size is the learning
@@ -14,7 +14,6 @@ struct AdamCoefficients {
   float step_size, beta1, one_minus_beta1, beta2, one_minus_beta2, sqrt_correction2, epsilon, weight_decay;
   float kept = 1;
 };
-void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, float* v, std::size_t count);
 
 // torch.optim.SGD: g += weight_decay p; buffer = momentum buffer + gradient_share g; p -= learning_rate
 // buffer, or with Nesterov p -= learning_rate (g + momentum buffer). Without a buffer (nullptr)
@@ -24,7 +23,6 @@ struct SgdCoefficients {
   float gradient_share = 1;  // 1 - dampening
   bool nesterov = false;
 };
-void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer, std::size_t count);
 
 // torch.optim.RMSprop: g += weight_decay p; square = alpha square + (1 - alpha) g g; d = g / (sqrt(square)
 // + epsilon). Centered, with `mean`: mean = alpha mean + (1 - alpha) g, and square - mean mean takes the
@@ -32,15 +30,12 @@ void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffe
 struct RmspropCoefficients {
   float learning_rate, alpha, one_minus_alpha, epsilon, momentum, weight_decay;
 };
-void rmsprop_update(const RmspropCoefficients& c, float* p, const float* g, float* square, float* mean,
-                    float* buffer, std::size_t count);
 
 // Lion (arXiv 2302.06675): d = sign(beta1 m + (1 - beta1) g); m = beta2 m + (1 - beta2) g;
 // p = kept p - learning_rate d, where `kept` is 1 - learning rate * weight decay.
 struct LionCoefficients {
   float learning_rate, beta1, one_minus_beta1, beta2, one_minus_beta2, kept;
 };
-void lion_update(const LionCoefficients& c, float* p, const float* g, float* m, std::size_t count);
 
 // LAMB (arXiv 1904.00962) of one parameter of `count` elements, any number: m and v as Adam's;
 // d = m mean_scale / (sqrt(v) root_scale + epsilon) + weight_decay p, the scales being Adam's
@@ -52,10 +47,34 @@ struct LambNorms {
   double parameter = 0;  // squared
   double direction = 0;
 };
-void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g, float* m,
-                 float* v, std::size_t count);
 
-// In double, with the same bits on every instruction set; any number of values.
-double sum_of_squares(const float* values, std::size_t count);
+// The order of work does not depend on where an element lies, so that results are the same in every cut of a
+// model. Optimizers get arrays that are padded to a multiple of 16 floats, and process them whole, but for
+// LAMB's. What may be nullptr is said above.
+class Arithmetic {
+ public:
+  virtual ~Arithmetic() = default;
 
-}  // namespace rookery::simd
+  virtual void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, float* v,
+                           std::size_t count) const = 0;
+  virtual void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer,
+                          std::size_t count) const = 0;
+  virtual void rmsprop_update(const RmspropCoefficients& c, float* p, const float* g, float* square,
+                              float* mean, float* buffer, std::size_t count) const = 0;
+  virtual void lion_update(const LionCoefficients& c, float* p, const float* g, float* m,
+                           std::size_t count) const = 0;
+  virtual void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g,
+                           float* m, float* v, std::size_t count) const = 0;
+
+  // The sum of the squares of any number of values, in double, in the same order everywhere.
+  virtual double sum_of_squares(const float* values, std::size_t count) const = 0;
+  // total[i] += share[i]
+  virtual void add(float* total, const float* share, std::size_t count) const = 0;
+  // values[i] *= factor
+  virtual void scale(float* values, float factor, std::size_t count) const = 0;
+};
+
+// That of the host, by the SIMD loops.
+const Arithmetic& host_arithmetic();
+
+}  // namespace rookery

@@ -1,4 +1,4 @@
-#include "models/kernels/attention_shape.hpp"
+#include "models/kernels/shapes/attention_shape.hpp"
 
 #include <cmath>
 

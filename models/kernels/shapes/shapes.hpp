@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "models/graph/ops/window.hpp"
-#include "models/kernels/broadcasting.hpp"
 #include "models/kernels/kernel.hpp"
+#include "models/kernels/shapes/broadcasting.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery {
@@ -51,7 +51,7 @@ struct PoolShape {
 PoolShape pool_shape(const KernelRequest& request);
 
 using simd::Averaged;
-// Of all windows along an axis (0: height, 1: width) of an average pool.
+// The averages of all windows along an axis (0: height, 1: width) of an average pool.
 std::vector<Averaged> averaged(const KernelRequest& request, const PoolShape& shape, std::size_t axis);
 
 // Gemm, GemmGradInput, GemmGradWeight: Y[m, n] = alpha A'B' + beta C, with A'[m, k] and B'[k, n].
@@ -93,7 +93,7 @@ struct BatchNormShape {
   float epsilon, momentum;
   bool training;
   bool by_running;  // the gradient where mean and variance are the running ones
-  // Of a gradient op: 1 / deviation of a channel, from its fifth input.
+  // In a gradient op: 1 / deviation of a channel, from its fifth input.
   float inverse(float given) const { return by_running ? 1 / std::sqrt(given + epsilon) : given; }
 };
 
@@ -144,7 +144,7 @@ LossShape loss_shape(const KernelRequest& request);
 // The loss of a micro-batch from the sum over its positions or elements, `terms` of them; of the positions
 // that count in the whole batch where `counted` is there.
 float loss_of_sum(double sum, std::int64_t terms, const std::int64_t* counted, const StepContext& context);
-// What the derivative of that sum is multiplied with in the gradient.
+// The factor of that sum's derivative in the gradient.
 float gradient_factor(const LossShape& s, std::int64_t terms, const std::int64_t* counted,
                       const StepContext& context);
 // Writes `hits` where they are wanted. DataError when more positions count here than in the whole batch.

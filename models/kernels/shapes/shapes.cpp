@@ -1,4 +1,4 @@
-#include "models/kernels/shapes.hpp"
+#include "models/kernels/shapes/shapes.hpp"
 
 #include <fmt/format.h>
 

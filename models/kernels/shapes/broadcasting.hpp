@@ -46,7 +46,7 @@ class Broadcasting {
     }
   }
 
-  // Of a run.
+  // The length and the steps of a run.
   std::int64_t length() const { return dims_[0]; }
   const Steps& steps() const { return steps_[0]; }
 

@@ -1,0 +1,102 @@
+#include "models/kernels/arithmetic.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "models/base/check.hpp"
+#include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
+
+namespace rookery::simd {
+
+namespace {
+
+// body(first element, elements) for parts of the whole, on the threads that kernels may use. No element's
+// result depends on the parts.
+template <typename Body>
+void in_parts(std::size_t count, Body body) {
+  constexpr Index kPart = 1 << 16;
+  ROOKERY_CHECK(count % 16 == 0, "{} floats are not padded to blocks of 16", count);
+  const auto all = static_cast<Index>(count);
+  if (all <= kPart) return body(Index{0}, all);
+  in_parallel((all + kPart - 1) / kPart,
+              [&](Index part) { body(part * kPart, std::min(kPart, all - part * kPart)); });
+}
+
+// A part of an array that may be absent.
+float* from(float* array, Index first) {
+  return array == nullptr ? nullptr : array + first;
+}
+
+class HostArithmetic final : public Arithmetic {
+ public:
+  void adam_update(const AdamCoefficients& c, float* p, const float* g, float* m, float* v,
+                   std::size_t count) const override {
+    in_parts(count, [&](Index at, Index n) { loops().adam(c, n, p + at, g + at, m + at, v + at); });
+  }
+
+  void sgd_update(const SgdCoefficients& c, float* p, const float* g, float* buffer,
+                  std::size_t count) const override {
+    in_parts(count, [&](Index at, Index n) { loops().sgd(c, n, p + at, g + at, from(buffer, at)); });
+  }
+
+  void rmsprop_update(const RmspropCoefficients& c, float* p, const float* g, float* square, float* mean,
+                      float* buffer, std::size_t count) const override {
+    in_parts(count, [&](Index at, Index n) {
+      loops().rmsprop(c, n, p + at, g + at, square + at, from(mean, at), from(buffer, at));
+    });
+  }
+
+  void lion_update(const LionCoefficients& c, float* p, const float* g, float* m,
+                   std::size_t count) const override {
+    in_parts(count, [&](Index at, Index n) { loops().lion(c, n, p + at, g + at, m + at); });
+  }
+
+  void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g, float* m,
+                   float* v, std::size_t count) const override {
+    const auto n = static_cast<Index>(count);
+    const LambNorms norms = loops().lamb_moments(c, n, p, g, m, v);
+    const bool trusts = norms.parameter > 0 && norms.direction > 0;
+    const double ratio = trusts ? std::sqrt(norms.parameter / norms.direction) : 1;
+    loops().lamb_step(c, static_cast<float>(learning_rate * ratio), n, p, m, v);
+  }
+
+  double sum_of_squares(const float* values, std::size_t count) const override {
+    constexpr std::size_t kSums = 16;  // enough for the widest vectors
+    std::array<double, kSums> sums{};
+    std::size_t i = 0;
+    for (; i + kSums <= count; i += kSums) {
+      for (std::size_t j = 0; j < kSums; ++j) {
+        const double value = values[i + j];
+        sums[j] += value * value;
+      }
+    }
+    for (std::size_t j = 0; i + j < count; ++j) {
+      const double value = values[i + j];
+      sums[j] += value * value;
+    }
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
+  }
+
+  void add(float* total, const float* share, std::size_t count) const override {
+    for (std::size_t i = 0; i < count; ++i) total[i] += share[i];
+  }
+
+  void scale(float* values, float factor, std::size_t count) const override {
+    for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
+  }
+};
+
+}  // namespace
+}  // namespace rookery::simd
+
+namespace rookery {
+
+const Arithmetic& host_arithmetic() {
+  static const simd::HostArithmetic arithmetic;
+  return arithmetic;
+}
+
+}  // namespace rookery
