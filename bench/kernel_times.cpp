@@ -32,11 +32,10 @@ class Bench {
         forward.value(forward.outputs().at(0)).type.shape.rank() == 3 ? "mse" : "cross_entropy";
     add_loss(forward, loss);
     MeasuredKernels measured;
-    const CompileOptions options{.training_sizes = {batch},
-                                 .inference_sizes = {},
-                                 .kernels = choose_kernels(forward, batch, &measured),
-                                 .seed = kSeed,
-                                 .optimizer = {}};
+    CompileOptions options;
+    options.training_sizes = {batch};
+    options.kernels = choose_kernels(forward, batch, &measured);
+    options.seed = kSeed;
     const Stage stage = std::move(cut(forward, std::vector<OpId>{0}).front());
     memory_ = memory_use(stage, options);
     variant_ = compile_variant(stage, Mode::kTraining, batch, options, false);

@@ -23,10 +23,9 @@ ModelFigures figures_of(const ZooModel& model, std::int64_t batch_size) {
     figures.forward_flops += cost.forward_flops;
   }
   add_loss(graph, model.loss);
-  const CompileOptions compiled{.training_sizes = {batch_size},
-                                .inference_sizes = {},
-                                .kernels = choose_kernels(graph, batch_size),
-                                .optimizer = {}};
+  CompileOptions compiled;
+  compiled.training_sizes = {batch_size};
+  compiled.kernels = choose_kernels(graph, batch_size);
   figures.training_bytes = memory_use(cut(graph, std::vector<OpId>{0}).front(), compiled).total();
   return figures;
 }

@@ -3,7 +3,8 @@
 
     scripts/check_tidy.py [--build DIR] [FILE...]
 
-DIR (by default build/) holds compile_commands.json, which cmake writes. A file that passed is not
+DIR (by default build-tidy/) holds compile_commands.json; it is configured without unity builds, so that each
+file is looked at by itself, and nothing is built in it. A file that passed is not
 looked at again until it, a header of the repository that it includes, .clang-tidy or its compile
 command changes; what passed is remembered for all copies of the repository in
 $XDG_CACHE_HOME/rookery/tidy (by default ~/.cache/rookery/tidy). Exits with 1 if a file fails.
@@ -73,13 +74,15 @@ def tidy(path, build, mark):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build-tidy")
     parser.add_argument("files", nargs="*", type=pathlib.Path)
     arguments = parser.parse_args()
 
+    subprocess.run(
+        ["cmake", "--preset", "release", "-B", arguments.build, "-DROOKERY_UNITY=OFF", "-DROOKERY_TESTS=ON", "-DROOKERY_BENCH=ON"],
+        cwd=ROOT, stdout=subprocess.DEVNULL, check=True,
+    )
     database = arguments.build / "compile_commands.json"
-    if not database.is_file():
-        sys.exit(f"{database} is not there; run: cmake --preset release")
     commands = {pathlib.Path(entry["file"]): entry["command"] for entry in json.loads(database.read_text())}
     wanted = [file.resolve() for file in arguments.files] or sorted(
         path for path in commands if path.is_relative_to(ROOT) and not path.is_relative_to(arguments.build.resolve())

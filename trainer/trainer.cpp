@@ -97,8 +97,6 @@ class Trainer::Impl {
   const StepTimes& step_times() const { return step_times_; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   struct EpochResult {
     double training_loss = 0;  // mean over the samples
     std::optional<Validation> validation;
@@ -164,7 +162,7 @@ class Trainer::Impl {
   }
 
   void note_step(std::int64_t samples) {
-    const auto now = Clock::now();
+    const auto now = std::chrono::steady_clock::now();
     const WorkTimes work = worker_.times();
     if (last_step_ && samples == settings().batch_size) {
       ++step_times_.steps;
@@ -186,7 +184,7 @@ class Trainer::Impl {
   }
 
   Progress progress(std::int64_t epoch) const {
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     const std::int64_t steps = settings().epochs * batches_per_epoch(settings(), options_.data.train_samples);
     return {
         .epoch = epoch,
@@ -210,12 +208,12 @@ class Trainer::Impl {
   const std::vector<LossOp> loss_ops_;  // the Leaf's
   std::optional<BatchFeed> feed_;       // the Root's
   StageWorker worker_;
-  const Clock::time_point begin_ = Clock::now();
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::int64_t steps_done_ = 0;
   std::int64_t samples_done_ = 0;
   std::int64_t validation_batches_ = 0;
   struct StepEnd {
-    Clock::time_point end;
+    std::chrono::steady_clock::time_point end;
     WorkTimes work;  // until then
   };
   std::optional<StepEnd> last_step_;  // where a step follows it

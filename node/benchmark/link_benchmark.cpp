@@ -180,12 +180,12 @@ class Client {
   }
 
   // Half of what a message and its answer take between machines that have both been waiting.
-  double hop_seconds(double seconds) {
+  double hop_seconds(double limit) {
     constexpr std::size_t kLeast = 5;
     constexpr std::size_t kMost = 2000;
     std::vector<double> hops;
     const auto begin = Clock::now();
-    while (hops.size() < kLeast || (hops.size() < kMost && seconds_between(begin, Clock::now()) < seconds)) {
+    while (hops.size() < kLeast || (hops.size() < kMost && seconds_between(begin, Clock::now()) < limit)) {
       rest(kRest);
       const auto sent = Clock::now();
       send(0, 0, kRest);
@@ -197,14 +197,14 @@ class Client {
 
   // As many requests under way as answers have come, up to a limit: slow connections are not flooded.
   double mbps(std::size_t bytes, std::size_t reply_bytes) {
-    const double seconds = options_.seconds * 5 / 12;
+    const double limit = options_.seconds * 5 / 12;
     std::uint32_t allowed = 2;
     std::uint32_t under_way = 0;
     std::int64_t answered = 0;  // after the first, which the connection's latency is in
     Clock::time_point first{};
     const auto begin = Clock::now();
     do {
-      while (under_way < allowed && seconds_between(begin, Clock::now()) < seconds) {
+      while (under_way < allowed && seconds_between(begin, Clock::now()) < limit) {
         send(bytes, reply_bytes);
         ++under_way;
       }

@@ -28,11 +28,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr std::size_t kMostConnections = 64;  // further ones wait in the kernel's queue
-constexpr seconds kLongest{60};               // of a peer's measurements in a row
-constexpr seconds kSilent{5};                 // that ends them, and its connection
+constexpr std::chrono::seconds kLongest{60};  // of a peer's measurements in a row
+constexpr std::chrono::seconds kSilent{5};    // that ends them, and its connection
 
 struct Caller {
   Caller(int of, std::string address) : descriptor(of), from(std::move(address)), moved(Clock::now()) {}

@@ -155,13 +155,12 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
   TextFiles files(process_.options().output);
   Trainer trainer(*executable_, *link_, dataset_,
                   {.settings = metadata_.settings, .data = metadata_.data, .logs = {&files, &status}});
-  using Clock = std::chrono::steady_clock;
-  const auto begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   const CpuSteal stolen;
   const std::exception_ptr ended = run_loop(trainer, loop);
   is_trained_ = true;
   NodeReport report = report_of(trainer);
-  report.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   report.stolen = stolen.share();
   if (trained_) save(trainer);
   if (ended) std::rethrow_exception(ended);

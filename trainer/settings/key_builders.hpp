@@ -98,9 +98,10 @@ struct Range {
                        upper == Bound::kExcluded ? "below" : "up to", most);
   }
   Json schema() const {
-    return {{"type", "number"},
-            {lower == Bound::kExcluded ? "exclusiveMinimum" : "minimum", least},
-            {upper == Bound::kExcluded ? "exclusiveMaximum" : "maximum", most}};
+    Json schema{{"type", "number"}};
+    schema[lower == Bound::kExcluded ? "exclusiveMinimum" : "minimum"] = least;
+    schema[upper == Bound::kExcluded ? "exclusiveMaximum" : "maximum"] = most;
+    return schema;
   }
 };
 

@@ -5,13 +5,11 @@
 namespace rookery {
 namespace {
 
-using S = TrainingSettings;
-
-LossTerm& term_of(S& settings) {
+LossTerm& term_of(TrainingSettings& settings) {
   return settings.loss.terms.front();
 }
 
-const LossTerm& term_of(const S& settings) {
+const LossTerm& term_of(const TrainingSettings& settings) {
   return settings.loss.terms.front();
 }
 
@@ -31,7 +29,7 @@ SettingsKey ignore_index_key() {
   constexpr std::int64_t kMost = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
   SettingsKey key = integer_key(
       "ignore_index", -kMost, kMost,
-      [](S& s) -> std::optional<std::int64_t>& { return term_of(s).ignore_index; },
+      [](TrainingSettings& s) -> std::optional<std::int64_t>& { return term_of(s).ignore_index; },
       "positions with this label do not count: the mean is over the others of the whole batch, and 0 where "
       "there are none; null: all count");
   key.values = "an integer, or null";
@@ -47,11 +45,11 @@ SettingsKey pos_weight_key() {
           .schema = {{"anyOf",
                       {range.schema(), {{"type", "array"}, {"items", range.schema()}, {"minItems", 1}}}}},
           .read =
-              [](const Json& value, S& settings) {
+              [](const Json& value, TrainingSettings& settings) {
                 term_of(settings).pos_weight = value.is_array() ? value.get<std::vector<double>>()
                                                                 : std::vector<double>{value.get<double>()};
               },
-          .write = [](const S& settings) -> OrderedJson {
+          .write = [](const TrainingSettings& settings) -> OrderedJson {
             const std::vector<double>& weights = term_of(settings).pos_weight;
             return weights.size() == 1 ? OrderedJson(weights.front()) : OrderedJson(weights);
           },
@@ -65,11 +63,12 @@ SettingsKey key_of(LossOption option) {
     case LossOption::kLabelSmoothing:
       return number_key(
           "label_smoothing", {0, Bound::kIncluded, 1, Bound::kIncluded},
-          [](S& s) -> double& { return term_of(s).label_smoothing; },
+          [](TrainingSettings& s) -> double& { return term_of(s).label_smoothing; },
           "share of the target that is spread over all classes");
     case LossOption::kClassAxis:
       return integer_key(
-          "class_axis", -kMaxRank, kMaxRank - 1, [](S& s) -> std::int64_t& { return term_of(s).class_axis; },
+          "class_axis", -kMaxRank, kMaxRank - 1,
+          [](TrainingSettings& s) -> std::int64_t& { return term_of(s).class_axis; },
           "of the output, along which the classes lie: -1 for `[n, c]` and a language model's `[n, s, c]`, 1 "
           "for images `[n, c, h, w]`");
     case LossOption::kPosWeight:
@@ -79,11 +78,12 @@ SettingsKey key_of(LossOption option) {
 }
 
 SettingsObject make_loss_object() {
-  SettingsObject object{.name = "loss",
-                        .help = "a mean, as PyTorch defines it",
-                        .chosen = [](const S& s) { return term_of(s).name; },
-                        .choose = [](const std::string& name, S& s) { term_of(s) = LossTerm{.name = name}; },
-                        .variants = {}};
+  SettingsObject object{
+      .name = "loss",
+      .help = "a mean, as PyTorch defines it",
+      .chosen = [](const TrainingSettings& s) { return term_of(s).name; },
+      .choose = [](const std::string& name, TrainingSettings& s) { term_of(s) = LossTerm{.name = name}; },
+      .variants = {}};
   for (const LossKind& kind : loss_kinds()) {
     SettingsVariant& variant = object.variants.emplace_back(SettingsVariant{kind.name, kind.help, {}});
     for (const LossOption option : kind.options) variant.keys.push_back(key_of(option));
@@ -94,15 +94,16 @@ SettingsObject make_loss_object() {
 std::vector<SettingsKey> make_entry_keys() {
   return {name_key(
               "output", "the name of an output of the model", "logits", 0,
-              [](S& s) -> std::string& { return term_of(s).output; },
+              [](TrainingSettings& s) -> std::string& { return term_of(s).output; },
               "what the loss measures; may be absent where there is one loss and one output"),
           name_key(
               "target", "the name of a tensor", "labels", 1,
-              [](S& s) -> std::string& { return term_of(s).target; },
+              [](TrainingSettings& s) -> std::string& { return term_of(s).target; },
               "what it is compared with: a tensor of the data set, or an input of the model"),
           number_key(
               "weight", {0, Bound::kIncluded, 1e6, Bound::kIncluded},
-              [](S& s) -> double& { return term_of(s).weight; }, "factor in the sum of the losses")};
+              [](TrainingSettings& s) -> double& { return term_of(s).weight; },
+              "factor in the sum of the losses")};
 }
 
 }  // namespace
