@@ -1,6 +1,6 @@
 // A graph of typed operations over named values, with the operators and semantics of ONNX
-// (https://onnx.ai/onnx/operators/, opset 17); operators of our own (losses, gradients) are listed
-// in op_definition.hpp.
+// (https://onnx.ai/onnx/operators/, opset 17); operators of our own (losses, gradients) are
+// described with their definitions (op_definition.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The sizes of an Attention op (op_definition.hpp), from its inputs.
+// The sizes of an Attention op (attention_ops.cpp), from its inputs.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Scaled dot-product attention as one operator of our own, see op_definition.hpp.
+// Scaled dot-product attention as one operator of our own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -129,11 +129,24 @@ double attention_grad_flops(const Op& op, std::span<const TensorType> inputs, st
 std::vector<OpDefinition> attention_ops() {
   return {
       {.type = "Attention",
+       .description = R"((Q, K?, V?, mask?) -> Y, log sum exp?: softmax(scale Q K^T + mask) V in every head.
+Q[batch, rows, num_heads * depth], K[batch, columns, num_heads * depth] and V[batch, columns,
+num_heads * width] make Y[batch, rows, num_heads * width]; or without num_heads
+Q[batch, heads, rows, depth] and so on. Without K and V, Q[batch, rows, 3 * num_heads * depth] holds
+all three side by side. Attributes: scale (1 / sqrt(depth)); is_causal (0): row i sees the columns up
+to i alone; ratio (0): in training weights are dropped like elements in Dropout, where the weight of
+row r, counted through batch and heads, and column c is element 16 * ceil(columns / 16) * r + c. The
+mask, which has no gradient, is added to the scores, or when of bool says what is seen; it broadcasts
+to [batch, heads, rows, columns]. A row that sees nothing is zero. The scores of the whole batch are
+never in memory at once, and backward computes them again.
+Training form: log sum exp f32[batch, heads, rows] is that of the scores of each row.)",
        .infer = infer_attention,
        .to_training = keep_log_sums,
        .differentiate = differentiate_attention,
        .flops = attention_flops},
-      {.type = "AttentionGrad", .flops = attention_grad_flops},
+      {.type = "AttentionGrad",
+       .description = "(dY, Q, K?, V?, mask?, log sum exp) -> dQ, dK, dV",
+       .flops = attention_grad_flops},
   };
 }
 

@@ -19,22 +19,30 @@ struct Slope {
 struct Binary {
   const char* type;
   Slope left, right;
+  const char* description;
+  bool has_integers = false;  // it takes i64 and i32, too
 };
 
 const std::vector<Binary>& binary_table() {
   static const std::vector<Binary> table{
-      {"Add", {.is_one = true}, {.is_one = true}},
-      {"Div", {.of_right = true}, {.of_left = true, .of_right = true}},
-      {"Mul", {.of_right = true}, {.of_left = true}},
-      {"PRelu", {.of_left = true, .of_right = true}, {.of_left = true}},
-      {"Pow", {.of_left = true, .of_right = true}, {.of_left = true, .of_right = true}},
-      {"Sub", {.is_one = true}, {}},
+      {"Add", {.is_one = true}, {.is_one = true}, "(A, B) -> Y: A + B", true},
+      {"Div", {.of_right = true}, {.of_left = true, .of_right = true}, "(A, B) -> Y: A / B", true},
+      {"Mul", {.of_right = true}, {.of_left = true}, "(A, B) -> Y: A B", true},
+      {"PRelu",
+       {.of_left = true, .of_right = true},
+       {.of_left = true},
+       "(A, B) -> Y: A where it is not negative, else A B; B broadcasts to A"},
+      {"Pow",
+       {.of_left = true, .of_right = true},
+       {.of_left = true, .of_right = true},
+       "(A, B) -> Y: A to the power of B"},
+      {"Sub", {.is_one = true}, {}, "(A, B) -> Y: A - B", true},
   };
   return table;
 }
 
-std::vector<TensorType> infer_binary(const Op& op, std::span<const TensorType> inputs) {
-  const bool has_integers = op.type == "Add" || op.type == "Sub" || op.type == "Mul" || op.type == "Div";
+std::vector<TensorType> infer_binary(const Binary& binary, const Op& op, std::span<const TensorType> inputs) {
+  const bool has_integers = binary.has_integers;
   const auto fits = [&](DType type) {
     return type == DType::kF32 || (has_integers && (type == DType::kI64 || type == DType::kI32));
   };
@@ -79,16 +87,22 @@ std::vector<OpDefinition> binary_ops() {
   for (const Binary& binary : binary_table()) {
     definitions.push_back(
         {.type = binary.type,
-         .infer = infer_binary,
+         .description = binary.description,
+         .signature = OpSignature{.inputs = {2, 2}, .any_type = binary.has_integers},
+         .infer = [&binary](const Op& op, auto inputs) { return infer_binary(binary, op, inputs); },
          .differentiate = [&binary](GradientBuilder& builder,
                                     const Op& op) { differentiate_binary(binary, builder, op); },
          .in_place = {0, 1},
          .images =
              std::string(binary.type) == "Add" ? OpDefinition::Images::kAll : OpDefinition::Images::kNone});
-    for (const char* side : {"GradLeft", "GradRight"}) {
-      definitions.push_back(
-          {.type = std::string(binary.type) + side, .flops = gradient_flops, .in_place = {0}});
-    }
+    definitions.push_back({.type = std::string(binary.type) + "GradLeft",
+                           .description = "(dY, A?, B?) -> dA: absent is what the derivative does not need",
+                           .flops = gradient_flops,
+                           .in_place = {0}});
+    definitions.push_back({.type = std::string(binary.type) + "GradRight",
+                           .description = "(dY, A?, B?) -> dB: absent is what the derivative does not need",
+                           .flops = gradient_flops,
+                           .in_place = {0}});
   }
   return definitions;
 }

@@ -113,7 +113,7 @@ class GraphBuilder {
   ValueId silu(const std::string& name, ValueId x);
   // numpy.matmul.
   ValueId matmul(const std::string& name, ValueId a, ValueId b);
-  // Scaled dot-product attention (op_definition.hpp) of q, k and v f32[batch, rows, heads * depth], or of all
+  // Scaled dot-product attention (attention_ops.cpp) of q, k and v f32[batch, rows, heads * depth], or of all
   // three side by side in `qkv`.
   struct AttentionOptions {
     std::int64_t heads = 1;

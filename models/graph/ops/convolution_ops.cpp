@@ -94,20 +94,39 @@ double grad_weight_flops(const Op& op, std::span<const TensorType> inputs,
 }  // namespace
 
 std::vector<OpDefinition> convolution_ops() {
+  using enum AttributeKind;
   return {
       {.type = "Conv",
+       .description = "(X, W, bias?) -> Y",
+       .signature = OpSignature{.inputs = {2, 3},
+                                .attributes = {{"auto_pad", kString},
+                                               {"dilations", kInts},
+                                               {"group", kInt},
+                                               {"kernel_shape", kInts},
+                                               {"pads", kInts},
+                                               {"strides", kInts}}},
        .infer = infer_conv,
        .differentiate = differentiate_convolution,
        .flops = conv_flops,
        .images = OpDefinition::Images::kFirst},
-      {.type = "ConvGradInput", .flops = conv_transpose_flops},
-      {.type = "ConvGradWeight", .flops = grad_weight_flops},
+      {.type = "ConvGradInput", .description = "(dY, W) -> dX", .flops = conv_transpose_flops},
+      {.type = "ConvGradWeight", .description = "(dY, X) -> dW, dbias", .flops = grad_weight_flops},
       {.type = "ConvTranspose",
+       .description = "(X, W, bias?) -> Y",
+       .signature = OpSignature{.inputs = {2, 3},
+                                .attributes = {{"auto_pad", kString},
+                                               {"dilations", kInts},
+                                               {"group", kInt},
+                                               {"kernel_shape", kInts},
+                                               {"output_padding", kInts},
+                                               {"output_shape", kInts},
+                                               {"pads", kInts},
+                                               {"strides", kInts}}},
        .infer = infer_conv_transpose,
        .differentiate = differentiate_convolution,
        .flops = conv_transpose_flops},
-      {.type = "ConvTransposeGradInput", .flops = conv_flops},
-      {.type = "ConvTransposeGradWeight", .flops = grad_weight_flops},
+      {.type = "ConvTransposeGradInput", .description = "(dY, W) -> dX", .flops = conv_flops},
+      {.type = "ConvTransposeGradWeight", .description = "(dY, X) -> dW, dbias", .flops = grad_weight_flops},
   };
 }
 

@@ -1,4 +1,5 @@
-// Relu, Softmax, LogSoftmax, Flatten and Identity (https://onnx.ai/onnx/operators/).
+// Relu, Softmax, LogSoftmax, Flatten and Identity (https://onnx.ai/onnx/operators/), and Detach and Copy,
+// which are our own.
 #include <fmt/format.h>
 
 #include "models/base/error.hpp"
@@ -74,30 +75,53 @@ void differentiate_identity(GradientBuilder& builder, const Op& op) {
 }  // namespace
 
 std::vector<OpDefinition> elementwise_ops() {
+  using enum AttributeKind;
   return {
       {.type = "Relu",
+       .description = "(X) -> Y",
+       .signature = OpSignature{},
        .infer = infer_relu,
        .differentiate = differentiate_relu,
        .in_place = {0},
        .images = OpDefinition::Images::kFirst},
-      {.type = "ReluGrad", .in_place = {0, 1}},
+      {.type = "ReluGrad", .description = "(dY, Y) -> dX", .in_place = {0, 1}},
       {.type = "Softmax",
+       .description = "(X) -> Y",
+       .signature = OpSignature{.attributes = {{"axis", kInt}}},
        .infer = infer_softmax,
        .differentiate = differentiate_softmax,
        .flops = softmax_flops,
        .in_place = {0}},
-      {.type = "SoftmaxGrad", .in_place = {0, 1}},
+      {.type = "SoftmaxGrad", .description = "(dY, Y) -> dX", .in_place = {0, 1}},
       {.type = "LogSoftmax",
+       .description = "(X) -> Y",
+       .signature = OpSignature{.attributes = {{"axis", kInt}}},
        .infer = infer_softmax,
        .differentiate = differentiate_softmax,
        .flops = softmax_flops,
        .in_place = {0}},
-      {.type = "LogSoftmaxGrad", .flops = softmax_flops, .in_place = {0, 1}},
-      {.type = "Flatten", .infer = infer_flatten, .differentiate = differentiate_flatten, .is_view = always},
-      {.type = "FlattenGrad", .is_view = always},
-      {.type = "Identity", .infer = infer_same, .differentiate = differentiate_identity, .is_view = always},
-      {.type = "Detach", .infer = infer_same, .is_view = always},
-      {.type = "Copy"},
+      {.type = "LogSoftmaxGrad", .description = "(dY, Y) -> dX", .flops = softmax_flops, .in_place = {0, 1}},
+      {.type = "Flatten",
+       .description = "(X) -> Y: a view",
+       .signature = OpSignature{.attributes = {{"axis", kInt}}, .any_type = true},
+       .infer = infer_flatten,
+       .differentiate = differentiate_flatten,
+       .is_view = always},
+      {.type = "FlattenGrad", .description = "(dY) -> dX: a view", .is_view = always},
+      {.type = "Identity",
+       .description =
+           "(X) -> Y: a view. It is its own gradient operator, and that of other ops whose derivative "
+           "is 1: (dY) -> dX",
+       .signature = OpSignature{.any_type = true},
+       .infer = infer_same,
+       .differentiate = differentiate_identity,
+       .is_view = always},
+      {.type = "Detach",
+       .description = "(X) -> Y: X, a view that no gradient goes through",
+       .infer = infer_same,
+       .is_view = always},
+      {.type = "Copy",
+       .description = "(dW) -> dW: the gradient of a parameter, where a view would be one of other memory"},
   };
 }
 

@@ -106,18 +106,40 @@ auto gradient_by(const char* type) {
 }  // namespace
 
 std::vector<OpDefinition> index_ops() {
+  using enum AttributeKind;
   return {
-      {.type = "Gather", .infer = infer_gather, .differentiate = gradient_by("GatherGrad")},
-      {.type = "GatherGrad"},
+      {.type = "Gather",
+       .description =
+           "(data, indices) -> Y: its attribute padding_idx, which ONNX does not have, is the row of the "
+           "data that gets no gradient (-1: none)",
+       .signature = OpSignature{.inputs = {2, 2}, .attributes = {{"axis", kInt}}, .any_type = true},
+       .infer = infer_gather,
+       .differentiate = gradient_by("GatherGrad")},
+      {.type = "GatherGrad", .description = "(dY, indices) -> ddata"},
       {.type = "GatherElements",
+       .description = "(data, indices) -> Y",
+       .signature = OpSignature{.inputs = {2, 2}, .attributes = {{"axis", kInt}}, .any_type = true},
        .infer = infer_gather_elements,
        .differentiate = gradient_by("GatherElementsGrad")},
-      {.type = "GatherElementsGrad"},
-      {.type = "GatherND", .infer = infer_gather_nd, .differentiate = gradient_by("GatherNDGrad")},
-      {.type = "GatherNDGrad"},
-      {.type = "ScatterND", .infer = infer_scatter_nd, .differentiate = differentiate_scatter_nd},
-      {.type = "ScatterNDGradData"},
-      {.type = "ScatterNDGradUpdates"},
+      {.type = "GatherElementsGrad", .description = "(dY, indices) -> ddata"},
+      {.type = "GatherND",
+       .description = "(data, indices) -> Y",
+       .signature = OpSignature{.inputs = {2, 2}, .attributes = {{"batch_dims", kInt}}, .any_type = true},
+       .infer = infer_gather_nd,
+       .differentiate = gradient_by("GatherNDGrad")},
+      {.type = "GatherNDGrad", .description = "(dY, indices) -> ddata"},
+      {.type = "ScatterND",
+       .description = "(data, indices, updates) -> Y",
+       .signature = OpSignature{.inputs = {3, 3}, .attributes = {{"reduction", kString}}, .any_type = true},
+       .infer = infer_scatter_nd,
+       .differentiate = differentiate_scatter_nd},
+      {.type = "ScatterNDGradData",
+       .description = "(dY, indices) -> ddata: 0 where updates were written. Where they were added it is "
+                      "Identity(dY) instead"},
+      {.type = "ScatterNDGradUpdates",
+       .description =
+           "(dY, indices) -> dupdates: as in PyTorch's index_put_, an update that a later one overwrote "
+           "has a gradient, too"},
   };
 }
 

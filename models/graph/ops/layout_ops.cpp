@@ -14,8 +14,9 @@ void differentiate_conversion(GradientBuilder& builder, const Op& op) {
   builder.add(builder.phase_for(op.inputs[0]), op, reverse, {dy}, {op.inputs[0]});
 }
 
-OpDefinition conversion(const char* type, Shape (*convert)(const Shape&)) {
+OpDefinition conversion(const char* type, const char* description, Shape (*convert)(const Shape&)) {
   return {.type = type,
+          .description = description,
           .infer = [convert](const Op&, std::span<const TensorType> inputs) -> std::vector<TensorType> {
             if (inputs.size() != 1 || inputs[0].dtype != DType::kF32)
               throw ConfigError("needs an input of f32");
@@ -27,7 +28,10 @@ OpDefinition conversion(const char* type, Shape (*convert)(const Shape&)) {
 }  // namespace
 
 std::vector<OpDefinition> layout_ops() {
-  return {conversion("ToBlocked", blocked_shape), conversion("FromBlocked", plain_shape)};
+  return {
+      conversion("ToBlocked", "(X) -> Y: f32[n, c, h, w] as f32[n, c / 16, h, w, 16]", blocked_shape),
+      conversion("FromBlocked", "(X) -> Y: f32[n, c / 16, h, w, 16] as f32[n, c, h, w]", plain_shape),
+  };
 }
 
 }  // namespace rookery

@@ -1,4 +1,17 @@
-// Losses: operators of our own, see op_definition.hpp.
+// Losses, operators of our own:
+//
+//   (prediction f32[n, …], target, sample ids i64[n], counted i64[1]) -> loss f32[], hits i64[2]
+//
+// They follow PyTorch's definitions. A target is of the prediction's type or, as i64, holds class indices:
+// those of others than the model's classes are a DataError. NaN in prediction or target makes the loss NaN.
+// `sample ids` takes no part in the arithmetic: with it the ids travel to the stage that has the target.
+//
+// The loss is the mean over the micro-batch, so that the batch's is the sum of the micro-batches', times
+// StepContext::loss_weight each. With ignore_index that needs `counted`, the number of positions of the whole
+// batch that count: the loss is the sum over the micro-batch / (counted * loss_weight), 0 where counted is 0.
+// `counted` and ignore_index come together. `hits`, where targets are class indices: positions whose largest
+// value, the first of equals, is the label, and positions that count. The attribute `weight` (1) is a factor
+// of the gradient; the loss is without it. Gradients are times weight and StepContext::loss_weight.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -131,14 +144,37 @@ void differentiate_cross_entropy(GradientBuilder& builder, const Op& op) {
 
 std::vector<OpDefinition> loss_ops() {
   std::vector<OpDefinition> definitions{
-      {.type = "MseLoss", .infer = infer_mse, .differentiate = differentiate_loss, .flops = loss_flops},
-      {.type = "L1Loss", .infer = infer_distance, .differentiate = differentiate_loss, .flops = loss_flops},
-      {.type = "MeanLoss", .infer = infer_distance, .differentiate = differentiate_loss, .flops = loss_flops},
+      {.type = "MseLoss",
+       .description =
+           "(prediction, target, sample ids?) -> loss, hits?: mean of (x - t)^2. Class indices i64[n] for "
+           "f32[n, classes] stand for one-hot vectors",
+       .infer = infer_mse,
+       .differentiate = differentiate_loss,
+       .flops = loss_flops},
+      {.type = "L1Loss",
+       .description = "(prediction, target, sample ids?) -> loss: mean of |x - t|",
+       .infer = infer_distance,
+       .differentiate = differentiate_loss,
+       .flops = loss_flops},
+      {.type = "MeanLoss",
+       .description = "(prediction, target, sample ids?) -> loss: mean of x; its target is x itself",
+       .infer = infer_distance,
+       .differentiate = differentiate_loss,
+       .flops = loss_flops},
       {.type = "BceWithLogitsLoss",
+       .description =
+           "(prediction, target, sample ids?) -> loss: mean of softplus(-x) (1 + (pos_weight - 1) t) + "
+           "(1 - t) x; pos_weight: floats, none, one, or one for each of the last axis",
        .infer = infer_bce,
        .differentiate = differentiate_loss,
        .flops = exponential_flops},
       {.type = "CrossEntropyLoss",
+       .description =
+           R"((prediction, target, sample ids?, counted?) -> loss, hits?, normalizers?: mean over positions
+of -sum_c t_c log softmax(x)_c, the classes c lying along class_axis (-1). Target: probabilities, or class indices
+of the prediction's shape without that axis. label_smoothing s: t becomes t (1 - s) + s / classes. ignore_index:
+positions with this label do not count.
+Training form: normalizers f32 of the positions are log sum exp(x).)",
        .infer = infer_cross_entropy,
        .to_training = cross_entropy_to_training,
        .differentiate = differentiate_cross_entropy,
@@ -147,8 +183,13 @@ std::vector<OpDefinition> loss_ops() {
   const std::size_t count = definitions.size();
   for (std::size_t i = 0; i < count; ++i) {
     definitions[i].is_loss = true;
-    definitions.push_back(
-        {.type = definitions[i].type + "Grad", .flops = definitions[i].flops, .in_place = {kPrediction}});
+    const bool is_cross_entropy = definitions[i].type == "CrossEntropyLoss";
+    definitions.push_back({.type = definitions[i].type + "Grad",
+                           .description = is_cross_entropy
+                                              ? "(prediction, target, normalizers, counted?) -> dprediction"
+                                              : "(prediction, target) -> dprediction",
+                           .flops = definitions[i].flops,
+                           .in_place = {kPrediction}});
   }
   return definitions;
 }

@@ -63,9 +63,18 @@ double right_flops(const Op&, std::span<const TensorType> inputs, std::span<cons
 
 std::vector<OpDefinition> matmul_ops() {
   return {
-      {.type = "MatMul", .infer = infer_matmul, .differentiate = differentiate_matmul, .flops = matmul_flops},
-      {.type = "MatMulGradLeft", .flops = left_flops},
-      {.type = "MatMulGradRight", .flops = right_flops},
+      {.type = "MatMul",
+       .description = "(A, B) -> Y",
+       .signature = OpSignature{.inputs = {2, 2}},
+       .infer = infer_matmul,
+       .differentiate = differentiate_matmul,
+       .flops = matmul_flops},
+      {.type = "MatMulGradLeft",
+       .description = "(dY, B) -> dA: summed where A was repeated",
+       .flops = left_flops},
+      {.type = "MatMulGradRight",
+       .description = "(dY, A) -> dB: summed where B was repeated",
+       .flops = right_flops},
   };
 }
 

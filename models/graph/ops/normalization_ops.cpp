@@ -77,23 +77,43 @@ double dropout_flops(const Op&, std::span<const TensorType> inputs, std::span<co
 }  // namespace
 
 std::vector<OpDefinition> normalization_ops() {
+  using enum AttributeKind;
   return {
       {.type = "BatchNormalization",
+       .description =
+           R"((X, scale, bias, mean, variance, num_batches_tracked?) -> Y, running mean?, running variance?,
+num_batches_tracked?, saved mean?, saved inverse deviation?: num_batches_tracked is an i64[].
+Training form: the attribute training_mode is 1. Running mean and variance are the ids of the buffers themselves,
+updated in place as PyTorch does: unbiased variance, new = momentum * old + (1 - momentum) * batch. The saved mean
+and inverse deviation are f32[C]. What is run again (passes/memory/recompute.hpp) has no buffers among its outputs:
+they are absent in run(). Where mean and variance are fixed the op stays as in evaluation, with the attribute
+running_statistics = 1 instead.)",
+       .signature = OpSignature{.inputs = {5, 5}, .attributes = {{"epsilon", kFloat}, {"momentum", kFloat}}},
        .infer = infer_batch_norm,
        .to_training = batch_norm_to_training,
        .differentiate = differentiate_batch_norm,
        .flops = batch_norm_flops,
        .in_place = {0},
        .images = OpDefinition::Images::kFirst},
-      {.type = "BatchNormalizationGrad", .flops = batch_norm_flops, .in_place = {0}},
+      {.type = "BatchNormalizationGrad",
+       .description =
+           "(dY, X, scale, saved mean, saved inverse deviation) -> dX, dscale, dbias: with "
+           "running_statistics the last two are the mean and the variance, which dX does not go through",
+       .flops = batch_norm_flops,
+       .in_place = {0}},
       {.type = "Dropout",
+       .description = R"((X) -> Y, mask?: X, but in training.
+Training form: mask u8 has the shape of Y, 1 where kept. Element i is kept when word i % 4 of
+philox({i / 4 low, i / 4 high, stream low, stream high}, rng_key(seed, op name)) >= ratio * 2^32; kept elements are
+times 1 / (1 - ratio).)",
+       .signature = OpSignature{.inputs = {1, 2}, .constant_inputs = {{1, {"ratio", kFloat}}}},
        .infer = infer_dropout,
        .to_training = dropout_to_training,
        .differentiate = differentiate_dropout,
        .flops = dropout_flops,
        .is_view = [](const Op& op) { return op.outputs.size() == 1; },  // identity outside training
        .in_place = {0}},
-      {.type = "DropoutGrad", .in_place = {0}},
+      {.type = "DropoutGrad", .description = "(dY, mask) -> dX", .in_place = {0}},
   };
 }
 

@@ -34,6 +34,11 @@ const OpDefinition& op_definition(const std::string& type) {
   return found->second;
 }
 
+const OpSignature* op_signature(const std::string& type) {
+  const auto found = definitions().find(type);
+  return found == definitions().end() || !found->second.signature ? nullptr : &*found->second.signature;
+}
+
 std::vector<std::string> operators() {
   std::vector<std::string> names;
   for (const auto& [type, definition] : definitions()) names.push_back(type);

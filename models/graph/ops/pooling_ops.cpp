@@ -75,26 +75,45 @@ void differentiate_average_pool(GradientBuilder& builder, const Op& op) {
 }  // namespace
 
 std::vector<OpDefinition> pooling_ops() {
+  using enum AttributeKind;
   return {
       {.type = "MaxPool",
+       .description = R"((X) -> Y, window?
+Training form: window has the shape of Y and is the index of the maximum within the kernel window (row-major; the
+first of equals), u8 or for more than 256 elements i32.)",
+       .signature = OpSignature{.attributes = {{"auto_pad", kString},
+                                               {"ceil_mode", kInt},
+                                               {"dilations", kInts},
+                                               {"kernel_shape", kInts},
+                                               {"pads", kInts},
+                                               {"strides", kInts}}},
        .infer = infer_max_pool,
        .to_training = add_window_output,
        .differentiate = differentiate_max_pool,
        .flops = pool_flops,
        .images = OpDefinition::Images::kFirst},
-      {.type = "MaxPoolGrad"},
+      {.type = "MaxPoolGrad", .description = "(dY, window) -> dX"},
       {.type = "AveragePool",
+       .description = "(X) -> Y",
+       .signature = OpSignature{.attributes = {{"auto_pad", kString},
+                                               {"ceil_mode", kInt},
+                                               {"count_include_pad", kInt},
+                                               {"kernel_shape", kInts},
+                                               {"pads", kInts},
+                                               {"strides", kInts}}},
        .infer = infer_average_pool,
        .differentiate = differentiate_average_pool,
        .flops = pool_flops,
        .images = OpDefinition::Images::kFirst},
-      {.type = "AveragePoolGrad"},
+      {.type = "AveragePoolGrad", .description = "(dY) -> dX"},
       {.type = "GlobalAveragePool",
+       .description = "(X) -> Y",
+       .signature = OpSignature{},
        .infer = infer_global_average_pool,
        .differentiate = differentiate_average_pool,
        .flops = global_pool_flops,
        .images = OpDefinition::Images::kFirst},
-      {.type = "GlobalAveragePoolGrad"},
+      {.type = "GlobalAveragePoolGrad", .description = "(dY) -> dX"},
   };
 }
 

@@ -55,10 +55,19 @@ double gemm_grad_weight_flops(const Op&, std::span<const TensorType> inputs,
 }  // namespace
 
 std::vector<OpDefinition> product_ops() {
+  using enum AttributeKind;
   return {
-      {.type = "Gemm", .infer = infer_gemm, .differentiate = differentiate_gemm, .flops = gemm_flops},
-      {.type = "GemmGradInput", .flops = gemm_grad_input_flops},
-      {.type = "GemmGradWeight", .flops = gemm_grad_weight_flops},
+      {.type = "Gemm",
+       .description = "(A, B, C?) -> Y",
+       .signature =
+           OpSignature{
+               .inputs = {2, 3},
+               .attributes = {{"alpha", kFloat}, {"beta", kFloat}, {"transA", kInt}, {"transB", kInt}}},
+       .infer = infer_gemm,
+       .differentiate = differentiate_gemm,
+       .flops = gemm_flops},
+      {.type = "GemmGradInput", .description = "(dY, B) -> dA", .flops = gemm_grad_input_flops},
+      {.type = "GemmGradWeight", .description = "(dY, A) -> dB, dC", .flops = gemm_grad_weight_flops},
   };
 }
 

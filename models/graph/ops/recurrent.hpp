@@ -1,4 +1,4 @@
-// Sizes, inputs and outputs of LSTM, GRU and RNN (op_definition.hpp), which the back ends share.
+// The sizes, inputs and outputs of LSTM, GRU and RNN (recurrent_ops.cpp), which the back ends share.
 #pragma once
 
 #include <cstddef>

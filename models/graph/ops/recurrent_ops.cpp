@@ -1,5 +1,13 @@
-// Recurrent layers in one direction: LSTM, GRU, RNN (https://onnx.ai/onnx/operators/), as op_definition.hpp
-// tells.
+// Recurrent layers: ONNX's LSTM, GRU and RNN (https://onnx.ai/onnx/operators/) in one direction, without the
+// dimension of directions.
+//
+// X f32[steps, batch, input], W f32[gates * hidden, input], R f32[gates * hidden, hidden], biases
+// f32[gates * hidden] (both or none), states f32[batch, hidden] (absent: zeros; those of an LSTM both or
+// none) make Y f32[steps, batch, hidden]. Outputs but the first may be absent. Attributes: direction
+// ("forward"; "reverse" goes from the last step to the first); gates, the order of the gates' rows: ONNX's
+// ("iofc", "zrh"; "h"), or PyTorch's
+// ("ifco", "rzh"); hidden_size, which may be left out; linear_before_reset (0) of GRU; function of RNN:
+// "Tanh" or "Relu".
 #include <fmt/format.h>
 
 #include <array>
@@ -34,7 +42,7 @@ void check_attributes(const Op& op) {
     throw ConfigError(fmt::format("function is '{}', not 'Tanh' or 'Relu'", function));
 }
 
-// The states at all steps, at the last, and what backward needs (op_definition.hpp).
+// The states at all steps, at the last, and what backward needs.
 Types infer_recurrent(const Op& op, std::span<const TensorType> inputs) {
   const bool is_lstm = op.type == "LSTM";
   const std::size_t most = is_lstm ? kRecurrentC + 1 : kRecurrentH + 1;
@@ -176,18 +184,56 @@ RecurrentSizes recurrent_sizes(const Op& op, const Shape& x, const Shape& w, con
 }
 
 std::vector<OpDefinition> recurrent_ops() {
-  std::vector<OpDefinition> definitions;
-  for (const std::string type : {"LSTM", "GRU", "RNN"}) {
-    OpDefinition forward{.type = type,
-                         .infer = infer_recurrent,
-                         .differentiate = differentiate_recurrent,
-                         .flops = recurrent_flops};
-    if (type != "RNN") forward.to_training = keep_gates;
-    definitions.push_back(std::move(forward));
-    definitions.push_back({.type = type + "GradGates", .flops = grad_gates_flops});
-    definitions.push_back({.type = type + "GradWeights", .flops = grad_weights_flops});
-  }
-  return definitions;
+  return {
+      {.type = "LSTM",
+       .description =
+           R"((X, W, R, input bias?, state bias?, initial h?, initial c?) -> Y, last h?, last c?, gates?, cells?
+Training form: gates f32[steps, batch, 4 hidden] are those of every step, after their functions; cells
+f32[steps, batch, hidden] are c of every step.)",
+       .infer = infer_recurrent,
+       .to_training = keep_gates,
+       .differentiate = differentiate_recurrent,
+       .flops = recurrent_flops},
+      {.type = "LSTMGradGates",
+       .description =
+           "(dY?, dlast h?, dlast c?, R, Y, initial h?, initial c?, gates, cells) -> dgates, dinitial h, "
+           "dinitial c: dgates before their functions. dX is MatMul(dgates, W)",
+       .flops = grad_gates_flops},
+      {.type = "LSTMGradWeights",
+       .description = "(dgates, X, Y, initial h?) -> dW, dR, dinput bias, dstate bias",
+       .flops = grad_weights_flops},
+      {.type = "GRU",
+       .description = R"((X, W, R, input bias?, state bias?, initial h?) -> Y, last h?, gates?, candidates?
+Training form: gates f32[steps, batch, 3 hidden] are those of every step, after their functions; candidates
+f32[steps, batch, hidden] are what the reset gate r made of the state h, or with linear_before_reset what it is
+multiplied with, R h + bias.)",
+       .infer = infer_recurrent,
+       .to_training = keep_gates,
+       .differentiate = differentiate_recurrent,
+       .flops = recurrent_flops},
+      {.type = "GRUGradGates",
+       .description =
+           "(dY?, dlast h?, R, Y, initial h?, gates, candidates) -> dgates, dcandidates, dinitial h: dgates "
+           "before their functions; dcandidates 0 without linear_before_reset. dX is MatMul(dgates, W)",
+       .flops = grad_gates_flops},
+      {.type = "GRUGradWeights",
+       .description =
+           "(dgates, X, Y, initial h?, dcandidates, candidates) -> dW, dR, dinput bias, dstate bias",
+       .flops = grad_weights_flops},
+      {.type = "RNN",
+       .description = "(X, W, R, input bias?, state bias?, initial h?) -> Y, last h?",
+       .infer = infer_recurrent,
+       .differentiate = differentiate_recurrent,
+       .flops = recurrent_flops},
+      {.type = "RNNGradGates",
+       .description =
+           "(dY?, dlast h?, R, Y, initial h?) -> dgates, dinitial h: dgates before their functions. dX is "
+           "MatMul(dgates, W)",
+       .flops = grad_gates_flops},
+      {.type = "RNNGradWeights",
+       .description = "(dgates, X, Y, initial h?) -> dW, dR, dinput bias, dstate bias",
+       .flops = grad_weights_flops},
+  };
 }
 
 }  // namespace rookery

@@ -2,6 +2,7 @@
 // (https://onnx.ai/onnx/operators/).
 #include <fmt/format.h>
 
+#include <array>
 #include <set>
 
 #include "models/base/error.hpp"
@@ -89,18 +90,43 @@ double reduction_flops(const Op&, std::span<const TensorType> inputs, std::span<
 }  // namespace
 
 std::vector<OpDefinition> reduction_ops() {
+  using enum AttributeKind;
+  struct Reduction {
+    const char* type;
+    const char* gradient;  // its description
+  };
+  static constexpr std::array<Reduction, 5> kReductions{{
+      {"ReduceL1", "(dY, X) -> dX"},
+      {"ReduceL2", "(dY, X, Y) -> dX: 0 where the norm is 0, as in PyTorch"},
+      {"ReduceMax", "(dY, X, Y) -> dX: elements that are equal to the maximum have equal shares of dY"},
+      {"ReduceMean", "(dY) -> dX"},
+      {"ReduceSum", "(dY) -> dX"},
+  }};
+  const OpSignature axes_as_attribute{.attributes = {{"axes", kInts}, {"keepdims", kInt}}};
+  // The only one whose axes became an input in operator set 13; the others' did in 18.
+  const OpSignature axes_as_input{
+      .inputs = {1, 2}, .attributes = {{"keepdims", kInt}}, .constant_inputs = {{1, {"axes", kInts}}}};
   std::vector<OpDefinition> definitions;
-  for (const char* type : {"ReduceL1", "ReduceL2", "ReduceMax", "ReduceMean", "ReduceSum"}) {
-    definitions.push_back({.type = type,
-                           .infer = infer_reduction,
-                           .differentiate = differentiate_reduction,
-                           .flops = reduction_flops});
-    definitions.push_back({.type = std::string(type) + "Grad"});
+  for (const auto& [type, gradient] : kReductions) {
+    definitions.push_back(
+        {.type = type,
+         .description = "(X) -> Y: over all axes where the attribute axes is absent or empty",
+         .signature = type == std::string("ReduceSum") ? axes_as_input : axes_as_attribute,
+         .infer = infer_reduction,
+         .differentiate = differentiate_reduction,
+         .flops = reduction_flops});
+    definitions.push_back({.type = std::string(type) + "Grad", .description = gradient});
   }
-  definitions.push_back({.type = "CumSum",
-                         .infer = infer_cumulative_sum,
-                         .differentiate = differentiate_cumulative_sum,
-                         .flops = reduction_flops});
+  definitions.push_back(
+      {.type = "CumSum",
+       .description = "(X) -> Y: it is its own gradient operator, (dY) -> dX, from the other side",
+       .signature = OpSignature{.inputs = {2, 2},
+                                .attributes = {{"exclusive", kInt}, {"reverse", kInt}},
+                                .constant_inputs = {{1, {"axis", kInt}}},
+                                .any_type = true},
+       .infer = infer_cumulative_sum,
+       .differentiate = differentiate_cumulative_sum,
+       .flops = reduction_flops});
   return definitions;
 }
 

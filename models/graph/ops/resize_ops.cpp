@@ -1,3 +1,4 @@
+// Resize (https://onnx.ai/onnx/operators/onnx__Resize.html), nearest and linear, by given scales.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -143,9 +144,21 @@ std::vector<Sample> samples_along(const Op& op, int axis, std::int64_t from, std
 }
 
 std::vector<OpDefinition> resize_ops() {
+  using enum AttributeKind;
   return {
-      {.type = "Resize", .infer = infer_resize, .differentiate = differentiate_resize, .flops = resize_flops},
-      {.type = "ResizeGrad", .flops = resize_flops},
+      {.type = "Resize",
+       .description =
+           "(X) -> Y: X f32[batch, channels, width] or f32[batch, channels, height, width]; the first two "
+           "scales are 1",
+       .signature = OpSignature{.inputs = {3, 3},
+                                .attributes = {{"coordinate_transformation_mode", kString},
+                                               {"mode", kString},
+                                               {"nearest_mode", kString}},
+                                .constant_inputs = {{1, {"roi", kFloats}}, {2, {"scales", kFloats}}}},
+       .infer = infer_resize,
+       .differentiate = differentiate_resize,
+       .flops = resize_flops},
+      {.type = "ResizeGrad", .description = "(dY) -> dX", .flops = resize_flops},
   };
 }
 

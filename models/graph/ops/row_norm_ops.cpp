@@ -84,16 +84,37 @@ double row_norm_flops(const Op&, std::span<const TensorType> inputs, std::span<c
 }  // namespace
 
 std::vector<OpDefinition> row_norm_ops() {
-  std::vector<OpDefinition> definitions;
-  for (const char* type : {"LayerNormalization", "GroupNormalization", "InstanceNormalization"}) {
-    const bool is_layer = type == std::string("LayerNormalization");
-    definitions.push_back({.type = type,
-                           .infer = is_layer ? infer_layer_norm : infer_group_norm,
-                           .to_training = keep_statistics,
-                           .differentiate = differentiate_row_norm,
-                           .flops = row_norm_flops,
-                           .in_place = {0}});
-    definitions.push_back({.type = std::string(type) + "Grad", .flops = row_norm_flops, .in_place = {0}});
+  using enum AttributeKind;
+  // GroupNormalization with a scale for each channel is of operator set 21, so that files have it as a
+  // function.
+  std::vector<OpDefinition> definitions{
+      {.type = "LayerNormalization",
+       .description = R"((X, scale, bias?) -> Y, saved mean?, saved inverse deviation?
+Training form: saved mean and saved inverse deviation are ONNX's second and third output.)",
+       .signature = OpSignature{.inputs = {2, 3}, .attributes = {{"axis", kInt}, {"epsilon", kFloat}}},
+       .infer = infer_layer_norm},
+      {.type = "GroupNormalization",
+       .description =
+           R"((X, scale, bias) -> Y, saved mean?, saved inverse deviation?: scale and bias of each channel.
+Training form: saved mean and saved inverse deviation are f32[batch, groups].)",
+       .infer = infer_group_norm},
+      {.type = "InstanceNormalization",
+       .description = R"((X, scale, bias) -> Y, saved mean?, saved inverse deviation?
+Training form: saved mean and saved inverse deviation are f32[batch, channels].)",
+       .signature = OpSignature{.inputs = {3, 3}, .attributes = {{"epsilon", kFloat}}},
+       .infer = infer_group_norm},
+  };
+  const std::size_t count = definitions.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    definitions[i].to_training = keep_statistics;
+    definitions[i].differentiate = differentiate_row_norm;
+    definitions[i].flops = row_norm_flops;
+    definitions[i].in_place = {0};
+    definitions.push_back(
+        {.type = definitions[i].type + "Grad",
+         .description = "(dY, X, scale, saved mean, saved inverse deviation) -> dX, dscale, dbias",
+         .flops = row_norm_flops,
+         .in_place = {0}});
   }
   return definitions;
 }

@@ -3,6 +3,8 @@
 // Min, Max; and Cast.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "models/base/error.hpp"
@@ -90,19 +92,46 @@ void differentiate_cast(GradientBuilder& builder, const Op& op) {
 }  // namespace
 
 std::vector<OpDefinition> selection_ops() {
+  const OpSignature of_two{.inputs = {2, 2}, .any_type = true};
   std::vector<OpDefinition> definitions;
-  for (const char* type : {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"})
-    definitions.push_back({.type = type, .infer = infer_comparison});
-  for (const char* type : {"And", "Or"}) definitions.push_back({.type = type, .infer = infer_logic});
-  definitions.push_back({.type = "Not", .infer = infer_not});
-  definitions.push_back({.type = "Where", .infer = infer_where, .differentiate = differentiate_where});
-  definitions.push_back({.type = "WhereGradLeft"});
-  definitions.push_back({.type = "WhereGradRight"});
-  for (const char* type : {"Min", "Max"})
-    definitions.push_back({.type = type, .infer = infer_extremum, .differentiate = differentiate_extremum});
-  definitions.push_back({.type = "ExtremumGrad"});
-  definitions.push_back({.type = "Cast", .infer = infer_cast, .differentiate = differentiate_cast});
-  definitions.push_back({.type = "CastGrad"});
+  for (const char* type : {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or"}) {
+    const bool is_logic = type == std::string("And") || type == std::string("Or");
+    definitions.push_back({.type = type,
+                           .description = "(A, B) -> Y",
+                           .signature = of_two,
+                           .infer = is_logic ? infer_logic : infer_comparison});
+  }
+  for (const char* type : {"Min", "Max"}) {
+    definitions.push_back({.type = type,
+                           .description = "(X…) -> Y",
+                           .signature = OpSignature{.inputs = {1, kManyTensors}, .any_type = true},
+                           .infer = infer_extremum,
+                           .differentiate = differentiate_extremum});
+  }
+  std::vector<OpDefinition> others{
+      {.type = "ExtremumGrad",
+       .description =
+           "(dY, Y, X…) -> dX: the gradient of the input number `input` of Min or Max. Inputs that are equal "
+           "to Y have equal shares of dY, as PyTorch's maximum and amax"},
+      {.type = "Not",
+       .description = "(X) -> Y",
+       .signature = OpSignature{.any_type = true},
+       .infer = infer_not},
+      {.type = "Where",
+       .description = "(condition, A, B) -> Y",
+       .signature = OpSignature{.inputs = {3, 3}, .any_type = true},
+       .infer = infer_where,
+       .differentiate = differentiate_where},
+      {.type = "WhereGradLeft", .description = "(dY, condition) -> dA"},
+      {.type = "WhereGradRight", .description = "(dY, condition) -> dB"},
+      {.type = "Cast",
+       .description = "(X) -> Y: the attribute `to` is the name of a dtype, \"f32\"",
+       .signature = OpSignature{.attributes = {{"to", AttributeKind::kType}}, .any_type = true},
+       .infer = infer_cast,
+       .differentiate = differentiate_cast},
+      {.type = "CastGrad", .description = "(dY) -> dX"},
+  };
+  std::ranges::move(others, std::back_inserter(definitions));
   return definitions;
 }
 

@@ -119,24 +119,54 @@ bool always(const Op&) {
 }  // namespace
 
 std::vector<OpDefinition> shape_ops() {
-  std::vector<OpDefinition> definitions;
-  const auto add_view = [&](const char* type, auto infer) {
-    definitions.push_back(
-        {.type = type, .infer = infer, .differentiate = gradient_by("ReshapeGrad"), .is_view = always});
+  using enum AttributeKind;
+  // All of these take one tensor in a Graph, and most of them a second, constant one in a file.
+  const auto with = [](const char* key) {
+    return OpSignature{.inputs = {2, 2}, .constant_inputs = {{1, {key, kInts}}}, .any_type = true};
   };
-  add_view("Reshape", infer_reshape);
-  add_view("Squeeze", infer_squeeze);
-  add_view("Unsqueeze", infer_unsqueeze);
-  definitions.push_back({.type = "ReshapeGrad", .is_view = always});
-  definitions.push_back(
-      {.type = "Transpose", .infer = infer_transpose, .differentiate = gradient_by("TransposeGrad")});
-  definitions.push_back({.type = "TransposeGrad"});
-  definitions.push_back(
-      {.type = "Expand", .infer = infer_expand, .differentiate = gradient_by("ExpandGrad")});
-  definitions.push_back({.type = "ExpandGrad"});
-  definitions.push_back({.type = "Tile", .infer = infer_tile, .differentiate = gradient_by("TileGrad")});
-  definitions.push_back({.type = "TileGrad"});
-  return definitions;
+  OpSignature reshape = with("shape");
+  reshape.attributes = {{"allowzero", kInt}};
+  return {
+      {.type = "Reshape",
+       .description = "(X) -> Y: a view. Where the first dimension is the batch the shape has 0 or -1 there",
+       .signature = reshape,
+       .infer = infer_reshape,
+       .differentiate = gradient_by("ReshapeGrad"),
+       .is_view = always},
+      {.type = "Squeeze",
+       .description = "(X) -> Y: a view",
+       .signature = with("axes"),
+       .infer = infer_squeeze,
+       .differentiate = gradient_by("ReshapeGrad"),
+       .is_view = always},
+      {.type = "Unsqueeze",
+       .description = "(X) -> Y: a view",
+       .signature = with("axes"),
+       .infer = infer_unsqueeze,
+       .differentiate = gradient_by("ReshapeGrad"),
+       .is_view = always},
+      {.type = "ReshapeGrad",
+       .description = "(dY) -> dX: a view, for Reshape, Squeeze and Unsqueeze",
+       .is_view = always},
+      {.type = "Transpose",
+       .description = "(X) -> Y",
+       .signature = OpSignature{.attributes = {{"perm", kInts}}, .any_type = true},
+       .infer = infer_transpose,
+       .differentiate = gradient_by("TransposeGrad")},
+      {.type = "TransposeGrad", .description = "(dY) -> dX"},
+      {.type = "Expand",
+       .description = "(X) -> Y",
+       .signature = with("shape"),
+       .infer = infer_expand,
+       .differentiate = gradient_by("ExpandGrad")},
+      {.type = "ExpandGrad", .description = "(dY) -> dX"},
+      {.type = "Tile",
+       .description = "(X) -> Y",
+       .signature = with("repeats"),
+       .infer = infer_tile,
+       .differentiate = gradient_by("TileGrad")},
+      {.type = "TileGrad", .description = "(dY) -> dX"},
+  };
 }
 
 }  // namespace rookery

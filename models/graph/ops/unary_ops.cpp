@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
@@ -19,23 +20,50 @@ struct Unary {
   const char* type;
   Slope slope;
   double flops;  // an element
-  std::vector<const char*> numbers = {};
+  const char* text;
+  std::vector<const char*> numbers = {};  // attributes that are numbers
 };
 
+// At a kink the derivative is PyTorch's.
 const std::vector<Unary>& unary_table() {
   using enum Slope;
   static const std::vector<Unary> table{
-      {"Abs", kOfInput, 1},       {"Clip", kOfInput, 2, {"min", "max"}},
-      {"Cos", kOfInput, 20},      {"Elu", kOfInput, 10, {"alpha"}},
-      {"Erf", kOfInput, 20},      {"Exp", kOfOutput, 10},
-      {"Gelu", kOfInput, 20},     {"HardSigmoid", kOfInput, 4, {"alpha", "beta"}},
-      {"HardSwish", kOfInput, 5}, {"LeakyRelu", kOfInput, 2, {"alpha"}},
-      {"Log", kOfInput, 10},      {"Neg", kLinear, 1},
-      {"Sigmoid", kOfOutput, 10}, {"Sin", kOfInput, 20},
-      {"Softplus", kOfInput, 20}, {"Sqrt", kOfOutput, 4},
-      {"Tanh", kOfOutput, 10},
+      {"Abs", kOfInput, 1, "|x|"},
+      {"Clip",
+       kOfInput,
+       2,
+       "x between the attributes min and max, each of which may be absent and then bounds nothing",
+       {"min", "max"}},
+      {"Cos", kOfInput, 20, "cos x"},
+      {"Elu", kOfInput, 10, "x from 0 on, else alpha (e^x - 1)", {"alpha"}},
+      {"Erf", kOfInput, 20, "the error function of x"},
+      {"Exp", kOfOutput, 10, "e^x"},
+      {"Gelu", kOfInput, 20,
+       "x / 2 (1 + erf(x / sqrt 2)), or by the attribute approximate = \"tanh\" the approximation with tanh"},
+      {"HardSigmoid", kOfInput, 4, "alpha x + beta between 0 and 1", {"alpha", "beta"}},
+      {"HardSwish", kOfInput, 5, "x times x / 6 + 1/2 between 0 and 1"},
+      {"LeakyRelu", kOfInput, 2, "x from 0 on, else alpha x", {"alpha"}},
+      {"Log", kOfInput, 10, "log x"},
+      {"Neg", kLinear, 1, "-x. It is its own gradient operator, (dY) -> dX"},
+      {"Sigmoid", kOfOutput, 10, "1 / (1 + e^-x)"},
+      {"Sin", kOfInput, 20, "sin x"},
+      {"Softplus", kOfInput, 20, "log(1 + e^x)"},
+      {"Sqrt", kOfOutput, 4, "the square root of x"},
+      {"Tanh", kOfOutput, 10, "tanh x"},
   };
   return table;
+}
+
+// Its numbers are attributes in files, too, but those of Clip, which are inputs; Gelu is no operator of
+// set 17.
+std::optional<OpSignature> signature_of(const Unary& unary) {
+  using enum AttributeKind;
+  if (unary.type == std::string("Gelu")) return std::nullopt;
+  if (unary.type == std::string("Clip"))
+    return OpSignature{.inputs = {1, 3}, .constant_inputs = {{1, {"min", kFloat}}, {2, {"max", kFloat}}}};
+  OpSignature signature;
+  for (const char* key : unary.numbers) signature.attributes.emplace(key, kFloat);
+  return signature;
 }
 
 std::vector<TensorType> infer_unary(const Unary& unary, const Op& op, std::span<const TensorType> inputs) {
@@ -77,6 +105,8 @@ std::vector<OpDefinition> unary_ops() {
     };
     definitions.push_back(
         {.type = unary.type,
+         .description = fmt::format("(X) -> Y: {}", unary.text),
+         .signature = signature_of(unary),
          .infer = [&unary](const Op& op, auto inputs) { return infer_unary(unary, op, inputs); },
          .differentiate = [slope = unary.slope](GradientBuilder& builder,
                                                 const Op& op) { differentiate_unary(slope, builder, op); },
@@ -84,7 +114,11 @@ std::vector<OpDefinition> unary_ops() {
          .in_place = {0},
          .images = OpDefinition::Images::kFirst});
     if (unary.slope != Slope::kLinear) {
-      definitions.push_back({.type = std::string(unary.type) + "Grad", .flops = flops, .in_place = {0, 1}});
+      const bool of_input = unary.slope == Slope::kOfInput;
+      definitions.push_back({.type = std::string(unary.type) + "Grad",
+                             .description = of_input ? "(dY, X) -> dX" : "(dY, Y) -> dX",
+                             .flops = flops,
+                             .in_place = {0, 1}});
     }
   }
   return definitions;

@@ -1,5 +1,5 @@
 // Losses are ops at the end of the last stage's graph, to PyTorch's definitions; the operators are
-// described in op_definition.hpp. A model with several outputs may have several: what is trained is their
+// described in ops/loss_ops.cpp. A model with several outputs may have several: what is trained is their
 // weighted sum.
 #pragma once
 
@@ -68,7 +68,7 @@ using ValueTypes = std::map<std::string, TensorType>;
 // not have, and "<loss>.counted", i64[1], for terms with an ignore_index: how many positions of the whole
 // batch count. Its own outputs stay; each term adds its value, f32[], called `loss` where it is alone and
 // "loss.<output>.<name>" among several, and, where targets are class indices, "<loss>.hits"
-// (op_definition.hpp). `types` has those of targets, as the data set has them, and of outputs that earlier
+// (ops/loss_ops.cpp). `types` has those of targets, as the data set has them, and of outputs that earlier
 // stages make; a target that is not there has class indices for cross_entropy and for mse of [batch,
 // classes], else the type of the output. ConfigError for unknown names, outputs that are not the model's or,
 // among several terms, not named, and types that do not fit.

@@ -9,6 +9,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/graph/op_definition.hpp"
 #include "models/io/onnx/format/constants.hpp"
 #include "models/io/onnx/format/external.hpp"
 #include "models/io/onnx/format/format.hpp"
@@ -142,7 +143,7 @@ class Reader {
       add_call(node);
       return;
     }
-    const OnnxOperator* known = find_onnx_operator(node.op_type());
+    const OpSignature* known = op_signature(node.op_type());
     if (known == nullptr || !node.domain().empty()) throw DataError("this operator is not supported");
     if (node.output_size() < 1 || std::cmp_greater(node.output_size(), known->most_outputs)) {
       throw DataError(
@@ -150,9 +151,9 @@ class Reader {
                       known->most_outputs == 1 ? "1" : fmt::format("1 to {}", known->most_outputs)));
     }
     const auto inputs = static_cast<std::size_t>(node.input_size());
-    if (inputs < known->least_inputs || inputs > known->most_inputs) {
+    if (inputs < known->inputs.least || inputs > known->inputs.most) {
       throw DataError(
-          fmt::format("has {} inputs, not {} to {}", inputs, known->least_inputs, known->most_inputs));
+          fmt::format("has {} inputs, not {} to {}", inputs, known->inputs.least, known->inputs.most));
     }
     Op op{.name = node.name(), .type = node.op_type(), .inputs = {}, .outputs = {}};
     op.attributes = attributes_from(node, known->attributes);
@@ -229,7 +230,7 @@ class Reader {
     model_.graph.add_op(std::move(op), {node.output().begin(), node.output().end()});
   }
 
-  void add_op_input(Op& op, std::size_t position, const std::string& name, const OnnxOperator& known) {
+  void add_op_input(Op& op, std::size_t position, const std::string& name, const OpSignature& known) {
     if (const ConstantInput* input = constant_input(op.type, position)) {
       if (name.empty()) return;
       const auto constant = attributes_.find(name);
@@ -238,7 +239,7 @@ class Reader {
       if (kind_of(constant->second) != input->kind)
         throw DataError(fmt::format("its {} {} has the wrong type", input->key, quoted(name)));
       op.attributes[input->key] = constant->second;
-    } else if (name.empty() && position >= known.least_inputs) {
+    } else if (name.empty() && position >= known.inputs.least) {
       op.inputs.push_back(kNoValue);
     } else {
       op.inputs.push_back(value_called(name));
@@ -286,9 +287,9 @@ class Reader {
     const std::vector<TensorType> types = graph.types(1);
     for (std::size_t id = 0; id < types.size(); ++id) check_size(graph.values()[id], types[id]);
     for (const Op& op : graph.ops()) {
-      const OnnxOperator* known = find_onnx_operator(op.type);
+      const OpSignature* known = op_signature(op.type);
       // The types that a function takes are checked with its shapes.
-      if (known == nullptr || !known->floats_only) continue;
+      if (known == nullptr || known->any_type) continue;
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const ValueId input = op.inputs[i];
         if (input == kNoValue || (op.type == "BatchNormalization" && i == kBatchNormTracked)) continue;

@@ -57,7 +57,7 @@ class Writer {
 
  private:
   void add_node(const Op& op) {
-    const OnnxOperator* known = find_onnx_operator(op.type);
+    const OpSignature* known = op_signature(op.type);
     const OnnxFunction* function = onnx_function_of(op, input_types(op));
     if (known == nullptr && function == nullptr) {
       left_out_.insert(op.outputs.begin(), op.outputs.end());
@@ -78,7 +78,7 @@ class Writer {
     add_inputs(op, *known, node);
     for (const ValueId output : op.outputs) node.add_output(graph_.value(output).name);
     for (const auto& [key, attribute] : op.attributes) {
-      if (is_constant_input(op, *known, key)) continue;
+      if (is_constant_input(*known, key)) continue;
       const auto found = known->attributes.find(key);
       if (found != known->attributes.end() && found->second == AttributeKind::kType) {
         set_attribute(*node.add_attribute(), key,
@@ -114,15 +114,15 @@ class Writer {
     }
   }
 
-  void add_inputs(const Op& op, const OnnxOperator& known, onnx::NodeProto& node) {
+  void add_inputs(const Op& op, const OpSignature& known, onnx::NodeProto& node) {
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const ValueId input = op.inputs[i];
       if (input != kNoValue) used_.insert(input);
       if (op.type == "BatchNormalization" && i == kBatchNormTracked) continue;
       node.add_input(input == kNoValue ? "" : graph_.value(input).name);
     }
-    for (std::size_t i = op.inputs.size(); i < known.most_inputs; ++i) {
-      const ConstantInput* input = constant_input(op.type, i);
+    for (std::size_t i = op.inputs.size(); i < known.inputs.most; ++i) {
+      const ConstantInput* input = known.constant_input(i);
       if (input == nullptr) break;
       const auto attribute = op.attributes.find(input->key);
       if (attribute == op.attributes.end()) continue;
@@ -135,12 +135,9 @@ class Writer {
     }
   }
 
-  static bool is_constant_input(const Op& op, const OnnxOperator& known, const std::string& key) {
-    for (std::size_t i = 0; i < known.most_inputs; ++i) {
-      if (const ConstantInput* input = constant_input(op.type, i); input != nullptr && key == input->key)
-        return true;
-    }
-    return false;
+  static bool is_constant_input(const OpSignature& known, const std::string& key) {
+    return std::ranges::any_of(known.constant_inputs,
+                               [&](const auto& constant) { return constant.second.key == key; });
   }
 
   // A constant of the file that is no value of the graph.
@@ -245,7 +242,7 @@ void check_left_out(const Graph& graph) {
       made.insert(op.outputs.begin(), op.outputs.end());
       continue;
     }
-    const bool is_known = find_onnx_operator(op.type) != nullptr || has_onnx_function(op.type);
+    const bool is_known = op_signature(op.type) != nullptr || has_onnx_function(op.type);
     if (!is_known) {
       throw ConfigError(
           fmt::format("op '{}' ({}): ONNX has no such operator in opset {}", op.name, op.type, kOnnxOpset));

@@ -1,5 +1,5 @@
-// LSTM, GRU, RNN in one direction, and their gradients (models/graph/op_definition.hpp): the steps one after
-// the other.
+// LSTM, GRU, RNN in one direction, and their gradients (models/graph/ops/recurrent_ops.cpp): the steps one
+// after the other.
 #include "models/graph/ops/recurrent.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Functions of one number and their derivatives. Each is a type made from its op, with y(x) and slope(v),
-// where v is x or y as models/graph/op_definition.hpp says.
+// where v is x or y as models/graph/ops/unary_ops.cpp says.
 #include <cmath>
 #include <limits>
 #include <numbers>

@@ -12,6 +12,7 @@
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/differentiate.hpp"
 #include "models/io/safetensors/safetensors.hpp"
+#include "tests/models/graph/op_form.hpp"
 #include "tests/models/io/python_check.hpp"
 #include "tests/models/kernels/random_cases.hpp"
 #include "tests/models/kernels/run_graph.hpp"
@@ -188,6 +189,29 @@ TEST(Torch, ComputesTheSame) {
   EXPECT_EQ(run_python(kSystemPython, "../kernels/compare_with_torch.py",
                        fmt::format("'{}'", folder.path().string())),
             0);
+}
+
+// In training form and with all gradients, over the same cases.
+TEST(Torch, OpsAreAsTheirDescriptionsSay) {
+  std::set<std::string> met;
+  const auto check = [&](const std::string& type, const RandomCase& test, Draw& draw) {
+    const SingleOp single = single_op(type, test, draw);
+    const TrainingGraph training = differentiate(single.graph, single.request);
+    for (const Op& op : training.graph.ops()) {
+      EXPECT_EQ(graph_tests::disagreement(op), "");
+      met.insert(op.type);
+    }
+  };
+  for (const auto& [type, random] : random_ops()) {
+    Draw draw(rng_key(setting("ROOKERY_RANDOM_SEED", 2024), type).low);
+    for (int i = 0; i < 20; ++i) check(type, random.draw(draw), draw);
+  }
+  Draw draw(7);
+  check("Detach", {.inputs = inputs_of(draw.floats({2, 3}))}, draw);
+  check("Dropout", {.inputs = inputs_of(draw.floats({2, 3}))}, draw);
+  check("ToBlocked", {.inputs = inputs_of(draw.floats({2, 16, 3, 3}))}, draw);
+  check("FromBlocked", {.inputs = inputs_of(draw.floats({2, 1, 3, 3, 16}))}, draw);
+  for (const std::string& type : operators()) EXPECT_TRUE(met.contains(type)) << type;
 }
 
 TEST(Torch, KnowsEveryOperator) {

@@ -7,12 +7,12 @@
 namespace rookery {
 
 // Every chain MatMul, Mul or Div by a number, Add of a mask or Where with one, Softmax, Dropout, MatMul
-// becomes an Attention (op_definition.hpp) with the name of the last MatMul; of these ops all but the MatMuls
-// and the Softmax may be missing. The numbers may also stand at the query or the key. Reshapes and Transposes
-// that part and join the heads become part of it, and so does a Split of q, k and v side by side, where
-// nobody else reads what lies between. A constant mask that hides just what comes later becomes `is_causal`.
-// A mask that depends on parameters is left as it is, for Attention has no gradient of it. Numbers below -1e4
-// in the place of a score count as -infinity. `forward` has inference form.
+// becomes an Attention (ops/attention_ops.cpp) with the name of the last MatMul; of these ops all but the
+// MatMuls and the Softmax may be missing. The numbers may also stand at the query or the key. Reshapes and
+// Transposes that part and join the heads become part of it, and so does a Split of q, k and v side by side,
+// where nobody else reads what lies between. A constant mask that hides just what comes later becomes
+// `is_causal`. A mask that depends on parameters is left as it is, for Attention has no gradient of it.
+// Numbers below -1e4 in the place of a score count as -infinity. `forward` has inference form.
 Graph recognize_attention(const Graph& forward);
 
 // Every MatMul with a turned parameter, and the Add of a bias, becomes a Gemm of rows with the name of the

@@ -3,11 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "models/base/text.hpp"
-#include "models/graph/graph.hpp"
+#include "models/graph/op_signature.hpp"
 
 namespace onnx {
 class AttributeProto;
@@ -31,32 +30,10 @@ constexpr std::size_t kBatchNormMean = 3;
 constexpr std::size_t kBatchNormVariance = 4;
 constexpr std::size_t kBatchNormTracked = 5;
 
-// kType: in a Graph the name of a dtype, in a file its TensorProto.DataType.
-enum class AttributeKind : std::uint8_t { kInt, kFloat, kString, kInts, kFloats, kType };
-
-AttributeKind kind_of(const Attribute& attribute);
 void set_attribute(onnx::AttributeProto& out, const std::string& key, const Attribute& attribute);
 
-// What an operator may look like in a file.
-struct OnnxOperator {
-  std::size_t least_inputs = 1;
-  std::size_t most_inputs = 1;
-  std::map<std::string, AttributeKind> attributes;
-  std::size_t most_outputs = 1;
-  bool floats_only = true;  // otherwise the operator itself knows which inputs of other types it takes
-};
-
-// nullptr when files do not have it.
-const OnnxOperator* find_onnx_operator(const std::string& type);
-
-// What is an attribute of the op in a Graph and a constant initializer in a file, its input `position`:
-// shape of Reshape, min of Clip. kFloat is f32[] there, kFloats f32[n], kInt i64[], kInts i64[n].
-struct ConstantInput {
-  std::string key;
-  AttributeKind kind;
-};
-
-// nullptr: the input is a value.
+// The constant input (op_signature.hpp) of an operator of the graph, or of a node that makes a constant of
+// constants: ConstantOfShape, Range. nullptr: the input is a value.
 const ConstantInput* constant_input(const std::string& type, std::size_t position);
 
 // TensorProto.DataType of a dtype, and back; DataError naming a number that stands for none of ours.

@@ -6,6 +6,7 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/op_attributes.hpp"
+#include "models/graph/op_definition.hpp"
 #include "models/graph/ops/broadcast.hpp"
 #include "models/io/onnx/format/constants.hpp"
 #include "models/io/onnx/format/format.hpp"
@@ -32,8 +33,8 @@ AtProbes<Attributes> everywhere(const Attributes& attributes) {
 
 // ONNX's operators that take no other numbers than f32.
 void check_floats(const Op& op, const std::vector<TensorType>& inputs) {
-  const OnnxOperator* known = find_onnx_operator(op.type);
-  if (known == nullptr || !known->floats_only) return;
+  const OpSignature* known = op_signature(op.type);
+  if (known == nullptr || known->any_type) return;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const bool counts = op.type == "BatchNormalization" && i == kBatchNormTracked;
     if (!counts && op.inputs[i] != kNoValue && inputs[i].dtype != DType::kF32)

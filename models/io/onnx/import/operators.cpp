@@ -8,6 +8,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/graph/op_definition.hpp"
 #include "models/graph/ops/regions.hpp"
 #include "models/io/onnx/exporters/names.hpp"
 #include "models/io/onnx/format/constants.hpp"
@@ -120,7 +121,7 @@ void drop_idle_attributes(ImportedNode& node) {
 }
 
 // The attributes of the op, at every probe, from the node's own and its constant inputs.
-AtProbes<Attributes> attributes_of(const ImportedNode& node, const OnnxOperator& known) {
+AtProbes<Attributes> attributes_of(const ImportedNode& node, const OpSignature& known) {
   AtProbes<Attributes> all;
   for (const auto& [key, value] : node.attributes) {
     const auto kind = known.attributes.find(key);
@@ -134,7 +135,7 @@ AtProbes<Attributes> attributes_of(const ImportedNode& node, const OnnxOperator&
           is_type ? Attribute(std::string(name_of(checked_dtype(std::get<std::int64_t>(value))))) : value;
   }
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    const ConstantInput* constant = constant_input(node.type, i);
+    const ConstantInput* constant = known.constant_input(i);
     if (constant == nullptr || !is_there(node, i)) continue;
     const Known& value = known_input(node, i, constant->key);
     for (std::size_t probe = 0; probe < kProbes; ++probe)
@@ -143,21 +144,23 @@ AtProbes<Attributes> attributes_of(const ImportedNode& node, const OnnxOperator&
   return all;
 }
 
+// An operator that is what its signature says, in a file as in a graph: what has no line in imports().
 Operands import_op(GraphImporter& graph, ImportedNode& node) {
-  const OnnxOperator* known = find_onnx_operator(node.type);
+  const OpSignature* known = op_signature(node.type);
   if (known == nullptr) throw DataError("this operator is not supported");
+  drop_idle_attributes(node);
   while (!node.inputs.empty() && !is_there(node, node.inputs.size() - 1)) node.inputs.pop_back();
   // Those that became attributes may be missing.
-  std::size_t least = known->least_inputs;
-  while (least > 1 && constant_input(node.type, least - 1) != nullptr) --least;
-  if (node.inputs.size() < least || node.inputs.size() > known->most_inputs) {
+  std::size_t least = known->inputs.least;
+  while (least > 1 && known->constant_input(least - 1) != nullptr) --least;
+  if (node.inputs.size() < least || node.inputs.size() > known->inputs.most) {
     throw DataError(
-        fmt::format("has {} inputs, not {} to {}", node.inputs.size(), least, known->most_inputs));
+        fmt::format("has {} inputs, not {} to {}", node.inputs.size(), least, known->inputs.most));
   }
   const AtProbes<Attributes> attributes = attributes_of(node, *known);
   Operands operands;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (constant_input(node.type, i) == nullptr) operands.push_back(node.inputs[i]);
+    if (known->constant_input(i) == nullptr) operands.push_back(node.inputs[i]);
   }
   if (node.outputs.size() > known->most_outputs) node.outputs.resize(known->most_outputs);
   return graph.emit(node.name, node.type, operands, attributes, node.outputs);
@@ -198,7 +201,7 @@ Operands import_split(GraphImporter& graph, ImportedNode& node) {
 }
 
 void check_parts(std::int64_t count) {
-  const auto most = static_cast<std::int64_t>(find_onnx_operator("Split")->most_outputs);
+  const auto most = static_cast<std::int64_t>(op_signature("Split")->most_outputs);
   if (count > most) throw DataError(fmt::format("splits into {} parts, more than {}", count, most));
 }
 
@@ -271,7 +274,6 @@ Operands import_squeeze(GraphImporter& graph, ImportedNode& node) {
 // What trains is told by the program, not by the file; the mask is the graph's own affair.
 Operands import_dropout(GraphImporter& graph, ImportedNode& node) {
   node.inputs.resize(std::min<std::size_t>(node.inputs.size(), 2));
-  drop_idle_attributes(node);
   return import_op(graph, node);
 }
 
@@ -307,12 +309,6 @@ Operands import_embedding(GraphImporter& graph, ImportedNode& node) {
                      node.outputs[0])};
 }
 
-Operands import_layer_norm(GraphImporter& graph, ImportedNode& node) {
-  drop_idle_attributes(node);
-  node.outputs.resize(1);
-  return import_op(graph, node);
-}
-
 // From set 21 scale and bias are those of channels, as in PyTorch; before they are those of groups.
 Operands import_group_norm(GraphImporter& graph, ImportedNode& node) {
   drop_idle_attributes(node);
@@ -336,7 +332,6 @@ Operands import_expand(GraphImporter& graph, ImportedNode& node) {
 
 // `sizes` become scales.
 Operands import_resize(GraphImporter& graph, ImportedNode& node) {
-  drop_idle_attributes(node);
   if (is_there(node, 3)) {
     const Shape from = graph.type(input(node, 0), 0).shape;
     const Integers sizes = integers_at_probes(node, 3, "sizes")[0];
@@ -448,18 +443,11 @@ Operands import_convolution(GraphImporter& graph, ImportedNode& node) {
   return import_op(graph, node);
 }
 
-Operands import_plain(GraphImporter& graph, ImportedNode& node) {
-  drop_idle_attributes(node);
-  return import_op(graph, node);
-}
-
 using Import = Operands (*)(GraphImporter&, ImportedNode&);
 
 const std::map<std::string, Import>& imports() {
   static const std::map<std::string, Import> table{
-      {"AveragePool", import_plain},
       {"BatchNormalization", import_batch_norm},
-      {"Cast", import_plain},
       {"CastLike", import_cast_like},
       {"Conv", import_convolution},
       {"ConvTranspose", import_convolution},
@@ -471,8 +459,6 @@ const std::map<std::string, Import>& imports() {
       {"GroupNormalization", import_group_norm},
       {"IsNaN", import_is_nan},
       {"LSTM", import_recurrent},
-      {"LayerNormalization", import_layer_norm},
-      {"MaxPool", import_plain},
       {"Mish", import_mish},
       {"Pow", import_pow},
       {"RNN", import_recurrent},
@@ -516,7 +502,7 @@ std::optional<Operand> fold_own(GraphImporter& graph, const ImportedNode& node) 
 }  // namespace
 
 bool is_supported(const std::string& type) {
-  return imports().contains(type) || find_onnx_operator(type) != nullptr || Folder::has_own(type) ||
+  return imports().contains(type) || op_signature(type) != nullptr || Folder::has_own(type) ||
          type == "Constant" || type == "ConstantOfShape";
 }
 

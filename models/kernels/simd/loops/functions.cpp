@@ -1,5 +1,5 @@
 // Functions of one number and their derivatives: each a type with y(x) and slope(v), where v is x or y as
-// models/graph/op_definition.hpp says. Polynomials are fitted for the least relative error.
+// models/graph/ops/unary_ops.cpp says. Polynomials are fitted for the least relative error.
 #include "models/kernels/simd/loops/bounded.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {
