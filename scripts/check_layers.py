@@ -33,6 +33,8 @@ LAYERS = [
     ["models/runtime", "models/io/safetensors", "models/io/pytorch", "models/io/onnx/format"],
     ["models/io", "models/io/onnx/functions", "models/io/onnx/exporters"],
     ["models/io/onnx"],
+    ["models/io/onnx/import/graph"],
+    ["models/io/onnx/import/operators"],
     ["models/io/onnx/import"],
     ["models/zoo", "trainer/data"],
     ["trainer/settings", "clusterize/pool"],

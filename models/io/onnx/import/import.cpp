@@ -18,7 +18,7 @@
 #include "models/io/onnx/format/parse.hpp"
 #include "models/io/onnx/functions/functions.hpp"
 #include "models/io/onnx/functions/inline.hpp"
-#include "models/io/onnx/import/operators.hpp"
+#include "models/io/onnx/import/operators/operators.hpp"
 #include "models/io/onnx/import/weights.hpp"
 #include "models/io/onnx/onnx.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "models/io/onnx/format/external.hpp"
-#include "models/io/onnx/import/importer.hpp"
+#include "models/io/onnx/import/graph/importer.hpp"
 
 namespace onnx {
 class GraphProto;

@@ -1,4 +1,4 @@
-#include "models/io/onnx/import/importer.hpp"
+#include "models/io/onnx/import/graph/importer.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "models/graph/ops/broadcast.hpp"
 #include "models/io/onnx/format/constants.hpp"
 #include "models/io/onnx/format/format.hpp"
-#include "models/io/onnx/import/batch.hpp"
+#include "models/io/onnx/import/graph/batch.hpp"
 
 namespace rookery {
 namespace {

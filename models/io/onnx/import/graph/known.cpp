@@ -1,4 +1,4 @@
-#include "models/io/onnx/import/known.hpp"
+#include "models/io/onnx/import/graph/known.hpp"
 
 #include <fmt/format.h>
 

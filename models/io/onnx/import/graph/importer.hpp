@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "models/io/onnx/import/known.hpp"
+#include "models/io/onnx/import/graph/known.hpp"
 #include "models/io/onnx/onnx.hpp"
 
 namespace rookery {

@@ -1,19 +1,17 @@
 // ONNX's LSTM, GRU and RNN as ops of one direction each. Their weights stay made of what the file makes them
 // of: recognize_recurrent() finds the parameters.
-#include "models/io/onnx/import/recurrent.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "models/base/error.hpp"
+#include "models/io/onnx/import/operators/families.hpp"
 
 namespace rookery {
 namespace {
 
 using Integers = std::vector<std::int64_t>;
-using Operands = std::vector<Operand>;
 
 enum OnnxInput : std::size_t { kX, kW, kR, kB, kLengths, kInitialH, kInitialC, kPeepholes };
 
@@ -192,10 +190,14 @@ class Layers {
   Attributes attributes_;
 };
 
+Operands import_recurrent(GraphImporter& graph, ImportedNode& node) {
+  return Layers(graph, node).make();
+}
+
 }  // namespace
 
-std::vector<Operand> import_recurrent(GraphImporter& graph, ImportedNode& node) {
-  return Layers(graph, node).make();
+ImportTable recurrent_imports() {
+  return {{"GRU", import_recurrent}, {"LSTM", import_recurrent}, {"RNN", import_recurrent}};
 }
 
 }  // namespace rookery

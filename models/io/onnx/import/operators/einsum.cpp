@@ -1,7 +1,5 @@
 // Einsum (https://onnx.ai/onnx/operators/onnx__Einsum.html) as products of matrices, one operand after the
 // other: Transpose, Reshape, MatMul, Mul and ReduceSum of the operator set.
-#include "models/io/onnx/import/einsum.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/io/onnx/import/operators/families.hpp"
 
 namespace rookery {
 namespace {
@@ -296,9 +295,7 @@ class Einsum {
   Labels output_;
 };
 
-}  // namespace
-
-std::vector<Operand> import_einsum(GraphImporter& graph, ImportedNode& node) {
+Operands import_einsum(GraphImporter& graph, ImportedNode& node) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (std::holds_alternative<std::monostate>(node.inputs[i]))
       throw DataError(fmt::format("lacks its input {}", i));
@@ -307,6 +304,12 @@ std::vector<Operand> import_einsum(GraphImporter& graph, ImportedNode& node) {
   const auto* text = found == node.attributes.end() ? nullptr : std::get_if<std::string>(&found->second);
   if (text == nullptr || node.attributes.size() != 1) throw DataError("needs one attribute, its equation");
   return {with_context(fmt::format("\"{}\"", *text), [&] { return Einsum(graph, node).make(parse(*text)); })};
+}
+
+}  // namespace
+
+ImportTable einsum_imports() {
+  return {{"Einsum", import_einsum}};
 }
 
 }  // namespace rookery

@@ -7,21 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "models/io/onnx/import/importer.hpp"
+#include "models/io/onnx/import/operators/node.hpp"
 
 namespace rookery {
 
 constexpr std::int64_t kOldestOpset = 13;
 constexpr std::int64_t kNewestOpset = 20;
-
-struct ImportedNode {
-  std::string name;
-  std::string type;
-  std::int64_t opset;
-  std::vector<Operand> inputs;
-  Attributes attributes;             // but for those that are tensors or graphs
-  std::vector<std::string> outputs;  // empty where there is none
-};
 
 // Whether there is an op for it, or it is computed where its inputs are known.
 bool is_supported(const std::string& type);

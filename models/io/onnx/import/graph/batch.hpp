@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/io/onnx/import/known.hpp"
+#include "models/io/onnx/import/graph/known.hpp"
 #include "models/tensor/tensor.hpp"
 
 namespace rookery {

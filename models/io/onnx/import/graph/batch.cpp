@@ -1,4 +1,4 @@
-#include "models/io/onnx/import/batch.hpp"
+#include "models/io/onnx/import/graph/batch.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
