@@ -23,6 +23,22 @@ std::int64_t checked_dim(std::int64_t dim) {
   return dim;
 }
 
+Tensor tensor_of(const Attribute& value) {
+  const auto filled = [](auto elements, Shape shape) {
+    using Element = typename decltype(elements)::value_type;
+    Tensor tensor(dtype_of<Element>(), shape);
+    std::ranges::copy(elements, tensor.as<Element>().begin());
+    return tensor;
+  };
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return filled(std::vector{*integer}, {});
+  if (const auto* number = std::get_if<float>(&value)) return filled(std::vector{*number}, {});
+  if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value))
+    return filled(*integers, {std::ssize(*integers)});
+  if (const auto* numbers = std::get_if<std::vector<float>>(&value))
+    return filled(*numbers, {std::ssize(*numbers)});
+  throw DataError("a text as value is not supported");
+}
+
 Tensor repeated_constant(const std::vector<std::int64_t>& dims, std::optional<Tensor> element) {
   if (!element) element.emplace(DType::kF32, Shape{1});
   if (element->shape().elements() != 1) throw DataError("its value is not one element");

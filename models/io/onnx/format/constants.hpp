@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "models/tensor/tensor.hpp"
+#include "models/graph/graph.hpp"
 
 namespace rookery {
 
@@ -15,6 +15,9 @@ constexpr std::int64_t kMaxOnnxElements = std::int64_t{1} << 40;
 
 // A dimension of a file; DataError unless it is from 1 to kMaxOnnxElements.
 std::int64_t checked_dim(std::int64_t dim);
+
+// A number as a scalar, a list as a tensor of rank 1; DataError for a text.
+Tensor tensor_of(const Attribute& value);
 
 // Of these dimensions, full of one element; without one, of 0.0F.
 Tensor repeated_constant(const std::vector<std::int64_t>& dims, std::optional<Tensor> element);

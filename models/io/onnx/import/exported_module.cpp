@@ -1,0 +1,136 @@
+#include "models/io/onnx/import/exported_module.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "models/io/onnx/format/format.hpp"
+
+namespace rookery {
+namespace {
+
+// Did BatchNorm stand in evaluation when the file was exported? PyTorch's newer exporter writes every one
+// so, and says in the node's operation what it was.
+bool is_in_evaluation(const onnx::NodeProto& node) {
+  const TorchNode of = torch_node(node);
+  if (!of.target.empty()) return of.target.find("no_training") != std::string::npos;
+  return std::ranges::none_of(node.attribute(), [](const onnx::AttributeProto& attribute) {
+    return attribute.name() == "training_mode" && attribute.i() != 0;
+  });
+}
+
+}  // namespace
+
+ExportedModule::ExportedModule(const onnx::GraphProto& graph, std::optional<ModuleDescription> description)
+    : description_(std::move(description)), signature_(signature_of(graph)) {
+  for (const auto& [name, tensor] : signature_) {
+    using enum TorchTensor::Kind;
+    if (tensor.kind == kBuffer || tensor.kind == kConstant) buffers_.emplace(tensor.name, tensor.persistent);
+  }
+  for (const onnx::NodeProto& node : graph.node()) {
+    if (node.op_type() != "BatchNormalization") continue;
+    (is_in_evaluation(node) ? in_evaluation_ : in_training_).push_back(node.name());
+  }
+}
+
+bool ExportedModule::describes(const std::string& name) const {
+  const auto buffer = description_->buffers.find(name);
+  return description_->parameters.contains(name) || (buffer != description_->buffers.end() && buffer->second);
+}
+
+bool ExportedModule::is_transient(const std::string& name) const {
+  const auto found = buffers_.find(name);
+  return found != buffers_.end() && !found->second;
+}
+
+bool ExportedModule::is_trained(const std::string& name) const {
+  if (buffers_.contains(name)) return false;
+  return !description_ || (description_->parameters.contains(name) && description_->parameters.at(name));
+}
+
+std::set<std::string> ExportedModule::state_names() const {
+  if (description_) return {description_->state_dict.begin(), description_->state_dict.end()};
+  std::set<std::string> names;
+  for (const auto& [name, persistent] : buffers_) {
+    if (persistent) names.insert(name);
+  }
+  return names;
+}
+
+bool ExportedModule::keeps_modes() const {
+  return description_ || (!in_training_.empty() && !in_evaluation_.empty());
+}
+
+bool ExportedModule::is_counter(const std::string& name) const {
+  return description_ && name.ends_with(kTrackedSuffix) && description_->buffers.contains(name);
+}
+
+std::vector<std::string> ExportedModule::warnings(const OnnxModel& model,
+                                                  const std::vector<std::string>& aliases) const {
+  const Graph& graph = model.graph;
+  std::vector<std::string> all;
+  std::vector<std::string> absent;
+  for (const auto& [name, tensor] : signature_) {
+    if (tensor.persistent && !graph.find(tensor.name) && !model.extras.contains(tensor.name) &&
+        !tensor.name.ends_with(kTrackedSuffix))
+      absent.push_back(tensor.name);
+  }
+  if (!absent.empty()) {
+    all.push_back(
+        fmt::format("the file lacks what forward does not read, and other names of tied tensors, so that "
+                    "the state dict that comes back will not have them: {}",
+                    fmt::join(absent, ", ")));
+  }
+  if (in_training_.empty() && !in_evaluation_.empty()) {
+    all.push_back(
+        fmt::format("BatchNorm was exported in eval(), but trains by the statistics of each batch: {}",
+                    fmt::join(in_evaluation_, ", ")));
+  }
+  std::vector<std::string> unusual;
+  for (const ValueId id : graph.parameters()) {
+    const std::string& name = graph.value(id).name;
+    const std::string last = name.substr(name.rfind('.') + 1);
+    if (signature_.empty() && last.find("weight") == std::string::npos &&
+        last.find("bias") == std::string::npos)
+      unusual.push_back(name);
+  }
+  if (!unusual.empty()) {
+    all.push_back(
+        fmt::format("trained, though perhaps buffers of the module (then name them in \"frozen\"): {}",
+                    fmt::join(unusual, ", ")));
+  }
+  if (!aliases.empty()) {
+    all.push_back(fmt::format("began equal to others and are trained as parameters of their own: {}",
+                              fmt::join(aliases, ", ")));
+  }
+  all.emplace_back(
+      signature_.empty()
+          ? "the file does not say what requires no gradient, which embeddings have a padding_idx and "
+            "where forward "
+            "detaches: all parameters are trained; models/rookery_export.py writes files that say it"
+          : "the file does not say what requires no gradient: all parameters are trained; name others in "
+            "\"frozen\", or export with models/rookery_export.py");
+  return all;
+}
+
+void take_operation(const onnx::NodeProto& node, ImportedNode& imported) {
+  if (node.op_type() == "BatchNormalization")
+    imported.attributes["training_mode"] = std::int64_t{is_in_evaluation(node) ? 0 : 1};
+  const TorchNode of = torch_node(node);
+  if (node.op_type() == "Identity" && of.target.starts_with("torch.ops.aten.detach"))
+    imported.type = "Detach";
+  if (node.op_type() != "Gather" || !of.target.starts_with("torch.ops.aten.embedding.")) return;
+  std::int64_t padding = -1;
+  if (of.arguments.size() > 2) {
+    const std::string& text = of.arguments[2];
+    std::from_chars(text.data(), text.data() + text.size(), padding);
+  }
+  if (padding < 0) return;
+  imported.type = "Embedding";
+  imported.attributes = {{"padding_idx", padding}};
+}
+
+}  // namespace rookery
