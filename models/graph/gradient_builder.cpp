@@ -27,9 +27,7 @@ Phase GradientBuilder::phase_for(ValueId target) const {
 }
 
 bool GradientBuilder::same_type(ValueId a, ValueId b) const {
-  const auto left = static_cast<std::size_t>(a);
-  const auto right = static_cast<std::size_t>(b);
-  return of_two_[left] == of_two_[right] && of_three_[left] == of_three_[right];
+  return of_two_[a] == of_two_[b] && of_three_[a] == of_three_[b];
 }
 
 ValueId GradientBuilder::gradient_before_activation(const Op& forward) {

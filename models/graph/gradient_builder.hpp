@@ -28,34 +28,36 @@ struct GradientRequest {
   std::set<ValueId> received;  // values (stage outputs or inputs) whose partial gradient arrives
 };
 
-// What an operator's rule may do.
+// The steps that an operator's rule may take.
 class GradientBuilder {
  public:
   GradientBuilder(TrainingGraph& training, std::set<ValueId> wanted);
 
-  // Gradient of an output, complete because all its users come later; kNoValue when nothing
+  // The gradient of an output, complete because all its users come later; kNoValue when nothing
   // downstream depends on it.
   ValueId gradient_of(ValueId value) const;
   // The gradient of what the op computes before its activation (op_attributes.hpp) is applied: gradient_of()
   // its output 0, through an op of that activation's own where there is one.
   ValueId gradient_before_activation(const Op& forward);
-  // Is the gradient of this input or parameter needed at all?
+  // Whether the gradient of this input or parameter is needed at all.
   bool wants(ValueId value) const { return wanted_.contains(value); }
   bool wants_any(const std::vector<ValueId>& targets) const;
   // The phase in which this value's gradient is made.
   Phase phase_for(ValueId target) const;
-  // Have two values of the forward graph the same type whatever the batch?
+  // Whether two values of the forward graph have the same type whatever the batch.
   bool same_type(ValueId a, ValueId b) const;
   // Appends an op of `phase` named "<forward op>.<suffix>" with the forward op's attributes and
   // one output per entry of `targets`: the contribution to that value's gradient. Entries that are
   // not wanted become kNoValue outputs.
   void add(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
            const std::vector<ValueId>& targets);
-  // The same with an output for every entry, wanted or not: for kernels that need to know all sizes.
+  // Appends such an op with an output for every entry, wanted or not: for kernels that need to know all
+  // sizes.
   void add_whole(Phase phase, const Op& forward, const std::string& type, std::vector<ValueId> inputs,
                  const std::vector<ValueId>& targets);
-  // The same of an op that makes more than gradients, for other gradient ops of `forward`: its first outputs,
-  // one of the type of each of `made`, which are given back. It is added whether or not a target is wanted.
+  // Appends such an op that makes more than gradients, for other gradient ops of `forward`: its first
+  // outputs, one of the type of each of `made`, which are given back. It is added whether or not a target is
+  // wanted.
   std::vector<ValueId> add_making(Phase phase, const Op& forward, const std::string& type,
                                   std::vector<ValueId> inputs, const std::vector<ValueId>& made,
                                   const std::vector<ValueId>& targets);
@@ -77,7 +79,7 @@ class GradientBuilder {
 
   TrainingGraph& training_;  // outlives the builder: both live in differentiate()
   std::set<ValueId> wanted_;
-  std::vector<TensorType> of_two_, of_three_;    // types at a batch of two and three
+  IdVector<TensorType> of_two_, of_three_;       // types at a batch of two and three
   std::map<ValueId, ValueId> gradients_;         // of values that are no parameters
   std::map<ValueId, std::string> newest_users_;  // of parameters: the op whose gradient came last
 };

@@ -89,12 +89,12 @@ ValueId Graph::add_buffer(std::string name, TensorType type, Initializer initial
 
 ValueId Graph::add_fixed(std::string name, TensorType type, Initializer initializer) {
   const ValueId id = add_buffer(std::move(name), type, initializer);
-  values_[static_cast<std::size_t>(id)].fixed = true;
+  values_[id].fixed = true;
   return id;
 }
 
 void Graph::set_trained(ValueId value, bool trained) {
-  Value& changed = values_.at(static_cast<std::size_t>(value));
+  Value& changed = values_.at(value);
   ROOKERY_CHECK(changed.kind == ValueKind::kParameter || changed.fixed, "'{}' is no parameter", changed.name);
   if (trained == (changed.kind == ValueKind::kParameter)) return;
   std::vector<ValueId>& from = trained ? buffers_ : parameters_;
@@ -184,11 +184,9 @@ ValueId Graph::at(std::string_view name) const {
   return *id;
 }
 
-std::vector<TensorType> Graph::types(std::int64_t batch) const {
-  std::vector<TensorType> types(values_.size());
-  const auto type_of = [&](ValueId id) {
-    return id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)];
-  };
+IdVector<TensorType> Graph::types(std::int64_t batch) const {
+  IdVector<TensorType> types(values_.size());
+  const auto type_of = [&](ValueId id) { return id == kNoValue ? TensorType{} : types[id]; };
   for (std::size_t id = 0; id < values_.size(); ++id) {
     const Value& value = values_[id];
     if (value.producer == kNoOp && value.like == kNoValue) {
@@ -201,7 +199,7 @@ std::vector<TensorType> Graph::types(std::int64_t batch) const {
     std::vector<TensorType> inputs;
     for (const ValueId input : op.inputs) {
       if (input != kNoValue && value(input).producer == kNoOp && value(input).like != kNoValue) {
-        types[static_cast<std::size_t>(input)] = type_of(value(input).like);
+        types[input] = type_of(value(input).like);
       }
       inputs.push_back(type_of(input));
     }
@@ -214,7 +212,7 @@ std::vector<TensorType> Graph::types(std::int64_t batch) const {
         op.outputs, [&](ValueId output) { return output != kNoValue && value(output).like != kNoValue; });
     if (gradient) {
       for (const ValueId output : op.outputs) {
-        if (output != kNoValue) types[static_cast<std::size_t>(output)] = type_of(value(output).like);
+        if (output != kNoValue) types[output] = type_of(value(output).like);
       }
       continue;
     }
@@ -224,7 +222,7 @@ std::vector<TensorType> Graph::types(std::int64_t batch) const {
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const ValueId output = op.outputs[i];
       if (output != kNoValue && value(output).kind == ValueKind::kActivation) {
-        types[static_cast<std::size_t>(output)] = outputs[i];
+        types[output] = outputs[i];
       }
     }
   }
@@ -234,9 +232,9 @@ std::vector<TensorType> Graph::types(std::int64_t batch) const {
   return types;
 }
 
-std::vector<TensorType> batch_types(const Graph& graph) {
-  std::vector<TensorType> of_two = graph.types(2);
-  const std::vector<TensorType> of_three = graph.types(3);
+IdVector<TensorType> batch_types(const Graph& graph) {
+  IdVector<TensorType> of_two = graph.types(2);
+  const IdVector<TensorType> of_three = graph.types(3);
   for (std::size_t id = 0; id < of_two.size(); ++id) {
     Shape& shape = of_two[id].shape;
     for (int axis = 0; axis < shape.rank(); ++axis) {

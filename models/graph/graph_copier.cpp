@@ -12,7 +12,7 @@ GraphCopier::GraphCopier(const Graph& from) : from_(from), copies_(from.values()
 
 ValueId GraphCopier::at(ValueId value) {
   if (value == kNoValue) return kNoValue;
-  ValueId& copy = copies_.at(static_cast<std::size_t>(value));
+  ValueId& copy = copies_.at(value);
   const Value& original = from_.value(value);
   if (copy == kNoValue && original.kind == ValueKind::kConstant) copy = to_.add_source(original);
   ROOKERY_CHECK(copy != kNoValue, "'{}' is not copied yet", from_.value(value).name);
@@ -20,7 +20,7 @@ ValueId GraphCopier::at(ValueId value) {
 }
 
 void GraphCopier::replace(ValueId value, ValueId by) {
-  copies_.at(static_cast<std::size_t>(value)) = by;
+  copies_.at(value) = by;
 }
 
 OpId GraphCopier::copy(const Op& op) {

@@ -1,4 +1,4 @@
-// Copies a graph op by op: what passes that change a graph are written with.
+// Copies a graph op by op, with changes. Passes from graph to graph are written with it.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ class GraphCopier {
  private:
   const Graph& from_;
   Graph to_;
-  std::vector<ValueId> copies_;  // by ValueId of the original
+  IdVector<ValueId> copies_;  // by ValueId of the original
 };
 
 }  // namespace rookery

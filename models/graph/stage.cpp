@@ -34,16 +34,14 @@ class Routing {
       : graph_(graph), of_two_(graph.types(2)), of_three_(graph.types(3)) {
     stage_of_op_.resize(graph.ops().size());
     for (std::size_t stage = 0; stage < begins.size(); ++stage) {
-      const std::size_t end =
-          stage + 1 < begins.size() ? static_cast<std::size_t>(begins[stage + 1]) : stage_of_op_.size();
-      for (auto op = static_cast<std::size_t>(begins[stage]); op < end; ++op)
-        stage_of_op_[op] = static_cast<int>(stage);
+      const auto end = stage + 1 < begins.size() ? begins[stage + 1] : static_cast<OpId>(stage_of_op_.size());
+      for (OpId op = begins[stage]; op < end; ++op) stage_of_op_[op] = static_cast<int>(stage);
     }
     find_users();
     find_gradients();
   }
 
-  int stage_of(OpId op) const { return stage_of_op_[static_cast<std::size_t>(op)]; }
+  int stage_of(OpId op) const { return stage_of_op_[op]; }
   // Of a parameter: its owner.
   int producer_of(ValueId value) const {
     if (graph_.value(value).kind == ValueKind::kParameter) return *all_users(value).begin();
@@ -63,10 +61,7 @@ class Routing {
     const auto found = users_.find(value);
     return found == users_.end() ? none : found->second;
   }
-  TensorType type_of(ValueId value) const {
-    const auto id = static_cast<std::size_t>(value);
-    return batch_type(of_two_[id], of_three_[id]).value();
-  }
+  TensorType type_of(ValueId value) const { return batch_type(of_two_[value], of_three_[value]).value(); }
 
   // The neighbours of `stage` on the way of the gradient of `value`: from the last user to the one
   // before it, … to the producer.
@@ -123,8 +118,8 @@ class Routing {
   }
 
   const Graph& graph_;  // outlives the Routing: both live in cut()
-  std::vector<TensorType> of_two_, of_three_;
-  std::vector<int> stage_of_op_;
+  IdVector<TensorType> of_two_, of_three_;
+  IdVector<int> stage_of_op_;
   std::map<ValueId, std::set<int>> users_;
   std::map<ValueId, std::set<int>> gradient_users_;
 };
@@ -145,10 +140,10 @@ OpId last_measured(const Graph& graph) {
 }
 
 // By op: what keeps it on the stage of the op before it; nothing where a stage may begin.
-std::vector<std::optional<Bond>> find_bonds(const Graph& graph) {
-  const std::vector<TensorType> of_two = graph.types(2);
-  const std::vector<TensorType> of_three = graph.types(3);
-  std::vector<std::optional<Bond>> bonds(graph.ops().size());
+IdVector<std::optional<Bond>> find_bonds(const Graph& graph) {
+  const IdVector<TensorType> of_two = graph.types(2);
+  const IdVector<TensorType> of_three = graph.types(3);
+  IdVector<std::optional<Bond>> bonds(graph.ops().size());
   const OpId measured = last_measured(graph);
   std::map<ValueId, OpId> first_use;
   for (OpId last = 0; last < std::ssize(graph.ops()); ++last) {
@@ -157,14 +152,13 @@ std::vector<std::optional<Bond>> find_bonds(const Graph& graph) {
       const ValueKind kind = graph.value(input).kind;
       if (kind != ValueKind::kActivation && (kind != ValueKind::kBuffer || graph.value(input).fixed))
         continue;
-      const auto id = static_cast<std::size_t>(input);
       const bool is_buffer = kind == ValueKind::kBuffer;
       const bool stays =
           op_definition(graph.op(last).type).is_loss && graph.value(input).producer == measured;
-      if (!is_buffer && !stays && batch_type(of_two[id], of_three[id])) continue;
+      if (!is_buffer && !stays && batch_type(of_two[input], of_three[input])) continue;
       const OpId first =
           is_buffer ? first_use.emplace(input, last).first->second : graph.value(input).producer;
-      for (OpId op = first + 1; op <= last; ++op) bonds[static_cast<std::size_t>(op)] = {input, first, last};
+      for (OpId op = first + 1; op <= last; ++op) bonds[op] = {input, first, last};
     }
   }
   return bonds;
@@ -270,10 +264,8 @@ class StageMaker {
 }  // namespace
 
 std::map<ValueId, std::vector<OpId>> gradient_users(const Graph& graph) {
-  const std::vector<TensorType> types = graph.types(2);
-  const auto is_real = [&](ValueId value) {
-    return value != kNoValue && is_floating(types[static_cast<std::size_t>(value)].dtype);
-  };
+  const IdVector<TensorType> types = graph.types(2);
+  const auto is_real = [&](ValueId value) { return value != kNoValue && is_floating(types[value].dtype); };
   std::set<ValueId> trained(graph.parameters().begin(), graph.parameters().end());
   for (const Op& op : graph.ops()) {
     if (!op_definition(op.type).differentiate) continue;
@@ -321,7 +313,7 @@ GradientRequest Stage::gradient_request(const Graph& lowered) const {
 }
 
 std::vector<OpId> cut_positions(const Graph& graph) {
-  const std::vector<std::optional<Bond>> bonds = find_bonds(graph);
+  const IdVector<std::optional<Bond>> bonds = find_bonds(graph);
   std::vector<OpId> positions;
   for (std::size_t p = 1; p < bonds.size(); ++p) {
     if (!bonds[p]) positions.push_back(static_cast<OpId>(p));
@@ -331,14 +323,14 @@ std::vector<OpId> cut_positions(const Graph& graph) {
 
 std::vector<Stage> cut(const Graph& graph, std::span<const OpId> begins) {
   if (begins.empty() || begins[0] != 0) throw ConfigError("the first stage must begin with the first op");
-  const std::vector<std::optional<Bond>> bonds = find_bonds(graph);
+  const IdVector<std::optional<Bond>> bonds = find_bonds(graph);
   for (std::size_t stage = 1; stage < begins.size(); ++stage) {
     const OpId begin = begins[stage];
     if (begin <= begins[stage - 1] || begin >= std::ssize(bonds)) {
       throw ConfigError(fmt::format("stage {} cannot begin at op {} of {}: the stage before begins at {}",
                                     stage, begin, bonds.size(), begins[stage - 1]));
     }
-    if (const std::optional<Bond>& bond = bonds[static_cast<std::size_t>(begin)]) {
+    if (const std::optional<Bond>& bond = bonds[begin]) {
       throw ConfigError(fmt::format("stage {} cannot begin at op {} ('{}'): there is no legal cut: {}", stage,
                                     begin, graph.op(begin).name, describe(*bond, graph)));
     }

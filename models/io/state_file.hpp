@@ -1,4 +1,4 @@
-// A file of weights, whoever wrote it.
+// Reads a file of weights, whoever wrote it.
 #pragma once
 
 #include <filesystem>

@@ -26,7 +26,7 @@ ValueId GraphBuilder::append(Op op) {
 }
 
 Shape GraphBuilder::shape_of(ValueId value) const {
-  return graph_.types(1)[static_cast<std::size_t>(value)].shape;
+  return graph_.types(1)[value].shape;
 }
 
 ValueId GraphBuilder::input(const std::string& name, const Shape& sample_shape, DType dtype) {

@@ -5,13 +5,10 @@
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/families.hpp"
+#include "models/graph/ops/rules.hpp"
 
 namespace rookery {
 namespace {
-
-bool always(const Op&) {
-  return true;
-}
 
 std::vector<TensorType> infer_same(const Op&, std::span<const TensorType> inputs) {
   if (inputs.empty()) throw ConfigError("needs an input");
@@ -106,8 +103,8 @@ std::vector<OpDefinition> elementwise_ops() {
        .signature = OpSignature{.attributes = {{"axis", kInt}}, .any_type = true},
        .infer = infer_flatten,
        .differentiate = differentiate_flatten,
-       .is_view = always},
-      {.type = "FlattenGrad", .description = "(dY) -> dX: a view", .is_view = always},
+       .is_view = always_view},
+      {.type = "FlattenGrad", .description = "(dY) -> dX: a view", .is_view = always_view},
       {.type = "Identity",
        .description =
            "(X) -> Y: a view. It is its own gradient operator, and that of other ops whose derivative "
@@ -115,11 +112,11 @@ std::vector<OpDefinition> elementwise_ops() {
        .signature = OpSignature{.any_type = true},
        .infer = infer_same,
        .differentiate = differentiate_identity,
-       .is_view = always},
+       .is_view = always_view},
       {.type = "Detach",
        .description = "(X) -> Y: X, a view that no gradient goes through",
        .infer = infer_same,
-       .is_view = always},
+       .is_view = always_view},
       {.type = "Copy",
        .description = "(dW) -> dW: the gradient of a parameter, where a view would be one of other memory"},
   };

@@ -95,7 +95,7 @@ void differentiate_scatter_nd(GradientBuilder& builder, const Op& op) {
               {op.inputs[0]});
 }
 
-auto gradient_by(const char* type) {
+auto gradient_at_indices(const char* type) {
   return [type](GradientBuilder& builder, const Op& op) {
     const ValueId dy = builder.gradient_of(op.outputs[0]);
     if (dy == kNoValue) return;
@@ -114,19 +114,19 @@ std::vector<OpDefinition> index_ops() {
            "data that gets no gradient (-1: none)",
        .signature = OpSignature{.inputs = {2, 2}, .attributes = {{"axis", kInt}}, .any_type = true},
        .infer = infer_gather,
-       .differentiate = gradient_by("GatherGrad")},
+       .differentiate = gradient_at_indices("GatherGrad")},
       {.type = "GatherGrad", .description = "(dY, indices) -> ddata"},
       {.type = "GatherElements",
        .description = "(data, indices) -> Y",
        .signature = OpSignature{.inputs = {2, 2}, .attributes = {{"axis", kInt}}, .any_type = true},
        .infer = infer_gather_elements,
-       .differentiate = gradient_by("GatherElementsGrad")},
+       .differentiate = gradient_at_indices("GatherElementsGrad")},
       {.type = "GatherElementsGrad", .description = "(dY, indices) -> ddata"},
       {.type = "GatherND",
        .description = "(data, indices) -> Y",
        .signature = OpSignature{.inputs = {2, 2}, .attributes = {{"batch_dims", kInt}}, .any_type = true},
        .infer = infer_gather_nd,
-       .differentiate = gradient_by("GatherNDGrad")},
+       .differentiate = gradient_at_indices("GatherNDGrad")},
       {.type = "GatherNDGrad", .description = "(dY, indices) -> ddata"},
       {.type = "ScatterND",
        .description = "(data, indices, updates) -> Y",

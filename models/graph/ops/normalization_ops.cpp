@@ -4,37 +4,36 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 #include "models/graph/ops/families.hpp"
 
 namespace rookery {
 namespace {
 
-enum BatchNormInput : std::size_t { kX, kScale, kBias, kMean, kVariance, kTracked };
-
 std::vector<TensorType> infer_batch_norm(const Op&, std::span<const TensorType> inputs) {
-  if (inputs.size() < 5 || inputs[kX].shape.rank() < 2) {
+  if (inputs.size() < 5 || inputs[kBatchNormX].shape.rank() < 2) {
     throw ConfigError("needs an input f32[batch, channels, ...], scale, bias, mean and variance");
   }
-  const Shape channels{inputs[kX].shape[1]};
-  for (std::size_t i = kScale; i <= kVariance; ++i) {
+  const Shape channels{inputs[kBatchNormX].shape[1]};
+  for (std::size_t i = kBatchNormScale; i <= kBatchNormVariance; ++i) {
     if (inputs[i].shape != channels)
       throw ConfigError(fmt::format("input {} must be f32{}", i, channels.to_string()));
   }
   const TensorType per_channel{DType::kF32, channels};
-  return {inputs[kX], per_channel, per_channel, {DType::kI64, Shape()}, per_channel, per_channel};
+  return {inputs[kBatchNormX], per_channel, per_channel, {DType::kI64, Shape()}, per_channel, per_channel};
 }
 
 void batch_norm_to_training(Graph& graph, OpId id) {
   Op& op = graph.op(id);
-  if (graph.value(op.inputs[kMean]).fixed) {
+  if (graph.value(op.inputs[kBatchNormMean]).fixed) {
     op.attributes["running_statistics"] = std::int64_t{1};
     return;
   }
   const std::string name = op.name;
   op.attributes["training_mode"] = std::int64_t{1};
-  op.outputs.push_back(op.inputs[kMean]);
-  op.outputs.push_back(op.inputs[kVariance]);
-  op.outputs.push_back(op.inputs.size() > kTracked ? op.inputs[kTracked] : kNoValue);
+  op.outputs.push_back(op.inputs[kBatchNormMean]);
+  op.outputs.push_back(op.inputs[kBatchNormVariance]);
+  op.outputs.push_back(op.inputs.size() > kBatchNormTracked ? op.inputs[kBatchNormTracked] : kNoValue);
   graph.add_output_of(id, name + ".saved_mean");
   graph.add_output_of(id, name + ".saved_inverse_deviation");
 }
@@ -44,13 +43,14 @@ void differentiate_batch_norm(GradientBuilder& builder, const Op& op) {
   if (dy == kNoValue) return;
   const bool by_running = op.integer("running_statistics", 0) != 0;
   builder.add(Phase::kBackwardInputs, op, "BatchNormalizationGrad",
-              {dy, op.inputs[kX], op.inputs[kScale], by_running ? op.inputs[kMean] : op.outputs[4],
-               by_running ? op.inputs[kVariance] : op.outputs[5]},
-              {op.inputs[kX], op.inputs[kScale], op.inputs[kBias]});
+              {dy, op.inputs[kBatchNormX], op.inputs[kBatchNormScale],
+               by_running ? op.inputs[kBatchNormMean] : op.outputs[4],
+               by_running ? op.inputs[kBatchNormVariance] : op.outputs[5]},
+              {op.inputs[kBatchNormX], op.inputs[kBatchNormScale], op.inputs[kBatchNormBias]});
 }
 
 double batch_norm_flops(const Op&, std::span<const TensorType> inputs, std::span<const TensorType>) {
-  return 8.0 * static_cast<double>(inputs[kX].shape.elements());
+  return 8.0 * static_cast<double>(inputs[kBatchNormX].shape.elements());
 }
 
 std::vector<TensorType> infer_dropout(const Op& op, std::span<const TensorType> inputs) {

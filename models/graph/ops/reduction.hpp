@@ -1,4 +1,4 @@
-// What a reduction leaves of a shape.
+// The shape that a reduction leaves.
 #pragma once
 
 #include "models/graph/graph.hpp"

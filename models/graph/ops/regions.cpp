@@ -14,7 +14,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-std::size_t index(int axis) {
+std::size_t as_size(int axis) {
   return static_cast<std::size_t>(axis);
 }
 
@@ -76,7 +76,7 @@ Shape checked_shape(const Integers& dims) {
 }
 
 std::vector<int> permutation_of(const Op& op, int rank) {
-  Integers perm(index(rank));
+  Integers perm(as_size(rank));
   std::iota(perm.rbegin(), perm.rend(), 0);
   perm = op.integers("perm", perm);
   const bool counts_up = std::ranges::all_of(perm, [](std::int64_t axis) { return axis >= 0; });
@@ -102,7 +102,7 @@ std::vector<Range> slice_of(const Op& op, const Shape& shape) {
   std::vector<Range> ranges;
   for (const std::int64_t dim : shape.dims()) ranges.push_back({0, 1, dim});
   for (std::size_t i = 0; i < axes.size(); ++i) {
-    ranges[index(axes[i])] = slice_axis(starts[i], ends[i], steps[i], shape[axes[i]]);
+    ranges[as_size(axes[i])] = slice_axis(starts[i], ends[i], steps[i], shape[axes[i]]);
   }
   return ranges;
 }
@@ -142,7 +142,7 @@ Padding padding_of(const Op& op, const Shape& shape) {
     throw ConfigError(fmt::format("mode is '{}', not 'constant', 'reflect' or 'edge'", mode));
   }
   const Integers pads = op.integers("pads", {});
-  const auto rank = index(shape.rank());
+  const auto rank = as_size(shape.rank());
   if (pads.size() != 2 * rank) {
     throw ConfigError(fmt::format("{} pads for {} axes: two for each are needed", pads.size(), rank));
   }

@@ -1,5 +1,5 @@
-// Which elements of a tensor an op that moves elements takes: ONNX's perm, axes, starts, ends, steps, pads
-// and split resolved to numbers. ConfigError where they do not fit the shape.
+// The elements that an op which moves elements takes of a tensor: ONNX's perm, axes, starts, ends, steps,
+// pads and split resolved to numbers. ConfigError where they do not fit the shape.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the rules of several families of operators share. Internal to this module.
+// The rules that several families of operators share. Internal to this module.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,13 +14,18 @@ inline void expect_one(std::span<const TensorType> inputs) {
   if (inputs.size() != 1) throw ConfigError(fmt::format("has {} inputs, not 1", inputs.size()));
 }
 
-// A rule: the gradient of input 0 is that of an op `type` of dY alone.
+// The rule by which the gradient of input 0 is what an op `type` makes of dY alone.
 inline auto gradient_by(const char* type) {
   return [type](GradientBuilder& builder, const Op& op) {
     const ValueId dy = builder.gradient_of(op.outputs[0]);
     if (dy == kNoValue) return;
     builder.add(builder.phase_for(op.inputs[0]), op, type, {dy}, {op.inputs[0]});
   };
+}
+
+// OpDefinition::is_view of an op that always is one.
+inline bool always_view(const Op&) {
+  return true;
 }
 
 }  // namespace rookery

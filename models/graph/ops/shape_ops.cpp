@@ -112,10 +112,6 @@ Types infer_tile(const Op& op, std::span<const TensorType> inputs) {
   return {{inputs[0].dtype, checked_shape(dims)}};
 }
 
-bool always(const Op&) {
-  return true;
-}
-
 }  // namespace
 
 std::vector<OpDefinition> shape_ops() {
@@ -132,22 +128,22 @@ std::vector<OpDefinition> shape_ops() {
        .signature = reshape,
        .infer = infer_reshape,
        .differentiate = gradient_by("ReshapeGrad"),
-       .is_view = always},
+       .is_view = always_view},
       {.type = "Squeeze",
        .description = "(X) -> Y: a view",
        .signature = with("axes"),
        .infer = infer_squeeze,
        .differentiate = gradient_by("ReshapeGrad"),
-       .is_view = always},
+       .is_view = always_view},
       {.type = "Unsqueeze",
        .description = "(X) -> Y: a view",
        .signature = with("axes"),
        .infer = infer_unsqueeze,
        .differentiate = gradient_by("ReshapeGrad"),
-       .is_view = always},
+       .is_view = always_view},
       {.type = "ReshapeGrad",
        .description = "(dY) -> dX: a view, for Reshape, Squeeze and Unsqueeze",
-       .is_view = always},
+       .is_view = always_view},
       {.type = "Transpose",
        .description = "(X) -> Y",
        .signature = OpSignature{.attributes = {{"perm", kInts}}, .any_type = true},

@@ -14,11 +14,11 @@ namespace rookery {
 namespace {
 
 // What the derivative is computed from. Linear functions are their own gradient op.
-enum class Slope : std::uint8_t { kOfInput, kOfOutput, kLinear };
+enum class SlopeFrom : std::uint8_t { kOfInput, kOfOutput, kLinear };
 
 struct Unary {
   const char* type;
-  Slope slope;
+  SlopeFrom slope;
   double flops;  // an element
   const char* text;
   std::vector<const char*> numbers = {};  // attributes that are numbers
@@ -26,7 +26,7 @@ struct Unary {
 
 // At a kink the derivative is PyTorch's.
 const std::vector<Unary>& unary_table() {
-  using enum Slope;
+  using enum SlopeFrom;
   static const std::vector<Unary> table{
       {"Abs", kOfInput, 1, "|x|"},
       {"Clip",
@@ -82,15 +82,15 @@ std::vector<TensorType> infer_unary(const Unary& unary, const Op& op, std::span<
   return {inputs[0]};
 }
 
-void differentiate_unary(Slope slope, GradientBuilder& builder, const Op& op) {
+void differentiate_unary(SlopeFrom slope, GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_of(op.outputs[0]);
   if (dy == kNoValue) return;
   const ValueId x = op.inputs[0];
   const Phase phase = builder.phase_for(x);
-  if (slope == Slope::kLinear) {
+  if (slope == SlopeFrom::kLinear) {
     builder.add(phase, op, op.type, {dy}, {x});
   } else {
-    builder.add(phase, op, op.type + "Grad", {dy, slope == Slope::kOfInput ? x : op.outputs[0]}, {x});
+    builder.add(phase, op, op.type + "Grad", {dy, slope == SlopeFrom::kOfInput ? x : op.outputs[0]}, {x});
   }
 }
 
@@ -113,8 +113,8 @@ std::vector<OpDefinition> unary_ops() {
          .flops = flops,
          .in_place = {0},
          .images = OpDefinition::Images::kFirst});
-    if (unary.slope != Slope::kLinear) {
-      const bool of_input = unary.slope == Slope::kOfInput;
+    if (unary.slope != SlopeFrom::kLinear) {
+      const bool of_input = unary.slope == SlopeFrom::kOfInput;
       definitions.push_back({.type = std::string(unary.type) + "Grad",
                              .description = of_input ? "(dY, X) -> dX" : "(dY, Y) -> dX",
                              .flops = flops,

@@ -12,13 +12,13 @@ namespace {
 constexpr std::int64_t kMaxExtent = 1 << 20;              // of a kernel, a stride, a dilation, a padding
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;  // of an image along one axis
 
-struct Range {
+struct Bounds {
   std::int64_t least, most;
 };
 
 // Attribute `key`, `count` numbers; each is `otherwise` where it is absent.
 std::vector<std::int64_t> numbers(const Op& op, const std::string& key, std::int64_t otherwise, int count,
-                                  Range range) {
+                                  Bounds range) {
   const auto expected = static_cast<std::size_t>(count);
   std::vector<std::int64_t> values = op.integers(key, std::vector(expected, otherwise));
   if (values.size() != expected) {
@@ -34,7 +34,7 @@ std::vector<std::int64_t> numbers(const Op& op, const std::string& key, std::int
 }
 
 // One number an axis. The height of one-dimensional windows has `neutral`, which is ONNX's default, too.
-Plane plane_attribute(const Op& op, const std::string& key, std::int64_t neutral, int axes, Range range) {
+Plane plane_attribute(const Op& op, const std::string& key, std::int64_t neutral, int axes, Bounds range) {
   const auto values = numbers(op, key, neutral, axes, range);
   return axes == 1 ? Plane{neutral, values[0]} : Plane{values[0], values[1]};
 }

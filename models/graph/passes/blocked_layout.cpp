@@ -34,7 +34,7 @@ class Pass {
     }
     for (std::size_t i = 0; i < forward_.ops().size(); ++i) copy_op(static_cast<OpId>(i));
     for (const ValueId output : forward_.outputs()) {
-      result_.mark_output(is_made_blocked(output) ? shared_copy(output) : copies_[index(output)].plain);
+      result_.mark_output(is_made_blocked(output) ? shared_copy(output) : copies_[output].plain);
     }
     return std::move(result_);
   }
@@ -46,18 +46,16 @@ class Pass {
     std::set<Use> shared;  // uses that take the one conversion
   };
 
-  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
-
   bool is_made_blocked(ValueId value) const {
     const OpId producer = forward_.value(value).producer;
-    return producer != kNoOp && blocked_ops_[index(producer)];
+    return producer != kNoOp && blocked_ops_[producer];
   }
 
   // Does the op take this input in blocks? Where the channels make none (the first convolution's), not.
   bool takes_blocked(const Use& use) const {
     const Op& op = forward_.op(use.op);
-    if (!blocked_ops_[index(use.op)] || !op_definition(op.type).takes_image(use.input)) return false;
-    const Shape& shape = types_[index(op.inputs[use.input])].shape;
+    if (!blocked_ops_[use.op] || !op_definition(op.type).takes_image(use.input)) return false;
+    const Shape& shape = types_[op.inputs[use.input]].shape;
     return shape.rank() == 4 && shape[1] % kChannelBlock == 0;
   }
 
@@ -74,7 +72,7 @@ class Pass {
       if (received.contains(value) && !is_made_blocked(value)) continue;
       for (std::size_t i = all.size(); i-- > 0;) {
         if (takes_blocked(all[i]) == is_made_blocked(value)) break;
-        copies_[index(value)].shared.insert(all[i]);
+        copies_[value].shared.insert(all[i]);
       }
     }
   }
@@ -84,21 +82,21 @@ class Pass {
     const std::vector<ValueId> outputs = op.outputs;
     op.outputs.clear();
     for (std::size_t k = 0; k < op.inputs.size(); ++k) op.inputs[k] = operand({id, k}, op.inputs[k]);
-    const bool blocked = blocked_ops_[index(id)];
+    const bool blocked = blocked_ops_[id];
     if (blocked) op.attributes["blocked"] = std::int64_t{1};
     std::vector<std::string> names;
     for (const ValueId output : outputs)
       names.push_back(forward_.value(output).name + (blocked ? ".blocked" : ""));
     const OpId copy = result_.add_op(std::move(op), names);
     for (std::size_t k = 0; k < outputs.size(); ++k) {
-      Copies& made = copies_[index(outputs[k])];
+      Copies& made = copies_[outputs[k]];
       (blocked ? made.blocked : made.plain) = result_.op(copy).outputs[k];
     }
   }
 
   ValueId operand(const Use& use, ValueId value) {
     if (value == kNoValue) return kNoValue;
-    const Copies& copies = copies_[index(value)];
+    const Copies& copies = copies_[value];
     if (takes_blocked(use) == is_made_blocked(value))
       return is_made_blocked(value) ? copies.blocked : copies.plain;
     if (copies.shared.contains(use)) return shared_copy(value);
@@ -108,7 +106,7 @@ class Pass {
 
   // The value in the layout that its producer does not make it in. Plain, it has its own name.
   ValueId shared_copy(ValueId value) {
-    Copies& copies = copies_[index(value)];
+    Copies& copies = copies_[value];
     const bool from_blocked = is_made_blocked(value);
     ValueId& copy = from_blocked ? copies.plain : copies.blocked;
     if (copy == kNoValue)
@@ -119,7 +117,7 @@ class Pass {
   ValueId converted(ValueId value, const std::string& name) {
     const bool from_blocked = is_made_blocked(value);
     const std::string type = from_blocked ? "FromBlocked" : "ToBlocked";
-    const Copies& copies = copies_[index(value)];
+    const Copies& copies = copies_[value];
     const OpId op = result_.add_op({.name = name + "." + type,
                                     .type = type,
                                     .inputs = {from_blocked ? copies.blocked : copies.plain},
@@ -130,9 +128,9 @@ class Pass {
   }
 
   const Graph& forward_;  // outlives the pass: both live in with_blocked_layout()
-  std::vector<TensorType> types_;
+  IdVector<TensorType> types_;
   std::vector<bool> blocked_ops_;
-  std::vector<Copies> copies_;  // by ValueId of the forward graph
+  IdVector<Copies> copies_;  // by ValueId of the forward graph
   Graph result_;
 };
 

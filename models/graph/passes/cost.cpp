@@ -9,25 +9,24 @@ namespace rookery {
 namespace {
 
 // What an op reads or writes.
-std::vector<TensorType> types_of(const std::vector<ValueId>& ids, const std::vector<TensorType>& types) {
+std::vector<TensorType> types_of(const std::vector<ValueId>& ids, const IdVector<TensorType>& types) {
   std::vector<TensorType> result;
-  for (const ValueId id : ids)
-    result.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
+  for (const ValueId id : ids) result.push_back(id == kNoValue ? TensorType{} : types[id]);
   return result;
 }
 
-double bytes_of(const Op& op, const std::vector<TensorType>& types) {
+double bytes_of(const Op& op, const IdVector<TensorType>& types) {
   double bytes = 0;
   if (is_view(op)) return bytes;
   for (const auto* ids : {&op.inputs, &op.outputs}) {
     for (const ValueId id : *ids) {
-      if (id != kNoValue) bytes += static_cast<double>(types[static_cast<std::size_t>(id)].bytes());
+      if (id != kNoValue) bytes += static_cast<double>(types[id].bytes());
     }
   }
   return bytes;
 }
 
-double flops_of(const Op& op, const std::vector<TensorType>& types) {
+double flops_of(const Op& op, const IdVector<TensorType>& types) {
   if (is_view(op)) return 0;
   const std::vector<TensorType> inputs = types_of(op.inputs, types);
   const std::vector<TensorType> outputs = types_of(op.outputs, types);
@@ -40,7 +39,7 @@ double flops_of(const Op& op, const std::vector<TensorType>& types) {
 
 std::vector<OpCost> op_costs(const Graph& graph, std::int64_t micro_batch) {
   std::vector<OpCost> costs(graph.ops().size());
-  const std::vector<TensorType> types = graph.types(micro_batch);
+  const IdVector<TensorType> types = graph.types(micro_batch);
   std::set<ValueId> counted;
   for (std::size_t i = 0; i < costs.size(); ++i) {
     const Op& op = graph.ops()[i];
@@ -49,16 +48,16 @@ std::vector<OpCost> op_costs(const Graph& graph, std::int64_t micro_batch) {
     for (const ValueId input : op.inputs) {
       if (input == kNoValue || graph.value(input).kind != ValueKind::kParameter) continue;
       if (!counted.insert(input).second) continue;
-      costs[i].parameters += types[static_cast<std::size_t>(input)].shape.elements();
-      costs[i].parameter_bytes += static_cast<std::int64_t>(types[static_cast<std::size_t>(input)].bytes());
+      costs[i].parameters += types[input].shape.elements();
+      costs[i].parameter_bytes += static_cast<std::int64_t>(types[input].bytes());
     }
     for (const ValueId output : op.outputs) {
-      costs[i].output_bytes += static_cast<std::int64_t>(types[static_cast<std::size_t>(output)].bytes());
+      costs[i].output_bytes += static_cast<std::int64_t>(types[output].bytes());
     }
   }
   // Gradient ops follow all forward ops and carry the name of theirs.
   const TrainingGraph training = differentiate(graph, {});
-  const std::vector<TensorType> training_types = training.graph.types(micro_batch);
+  const IdVector<TensorType> training_types = training.graph.types(micro_batch);
   std::map<std::string, std::size_t> position;
   for (std::size_t i = 0; i < costs.size(); ++i) position.emplace(graph.ops()[i].name, i);
   for (std::size_t i = costs.size(); i < training.graph.ops().size(); ++i) {

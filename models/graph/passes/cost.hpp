@@ -1,4 +1,4 @@
-// What ops cost, for planning.
+// The cost of every op in arithmetic and memory traffic, for planning.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace rookery {
 
-// Of one op and one micro-batch.
+// The cost of one op for one micro-batch.
 struct OpCost {
   double forward_flops = 0;
   double backward_flops = 0;  // both backward phases

@@ -13,12 +13,12 @@ namespace {
 
 // Every value of real numbers that a parameter or a wanted input flows into.
 std::set<ValueId> reached_from(const Graph& graph, std::set<ValueId> sources) {
-  const std::vector<TensorType> types = graph.types(2);
+  const IdVector<TensorType> types = graph.types(2);
   for (const Op& op : graph.ops()) {
     if (!op_definition(op.type).differentiate) continue;
     if (std::ranges::any_of(op.inputs, [&](ValueId input) { return sources.contains(input); })) {
       std::ranges::copy_if(op.outputs, std::inserter(sources, sources.end()), [&](ValueId output) {
-        return output != kNoValue && is_floating(types[static_cast<std::size_t>(output)].dtype);
+        return output != kNoValue && is_floating(types[output].dtype);
       });
     }
   }

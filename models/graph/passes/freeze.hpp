@@ -1,4 +1,4 @@
-// Which parameters are trained.
+// Decides which parameters of a graph are trained.
 #pragma once
 
 #include <string>

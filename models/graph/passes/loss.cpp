@@ -90,7 +90,7 @@ class LossBuilder {
   }
 
   TensorType usual_target(const LossTerm& term, ValueId prediction) const {
-    const TensorType type = batch_types(graph_).at(static_cast<std::size_t>(prediction));
+    const TensorType type = batch_types(graph_).at(prediction);
     const int rank = type.shape.rank();
     const auto class_axis = kind_of(term).class_axis;
     const auto axis = class_axis == nullptr ? std::nullopt : class_axis(term, rank);
@@ -190,7 +190,7 @@ std::string counted_value(const LossSettings& loss, const LossTerm& term) {
 
 std::vector<LossOp> losses_of(const Graph& graph) {
   enum : std::size_t { kPrediction = 0, kTarget = 1, kCounted = 3, kHits = 1 };
-  const std::vector<TensorType> types = graph.types(1);
+  const IdVector<TensorType> types = graph.types(1);
   std::vector<LossOp> losses;
   for (OpId id = 0; id < std::ssize(graph.ops()); ++id) {
     const Op& op = graph.op(id);
@@ -206,7 +206,7 @@ std::vector<LossOp> losses_of(const Graph& graph) {
                 .hits = name(op.outputs, kHits),
                 .counted = name(op.inputs, kCounted)};
     if (loss.hits) {
-      const Shape& prediction = types[static_cast<std::size_t>(op.inputs[kPrediction])].shape;
+      const Shape& prediction = types[op.inputs[kPrediction]].shape;
       loss.classes = prediction[static_cast<int>(op.integer("class_axis", -1))];
       if (op.attributes.contains("ignore_index")) loss.ignored = op.integer("ignore_index", 0);
     }

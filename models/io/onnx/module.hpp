@@ -1,4 +1,5 @@
-// What models/rookery_export.py writes into a file of the module that it exports: what ONNX has no place for.
+// Reads the description that models/rookery_export.py writes into a file of the module that it exports, for
+// which ONNX has no place.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct ModuleDescription {
   bool operator==(const ModuleDescription&) const = default;
 };
 
-// Of a file that has one; DataError where it is broken or of a newer version.
+// The description in a file; nothing where it has none. DataError where it is broken or of a newer version.
 std::optional<ModuleDescription> module_description(const onnx::ModelProto& model);
 
 }  // namespace rookery

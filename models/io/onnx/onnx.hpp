@@ -41,7 +41,7 @@ OnnxModel import_onnx(const std::filesystem::path& path);
 // operators or attributes, wrong types, external data outside the folder or the file are DataErrors
 // naming node and reason.
 OnnxModel read_onnx(const std::filesystem::path& path);
-// Its `metadata` alone, whatever else is wrong with it.
+// The `metadata` of such a file alone, whatever else is wrong with it.
 Metadata onnx_metadata(const std::filesystem::path& path);
 
 }  // namespace rookery

@@ -284,7 +284,7 @@ class Reader {
       const TensorType& type = graph.value(id).type;
       check_size(graph.value(id), {type.dtype, type.shape.with_batch(1)});
     }
-    const std::vector<TensorType> types = graph.types(1);
+    const IdVector<TensorType> types = graph.types(1);
     for (std::size_t id = 0; id < types.size(); ++id) check_size(graph.values()[id], types[id]);
     for (const Op& op : graph.ops()) {
       const OpSignature* known = op_signature(op.type);
@@ -293,7 +293,7 @@ class Reader {
       for (std::size_t i = 0; i < op.inputs.size(); ++i) {
         const ValueId input = op.inputs[i];
         if (input == kNoValue || (op.type == "BatchNormalization" && i == kBatchNormTracked)) continue;
-        const TensorType& type = types[static_cast<std::size_t>(input)];
+        const TensorType& type = types[input];
         if (type.dtype == DType::kF32) continue;
         throw DataError(fmt::format("node {} ({}): its input {} is {}, not f32", quoted(op.name), op.type,
                                     quoted(graph.value(input).name), type.to_string()));

@@ -96,7 +96,7 @@ class Writer {
   std::vector<TensorType> input_types(const Op& op) const {
     std::vector<TensorType> types;
     for (const ValueId input : op.inputs) {
-      types.push_back(input == kNoValue ? TensorType{} : of_two_[static_cast<std::size_t>(input)]);
+      types.push_back(input == kNoValue ? TensorType{} : of_two_[input]);
     }
     return types;
   }
@@ -184,8 +184,8 @@ class Writer {
   }
 
   void describe(ValueId id, onnx::ValueInfoProto& info) const {
-    const TensorType& of_two = of_two_[static_cast<std::size_t>(id)];
-    const TensorType& of_three = of_three_[static_cast<std::size_t>(id)];
+    const TensorType& of_two = of_two_[id];
+    const TensorType& of_three = of_three_[id];
     info.set_name(graph_.value(id).name);
     onnx::TypeProto::Tensor& type = *info.mutable_type()->mutable_tensor_type();
     type.set_elem_type(onnx_dtype(of_two.dtype));
@@ -226,7 +226,7 @@ class Writer {
   const Graph& graph_;  // outlives the writer: both live in write_onnx()
   std::string weights_;
   std::map<std::string, TensorExtent> extents_;
-  std::vector<TensorType> of_two_, of_three_;
+  IdVector<TensorType> of_two_, of_three_;
   onnx::GraphProto* out_ = nullptr;  // of the model under construction in model()
   std::set<ValueId> used_;
   std::set<ValueId> left_out_;

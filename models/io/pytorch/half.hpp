@@ -1,4 +1,4 @@
-// Numbers of two bytes, which files have and we do not compute with. Internal to this module.
+// Converts numbers of two bytes, which files have and we do not compute with. Internal to this module.
 #pragma once
 
 #include <bit>

@@ -274,7 +274,8 @@ class Machine {
   PickleObject* text(std::string_view bytes) {
     PickleObject* made = object(Kind::kText);
     made->text = bytes;
-    quoted(made->text);  // refuses what is not UTF-8
+    // Refuses what is not UTF-8. Unqualified it could be std::quoted(), which takes std::string&.
+    rookery::quoted(made->text);
     return made;
   }
   PickleObject* global(std::string_view module, std::string_view name) {

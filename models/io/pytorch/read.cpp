@@ -214,9 +214,9 @@ Tensor tensor_from(const Window& window, std::span<const std::byte> stored) {
   return tensor;
 }
 
-class Reader {
+class ArchiveReader {
  public:
-  explicit Reader(const std::filesystem::path& path) : zip_(path) {}
+  explicit ArchiveReader(const std::filesystem::path& path) : zip_(path) {}
 
   StateDict read() {
     folder_ = find_folder();
@@ -304,7 +304,7 @@ class Reader {
 }  // namespace
 
 StateDict read_pytorch(const std::filesystem::path& path) {
-  return with_context(path.string(), [&] { return Reader(path).read(); });
+  return with_context(path.string(), [&] { return ArchiveReader(path).read(); });
 }
 
 }  // namespace rookery

@@ -1,4 +1,4 @@
-// Where every value of a stage lives, before anything is allocated.
+// Decides where every value of a stage lives, before anything is allocated.
 //
 // A micro-batch in flight has a slot of its own from its forward to its backward phases; one more piece of
 // memory is shared by all slots. What backward needs of forward is stashed in the slot. Everything else

@@ -26,10 +26,10 @@ class LayerFinder {
       : graph_(graph), types_(batch_types(graph)), readers_(graph.values().size()) {
     for (const Op& op : graph.ops()) {
       for (const ValueId input : op.inputs) {
-        if (input != kNoValue) ++readers_[index(input)];
+        if (input != kNoValue) ++readers_[input];
       }
     }
-    for (const ValueId output : graph.outputs()) ++readers_[index(output)];
+    for (const ValueId output : graph.outputs()) ++readers_[output];
   }
 
   // The layer that ends with this op.
@@ -50,8 +50,7 @@ class LayerFinder {
   }
 
  private:
-  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
-  const Shape& shape(ValueId id) const { return types_[index(id)].shape; }
+  const Shape& shape(ValueId id) const { return types_[id].shape; }
 
   const Op* producer(ValueId id, const std::string& type) const {
     const OpId op = graph_.value(id).producer;
@@ -61,7 +60,7 @@ class LayerFinder {
   // The op of this type that makes the value for `readers` readers alone; it becomes part of the layer.
   const Op* step(ValueId value, const std::string& type, FoundLayer& found, int readers = 1) const {
     const Op* op = producer(value, type);
-    if (op == nullptr || readers_[index(value)] != readers || op->outputs.size() != 1) return nullptr;
+    if (op == nullptr || readers_[value] != readers || op->outputs.size() != 1) return nullptr;
     found.inside.insert(graph_.value(value).producer);
     return op;
   }
@@ -263,8 +262,8 @@ class LayerFinder {
   }
 
   const Graph& graph_;  // outlives the finder: both live in recognize_layers()
-  std::vector<TensorType> types_;
-  std::vector<int> readers_;  // by ValueId
+  IdVector<TensorType> types_;
+  IdVector<int> readers_;  // by ValueId
 };
 
 }  // namespace

@@ -27,10 +27,10 @@ class LinearFinder {
       : graph_(graph), types_(batch_types(graph)), readers_(graph.values().size()) {
     for (OpId id = 0; id < std::ssize(graph.ops()); ++id) {
       for (const ValueId input : graph.op(id).inputs) {
-        if (input != kNoValue) readers_[static_cast<std::size_t>(input)].push_back(id);
+        if (input != kNoValue) readers_[input].push_back(id);
       }
     }
-    for (const ValueId output : graph.outputs()) readers_[static_cast<std::size_t>(output)].push_back(kNoOp);
+    for (const ValueId output : graph.outputs()) readers_[output].push_back(kNoOp);
   }
 
   std::optional<Linear> find(OpId id) const {
@@ -51,10 +51,10 @@ class LinearFinder {
   }
 
  private:
-  const TensorType& type(ValueId id) const { return types_[static_cast<std::size_t>(id)]; }
+  const TensorType& type(ValueId id) const { return types_[id]; }
 
   void take_bias(Linear& found) const {
-    const std::vector<OpId>& readers = readers_[static_cast<std::size_t>(found.result)];
+    const std::vector<OpId>& readers = readers_[found.result];
     if (readers.size() != 1 || readers[0] == kNoOp || graph_.op(readers[0]).type != "Add") return;
     const Op& sum = graph_.op(readers[0]);
     const ValueId bias = sum.inputs[sum.inputs[0] == found.result ? 1 : 0];
@@ -66,8 +66,8 @@ class LinearFinder {
   }
 
   const Graph& graph_;  // outlives the finder: both live in recognize_linear()
-  std::vector<TensorType> types_;
-  std::vector<std::vector<OpId>> readers_;  // by ValueId; kNoOp for outputs
+  IdVector<TensorType> types_;
+  IdVector<std::vector<OpId>> readers_;  // by ValueId; kNoOp for outputs
 };
 
 // A Gemm of rows, as GraphBuilder::linear makes it.

@@ -33,10 +33,10 @@ class Recognizer {
       : graph_(graph), of_two_(graph.types(2)), of_three_(graph.types(3)), readers_(graph.values().size()) {
     for (const Op& op : graph.ops()) {
       for (const ValueId input : op.inputs) {
-        if (input != kNoValue) ++readers_[index(input)];
+        if (input != kNoValue) ++readers_[input];
       }
     }
-    for (const ValueId output : graph.outputs()) ++readers_[index(output)];
+    for (const ValueId output : graph.outputs()) ++readers_[output];
     trained_.insert(graph.parameters().begin(), graph.parameters().end());
     for (const Op& op : graph.ops()) {
       const bool depends = std::ranges::any_of(op.inputs, [&](ValueId id) { return trained_.contains(id); });
@@ -78,8 +78,7 @@ class Recognizer {
   }
 
  private:
-  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
-  const Shape& shape(ValueId id) const { return of_two_[index(id)].shape; }
+  const Shape& shape(ValueId id) const { return of_two_[id].shape; }
   int rank(ValueId id) const { return shape(id).rank(); }
   const Op* producer(ValueId id) const {
     const OpId op = graph_.value(id).producer;
@@ -89,8 +88,7 @@ class Recognizer {
   // The op of this type that makes the value for one reader alone; it becomes part of what is found.
   const Op* step(ValueId value, const std::string& type, FoundAttention& found) const {
     const Op* op = producer(value);
-    if (op == nullptr || op->type != type || readers_[index(value)] != 1 || op->outputs.size() != 1)
-      return nullptr;
+    if (op == nullptr || op->type != type || readers_[value] != 1 || op->outputs.size() != 1) return nullptr;
     found.inside.insert(graph_.value(value).producer);
     return op;
   }
@@ -110,7 +108,7 @@ class Recognizer {
   // Goes behind a product with a number or a division by one, and gives the factor; 1 where there is none.
   float take_scale(ValueId& at, FoundAttention& found) const {
     const Op* op = producer(at);
-    if (op == nullptr || (op->type != "Mul" && op->type != "Div") || readers_[index(at)] != 1) return 1;
+    if (op == nullptr || (op->type != "Mul" && op->type != "Div") || readers_[at] != 1) return 1;
     const bool is_div = op->type == "Div";
     for (const std::size_t i : {1U, 0U}) {
       const std::optional<float> factor = number(op->inputs[i]);
@@ -125,7 +123,7 @@ class Recognizer {
   // Goes behind the mask, if there is one; false where it is none that Attention has.
   bool take_mask(ValueId& at, FoundAttention& found) const {
     const Op* op = producer(at);
-    if (op == nullptr || readers_[index(at)] != 1) return true;
+    if (op == nullptr || readers_[at] != 1) return true;
     if (op->type == "Add") {
       const std::size_t scores = trained_.contains(op->inputs[0]) ? 0 : 1;
       return hide(at, op->inputs[scores], op->inputs[1 - scores], found);
@@ -198,8 +196,8 @@ class Recognizer {
     const Op* op = step(parted, "Reshape", found);
     if (op == nullptr || rank(op->inputs[0]) != 3 || rank(parted) != 4) return kNoValue;
     for (const auto* types : {&of_two_, &of_three_}) {
-      const Shape& from = (*types)[index(op->inputs[0])].shape;
-      const Shape& to = (*types)[index(parted)].shape;
+      const Shape& from = (*types)[op->inputs[0]].shape;
+      const Shape& to = (*types)[parted].shape;
       if (from[0] != to[0] || from[1] != to[1]) return kNoValue;
     }
     return op->inputs[0];
@@ -214,7 +212,7 @@ class Recognizer {
 
   // The op that alone reads the value.
   OpId reader(ValueId value) const {
-    if (readers_[index(value)] != 1) return kNoOp;
+    if (readers_[value] != 1) return kNoOp;
     for (OpId id = 0; id < std::ssize(graph_.ops()); ++id) {
       if (std::ranges::count(graph_.op(id).inputs, value) > 0) return id;
     }
@@ -253,8 +251,8 @@ class Recognizer {
   // Does the Reshape join heads and depth, and leave the others?
   bool is_joined(OpId turn, OpId join) const {
     return std::ranges::all_of(std::vector{&of_two_, &of_three_}, [&](const auto* types) {
-      const Shape& from = (*types)[index(graph_.op(turn).outputs[0])].shape;
-      const Shape& to = (*types)[index(graph_.op(join).outputs[0])].shape;
+      const Shape& from = (*types)[graph_.op(turn).outputs[0]].shape;
+      const Shape& to = (*types)[graph_.op(join).outputs[0]].shape;
       return from[0] == to[0] && from[1] == to[1];
     });
   }
@@ -266,7 +264,7 @@ class Recognizer {
     if (op.type != "Split" || op.outputs != std::vector<ValueId>{found.q, found.k, found.v}) return;
     const std::int64_t axis = op.integer("axis", 0);
     const bool is_last = rank(op.inputs[0]) == 3 && (axis == 2 || axis == -1);
-    const bool shared = std::ranges::any_of(op.outputs, [&](ValueId id) { return readers_[index(id)] != 1; });
+    const bool shared = std::ranges::any_of(op.outputs, [&](ValueId id) { return readers_[id] != 1; });
     if (!is_last || shared || shape(found.q) != shape(found.k) || shape(found.q) != shape(found.v)) return;
     found.inside.insert(split);
     found.q = op.inputs[0];
@@ -274,8 +272,8 @@ class Recognizer {
   }
 
   const Graph& graph_;  // outlives the recognizer: both live in recognize_attention()
-  std::vector<TensorType> of_two_, of_three_;
-  std::vector<int> readers_;  // by ValueId
+  IdVector<TensorType> of_two_, of_three_;
+  IdVector<int> readers_;  // by ValueId
   std::set<ValueId> trained_;
 };
 

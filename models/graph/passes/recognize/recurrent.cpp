@@ -31,7 +31,7 @@ class WeightFinder {
     const std::int64_t block = shape.elements() / gates;
     ValueId found = kNoValue;
     for (std::int64_t gate = 0; gate < gates; ++gate) {
-      const char letter = gates_of(op).at(static_cast<std::size_t>(gate));
+      const char letter = gates_of(op).at(gate);
       const Run run = trace({value, gate * block}, block);
       const bool is_there = run.first == static_cast<std::int64_t>(order.find(letter)) * block;
       if (!is_there || (gate > 0 && run.value != found)) return kNoValue;
@@ -42,7 +42,7 @@ class WeightFinder {
   }
 
  private:
-  const TensorType& type(ValueId id) const { return types_[static_cast<std::size_t>(id)]; }
+  const TensorType& type(ValueId id) const { return types_[id]; }
 
   // Where `count` elements come from, through ops that only take and join parts.
   Run trace(Run run, std::int64_t count) const {
@@ -112,7 +112,7 @@ class WeightFinder {
   }
 
   const Graph& graph_;  // outlives the finder: both live in recognize_recurrent()
-  std::vector<TensorType> types_;
+  IdVector<TensorType> types_;
 };
 
 // The layer on the parameters themselves, in the order that they have; nothing where it has others already,
@@ -146,11 +146,11 @@ Graph recognize_recurrent(const Graph& forward) {
     op = std::move(*found);
   }
   if (old.empty()) return forward;
-  std::vector<int> reads(forward.values().size());
-  for (const ValueId output : forward.outputs()) ++reads[static_cast<std::size_t>(output)];
+  IdVector<int> reads(forward.values().size());
+  for (const ValueId output : forward.outputs()) ++reads[output];
   for (const Op& op : ops) {
     for (const ValueId input : op.inputs) {
-      if (input != kNoValue) ++reads[static_cast<std::size_t>(input)];
+      if (input != kNoValue) ++reads[input];
     }
   }
   std::vector<bool> gone(ops.size(), false);
@@ -158,14 +158,13 @@ Graph recognize_recurrent(const Graph& forward) {
     const Op& op = ops[id];
     const bool makes_old =
         std::ranges::any_of(op.outputs, [&](ValueId output) { return old.contains(output); });
-    const bool is_read = std::ranges::any_of(op.outputs, [&](ValueId output) {
-      return output != kNoValue && reads[static_cast<std::size_t>(output)] > 0;
-    });
+    const bool is_read = std::ranges::any_of(
+        op.outputs, [&](ValueId output) { return output != kNoValue && reads[output] > 0; });
     if (!makes_old || is_read) continue;
     gone[id] = true;
     for (const ValueId input : op.inputs) {
       if (input == kNoValue) continue;
-      --reads[static_cast<std::size_t>(input)];
+      --reads[input];
       old.insert(input);
     }
   }

@@ -1,7 +1,7 @@
-// What PyTorch's exporters write beside the graph: which parameters and buffers the module had, and which
-// operation of the module a node stands for. They are metadata of nodes and of the graph, which the older
-// definition of ONNX that is compiled in does not know; they are read as unknown fields. Internal to this
-// room.
+// Reads what PyTorch's exporters write beside the graph: which parameters and buffers the module had, and
+// which operation of the module a node stands for. They are metadata of nodes and of the graph, which the
+// older definition of ONNX that is compiled in does not know; they are read as unknown fields. Internal to
+// this module.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What the reader and the writer of ONNX files share. Internal to this module.
+// Names, numbers and conversions that the reader, the importer and the writer of ONNX files share. Internal
+// to this module.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,7 @@
 
 #include "models/base/text.hpp"
 #include "models/graph/op_signature.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 
 namespace onnx {
 class AttributeProto;
@@ -24,11 +26,6 @@ constexpr const char* kOnnxFixed = "fixed";  // doc_string of initializers that 
 constexpr std::uint64_t kMaxOnnxBytes = 64ULL << 20;
 constexpr const char* kTrackedSuffix = ".num_batches_tracked";
 constexpr const char* kMeanSuffix = ".running_mean";
-
-// Positions among the inputs of BatchNormalization.
-constexpr std::size_t kBatchNormMean = 3;
-constexpr std::size_t kBatchNormVariance = 4;
-constexpr std::size_t kBatchNormTracked = 5;
 
 void set_attribute(onnx::AttributeProto& out, const std::string& key, const Attribute& attribute);
 

@@ -1,4 +1,4 @@
-// Pieces of an ONNX file as our types: what both readers (read.cpp, import/import.cpp) are made of.
+// Takes pieces of an ONNX file as our types. Both readers (read.cpp, import/import.cpp) are made of these.
 // Nothing that comes in is trusted: DataError for what is broken. Internal to this module.
 #pragma once
 
@@ -37,7 +37,7 @@ std::map<std::string, Attribute> attributes_from(const onnx::NodeProto& node,
 bool fits(AttributeKind kind, const TensorType& type);
 Attribute attribute_of(AttributeKind kind, const Tensor& tensor);
 
-// Its elements, which `type` has been made of its dimensions for; memory is taken after the checks.
+// The elements of a tensor whose dimensions `type` has been made of; memory is taken after the checks.
 Tensor tensor_from(const onnx::TensorProto& proto, const TensorType& type, ExternalData& external);
 
 }  // namespace rookery

@@ -40,7 +40,7 @@ const OnnxFunction* onnx_function_of(const Op& op, std::span<const TensorType> i
 // The attributes of a call of `function` for the op: the op's, or the defaults.
 std::map<std::string, Attribute> call_attributes(const OnnxFunction& function, const Op& op,
                                                  std::span<const TensorType> inputs);
-// Its definition.
+// The definition of the function as it stands in a file.
 onnx::FunctionProto function_body(const OnnxFunction& function);
 
 }  // namespace rookery

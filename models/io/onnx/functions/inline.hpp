@@ -1,5 +1,5 @@
-// Functions that a foreign model brings along (as torch.onnx.export with dynamo=True writes them). Internal
-// to this room.
+// Puts functions that a foreign model brings along (as torch.onnx.export with dynamo=True writes them) in the
+// place of their calls. Internal to this module.
 #pragma once
 
 namespace onnx {

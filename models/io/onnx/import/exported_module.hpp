@@ -1,4 +1,4 @@
-// What a foreign file says of the PyTorch module that it was exported from. Internal to this module.
+// Reads what a foreign file says of the PyTorch module that it was exported from. Internal to this module.
 #pragma once
 
 #include <map>

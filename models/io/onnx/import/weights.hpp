@@ -1,4 +1,4 @@
-// The weights of a foreign file by name. Internal to this module.
+// Reads the weights of a foreign file, and draws those that it does not have. Internal to this module.
 #pragma once
 
 #include <filesystem>
@@ -22,11 +22,11 @@ namespace rookery {
 // The dtype and the dimensions of an input, -1 where one is open; DataError where it is no such tensor.
 TensorType type_of_input(const onnx::ValueInfoProto& input);
 
-// Its elements, wherever they are.
+// The elements of a tensor, in the file or beside it.
 Tensor read_tensor(const onnx::TensorProto& proto, ExternalData& external);
 
-// Inputs that are parameters without data (export_params=False): those that layers read where their weights
-// are, and when there is one, all that are called like a module's.
+// The inputs that are parameters without data (export_params=False): those that layers read where their
+// weights are, and when there is one, all that are called like a module's.
 std::set<std::string> parameters_among_inputs(const onnx::GraphProto& graph);
 
 // PyTorch's usual initial values of parameter `name`: of linear layers and convolutions uniform by fan-in, of

@@ -1,4 +1,4 @@
-// What a Reshape of one batch size is at any other. Internal to this module.
+// Finds what a Reshape of one batch size is at any other. Internal to this module.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace rookery {
 
-// The shape attribute (op_definition.hpp) of a Reshape of `from` whose shape input holds `to` at the probes:
+// The shape attribute (ops/shape_ops.cpp) of a Reshape of `from` whose shape input holds `to` at the probes:
 // 0 or -1 where the batch is. With `fixed` the file was exported for this batch size alone, that of the first
 // probe: a `to` that is the same everywhere holds for it only, and the batch stays where it is among the
 // elements. DataError where there is no such attribute.

@@ -76,8 +76,7 @@ void GraphImporter::mark_output(const Operand& operand, const std::string& name)
 }
 
 TensorType GraphImporter::type(const Operand& operand, std::size_t probe) const {
-  if (const auto* value = std::get_if<ValueId>(&operand))
-    return types_.at(static_cast<std::size_t>(*value)).at(probe);
+  if (const auto* value = std::get_if<ValueId>(&operand)) return types_.at(*value).at(probe);
   if (const auto* known = std::get_if<Known>(&operand)) return known->at(probe).type();
   if (const auto* weight = std::get_if<std::shared_ptr<const Weight>>(&operand)) return (*weight)->type;
   return {};

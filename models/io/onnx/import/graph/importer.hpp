@@ -32,7 +32,7 @@ struct Sequence;
 using Operand = std::variant<std::monostate, ValueId, Known, std::shared_ptr<const Weight>,
                              std::shared_ptr<const Sequence>>;
 
-// Of SplitToSequence. Only SequenceAt reads it: graphs have no sequences.
+// The parts that a SplitToSequence makes. Only SequenceAt reads them: graphs have no sequences.
 struct Sequence {
   std::vector<Operand> parts;
 };
@@ -53,10 +53,10 @@ class GraphImporter {
   void mark_output(const Operand& operand, const std::string& name);
   OnnxModel finish() { return std::move(model_); }
 
-  // At a probe.
+  // The type of an operand at a probe, or its shapes at all of them.
   TensorType type(const Operand& operand, std::size_t probe) const;
   AtProbes<Shape> shapes(const Operand& operand) const;
-  // Of a value as ONNX's Shape gives it.
+  // The dimensions of a value from `start` up to `end`, as ONNX's Shape gives them.
   Known shape_of(const Operand& operand, std::int64_t start, std::int64_t end) const;
 
   // Appends an op, or computes what it makes where all inputs are known. `attributes`: in the graph they must
@@ -65,10 +65,10 @@ class GraphImporter {
   std::vector<Operand> emit(const std::string& name, const std::string& type,
                             const std::vector<Operand>& inputs, const AtProbes<Attributes>& attributes,
                             const std::vector<std::string>& outputs);
-  // The same of an op with one output.
+  // Appends an op with one output.
   Operand emit(const std::string& name, const std::string& type, const std::vector<Operand>& inputs,
                const Attributes& attributes = {}, const std::string& output = {});
-  // Reshape and Expand, whose shape may depend on the batch size.
+  // Appends a Reshape or an Expand, whose shape may depend on the batch size.
   Operand reshape(const std::string& name, const Operand& x, const AtProbes<std::vector<std::int64_t>>& to,
                   bool allow_zero, const std::string& output);
   Operand expand(const std::string& name, const Operand& x, const AtProbes<std::vector<std::int64_t>>& to,
@@ -98,7 +98,7 @@ class GraphImporter {
   StateDict counters_;
   AtProbes<std::int64_t> sizes_;
   OnnxModel model_;
-  std::vector<AtProbes<TensorType>> types_;  // by ValueId
+  IdVector<AtProbes<TensorType>> types_;  // by ValueId
   std::map<const Tensor*, ValueId> constants_;
   Folder folder_;
 };

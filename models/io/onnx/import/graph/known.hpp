@@ -1,5 +1,5 @@
-// What a file computes without the samples: constants, and what follows from the shape of a value, as in
-// Shape, Gather, Concat, Reshape. The batch size is open, so that everything is computed at a few sizes
+// Values that a file computes without the samples: constants, and what follows from the shape of a value, as
+// in Shape, Gather, Concat, Reshape. The batch size is open, so that everything is computed at a few sizes
 // ("probes"): what is the same at all of them does not depend on the batch. Internal to this module.
 #pragma once
 
@@ -28,7 +28,7 @@ class Known {
 
   const Tensor& at(std::size_t probe) const { return *at_.at(probe); }
   bool is_constant() const { return at_.front() == at_.back(); }
-  // That of all probes, of a constant.
+  // The tensor of all probes, of a constant.
   std::shared_ptr<const Tensor> constant() const { return at_.front(); }
 
  private:
@@ -41,8 +41,9 @@ class Folder {
   // What the op makes of these tensors (nullptr: absent), `outputs` of them. ConfigError or DataError as
   // from op_definition() and kernels; DataError for too much memory in one tensor or in all.
   std::vector<Tensor> run(const Op& op, std::span<const Tensor* const> inputs, std::size_t outputs);
-  // The same of what only folding knows (Floor, Mod, Range, …); nothing for other operators.
+  // Whether only folding knows an operator (Floor, Mod, Range, …).
   static bool has_own(const std::string& type);
+  // The result of such an operator; nothing for others.
   std::optional<Tensor> run_own(const std::string& type, std::span<const Tensor* const> inputs);
 
  private:
