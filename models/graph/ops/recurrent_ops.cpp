@@ -126,7 +126,7 @@ double products(const RecurrentSizes& s, std::int64_t width) {
   return 2.0 * static_cast<double>(s.steps * s.batch) * static_cast<double>(s.rows() * width);
 }
 
-// Of the functions of a gate.
+// An estimate: two functions for every gate, at what Sigmoid and Tanh count (unary_ops.cpp).
 constexpr double kFlopsOfGate = 20;
 
 double recurrent_flops(const Op& op, std::span<const TensorType> inputs, std::span<const TensorType>) {

@@ -14,7 +14,7 @@ namespace {
 
 // The nearest names to a pattern, for messages.
 std::string nearest(const std::string& pattern, std::vector<std::string> names) {
-  constexpr std::size_t kMost = 5;
+  constexpr std::size_t kMost = 5;  // fit a line
   std::ranges::stable_sort(names, {}, [&](const std::string& name) { return edit_distance(pattern, name); });
   names.resize(std::min(names.size(), kMost));
   return fmt::format("{}", fmt::join(names, ", "));

@@ -14,7 +14,7 @@ namespace {
 
 using Kind = PickleObject::Kind;
 
-constexpr std::size_t kMaxObjects = std::size_t{1} << 20;
+constexpr std::size_t kMaxObjects = std::size_t{1} << 20;  // bounds the memory that a pickle takes
 constexpr int kNewestProtocol = 5;
 
 // All opcodes there are, for the names of those that are refused.

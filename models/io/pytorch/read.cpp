@@ -20,6 +20,9 @@ namespace {
 
 using Kind = PickleObject::Kind;
 
+// Bounds on what a small file can become (FORMAT.md): some hundred thousand tensors; and memory for them of
+// this many times the file's bytes, for storages that deflate well and tensors that share one, besides an
+// allowance.
 constexpr std::uint64_t kMaxPickleBytes = 16U << 20;
 constexpr std::uint64_t kMaxGrowth = 16;
 constexpr std::uint64_t kAllowance = 64U << 20;

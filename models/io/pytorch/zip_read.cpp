@@ -15,12 +15,13 @@
 namespace rookery {
 namespace {
 
+// Sizes of records without their names and comments, as APPNOTE has them.
 constexpr std::size_t kEndBytes = 22;
 constexpr std::size_t kMaxComment = 0xFFFF;
 constexpr std::size_t kZip64EndBytes = 56;
 constexpr std::size_t kLocatorBytes = 20;
 constexpr std::size_t kCentralBytes = 46;
-constexpr std::uint64_t kMaxDirectoryBytes = 16U << 20;
+constexpr std::uint64_t kMaxDirectoryBytes = 16U << 20;  // some hundred thousand members
 constexpr std::uint16_t kEncrypted = 1;
 constexpr std::size_t kInflatePart = std::size_t{1} << 16;
 

@@ -12,6 +12,7 @@ constexpr std::uint16_t kUtf8Names = 1U << 11;
 constexpr std::uint16_t kMidnight = 0;
 constexpr std::uint16_t kFirstOfJanuary1980 = (1U << 5) | 1U;  // files do not differ by when they were made
 constexpr std::uint16_t kPaddingExtra = 0x4246;                // "FB", as PyTorch pads
+// Bytes of the zip64 field with its header: of both sizes, and of these and the offset.
 constexpr std::size_t kZip64Local = 20;
 constexpr std::size_t kZip64Central = 28;
 

@@ -14,6 +14,8 @@
 namespace rookery {
 namespace {
 
+// Bounds on what a small file can become. PyTorch's functions call each other a few deep, and the largest
+// models have tens of thousands of nodes.
 constexpr int kMaxDepth = 16;
 constexpr int kMaxNodes = 1 << 18;
 
