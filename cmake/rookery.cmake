@@ -53,5 +53,5 @@ function(rookery_tests name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${level}>)
   target_compile_definitions(${name} PRIVATE
     ROOKERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ROOKERY_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ROOKERY_TEST_PREFIX}" PROPERTIES TIMEOUT 120)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ROOKERY_TEST_PREFIX}" PROPERTIES TIMEOUT 120 LABELS ${name})
 endfunction()

@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs all tests.
 #
-#   scripts/test.sh [--sanitize address,undefined|thread] [arguments of ctest...]
+#   scripts/test.sh [--sanitize address,undefined|thread] [--targets A,B] [arguments of ctest...]
 #
 #   --sanitize  build with these sanitizers into a build folder of its own and test there
+#   --targets   build and run these test programs only, of those in build/bin/test_*
 #
 # Examples:
 #   scripts/test.sh -R Trainer                      tests whose name contains Trainer
 #   scripts/test.sh --sanitize address,undefined
+#   scripts/test.sh --sanitize thread --targets test_node,test_trainer
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 preset=release
 ctest_arguments=()
+targets=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     --sanitize)
@@ -22,6 +25,12 @@ while [[ $# -gt 0 ]]; do
       esac
       shift 2
       ;;
+    --targets)
+      [[ ${2-} =~ ^test_[a-z_]+(,test_[a-z_]+)*$ ]] || wrong_usage "--targets takes names as test_node,test_trainer, not '${2-}'"
+      IFS=, read -ra targets <<<"$2"
+      ctest_arguments+=(--label-regex "^(${2//,/|})\$")
+      shift 2
+      ;;
     -h | --help) show_help && exit 0 ;;
     *) ctest_arguments+=("$1") && shift ;;
   esac
@@ -30,7 +39,7 @@ done
 "$repo/scripts/install_dependencies.sh" --tests
 say "building ($preset)"
 configure "$preset" -DROOKERY_TESTS=ON -DROOKERY_BENCH=ON
-build "$preset"
+build "$preset" "${targets[@]}"
 say "testing ($preset)"
 cd "$repo"
 exec ctest --preset "$preset" "${ctest_arguments[@]}"
