@@ -101,7 +101,7 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   return nearest;
 }
 
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception&) {

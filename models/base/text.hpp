@@ -24,7 +24,7 @@ constexpr std::size_t kMostOfAName = 64;
 constexpr std::size_t kMostOfAReason = 1024;
 
 // A text of a file in quotes, for messages; DataError when it is not UTF-8.
-std::string quoted(const std::string& text);
+std::string in_quotes(const std::string& text);
 
 // "1.25 GB", "3.5 MB"
 std::string memory_text(double bytes);

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxLineBytes = 64U << 20;
 constexpr std::size_t kChunkBytes = 1U << 16;
 
 // The text of a cell, short enough for a message.
-std::string quoted(std::string_view cell) {
+std::string in_quotes(std::string_view cell) {
   constexpr std::size_t kShown = 40;
   return fmt::format("'{}{}'", cell.substr(0, kShown), cell.size() > kShown ? "…" : "");
 }
@@ -90,7 +90,7 @@ class CsvReader {
   float value_of(std::string_view cell, std::size_t column) const {
     float value = 0;
     if (!parse(cell, value) || !std::isfinite(value)) {
-      fail(fmt::format("value {}: {} is not a finite number", column + 1, quoted(cell)));
+      fail(fmt::format("value {}: {} is not a finite number", column + 1, in_quotes(cell)));
     }
     return value;
   }
@@ -98,7 +98,7 @@ class CsvReader {
   std::int64_t label_of(std::string_view cell) const {
     std::int64_t label = 0;
     if (!parse(cell, label) || label < 0 || label >= kMaxClasses) {
-      fail(fmt::format("the label {} is not an integer from 0 to {}", quoted(cell), kMaxClasses - 1));
+      fail(fmt::format("the label {} is not an integer from 0 to {}", in_quotes(cell), kMaxClasses - 1));
     }
     return label;
   }

@@ -16,21 +16,21 @@ constexpr const char* kKey = "rookery_module";
 constexpr int kModuleVersion = 1;
 
 void check_names(const ModuleDescription& module) {
-  for (const auto& [name, trained] : module.parameters) quoted(name);
+  for (const auto& [name, trained] : module.parameters) in_quotes(name);
   for (const auto& [name, persistent] : module.buffers) {
     if (module.parameters.contains(name))
-      throw DataError(fmt::format("{} is a parameter and a buffer", quoted(name)));
+      throw DataError(fmt::format("{} is a parameter and a buffer", in_quotes(name)));
   }
   for (const auto& [other, first] : module.tied) {
     if (!module.parameters.contains(first) && !module.buffers.contains(first))
       throw DataError(
-          fmt::format("{} is tied to {}, which is no tensor of the module", quoted(other), quoted(first)));
+          fmt::format("{} is tied to {}, which is no tensor of the module", in_quotes(other), in_quotes(first)));
     if (module.parameters.contains(other) || module.buffers.contains(other))
-      throw DataError(fmt::format("{} is tied and a tensor of its own", quoted(other)));
+      throw DataError(fmt::format("{} is tied and a tensor of its own", in_quotes(other)));
   }
   for (const std::string& name : module.state_dict) {
     if (!module.parameters.contains(name) && !module.buffers.contains(name) && !module.tied.contains(name))
-      throw DataError(fmt::format("{} of the state dict is no tensor of the module", quoted(name)));
+      throw DataError(fmt::format("{} of the state dict is no tensor of the module", in_quotes(name)));
   }
 }
 
@@ -40,7 +40,7 @@ std::optional<ModuleDescription> module_description(const onnx::ModelProto& mode
   const auto found =
       std::ranges::find(model.metadata_props(), kKey, [](const auto& entry) { return entry.key(); });
   if (found == model.metadata_props().end()) return std::nullopt;
-  return with_context(fmt::format("metadata {}", quoted(kKey)), [&] {
+  return with_context(fmt::format("metadata {}", in_quotes(kKey)), [&] {
     ModuleDescription module;
     try {
       const nlohmann::ordered_json json = nlohmann::ordered_json::parse(found->value());

@@ -60,13 +60,13 @@ class Reader {
     if (in_.sparse_initializer_size() > 0) throw DataError("sparse initializers are not supported");
     for (const onnx::ValueInfoProto& input : in_.input()) add_input(input);
     for (const onnx::TensorProto& tensor : in_.initializer()) {
-      with_context("initializer " + quoted(tensor.name()), [&] { add_initializer(tensor); });
+      with_context("initializer " + in_quotes(tensor.name()), [&] { add_initializer(tensor); });
     }
     for (const onnx::NodeProto& node : in_.node()) {
       with_context(node_name(node), [&] { add_node(node); });
     }
     for (const onnx::ValueInfoProto& output : in_.output()) {
-      with_context("output " + quoted(output.name()), [&] { mark_output(output); });
+      with_context("output " + in_quotes(output.name()), [&] { mark_output(output); });
     }
     check_types();
     return std::move(model_);
@@ -74,7 +74,7 @@ class Reader {
 
  private:
   void add_input(const onnx::ValueInfoProto& input) {
-    with_context("input " + quoted(input.name()), [&] {
+    with_context("input " + in_quotes(input.name()), [&] {
       const onnx::TypeProto::Tensor& tensor = input.type().tensor_type();
       if (!input.type().has_tensor_type() || !tensor.has_shape())
         throw DataError("is no tensor with a shape");
@@ -86,7 +86,7 @@ class Reader {
           dims.push_back(kBatch);
         } else {
           throw DataError(fmt::format("dimension {} is {}; only the first may be open, and is called '{}'",
-                                      dims.size(), quoted(dim.dim_param()), kOnnxBatch));
+                                      dims.size(), in_quotes(dim.dim_param()), kOnnxBatch));
         }
       }
       model_.graph.add_input(input.name(), {dtype_from_onnx(tensor.elem_type()), Shape(dims)});
@@ -134,7 +134,7 @@ class Reader {
   void add_node(const onnx::NodeProto& node) {
     if (std::optional<Tensor> constant = folded(node)) {
       if (node.output_size() != 1) throw DataError(fmt::format("has {} outputs, not 1", node.output_size()));
-      quoted(node.output(0));
+      in_quotes(node.output(0));
       model_.graph.add_constant(node.output(0), std::make_shared<const Tensor>(std::move(*constant)));
       return;
     }
@@ -159,7 +159,7 @@ class Reader {
     op.attributes = attributes_from(node, known->attributes);
     for (std::size_t i = 0; i < inputs; ++i) add_op_input(op, i, node.input(static_cast<int>(i)), *known);
     if (op.type == "BatchNormalization") attach_tracked(op);
-    for (const std::string& output : node.output()) quoted(output);
+    for (const std::string& output : node.output()) in_quotes(output);
     model_.graph.add_op(std::move(op), {node.output().begin(), node.output().end()});
   }
 
@@ -202,7 +202,7 @@ class Reader {
       const auto constant = attributes_.find(input);
       const T* value = constant == attributes_.end() ? nullptr : std::get_if<T>(&constant->second);
       if (value == nullptr)
-        throw DataError(fmt::format("its input {} is no initializer of i64", quoted(input)));
+        throw DataError(fmt::format("its input {} is no initializer of i64", in_quotes(input)));
       result.push_back(*value);
     }
     return result;
@@ -226,7 +226,7 @@ class Reader {
     for (std::size_t i = 0; i < inputs; ++i) {
       op.inputs[function->given[i]] = value_called(node.input(static_cast<int>(i)));
     }
-    for (const std::string& output : node.output()) quoted(output);
+    for (const std::string& output : node.output()) in_quotes(output);
     model_.graph.add_op(std::move(op), {node.output().begin(), node.output().end()});
   }
 
@@ -235,9 +235,9 @@ class Reader {
       if (name.empty()) return;
       const auto constant = attributes_.find(name);
       if (constant == attributes_.end())
-        throw DataError(fmt::format("its {} {} is no initializer", input->key, quoted(name)));
+        throw DataError(fmt::format("its {} {} is no initializer", input->key, in_quotes(name)));
       if (kind_of(constant->second) != input->kind)
-        throw DataError(fmt::format("its {} {} has the wrong type", input->key, quoted(name)));
+        throw DataError(fmt::format("its {} {} has the wrong type", input->key, in_quotes(name)));
       op.attributes[input->key] = constant->second;
     } else if (name.empty() && position >= known.inputs.least) {
       op.inputs.push_back(kNoValue);
@@ -256,7 +256,7 @@ class Reader {
     for (const std::size_t position : {kBatchNormMean, kBatchNormVariance}) {
       const Value& value = graph.value(op.inputs[position]);
       if (value.kind != ValueKind::kBuffer)
-        throw DataError(fmt::format("{} is no initializer", quoted(value.name)));
+        throw DataError(fmt::format("{} is no initializer", in_quotes(value.name)));
     }
     const std::string& mean = graph.value(op.inputs[kBatchNormMean]).name;
     if (const auto tracked = graph.find(tracked_name(mean))) op.inputs.push_back(*tracked);
@@ -277,7 +277,7 @@ class Reader {
     const auto check_size = [&](const Value& value, const TensorType& type) {
       if (type.shape.elements() > kMaxOnnxElements) {
         throw DataError(
-            fmt::format("{} would have the shape {}", quoted(value.name), type.shape.to_string()));
+            fmt::format("{} would have the shape {}", in_quotes(value.name), type.shape.to_string()));
       }
     };
     for (const ValueId id : graph.inputs()) {
@@ -295,8 +295,8 @@ class Reader {
         if (input == kNoValue || (op.type == "BatchNormalization" && i == kBatchNormTracked)) continue;
         const TensorType& type = types[input];
         if (type.dtype == DType::kF32) continue;
-        throw DataError(fmt::format("node {} ({}): its input {} is {}, not f32", quoted(op.name), op.type,
-                                    quoted(graph.value(input).name), type.to_string()));
+        throw DataError(fmt::format("node {} ({}): its input {} is {}, not f32", in_quotes(op.name), op.type,
+                                    in_quotes(graph.value(input).name), type.to_string()));
       }
     }
   }
@@ -318,13 +318,13 @@ void check_functions(const onnx::ModelProto& model) {
     const OnnxFunction* known = find_onnx_function(function.name());
     if (known == nullptr || function.SerializeAsString() != function_body(*known).SerializeAsString()) {
       throw DataError(
-          fmt::format("its function {} is none that this program knows", quoted(function.name())));
+          fmt::format("its function {} is none that this program knows", in_quotes(function.name())));
     }
     if (called.erase(function.name()) == 0)
-      throw DataError(fmt::format("its function {} is there twice or not called", quoted(function.name())));
+      throw DataError(fmt::format("its function {} is there twice or not called", in_quotes(function.name())));
   }
   for (const std::string& name : called) {
-    if (find_onnx_function(name) != nullptr) throw DataError(fmt::format("has no function {}", quoted(name)));
+    if (find_onnx_function(name) != nullptr) throw DataError(fmt::format("has no function {}", in_quotes(name)));
   }
 }
 
@@ -350,7 +350,7 @@ void check_version(const onnx::ModelProto& model) {
   }
   if (found->value() != "1" && found->value() != std::to_string(kOnnxNewestVersion)) {
     throw DataError(fmt::format("format version {}, this program knows up to {}: use a newer Rookery",
-                                quoted(found->value()), kOnnxNewestVersion));
+                                in_quotes(found->value()), kOnnxNewestVersion));
   }
 }
 

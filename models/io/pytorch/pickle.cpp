@@ -274,8 +274,8 @@ class Machine {
   PickleObject* text(std::string_view bytes) {
     PickleObject* made = object(Kind::kText);
     made->text = bytes;
-    // Refuses what is not UTF-8. Unqualified it could be std::quoted(), which takes std::string&.
-    rookery::quoted(made->text);
+    // Refuses what is not UTF-8.
+    in_quotes(made->text);
     return made;
   }
   PickleObject* global(std::string_view module, std::string_view name) {
@@ -284,7 +284,7 @@ class Machine {
       throw DataError(
           fmt::format("names {}, which is no part of a state dict; nothing was run. Save the state dict "
                       "alone: torch.save(model.state_dict(), FILE)",
-                      quoted(full)));
+                      in_quotes(full)));
     }
     PickleObject* made = object(Kind::kGlobal);
     made->text = full;

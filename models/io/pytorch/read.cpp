@@ -153,10 +153,10 @@ Window window_from(const PickleObject& object) {
       throw DataError(
           fmt::format("this is a checkpoint that holds a state dict as {0}: save that alone: "
                       "torch.save(torch.load(FILE)[{0}], NEW_FILE)",
-                      quoted(name->text)));
+                      in_quotes(name->text)));
     }
   }
-  throw DataError(fmt::format("{} is {}, no tensor: {}", quoted(key), value.describe(), kSaveAlone));
+  throw DataError(fmt::format("{} is {}, no tensor: {}", in_quotes(key), value.describe(), kSaveAlone));
 }
 
 std::map<std::string, Window> windows_from(const PickleObject& root) {
@@ -170,9 +170,9 @@ std::map<std::string, Window> windows_from(const PickleObject& root) {
       throw DataError(fmt::format("a key is {}: {}", key->describe(), kSaveAlone));
     if (value->kind != Kind::kCall || value->is_call_of(kOrderedDict)) refuse_entry(root, key->text, *value);
     Window window =
-        with_context("tensor " + quoted(key->text), [&tensor = *value] { return window_from(tensor); });
+        with_context("tensor " + in_quotes(key->text), [&tensor = *value] { return window_from(tensor); });
     if (!windows.emplace(key->text, std::move(window)).second)
-      throw DataError(fmt::format("tensor {} is there twice", quoted(key->text)));
+      throw DataError(fmt::format("tensor {} is there twice", in_quotes(key->text)));
   }
   return windows;
 }
@@ -234,7 +234,7 @@ class ArchiveReader {
     for (const auto& [key, names] : tensors) {
       const std::string stored = member("data/" + key, zip_.file_bytes() * kMaxGrowth + kAllowance);
       for (const std::string& name : names) {
-        state.emplace(name, with_context("tensor " + quoted(name), [&] {
+        state.emplace(name, with_context("tensor " + in_quotes(name), [&] {
                         return tensor_from(windows.at(name), std::as_bytes(std::span(stored)));
                       }));
       }
@@ -260,7 +260,7 @@ class ArchiveReader {
   std::string member(const std::string& name, std::uint64_t most) {
     const std::uint64_t size = zip_.member(folder_ + name).bytes;
     if (size > most)
-      throw DataError(fmt::format("member {} has {} bytes, more than the {} allowed", quoted(folder_ + name),
+      throw DataError(fmt::format("member {} has {} bytes, more than the {} allowed", in_quotes(folder_ + name),
                                   size, most));
     std::string bytes(size, '\0');
     zip_.read(folder_ + name, std::as_writable_bytes(std::span(bytes)));
@@ -272,7 +272,7 @@ class ArchiveReader {
     if (!zip_.members().contains(folder_ + "byteorder")) return;  // before PyTorch 2.1: always little
     const std::string order = member("byteorder", kLongest);
     if (order != "little")
-      throw DataError(fmt::format("its byte order is {}; little is read", quoted(order)));
+      throw DataError(fmt::format("its byte order is {}; little is read", in_quotes(order)));
   }
 
   void check_sizes(const std::map<std::string, Window>& windows,
@@ -293,7 +293,7 @@ class ArchiveReader {
         if (bytes % size != 0 || std::cmp_not_equal(bytes / size, window.stored)) {
           throw DataError(fmt::format(
               "tensor {}: its storage should have {} elements of {} bytes, member {} has {} bytes",
-              quoted(name), window.stored, size, quoted(folder_ + "data/" + key), bytes));
+              in_quotes(name), window.stored, size, in_quotes(folder_ + "data/" + key), bytes));
         }
         add(TensorType{window.storage.dtype, window.shape}.bytes());
       }

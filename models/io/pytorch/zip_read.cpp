@@ -80,7 +80,7 @@ std::pair<std::string, ZipReader::Member> central_entry(Fields& fields) {
   fields.text(8);  // disk, attributes
   member.offset = fields.u32();
   std::string name(fields.text(name_bytes));
-  const std::string shown = rookery::quoted(name);
+  const std::string shown = in_quotes(name);
   fill_from_extra(fields.text(extra_bytes), member);
   fields.text(comment_bytes);
   if ((flags & kEncrypted) != 0) throw DataError(fmt::format("member {} is encrypted", shown));
@@ -107,7 +107,7 @@ ZipReader::ZipReader(const std::filesystem::path& path) : stream_(path, std::ios
 
 const ZipReader::Member& ZipReader::member(const std::string& name) const {
   const auto found = members_.find(name);
-  if (found == members_.end()) throw DataError(fmt::format("there is no member {}", quoted(name)));
+  if (found == members_.end()) throw DataError(fmt::format("there is no member {}", in_quotes(name)));
   return found->second;
 }
 
@@ -165,7 +165,7 @@ void ZipReader::read_directory(const Directory& directory) {
   Fields fields(bytes);
   for (std::uint64_t i = 0; i < directory.members; ++i) {
     auto [name, member] = central_entry(fields);
-    const std::string shown = rookery::quoted(name);
+    const std::string shown = in_quotes(name);
     if (!members_.emplace(std::move(name), member).second)
       throw DataError(fmt::format("member {} is there twice", shown));
   }
@@ -184,7 +184,7 @@ void ZipReader::check_overlap(std::uint64_t directory) const {
     if (member->offset > end || end - member->offset < header ||
         end - member->offset - header < member->packed_bytes) {
       throw DataError(fmt::format("member {} of {} bytes at byte {} reaches over what begins at byte {}",
-                                  quoted(*name), member->packed_bytes, member->offset, end));
+                                  in_quotes(*name), member->packed_bytes, member->offset, end));
     }
   }
 }
@@ -192,7 +192,7 @@ void ZipReader::check_overlap(std::uint64_t directory) const {
 void ZipReader::read(const std::string& name, std::span<std::byte> into) {
   const Member& found = member(name);
   ROOKERY_CHECK(into.size() == found.bytes, "{} bytes for a member of {}", into.size(), found.bytes);
-  with_context("member " + quoted(name), [&] {
+  with_context("member " + in_quotes(name), [&] {
     const std::string header = bytes_at(found.offset, kZipLocalBytes);
     Fields fields(header);
     if (fields.u32() != kZipLocal) throw DataError("has no header");

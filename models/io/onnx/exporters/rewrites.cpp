@@ -62,15 +62,15 @@ class Rewrites {
     note_reads(of);
     if (!rule->second.starts_with("FuseBatchNorm")) {
       problems_.push_back(fmt::format("{} was rewritten by the exporter's rule {}, which may have changed {}",
-                                      quoted(layer_of(weights[0])), quoted(rule->second),
+                                      in_quotes(layer_of(weights[0])), in_quotes(rule->second),
                                       fmt::join(weights, ", ")));
       return;
     }
     const bool is_named = !of.module.empty() && of.module != layer_of(weights[0]);
     problems_.push_back(
         fmt::format("BatchNorm {} was folded into the layer before it, under the name of its weight {}",
-                    is_named ? quoted(of.module) : std::string("behind ") + quoted(layer_of(weights[0])),
-                    quoted(weights[0])));
+                    is_named ? in_quotes(of.module) : std::string("behind ") + in_quotes(layer_of(weights[0])),
+                    in_quotes(weights[0])));
   }
 
   // What the operation reads in the program that the file no longer has.
@@ -90,8 +90,8 @@ class Rewrites {
       was_optimized_ = true;
       problems_.push_back(
           i < instead.size()
-              ? fmt::format("{} was merged with {}, which began equal", quoted(absent[i]), quoted(instead[i]))
-              : fmt::format("{} was folded into other numbers", quoted(absent[i])));
+              ? fmt::format("{} was merged with {}, which began equal", in_quotes(absent[i]), in_quotes(instead[i]))
+              : fmt::format("{} was folded into other numbers", in_quotes(absent[i])));
     }
   }
 
@@ -109,7 +109,7 @@ class Rewrites {
     for (const auto& [name, tensor] : signature_) {
       if (tensor.kind == TorchTensor::Kind::kParameter && !stored_.contains(tensor.name) &&
           !read_.contains(name))
-        lost.push_back(quoted(tensor.name));
+        lost.push_back(in_quotes(tensor.name));
     }
     if (!lost.empty()) {
       problems_.push_back(
@@ -121,7 +121,7 @@ class Rewrites {
       if (is_foreign(name) && !is_made_up(name))
         problems_.push_back(
             fmt::format("{} is no parameter of the module but was computed by the exporter, perhaps from one",
-                        quoted(name)));
+                        in_quotes(name)));
     }
   }
 

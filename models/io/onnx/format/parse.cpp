@@ -22,7 +22,7 @@ std::uint64_t number_from(const std::string& text, const char* key) {
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) {
-    throw DataError(fmt::format("its external data has the {} {}", key, quoted(text)));
+    throw DataError(fmt::format("its external data has the {} {}", key, in_quotes(text)));
   }
   return number;
 }
@@ -93,14 +93,14 @@ onnx::ModelProto parse_onnx(const std::string& bytes) {
 }
 
 std::string node_name(const onnx::NodeProto& node) {
-  return fmt::format("node {} ({})", quoted(node.name()), quoted(node.op_type()));
+  return fmt::format("node {} ({})", in_quotes(node.name()), in_quotes(node.op_type()));
 }
 
 void fail_dangling(const onnx::GraphProto& graph, const std::string& name) {
   const bool made_later = std::ranges::any_of(graph.node(), [&](const onnx::NodeProto& node) {
     return std::ranges::find(node.output(), name) != node.output().end();
   });
-  throw DataError(fmt::format("reads {}, which {}", quoted(name),
+  throw DataError(fmt::format("reads {}, which {}", in_quotes(name),
                               made_later
                                   ? "this or a later node makes: the nodes form a cycle or are out of order"
                                   : "is no input, no initializer and made by no node"));
@@ -156,7 +156,7 @@ std::map<std::string, Attribute> attributes_from(const onnx::NodeProto& node,
                                                  const std::map<std::string, AttributeKind>& known) {
   std::map<std::string, Attribute> attributes;
   for (const onnx::AttributeProto& attribute : node.attribute()) {
-    with_context("attribute " + quoted(attribute.name()), [&] {
+    with_context("attribute " + in_quotes(attribute.name()), [&] {
       const auto found = known.find(attribute.name());
       if (found == known.end()) throw DataError("the operator has none of this name");
       Attribute value = attribute_from(attribute);

@@ -45,7 +45,7 @@ class Inliner {
       return;
     }
     if (depth == kMaxDepth)
-      throw DataError(fmt::format("its function {} has no end", quoted(node.op_type())));
+      throw DataError(fmt::format("its function {} has no end", in_quotes(node.op_type())));
     add_body(*found->second, node, depth);
   }
 

@@ -55,12 +55,12 @@ class Importer {
     needed_.emplace(in_);
     if (module_.keeps_modes()) graph_.keep_modes(counters());
     for (const onnx::ValueInfoProto& input : in_.input())
-      attempt("input " + quoted(input.name()), {input.name()}, [&] { add_input(input); });
+      attempt("input " + in_quotes(input.name()), {input.name()}, [&] { add_input(input); });
     for (const onnx::TensorProto& tensor : in_.initializer())
-      attempt("initializer " + quoted(tensor.name()), {tensor.name()}, [&] { add_initializer(tensor); });
+      attempt("initializer " + in_quotes(tensor.name()), {tensor.name()}, [&] { add_initializer(tensor); });
     add_nodes(in_.node());
     for (const onnx::ValueInfoProto& output : in_.output()) {
-      attempt("output " + quoted(output.name()), {}, [&] {
+      attempt("output " + in_quotes(output.name()), {}, [&] {
         if (const Operand* made = find(output.name())) graph_.mark_output(*made, output.name());
       });
     }
@@ -88,7 +88,7 @@ class Importer {
     const std::set<std::string> of_state = module_.state_names();
     for (const onnx::TensorProto& tensor : in_.initializer()) {
       if (!of_state.contains(tensor.name()) || model.graph.find(tensor.name())) continue;
-      model.extras.emplace(tensor.name(), with_context("initializer " + quoted(tensor.name()),
+      model.extras.emplace(tensor.name(), with_context("initializer " + in_quotes(tensor.name()),
                                                        [&] { return read_tensor(tensor, external_); }));
     }
   }
@@ -126,11 +126,11 @@ class Importer {
 
   void check_texts() const {
     for (const onnx::NodeProto& node : in_.node()) {
-      quoted(node.name());
-      for (const std::string& output : node.output()) quoted(output);
+      in_quotes(node.name());
+      for (const std::string& output : node.output()) in_quotes(output);
     }
-    for (const onnx::TensorProto& tensor : in_.initializer()) quoted(tensor.name());
-    for (const onnx::ValueInfoProto& input : in_.input()) quoted(input.name());
+    for (const onnx::TensorProto& tensor : in_.initializer()) in_quotes(tensor.name());
+    for (const onnx::ValueInfoProto& input : in_.input()) in_quotes(input.name());
   }
 
   void add_input(const onnx::ValueInfoProto& input) {
@@ -147,7 +147,7 @@ class Importer {
       if (type.shape[axis] == kBatch) {
         throw DataError(
             fmt::format("dimension {} is open ({}); only the first may be: leave it out of dynamic_axes",
-                        axis, quoted(input.type().tensor_type().shape().dim(axis).dim_param())));
+                        axis, in_quotes(input.type().tensor_type().shape().dim(axis).dim_param())));
       }
     }
     if (graph_.fixed_batch() && type.shape.rank() > 0) type.shape[0] = kBatch;
@@ -225,7 +225,7 @@ class Importer {
   void add_node(const onnx::NodeProto& node) {
     const bool is_own = node.domain() == kOnnxDomain;
     if (!node.domain().empty() && node.domain() != "ai.onnx" && !is_own)
-      throw DataError(fmt::format("operators of the domain {} are not supported", quoted(node.domain())));
+      throw DataError(fmt::format("operators of the domain {} are not supported", in_quotes(node.domain())));
     if (node.op_type() != "If" && !is_own && !is_supported(node.op_type()))
       throw DataError("this operator is not supported");
     std::vector<Operand> inputs;
@@ -251,14 +251,14 @@ class Importer {
       if (std::cmp_less(i, made.size())) {
         define(node.output(i), std::move(made[static_cast<std::size_t>(i)]));
       } else if (needed_->contains(node.output(i))) {
-        throw DataError(fmt::format("its output {} is not supported", quoted(node.output(i))));
+        throw DataError(fmt::format("its output {} is not supported", in_quotes(node.output(i))));
       }
     }
   }
 
   std::vector<Operand> make(const onnx::NodeProto& node, std::vector<Operand> inputs) {
     const std::string name =
-        node.name().empty() ? fmt::format("{}_{}", node.op_type(), quoted(node.output(0))) : node.name();
+        node.name().empty() ? fmt::format("{}_{}", node.op_type(), in_quotes(node.output(0))) : node.name();
     ImportedNode imported{.name = name,
                           .type = node.op_type(),
                           .opset = opset_,
@@ -271,7 +271,7 @@ class Importer {
     if (node.op_type() == "Constant" && node.domain() != kOnnxDomain) return {constant_of(node)};
     if (node.op_type() == "ConstantOfShape") return {import_filled(graph_, imported, value_of(node))};
     for (const onnx::AttributeProto& attribute : node.attribute()) {
-      with_context("attribute " + quoted(attribute.name()), [&] {
+      with_context("attribute " + in_quotes(attribute.name()), [&] {
         if (!imported.attributes.emplace(attribute.name(), attribute_from(attribute)).second)
           throw DataError("is there twice");
       });

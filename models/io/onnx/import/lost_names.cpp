@@ -56,7 +56,7 @@ std::string parameter_of_linear(const onnx::NodeProto& node, std::size_t positio
   if (name.empty() || weights.contains(name)) {
     throw DataError(
         fmt::format("its weight {} has lost the name of the module's parameter that it was computed from: {}",
-                    quoted(weight.name), kHowToExport));
+                    in_quotes(weight.name), kHowToExport));
   }
   return name;
 }
@@ -70,7 +70,7 @@ void check_is_no_copy(const Weight& weight, const std::map<std::string, Operand>
     if (!std::ranges::equal((*other)->data->view().bytes(), matrix.view().bytes())) continue;
     throw DataError(
         fmt::format("its weight {} has lost its name and is {} turned, perhaps the same parameter: {}",
-                    quoted(weight.name), quoted(name), kHowToExport));
+                    in_quotes(weight.name), in_quotes(name), kHowToExport));
   }
 }
 

@@ -29,7 +29,7 @@ NeededNames::NeededNames(const onnx::GraphProto& graph) {
   for (const onnx::NodeProto& node : graph.node()) {
     for (const std::string& output : node.output()) {
       if (!output.empty() && !producers.emplace(output, &node).second)
-        throw DataError(fmt::format("two nodes make {}", quoted(output)));
+        throw DataError(fmt::format("two nodes make {}", in_quotes(output)));
     }
   }
   std::vector<std::string> open;

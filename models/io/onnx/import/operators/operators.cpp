@@ -77,7 +77,7 @@ std::vector<Operand> import_own(GraphImporter& graph, ImportedNode node) {
   if (node.outputs.size() != 1) throw DataError("has not one output");
   if (node.type == "Detach") return import_detach(graph, node);
   if (node.type == "Embedding") return import_embedding(graph, node);
-  throw DataError(fmt::format("no such operator of the domain {} is known", quoted(kOnnxDomain)));
+  throw DataError(fmt::format("no such operator of the domain {} is known", in_quotes(kOnnxDomain)));
 }
 
 std::vector<Operand> import_node(GraphImporter& graph, ImportedNode node) {
