@@ -45,6 +45,7 @@ const std::vector<Unary>& unary_table() {
       {"LeakyRelu", kOfInput, 2, "x from 0 on, else alpha x", {"alpha"}},
       {"Log", kOfInput, 10, "log x"},
       {"Neg", kLinear, 1, "-x. It is its own gradient operator, (dY) -> dX"},
+      {"Selu", kOfInput, 10, "gamma times x from 0 on, else gamma alpha (e^x - 1)", {"alpha", "gamma"}},
       {"Sigmoid", kOfOutput, 10, "1 / (1 + e^-x)"},
       {"Sin", kOfInput, 20, "sin x"},
       {"Softplus", kOfInput, 20, "log(1 + e^x)"},

@@ -23,8 +23,8 @@ void check_names(const ModuleDescription& module) {
   }
   for (const auto& [other, first] : module.tied) {
     if (!module.parameters.contains(first) && !module.buffers.contains(first))
-      throw DataError(
-          fmt::format("{} is tied to {}, which is no tensor of the module", in_quotes(other), in_quotes(first)));
+      throw DataError(fmt::format("{} is tied to {}, which is no tensor of the module", in_quotes(other),
+                                  in_quotes(first)));
     if (module.parameters.contains(other) || module.buffers.contains(other))
       throw DataError(fmt::format("{} is tied and a tensor of its own", in_quotes(other)));
   }

@@ -321,10 +321,12 @@ void check_functions(const onnx::ModelProto& model) {
           fmt::format("its function {} is none that this program knows", in_quotes(function.name())));
     }
     if (called.erase(function.name()) == 0)
-      throw DataError(fmt::format("its function {} is there twice or not called", in_quotes(function.name())));
+      throw DataError(
+          fmt::format("its function {} is there twice or not called", in_quotes(function.name())));
   }
   for (const std::string& name : called) {
-    if (find_onnx_function(name) != nullptr) throw DataError(fmt::format("has no function {}", in_quotes(name)));
+    if (find_onnx_function(name) != nullptr)
+      throw DataError(fmt::format("has no function {}", in_quotes(name)));
   }
 }
 

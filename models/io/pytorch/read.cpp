@@ -260,8 +260,8 @@ class ArchiveReader {
   std::string member(const std::string& name, std::uint64_t most) {
     const std::uint64_t size = zip_.member(folder_ + name).bytes;
     if (size > most)
-      throw DataError(fmt::format("member {} has {} bytes, more than the {} allowed", in_quotes(folder_ + name),
-                                  size, most));
+      throw DataError(fmt::format("member {} has {} bytes, more than the {} allowed",
+                                  in_quotes(folder_ + name), size, most));
     std::string bytes(size, '\0');
     zip_.read(folder_ + name, std::as_writable_bytes(std::span(bytes)));
     return bytes;

@@ -121,6 +121,15 @@ struct Sin {
   float slope(float x) const { return std::cos(x); }
 };
 
+// The numbers that ONNX gives it make outputs of mean 0 and variance 1 (arXiv 1706.02515).
+struct Selu {
+  explicit Selu(const Op& op)
+      : alpha(op.number("alpha", 1.67326319F)), gamma(op.number("gamma", 1.05070102F)) {}
+  float y(float x) const { return gamma * (x > 0 ? x : alpha * std::expm1(x)); }
+  float slope(float x) const { return gamma * (x > 0 ? 1.0F : alpha * std::exp(x)); }
+  float alpha, gamma;
+};
+
 struct Softplus {
   explicit Softplus(const Op&) {}
   float y(float x) const { return (x > 0 ? x : 0.0F) + std::log1p(std::exp(-std::abs(x))); }
@@ -181,6 +190,7 @@ void add_unary(KernelTable& table) {
   add<LeakyRelu>(table, "LeakyRelu");
   add<Log>(table, "Log");
   table.add("Neg", {make_function<Neg>});
+  add<Selu>(table, "Selu");
   add<Sigmoid>(table, "Sigmoid");
   add<Sin>(table, "Sin");
   add<Softplus>(table, "Softplus");

@@ -447,6 +447,7 @@ OPERATORS = {
     "HardSigmoid": hard_sigmoid,
     "HardSwish": lambda a, x: F.hardswish(x),
     "Clip": clip,
+    "Selu": lambda a, x: a.get("gamma", 1.05070102) * F.elu(x, a.get("alpha", 1.67326319)),
     "Softplus": lambda a, x: F.softplus(x),
     "Sin": lambda a, x: x.sin(),
     "Cos": lambda a, x: x.cos(),

@@ -432,6 +432,7 @@ const std::map<std::string, RandomOp>& other_ops() {
       {"Neg", unary()},
       {"Sigmoid", unary()},
       {"Sin", unary()},
+      {"Selu", unary(-4, 4, {{"alpha", {0.5F, 1.5F}}, {"gamma", {1.0F, 2.0F}}})},
       {"Softplus", unary()},
       {"Sqrt", unary(0.1F, 5)},
       {"Tanh", unary()},

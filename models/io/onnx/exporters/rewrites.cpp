@@ -67,10 +67,10 @@ class Rewrites {
       return;
     }
     const bool is_named = !of.module.empty() && of.module != layer_of(weights[0]);
-    problems_.push_back(
-        fmt::format("BatchNorm {} was folded into the layer before it, under the name of its weight {}",
-                    is_named ? in_quotes(of.module) : std::string("behind ") + in_quotes(layer_of(weights[0])),
-                    in_quotes(weights[0])));
+    problems_.push_back(fmt::format(
+        "BatchNorm {} was folded into the layer before it, under the name of its weight {}",
+        is_named ? in_quotes(of.module) : std::string("behind ") + in_quotes(layer_of(weights[0])),
+        in_quotes(weights[0])));
   }
 
   // What the operation reads in the program that the file no longer has.
@@ -88,10 +88,10 @@ class Rewrites {
     note_reads(of);
     for (std::size_t i = 0; i < absent.size(); ++i) {
       was_optimized_ = true;
-      problems_.push_back(
-          i < instead.size()
-              ? fmt::format("{} was merged with {}, which began equal", in_quotes(absent[i]), in_quotes(instead[i]))
-              : fmt::format("{} was folded into other numbers", in_quotes(absent[i])));
+      problems_.push_back(i < instead.size()
+                              ? fmt::format("{} was merged with {}, which began equal", in_quotes(absent[i]),
+                                            in_quotes(instead[i]))
+                              : fmt::format("{} was folded into other numbers", in_quotes(absent[i])));
     }
   }
 

@@ -15,8 +15,8 @@ ExternalData::File& ExternalData::open(const std::string& location) {
   const std::filesystem::path name(location);
   if (location.empty() || location.find('\0') != std::string::npos || name.filename() != name ||
       name == "." || name == "..") {
-    throw DataError(
-        fmt::format("its data is in {}, which is not a file name in the model's folder", in_quotes(location)));
+    throw DataError(fmt::format("its data is in {}, which is not a file name in the model's folder",
+                                in_quotes(location)));
   }
   std::error_code code;
   const auto folder = std::filesystem::canonical(folder_.empty() ? "." : folder_, code);

@@ -45,8 +45,8 @@ TEST(Unary, HostileAttributesAreErrors) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<std::pair<std::string, std::string>> numbers{
-      {"Clip", "min"},          {"Clip", "max"},         {"Elu", "alpha"},
-      {"HardSigmoid", "alpha"}, {"HardSigmoid", "beta"}, {"LeakyRelu", "alpha"}};
+      {"Clip", "min"},   {"Clip", "max"},          {"Elu", "alpha"},        {"Selu", "alpha"},
+      {"Selu", "gamma"}, {"HardSigmoid", "alpha"}, {"HardSigmoid", "beta"}, {"LeakyRelu", "alpha"}};
   for (const auto& [type, key] : numbers) {
     EXPECT_NO_THROW(infer(type, {{key, 0.5F}}, x));
     EXPECT_THROW(infer(type, {{key, nan}}, x), ConfigError) << type;
@@ -68,7 +68,7 @@ TEST(Unary, HostileAttributesAreErrors) {
 
 TEST(Unary, TakesOneInputOfFloats) {
   for (const char* type : {"Abs", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish",
-                           "LeakyRelu", "Log", "Neg", "Sigmoid", "Softplus", "Sqrt", "Tanh"}) {
+                           "LeakyRelu", "Log", "Neg", "Selu", "Sigmoid", "Softplus", "Sqrt", "Tanh"}) {
     const TensorType floats{DType::kF32, {kBatch, 3}};
     EXPECT_NO_THROW(infer(type, {}, {floats})) << type;
     EXPECT_THROW(infer(type, {}, {}), ConfigError) << type;

@@ -70,6 +70,7 @@ inline Graph elementwise_model() {
   x = build.add("embed", x, build.parameter("position", {1, 6}, uniform));
   const ValueId branch = x;
   x = build.leaky_relu("leaky", build.elu("elu", x, 0.5F), 0.1F);
+  x = build.apply("selu", "Selu", {x}, {{"gamma", 1.5F}});
   x = build.apply("prelu", "PRelu", {x, build.parameter("slope", {1}, uniform)});
   x = build.sub("sub", build.silu("silu", x), build.tanh("tanh", branch));
   x = build.scale("scale", x, {6});
