@@ -1,4 +1,4 @@
-// What `clusterize --list-models` tells of the zoo.
+// `clusterize --list-models` tells these figures of the models of the zoo.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What clusterize tells about a plan beyond the plan itself, and the arguments that ask for it.
+// clusterize tells more about a plan than the plan itself where arguments ask for it.
 #pragma once
 
 #include <set>

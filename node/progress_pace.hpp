@@ -1,4 +1,5 @@
-// Which moments of a run are told, where each of them takes a line that stays. Both are told the time.
+// A pace says which moments of a run are told, where each of them takes a line that stays. Both are told the
+// time.
 #pragma once
 
 #include <chrono>

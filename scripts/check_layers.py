@@ -131,37 +131,31 @@ def fault(file, quoted, header, files, exposing):
     return None
 
 
-def shares_library(file, header, files):
-    """Does this file's module own every library that this header exposes, directly or not?"""
+def reachable(header, files):
+    """This header and all that it includes, directly or not, as far as they are modules' files."""
     seen, left = set(), [header]
     while left:
         name = left.pop()
-        if name in seen or name not in files:
-            continue
-        seen.add(name)
-        for _, _, included in files[name]:
-            owner = library_module(included)
-            if owner and not (module_of(file) + "/").startswith(owner + "/"):
-                return False
-            left.append(included)
-    return True
+        if name not in seen and name in files:
+            seen.add(name)
+            left += [included for _, _, included in files[name]]
+    return seen
+
+
+def shares_library(file, header, files):
+    """Does this file's module own every library that this header exposes, directly or not?"""
+    exposed = {library_module(included) for name in reachable(header, files) for _, _, included in files[name]}
+    return all((module_of(file) + "/").startswith(owner + "/") for owner in exposed - {None})
 
 
 def circles(files):
     """A fault for each include that leads back to the header that it stands in."""
-    faults = []
-    for file, includes in files.items():
-        for line, _, header in includes:
-            seen, left = set(), [header]
-            while left:
-                name = left.pop()
-                if name in seen or name not in files:
-                    continue
-                seen.add(name)
-                left += [included for _, _, included in files[name]]
-            if file in seen:
-                faults.append(f"{file}:{line}: including {header} leads back to this header")
-    return faults
+    return [
+        f"{file}:{line}: including {header} leads back to this header"
+        for file, includes in files.items()
+        for line, _, header in includes
+        if file in reachable(header, files)
+    ]
 
 
 # A family of alike files may be larger: operators, their kernels, models.

@@ -1,7 +1,7 @@
-// How many bytes the stages of a model take, as the planner is told. A model's ranges of segments are too
-// many to compile them all, so that a plan may be searched by estimates; what is then measured of the plan
-// that was found makes a better model (refine()). Both are values that never change: a plan is a function of
-// its arguments.
+// A memory model tells the planner how many bytes the stages of a model take. A model's ranges of segments
+// are too many to compile them all, so that a plan may be searched by estimates; what is then measured of the
+// plan that was found makes a better model (refine()). Both are values that never change: a plan is a
+// function of its arguments.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which nodes of a pool are the same.
+// Nodes of a pool that are the same to the planner form a class.
 #pragma once
 
 #include <set>

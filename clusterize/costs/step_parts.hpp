@@ -1,4 +1,4 @@
-// What a step of a cluster is made of, by the formulas of cost_model.hpp:
+// A step of a cluster is made of these parts, by the formulas of cost_model.hpp:
 //   step = round trip + (M - 1) period + update + exchange
 //   step = period + exchange                                async: updates are in the period
 #pragma once

@@ -1,4 +1,4 @@
-// What a plan is made for: the model, its data and how it is trained.
+// A plan is made for a training task: the model, its data and how it is trained.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What the genetic search minimises.
+// The genetic search minimises the score of an objective.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// How long a search may take.
+// A search may take this long.
 #pragma once
 
 #include <algorithm>

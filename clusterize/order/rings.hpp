@@ -1,4 +1,4 @@
-// Which nodes average which parameters with each other.
+// Rings say which nodes average which parameters with each other.
 #pragma once
 
 #include <vector>

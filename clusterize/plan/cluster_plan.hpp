@@ -1,6 +1,6 @@
-// What clusterize decides: clusters, the stages of each, and the rings between clusters. node_data/plan.json
-// has it in full, see node_data/README.md; providers read their own node_metadata.hpp and stage_folder.hpp
-// instead.
+// A plan is what clusterize decides: clusters, the stages of each, and the rings between clusters.
+// node_data/plan.json has it in full, see node_data/README.md; providers read their own node_metadata.hpp and
+// stage_folder.hpp instead.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Who may do what with the plan in a node_data at the same time. All locks end with their process; see
-// FileLock.
+// Locks say who may do what with the plan in a node_data at the same time. All locks end with their process;
+// see FileLock.
 #pragma once
 
 #include <filesystem>

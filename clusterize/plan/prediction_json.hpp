@@ -1,4 +1,4 @@
-// How predictions and routing look in files. Internal to this module.
+// Predictions and routing look like this in files. Internal to this module.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What the planner expects of one stage; providers measure the same.
+// A prediction is what the planner expects of one stage; providers measure the same.
 #pragma once
 
 #include <cstdint>

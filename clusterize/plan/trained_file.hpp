@@ -1,4 +1,4 @@
-// What a stage has learned, on the disk: trained.safetensors beside the stage.
+// A stage's weights after a run are in trained.safetensors beside the stage.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// What train.json asks for, made ready for planning.
+// The functions here make what train.json asks for ready for planning.
 #pragma once
 
 #include <filesystem>

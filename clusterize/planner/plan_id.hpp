@@ -1,4 +1,4 @@
-// What names a plan and what it was made from.
+// Digests name a plan and what it was made from.
 #pragma once
 
 #include <string>

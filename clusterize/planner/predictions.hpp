@@ -1,4 +1,4 @@
-// What is expected of a cluster and its stages: ClusterPlan's numbers.
+// ClusterPlan's numbers are what is expected of a cluster and its stages.
 #pragma once
 
 #include <vector>

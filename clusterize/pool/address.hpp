@@ -1,5 +1,5 @@
-// Where a provider listens: "HOST:PORT". It also names the folder of the provider's stage, so it is
-// checked wherever it comes from a file.
+// An address says where a provider listens: "HOST:PORT". It also names the folder of the provider's stage, so
+// it is checked wherever it comes from a file.
 #pragma once
 
 #include <cstdint>

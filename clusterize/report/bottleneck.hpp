@@ -1,4 +1,4 @@
-// What holds a plan's slowest cluster up the most, as its step is simulated.
+// The bottleneck is what holds a plan's slowest cluster up the most, as its step is simulated.
 #pragma once
 
 #include <string>

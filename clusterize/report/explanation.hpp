@@ -1,4 +1,4 @@
-// Why a plan is as fast as it is, and what would make it faster.
+// An explanation says why a plan is as fast as it is, and what would make it faster.
 #pragma once
 
 #include <set>

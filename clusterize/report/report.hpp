@@ -1,4 +1,4 @@
-// What clusterize tells the person in front of it.
+// The report is what clusterize tells the person in front of it.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a simulation found, for people and for scripts.
+// These functions tell people and scripts what a simulation found.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What of a model is trained: parameters, buffers and constants by name.
+// The table says what of a model is trained: parameters, buffers and constants by name.
 #pragma once
 
 #include <string>

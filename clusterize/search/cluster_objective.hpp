@@ -1,4 +1,4 @@
-// What makes a plan's clusters good.
+// An objective says what makes a plan's clusters good.
 //   similar     every cluster has at least min_nodes members; then as many clusters as possible;
 //               then as few nodes left out, and RAM and bandwidth as equal between clusters, as
 //               possible; then the shortest step

@@ -1,4 +1,4 @@
-// Why there is no plan.
+// A job for which there is no plan is infeasible; the message says why.
 #pragma once
 
 #include "clusterize/search/search.hpp"

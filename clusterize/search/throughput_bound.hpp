@@ -1,4 +1,4 @@
-// How good can any plan be?
+// The bound says how good any plan can be.
 #pragma once
 
 #include "clusterize/costs/cost_model.hpp"

@@ -1,4 +1,4 @@
-// What a run of a StepProgram waited for.
+// The critical path is what a run of a StepProgram waited for.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What the stages of a cluster send each other, and how long that takes.
+// Planned links say what the stages of a cluster send each other, and how long that takes.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// What every node of a cluster does in a step, as the providers do it: the actions of its schedule, what it
-// waits for before each and sends after it, and what StepExchange adds at the end; and what the members of
-// rings do to average.
+// A step program is what every node of a cluster does in a step, as the providers do it: the actions of its
+// schedule, what it waits for before each and sends after it, and what StepExchange adds at the end; and what
+// the members of rings do to average.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the world does wrong: errors that carry a chain of context, outermost first, so that the
+// Errors are what the world does wrong; they carry a chain of context, outermost first, so that the
 // whole reads "reading node_data: node_configs.json: 1/benchmarks/ram: -8 is not a ...".
 #pragma once
 

@@ -1,6 +1,6 @@
-// Which kernel is fastest where no rule knows: large convolutions, that have a direct algorithm and
-// Winograd's. Each kernel is timed once for an operator with these attributes and types; what was found is
-// kept, so that later choices on the same kind of machine are the same.
+// Measurement tells which kernel is fastest where no rule knows: large convolutions, that have a direct
+// algorithm and Winograd's. Each kernel is timed once for an operator with these attributes and types; what
+// was found is kept, so that later choices on the same kind of machine are the same.
 #pragma once
 
 #include <functional>

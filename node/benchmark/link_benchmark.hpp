@@ -1,5 +1,5 @@
-// How fast two machines talk to each other, by TCP alone: link_benchmark_server.hpp answers, this measures.
-// Messages and limits: PROTOCOL.md, "Benchmarks".
+// The benchmark measures how fast two machines talk to each other, by TCP alone: link_benchmark_server.hpp
+// answers, this measures. Messages and limits: PROTOCOL.md, "Benchmarks".
 #pragma once
 
 #include <chrono>

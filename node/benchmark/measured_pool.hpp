@@ -1,4 +1,4 @@
-// What node_benchmark found out, put into node_configs.json.
+// node_benchmark puts what it found out into node_configs.json.
 #pragma once
 
 #include <filesystem>

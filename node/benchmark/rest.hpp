@@ -1,4 +1,4 @@
-// How both ends of a measurement time messages between machines that wait.
+// Both ends of a measurement rest like this, to time messages between machines that wait.
 #pragma once
 
 #include <algorithm>

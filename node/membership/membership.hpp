@@ -1,5 +1,5 @@
-// Who takes part in a cluster's run, and whether the run goes on: the authority over peers, apart
-// from sockets, threads and clocks. It is told events and answers with actions.
+// Membership decides who takes part in a cluster's run, and whether the run goes on: the authority over
+// peers, apart from sockets, threads and clocks. It is told events and answers with actions.
 //
 //   run:   gathering ─all peers here─► running ─leave wanted─► leaving ─all byes confirmed─► ended
 //          any of them ─peer lost, stop, nobody came─► failed

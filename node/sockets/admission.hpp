@@ -1,7 +1,7 @@
-// Who may talk to this node. ZeroMQ asks before a connection may deliver its first message (ZAP, RFC 27;
-// mechanism PLAIN, RFC 24), and closes those that are refused. So whoever does not hold the plan's token
-// costs a connection for the time of a handshake, and nothing more. The token travels openly: it keeps
-// strangers out, not those who read the network. Private to `IoLoop`.
+// Admission decides who may talk to this node. ZeroMQ asks before a connection may deliver its first message
+// (ZAP, RFC 27; mechanism PLAIN, RFC 24), and closes those that are refused. So whoever does not hold the
+// plan's token costs a connection for the time of a handshake, and nothing more. The token travels openly: it
+// keeps strangers out, not those who read the network. Private to `IoLoop`.
 #pragma once
 
 #include <functional>

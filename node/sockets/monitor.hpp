@@ -1,4 +1,4 @@
-// What happens to the connections of a ZeroMQ socket, as it tells by a monitor. Private to `Router` and
+// A monitor tells what happens to the connections of a ZeroMQ socket. Private to `Router` and
 // `Connector`.
 #pragma once
 

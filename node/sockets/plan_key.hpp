@@ -1,4 +1,4 @@
-// What every node of a plan knows, and nobody else: by it nodes admit each other.
+// The plan's key is known to every node of the plan and to nobody else: by it nodes admit each other.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// What the compute thread and the I/O of a ZmqLink hand to each other: bounded queues under one mutex, an
-// eventfd for the I/O, and a condition for the compute thread.
+// The compute thread and the I/O of a ZmqLink hand messages to each other through bounded queues under one
+// mutex, an eventfd for the I/O, and a condition for the compute thread.
 //
 // `mutex_` protects every member that is not const. It is held for no longer than it takes to move a message
 // in or out, and nothing else is locked while it is. Calls of the compute thread: wait_begun() first,

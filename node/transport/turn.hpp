@@ -1,6 +1,6 @@
-// Which of two threads does a piece of work that only one may do at a time: the keeper, which does it all the
-// time, or a guest, who does it himself while he would only wait for what it brings. That saves two changes
-// of threads for every such wait. Knows nothing of the work.
+// The turn decides which of two threads does a piece of work that only one may do at a time: the keeper,
+// which does it all the time, or a guest, who does it himself while he would only wait for what it brings.
+// That saves two changes of threads for every such wait. Knows nothing of the work.
 //
 // `turn_` is held by whoever does the work, and all that the work touches is protected by it. `aside_`
 // protects the members below it, and is never held while `turn_` is taken.

@@ -98,8 +98,6 @@ class ReceiveStream {
   // What the sender does not know yet, as told by announced().
   std::uint64_t unannounced_bytes() const { return arrived_ - announced_arrived_; }
   std::uint64_t unannounced_credit() const { return granted_ - announced_credit_; }
-  // Credit the sender still has, as far as it knows.
-  std::uint64_t known_credit() const { return announced_credit_ - arrived_; }
   void announced();
 
  private:

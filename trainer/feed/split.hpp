@@ -1,4 +1,4 @@
-// Which samples of a data set train, which validate, and in which order.
+// A split says which samples of a data set train, which validate, and in which order.
 #pragma once
 
 #include <cstdint>

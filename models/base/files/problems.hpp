@@ -1,4 +1,4 @@
-// What is wrong with a file that a person wrote: gathered, so that the file is mended in one go.
+// Problems gather what is wrong with a file that a person wrote, so that it is mended in one go.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

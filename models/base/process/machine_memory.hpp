@@ -1,4 +1,4 @@
-// How much memory a program may take on this machine.
+// A program may take so much memory on this machine.
 #pragma once
 
 #include <cstdint>

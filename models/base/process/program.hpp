@@ -1,4 +1,4 @@
-// What every command of Rookery shares: --help and --version, exit codes, signals.
+// Every command of Rookery shares these: --help and --version, exit codes, signals.
 #pragma once
 
 #include <boost/program_options.hpp>
