@@ -298,43 +298,43 @@ class SharedCallOrder : public testing::Test {
     return static_cast<std::size_t>(found - all.begin());
   }
 
-  Graph graph = tied_model_with_loss();
-  Executable first = compile(graph, {}, {0, 10}, 0);
-  Executable last = compile(graph, {}, {0, 10}, 1);
+  Graph graph_ = tied_model_with_loss();
+  Executable first_ = compile(graph_, {}, {0, 10}, 0);
+  Executable last_ = compile(graph_, {}, {0, 10}, 1);
 };
 
 TEST_F(SharedCallOrder, SharedGradientsAreSummedBeforeTheUpdate) {
-  forward(last, micro_batch(0));
-  expect_bug([&] { last.sum_gradient(0); }, "sum_gradient() without gradients of a step");
-  backward(last, micro_batch(0));
-  expect_bug([&] { last.update(0, 0); }, "step 0 ends before sum_gradient() of '");
-  expect_bug([&] { last.add_squared_gradients(0); }, "step 0 ends before sum_gradient() of '");
-  expect_bug([&] { last.scale_gradients(1); }, "step 0 ends before sum_gradient() of '");
-  for (std::size_t i = 0; i < last.stage().shared.size(); ++i) last.sum_gradient(i);
-  expect_bug([&] { last.sum_gradient(0); }, "twice in step 0");
-  last.update(0, 0);
+  forward(last_, micro_batch(0));
+  expect_bug([&] { last_.sum_gradient(0); }, "sum_gradient() without gradients of a step");
+  backward(last_, micro_batch(0));
+  expect_bug([&] { last_.update(0, 0); }, "step 0 ends before sum_gradient() of '");
+  expect_bug([&] { last_.add_squared_gradients(0); }, "step 0 ends before sum_gradient() of '");
+  expect_bug([&] { last_.scale_gradients(1); }, "step 0 ends before sum_gradient() of '");
+  for (std::size_t i = 0; i < last_.stage().shared.size(); ++i) last_.sum_gradient(i);
+  expect_bug([&] { last_.sum_gradient(0); }, "twice in step 0");
+  last_.update(0, 0);
 }
 
 TEST_F(SharedCallOrder, APartialSumComesBeforeTheSum) {
-  const std::size_t i = shared(first, &SharedParameter::gradient_from);
-  expect_bug([&] { first.partial_sum(i); }, "partial_sum() without gradients of a step");
-  forward(first, micro_batch(0));
-  backward(first, micro_batch(0));
-  first.partial_sum(i);
-  first.sum_gradient(i);
-  expect_bug([&] { first.partial_sum(i); }, "after its sum_gradient()");
+  const std::size_t i = shared(first_, &SharedParameter::gradient_from);
+  expect_bug([&] { first_.partial_sum(i); }, "partial_sum() without gradients of a step");
+  forward(first_, micro_batch(0));
+  backward(first_, micro_batch(0));
+  first_.partial_sum(i);
+  first_.sum_gradient(i);
+  expect_bug([&] { first_.partial_sum(i); }, "after its sum_gradient()");
 
-  forward(last, micro_batch(0));
-  backward(last, micro_batch(0));
-  expect_bug([&] { last.partial_sum(shared(last, &SharedParameter::gradient_to)); },
+  forward(last_, micro_batch(0));
+  backward(last_, micro_batch(0));
+  expect_bug([&] { last_.partial_sum(shared(last_, &SharedParameter::gradient_to)); },
              "no partial gradient of '");
 }
 
 TEST_F(SharedCallOrder, SharedParametersAreReplacedWhenNothingIsInFlight) {
-  const std::size_t i = shared(last, &SharedParameter::from);
-  last.shared_parameter(i);
-  forward(last, micro_batch(0));
-  expect_bug([&] { last.shared_parameter(i); }, "shared_parameter() while micro-batches are in flight");
+  const std::size_t i = shared(last_, &SharedParameter::from);
+  last_.shared_parameter(i);
+  forward(last_, micro_batch(0));
+  expect_bug([&] { last_.shared_parameter(i); }, "shared_parameter() while micro-batches are in flight");
 }
 
 }  // namespace
