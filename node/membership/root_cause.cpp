@@ -34,6 +34,11 @@ Blame root_cause(const std::vector<EndedNode>& nodes, std::size_t first) {
     blame.witness = blame.cause;
     blame.cause = *next;
   }
+  if (blame.witness || !nodes[blame.cause].message.empty()) return blame;
+  // Who was killed says nothing, and may have ended before those who tell of it.
+  for (std::size_t node = 0; node < nodes.size() && !blame.witness; ++node) {
+    if (blamed(nodes, nodes[node].message) == blame.cause) blame.witness = node;
+  }
   return blame;
 }
 

@@ -50,6 +50,12 @@ TEST(RootCause, TwoThatBlameEachOtherEndTheSearch) {
   EXPECT_EQ(found.witness, 1U);
 }
 
+TEST(RootCause, OthersTellOfWhoSaysNothing) {
+  const Blame found = blame("lost: " + kNode1 + " is lost: silent for 10.0 s", "", "", 1);
+  EXPECT_EQ(found.cause, 1U);
+  EXPECT_EQ(found.witness, 0U);
+}
+
 TEST(RootCause, NamesThatBeginAlikeAreTwo) {
   EXPECT_EQ(root_cause({{"node_1 (a:1)", "node_11 (a:1) failed: x"}, {"node_11 (a:1)", "x"}}, 0).cause, 1U);
 }
