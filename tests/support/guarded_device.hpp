@@ -73,7 +73,7 @@ class GuardedDevice final : public Device {
 
  private:
   // Addresses for all that a test program allocates, one after the other; they take no memory.
-  static constexpr std::size_t kSpan = std::size_t{1} << 40;
+  static constexpr std::size_t kSpan = std::size_t{1} << 37;
 
   static std::size_t pages(std::size_t bytes) {
     static const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

@@ -54,7 +54,11 @@ SettingsKey completed(SettingsKey key) {
   key.example = key.write(TrainingSettings());
   if constexpr (kIsOptional<FieldType<Field>>) {
     key.values += ", or null";
-    key.schema = {{"anyOf", {key.schema, {{"type", "null"}}}}};
+    Json null;
+    null["type"] = "null";
+    Json either = Json::array({std::move(key.schema), std::move(null)});
+    key.schema = Json();
+    key.schema["anyOf"] = std::move(either);
   }
   return key;
 }

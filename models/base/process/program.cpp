@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <system_error>
 
 #include "models/base/check.hpp"
@@ -21,7 +22,7 @@ namespace rookery {
 namespace {
 
 std::atomic<int> caught_signal{0};
-int stop_event = -1;
+std::atomic<int> stop_event{-1};
 
 void wake_stop_waiters() {
   const std::uint64_t one = 1;
@@ -129,8 +130,9 @@ void print_now(std::string_view text) {
     wake_stop_waiters();
 }
 
-void catch_stop_signals() {
-  if (stop_event >= 0) return;
+namespace {
+
+void catch_signals() {
   stop_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ROOKERY_CHECK(stop_event >= 0, "no eventfd");
   struct sigaction action {};
@@ -141,6 +143,13 @@ void catch_stop_signals() {
   ::sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+}
+
+}  // namespace
+
+void catch_stop_signals() {
+  static std::once_flag once;
+  std::call_once(once, catch_signals);
 }
 
 std::string signal_name(int signal) {

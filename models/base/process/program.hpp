@@ -34,7 +34,7 @@ int run_program(const ProgramInfo& info, ProgramOptions options, int argc, char*
 void print_now(std::string_view text);
 
 // From here on SIGINT, SIGTERM and SIGHUP only set a flag; a second one, but for SIGHUP, ends the process at
-// once. A SIGHUP that is ignored stays ignored: nohup wants it so.
+// once. A SIGHUP that is ignored stays ignored: nohup wants it so. Any thread, any number of times.
 void catch_stop_signals();
 // The signal caught, or 0.
 int stop_signal();
