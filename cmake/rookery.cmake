@@ -22,6 +22,17 @@ function(rookery_module name)
   endif()
 endfunction()
 
+# rookery_optimize(LEVEL TARGETS...): the compiler's level for these in release builds: -O3 for loops over numbers, -O1
+# for what reads, writes and tells, once in a program, and is most of what there is to compile. A build with
+# sanitizers has one level for all.
+function(rookery_optimize level)
+  if(NOT ROOKERY_SANITIZE)
+    foreach(target ${ARGN})
+      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
+    endforeach()
+  endif()
+endfunction()
+
 # rookery_program(PATH DEPS...): build/bin/NAME from PATH_main.cpp, whose last part is NAME. The target `programs` is
 # all of them.
 add_custom_target(programs)
@@ -31,6 +42,7 @@ function(rookery_program path)
   target_link_libraries(${name} PRIVATE ${ARGN})
   set_property(GLOBAL APPEND PROPERTY ROOKERY_PROGRAMS ${name})
   add_dependencies(programs ${name})
+  rookery_optimize(-O1 ${name})
 endfunction()
 
 # rookery_tests(NAME DEPS...): one GoogleTest program of all *_test.cpp files in this folder and those in it.

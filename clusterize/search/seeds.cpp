@@ -120,8 +120,8 @@ class Seeder {
     for (const int node : orders_[3])
       regions[model_.pool().nodes()[static_cast<std::size_t>(node)].region].push_back(node);
     if (regions.size() < 2) return;
-    constexpr std::size_t kMostRegions = 64;
-    std::size_t left = kMostRegions;
+    constexpr std::size_t kMostRegionSeeds = 64;
+    std::size_t left = kMostRegionSeeds;
     for (const auto& [name, nodes] : regions) {
       if (left-- == 0) break;
       add_filled(nodes);

@@ -76,10 +76,10 @@ class Bound {
 
  private:
   void collect_regions() {
-    constexpr std::size_t kMostRegions = 300;
+    constexpr std::size_t kMostRegionsApart = 300;
     std::map<std::string, std::size_t> numbers;
     for (const PoolNode& node : model_.pool().nodes()) numbers.emplace(node.region, numbers.size());
-    const bool is_one = numbers.size() > kMostRegions;
+    const bool is_one = numbers.size() > kMostRegionsApart;
     regions_ = is_one ? 1 : numbers.size();
     for (const PoolNode& node : model_.pool().nodes())
       region_of_.push_back(is_one ? 0 : numbers.at(node.region));

@@ -11,8 +11,6 @@
 namespace rookery {
 namespace {
 
-using Kind = Instruction::Kind;
-
 std::int64_t bytes_of(const Stage& stage, const std::vector<TensorType>& types, const std::string& value) {
   return static_cast<std::int64_t>(types[static_cast<std::size_t>(stage.graph.at(value))].bytes());
 }
@@ -159,18 +157,20 @@ class Builder {
     if (per_sample)
       seconds *= static_cast<double>(sizes_[at(micro_batch)]) / static_cast<double>(model_.micro_batch);
     made_.programs[at(stage)].push_back(
-        {.kind = Kind::kCompute, .work = work, .micro_batch = micro_batch, .seconds = seconds});
+        {.kind = Instruction::Kind::kCompute, .work = work, .micro_batch = micro_batch, .seconds = seconds});
   }
 
   void send(MessageUse use, int from, int to, int number, std::int64_t bytes) {
     const int id = message(use, from, to, number);
     made_.messages[at(id)].bytes = static_cast<double>(bytes);
-    made_.programs[at(from)].push_back({.kind = Kind::kSend, .micro_batch = number, .message = id});
+    made_.programs[at(from)].push_back(
+        {.kind = Instruction::Kind::kSend, .micro_batch = number, .message = id});
   }
 
   void receive(MessageUse use, int from, int to, int number) {
     const int id = message(use, from, to, number);
-    made_.programs[at(to)].push_back({.kind = Kind::kReceive, .micro_batch = number, .message = id});
+    made_.programs[at(to)].push_back(
+        {.kind = Instruction::Kind::kReceive, .micro_batch = number, .message = id});
   }
 
   int message(MessageUse use, int from, int to, int number) {
@@ -243,8 +243,8 @@ StepProgram averaging_round(std::span<const AverageRing> rings, std::vector<doub
                                  .bytes = ring.bytes / members,
                                  .use = MessageUse::kAverage,
                                  .micro_batch = round});
-        program.push_back({.kind = Kind::kSend, .message = first + member * rounds + round});
-        program.push_back({.kind = Kind::kReceive, .message = first + before * rounds + round});
+        program.push_back({.kind = Instruction::Kind::kSend, .message = first + member * rounds + round});
+        program.push_back({.kind = Instruction::Kind::kReceive, .message = first + before * rounds + round});
       }
       made.node_of.push_back(own);
       made.programs.push_back(std::move(program));

@@ -2,6 +2,8 @@
 // kernels written as a lambda over raw pointers. Internal to this module.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -77,6 +79,11 @@ const Backend& simd_backend();
 std::string onednn_version();
 // Those of this program, best first.
 std::vector<const Backend*> all_backends();
+
+// For the sizes of scratch memory.
+inline std::size_t float_bytes(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
 
 // The arguments of Kernel::run(). Pointers are nullptr where an argument is absent.
 struct Arguments {

@@ -17,12 +17,12 @@ namespace rookery {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr milliseconds kPollPeriod{50};
 constexpr const char* kProgressInterval = "0.1";  // seconds
-constexpr seconds kFaultGrace{20};  // for providers to find out themselves that one of them is gone
-constexpr seconds kStopGrace{10};   // from SIGTERM to SIGKILL
+constexpr std::chrono::seconds kFaultGrace{
+    20};  // for providers to find out themselves that one of them is gone
+constexpr std::chrono::seconds kStopGrace{10};  // from SIGTERM to SIGKILL
 
 void check_local(const std::vector<NodeMetadata>& nodes) {
   std::string strangers;

@@ -68,10 +68,6 @@ Layer layer_of_gradient(const KernelRequest& request, std::size_t at_r) {
            .gates = recurrent_gates(request.op)}};
 }
 
-std::size_t bytes_of_floats(std::int64_t count) {
-  return static_cast<std::size_t>(count) * sizeof(float);
-}
-
 // Rows that begin with a bias, which may be absent.
 void start_rows(const float* bias, std::int64_t rows, std::int64_t columns, float* to) {
   for (std::int64_t i = 0; i < rows * columns; ++i) to[i] = bias == nullptr ? 0 : bias[i % columns];
@@ -137,7 +133,7 @@ std::unique_ptr<Kernel> make_lstm(const KernelRequest& request) {
         deliver(y + layer.time(s.steps - 1) * s.states(), args.out(1), s.states());
         deliver(c_before, args.out(2), s.states());
       },
-      bytes_of_floats(step_rows + s.states() + s.steps * step_rows));
+      float_bytes(step_rows + s.states() + s.steps * step_rows));
 }
 
 // Scratch as of an LSTM, where the cells' place is the candidates', and a product with candidates.
@@ -183,7 +179,7 @@ std::unique_ptr<Kernel> make_gru(const KernelRequest& request) {
         }
         deliver(y + layer.time(s.steps - 1) * s.states(), args.out(1), s.states());
       },
-      bytes_of_floats(step_rows + 2 * s.states() + s.steps * step_rows));
+      float_bytes(step_rows + 2 * s.states() + s.steps * step_rows));
 }
 
 std::unique_ptr<Kernel> make_rnn(const KernelRequest& request) {
@@ -203,7 +199,7 @@ std::unique_ptr<Kernel> make_rnn(const KernelRequest& request) {
         }
         deliver(y + layer.time(s.steps - 1) * s.states(), args.out(1), s.states());
       },
-      bytes_of_floats(s.states()));
+      float_bytes(s.states()));
 }
 
 // dh = what arrives for a step, at the last one also from the result `last`.
@@ -258,7 +254,7 @@ std::unique_ptr<Kernel> make_lstm_grad_gates(const KernelRequest& request) {
         });
         if (args.out(2) != nullptr) deliver(dc, args.out(2), s.states());
       },
-      bytes_of_floats(2 * s.states()));
+      float_bytes(2 * s.states()));
 }
 
 // Scratch: dh, what of it goes past the gates, and a product.
@@ -305,7 +301,7 @@ std::unique_ptr<Kernel> make_gru_grad_gates(const KernelRequest& request) {
           for (std::int64_t state = 0; state < s.states(); ++state) dh[state] += past[state];
         });
       },
-      bytes_of_floats(3 * s.states()));
+      float_bytes(3 * s.states()));
 }
 
 // Scratch: dh.
@@ -325,7 +321,7 @@ std::unique_ptr<Kernel> make_rnn_grad_gates(const KernelRequest& request) {
                    false, dh);
         });
       },
-      bytes_of_floats(s.states()));
+      float_bytes(s.states()));
 }
 
 // to = from^T H, where H are the states before the steps that the rows of `from` belong to: those at all

@@ -149,7 +149,7 @@ struct Tanh {
 };
 
 template <typename Function>
-std::unique_ptr<Kernel> make_function(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_unary(const KernelRequest& request) {
   return lambda_kernel(
       [f = Function(request.op), n = request.outputs[0].shape.elements()](const Arguments& args) {
         const float* x = args.in(0);
@@ -159,7 +159,7 @@ std::unique_ptr<Kernel> make_function(const KernelRequest& request) {
 }
 
 template <typename Function>
-std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_unary_gradient(const KernelRequest& request) {
   return lambda_kernel(
       [f = Function(request.op), n = request.outputs[0].shape.elements()](const Arguments& args) {
         const float* dy = args.in(0);
@@ -170,32 +170,32 @@ std::unique_ptr<Kernel> make_gradient(const KernelRequest& request) {
 }
 
 template <typename Function>
-void add(KernelTable& table, const std::string& type) {
-  table.add(type, {make_function<Function>});
-  table.add(type + "Grad", {make_gradient<Function>});
+void add_function(KernelTable& table, const std::string& type) {
+  table.add(type, {make_unary<Function>});
+  table.add(type + "Grad", {make_unary_gradient<Function>});
 }
 
 }  // namespace
 
 void add_unary(KernelTable& table) {
-  add<Abs>(table, "Abs");
-  add<Clip>(table, "Clip");
-  add<Cos>(table, "Cos");
-  add<Elu>(table, "Elu");
-  add<Erf>(table, "Erf");
-  add<Exp>(table, "Exp");
-  add<Gelu>(table, "Gelu");
-  add<HardSigmoid>(table, "HardSigmoid");
-  add<HardSwish>(table, "HardSwish");
-  add<LeakyRelu>(table, "LeakyRelu");
-  add<Log>(table, "Log");
-  table.add("Neg", {make_function<Neg>});
-  add<Selu>(table, "Selu");
-  add<Sigmoid>(table, "Sigmoid");
-  add<Sin>(table, "Sin");
-  add<Softplus>(table, "Softplus");
-  add<Sqrt>(table, "Sqrt");
-  add<Tanh>(table, "Tanh");
+  add_function<Abs>(table, "Abs");
+  add_function<Clip>(table, "Clip");
+  add_function<Cos>(table, "Cos");
+  add_function<Elu>(table, "Elu");
+  add_function<Erf>(table, "Erf");
+  add_function<Exp>(table, "Exp");
+  add_function<Gelu>(table, "Gelu");
+  add_function<HardSigmoid>(table, "HardSigmoid");
+  add_function<HardSwish>(table, "HardSwish");
+  add_function<LeakyRelu>(table, "LeakyRelu");
+  add_function<Log>(table, "Log");
+  table.add("Neg", {make_unary<Neg>});
+  add_function<Selu>(table, "Selu");
+  add_function<Sigmoid>(table, "Sigmoid");
+  add_function<Sin>(table, "Sin");
+  add_function<Softplus>(table, "Softplus");
+  add_function<Sqrt>(table, "Sqrt");
+  add_function<Tanh>(table, "Tanh");
 }
 
 }  // namespace rookery::eigen

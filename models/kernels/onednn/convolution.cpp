@@ -12,7 +12,6 @@ namespace rookery::onednn {
 namespace {
 
 using dnnl::memory;
-using Tag = memory::format_tag;
 
 struct ConvDescription {
   ConvShape shape;

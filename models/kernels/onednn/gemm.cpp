@@ -19,7 +19,6 @@ struct Operand {
   std::int64_t batch = 1;  // matrices, one behind the other
 
   memory::desc desc(memory::data_type type = memory::data_type::f32) const {
-    using Tag = memory::format_tag;
     if (batch > 1) return {{batch, rows, columns}, type, transposed ? Tag::acb : Tag::abc};
     return {{rows, columns}, type, transposed ? Tag::ba : Tag::ab};
   }

@@ -232,9 +232,9 @@ class PlaceConvolution : public Kernel {
   dnnl::stream stream_;
 };
 
-class Forward final : public PlaceConvolution {
+class PlaceForward final : public PlaceConvolution {
  public:
-  explicit Forward(const ConvShape& shape)
+  explicit PlaceForward(const ConvShape& shape)
       : PlaceConvolution(shape, Product(shape.batch, shape.out_channels, shape.in_channels, false),
                          Reordering(plain_weight(shape), taps_in_out(shape))) {}
 
@@ -303,7 +303,7 @@ std::unique_ptr<Kernel> make_place_convolution(const KernelRequest& request) {
       s.in_plane() > kMostPlaces || s.out_plane() > kMostPlaces || !all_take_part(s))
     return nullptr;
   std::unique_ptr<PlaceConvolution> kernel;
-  if (request.op.type == "Conv") kernel = std::make_unique<Forward>(s);
+  if (request.op.type == "Conv") kernel = std::make_unique<PlaceForward>(s);
   if (request.op.type == "ConvGradInput") kernel = std::make_unique<GradInput>(s);
   if (request.op.type == "ConvGradWeight") kernel = std::make_unique<GradWeight>(s);
   if (!kernel || !kernel->is_fast()) return nullptr;

@@ -14,6 +14,8 @@
 
 namespace rookery::onednn {
 
+using Tag = dnnl::memory::format_tag;
+
 // One for the whole process; safe to share between threads.
 const dnnl::engine& cpu_engine();
 

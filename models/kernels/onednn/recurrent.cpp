@@ -14,17 +14,12 @@ namespace {
 using dnnl::memory;
 
 memory::desc matrix(std::int64_t rows, std::int64_t columns, bool turned = false) {
-  using Tag = memory::format_tag;
   return {{rows, columns}, memory::data_type::f32, turned ? Tag::ba : Tag::ab};
 }
 
 // The transpose of some columns of rows that are `stride` floats apart.
 memory::desc turned_columns(std::int64_t columns, std::int64_t rows, std::int64_t stride) {
   return {{columns, rows}, memory::data_type::f32, memory::dims{1, stride}};
-}
-
-std::size_t bytes(std::int64_t floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
 }
 
 // Appends to = a b. False where oneDNN has only reference loops for it.
@@ -155,12 +150,13 @@ std::unique_ptr<Kernel> make_recurrent_grad_weights(const KernelRequest& request
     return nullptr;
   const std::int64_t later = rows - s.batch;
   const std::vector<GatePart> parts = gate_parts(request.op, s);
-  const auto states = program->input(2, matrix(later, s.hidden), bytes(reverse ? s.states() : 0));
+  const auto states = program->input(2, matrix(later, s.hidden), float_bytes(reverse ? s.states() : 0));
   for (const GatePart& part : parts) {
     if (!is_present(request.op.outputs, 1)) break;
     const auto gates = program->input(part.input, turned_columns(part.columns, later, part.stride),
-                                      bytes(reverse ? 0 : s.batch * part.stride));
-    const auto to = program->output(1, matrix(part.columns, s.hidden), bytes(part.first_row * s.hidden));
+                                      float_bytes(reverse ? 0 : s.batch * part.stride));
+    const auto to =
+        program->output(1, matrix(part.columns, s.hidden), float_bytes(part.first_row * s.hidden));
     if (!add_product(*program, gates, states, to)) return nullptr;
   }
   const std::size_t scratch = program->scratch(matrix(kRowGroups, s.rows())).place;

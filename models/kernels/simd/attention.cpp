@@ -46,7 +46,7 @@ class Attention {
     outputs_ = take(padded_size(s_.rows, s_.width));
   }
 
-  std::size_t scratch_bytes() const { return static_cast<std::size_t>(floats_) * sizeof(float); }
+  std::size_t scratch_bytes() const { return float_bytes(floats_); }
 
   void forward(const Arguments& args) const {
     const AttentionOperands all = attention_operands(s_, args, 0);

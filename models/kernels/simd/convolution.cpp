@@ -56,10 +56,6 @@ Plan make_plan(const ConvShape& s) {
                      .row = (s.out_plane() + all.lanes - 1) / all.lanes * all.lanes}};
 }
 
-std::size_t bytes(Index floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
 // Rows of `columns` floats to rows of `padded`, zeros behind.
 void pad_rows(Index rows, Index columns, Index padded, const float* from, float* to) {
   for (Index i = 0; i < rows; ++i) {
@@ -97,7 +93,7 @@ std::unique_ptr<Kernel> make_image_conv(const Plan& p, bool relu) {
                             .relu = relu});
         }
       },
-      bytes(p.padded_size() + columns_size));
+      float_bytes(p.padded_size() + columns_size));
 }
 
 std::unique_ptr<Kernel> make_image_conv_grad_input(const Plan& p) {
@@ -124,7 +120,7 @@ std::unique_ptr<Kernel> make_image_conv_grad_input(const Plan& p) {
           p.loops.fold(p.unfold, columns, padded, args.out(0) + image * p.s.in_channels * p.s.in_plane());
         }
       },
-      bytes(p.padded_size() + columns_size + gradient_size));
+      float_bytes(p.padded_size() + columns_size + gradient_size));
 }
 
 // A row of ones below the columns gives the gradient of the bias as one more column of the product.
@@ -170,7 +166,7 @@ std::unique_ptr<Kernel> make_image_conv_grad_weight(const Plan& p) {
           if (args.out(1) != nullptr) args.out(1)[o] = totals[o * taps + p.s.depth()];
         }
       },
-      bytes(p.padded_size() + columns_size + gradient_size + sums_size + p.s.out_channels * taps));
+      float_bytes(p.padded_size() + columns_size + gradient_size + sums_size + p.s.out_channels * taps));
 }
 
 std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {

@@ -34,7 +34,7 @@ std::vector<std::int32_t> transposed(const std::vector<std::int32_t>& links, Ind
   return result;
 }
 
-struct Plan {
+struct DensePlan {
   ConvShape s;
   const Loops& loops = simd::loops();
 
@@ -68,10 +68,6 @@ struct Plan {
   }
 };
 
-std::size_t bytes(Index floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
 }  // namespace
 
 bool is_tiny(const ConvShape& s) {
@@ -81,9 +77,9 @@ bool is_tiny(const ConvShape& s) {
 }
 
 std::unique_ptr<Kernel> make_dense_conv(const ConvShape& shape, bool relu) {
-  const Plan plan{shape};
+  const DensePlan plan{shape};
   const Index row = plan.padded(plan.outputs());
-  const std::size_t scratch = bytes((plan.inputs() + 1) * row);
+  const std::size_t scratch = float_bytes((plan.inputs() + 1) * row);
   return lambda_kernel(
       [p = plan, links = links_of(shape), row, relu](const Arguments& args) {
         float* matrix = args.floats();
@@ -109,9 +105,9 @@ std::unique_ptr<Kernel> make_dense_conv(const ConvShape& shape, bool relu) {
 }
 
 std::unique_ptr<Kernel> make_dense_conv_grad_input(const ConvShape& shape) {
-  const Plan plan{shape};
+  const DensePlan plan{shape};
   const Index row = plan.padded(plan.inputs());
-  const std::size_t scratch = bytes(plan.outputs() * row);
+  const std::size_t scratch = float_bytes(plan.outputs() * row);
   return lambda_kernel(
       [p = plan, links = transposed(links_of(shape), shape.in_plane(), shape.out_plane()),
        row](const Arguments& args) {
@@ -131,11 +127,11 @@ std::unique_ptr<Kernel> make_dense_conv_grad_input(const ConvShape& shape) {
 }
 
 std::unique_ptr<Kernel> make_dense_conv_grad_weight(const ConvShape& shape) {
-  const Plan plan{shape};
+  const DensePlan plan{shape};
   const Index row = plan.padded(plan.outputs());
   const bool copied = row != plan.outputs();
   const Index matrix_size = plan.inputs() * row;
-  const std::size_t scratch = bytes(matrix_size + (copied ? plan.s.batch * row : 0) + row);
+  const std::size_t scratch = float_bytes(matrix_size + (copied ? plan.s.batch * row : 0) + row);
   return lambda_kernel(
       [p = plan, links = links_of(shape), row, copied, matrix_size](const Arguments& args) {
         float* matrix = args.floats();

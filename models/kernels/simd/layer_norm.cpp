@@ -27,7 +27,7 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
         all.layer_norm_grad(s, args.in(0), args.in(1), args.in(2), args.in(3), args.in(4), args.out(0),
                             dscale, dbias, sums);
       },
-      static_cast<std::size_t>(4 * s.n) * sizeof(float));
+      float_bytes(4 * s.n));
 }
 
 }  // namespace

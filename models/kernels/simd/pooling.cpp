@@ -41,7 +41,7 @@ struct Averages {
             .rows = rows.data(),
             .columns = columns.data()};
   }
-  std::size_t scratch_bytes() const { return static_cast<std::size_t>(s.in_w) * sizeof(float); }
+  std::size_t scratch_bytes() const { return float_bytes(s.in_w); }
 };
 
 std::unique_ptr<Kernel> make_average_pool(const KernelRequest& request) {

@@ -9,7 +9,7 @@ namespace rookery::simd {
 namespace {
 
 // Units that a thread works on at a time: two vectors of the widest.
-constexpr Index kBlock = 32;
+constexpr Index kUnitBlock = 32;
 constexpr Index kWidestLanes = 16;
 
 void copy_or_zero(const float* from, Index count, float* to) {
@@ -55,11 +55,11 @@ RecurrentSteps::RecurrentSteps(const Op& op, const RecurrentSizes& sizes)
       loops_(loops()) {}
 
 Index RecurrentSteps::blocks() const {
-  return (s_.hidden + kBlock - 1) / kBlock;
+  return (s_.hidden + kUnitBlock - 1) / kUnitBlock;
 }
 
 Index RecurrentSteps::width(Index block) const {
-  return std::min(kBlock, s_.hidden - block * kBlock);
+  return std::min(kUnitBlock, s_.hidden - block * kUnitBlock);
 }
 
 // R turned, a bias, and the cells of a step.
@@ -74,12 +74,12 @@ std::int64_t RecurrentSteps::backward_floats() const {
 
 // Where column 0 of a gate of a block begins; row k of it is width(block) floats further than row k - 1.
 float* RecurrentSteps::panel(float* panels, Index block, Index gate) const {
-  return panels + (block * s_.gates * kBlock + gate * width(block)) * s_.hidden;
+  return panels + (block * s_.gates * kUnitBlock + gate * width(block)) * s_.hidden;
 }
 
 void RecurrentSteps::pack_rows(Index block, const float* r, float* panels) const {
   for (Index gate = 0; gate < s_.gates; ++gate) {
-    loops_.transpose_whole(width(block), s_.hidden, r + (gate * s_.hidden + block * kBlock) * s_.hidden,
+    loops_.transpose_whole(width(block), s_.hidden, r + (gate * s_.hidden + block * kUnitBlock) * s_.hidden,
                            s_.hidden, panel(panels, block, gate), width(block));
   }
 }
@@ -87,12 +87,12 @@ void RecurrentSteps::pack_rows(Index block, const float* r, float* panels) const
 void RecurrentSteps::pack_columns(Index block, const float* r, float* panels) const {
   float* const to = panel(panels, block, 0);
   for (Index row = 0; row < s_.rows(); ++row)
-    std::copy_n(r + row * s_.hidden + block * kBlock, width(block), to + row * width(block));
+    std::copy_n(r + row * s_.hidden + block * kUnitBlock, width(block), to + row * width(block));
 }
 
 void RecurrentSteps::forward_products(Index block, const float* h, const float* state_bias, float* panels,
                                       float* gates, float* cells) const {
-  const Index unit = block * kBlock;
+  const Index unit = block * kUnitBlock;
   for (Index gate = 0; gate < s_.gates; ++gate) {
     const bool is_candidate = kind_ == Kind::kGru && gate * s_.hidden == gru_.h;
     const float* const bias = is_candidate && state_bias != nullptr ? state_bias + gru_.h + unit : nullptr;
@@ -118,7 +118,7 @@ void RecurrentSteps::forward_products(Index block, const float* h, const float* 
 
 void RecurrentSteps::forward_step(Index block, const float* bias, const float* h_before,
                                   const float* c_before, float* gates, float* cells, float* y) const {
-  const Index unit = block * kBlock;
+  const Index unit = block * kUnitBlock;
   const auto own = [&](const float* from) { return from == nullptr ? from : from + unit; };
   if (kind_ == Kind::kLstm) {
     LstmStep step = lstm_;
@@ -171,7 +171,7 @@ void RecurrentSteps::run(const Forward& layer, float* scratch) const {
 
 void RecurrentSteps::backward_step(Index block, const Backward& layer, Index step, float* dh,
                                    float* dc) const {
-  const Index unit = block * kBlock;
+  const Index unit = block * kUnitBlock;
   const Index state = time(step) * s_.states() + unit;
   const Index gate = time(step) * s_.batch * s_.rows() + unit;
   const float* const dy = layer.dy == nullptr ? nullptr : layer.dy + state;
@@ -210,7 +210,7 @@ void RecurrentSteps::backward_products(Index block, const Backward& layer, Index
                   .a_column = 1,
                   .b = columns,
                   .b_row = width(block),
-                  .c = dh + block * kBlock,
+                  .c = dh + block * kUnitBlock,
                   .c_row = s_.hidden,
                   .accumulates = is_gru};
   loops_.multiply(product);

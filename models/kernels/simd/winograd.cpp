@@ -16,8 +16,7 @@ namespace rookery::simd {
 namespace {
 
 constexpr Index kTaps = 9;
-constexpr Index kBlock = kChannelBlock;
-constexpr Index kPanel = 2 * kBlock;
+constexpr Index kPanel = 2 * kChannelBlock;
 // Sizes of a slice. Tiles are transformed again for every slice of channels, unless one slice of tiles is
 // all.
 constexpr Index kSliceFloats = 2 << 20;
@@ -27,7 +26,7 @@ Index panels(Index channels) {
   return (channels + kPanel - 1) / kPanel;
 }
 Index apart(Index matrix) {
-  return matrix + kBlock;
+  return matrix + kChannelBlock;
 }
 // The place where a channel's column begins in panels of `rows` rows.
 Index column(Index channel, Index rows) {
@@ -42,7 +41,7 @@ void for_slices(Index n, Index size, Body body) {
 
 template <typename Body>
 void for_blocks(Index begin, Index end, Body body) {
-  for (Index channel = begin; channel < end; channel += kBlock) body(channel);
+  for (Index channel = begin; channel < end; channel += kChannelBlock) body(channel);
 }
 
 struct Images {
@@ -126,10 +125,6 @@ Slices slices_of(const Tiling& tiling, Index channels, Index tile_floats, Index 
   return {slice, (tiles + kRows - 1) / kRows * kRows};
 }
 
-std::size_t bytes(Index floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
 // Conv, and ConvGradInput, which is a convolution with the weight's windows turned and its channels
 // exchanged.
 class Convolution {
@@ -145,7 +140,9 @@ class Convolution {
         from_step_(apart(slice_.tiles * depth())),
         to_step_(apart(slice_.tiles * slice_.channels)) {}
 
-  std::size_t scratch_bytes() const { return bytes(matrices() * (weight_step_ + from_step_ + to_step_)); }
+  std::size_t scratch_bytes() const {
+    return float_bytes(matrices() * (weight_step_ + from_step_ + to_step_));
+  }
 
   void run(const float* from, const float* weight, const float* bias, float* to, float* scratch) const {
     float* const weights = scratch;
@@ -233,7 +230,9 @@ class WeightGradient {
         to_step_(apart(slice_.tiles * results())),
         weight_step_(apart(slice_.channels * results())) {}
 
-  std::size_t scratch_bytes() const { return bytes(matrices() * (weight_step_ + from_step_ + to_step_)); }
+  std::size_t scratch_bytes() const {
+    return float_bytes(matrices() * (weight_step_ + from_step_ + to_step_));
+  }
 
   void run(const float* x, const float* dy, float* dw, float* scratch) const {
     float* const weights = scratch;
@@ -253,11 +252,11 @@ class WeightGradient {
   void sum_bias(const float* dy, float* db) const {
     const Images& images = tiling_.to;
     for_blocks(0, images.channels, [&](Index channel) {
-      std::fill_n(db + channel, kBlock, 0.0F);
+      std::fill_n(db + channel, kChannelBlock, 0.0F);
       for (Index image = 0; image < tiling_.batch; ++image) {
-        alignas(64) float sums[kBlock];
-        loops_.column_sums(images.h * images.w, kBlock, images.block(dy, image, channel), sums);
-        for (Index i = 0; i < kBlock; ++i) db[channel + i] += sums[i];
+        alignas(64) float sums[kChannelBlock];
+        loops_.column_sums(images.h * images.w, kChannelBlock, images.block(dy, image, channel), sums);
+        for (Index i = 0; i < kChannelBlock; ++i) db[channel + i] += sums[i];
       }
     });
   }
@@ -317,8 +316,8 @@ class WeightGradient {
 
   void write_weight(const float* weights, Index first, Index last, float* dw) const {
     const Index depth = tiling_.from.channels * kTaps;
-    in_parallel(tiling_.to.channels / kBlock, [&](Index block) {
-      const Index to = block * kBlock;
+    in_parallel(tiling_.to.channels / kChannelBlock, [&](Index block) {
+      const Index to = block * kChannelBlock;
       for (Index from = first; from < last; ++from) {
         tiling_.loops.weight_grad(weights + window(from - first, to), weight_step_,
                                   dw + to * depth + from * kTaps, depth);
@@ -336,8 +335,8 @@ bool serves(const ConvShape& s) {
   const Window& w = s.window;
   const auto is_pad = [](Index pad) { return pad >= 0 && pad <= 2; };
   return w.kernel == Plane{3, 3} && w.stride == Plane{1, 1} && w.dilation == Plane{1, 1} && s.groups == 1 &&
-         s.in_channels % kBlock == 0 && s.out_channels % kBlock == 0 && is_pad(w.pad_begin[0]) &&
-         is_pad(w.pad_begin[1]);
+         s.in_channels % kChannelBlock == 0 && s.out_channels % kChannelBlock == 0 &&
+         is_pad(w.pad_begin[0]) && is_pad(w.pad_begin[1]);
 }
 
 std::unique_ptr<Kernel> make_winograd(const KernelRequest& request) {
