@@ -31,7 +31,7 @@ LAYERS = [
     ["models/graph/passes/memory", "models/graph/passes/recognize"],
     ["models/kernels"],
     ["models/runtime", "models/io/safetensors", "models/io/pytorch", "models/io/onnx/format"],
-    ["models/io", "models/io/onnx/functions", "models/io/onnx/exporters"],
+    ["models/io", "models/io/checkpoint", "models/io/onnx/functions", "models/io/onnx/exporters"],
     ["models/io/onnx"],
     ["models/io/onnx/import/graph"],
     ["models/io/onnx/import/operators"],
@@ -59,6 +59,7 @@ LIBRARIES = {
     "oneapi/dnnl": "models/kernels",
     "google/protobuf/": "models/io",
     "onnx/": "models/io",
+    "xxhash": "models/io",
     "zmq": "node",
     "cereal/": "node",
 }

@@ -11,7 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 packages=(
   ccache cmake g++ ninja-build
   cppzmq-dev libboost-program-options-dev libcereal-dev libdnnl-dev libeigen3-dev libfmt-dev libonnx-dev
-  libprotobuf-dev libspdlog-dev libvalijson-dev libzmq3-dev nlohmann-json3-dev protobuf-compiler zlib1g-dev
+  libprotobuf-dev libspdlog-dev libvalijson-dev libxxhash-dev libzmq3-dev nlohmann-json3-dev protobuf-compiler zlib1g-dev
 )
 test_packages=(
   clang clang-format clang-tidy libbenchmark-dev libclang-rt-14-dev libgmock-dev libgtest-dev libopenblas0-pthread librapidcheck-dev

@@ -70,6 +70,10 @@ class StageWorker {
   // A digest of the ids of all samples that came by, in their order; 0 on a stage that sees none. Root and
   // Leaf of one run have the same.
   std::uint64_t sample_digest() const { return sample_digest_ ? sample_digest_->value() : 0; }
+  // Counts the samples of a run that goes on after those of this digest; before the first batch.
+  void continue_digest(std::uint64_t digest) {
+    if (digest != 0) sample_digest_.emplace(digest);
+  }
 
  private:
   // The place where the Leaf finds what a loss says: indices of its outputs.

@@ -23,8 +23,9 @@ class Trainer::Impl {
         link_(link),
         stages_(executable.stage().count),
         is_leaf_(executable.stage().is_leaf()),
-        rate_(options_.settings.optimizer.learning_rate),
-        plateau_(rate_, options_.settings.learning_rate_schedule),
+        state_(first_state(options_)),
+        first_step_(state_.step),
+        plateau_(state_.learning_rate, options_.settings.learning_rate_schedule),
         loss_ops_(losses_of(executable.stage().graph)),
         feed_(make_feed(executable.stage(), dataset, options_)),
         worker_(
@@ -34,7 +35,9 @@ class Trainer::Impl {
             },
             options_.settings.clip_gradient_norm) {
     check_validation(settings(), options_.data);
-    const RunDescription run{settings(), options_.data, loss_ops_};
+    plateau_.go_on(state_.learning_rate, state_.plateau);
+    worker_.continue_digest(state_.sample_digest);
+    const RunDescription run{settings(), options_.data, loss_ops_, options_.from ? &*options_.from : nullptr};
     tell([&](RunLog& log) { log.begin(run); });
     if (is_leaf_ && follows_plateau() && settings().learning_rate_schedule.metric == "validation_accuracy" &&
         !classifies()) {
@@ -45,34 +48,33 @@ class Trainer::Impl {
   }
 
   void run() {
-    for (std::int64_t epoch = 0; epoch < settings().epochs; ++epoch) {
+    for (std::int64_t epoch = state_.epoch; epoch < settings().epochs; ++epoch) {
       EpochResult result{.training_loss = train_epoch(epoch)};
       const bool is_due = settings().validate_every > 0 && (epoch + 1) % settings().validate_every == 0;
       if (is_due && options_.data.validation_samples > 0) result.validation = validate(epoch);
       if (follows_plateau() && epoch + 1 < settings().epochs) follow_plateau(result);
+      begin_epoch(epoch + 1);
     }
+    stand();
     link_.flush();
   }
 
   double train_epoch(std::int64_t epoch) {
+    if (epoch != state_.epoch || state_.samples == options_.data.train_samples) begin_epoch(epoch);
     if (feed_) feed_->start_epoch(epoch);
     const std::int64_t batches = batches_per_epoch(settings(), options_.data.train_samples);
     const std::int64_t together = is_synchronous(settings().schedule) ? 1 : batches;
-    double loss = 0;
-    for (std::int64_t first = 0; first < batches; first += together) {
+    for (std::int64_t first = state_.samples / settings().batch_size; first < batches; first += together) {
+      stand();
       if (together > 1) last_step_.reset();  // filling the pipeline takes longer than a step
       worker_.train(
-          {.first_step = steps_done_,
+          {.first_step = state_.step,
            .batches = together,
            .begin = [&](std::int64_t i) { return next_batch(first + i, options_.data.train_samples); },
            .learning_rate = [&](std::int64_t step) { return learning_rate_of(step); },
-           .end =
-               [&](const BatchResult& result) {
-                 end_step(epoch, result);
-                 loss += result.loss * static_cast<double>(result.samples);
-               }});
+           .end = [&](const BatchResult& result) { end_step(epoch, result); }});
     }
-    const double mean_loss = loss / static_cast<double>(options_.data.train_samples);
+    const double mean_loss = state_.epoch_loss / static_cast<double>(options_.data.train_samples);
     const Progress now = progress(epoch);
     tell([&](RunLog& log) { log.after_epoch(now, mean_loss); });
     return mean_loss;
@@ -84,7 +86,8 @@ class Trainer::Impl {
     const std::int64_t samples = options_.data.validation_samples;
     BatchResult total;
     for (std::int64_t i = 0; i < batches_per_epoch(settings(), samples); ++i)
-      total.add(worker_.validate(validation_batches_++, next_batch(i, samples), samples));
+      total.add(worker_.validate(state_.validation_batches++, next_batch(i, samples), samples));
+    ++state_.validations;
     if (!is_leaf_) return {};
     Progress now = progress(epoch);
     now.accuracy = total.accuracy();
@@ -92,7 +95,7 @@ class Trainer::Impl {
     return {total.loss, total.accuracy()};
   }
 
-  std::int64_t steps_done() const { return steps_done_; }
+  std::int64_t steps_done() const { return state_.step; }
   const StageWorker& worker() const { return worker_; }
   const StepTimes& step_times() const { return step_times_; }
 
@@ -101,6 +104,43 @@ class Trainer::Impl {
     double training_loss = 0;  // mean over the samples
     std::optional<Validation> validation;
   };
+
+  // Where the settings have another learning rate than those that the run has followed until here, it counts.
+  static RunState first_state(const TrainerOptions& options) {
+    const double rate = options.settings.optimizer.learning_rate;
+    RunState state = options.from.value_or(RunState{.base_rate = rate, .learning_rate = rate});
+    if (state.base_rate != rate) state.base_rate = state.learning_rate = rate;
+    const bool is_whole_batch = state.samples % options.settings.batch_size == 0;
+    if (state.samples < options.data.train_samples && !is_whole_batch) {
+      throw ConfigError(fmt::format(
+          "batch_size: the run goes on after sample {} of epoch {}, which no batch of {} ends with: keep the "
+          "batch_size until the epoch's end",
+          state.samples, state.epoch + 1, options.settings.batch_size));
+    }
+    if (!is_synchronous(options.settings.schedule) && state.samples > 0) {
+      throw ConfigError(
+          fmt::format("schedule: the run goes on within epoch {}, where `async` cannot begin: keep the "
+                      "schedule until the "
+                      "epoch's end",
+                      state.epoch + 1));
+    }
+    return state;
+  }
+
+  void begin_epoch(std::int64_t epoch) {
+    state_.epoch = epoch;
+    state_.samples = 0;
+    state_.epoch_loss = 0;
+  }
+
+  // All stages stand between the same two steps.
+  void stand() {
+    if (!options_.between_steps || state_.step == first_step_) return;
+    RunState state = state_;
+    state.sample_digest = worker_.sample_digest();
+    state.plateau = plateau_.memory();
+    options_.between_steps(state);
+  }
 
   static std::optional<BatchFeed> make_feed(const Stage& stage, const Dataset* dataset,
                                             const TrainerOptions& options) {
@@ -119,7 +159,7 @@ class Trainer::Impl {
   // The Leaf knows what the epoch has led to: it decides the rate and tells all others.
   void follow_plateau(const EpochResult& result) {
     if (watches_validation() && !result.validation) return;
-    const MessageKey key{.kind = MessageKind::kBackwardLearningRate, .step = steps_done_};
+    const MessageKey key{.kind = MessageKind::kBackwardLearningRate, .step = state_.step};
     if (!is_leaf_) {
       receive_rate(key);
       return;
@@ -129,18 +169,18 @@ class Trainer::Impl {
                   : metric == "validation_loss"
                       ? result.validation->loss
                       : result.validation->accuracy.value_or(std::numeric_limits<double>::quiet_NaN()));
-    rate_ = plateau_.rate();
-    for (int stage = 0; stage + 1 < stages_; ++stage) send_number(link_, stage, key, rate_);
+    state_.learning_rate = plateau_.rate();
+    for (int stage = 0; stage + 1 < stages_; ++stage) send_number(link_, stage, key, state_.learning_rate);
   }
 
   void receive_rate(const MessageKey& key) {
     const double rate = receive_number(link_, stages_ - 1, key);
-    if (!(rate >= 0 && rate <= rate_)) {
+    if (!(rate >= 0 && rate <= state_.learning_rate)) {
       throw TransportError(
           fmt::format("receive {} from stage {}: it is {}, and was {} before: a rate can only fall",
-                      to_string(key), stages_ - 1, rate, rate_));
+                      to_string(key), stages_ - 1, rate, state_.learning_rate));
     }
-    rate_ = rate;
+    state_.learning_rate = rate;
   }
 
   // Makes the Root's feed ready for batch `i` of an epoch of so many samples; the sizes of its micro-batches.
@@ -154,7 +194,9 @@ class Trainer::Impl {
 
   void end_step(std::int64_t epoch, const BatchResult& result) {
     note_step(result.samples);
-    ++steps_done_;
+    ++state_.step;
+    state_.samples += result.samples;
+    if (is_leaf_) state_.epoch_loss += result.loss * static_cast<double>(result.samples);
     samples_done_ += result.samples;
     Progress now = progress(epoch);
     if (is_leaf_) now.loss = result.loss;
@@ -174,7 +216,7 @@ class Trainer::Impl {
 
   // The same on every stage.
   double learning_rate_of(std::int64_t step) const {
-    return learning_rate(rate_, settings().learning_rate_schedule, step,
+    return learning_rate(state_.learning_rate, settings().learning_rate_schedule, step,
                          batches_per_epoch(settings(), options_.data.train_samples), settings().epochs);
   }
 
@@ -186,15 +228,15 @@ class Trainer::Impl {
   Progress progress(std::int64_t epoch) const {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
     const std::int64_t steps = settings().epochs * batches_per_epoch(settings(), options_.data.train_samples);
-    return {
-        .epoch = epoch,
-        .epochs = settings().epochs,
-        .step = steps_done_,
-        .steps = steps,
-        .samples_per_second = static_cast<double>(samples_done_) / seconds,
-        .seconds_left = seconds / static_cast<double>(steps_done_) * static_cast<double>(steps - steps_done_),
-        .loss = std::nullopt,
-        .accuracy = std::nullopt};
+    return {.epoch = epoch,
+            .epochs = settings().epochs,
+            .step = state_.step,
+            .steps = steps,
+            .samples_per_second = static_cast<double>(samples_done_) / seconds,
+            .seconds_left = seconds / static_cast<double>(state_.step - first_step_) *
+                            static_cast<double>(steps - state_.step),
+            .loss = std::nullopt,
+            .accuracy = std::nullopt};
   }
 
   const TrainingSettings& settings() const { return options_.settings; }
@@ -203,15 +245,14 @@ class Trainer::Impl {
   Link& link_;
   const int stages_;
   const bool is_leaf_;
-  double rate_;                         // what the schedule starts from; that of `plateau` itself
+  RunState state_;  // its digest and plateau as they were at the beginning
+  const std::int64_t first_step_;
   Plateau plateau_;                     // the Leaf's
   const std::vector<LossOp> loss_ops_;  // the Leaf's
   std::optional<BatchFeed> feed_;       // the Root's
   StageWorker worker_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::int64_t steps_done_ = 0;
-  std::int64_t samples_done_ = 0;
-  std::int64_t validation_batches_ = 0;
+  std::int64_t samples_done_ = 0;  // by this Trainer
   struct StepEnd {
     std::chrono::steady_clock::time_point end;
     WorkTimes work;  // until then

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "trainer/data/dataset.hpp"
 #include "trainer/link.hpp"
 #include "trainer/progress/run_log.hpp"
+#include "trainer/progress/run_state.hpp"
 #include "trainer/settings/settings.hpp"
 #include "trainer/stage_worker.hpp"
 
@@ -21,6 +23,12 @@ struct TrainerOptions {
   DataSizes data;
   // Told in this order; they outlive the Trainer.
   std::vector<RunLog*> logs;
+  // The place where the run goes on, to which the Executable's state belongs; nothing: it begins.
+  std::optional<RunState> from;
+  // Called when all stages stand between the same two steps: before each step, with an asynchronous schedule
+  // before each epoch, but for the first of this Trainer, and after run()'s last. May use the Link, as long
+  // as every stage does the same.
+  std::function<void(const RunState&)> between_steps;
 };
 
 // The time that steps took: of those of a whole batch that follow another step at once, so that neither the
@@ -40,15 +48,16 @@ struct Validation {
 class Trainer {
  public:
   // `dataset` is needed on stage 0 and ignored elsewhere; everything outlives the Trainer.
-  // ConfigError when data set, model and settings do not fit each other.
+  // ConfigError when data set, model and settings do not fit each other, or not the place where the run goes
+  // on.
   Trainer(Executable& executable, Link& link, const Dataset* dataset, TrainerOptions options);
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // The whole run, once: every epoch, with validations and the learning rate of the settings. Throws what
-  // Link and files throw, with the step in the message, and Interrupted between steps when a stop signal has
-  // come.
+  // The whole run, once, or what is left of it: every epoch, with validations and the learning rate of the
+  // settings. Throws what Link and files throw, with the step in the message, and Interrupted between steps
+  // when a stop signal has come.
   void run();
 
   // The parts of run(), for loops of one's own: every stage must do the same in the same order. (Of the

@@ -12,6 +12,10 @@ namespace rookery {
 
 class Fnv1a {
  public:
+  Fnv1a() = default;
+  // Goes on where another one was.
+  explicit Fnv1a(std::uint64_t value) : value_(value) {}
+
   void add(std::span<const std::byte> bytes) {
     for (const std::byte byte : bytes) add_unit(std::to_integer<std::uint64_t>(byte));
   }

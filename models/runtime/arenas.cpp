@@ -65,7 +65,7 @@ TensorView Arenas::gradient_term(const std::string& parameter, std::size_t index
           gradient(layout_.gradient_terms.at(parameter).at(index)), device_};
 }
 
-ConstTensorView Arenas::optimizer_state(std::size_t i, ValueId parameter) const {
+TensorView Arenas::optimizer_state(std::size_t i, ValueId parameter) {
   const Value& value = stage_.graph.value(parameter);
   return {value.type, optimizer_state_.at(i).data() + layout_.parameters.at(value.name), device_};
 }

@@ -38,7 +38,7 @@ class Arenas {
   TensorView gradient_term(const std::string& parameter, std::size_t index);
   std::byte* gradient(std::size_t offset) { return gradients_.data() + offset; }
   // A parameter's state in the optimizer's arena number `i`.
-  ConstTensorView optimizer_state(std::size_t i, ValueId parameter) const;
+  TensorView optimizer_state(std::size_t i, ValueId parameter);
   std::size_t optimizer_states() const { return optimizer_state_.size(); }
   std::byte* working(std::size_t offset) { return working_.data() + offset; }
 

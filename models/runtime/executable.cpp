@@ -1,12 +1,18 @@
 #include "models/runtime/executable.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "models/runtime/arenas.hpp"
 #include "models/runtime/bound_program.hpp"
 #include "models/runtime/step_progress.hpp"
 
 namespace rookery {
+namespace {
+
+constexpr std::string_view kOptimizerPrefix = "optimizer/";
+
+}  // namespace
 
 struct Executable::Impl {
   // `consumed`: the same state where it is to be freed on the way.
@@ -50,6 +56,14 @@ struct Executable::Impl {
   StepProgress progress;
   std::vector<std::string> summed_here;  // parameters used here alone whose gradient has several terms
 };
+
+std::string optimizer_key(const std::string& state_name, const std::string& parameter) {
+  return std::string(kOptimizerPrefix).append(state_name).append("/").append(parameter);
+}
+
+bool is_optimizer_key(const std::string& name) {
+  return name.starts_with(kOptimizerPrefix);
+}
 
 Executable::Executable(const Stage& stage, const CompileOptions& options, const StateDict& state)
     : impl_(std::make_unique<Impl>(stage, options, state, nullptr)) {}
@@ -175,16 +189,16 @@ StateViews Executable::state_views() const {
   return views;
 }
 
-StateDict Executable::optimizer_state() const {
-  StateDict state;
+std::map<std::string, TensorView> Executable::training_state() {
+  impl_->progress.check_at_rest();
+  const Graph& graph = impl_->stage.graph;
+  std::map<std::string, TensorView> state;
+  for (const auto& ids : {graph.parameters(), graph.buffers()})
+    for (const ValueId id : ids) state.emplace(graph.value(id).name, impl_->arenas.state(id));
   const std::vector<std::string> names = impl_->optimizer->state_names();
   for (std::size_t i = 0; i < impl_->arenas.optimizer_states(); ++i) {
-    for (const ValueId id : impl_->stage.owned_parameters()) {
-      const Value& value = impl_->stage.graph.value(id);
-      Tensor tensor(value.type);
-      copy(impl_->arenas.optimizer_state(i, id), tensor.view());
-      state.emplace(value.name + "." + names[i], std::move(tensor));
-    }
+    for (const ValueId id : impl_->stage.owned_parameters())
+      state.emplace(optimizer_key(names[i], graph.value(id).name), impl_->arenas.optimizer_state(i, id));
   }
   return state;
 }

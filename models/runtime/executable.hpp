@@ -4,6 +4,7 @@
 // known before it is built (compile_options.hpp).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,10 @@ struct OpTime {
   Phase phase = Phase::kForward;
   double seconds = 0;
 };
+
+// "optimizer/exp_avg/fc1.weight"; no parameter and no buffer may be called so.
+std::string optimizer_key(const std::string& state_name, const std::string& parameter);
+bool is_optimizer_key(const std::string& name);
 
 // Used by one thread at a time. Calls come in an order that is checked (step_progress.hpp): one that is out
 // of turn is a BugError that says which.
@@ -88,8 +93,10 @@ class Executable {
   // long as they are not trained.
   StateDict state() const;
   StateViews state_views() const;
-  // Optimizer state as "<parameter>.<state name>".
-  StateDict optimizer_state() const;
+  // All that training changes: buffers, and parameters, those too that the stage borrows, by global name; and
+  // by optimizer_key() the optimizer's state of those that it owns. Training goes on from these in any cut.
+  // To be read or replaced while no micro-batch is in flight and no update is due.
+  std::map<std::string, TensorView> training_state();
   // The gradient of one parameter, as far as this stage knows it, from finish_gradients() to the next
   // backward.
   ConstTensorView gradient(const std::string& parameter) const;

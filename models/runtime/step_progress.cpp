@@ -211,4 +211,9 @@ void StepProgress::check_replaceable() const {
                 "stage {}: shared_parameter() while micro-batches are in flight", stage_.index);
 }
 
+void StepProgress::check_at_rest() const {
+  ROOKERY_CHECK(!any_in_flight(), "stage {}: training_state() while micro-batches are in flight",
+                stage_.index);
+}
+
 }  // namespace rookery

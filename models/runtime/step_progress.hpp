@@ -36,6 +36,7 @@ class StepProgress {
   void check_sum(std::size_t i) const;
   void note_sum(std::size_t i);
   void check_replaceable() const;
+  void check_at_rest() const;  // nothing in flight
 
   // Once a step, after its last backward_weights() and when every shared parameter is summed: true the first
   // time, when the caller has to add up what is left.

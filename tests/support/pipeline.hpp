@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -34,11 +35,19 @@ struct PipelineResult {
   std::vector<WorkTimes> times;               // by stage
 };
 
+// A run between two steps, as the stages of any cut may go on from it.
+struct Snapshot {
+  RunState state;      // the Leaf's
+  StateDict training;  // training_state() of all stages
+};
+
 struct PipelineOptions {
   std::filesystem::path output;  // of the Leaf's files; empty: a scratch folder
   // Makes the links; empty: MemoryLink.
   std::function<std::vector<std::unique_ptr<Link>>(int stages)> make_links;
-  const Processor* processor = &host_processor();  // of every stage
+  const Processor* processor = &host_processor();         // of every stage
+  const Snapshot* from = nullptr;                         // where the run goes on
+  std::map<std::int64_t, Snapshot>* snapshots = nullptr;  // filled between all steps where that is possible
 };
 
 // The error that came first; those of the peers that it stopped follow from it.
@@ -95,8 +104,25 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
       if (progress.loss) result.losses.push_back(*progress.loss);
       if (progress.accuracy) result.accuracies.push_back(*progress.accuracy);
     });
-    Trainer trainer(executable, *link, stage.is_root() ? &dataset : nullptr,
-                    {.settings = settings, .data = data, .logs = {&files, &keep}});
+    TrainerOptions trained{.settings = settings, .data = data, .logs = {&files, &keep}};
+    if (options.from != nullptr) {
+      trained.from = options.from->state;
+      for (const auto& [name, view] : executable.training_state())
+        copy(options.from->training.at(name).view(), view);
+    }
+    if (options.snapshots != nullptr) {
+      trained.between_steps = [&](const RunState& now) {
+        const std::scoped_lock lock(state_mutex);
+        Snapshot& snapshot = (*options.snapshots)[now.step];
+        if (stage.is_leaf()) snapshot.state = now;
+        for (const auto& [name, view] : executable.training_state()) {
+          Tensor tensor(view.type);
+          copy(view, tensor.view());
+          snapshot.training.insert_or_assign(name, std::move(tensor));
+        }
+      };
+    }
+    Trainer trainer(executable, *link, stage.is_root() ? &dataset : nullptr, trained);
     trainer.run();
     const std::scoped_lock lock(state_mutex);
     result.state.merge(executable.state());

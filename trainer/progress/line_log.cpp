@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -28,7 +29,30 @@ LineLog::LineLog(std::filesystem::path path, std::uint64_t reserved) : path_(std
   }
   if (code)
     throw DataError(fmt::format("{}: cannot keep the older file: {}", path_.string(), code.message()));
-  descriptor_ = file_calls().open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  open(O_TRUNC, reserved);
+}
+
+LineLog::LineLog(std::filesystem::path path, std::uint64_t reserved, std::int64_t lines)
+    : path_(std::move(path)) {
+  std::ifstream before(path_);
+  for (std::string line; lines_ < lines && std::getline(before, line) && !before.eof(); ++lines_)
+    size_ += line.size() + 1;
+  whole_ = size_;
+  if (lines_ < lines)
+    spdlog::warn("{} has {} lines of the {} that the run has written until here: it goes on behind them",
+                 path_.string(), lines_, lines);
+  open(0, size_ + reserved);
+  if (file_calls().ftruncate(descriptor_, static_cast<off_t>(size_)) == 0 &&
+      ::lseek(descriptor_, static_cast<off_t>(size_), SEEK_SET) >= 0)
+    return;
+  const int reason = errno;
+  ::close(descriptor_);
+  throw DataError(
+      fmt::format("{}: cannot go on behind line {}: {}", path_.string(), lines_, std::strerror(reason)));
+}
+
+void LineLog::open(int flags, std::uint64_t reserved) {
+  descriptor_ = file_calls().open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
   if (descriptor_ < 0)
     throw DataError(fmt::format("{}: cannot create: {}", path_.string(), std::strerror(errno)));
   // Beyond the end of the file, so that readers see lines only.

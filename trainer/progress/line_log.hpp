@@ -14,6 +14,9 @@ class LineLog {
   // A new, empty file; one that was there is kept as PATH.1. Takes the room for `reserved` bytes, where the
   // file system can do that. DataError naming the file when it cannot be made or the room is not there.
   explicit LineLog(std::filesystem::path path, std::uint64_t reserved = 0);
+  // Goes on behind the first `lines` lines of a file that is there; what follows them is gone. A file that
+  // has fewer gets a warning.
+  LineLog(std::filesystem::path path, std::uint64_t reserved, std::int64_t lines);
   ~LineLog();
   LineLog(const LineLog&) = delete;
   LineLog& operator=(const LineLog&) = delete;
@@ -24,6 +27,7 @@ class LineLog {
   void write(std::string_view line);
 
  private:
+  void open(int flags, std::uint64_t reserved);
   bool hand_on();
 
   std::filesystem::path path_;

@@ -10,6 +10,7 @@
 
 #include "models/graph/passes/loss.hpp"
 #include "trainer/progress/batch_result.hpp"
+#include "trainer/progress/run_state.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {
@@ -32,6 +33,7 @@ struct RunDescription {
   const TrainingSettings& settings;
   const DataSizes& data;
   std::span<const LossOp> losses;  // those that this stage computes: on the Leaf all of them, elsewhere none
+  const RunState* from = nullptr;  // where the run goes on; nullptr: it begins
 };
 
 // All of it is called by the training thread, which waits meanwhile: no function may block. What a function

@@ -43,9 +43,16 @@ void TextFiles::begin(const RunDescription& run) {
   if (run.losses.empty()) return;
   const std::int64_t epochs = run.settings.epochs;
   const std::int64_t steps = epochs * batches_per_epoch(run.settings, run.data.train_samples);
-  const auto open = [&](std::optional<LineLog>& log, const char* name, std::int64_t lines) {
-    log.emplace(folder_ / name, log_bytes(lines, run.losses.size()));
+  const std::int64_t titles = run.losses.size() > 1 ? 1 : 0;
+  const auto open = [&](std::optional<LineLog>& log, const char* name, std::int64_t lines,
+                        std::int64_t done) {
+    if (run.from != nullptr) {
+      log.emplace(folder_ / name, log_bytes(lines - done, run.losses.size()), titles + done);
+    } else {
+      log.emplace(folder_ / name, log_bytes(lines, run.losses.size()));
+    }
   };
+  const RunState from = run.from != nullptr ? *run.from : RunState();
   std::string names = "# loss";
   std::string classifiers = "#";
   for (const LossOp& loss : run.losses) {
@@ -53,10 +60,11 @@ void TextFiles::begin(const RunDescription& run) {
     names += " " + loss.value;
     if (loss.hits) classifiers += " " + loss.value;
   }
-  open(losses_, "losses.txt", steps);
-  open(validation_losses_, "val_losses.txt", epochs);
-  if (std::ranges::count(classifies_, true) > 0) open(accuracies_, "val_accuracies.txt", epochs);
-  if (run.losses.size() == 1) return;
+  open(losses_, "losses.txt", steps, from.step);
+  open(validation_losses_, "val_losses.txt", epochs, from.validations);
+  if (std::ranges::count(classifies_, true) > 0)
+    open(accuracies_, "val_accuracies.txt", epochs, from.validations);
+  if (titles == 0 || run.from != nullptr) return;
   losses_->write(names);
   validation_losses_->write(names);
   if (accuracies_) accuracies_->write(classifiers);

@@ -13,7 +13,8 @@ namespace rookery {
 
 // The Leaf's alone; elsewhere it does nothing. With several losses a first line says what the columns are:
 // the weighted sum and each loss, or the accuracy of each that has one. Files of the run before are kept as
-// losses.txt.1 and so on. A disk that is full is a warning, but when the run begins (LineLog).
+// losses.txt.1 and so on; those of the same run, which goes on, are continued. A disk that is full is a
+// warning, but when the run begins (LineLog).
 class TextFiles : public RunLog {
  public:
   // `folder` exists.

@@ -27,6 +27,19 @@ void Plateau::note(double metric) {
   if (bad_epochs_ > schedule_.patience) drop();
 }
 
+Plateau::Memory Plateau::memory() const {
+  return {.best = std::isfinite(best_) ? std::optional(best_) : std::nullopt,
+          .bad_epochs = bad_epochs_,
+          .cooldown_left = cooldown_left_};
+}
+
+void Plateau::go_on(double rate, const Memory& memory) {
+  rate_ = rate;
+  best_ = memory.best.value_or(best_);
+  bad_epochs_ = memory.bad_epochs;
+  cooldown_left_ = memory.cooldown_left;
+}
+
 bool Plateau::is_better(double metric) const {
   const bool is_smaller = schedule_.mode == "min";
   const double margin = is_smaller ? -schedule_.threshold : schedule_.threshold;

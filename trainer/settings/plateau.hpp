@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "trainer/settings/learning_rate.hpp"
 
@@ -14,6 +15,16 @@ class Plateau {
   double rate() const { return rate_; }
   // One more epoch has led to this; a NaN is no better than anything.
   void note(double metric);
+
+  // What it has seen, from which another one of the same schedule goes on.
+  struct Memory {
+    std::optional<double> best;  // nothing before the first epoch
+    std::int64_t bad_epochs = 0;
+    std::int64_t cooldown_left = 0;
+    bool operator==(const Memory&) const = default;
+  };
+  Memory memory() const;
+  void go_on(double rate, const Memory& memory);
 
  private:
   bool is_better(double metric) const;

@@ -270,7 +270,9 @@ void write_onnx(const std::filesystem::path& path, const std::string& weights, c
   const std::filesystem::path weights_path = path.parent_path() / weights;
   write_safetensors(weights_path, state, metadata);
   const std::string bytes = with_context(path.string(), [&] {
-    return Writer(graph, weights, safetensors_extents(weights_path)).model(metadata).SerializeAsString();
+    return Writer(graph, weights, SafetensorsReader(weights_path).extents())
+        .model(metadata)
+        .SerializeAsString();
   });
   if (bytes.size() > kMaxOnnxBytes) {
     throw ConfigError(fmt::format(

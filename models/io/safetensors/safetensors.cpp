@@ -92,6 +92,9 @@ class HeaderGuard {
 
 Json parse_header(const std::string& text) {
   if (text.front() != '{') throw DataError("its header is not a JSON object");
+  // Which the parser takes for the end.
+  if (text.find('\0') != std::string::npos)
+    throw DataError("its header has a zero byte, which JSON does not know");
   HeaderGuard guard;
   try {
     return Json::parse(text, std::ref(guard));
@@ -204,19 +207,6 @@ Header read_header(std::istream& stream, std::uint64_t file_bytes) {
   return header;
 }
 
-// Runs `action(stream, header)` on the open file; errors name the file.
-template <typename Action>
-auto with_file(const std::filesystem::path& path, const Action& action) {
-  return with_context(path.string(), [&] {
-    std::error_code code;
-    const std::uintmax_t bytes = std::filesystem::file_size(path, code);
-    if (code) throw DataError("cannot read: " + code.message());
-    std::ifstream stream(path, std::ios::binary);
-    if (!stream) throw DataError("cannot open for reading");
-    return action(stream, read_header(stream, bytes));
-  });
-}
-
 std::string header_text(const std::vector<const StateViews::value_type*>& order, const Metadata& metadata) {
   OrderedJson header;
   header[kMetadataKey] = metadata;
@@ -262,28 +252,46 @@ void write_parts(AtomicFile& file, const std::string& header,
 
 }  // namespace
 
-SafetensorsFile read_safetensors(const std::filesystem::path& path) {
-  return with_file(path, [](std::istream& stream, Header header) {
-    SafetensorsFile file{.metadata = std::move(header.metadata)};
-    for (const auto& [name, entry] : header.entries) {
-      Tensor tensor(entry.type);
-      stream.seekg(static_cast<std::streamoff>(header.data_begin + entry.begin));
-      if (!stream.read(reinterpret_cast<char*>(tensor.view().data),
-                       static_cast<std::streamsize>(entry.end - entry.begin))) {
-        throw DataError(fmt::format("cannot read tensor {}", Json(name).dump()));
-      }
-      const auto is_bool = [](std::byte byte) { return byte <= std::byte{1}; };
-      if (entry.type.dtype == DType::kBool && !std::ranges::all_of(tensor.view().bytes(), is_bool)) {
-        throw DataError(fmt::format("tensor {}: a BOOL that is neither 0 nor 1", Json(name).dump()));
-      }
-      file.tensors.emplace(name, std::move(tensor));
+SafetensorsReader::SafetensorsReader(std::filesystem::path path) : path_(std::move(path)) {
+  with_context(path_.string(), [&] {
+    std::error_code code;
+    const std::uintmax_t bytes = std::filesystem::file_size(path_, code);
+    if (code) throw DataError("cannot read: " + code.message());
+    stream_.open(path_, std::ios::binary);
+    if (!stream_) throw DataError("cannot open for reading");
+    Header header = read_header(stream_, bytes);
+    metadata_ = std::move(header.metadata);
+    for (auto& [name, entry] : header.entries) {
+      extents_[name] = {.offset = header.data_begin + entry.begin, .bytes = entry.end - entry.begin};
+      types_.emplace(name, std::move(entry.type));
     }
-    return file;
   });
 }
 
+Tensor SafetensorsReader::read(const std::string& name) {
+  return with_context(path_.string(), [&] {
+    Tensor tensor(types_.at(name));
+    stream_.seekg(static_cast<std::streamoff>(extents_.at(name).offset));
+    if (!stream_.read(reinterpret_cast<char*>(tensor.view().data),
+                      static_cast<std::streamsize>(tensor.type().bytes()))) {
+      throw DataError(fmt::format("cannot read tensor {}", Json(name).dump()));
+    }
+    const auto is_bool = [](std::byte byte) { return byte <= std::byte{1}; };
+    if (tensor.type().dtype == DType::kBool && !std::ranges::all_of(tensor.view().bytes(), is_bool))
+      throw DataError(fmt::format("tensor {}: a BOOL that is neither 0 nor 1", Json(name).dump()));
+    return tensor;
+  });
+}
+
+SafetensorsFile read_safetensors(const std::filesystem::path& path) {
+  SafetensorsReader reader(path);
+  SafetensorsFile file{.metadata = reader.metadata()};
+  for (const auto& [name, type] : reader.types()) file.tensors.emplace(name, reader.read(name));
+  return file;
+}
+
 Metadata safetensors_metadata(const std::filesystem::path& path) {
-  return with_file(path, [](std::istream&, Header header) { return std::move(header.metadata); });
+  return SafetensorsReader(path).metadata();
 }
 
 void write_safetensors(const std::filesystem::path& path, const StateDict& tensors,
@@ -308,16 +316,6 @@ std::uint64_t safetensors_bytes(const StateViews& tensors, const Metadata& metad
   std::uint64_t bytes = kLengthBytes + header_text(order_of(tensors), metadata).size();
   for (const auto& [name, tensor] : tensors) bytes += tensor.type.bytes();
   return bytes;
-}
-
-std::map<std::string, TensorExtent> safetensors_extents(const std::filesystem::path& path) {
-  return with_file(path, [](std::istream&, const Header& header) {
-    std::map<std::string, TensorExtent> extents;
-    for (const auto& [name, entry] : header.entries) {
-      extents[name] = {.offset = header.data_begin + entry.begin, .bytes = entry.end - entry.begin};
-    }
-    return extents;
-  });
 }
 
 }  // namespace rookery

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 
@@ -21,11 +22,38 @@ struct SafetensorsFile {
   Metadata metadata;
 };
 
-// DataError naming file, tensor and numbers for anything that is not a complete, valid file;
-// nothing is allocated before its size is checked against the file's. Dtypes we lack are refused by
-// name, and so is a file of a newer format version of ours than this program knows.
+// Where a tensor's bytes begin and how many they are, for files that point into this one.
+struct TensorExtent {
+  std::uint64_t offset = 0;  // from the start of the file
+  std::uint64_t bytes = 0;
+};
+
+// Reads a file tensor by tensor. DataError naming file, tensor and numbers for anything that is not a
+// complete, valid file; nothing is allocated before its size is checked against the file's. Dtypes we lack
+// are refused by name, and so is a file of a newer format version of ours than this program knows. One
+// thread.
+class SafetensorsReader {
+ public:
+  // Reads and checks the header.
+  explicit SafetensorsReader(std::filesystem::path path);
+
+  const Metadata& metadata() const { return metadata_; }
+  const std::map<std::string, TensorType>& types() const { return types_; }
+  const std::map<std::string, TensorExtent>& extents() const { return extents_; }
+  // A tensor of types().
+  Tensor read(const std::string& name);
+
+ private:
+  std::filesystem::path path_;
+  std::ifstream stream_;
+  Metadata metadata_;
+  std::map<std::string, TensorType> types_;
+  std::map<std::string, TensorExtent> extents_;
+};
+
+// The whole file.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
-// What read_safetensors() would give as `metadata`; of the file its header alone is read and checked.
+// Its metadata; of the file its header alone is read and checked.
 Metadata safetensors_metadata(const std::filesystem::path& path);
 // Atomic. The first tensor's data begins at a multiple of kAlignment bytes in the file, and every
 // other's at a multiple of its element size: wide elements come first, then by name. Our format
@@ -38,12 +66,5 @@ void write_safetensors(const std::filesystem::path& path, const StateDict& tenso
 // Into a file that is open already, and commits it; how many bytes that takes.
 void write_safetensors(AtomicFile& file, const StateViews& tensors, const Metadata& metadata);
 std::uint64_t safetensors_bytes(const StateViews& tensors, const Metadata& metadata);
-
-// Where a tensor's bytes begin and how many they are, for files that point into this one.
-struct TensorExtent {
-  std::uint64_t offset = 0;  // from the start of the file
-  std::uint64_t bytes = 0;
-};
-std::map<std::string, TensorExtent> safetensors_extents(const std::filesystem::path& path);
 
 }  // namespace rookery

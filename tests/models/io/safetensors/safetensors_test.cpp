@@ -55,7 +55,7 @@ class Safetensors : public testing::Test {
  protected:
   std::string error_of(const std::string& bytes) {
     overwrite(path_, bytes);
-    const std::string extents = data_error([&] { safetensors_extents(path_); });
+    const std::string extents = data_error([&] { SafetensorsReader{path_}; });
     EXPECT_THAT(extents, HasSubstr(path_.string()));
     return data_error([&] { read_safetensors(path_); });
   }
@@ -101,7 +101,7 @@ RC_GTEST_PROP(SafetensorsProperty, AnyTensorsRoundTrip, ()) {
 TEST_F(Safetensors, DataIsAlignedAndContiguous) {
   const StateDict state = small_state();
   write_safetensors(path_, state);
-  const auto extents = safetensors_extents(path_);
+  const auto extents = SafetensorsReader(path_).extents();
   ASSERT_EQ(extents.size(), state.size());
   const std::string bytes = read_file(path_, kAnySize);
   std::uint64_t first = kAnySize;

@@ -1,0 +1,103 @@
+#include "models/io/checkpoint/checked_file.hpp"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "models/base/error.hpp"
+#include "models/base/files/json_file.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr const char* kChecksumsKey = "checksums";
+constexpr const char* kMetadataChecksumKey = "metadata_checksum";
+
+std::string checksum(std::span<const std::byte> bytes, std::uint64_t seed = 0) {
+  return fmt::format("{:016x}", XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed));
+}
+
+// Of the elements, and of the type that they are read as.
+std::string checksum(ConstTensorView tensor) {
+  const std::string type = tensor.type.to_string();
+  return checksum(tensor.bytes(), XXH3_64bits(type.data(), type.size()));
+}
+
+std::string checksum(const Metadata& metadata) {
+  const std::string text = Json(metadata).dump();
+  return checksum(std::as_bytes(std::span(text)));
+}
+
+std::string take(Metadata& metadata, const char* key) {
+  const auto found = metadata.extract(key);
+  if (found.empty()) throw DataError(fmt::format("its metadata has no '{}': it is not a checked file", key));
+  return found.mapped();
+}
+
+std::map<std::string, std::string> checksums_from(const std::string& text) {
+  try {
+    return Json::parse(text).get<std::map<std::string, std::string>>();
+  } catch (const Json::exception&) {
+    throw DataError(fmt::format("'{}' of its metadata is not a list of checksums", kChecksumsKey));
+  }
+}
+
+}  // namespace
+
+Metadata with_checksums(Metadata metadata, const StateViews& tensors) {
+  std::map<std::string, std::string> checksums;
+  for (const auto& [name, tensor] : tensors) checksums.emplace(name, checksum(tensor));
+  try {
+    metadata[kChecksumsKey] = Json(checksums).dump();
+    metadata[kMetadataChecksumKey] = checksum(metadata);
+  } catch (const Json::exception&) {
+    throw DataError("a tensor's name or the metadata is not UTF-8");
+  }
+  return metadata;
+}
+
+void write_checked(const std::filesystem::path& path, const StateViews& tensors, const Metadata& metadata) {
+  write_safetensors(path, tensors,
+                    with_context(path.string(), [&] { return with_checksums(metadata, tensors); }));
+}
+
+void write_checked(AtomicFile& file, const StateViews& tensors, const Metadata& metadata) {
+  write_safetensors(file, tensors,
+                    with_context(file.path().string(), [&] { return with_checksums(metadata, tensors); }));
+}
+
+std::uint64_t checked_bytes(const StateViews& tensors, const Metadata& metadata) {
+  return safetensors_bytes(tensors, with_checksums(metadata, tensors));
+}
+
+CheckedReader::CheckedReader(std::filesystem::path path)
+    : path_(std::move(path)), file_(path_), metadata_(file_.metadata()) {
+  with_context(path_.string(), [&] {
+    const std::string expected = take(metadata_, kMetadataChecksumKey);
+    if (checksum(metadata_) != expected)
+      throw DataError("damaged: its metadata is not what was written (the checksum differs)");
+    checksums_ = checksums_from(take(metadata_, kChecksumsKey));
+    for (const auto& [name, type] : file_.types()) {
+      if (!checksums_.contains(name))
+        throw DataError(fmt::format("damaged: there is no checksum of tensor {}", Json(name).dump()));
+    }
+    if (checksums_.size() != file_.types().size()) throw DataError("damaged: it lacks tensors");
+  });
+}
+
+Tensor CheckedReader::read(const std::string& name) {
+  Tensor tensor = file_.read(name);
+  if (checksum(std::as_const(tensor).view()) != checksums_.at(name)) {
+    throw DataError(fmt::format("{}: damaged: tensor {} is not what was written (its checksum differs)",
+                                path_.string(), Json(name).dump()));
+  }
+  return tensor;
+}
+
+void CheckedReader::check_all() {
+  for (const auto& [name, type] : file_.types()) read(name);
+}
+
+}  // namespace rookery

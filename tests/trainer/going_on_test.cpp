@@ -1,0 +1,176 @@
+// A run that goes on from a snapshot between two of its steps, in whatever cut, is the undisturbed run bit
+// for bit.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "models/base/error.hpp"
+#include "models/base/files/files.hpp"
+#include "models/zoo/zoo.hpp"
+#include "tests/support/pipeline.hpp"
+#include "tests/support/tied_model.hpp"
+
+namespace rookery {
+namespace {
+
+const std::filesystem::path kNodeData = ROOKERY_SOURCE_DIR "/node_data";
+
+const Dataset& digits() {
+  static const std::unique_ptr<Dataset> data = open_dataset("digits", kNodeData);
+  return *data;
+}
+
+// 4 steps an epoch, the last of them of fewer samples, and a validation after each.
+TrainingSettings short_run() {
+  TrainingSettings settings;
+  settings.epochs = 3;
+  settings.batch_size = 300;
+  return settings;
+}
+
+struct RunCase {
+  std::string name;
+  TrainingSettings settings;
+  Graph model = cnn_net();  // which has dropout
+};
+
+std::vector<RunCase> cases() {
+  std::vector<RunCase> all{{"Adam", short_run()}};
+  RunCase& momentum = all.emplace_back("SgdWithMomentum", short_run());
+  momentum.settings.optimizer = optimizer_defaults("sgd");
+  momentum.settings.optimizer.momentum = 0.9;
+  RunCase& lamb = all.emplace_back("Lamb", short_run());
+  lamb.settings.optimizer = optimizer_defaults("lamb");
+  RunCase& plateau = all.emplace_back("Plateau", short_run());
+  plateau.settings.learning_rate_schedule.name = "plateau";
+  plateau.settings.learning_rate_schedule.metric = "training_loss";
+  plateau.settings.learning_rate_schedule.patience = 0;
+  plateau.settings.learning_rate_schedule.threshold = 0.5;
+  RunCase& cosine = all.emplace_back("CosineWithFourMicroBatches", short_run());
+  cosine.settings.learning_rate_schedule.name = "cosine";
+  cosine.settings.micro_batches = 4;
+  cosine.settings.clip_gradient_norm = 0.5;
+  RunCase& tied = all.emplace_back("SharedParameters", short_run());
+  tied.model = tied_model({1, 8, 8}, 10);
+  tied.settings.micro_batches = 4;
+  return all;
+}
+
+PipelineResult run(const RunCase& run_case, std::size_t stages, const PipelineOptions& options) {
+  return run_pipeline(run_case.model, even_cuts(run_case.model, run_case.settings.loss, digits(), stages),
+                      run_case.settings, digits(), options);
+}
+
+class GoingOn : public testing::TestWithParam<RunCase> {};
+
+TEST_P(GoingOn, FromAnyStepInAnyCutIsTheUndisturbedRun) {
+  std::map<std::int64_t, Snapshot> snapshots;
+  const PipelineResult whole = run(GetParam(), 3, {.snapshots = &snapshots});
+  ASSERT_EQ(whole.losses.size(), 12U);
+  ASSERT_EQ(snapshots.size(), 12U);  // none before the first step, one after the last
+  std::size_t stages = 0;
+  for (const auto& [step, snapshot] : snapshots) {
+    const std::size_t cut = 1 + stages++ % 4;
+    SCOPED_TRACE(fmt::format("from step {} in {} stages", step, cut));
+    const PipelineResult rest = run(GetParam(), cut, {.from = &snapshot});
+    EXPECT_EQ(rest.losses, std::vector<double>(whole.losses.begin() + step, whole.losses.end()));
+    EXPECT_EQ(rest.accuracies, std::vector<double>(whole.accuracies.begin() + snapshot.state.validations,
+                                                   whole.accuracies.end()));
+    EXPECT_TRUE(same_state(rest.state, whole.state));
+    EXPECT_EQ(rest.sample_digests.back(), whole.sample_digests.back());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, GoingOn, testing::ValuesIn(cases()),
+                         [](const auto& run_case) { return run_case.param.name; });
+
+TEST(GoingOn, AsyncGoesOnFromAnEpochsStart) {
+  RunCase async{"", short_run()};
+  async.settings.schedule = {.name = "async"};
+  std::map<std::int64_t, Snapshot> snapshots;
+  const PipelineResult whole = run(async, 3, {.snapshots = &snapshots});
+  ASSERT_EQ(snapshots.size(), 3U);
+  for (const auto& [step, snapshot] : snapshots) {
+    EXPECT_EQ(step % 4, 0);
+    const PipelineResult rest = run(async, 3, {.from = &snapshot});
+    EXPECT_EQ(rest.losses, std::vector<double>(whole.losses.begin() + step, whole.losses.end()));
+    EXPECT_TRUE(same_state(rest.state, whole.state));
+  }
+}
+
+TEST(GoingOn, MoreEpochsAreTrained) {
+  const RunCase first{"", short_run()};
+  RunCase longer = first;
+  longer.settings.epochs = 5;
+  std::map<std::int64_t, Snapshot> snapshots;
+  run(first, 2, {.snapshots = &snapshots});
+  const PipelineResult rest = run(longer, 2, {.from = &snapshots.at(12)});
+  const PipelineResult whole = run(longer, 1, {});
+  EXPECT_EQ(rest.losses, std::vector<double>(whole.losses.begin() + 12, whole.losses.end()));
+  EXPECT_TRUE(same_state(rest.state, whole.state));
+}
+
+TEST(GoingOn, AnotherLearningRateCounts) {
+  RunCase run_case{"", short_run()};
+  std::map<std::int64_t, Snapshot> snapshots;
+  const PipelineResult whole = run(run_case, 2, {.snapshots = &snapshots});
+  run_case.settings.optimizer.learning_rate *= 0.5;
+  const PipelineResult rest = run(run_case, 2, {.from = &snapshots.at(6)});
+  EXPECT_EQ(rest.losses.at(0), whole.losses.at(6)) << "of the weights as they were";
+  EXPECT_NE(rest.losses.at(1), whole.losses.at(7));
+}
+
+TEST(GoingOn, WithinAnEpochTheBatchesStay) {
+  RunCase run_case{"", short_run()};
+  std::map<std::int64_t, Snapshot> snapshots;
+  run(run_case, 1, {.snapshots = &snapshots});
+  run_case.settings.batch_size = 256;
+  EXPECT_THROW(run(run_case, 1, {.from = &snapshots.at(5)}), ConfigError);
+  EXPECT_NO_THROW(run(run_case, 1, {.from = &snapshots.at(4)}));
+  run_case.settings = short_run();
+  run_case.settings.schedule = {.name = "async"};
+  EXPECT_THROW(run(run_case, 1, {.from = &snapshots.at(5)}), ConfigError);
+}
+
+TEST(GoingOn, TheFilesAreContinued) {
+  const ScratchFolder whole_folder, folder;
+  const RunCase run_case{"", short_run()};
+  std::map<std::int64_t, Snapshot> snapshots;
+  run(run_case, 2, {.output = whole_folder.path(), .snapshots = &snapshots});
+  // As a run leaves them that was killed after step 9, in the middle of a line.
+  const auto text = [](const ScratchFolder& of, const char* name) {
+    return read_file(of.path() / name, 1 << 20);
+  };
+  for (const char* name : {"losses.txt", "val_losses.txt", "val_accuracies.txt"}) {
+    const std::string whole = text(whole_folder, name);
+    write_file(folder.path() / name, whole.substr(0, whole.size() * 4 / 5));
+  }
+  run(run_case, 3, {.output = folder.path(), .from = &snapshots.at(6)});
+  for (const char* name : {"losses.txt", "val_losses.txt", "val_accuracies.txt"})
+    EXPECT_EQ(text(folder, name), text(whole_folder, name)) << name;
+}
+
+TEST(RunState, ComesBackFromItsText) {
+  const RunState state{.step = 41,
+                       .epoch = 3,
+                       .samples = 1200,
+                       .validation_batches = 12,
+                       .validations = 3,
+                       .base_rate = 1e-3,
+                       .learning_rate = 0.1 + 0.2,
+                       .sample_digest = 0xfedcba9876543210ULL,
+                       .epoch_loss = 1.0 / 3,
+                       .plateau = {.best = 2.0 / 3, .bad_epochs = 1, .cooldown_left = 2}};
+  EXPECT_EQ(run_state_from(to_text(state)), state);
+  EXPECT_EQ(run_state_from(to_text(RunState())), RunState());
+  RunState infinite = state;
+  infinite.epoch_loss = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(run_state_from(to_text(infinite)), infinite);
+  for (const char* text : {"", "{}", "[]", R"({"step": "x"})"}) EXPECT_THROW(run_state_from(text), DataError);
+}
+
+}  // namespace
+}  // namespace rookery

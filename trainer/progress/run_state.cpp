@@ -1,0 +1,65 @@
+#include "trainer/progress/run_state.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "models/base/error.hpp"
+#include "models/base/files/json_file.hpp"
+
+namespace rookery {
+namespace {
+
+// JSON has no NaN and no infinity, which the losses of a run may be.
+OrderedJson from_number(double number) {
+  return std::isfinite(number) ? OrderedJson(number) : OrderedJson(fmt::format("{}", number));
+}
+
+double to_number(const Json& json) {
+  return json.is_string() ? std::stod(json.get<std::string>()) : json.get<double>();
+}
+
+}  // namespace
+
+std::string to_text(const RunState& state) {
+  OrderedJson json{{"step", state.step},
+                   {"epoch", state.epoch},
+                   {"samples", state.samples},
+                   {"validation_batches", state.validation_batches},
+                   {"validations", state.validations},
+                   {"base_rate", state.base_rate},
+                   {"learning_rate", state.learning_rate},
+                   {"sample_digest", fmt::format("{:016x}", state.sample_digest)},
+                   {"epoch_loss", from_number(state.epoch_loss)}};
+  json["plateau"] = {{"best", state.plateau.best ? from_number(*state.plateau.best) : OrderedJson()},
+                     {"bad_epochs", state.plateau.bad_epochs},
+                     {"cooldown_left", state.plateau.cooldown_left}};
+  return json.dump();
+}
+
+RunState run_state_from(const std::string& text) {
+  try {
+    const Json json = Json::parse(text);
+    const Json& plateau = json.at("plateau");
+    return {.step = json.at("step").get<std::int64_t>(),
+            .epoch = json.at("epoch").get<std::int64_t>(),
+            .samples = json.at("samples").get<std::int64_t>(),
+            .validation_batches = json.at("validation_batches").get<std::int64_t>(),
+            .validations = json.at("validations").get<std::int64_t>(),
+            .base_rate = json.at("base_rate").get<double>(),
+            .learning_rate = json.at("learning_rate").get<double>(),
+            .sample_digest = std::stoull(json.at("sample_digest").get<std::string>(), nullptr, 16),
+            .epoch_loss = to_number(json.at("epoch_loss")),
+            .plateau = {.best = plateau.at("best").is_null() ? std::nullopt
+                                                             : std::optional(to_number(plateau.at("best"))),
+                        .bad_epochs = plateau.at("bad_epochs").get<std::int64_t>(),
+                        .cooldown_left = plateau.at("cooldown_left").get<std::int64_t>()}};
+  } catch (const Json::exception& error) {
+    throw DataError(fmt::format("the place that the run has reached cannot be read: {}", error.what()));
+  } catch (const std::logic_error& error) {
+    throw DataError(fmt::format("the place that the run has reached cannot be read: {}", error.what()));
+  }
+}
+
+}  // namespace rookery

@@ -1,0 +1,35 @@
+// The place that a run has reached, apart from its tensors: with both it goes on anywhere, to the same bits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trainer/settings/plateau.hpp"
+
+namespace rookery {
+
+// Between two steps: everything of the steps before is done, the validation after an epoch and the learning
+// rate that follows from it too. Stages agree on the first group; the second is known to the Leaf alone, and
+// elsewhere as it was in the beginning.
+struct RunState {
+  std::int64_t step = 0;                // updates done
+  std::int64_t epoch = 0;               // of the next step
+  std::int64_t samples = 0;             // trained of that epoch
+  std::int64_t validation_batches = 0;  // of all validations
+  std::int64_t validations = 0;
+  double base_rate = 0;             // optimizer.learning_rate, of the settings
+  double learning_rate = 0;         // what a schedule starts from: base_rate, but for `plateau`
+  std::uint64_t sample_digest = 0;  // StageWorker's; the Root knows it, too
+
+  double epoch_loss = 0;  // summed over the samples trained of the epoch
+  Plateau::Memory plateau;
+
+  bool operator==(const RunState&) const = default;
+};
+
+// JSON text, in which every number comes back to the bit. DataError for what is none.
+std::string to_text(const RunState& state);
+RunState run_state_from(const std::string& text);
+
+}  // namespace rookery
