@@ -66,9 +66,13 @@ std::string measured_memory_text(const StagePrediction& predicted, const NodeRep
   add("program", predicted.memory.program);
   add("transport", predicted.transport_bytes);
   add("data set", predicted.dataset_bytes);
-  return fmt::format("peak memory: {}, and {} for the program and its libraries; planned: {} ({})",
-                     text(report.peak_bytes - report.floor_bytes), text(report.floor_bytes),
-                     text(predicted.total_bytes()), fmt::join(parts, ", "));
+  const std::string copy =
+      report.checkpoint_bytes == 0
+          ? ""
+          : fmt::format(", {} for a copy that checkpoints are written from", text(report.checkpoint_bytes));
+  return fmt::format("peak memory: {}{}, and {} for the program and its libraries; planned: {} ({})",
+                     text(report.peak_bytes - report.floor_bytes - report.checkpoint_bytes), copy,
+                     text(report.floor_bytes), text(predicted.total_bytes()), fmt::join(parts, ", "));
 }
 
 }  // namespace

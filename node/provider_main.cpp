@@ -94,6 +94,7 @@ NodeOptions node_options(const ProgramArguments& arguments, const std::string& c
   options.output = arguments["output"].as<std::string>();
   options.listen = arguments["listen"].as<std::string>();
   if (!options.listen.empty()) check_address("--listen", options.listen);
+  options.resume = arguments.count("resume") != 0;
   options.threads = arguments["threads"].as<int>();
   if (options.threads < 1) throw UsageError(fmt::format("--threads {}: 1 or more", options.threads));
   options.wait_for_peers = std::chrono::milliseconds(
@@ -167,6 +168,7 @@ int main(int argc, char** argv) {
       "forwarded "
       "port, or in a container")("wait-for-peers", po::value<double>()->default_value(300, "300"),
                                  "seconds to wait for the other providers")(
+      "resume", "go on from the newest checkpoint that all nodes of this plan have, if there is one")(
       "threads", po::value<int>()->default_value(1),
       "threads for arithmetic; another number may change the last bits")(
       "json", "print progress as one JSON object a line")(

@@ -11,7 +11,8 @@ bench may include anything. Prints FILE:LINE and the reason for every include th
   - closes a circle of headers,
   - takes a library that is another module's affair, or
   - takes a header of another module that exposes such a library,
-and every folder that holds too many files to be read at a glance. Exits with 1 if there is one.
+every folder that holds too many files to be read at a glance, and every constant of a .cpp file that is called as one
+of a header. Exits with 1 if there is one.
 """
 
 import collections
@@ -40,8 +41,8 @@ LAYERS = [
     ["trainer/settings", "clusterize/pool"],
     ["trainer/feed", "trainer/progress", "clusterize/plan"],
     ["trainer"],
-    ["clusterize/genetic", "clusterize/profile", "fusion", "node/wire", "node/membership"],
-    ["clusterize/costs", "node/sockets"],
+    ["trainer/checkpoint", "clusterize/genetic", "clusterize/profile", "node/wire", "node/membership"],
+    ["fusion", "clusterize/costs", "node/sockets"],
     ["clusterize/order", "node/transport"],
     ["clusterize/search", "clusterize/simulation", "node/run", "node/benchmark"],
     ["clusterize/planner", "node"],
@@ -174,6 +175,29 @@ def large_folders(files):
     ]
 
 
+CONSTANT = re.compile(r"^(?:inline |static )*(?:constexpr|const) [^=({]*?\b(k[A-Z]\w*)\s*[={\[]")
+
+
+def constants_of(path):
+    """{name: line} of the constants that stand at the beginning of a line of this file."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    found = ((number, CONSTANT.match(line)) for number, line in enumerate(lines, start=1))
+    return {match[1]: number for number, match in found if match}
+
+
+def hidden_constants(root, files):
+    """A fault for each constant of a .cpp file that is called as one of a header of its own top folder or of models: where several
+    files are compiled at once, the others of its module would silently get this one."""
+    of_headers = {name: file for file in files if file.endswith(".hpp") for name in constants_of(root / file)}
+    return [
+        f"{file}:{line}: {name} hides that of {of_headers[name]}"
+        for file in files
+        if file.endswith(".cpp")
+        for name, line in constants_of(root / file).items()
+        if name in of_headers and of_headers[name].split("/")[0] in (file.split("/")[0], "models")
+    ]
+
+
 def check(root):
     """All faults as "file:line: reason"."""
     files = read_includes(root)
@@ -183,7 +207,7 @@ def check(root):
         for line, quoted, header in includes:
             if reason := fault(file, quoted, header, files, exposing):
                 faults.append(f"{file}:{line}: {reason}")
-    return faults + circles(files) + large_folders(files)
+    return faults + circles(files) + large_folders(files) + hidden_constants(root, files)
 
 
 def main():

@@ -26,6 +26,8 @@ std::string to_string(const MessageKey& key) {
       return fmt::format("sum of all squared gradients of step {}", key.step);
     case MessageKind::kBackwardLearningRate:
       return fmt::format("learning rate from step {} on", key.step);
+    case MessageKind::kAgreement:
+      return fmt::format("{} before step {}", key.edge, key.step);
   }
   ROOKERY_CHECK(false, "there is no message of kind {}", static_cast<int>(key.kind));
 }

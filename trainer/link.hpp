@@ -22,8 +22,11 @@ enum class MessageKind : std::uint8_t {
   kForwardSquares = 5,             // those of all stages: one f64
   // From the Leaf to all others (see Trainer).
   kBackwardLearningRate = 6,  // from step `step` on: one f64
+  // Between the Root and all others, before step `step`: a whole number as f64, `edge` says which (see
+  // trainer/checkpoint).
+  kAgreement = 7,
 };
-constexpr int kMessageKinds = 7;
+constexpr int kMessageKinds = 8;
 
 // A key says what a tensor is: the value or parameter `edge` of micro-batch `micro_batch` of step `step`.
 // Training steps count updates; validation passes have steps of their own (see StageWorker), so a key is used

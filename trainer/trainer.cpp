@@ -55,6 +55,12 @@ class Trainer::Impl {
       if (follows_plateau() && epoch + 1 < settings().epochs) follow_plateau(result);
       begin_epoch(epoch + 1);
     }
+    finish();
+  }
+
+  void finish() {
+    if (std::exchange(is_finished_, true)) return;
+    if (state_.samples == options_.data.train_samples) begin_epoch(state_.epoch + 1);
     stand();
     link_.flush();
   }
@@ -253,6 +259,7 @@ class Trainer::Impl {
   StageWorker worker_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::int64_t samples_done_ = 0;  // by this Trainer
+  bool is_finished_ = false;
   struct StepEnd {
     std::chrono::steady_clock::time_point end;
     WorkTimes work;  // until then
@@ -275,6 +282,10 @@ double Trainer::train_epoch(std::int64_t epoch) {
 
 Validation Trainer::validate(std::int64_t epoch) {
   return impl_->validate(epoch);
+}
+
+void Trainer::finish() {
+  impl_->finish();
 }
 
 std::int64_t Trainer::steps_done() const {

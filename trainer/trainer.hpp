@@ -26,8 +26,8 @@ struct TrainerOptions {
   // The place where the run goes on, to which the Executable's state belongs; nothing: it begins.
   std::optional<RunState> from;
   // Called when all stages stand between the same two steps: before each step, with an asynchronous schedule
-  // before each epoch, but for the first of this Trainer, and after run()'s last. May use the Link, as long
-  // as every stage does the same.
+  // before each epoch, but for the first of this Trainer, and by finish(). May use the Link, as long as every
+  // stage does the same.
   std::function<void(const RunState&)> between_steps;
 };
 
@@ -64,6 +64,8 @@ class Trainer {
   // learning rate schedules run() alone follows `plateau`.)
   double train_epoch(std::int64_t epoch);  // the mean loss over the samples on the Leaf
   Validation validate(std::int64_t epoch);
+  // After the last epoch, once. run() and Node::run() do so themselves.
+  void finish();
 
   std::int64_t steps_done() const;
   WorkTimes times() const;

@@ -15,7 +15,7 @@ namespace rookery {
 namespace {
 
 constexpr int kMostAdded = 3;              // to what holds the model, until a cluster keeps within the limits
-constexpr int kMostFailures = 8;           // in a row; the region's other nodes are slower still
+constexpr int kMostMisses = 8;             // in a row; the region's other nodes are slower still
 constexpr std::size_t kMostRegions = 300;  // beyond, the pool is taken as one
 constexpr int kStepsTried = 12;            // limits at first, from the shortest to the longest
 constexpr int kLoadsTried = 5;
@@ -122,7 +122,7 @@ class Packer {
 
   Packed pack(std::vector<int> left, const Limits& limits) const {
     Packed packed;
-    for (int failures = 0; !left.empty() && failures < kMostFailures;) {
+    for (int failures = 0; !left.empty() && failures < kMostMisses;) {
       std::vector<int> cluster{left.front()};
       std::vector<int> others(left.begin() + 1, left.end());
       if (complete(cluster, others, limits)) {

@@ -11,7 +11,7 @@
 namespace rookery {
 namespace {
 
-constexpr std::int64_t kMaxClasses = 1 << 20;
+constexpr std::int64_t kMostClasses = 1 << 20;
 constexpr std::int64_t kMaxImage = 4096;    // pixels a side
 constexpr std::int64_t kMaxLength = 65536;  // of a sequence
 constexpr std::int64_t kMaxWords = 1 << 22;
@@ -22,7 +22,7 @@ constexpr double kMaxScale = 8;  // of the channels
 template <typename Options>
 void read_image(NamedOptions& from, Options& to, std::int64_t smallest) {
   to.image_size = from.integer("image_size", to.image_size, smallest, kMaxImage);
-  to.classes = from.integer("classes", to.classes, 1, kMaxClasses);
+  to.classes = from.integer("classes", to.classes, 1, kMostClasses);
 }
 
 template <Graph (*Model)()>

@@ -14,6 +14,7 @@ int launch(const ProgramArguments& arguments) {
   options.provider = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "provider";
   options.node_data = arguments["node-data"].as<std::string>();
   options.output = arguments["output"].as<std::string>();
+  options.resume = arguments.count("resume") != 0;
   const std::vector<NodeMetadata> nodes = read_all_metadata(options.node_data);
   check_runnable(nodes.front());
   catch_stop_signals();
@@ -38,6 +39,7 @@ int main(int argc, char** argv) {
   options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
                         "folder that clusterize wrote")(
       "output", po::value<std::string>()->default_value("."),
-      "folder for losses.txt, val_losses.txt and val_accuracies.txt");
+      "folder for losses.txt, val_losses.txt and val_accuracies.txt")(
+      "resume", "go on from the newest checkpoint of this plan, if there is one");
   return run_program(info, options, argc, argv, launch);
 }

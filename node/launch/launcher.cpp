@@ -59,9 +59,18 @@ void Launcher::start(const NodeMetadata& node) {
   provider.node = node.node;
   provider.name = fmt::format("{} ({})", node.node, node.address);
   provider.role = node.role();
-  provider.process = std::make_unique<ChildProcess>(std::vector<std::string>{
-      options_.provider.string(), "--json", "--progress-interval", kProgressInterval, "--name", node.node,
-      "--node-data", options_.node_data.string(), "--output", options_.output.string()});
+  std::vector<std::string> command{options_.provider.string(),
+                                   "--json",
+                                   "--progress-interval",
+                                   kProgressInterval,
+                                   "--name",
+                                   node.node,
+                                   "--node-data",
+                                   options_.node_data.string(),
+                                   "--output",
+                                   options_.output.string()};
+  if (options_.resume) command.emplace_back("--resume");
+  provider.process = std::make_unique<ChildProcess>(command);
 }
 
 int Launcher::run() {

@@ -19,6 +19,7 @@ struct LauncherOptions {
   std::filesystem::path provider;  // the program
   std::filesystem::path node_data;
   std::filesystem::path output;
+  bool resume = false;  // of every provider
 };
 
 // One thread. catch_stop_signals() comes first.

@@ -20,7 +20,8 @@ struct NodeReport {
   double step_ms = 0;
   // Resident besides what the plan counts: program, libraries, sockets.
   std::int64_t floor_bytes = 0;
-  std::int64_t peak_bytes = 0;  // resident at most (VmHWM)
+  std::int64_t checkpoint_bytes = 0;  // of a copy of the state, which is written meanwhile
+  std::int64_t peak_bytes = 0;        // resident at most (VmHWM)
 };
 
 // The report of what `trainer` has done; without `seconds`, `stolen` and memory, which it does not know.

@@ -147,14 +147,23 @@ NodeReport PlanRun::train_with_others(const std::function<void(Trainer&)>& loop)
   const ProcessMemory memory = process_memory();
   // Code is mapped page by page as it is first used: all of it is known only now.
   report.floor_bytes = floor_bytes_ + memory.of_files;
+  report.checkpoint_bytes = checkpoints_ ? checkpoints_->bytes() : 0;
   report.peak_bytes = memory.peak;
   return report;
 }
 
 NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& loop) {
   TextFiles files(process_.options().output);
-  Trainer trainer(*executable_, *link_, dataset_,
-                  {.settings = metadata_.settings, .data = metadata_.data, .logs = {&files, &status}});
+  TrainerOptions options{.settings = metadata_.settings,
+                         .data = metadata_.data,
+                         .logs = {&files, &status},
+                         .from = starting_point()};
+  if (metadata_.settings.checkpoint_every != "never") {
+    checkpoints_.emplace(checkpoint_owner(), metadata_.settings, metadata_.kernels, *executable_, *link_,
+                         options.from ? options.from->step : 0);
+    options.between_steps = [&](const RunState& run) { checkpoints_->between_steps(run); };
+  }
+  Trainer trainer(*executable_, *link_, dataset_, options);
   const auto begin = std::chrono::steady_clock::now();
   const CpuSteal stolen;
   const std::exception_ptr ended = run_loop(trainer, loop);
@@ -167,6 +176,23 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
   return report;
 }
 
+CheckpointOwner PlanRun::checkpoint_owner() const {
+  return {.node_data = process_.options().node_data,
+          .plan_id = metadata_.plan_id,
+          .stage = metadata_.stage,
+          .stages = metadata_.stages};
+}
+
+std::optional<RunState> PlanRun::starting_point() {
+  if (!process_.options().resume) return std::nullopt;
+  const std::optional<RunState> from = go_on_from_newest(checkpoint_owner(), *executable_, *link_);
+  if (process_.options().on_waiting) {
+    process_.options().on_waiting(from ? fmt::format("going on after step {}", from->step)
+                                       : "there is no checkpoint of this plan: from the beginning");
+  }
+  return from;
+}
+
 // What ends the run after this node's last step (a peer that fails, a signal) is returned: it does not undo
 // the training.
 std::exception_ptr PlanRun::run_loop(Trainer& trainer, const std::function<void(Trainer&)>& loop) const {
@@ -174,7 +200,7 @@ std::exception_ptr PlanRun::run_loop(Trainer& trainer, const std::function<void(
       metadata_.settings.epochs * batches_per_epoch(metadata_.settings, metadata_.data.train_samples);
   try {
     loop(trainer);
-    link_->flush();
+    trainer.finish();
     return nullptr;
   } catch (...) {
     if (trainer.steps_done() < steps) throw;

@@ -16,6 +16,7 @@
 #include "node/run/node_process.hpp"
 #include "node/run/node_report.hpp"
 #include "node/transport/zmq_link.hpp"
+#include "trainer/checkpoint/checkpointer.hpp"
 
 namespace rookery {
 
@@ -43,6 +44,8 @@ class PlanRun {
   void stop_others(const std::string& reason);
   NodeReport train_with_others(const std::function<void(Trainer&)>& loop);
   NodeReport train(RunLog& status, const std::function<void(Trainer&)>& loop);
+  CheckpointOwner checkpoint_owner() const;
+  std::optional<RunState> starting_point();
   std::exception_ptr run_loop(Trainer& trainer, const std::function<void(Trainer&)>& loop) const;
   void save(const Trainer& trainer);
 
@@ -56,7 +59,8 @@ class PlanRun {
   std::optional<Executable> executable_;
   std::int64_t transport_bytes_ = 0;  // of the link's buffers
   std::int64_t floor_bytes_ = 0;      // anonymous memory of the program itself
-  bool is_trained_ = false;           // to the end
+  std::optional<Checkpointer> checkpoints_;
+  bool is_trained_ = false;  // to the end
   bool is_saved_ = false;
   std::exception_ptr not_saved_;  // why the weights are not in their place
 };

@@ -30,7 +30,7 @@ enum class Type : std::uint8_t {
 // By MessageKind.
 constexpr std::array<const char*, kMessageKinds> kDataNames = {
     "FwdActivation", "BwdGradient", "BwdParameterGradient", "FwdParameter",
-    "BwdSquares",    "FwdSquares",  "BwdLearningRate"};
+    "BwdSquares",    "FwdSquares",  "BwdLearningRate",      "Agreement"};
 
 Type type_of(const Packet& packet) {
   if (const auto* chunk = std::get_if<DataChunk>(&packet)) {

@@ -45,7 +45,9 @@ struct PipelineOptions {
   std::filesystem::path output;  // of the Leaf's files; empty: a scratch folder
   // Makes the links; empty: MemoryLink.
   std::function<std::vector<std::unique_ptr<Link>>(int stages)> make_links;
-  const Processor* processor = &host_processor();         // of every stage
+  const Processor* processor = &host_processor();  // of every stage
+  // Changes the options of a stage's Trainer; empty: they stay.
+  std::function<TrainerOptions(const Stage&, Executable&, Link&, TrainerOptions)> make_trainer_options;
   const Snapshot* from = nullptr;                         // where the run goes on
   std::map<std::int64_t, Snapshot>* snapshots = nullptr;  // filled between all steps where that is possible
 };
@@ -122,6 +124,8 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
         }
       };
     }
+    if (options.make_trainer_options)
+      trained = options.make_trainer_options(stage, executable, *link, std::move(trained));
     Trainer trainer(executable, *link, stage.is_root() ? &dataset : nullptr, trained);
     trainer.run();
     const std::scoped_lock lock(state_mutex);

@@ -77,6 +77,14 @@ class Layers(unittest.TestCase):
         files = {f"node/file_{i}.hpp": "" for i in range(check_layers.MOST_FILES + 1)}
         self.assertEqual(self.faults(files), [f"node: {len(files)} source files, {len(files) - 1} at most"])
 
+    def test_a_constant_that_hides_another(self):
+        header = "namespace rookery {\nconstexpr int kMost = 3;\n}\n"
+        source = "namespace {\n\nconstexpr int kMost = 8;\n"
+        self.assert_fault(
+            {"models/base/a.hpp": header, "node/b.cpp": source}, "node/b.cpp:3", "kMost hides that of models/base/a.hpp")
+        self.assertEqual(self.faults({"models/base/a.hpp": header, "node/b.cpp": source.replace("kMost", "kLeast")}), [])
+        self.assertEqual(self.faults({"clusterize/a.hpp": header, "models/base/b.cpp": source}), [])
+
     def test_a_module_within_a_module_has_its_own_layer(self):
         files = {"clusterize/plan/plan.hpp": "", "node/b.cpp": '#include "clusterize/plan/plan.hpp"\n'}
         self.assertEqual(self.faults(files), [])

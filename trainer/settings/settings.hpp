@@ -33,7 +33,9 @@ struct TrainingSettings {
   int validate_every = 1;          // epochs; 0: never
   std::string precision = "fp32";  // or "bf16"
   std::uint64_t seed = 42;
-  bool save = true;                               // write each submodel's trained weights at the end
+  bool save = true;                         // write each submodel's trained weights at the end
+  std::string checkpoint_every = "10 min";  // of checkpoint_interval.hpp
+  int keep_checkpoints = 3;
   double peer_timeout_seconds = 10;               // a peer of which nothing was heard for longer is lost
   std::optional<double> reconnect_grace_seconds;  // at most peer_timeout_seconds, which is meant by nothing
   // By a second name that the module has for a parameter, the name that it is trained under.

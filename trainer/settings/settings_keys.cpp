@@ -3,6 +3,7 @@
 #include "models/base/named_rows.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/settings/checkpoint_interval.hpp"
 #include "trainer/settings/key_builders.hpp"
 
 namespace rookery {
@@ -47,6 +48,21 @@ SettingsKey tied_key(Field field) {
           .help =
               "second names of parameters, each with the name that an .onnx file has for it: "
               "`{\"head.weight\": \"tokens.weight\"}`. The fused state dict has both"};
+}
+
+template <typename Field>
+SettingsKey checkpoint_key(Field field) {
+  return {
+      .name = "checkpoint_every",
+      .values = "a time, a number of steps or epochs, or \"never\"",
+      .example = "10 min",
+      .schema = {{"type", "string"}, {"pattern", checkpoint_interval_pattern()}},
+      .read = reader(field),
+      .write = writer(field),
+      .help =
+          "how often everything that the run goes on from is written, beside the training: `30 s`, `10 min`, "
+          "`2 h`, `500 steps`, `1 epoch`, and at the end; or `never`. With `async` at the ends of epochs "
+          "only"};
 }
 
 template <typename Field>
@@ -112,6 +128,10 @@ std::vector<SettingsKey> make_settings_keys() {
           "of initial weights, dropout, split and order of the samples"),
       bool_key(
           "save", [](S& s) -> bool& { return s.save; }, "write each submodel's trained weights at the end"),
+      checkpoint_key([](S& s) -> std::string& { return s.checkpoint_every; }),
+      integer_key(
+          "keep_checkpoints", 1, 1000, [](S& s) -> int& { return s.keep_checkpoints; },
+          "newest checkpoints of a run that stay; older ones are removed when a newer one is whole"),
       number_key(
           "peer_timeout_seconds", {0, Bound::kExcluded, 86400, Bound::kIncluded},
           [](S& s) -> double& { return s.peer_timeout_seconds; },

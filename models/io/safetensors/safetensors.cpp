@@ -24,8 +24,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie in memory");
 
 constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // the limit of the official readers
-constexpr int kHeaderDepth = 3;                         // file, tensor, list of numbers
+constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the limit of the official readers
+constexpr int kHeaderDepth = 3;                          // file, tensor, list of numbers
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr const char* kVersionKey = "rookery_format";
 constexpr int kNewestVersion = 1;
@@ -185,9 +185,9 @@ Header read_header(std::istream& stream, std::uint64_t file_bytes) {
     throw DataError(fmt::format("{} bytes, too short for a safetensors file", file_bytes));
   }
   const auto length = std::bit_cast<std::uint64_t>(raw);
-  if (length < 2 || length > kMaxHeaderBytes || length > file_bytes - kLengthBytes) {
+  if (length < 2 || length > kMostHeaderBytes || length > file_bytes - kLengthBytes) {
     throw DataError(fmt::format("its header claims {} bytes in a file of {} (at most {} are allowed)", length,
-                                file_bytes, kMaxHeaderBytes));
+                                file_bytes, kMostHeaderBytes));
   }
   std::string text(length, '\0');
   if (!stream.read(text.data(), static_cast<std::streamsize>(length)))

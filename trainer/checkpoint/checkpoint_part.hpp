@@ -1,0 +1,64 @@
+// A checkpoint is everything that a run goes on from: node_data/checkpoints/<step>/ holds a file for each
+// stage of the plan that wrote it, <plan id>_<stage>_of_<stages>.safetensors, and the checkpoint is there
+// when all of them are. models/io/FORMAT.md, "Metadata of a checkpoint's part".
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/graph/initialize.hpp"
+#include "models/io/checkpoint/checked_file.hpp"
+#include "models/kernels/kernel.hpp"
+#include "trainer/progress/run_state.hpp"
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+// The plan and the stage whose parts these are.
+struct CheckpointOwner {
+  std::filesystem::path node_data;
+  std::string plan_id;
+  int stage = 0;
+  int stages = 1;
+};
+
+// What a part says besides its tensors, which are Executable::training_state() by its names.
+struct CheckpointFacts {
+  RunState run;
+  TrainingSettings settings;
+  KernelChoice kernels;  // of the stage's ops
+};
+
+std::filesystem::path checkpoints_folder(const std::filesystem::path& node_data);
+std::filesystem::path part_path(const CheckpointOwner& owner, std::int64_t step);
+// The steps of which this stage has a file, rising.
+std::vector<std::int64_t> part_steps(const CheckpointOwner& owner);
+
+// Makes the folder. DataError.
+void write_part(const std::filesystem::path& path, const CheckpointOwner& owner, const CheckpointFacts& facts,
+                const StateViews& training_state);
+
+// DataError naming the file when it is damaged, of a newer version, or not what its name says. One thread.
+class PartReader {
+ public:
+  // Any part.
+  explicit PartReader(const std::filesystem::path& path);
+  // That of this owner and step.
+  PartReader(const CheckpointOwner& owner, std::int64_t step);
+
+  const CheckpointFacts& facts() const { return facts_; }
+  const std::string& plan_id() const { return plan_id_; }
+  int stage() const { return stage_; }
+  int stages() const { return stages_; }
+  CheckedReader& tensors() { return file_; }
+
+ private:
+  CheckedReader file_;
+  std::string plan_id_;
+  int stage_ = 0;
+  int stages_ = 1;
+  CheckpointFacts facts_;
+};
+
+}  // namespace rookery

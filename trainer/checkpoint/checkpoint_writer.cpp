@@ -1,0 +1,86 @@
+#include "trainer/checkpoint/checkpoint_writer.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "models/base/error.hpp"
+#include "models/base/process/machine_memory.hpp"
+#include "models/base/text.hpp"
+
+namespace rookery {
+namespace {
+
+template <typename Tensors>
+std::int64_t bytes_in(const Tensors& tensors,
+                      const TensorType& (*type_of)(const typename Tensors::mapped_type&)) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += static_cast<std::int64_t>(type_of(tensor).bytes());
+  return bytes;
+}
+
+// Copies a tensor into the one of its name.
+ConstTensorView copied(const std::string& name, const TensorView& view, StateDict& copies) {
+  Tensor& tensor = copies.try_emplace(name, view.type).first->second;
+  copy(view, tensor.view());
+  return std::as_const(tensor).view();
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(CheckpointOwner owner) : owner_(std::move(owner)) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  finish();
+}
+
+void CheckpointWriter::finish() {
+  if (thread_.joinable()) thread_.join();
+}
+
+std::int64_t CheckpointWriter::bytes() const {
+  return bytes_in(copies_, [](const Tensor& tensor) -> const TensorType& { return tensor.type(); });
+}
+
+void CheckpointWriter::write_now(const CheckpointFacts& facts,
+                                 const std::map<std::string, TensorView>& training_state) {
+  finish();
+  StateDict of_devices;
+  StateViews views;
+  for (const auto& [name, view] : training_state)
+    views.emplace(name, view.device == nullptr ? ConstTensorView(view) : copied(name, view, of_devices));
+  write(facts, views);
+}
+
+void CheckpointWriter::write_beside(const CheckpointFacts& facts,
+                                    const std::map<std::string, TensorView>& training_state) {
+  finish();
+  if (!can_copy(training_state)) return write_now(facts, training_state);
+  StateViews views;
+  for (const auto& [name, view] : training_state) views.emplace(name, copied(name, view, copies_));
+  thread_ = std::jthread([this, facts, views] { write(facts, views); });
+}
+
+bool CheckpointWriter::can_copy(const std::map<std::string, TensorView>& training_state) const {
+  if (!copies_.empty()) return true;
+  const std::int64_t bytes =
+      bytes_in(training_state, [](const TensorView& view) -> const TensorType& { return view.type; });
+  const std::int64_t available = available_memory();
+  if (available == 0 || bytes < available) return true;
+  spdlog::info("checkpoints: no memory for a copy of {}, {} are left: training waits while they are written",
+               memory_text(static_cast<double>(bytes)), memory_text(static_cast<double>(available)));
+  return false;
+}
+
+void CheckpointWriter::write(const CheckpointFacts& facts, const StateViews& training_state) {
+  try {
+    write_part(part_path(owner_, facts.run.step), owner_, facts, training_state);
+    newest_ = facts.run.step;
+  } catch (const DataError& error) {
+    spdlog::warn("the checkpoint of step {} is not written: {}: training goes on{}", facts.run.step,
+                 error.what(), newest_ ? fmt::format(", and the checkpoint of step {} stays", *newest_) : "");
+  }
+}
+
+}  // namespace rookery
