@@ -13,10 +13,10 @@
 
 #include "bench/measured_models.hpp"
 #include "models/base/rng.hpp"
-#include "models/graph/initialize.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/kernels/measured.hpp"
 #include "models/runtime/compile/compiled_variant.hpp"
 

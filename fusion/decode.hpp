@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "trainer/data/dataset.hpp"
 
 namespace rookery {

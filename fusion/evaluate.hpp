@@ -8,9 +8,8 @@
 #include <string>
 
 #include "fusion/decode.hpp"
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "trainer/data/dataset.hpp"
-#include "trainer/settings/settings.hpp"
 #include "trainer/stage_worker.hpp"
 
 namespace rookery {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "trainer/data/dataset.hpp"
 
 namespace rookery {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {

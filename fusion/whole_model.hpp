@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "models/graph/stage.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/runtime/executable.hpp"
 
 namespace rookery {

@@ -8,11 +8,13 @@
 #include <optional>
 #include <vector>
 
+#include "models/kernels/choose.hpp"
 #include "models/runtime/executable.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/link.hpp"
 #include "trainer/progress/run_log.hpp"
 #include "trainer/progress/run_state.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
 #include "trainer/stage_worker.hpp"
 

@@ -12,8 +12,9 @@
 #include "clusterize/costs/memory_model.hpp"
 #include "clusterize/profile/op_profile.hpp"
 #include "models/graph/graph.hpp"
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/choose.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

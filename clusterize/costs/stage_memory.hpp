@@ -11,8 +11,9 @@
 
 #include "clusterize/costs/memory_model.hpp"
 #include "models/graph/stage.hpp"
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/choose.hpp"
 #include "models/runtime/executable.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

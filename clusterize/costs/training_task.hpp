@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "clusterize/profile/op_profile.hpp"
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/io/onnx/module.hpp"
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/choose.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

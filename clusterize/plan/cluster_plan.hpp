@@ -10,7 +10,7 @@
 #include "clusterize/plan/stage_prediction.hpp"
 #include "models/base/files/json_file.hpp"
 #include "models/graph/stage.hpp"
-#include "trainer/settings/settings.hpp"
+#include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
 

@@ -8,7 +8,8 @@
 
 #include "clusterize/plan/stage_prediction.hpp"
 #include "models/graph/stage.hpp"
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/choose.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

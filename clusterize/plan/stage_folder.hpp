@@ -6,8 +6,8 @@
 #include <string>
 
 #include "clusterize/plan/node_metadata.hpp"
-#include "models/graph/initialize.hpp"
 #include "models/graph/stage.hpp"
+#include "models/graph/state/state_dict.hpp"
 
 namespace rookery {
 

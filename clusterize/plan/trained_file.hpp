@@ -8,6 +8,7 @@
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/files/files.hpp"
+#include "models/graph/state/state_dict.hpp"
 
 namespace rookery {
 

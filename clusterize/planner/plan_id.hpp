@@ -6,6 +6,7 @@
 #include "clusterize/costs/training_task.hpp"
 #include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/pool/node_pool.hpp"
+#include "models/graph/state/state_dict.hpp"
 
 namespace rookery {
 

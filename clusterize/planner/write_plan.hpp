@@ -7,6 +7,7 @@
 
 #include "clusterize/costs/planned.hpp"
 #include "clusterize/costs/training_task.hpp"
+#include "models/graph/state/state_dict.hpp"
 
 namespace rookery {
 

@@ -9,8 +9,9 @@
 #include <string>
 
 #include "models/graph/graph.hpp"
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/choose.hpp"
 #include "trainer/data/dataset.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

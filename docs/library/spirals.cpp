@@ -4,6 +4,7 @@
 #include <rookery/clusterize/planner/write_plan.hpp>
 #include <rookery/fusion/merge.hpp>
 #include <rookery/models/graph/ops/builder.hpp>
+#include <rookery/models/graph/state/initialize.hpp>
 #include <rookery/node/node.hpp>
 
 #include <cmath>

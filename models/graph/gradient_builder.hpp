@@ -1,34 +1,16 @@
-// A stage's graph with its gradients under construction (passes/differentiate.hpp), as an operator's rule
-// sees it.
+// Builds the gradients of a stage's graph (passes/differentiate.hpp): the steps that an operator's rule
+// takes.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
-#include "models/graph/graph.hpp"
+#include "models/graph/training_graph.hpp"
 
 namespace rookery {
 
-enum class Phase : std::uint8_t { kForward, kBackwardInputs, kBackwardWeights };
-
-struct TrainingGraph {
-  Graph graph;                // the forward ops in training form, then those of the two backward phases
-  std::vector<Phase> phases;  // by OpId
-  // Parameter -> the gradients of the ops that use it, from the last to the first.
-  std::map<ValueId, std::vector<ValueId>> parameter_gradients;
-  std::map<ValueId, ValueId> sent_gradients;      // stage input -> gradient to send upstream
-  std::map<ValueId, ValueId> received_gradients;  // value -> gradient that comes from downstream
-};
-
-struct GradientRequest {
-  std::set<ValueId> inputs;    // stage inputs whose gradient somebody upstream wants
-  std::set<ValueId> received;  // values (stage outputs or inputs) whose partial gradient arrives
-};
-
-// The steps that an operator's rule may take.
 class GradientBuilder {
  public:
   GradientBuilder(TrainingGraph& training, std::set<ValueId> wanted);

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/gradient_builder.hpp"
 #include "models/graph/graph.hpp"
+#include "models/graph/training_graph.hpp"
 
 namespace rookery {
 

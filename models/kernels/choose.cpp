@@ -1,6 +1,10 @@
-// Chooses kernels and layouts for a whole model.
+#include "models/kernels/choose.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "models/base/error.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/blocked_layout.hpp"
@@ -11,6 +15,12 @@
 namespace rookery {
 
 namespace {
+
+// Conversions of layout and sums of gradients: every back end computes the same bits.
+bool is_exact(const Op& op) {
+  return op.type == "ToBlocked" || op.type == "FromBlocked" ||
+         (op.type == "Add" && op.attributes.contains("forward"));
+}
 
 struct TypedOp {
   Op op;
@@ -151,6 +161,32 @@ class Chooser {
 };
 
 }  // namespace
+
+const std::string& chosen_kernel(const KernelChoice& choice, const Op& op) {
+  auto found = choice.find(op.name);
+  if (found == choice.end()) found = choice.find(op.text("forward", op.name));
+  if (found == choice.end() && is_exact(op)) {
+    static const std::string fastest = "simd";
+    return fastest;
+  }
+  if (found == choice.end()) {
+    throw ConfigError(
+        fmt::format("no kernel was chosen for op '{}': the plan is incomplete", op.text("forward", op.name)));
+  }
+  return found->second;
+}
+
+std::set<std::string> chosen_blocked(const KernelChoice& choice) {
+  std::set<std::string> ops;
+  for (const auto& [op, entry] : choice) {
+    if (asks_for(entry, "blocked")) ops.insert(op);
+  }
+  return ops;
+}
+
+std::string chosen_op(const Graph& forward, const std::string& entry) {
+  return forward.has_op(entry) ? entry : entry.substr(0, entry.rfind('.'));
+}
 
 KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch, MeasuredKernels* measured) {
   return Chooser(graph, micro_batch, measured).choose();

@@ -21,12 +21,6 @@ const Backend* find_backend(const std::string& name) {
   return nullptr;
 }
 
-// Conversions of layout and sums of gradients: every back end computes the same bits.
-bool is_exact(const Op& op) {
-  return op.type == "ToBlocked" || op.type == "FromBlocked" ||
-         (op.type == "Add" && op.attributes.contains("forward"));
-}
-
 // "backend/variant" in its two parts.
 struct Chosen {
   std::string backend, variant;
@@ -94,31 +88,8 @@ bool KernelRequest::asks_for(std::string_view word) const {
   return std::ranges::count(words_of(variant), word) > 0;
 }
 
-const std::string& chosen_kernel(const KernelChoice& choice, const Op& op) {
-  auto found = choice.find(op.name);
-  if (found == choice.end()) found = choice.find(op.text("forward", op.name));
-  if (found == choice.end() && is_exact(op)) {
-    static const std::string fastest = "simd";
-    return fastest;
-  }
-  if (found == choice.end()) {
-    throw ConfigError(
-        fmt::format("no kernel was chosen for op '{}': the plan is incomplete", op.text("forward", op.name)));
-  }
-  return found->second;
-}
-
-std::set<std::string> chosen_blocked(const KernelChoice& choice) {
-  std::set<std::string> ops;
-  for (const auto& [op, entry] : choice) {
-    const std::string variant = parse_choice(entry).variant;
-    if (std::ranges::count(words_of(variant), "blocked") > 0) ops.insert(op);
-  }
-  return ops;
-}
-
-std::string chosen_op(const Graph& forward, const std::string& entry) {
-  return forward.has_op(entry) ? entry : entry.substr(0, entry.rfind('.'));
+bool asks_for(const std::string& choice, std::string_view word) {
+  return std::ranges::count(words_of(parse_choice(choice).variant), word) > 0;
 }
 
 std::unique_ptr<Kernel> describe_kernel_of(const std::string& choice, const KernelRequest& request) {
@@ -141,8 +112,7 @@ std::unique_ptr<Kernel> describe_kernel(const std::string& choice, const KernelR
     throw ConfigError(fmt::format("{}: this program has no kernels called '{}'; it has {}", request.op.name,
                                   backend, fmt::join(backends(), ", ")));
   }
-  if (const std::string variant = parse_choice(choice).variant;
-      std::ranges::count(words_of(variant), "bf16") > 0 && !has_bf16()) {
+  if (asks_for(choice, "bf16") && !has_bf16()) {
     throw ConfigError(fmt::format(
         "{}: it is planned in bf16, which this processor has not (avx512_bf16): plan with precision fp32",
         request.op.name));

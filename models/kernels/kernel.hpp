@@ -4,16 +4,14 @@
 //   simd    our loops: small shapes, element-wise work, Winograd; compiled for several instruction sets
 //           and dispatched at run time (kernels/simd)
 //
-// Which back end serves an op is chosen on the whole graph, before it is cut, and kept with the
-// plan, so that every cut computes the same bits.
+// Which of them serves an op is chosen on the whole graph (choose.hpp).
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/graph/graph.hpp"
@@ -59,26 +57,6 @@ struct KernelRequest {
   bool asks_for(std::string_view word) const;
 };
 
-// By name of the op, "backend" or "backend/variant": "eigen", "onednn", "onednn/winograd", "simd", …
-// Gradient ops without an entry of their own ("conv1.ConvGradInput") follow their forward op.
-using KernelChoice = std::map<std::string, std::string>;
-
-// The entry for an op of a training graph. ConfigError naming the op when there is none, unless every back
-// end computes the same bits: conversions of layout and sums of gradients need no entry.
-const std::string& chosen_kernel(const KernelChoice& choice, const Op& op);
-// Names of the ops whose entry asks for the blocked layout.
-std::set<std::string> chosen_blocked(const KernelChoice& choice);
-// The op of the forward graph that an entry belongs to.
-std::string chosen_op(const Graph& forward, const std::string& entry);
-
-class MeasuredKernels;  // measured.hpp
-
-// Chooses kernels and layouts for the whole model at this micro-batch size, from what this program was
-// built with, by rules; the same on every machine that has the same instruction sets. With `measured`,
-// large convolutions are chosen by measurement.
-KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch,
-                            MeasuredKernels* measured = nullptr);
-
 // The kernel of a choice ("backend" or "backend/variant"), or where that back end lacks the op of the
 // first in {onednn, eigen} that has one. ConfigError naming op and types when none has. It is not prepared.
 std::unique_ptr<Kernel> describe_kernel(const std::string& choice, const KernelRequest& request);
@@ -87,6 +65,9 @@ std::unique_ptr<Kernel> describe_kernel_of(const std::string& choice, const Kern
 // The same, prepared.
 std::unique_ptr<Kernel> make_kernel(const std::string& choice, const KernelRequest& request);
 std::unique_ptr<Kernel> make_kernel_of(const std::string& choice, const KernelRequest& request);
+
+// Does the variant of a choice ("backend/variant") have this word?
+bool asks_for(const std::string& choice, std::string_view word);
 
 // Names of the back ends in this program, best first.
 const std::vector<std::string>& backends();

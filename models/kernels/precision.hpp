@@ -2,7 +2,7 @@
 // on masters in f32.
 #pragma once
 
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/choose.hpp"
 
 namespace rookery {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/runtime/compile/compiled_variants.hpp"
 #include "models/runtime/compile/parameter_layout.hpp"
 #include "models/runtime/weight_versions.hpp"

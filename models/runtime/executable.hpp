@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/initialize.hpp"
 #include "models/graph/stage.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/runtime/compile/compile_options.hpp"
 #include "models/runtime/micro_batch.hpp"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/io/onnx/module.hpp"
 
 namespace rookery {

@@ -8,8 +8,8 @@
 
 #include "models/base/named_options.hpp"
 #include "models/graph/graph.hpp"
-#include "models/graph/initialize.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/state_dict.hpp"
 
 namespace rookery {
 

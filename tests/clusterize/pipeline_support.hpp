@@ -6,6 +6,7 @@
 #include "clusterize/simulation/step_simulation.hpp"
 #include "models/base/rng.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 
 namespace rookery {
 

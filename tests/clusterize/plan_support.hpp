@@ -11,9 +11,11 @@
 #include "clusterize/planner/planner.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/kernels/choose.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 
 namespace rookery {
 

@@ -6,6 +6,7 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/ops/builder.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "trainer/data/generated.hpp"
 
 namespace rookery {

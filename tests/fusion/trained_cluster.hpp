@@ -14,6 +14,8 @@
 #include "models/base/files/files.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -5,6 +5,7 @@
 // torch_*.pt and torch_*.pickle there were made with PyTorch 1.13 by make_corpus.py.
 #include "models/base/files/files.hpp"
 #include "models/graph/ops/builder.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/io/onnx/onnx.hpp"
 #include "models/io/pytorch/pytorch.hpp"
 #include "tests/fusion/trained_cluster.hpp"

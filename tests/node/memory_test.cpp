@@ -15,6 +15,7 @@
 #include "clusterize/provider_symlinks.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "node/launch/child_process.hpp"
 #include "node/provider_events.hpp"
 #include "tests/support/scratch_folder.hpp"

@@ -16,7 +16,7 @@
 #include "clusterize/planner/planner.hpp"
 #include "clusterize/planner/write_plan.hpp"
 #include "models/base/error.hpp"
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {

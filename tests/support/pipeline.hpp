@@ -17,12 +17,16 @@
 
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/stage.hpp"
+#include "models/graph/state/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
+#include "models/kernels/choose.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/feed/sample_source.hpp"
 #include "trainer/feed/split.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/progress/text_files.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/trainer.hpp"
 
 namespace rookery {

@@ -6,6 +6,7 @@
 #include "models/base/rng.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {

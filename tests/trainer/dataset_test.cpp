@@ -16,6 +16,8 @@
 #include "tests/support/gathered.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/formats.hpp"
+#include "trainer/data/readers.hpp"
+#include "trainer/feed/epoch_order.hpp"
 #include "trainer/feed/split.hpp"
 
 namespace rookery {

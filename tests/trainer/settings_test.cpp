@@ -12,6 +12,7 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings_keys.hpp"
 
 namespace rookery {

@@ -13,6 +13,7 @@
 #include "models/base/error.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/initialize.hpp"
 
 namespace rookery {
 namespace {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"

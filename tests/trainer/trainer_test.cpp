@@ -12,6 +12,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/process/program.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
 #include "trainer/progress/text_files.hpp"

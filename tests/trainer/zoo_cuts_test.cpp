@@ -1,6 +1,7 @@
 // Every model of the zoo trains the same bits on 1, 2, 3 and 5 stages, at a small size on data made for it.
 #include <gtest/gtest.h>
 
+#include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
 

@@ -10,6 +10,7 @@
 #include "trainer/data/byte_source.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/memory_dataset.hpp"
+#include "trainer/data/readers.hpp"
 
 namespace rookery {
 namespace {

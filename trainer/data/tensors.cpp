@@ -8,6 +8,7 @@
 #include "models/base/error.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "trainer/data/formats.hpp"
+#include "trainer/data/readers.hpp"
 
 namespace rookery {
 namespace {

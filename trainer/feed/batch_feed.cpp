@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "trainer/feed/epoch_order.hpp"
 
 namespace rookery {
 

@@ -12,6 +12,7 @@
 #include "trainer/data/dataset.hpp"
 #include "trainer/feed/sample_source.hpp"
 #include "trainer/feed/split.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

@@ -1,11 +1,11 @@
-// A split says which samples of a data set train, which validate, and in which order.
+// Says which samples of a data set train and which validate.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "trainer/data/dataset.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {
@@ -24,9 +24,5 @@ DataSizes data_sizes(const Dataset& dataset, const TrainingSettings& settings);
 
 // ConfigError with both numbers when the data set has not as many samples as the plan was made for.
 void check_planned_samples(const Split& split, const TrainingSettings& settings, const DataSizes& planned);
-
-// The order in which epoch `epoch` goes through the training ids.
-std::vector<std::int64_t> epoch_order(std::span<const std::int64_t> train_ids, std::uint64_t seed,
-                                      std::int64_t epoch);
 
 }  // namespace rookery

@@ -11,6 +11,7 @@
 #include "models/graph/passes/loss.hpp"
 #include "trainer/progress/batch_result.hpp"
 #include "trainer/progress/run_state.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

@@ -1,9 +1,12 @@
-// The division of samples into batches and micro-batches.
+#include "trainer/settings/batch_sizes.hpp"
+
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
 #include "models/base/check.hpp"
-#include "trainer/settings/settings.hpp"
+#include "models/base/error.hpp"
 
 namespace rookery {
 namespace {
@@ -24,6 +27,15 @@ std::vector<std::int64_t> sizes_of_epoch(const TrainingSettings& settings, std::
 }
 
 }  // namespace
+
+void check_validation(const TrainingSettings& settings, const DataSizes& data) {
+  const LearningRateSchedule& schedule = settings.learning_rate_schedule;
+  if (schedule.name != "plateau" || schedule.metric == "training_loss" || data.validation_samples > 0) return;
+  throw ConfigError(fmt::format(
+      "learning_rate_schedule/metric: \"{}\": train_fraction {} leaves no samples to validate with: "
+      "give a smaller one, or \"metric\": \"training_loss\"",
+      schedule.metric, settings.train_fraction));
+}
 
 std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, std::int64_t samples) {
   ROOKERY_CHECK(samples >= 0 && samples <= settings.batch_size, "a batch of {} samples where {} is the most",

@@ -231,15 +231,6 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
   return settings;
 }
 
-void check_validation(const TrainingSettings& settings, const DataSizes& data) {
-  const LearningRateSchedule& schedule = settings.learning_rate_schedule;
-  if (schedule.name != "plateau" || schedule.metric == "training_loss" || data.validation_samples > 0) return;
-  throw ConfigError(fmt::format(
-      "learning_rate_schedule/metric: \"{}\": train_fraction {} leaves no samples to validate with: "
-      "give a smaller one, or \"metric\": \"training_loss\"",
-      schedule.metric, settings.train_fraction));
-}
-
 OrderedJson to_json(const TrainingSettings& settings) {
   OrderedJson document;
   for (const SettingsKey& key : settings_keys()) document[key.name] = key.write(settings);

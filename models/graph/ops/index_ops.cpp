@@ -3,8 +3,8 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/families.hpp"
-#include "models/graph/ops/regions.hpp"
 
 namespace rookery {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/families.hpp"
 #include "models/graph/ops/reduction.hpp"
-#include "models/graph/ops/regions.hpp"
 
 namespace rookery {
 

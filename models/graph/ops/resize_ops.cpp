@@ -6,8 +6,8 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/families.hpp"
-#include "models/graph/ops/regions.hpp"
 #include "models/graph/ops/resize.hpp"
 
 namespace rookery {

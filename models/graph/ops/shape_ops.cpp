@@ -1,5 +1,6 @@
 // What gives elements another shape or another order, or repeats them
-// (https://onnx.ai/onnx/operators/): Reshape, Squeeze, Unsqueeze, Transpose, Expand, Tile.
+// (https://onnx.ai/onnx/operators/): Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand,
+// Tile.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,8 +9,8 @@
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/broadcast.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/families.hpp"
-#include "models/graph/ops/regions.hpp"
 #include "models/graph/ops/rules.hpp"
 
 namespace rookery {
@@ -49,6 +50,24 @@ Types infer_reshape(const Op& op, std::span<const TensorType> inputs) {
                                   elements, fmt::join(op.integers("shape", {}), ", ")));
   }
   return {{inputs[0].dtype, shape}};
+}
+
+Types infer_flatten(const Op& op, std::span<const TensorType> inputs) {
+  if (inputs.empty()) throw ConfigError("needs an input");
+  const Shape& shape = inputs[0].shape;
+  std::int64_t axis = op.integer("axis", 1);
+  if (axis < 0) axis += shape.rank();
+  if (axis < 0 || axis > shape.rank())
+    throw ConfigError(fmt::format("axis {} of rank {}", axis, shape.rank()));
+  const auto rows = shape.dims().first(static_cast<std::size_t>(axis));
+  const auto columns = shape.dims().subspan(static_cast<std::size_t>(axis));
+  return {{inputs[0].dtype, {Shape(rows).elements(), Shape(columns).elements()}}};
+}
+
+void differentiate_flatten(GradientBuilder& builder, const Op& op) {
+  const ValueId dy = builder.gradient_of(op.outputs[0]);
+  if (dy == kNoValue) return;
+  builder.add(Phase::kBackwardInputs, op, "FlattenGrad", {dy}, {op.inputs[0]});
 }
 
 Types infer_squeeze(const Op& op, std::span<const TensorType> inputs) {
@@ -129,6 +148,13 @@ std::vector<OpDefinition> shape_ops() {
        .infer = infer_reshape,
        .differentiate = gradient_by("ReshapeGrad"),
        .is_view = always_view},
+      {.type = "Flatten",
+       .description = "(X) -> Y: a view",
+       .signature = OpSignature{.attributes = {{"axis", kInt}}, .any_type = true},
+       .infer = infer_flatten,
+       .differentiate = differentiate_flatten,
+       .is_view = always_view},
+      {.type = "FlattenGrad", .description = "(dY) -> dX: a view", .is_view = always_view},
       {.type = "Squeeze",
        .description = "(X) -> Y: a view",
        .signature = with("axes"),

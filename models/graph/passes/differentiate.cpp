@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "models/base/error.hpp"
+#include "models/graph/gradient_builder.hpp"
 #include "models/graph/op_definition.hpp"
 
 namespace rookery {

@@ -9,7 +9,7 @@
 // itself, and they are added when the step ends, as users on other stages have to be.
 #pragma once
 
-#include "models/graph/gradient_builder.hpp"
+#include "models/graph/training_graph.hpp"
 
 namespace rookery {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/io/onnx/module.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 

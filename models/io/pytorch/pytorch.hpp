@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 
 namespace rookery {
 

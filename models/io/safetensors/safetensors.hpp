@@ -10,7 +10,7 @@
 #include <string>
 
 #include "models/base/files/files.hpp"
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 
 namespace rookery {
 

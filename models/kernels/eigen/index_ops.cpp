@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
-#include "models/graph/ops/regions.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/moving.hpp"
 #include "models/kernels/shapes/broadcasting.hpp"

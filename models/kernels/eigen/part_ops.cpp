@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <array>
 
-#include "models/graph/ops/regions.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/moving.hpp"
 #include "models/kernels/shapes/broadcasting.hpp"

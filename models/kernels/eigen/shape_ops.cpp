@@ -1,7 +1,7 @@
 // Transpose, Expand, Tile and their gradients.
 #include <algorithm>
 
-#include "models/graph/ops/regions.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/moving.hpp"
 #include "models/kernels/shapes/broadcasting.hpp"

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/graph/stage.hpp"
+#include "models/kernels/choose.hpp"
 #include "models/kernels/processor.hpp"
 #include "models/runtime/optimizer.hpp"
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "models/base/rng.hpp"
+#include "models/graph/state/initialize.hpp"
 
 namespace rookery {
 namespace {

@@ -8,6 +8,7 @@
 #include "clusterize/planner/make_metadata.hpp"
 #include "clusterize/planner/write_plan.hpp"
 #include "models/base/files/files.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "tests/clusterize/plan_support.hpp"
 #include "tests/support/two_headed_model.hpp"

@@ -16,6 +16,7 @@
 #include "clusterize/provider_symlinks.hpp"
 #include "clusterize/report/report.hpp"
 #include "models/base/files/files.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "tests/clusterize/plan_support.hpp"
 
 namespace rookery {

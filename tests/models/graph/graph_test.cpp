@@ -5,13 +5,14 @@
 #include <functional>
 
 #include "models/base/error.hpp"
-#include "models/graph/initialize.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/passes/differentiate.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/stage.hpp"
+#include "models/graph/state/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "tests/support/tied_model.hpp"
 
 namespace rookery {

@@ -6,6 +6,7 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/ops/builder.hpp"
+#include "models/kernels/choose.hpp"
 #include "models/kernels/measured.hpp"
 #include "models/kernels/threads.hpp"
 #include "tests/models/kernels/cases.hpp"

@@ -166,7 +166,7 @@ TEST(Reference, BatchNormalizationStatistics) {
   }
 }
 
-// The definition in models/graph/ops/normalization_ops.cpp, word by word.
+// The definition in models/graph/ops/batch_norm_ops.cpp, word by word.
 TEST(Reference, DropoutMaskIsPhilox) {
   Random random(5);
   for (const std::string& backend : backends()) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "models/base/check.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/models/runtime/test_processor.hpp"
 #include "tests/models/runtime/trained_models.hpp"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "models/base/check.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/models/runtime/trained_models.hpp"
 #include "tests/support/guarded_device.hpp"

@@ -11,6 +11,7 @@
 #include "models/base/named_rows.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/kernels/precision.hpp"
 #include "tests/models/runtime/test_processor.hpp"
 #include "tests/models/runtime/trained_models.hpp"

@@ -11,6 +11,7 @@
 #include "models/base/rng.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/models/runtime/test_processor.hpp"
 

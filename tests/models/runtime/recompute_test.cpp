@@ -13,6 +13,7 @@
 #include "models/base/rng.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/models/runtime/test_processor.hpp"
 #include "tests/support/random_graph.hpp"

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "models/graph/gradient_builder.hpp"
+#include "models/graph/training_graph.hpp"
 
 namespace rookery {
 

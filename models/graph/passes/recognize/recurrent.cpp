@@ -5,8 +5,8 @@
 
 #include "models/graph/graph_copier.hpp"
 #include "models/graph/op_definition.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/recurrent.hpp"
-#include "models/graph/ops/regions.hpp"
 #include "models/graph/passes/recognize/recognize.hpp"
 
 namespace rookery {

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "models/graph/stage.hpp"
+#include "models/graph/state/state_dict.hpp"
+#include "models/kernels/choose.hpp"
 #include "models/runtime/executable.hpp"
 
 namespace rookery::onnx_tests {

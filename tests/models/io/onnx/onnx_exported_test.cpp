@@ -6,6 +6,7 @@
 #include "models/graph/passes/differentiate.hpp"
 #include "models/graph/passes/recognize/recognize.hpp"
 #include "models/graph/stage.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "models/io/onnx/onnx.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "tests/models/io/files.hpp"

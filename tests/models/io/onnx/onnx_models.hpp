@@ -2,9 +2,10 @@
 #pragma once
 
 #include "models/base/rng.hpp"
-#include "models/graph/initialize.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/graph/state/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 
 namespace rookery {
 

@@ -6,6 +6,7 @@
 
 #include "models/graph/op_definition.hpp"
 #include "models/graph/stage.hpp"
+#include "models/graph/state/initialize.hpp"
 #include "tests/models/io/files.hpp"
 #include "tests/models/io/onnx/onnx_models.hpp"
 

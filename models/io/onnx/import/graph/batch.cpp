@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "models/base/error.hpp"
-#include "models/graph/ops/regions.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 
 namespace rookery {
 namespace {

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "models/graph/state/state_dict.hpp"
 #include "models/io/onnx/import/graph/known.hpp"
 #include "models/io/onnx/onnx.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/op_definition.hpp"
-#include "models/graph/ops/regions.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 #include "models/io/onnx/import/operators/by_signature.hpp"
 #include "models/io/onnx/import/operators/families.hpp"
 #include "models/io/onnx/import/operators/operators.hpp"

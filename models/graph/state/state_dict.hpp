@@ -1,7 +1,6 @@
-// Initial values of parameters and buffers.
+// Parameters and buffers by name, and whether they are those of a graph.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <string>
 
@@ -14,9 +13,6 @@ using StateDict = std::map<std::string, Tensor>;
 // The same of tensors that somebody else owns.
 using StateViews = std::map<std::string, ConstTensorView>;
 StateViews views_of(const StateDict& state);
-
-// The state of a graph before training: what is `given`, and of the rest a function of (seed, name) alone.
-StateDict initial_state(const Graph& graph, std::uint64_t seed, StateDict given = {});
 
 // Throws DataError listing every tensor of `graph` that `state` lacks, has with another type, or
 // has too much, with the names that were perhaps meant.

@@ -1,3 +1,5 @@
+#include "models/graph/state/state_dict.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,7 +11,6 @@
 
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
-#include "models/graph/initialize.hpp"
 
 namespace rookery {
 namespace {
@@ -68,6 +69,12 @@ bool is_same(const Tensor& a, const Tensor& b) {
 }
 
 }  // namespace
+
+StateViews views_of(const StateDict& state) {
+  StateViews views;
+  for (const auto& [name, tensor] : state) views.emplace(name, tensor.view());
+  return views;
+}
 
 std::map<std::string, std::string> second_names(const Graph& graph, const StateDict& state) {
   std::map<std::string, std::string> names;

@@ -1,4 +1,4 @@
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/initialize.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -44,12 +44,6 @@ Tensor initial_tensor(const Value& value, std::uint64_t seed) {
 }
 
 }  // namespace
-
-StateViews views_of(const StateDict& state) {
-  StateViews views;
-  for (const auto& [name, tensor] : state) views.emplace(name, tensor.view());
-  return views;
-}
 
 StateDict initial_state(const Graph& graph, std::uint64_t seed, StateDict given) {
   StateDict state = std::move(given);

@@ -1,4 +1,4 @@
-#include "models/graph/ops/regions.hpp"
+#include "models/graph/ops/element_ranges.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,0 +1,30 @@
+// Divides samples into batches and micro-batches.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trainer/settings/settings.hpp"
+
+namespace rookery {
+
+// Sizes that the data set gives to a run.
+struct DataSizes {
+  std::int64_t train_samples = 0;
+  std::int64_t validation_samples = 0;
+  std::int64_t bytes = 0;  // of the Root's memory
+  bool operator==(const DataSizes&) const = default;
+};
+
+// ConfigError when the learning rate follows a validation that has no samples.
+void check_validation(const TrainingSettings& settings, const DataSizes& data);
+
+// The sizes of the micro-batches of a batch of `samples`: settings' micro-batch size
+// ceil(batch_size / micro_batches) until what is left is smaller.
+std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, std::int64_t samples);
+// Every size that training (validation) will bring: what a stage must be compiled for.
+std::vector<std::int64_t> training_sizes(const TrainingSettings& settings, const DataSizes& data);
+std::vector<std::int64_t> validation_sizes(const TrainingSettings& settings, const DataSizes& data);
+std::int64_t batches_per_epoch(const TrainingSettings& settings, std::int64_t samples);
+
+}  // namespace rookery
