@@ -45,10 +45,10 @@ function(rookery_program path)
   rookery_optimize(-O1 ${name})
 endfunction()
 
-# rookery_tests(NAME DEPS...): one GoogleTest program of all *_test.cpp files in this folder and those in it.
+# rookery_tests(NAME DEPS...): one GoogleTest program of all *_test.cpp files in this folder and below it.
 # ctest knows the tests by their names, with ROOKERY_TEST_PREFIX before them where that is set.
 function(rookery_tests name)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/*/*_test.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_test.cpp)
   if(NOT sources)
     return()
   endif()
