@@ -17,7 +17,7 @@
 #include "models/runtime/executable.hpp"
 #include "tests/models/runtime/test_processor.hpp"
 #include "tests/support/random_graph.hpp"
-#include "tests/support/random_segments.hpp"
+#include "tests/support/random_sections.hpp"
 
 namespace rookery {
 namespace {
@@ -99,10 +99,10 @@ void expect_same_bits(const Tensor& a, const Tensor& b, const std::string& name)
   EXPECT_EQ(std::memcmp(left.data(), right.data(), left.size()), 0) << name;
 }
 
-RC_GTEST_PROP(Recompute, RandomSegmentsComputeTheSameBits, ()) {
+RC_GTEST_PROP(Recompute, RandomSectionsComputeTheSameBits, ()) {
   for (const Stage& stage : test::random_stages()) {
     const TrainingGraph training = differentiate(stage.graph, stage.gradient_request());
-    const RecomputedGraph made = recompute(training, test::random_segments(stage));
+    const RecomputedGraph made = recompute(training, test::random_sections(stage));
     const Interpreter expected(training);
     const Interpreter actual(made.training);
     for (const Value& value : training.graph.values())

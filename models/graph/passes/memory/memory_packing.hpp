@@ -1,4 +1,4 @@
-// Packing of buffers whose lifetimes are known ("dynamic storage allocation").
+// Packs buffers whose lifetimes are known into little memory ("dynamic storage allocation").
 #pragma once
 
 #include <algorithm>
@@ -27,12 +27,12 @@ struct Lifetime {
 struct Packing {
   std::vector<std::size_t> offsets;  // by buffer
   std::size_t bytes = 0;             // past the last of them
-  std::size_t fence = 0;
+  std::size_t fence = 0;             // the boundary that no buffer lies across
 };
 
-// Offsets such that buffers that are alive at the same time do not share memory. Those of `stacked` lie one
-// behind the other from 0 to `fence`, and no other lies across it. The rest: first fit in several orders,
-// of which the best counts.
+// Finds offsets such that buffers that are alive at the same time do not share memory. Those of `stacked` lie
+// one behind the other from 0 to `fence`; the others lie wholly below or wholly above it, so that memory can
+// be divided there into two. They are placed by first fit in several orders, of which the best counts.
 Packing pack(std::span<const Lifetime> buffers, std::span<const std::size_t> stacked);
 
 // Most bytes that are alive at one time: no packing takes less.

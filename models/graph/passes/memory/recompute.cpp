@@ -15,25 +15,25 @@ std::size_t index(int id) {
   return static_cast<std::size_t>(id);
 }
 
-// Which segment each op belongs to: forward ops by position, gradient ops with the forward op that they name,
+// Which section each op belongs to: forward ops by position, gradient ops with the forward op that they name,
 // or, where that has become part of another, with the gradient op that follows.
-std::vector<int> segments_of_ops(const TrainingGraph& training, const Segments& segments) {
+std::vector<int> sections_of_ops(const TrainingGraph& training, const Sections& sections) {
   const std::vector<Op>& ops = training.graph.ops();
   std::vector<int> of_op(ops.size(), 0);
   std::map<std::string, int> by_name;
   int position = 0;
   for (std::size_t op = 0; op < ops.size(); ++op) {
     if (training.phases[op] != Phase::kForward) continue;
-    const auto next = std::ranges::upper_bound(segments.begins, position++);
-    of_op[op] = static_cast<int>(next - segments.begins.begin()) - 1;
+    const auto next = std::ranges::upper_bound(sections.begins, position++);
+    of_op[op] = static_cast<int>(next - sections.begins.begin()) - 1;
     by_name.emplace(ops[op].name, of_op[op]);
   }
-  int segment = 0;
+  int section = 0;
   for (std::size_t op = ops.size(); op-- > 0;) {
     if (training.phases[op] == Phase::kForward) continue;
     const auto found = by_name.find(ops[op].text("forward", ""));
-    if (found != by_name.end()) segment = found->second;
-    of_op[op] = segment;
+    if (found != by_name.end()) section = found->second;
+    of_op[op] = section;
   }
   return of_op;
 }
@@ -41,11 +41,11 @@ std::vector<int> segments_of_ops(const TrainingGraph& training, const Segments& 
 // Writes the graph anew.
 class Rewriter {
  public:
-  Rewriter(const TrainingGraph& from, const Segments& segments)
+  Rewriter(const TrainingGraph& from, const Sections& sections)
       : from_(from),
         graph_(from.graph),
-        segments_(segments),
-        segment_of_(segments_of_ops(from, segments)),
+        sections_(sections),
+        section_of_(sections_of_ops(from, sections)),
         first_(graph_.values().size(), kNoValue) {
     for (std::size_t op = 0; op < graph_.ops().size(); ++op) keep_what_comes_from_elsewhere(op);
   }
@@ -55,14 +55,14 @@ class Rewriter {
       const Value& value = graph_.values()[id];
       if (value.producer == kNoOp && value.like == kNoValue) add_source(static_cast<ValueId>(id));
     }
-    for (std::size_t op = 0; op < segment_of_.size(); ++op) {
+    for (std::size_t op = 0; op < section_of_.size(); ++op) {
       if (from_.phases[op] == Phase::kForward) add_op(op, Phase::kForward);
     }
     for (const ValueId input : graph_.inputs()) {
       if (graph_.value(input).like != kNoValue) add_source(input);
     }
     latest_ = first_;
-    for (int segment = static_cast<int>(segments_.begins.size()); segment-- > 0;) add_backward(segment);
+    for (int section = static_cast<int>(sections_.begins.size()); section-- > 0;) add_backward(section);
     for (const ValueId output : graph_.outputs()) made_.training.graph.mark_output(first_[index(output)]);
     for (const auto& [parameter, uses] : from_.parameter_gradients) {
       std::vector<ValueId>& made = made_.training.parameter_gradients[first_[index(parameter)]];
@@ -77,8 +77,8 @@ class Rewriter {
 
  private:
   bool is_forward(std::size_t op) const { return from_.phases[op] == Phase::kForward; }
-  bool is_run_again(int segment) const {
-    return !segments_.keeps_last || segment + 1 < std::ssize(segments_.begins);
+  bool is_run_again(int section) const {
+    return !sections_.keeps_last || section + 1 < std::ssize(sections_.begins);
   }
 
   // Is it still there when gradients are computed?
@@ -91,7 +91,7 @@ class Rewriter {
     for (const ValueId input : graph_.ops()[op].inputs) {
       if (input == kNoValue || is_kept(input)) continue;
       const ValueId owner = memory_owner(graph_, input);
-      if (segment_of_[index(graph_.value(owner).producer)] != segment_of_[op]) kept_.insert(owner);
+      if (section_of_[index(graph_.value(owner).producer)] != section_of_[op]) kept_.insert(owner);
     }
   }
 
@@ -153,12 +153,12 @@ class Rewriter {
     return made_.training.graph.add_op(std::move(copy), {});
   }
 
-  // Forward ops of the segment that its gradient ops need again.
-  std::set<std::size_t> needed_again(int segment) const {
+  // Forward ops of the section that its gradient ops need again.
+  std::set<std::size_t> needed_again(int section) const {
     std::set<std::size_t> ops;
-    if (!is_run_again(segment)) return ops;
-    for (std::size_t op = segment_of_.size(); op-- > 0;) {
-      if (segment_of_[op] != segment || (is_forward(op) && !ops.contains(op))) continue;
+    if (!is_run_again(section)) return ops;
+    for (std::size_t op = section_of_.size(); op-- > 0;) {
+      if (section_of_[op] != section || (is_forward(op) && !ops.contains(op))) continue;
       for (const ValueId input : graph_.ops()[op].inputs) {
         if (input == kNoValue || is_kept(input)) continue;
         const OpId producer = graph_.value(input).producer;
@@ -168,19 +168,19 @@ class Rewriter {
     return ops;
   }
 
-  void add_backward(int segment) {
-    for (const std::size_t op : needed_again(segment)) add_again(op);
-    for (std::size_t op = 0; op < segment_of_.size(); ++op) {
-      if (is_forward(op) || segment_of_[op] != segment) continue;
-      add_op(op, segment == 0 ? from_.phases[op] : Phase::kBackwardInputs);
+  void add_backward(int section) {
+    for (const std::size_t op : needed_again(section)) add_again(op);
+    for (std::size_t op = 0; op < section_of_.size(); ++op) {
+      if (is_forward(op) || section_of_[op] != section) continue;
+      add_op(op, section == 0 ? from_.phases[op] : Phase::kBackwardInputs);
     }
   }
 
   const TrainingGraph& from_;  // all outlive the rewriter: they live in recompute()
   const Graph& graph_;
-  const Segments& segments_;
-  std::vector<int> segment_of_;  // by OpId
-  std::set<ValueId> kept_;       // owners of memory that several segments read
+  const Sections& sections_;
+  std::vector<int> section_of_;  // by OpId
+  std::set<ValueId> kept_;       // owners of memory that several sections read
   std::vector<ValueId> first_;   // by ValueId: where it was made first
   std::vector<ValueId> latest_;  // and last
   RecomputedGraph made_;
@@ -222,8 +222,8 @@ Profile profile_of(const TrainingGraph& training, std::span<const TensorType> ty
   return profile;
 }
 
-// Segments that make about `bytes` each, cut in their last half where least passes.
-std::vector<OpId> cut_into_segments(const Profile& profile, std::size_t bytes) {
+// Sections that make about `bytes` each, cut in their last half where least passes.
+std::vector<OpId> cut_into_sections(const Profile& profile, std::size_t bytes) {
   std::vector<OpId> begins{0};
   const std::size_t count = profile.made.size() - 1;
   for (std::size_t begin = 0;;) {
@@ -240,14 +240,14 @@ std::vector<OpId> cut_into_segments(const Profile& profile, std::size_t bytes) {
 }
 
 // Different ways to cut, coarse ones first.
-std::vector<Segments> candidates(const TrainingGraph& training, std::span<const TensorType> types,
+std::vector<Sections> candidates(const TrainingGraph& training, std::span<const TensorType> types,
                                  int slots) {
   const Profile profile = profile_of(training, types);
-  std::vector<Segments> result;
+  std::vector<Sections> result;
   for (const std::size_t parts : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48}) {
-    const std::vector<OpId> begins = cut_into_segments(profile, profile.made.back() / parts);
+    const std::vector<OpId> begins = cut_into_sections(profile, profile.made.back() / parts);
     if (!result.empty() && result.back().begins == begins) continue;
-    // With one micro-batch in flight, what the last segment makes is there anyway when backward begins.
+    // With one micro-batch in flight, what the last section makes is there anyway when backward begins.
     if (slots > 1) result.push_back({.begins = begins, .keeps_last = false});
     result.push_back({.begins = begins, .keeps_last = true});
   }
@@ -265,11 +265,11 @@ RecomputedGraph unchanged(const TrainingGraph& training) {
 
 }  // namespace
 
-RecomputedGraph recompute(const TrainingGraph& training, const Segments& segments) {
+RecomputedGraph recompute(const TrainingGraph& training, const Sections& sections) {
   ROOKERY_CHECK(
-      !segments.begins.empty() && segments.begins[0] == 0 && std::ranges::is_sorted(segments.begins),
-      "{} segments that do not begin at the first op", segments.begins.size());
-  return Rewriter(training, segments).run();
+      !sections.begins.empty() && sections.begins[0] == 0 && std::ranges::is_sorted(sections.begins),
+      "{} sections that do not begin at the first op", sections.begins.size());
+  return Rewriter(training, sections).run();
 }
 
 RecomputedGraph recompute(const TrainingGraph& training, std::span<const TensorType> types,
@@ -293,8 +293,8 @@ RecomputedGraph recompute(const TrainingGraph& training, std::span<const TensorT
   if (training.graph.ops().empty()) return same;
   RecomputedGraph best;
   std::size_t best_bytes = std::numeric_limits<std::size_t>::max();
-  for (const Segments& segments : candidates(training, types, slots)) {
-    RecomputedGraph candidate = recompute(training, segments);
+  for (const Sections& sections : candidates(training, types, slots)) {
+    RecomputedGraph candidate = recompute(training, sections);
     const std::size_t bytes = least(candidate);
     if (bytes >= best_bytes) continue;
     best_bytes = bytes;

@@ -9,7 +9,7 @@
 #include "models/graph/stage.hpp"
 #include "tests/support/check_plan.hpp"
 #include "tests/support/random_graph.hpp"
-#include "tests/support/random_segments.hpp"
+#include "tests/support/random_sections.hpp"
 
 namespace rookery {
 namespace {
@@ -39,7 +39,7 @@ RecomputedGraph recompute_best(const TrainingGraph& training, std::int64_t size,
   return recompute(training, training.graph.types(size), scratch, slots, false);
 }
 
-TEST(Recompute, OpsOfASegmentRunAgainBeforeItsGradients) {
+TEST(Recompute, OpsOfASectionRunAgainBeforeItsGradients) {
   const TrainingGraph training = differentiate(blocks(), {});
   const Graph& before = training.graph;
   const OpId third = before.value(before.at("wide_3_out")).producer;
@@ -50,9 +50,9 @@ TEST(Recompute, OpsOfASegmentRunAgainBeforeItsGradients) {
   };
   const auto is_there = [&](const std::string& name) { return position(name) < std::ssize(graph.ops()); };
   EXPECT_TRUE(is_there("gelu_0.again"));
-  EXPECT_FALSE(is_there("gelu_3.again")) << "of the last segment, which is kept";
+  EXPECT_FALSE(is_there("gelu_3.again")) << "of the last section, which is kept";
   EXPECT_FALSE(is_there("narrow_7.again"));
-  EXPECT_TRUE(is_there("drop_2.again")) << "its output passes to the last segment, but its mask does not";
+  EXPECT_TRUE(is_there("drop_2.again")) << "its output passes to the last section, but its mask does not";
   EXPECT_LT(position("last.GemmGradInput"), position("gelu_0.again"));
   EXPECT_LT(position("gelu_2.again"), position("gelu_2.GeluGrad"));
   const Op& norm = graph.op(static_cast<OpId>(position("norm_1.again")));
@@ -81,10 +81,10 @@ TEST(Recompute, TakesLessMemory) {
   }
 }
 
-RC_GTEST_PROP(Recompute, PlansOfRandomSegmentsAreRight, ()) {
+RC_GTEST_PROP(Recompute, PlansOfRandomSectionsAreRight, ()) {
   for (const Stage& stage : test::random_stages()) {
     const TrainingGraph training = differentiate(stage.graph, stage.gradient_request());
-    const TrainingGraph made = recompute(training, test::random_segments(stage)).training;
+    const TrainingGraph made = recompute(training, test::random_sections(stage)).training;
     test::check_plan(made, 3, *rc::gen::arbitrary<bool>());
   }
   RC_ASSERT(!testing::Test::HasFailure());
