@@ -1,4 +1,4 @@
-// `clusterize --list-models` tells these figures of the models of the zoo.
+// Lists the models of the zoo with their figures, for `clusterize --list-models`.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct ModelFigures {
       0;  // planned for the whole model on one machine, with Adam, nothing recomputed
 };
 
-// Of every model, at this many samples a batch. ConfigError where that is too many.
+// The figures of every model, at this many samples a batch. ConfigError where that is too many.
 std::vector<ModelFigures> zoo_figures(std::int64_t batch_size);
 
 // A table, and a list of objects of the same.

@@ -29,7 +29,7 @@ struct PlanReport {
   std::string json;  // plan.json, with `simulation`, `explanation` and `cannot_train`
 };
 
-// What a plan was made from.
+// The things that a plan was made from.
 struct PlanSource {
   const TrainingTask& task;
   const Json& pool_document;  // node_configs.json

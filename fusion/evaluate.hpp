@@ -21,7 +21,7 @@ Subset subset_named(const std::string& name);
 
 struct EvaluationRequest {
   std::filesystem::path state;  // as read_trained_model() takes it
-  // What is not given is taken from the state, else from node_data/train.json.
+  // Where one is not given it is taken from the state, else from node_data/train.json.
   std::optional<std::string> model;
   std::optional<std::string> data;
   std::optional<std::uint64_t> seed;

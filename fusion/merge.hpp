@@ -14,8 +14,8 @@ struct FusedModel {
   Graph graph;  // of the whole model, without losses
   StateDict state;
   std::vector<std::string> order;  // of its tensors: as the module of the same layers lists them
-  std::vector<std::pair<std::string, std::int64_t>>
-      versions;      // of the module's layers, as PyTorch counts them
+  // The versions of the module's layers, as PyTorch counts them.
+  std::vector<std::pair<std::string, std::int64_t>> versions;
   StateDict extras;  // what the module's state dict has besides, such as second names of tied parameters
   // model, data, seed, train_fraction, split, loss, step, plan_id, cluster, as text; format
   // ("rookery.state_dict") and version.

@@ -1,6 +1,5 @@
 // The events that a provider tells whoever watches it: lines for people, and for programs one JSON object a
-// line
-// (`provider --json`), which `launch` reads.
+// line (`provider --json`), which `launch` reads.
 //
 //   {"event": "waiting",  "node": …, "role": …, "text": …}                      for peers
 //   {"event": "training", "node": …, "role": …, "text": …}                      all are here

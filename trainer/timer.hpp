@@ -1,10 +1,11 @@
+// Times parts of a step.
 #pragma once
 
 #include <chrono>
 
 namespace rookery {
 
-// Adds the seconds of its life to `total`.
+// Adds the seconds from its construction to its destruction to `total`.
 class Timer {
  public:
   explicit Timer(double& total) : total_(total), begin_(Clock::now()) {}

@@ -1,5 +1,5 @@
-// The visible loop of a training run: epochs, batches, validation, over a StageWorker. One Trainer a stage;
-// all stages of a cluster run the same loop in step.
+// Runs the training loop: epochs, batches, validation, over a StageWorker. Each stage has one Trainer; all
+// stages of a cluster run the same loop in step.
 #pragma once
 
 #include <cstdint>

@@ -86,12 +86,13 @@ class CostModel {
   const ClusterCost& cluster(const std::vector<int>& members) const;
   // The cut with these first segments, remembered; null where a stage does not fit.
   const StagePartition* cut(const std::vector<int>& members, const std::vector<int>& begins) const;
-  // What the end of a step adds: shared parameters' gradients and values, and the norm of all gradients.
+  // Seconds that the end of a step adds: shared parameters' gradients and values, and the norm of all
+  // gradients.
   double exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const;
   std::vector<StageTimes> stage_times(const std::vector<int>& members, const StagePartition& cut) const;
   std::vector<PlacedCluster> placed(const Clusters& clusters) const;
-  // Of clusters that all fit. Each is cut so that it is no slower than the slowest has to be and puts
-  // as little as possible on one connection.
+  // The throughput of clusters that all fit. Each is cut so that it is no slower than the slowest has to be
+  // and puts as little as possible on one connection.
   Throughput throughput(const std::vector<PlacedCluster>& clusters) const;
   Throughput throughput(const Clusters& clusters) const { return throughput(placed(clusters)); }
   Throughput throughput(const Clusters& clusters, std::vector<const StagePartition*> cuts) const {
@@ -99,7 +100,7 @@ class CostModel {
   }
   // By cluster and its neighbour: seconds of a message of the slowest ring, with each cluster's first cut.
   std::vector<std::vector<double>> ring_ways(const std::vector<PlacedCluster>& clusters) const;
-  // What the arithmetic of all nodes would allow.
+  // Samples per second that the arithmetic of all nodes would allow.
   double bound_samples_per_second() const;
 
  private:

@@ -28,8 +28,8 @@ struct Segment {
   double update_flops = 0;      // of a step
   std::int64_t parameters = 0;  // elements
   std::int64_t parameter_bytes = 0;
-  // Of the values that come from earlier segments and are used here or later. A value that skips
-  // stages is counted at every boundary that it passes.
+  // Bytes of the values that come from earlier segments and are used here or later. A value that skips stages
+  // is counted at every boundary that it passes.
   double activation_bytes = 0;  // forward
   double gradient_bytes = 0;    // backward
 };
@@ -41,11 +41,11 @@ struct SharedSegments {
   double bytes = 0;
 };
 
-// Of a node that does not give its gflops, where no profile says how fast this machine is: a core of a
-// desktop computer of our time.
+// The speed of a node that does not give its gflops, where no profile says how fast this machine is: a core
+// of a desktop computer of our time.
 constexpr double kAssumedGflops = 100;
 
-// What decides about memory.
+// The settings of a training that decide about its memory.
 struct Training {
   std::int64_t batch_size = 1;
   int micro_batches = 1;
@@ -73,7 +73,7 @@ struct ModelCosts {
   int count() const { return static_cast<int>(segments.size()); }
   // Micro-batches in flight on a stage.
   int slots(int stage, int stages) const { return in_flight(schedule, stage, stages, micro_batches); }
-  // Of segments [first, last) with one of them, activations computed again where that is allowed.
+  // Bytes of segments [first, last) with one slot, activations computed again where that is allowed.
   std::int64_t least_bytes(int first, int last) const {
     return memory->bytes({.first = first, .last = last, .slots = 1, .recompute = may_recompute});
   }
@@ -82,9 +82,9 @@ struct ModelCosts {
 // Planning takes time with the square of the number of segments.
 constexpr int kMostSegments = 100;
 
-// Of a graph that ends in its loss, at the micro-batch size of `settings`. Work is what `profile` measured,
-// and nodes without gflops are taken to be like its machine; else it is estimated. its memory is that of
-// stage_memory.hpp, and refers to arguments by copy.
+// The costs of a graph that ends in its loss, at the micro-batch size of `settings`. Work is what `profile`
+// measured, and nodes without gflops are taken to be like its machine; else it is estimated. The memory is
+// that of stage_memory.hpp, which keeps copies of the arguments.
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
                        const KernelChoice& kernels, const OpProfile* profile = nullptr,
                        int most_segments = kMostSegments);

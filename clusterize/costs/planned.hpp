@@ -14,7 +14,8 @@ struct Planned {
   std::vector<std::vector<Stage>> stages;  // by cluster and stage
   Clusters members;                        // nodes of the pool, likewise
   std::vector<StagePartition> cuts;        // by cluster
-  // What it was searched by, with what was learned of the memory of its stages (MemoryModel::refine).
+  // The costs that it was searched by, with what was learned of the memory of its stages
+  // (MemoryModel::refine).
   ModelCosts costs;
 };
 

@@ -22,9 +22,9 @@ namespace rookery {
 // once on its way in and once on its way out.
 std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch);
 
-// What a range of segments takes, by measurement and by estimate: two functions of the arguments alone, that
-// may be called by several threads at once. `slots`: up to those of the first of as many stages as there are
-// segments.
+// The memory that a range of segments takes, by measurement and by estimate: two functions of the arguments
+// alone, that may be called by several threads at once. `slots`: up to those of the first of as many stages
+// as there are segments.
 class StageMemory {
  public:
   static constexpr int kWindow = 6;

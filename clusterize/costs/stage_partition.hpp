@@ -30,7 +30,7 @@ struct CutWay {
 // Seconds for segments [first, last) per micro-batch.
 double forward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
 double backward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
-// Of a step.
+// Seconds of the update of segments [first, last) at the end of a step.
 double update_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
 
 struct StagePartition {
@@ -60,7 +60,7 @@ class StagePartitioner {
     kStep,         // the shortest step alone, which takes less work
   };
 
-  // At most as many stages as there are segments. `sums` outlives the cutter.
+  // At most as many stages as there are segments. `sums` outlives the partitioner.
   StagePartitioner(const PartitionSums& sums, int stages, Goal goal = Goal::kStepAndLoad);
 
   // The machine's stage may end before any segment, or before `only_end`.

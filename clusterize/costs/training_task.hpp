@@ -14,7 +14,7 @@
 
 namespace rookery {
 
-// What is to be trained.
+// The model, its data and the settings that it is trained with.
 struct TrainingTask {
   Graph graph;  // of the whole model, loss included
   TrainingSettings settings;

@@ -16,7 +16,7 @@ struct Grouping {
   bool operator==(const Grouping&) const = default;
 };
 
-// How groupings may be varied.
+// The rules that varied groupings keep.
 struct Variation {
   bool fixed_sizes = false;  // number and sizes of the clusters stay, and nobody is left out
   // Puts the nodes of a cluster that was changed into a good order; may be empty.

@@ -1,4 +1,4 @@
-// A search may take this long.
+// Limits how long a search may take.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Cuts of clusters that suit each other.
+// Changes the cuts of clusters until they suit each other.
 #pragma once
 
 #include "clusterize/costs/cost_model.hpp"

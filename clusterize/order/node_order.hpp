@@ -1,4 +1,4 @@
-// The order of stages in which the nodes of a cluster take the shortest step.
+// Puts the nodes of a cluster on its stages in the order that makes the shortest step.
 #pragma once
 
 #include <map>

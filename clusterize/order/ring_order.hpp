@@ -1,4 +1,4 @@
-// The order of clusters in which their rings are fastest.
+// Puts the clusters of a plan in the order in which their rings are fastest.
 #pragma once
 
 #include <cstddef>

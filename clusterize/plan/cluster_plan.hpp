@@ -49,9 +49,9 @@ struct PlannedCluster {
   int id = 0;
   std::vector<PlannedStage> stages;
   std::vector<PlannedLink> links;
-  // Of a batch: round trip + (micro-batches - 1) period + update + exchange; async: period + exchange. See
-  // cost_model.hpp. What the search goes by; no less than what the schedule takes, where several
-  // micro-batches fill the pipeline.
+  // Milliseconds of a batch: round trip + (micro-batches - 1) period + update + exchange; async: period +
+  // exchange. See cost_model.hpp. The search goes by it; it is no less than what the schedule takes, where
+  // several micro-batches fill the pipeline.
   double predicted_step_ms = 0;
   double round_trip_ms = 0;
   double period_ms = 0;

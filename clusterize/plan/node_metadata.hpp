@@ -30,8 +30,8 @@ struct NodeMetadata {
   std::string node;  // "node_0"
   std::string address;
   std::string plan_id;
-  std::string
-      token;  // 32 hex digits, the same in all files of a plan, by which its providers admit each other
+  // 32 hex digits, the same in all files of a plan, by which its providers admit each other.
+  std::string token;
   int cluster = 0;
   int clusters = 1;
   int stage = 0;

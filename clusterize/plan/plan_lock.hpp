@@ -13,12 +13,13 @@ namespace rookery {
 // Told, once, what is waited for: "waiting for process 4711 (clusterize), …".
 using OnWaiting = std::function<void(const std::string& text)>;
 
-// Of those who run the plan or read it: as long as it lives, the plan is not replaced. Waits while one is
-// written.
+// The lock of those who run the plan or read it: as long as it lives, the plan is not replaced. Waits while
+// one is written.
 FileLock lock_for_running(const std::filesystem::path& node_data, const OnWaiting& on_waiting);
-// Of who replaces the plan; ConfigError naming the processes that run it.
+// The lock of whoever replaces the plan; ConfigError naming the processes that run it.
 FileLock lock_for_replacing(const std::filesystem::path& node_data);
-// Of one planner after the other, from reading its input to writing its plan; beside the locks above.
+// The lock that lets one planner work after the other, from reading its input to writing its plan; beside the
+// locks above.
 FileLock lock_for_planning(const std::filesystem::path& node_data, const OnWaiting& on_waiting);
 
 }  // namespace rookery

@@ -1,4 +1,4 @@
-// Predictions and routing look like this in files. Internal to this module.
+// Writes predictions and routing into files, and reads them. Internal to this module.
 #pragma once
 
 #include <string_view>

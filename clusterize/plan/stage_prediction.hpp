@@ -7,7 +7,7 @@
 
 namespace rookery {
 
-// What is expected of one stage, per micro-batch of the full size.
+// The times and sizes that are expected of one stage, per micro-batch of the full size.
 struct StagePrediction {
   double forward_ms = 0;
   double backward_ms = 0;

@@ -11,7 +11,7 @@
 
 namespace rookery {
 
-// What the task costs, by its profile where it has one.
+// The costs of the task, by its profile where it has one.
 ModelCosts model_costs(const TrainingTask& task, const NodePool& pool);
 
 struct Fit {

@@ -1,4 +1,4 @@
-// Plans that differ a little from the one that was made: what they would be worth.
+// Says why a node was left out: what plans would be worth that differ from this one a little.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ struct Place {
 std::optional<Place> best_place(const CostModel& model, const SearchOptions& options,
                                 const Clusters& clusters, int node, std::int64_t most);
 
-// How many places may be tried in a pool of so many nodes, so that it takes seconds.
+// The number of places that may be tried in a pool of so many nodes, so that it takes seconds.
 std::int64_t places_to_try(int nodes);
 
 // Why nodes are left out of these clusters, in the order of `left_out`: each the best that could be done with

@@ -1,4 +1,4 @@
-// From a plan to what each of its providers is told.
+// Makes of a plan what each of its providers is told.
 #pragma once
 
 #include "clusterize/costs/planned.hpp"

@@ -14,7 +14,7 @@ namespace rookery {
 // cut how, computed by which kernels. 16 hex digits, as all of these.
 std::string plan_id_of(const TrainingTask& task, const NodePool& pool, const ClusterPlan& plan);
 
-// Of names and elements: TrainingTask::weights.
+// The digest of names and elements: TrainingTask::weights.
 std::string weights_digest(const StateDict& state);
 
 }  // namespace rookery

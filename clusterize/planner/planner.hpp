@@ -1,4 +1,4 @@
-// From a model and a pool to a plan: search, cut, rings, predictions.
+// Makes a plan from a model and a pool: search, cut, rings, predictions.
 #pragma once
 
 #include "clusterize/costs/planned.hpp"

@@ -19,7 +19,8 @@ struct PoolNode {
   double ram_gb = 0;    // GB of 10^9 bytes
   double bandwidth_mbps = 0;
   std::optional<double> gflops;  // sustained, single precision
-  // Of sending and receiving, GB/s, where that takes time of the node's arithmetic; nothing: it takes none.
+  // The rate of sending and receiving, GB/s, where that takes time of the node's arithmetic; nothing: it
+  // takes none.
   std::optional<double> transfer_gbps;
   std::string region;  // empty: none given
   std::string host;    // of the address; the same for all names of a machine for itself
@@ -45,7 +46,7 @@ class NodePool {
   // none is given, what nodes on one machine, or of one local network, have. Symmetric; between indices of
   // nodes().
   LinkSpeed link(std::size_t a, std::size_t b) const;
-  // Of what a node sends and receives in all, Mbit/s: its own connection, or where all nodes are on one
+  // The rate of all that a node sends and receives, Mbit/s: its own connection, or where all nodes are on one
   // machine and no network is given, what that allows.
   double connection_mbps(std::size_t node) const;
   // True once any node gives gflops or the pool has a network: then `throughput` is the default

@@ -9,8 +9,8 @@ namespace rookery {
 
 std::filesystem::path kernel_choices_path(const std::filesystem::path& node_data);
 
-// What was measured on this kind of machine; nothing when there is no file, or only other machines are in
-// it. ConfigError naming file and place when it is damaged.
+// The kernels that were measured on this kind of machine; none when there is no file, or only other machines
+// are in it. ConfigError naming file and place when it is damaged.
 MeasuredKernels::Known read_kernel_choices(const std::filesystem::path& file, const std::string& machine);
 
 // Puts `known` in the place of what the file says of this machine, if that differs; others stay.

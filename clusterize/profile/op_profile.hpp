@@ -26,7 +26,7 @@ struct OpSeconds {
 };
 
 struct OpProfile {
-  // What it holds for.
+  // The machine and the job that it holds for.
   std::string machine;  // measured_machine()
   std::string model;
   std::int64_t micro_batch = 0;

@@ -22,10 +22,10 @@ struct Bottleneck {
 
 const char* name_of(Bottleneck::Kind kind);
 
-// What most of the step's critical path (critical_path.hpp) goes through: a node, with the update of its
-// parameters (kUpdate where that is most of it); a link; a connection, for what transfers take longer because
-// they share it; what stages exchange when a step ends; or the averaging between clusters. `pool` is the
-// plan's.
+// Finds what most of the step's critical path (critical_path.hpp) goes through: a node, with the update of
+// its parameters (kUpdate where that is most of it); a link; a connection, for what transfers take longer
+// because they share it; what stages exchange when a step ends; or the averaging between clusters. `pool` is
+// the plan's.
 Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const Planned& planned);
 
 }  // namespace rookery

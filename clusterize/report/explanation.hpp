@@ -1,4 +1,4 @@
-// An explanation says why a plan is as fast as it is, and what would make it faster.
+// Says why a plan is as fast as it is, and what would make it faster.
 #pragma once
 
 #include <set>
@@ -20,7 +20,7 @@ struct WhatIf {
 struct Explanation {
   double samples_per_second = 0;
   double arithmetic_samples_per_second = 0;  // of all machines, without any waiting
-  double reachable_samples_per_second = 0;   // no plan has more, see bound.hpp
+  double reachable_samples_per_second = 0;   // no plan has more, see throughput_bound.hpp
   Bottleneck bottleneck;
   std::vector<WhatIf> what_if;
 };

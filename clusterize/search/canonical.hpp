@@ -1,4 +1,4 @@
-// One way to write down groupings that are the same but for the names of equal nodes.
+// Writes groupings that are the same but for the names of equal nodes in one way.
 #pragma once
 
 #include "clusterize/costs/cost_model.hpp"

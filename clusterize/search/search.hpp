@@ -22,11 +22,11 @@ struct SearchOptions {
   std::function<void(const std::string& best, double share)> progress = {};
 };
 
-// What suits the pool: throughput where it gives speeds, if no objective is given; similar clusters of at
-// least three.
+// The options that suit the pool: throughput where it gives speeds, if no objective is given; similar
+// clusters of at least three.
 SearchOptions usual_search(const NodePool& pool, std::uint64_t seed, std::optional<Objective> objective = {});
 
-// How many groupings a search of such a pool looks at.
+// The number of groupings that a search of such a pool looks at.
 std::int64_t usual_evaluations(int nodes);
 
 // Nothing where no grouping was found that fits the memory and the constraints.

@@ -25,14 +25,14 @@ struct SimulationOptions {
   // In every step every node, with this probability, computes so many times as slowly.
   double straggler_share = 0;
   double straggler_factor = 1;
-  // Of every node, as a Poisson process. A failure ends the run of all: the others notice after
-  // peer_timeout_seconds, and providers that are started again begin with the first step, because weights are
-  // written at the end of a run only. Time starts to count anew `restart_seconds` later.
+  // The rate at which every node fails, as a Poisson process. A failure ends the run of all: the others
+  // notice after peer_timeout_seconds, and providers that are started again begin with the first step,
+  // because weights are written at the end of a run only. Time starts to count anew `restart_seconds` later.
   double failures_per_hour = 0;
   double restart_seconds = 60;
 };
 
-// What a node does in one step of a full batch without stragglers.
+// The time and traffic of a node in one step of a full batch without stragglers.
 struct NodeUse {
   std::string node;
   int cluster = 0;
@@ -82,7 +82,7 @@ struct Simulation {
 // The cluster as its providers will run it. `pool` is the plan's.
 PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                              std::size_t cluster);
-// Of the plan's longest cluster.
+// The number of stages of the plan's longest cluster.
 std::size_t most_stages(const Planned& planned);
 // Batches from one common update to the next; async, enough to fill a pipeline of so many stages and to go on
 // so for a while.
@@ -99,7 +99,7 @@ struct FullSpan {
   double step_seconds() const { return (end - begin) / steps; }
 };
 FullSpan full_span(const StepRun& run, std::size_t stages);
-// Of one of its steps, with a full batch.
+// Seconds of one of the cluster's steps, with a full batch.
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                               std::size_t cluster);
 // False where the rings would send too many messages; the cost model's prediction stands for it then.

@@ -70,7 +70,7 @@ struct StageRoutes {
   std::vector<std::int64_t> activation_bytes;  // by stage: of a micro-batch's forward
   std::vector<std::int64_t> gradient_bytes;    // by stage: of its backward
 };
-// Of all stages of a cluster, for micro-batches of `micro_batch` samples.
+// The routes of all stages of a cluster, for micro-batches of `micro_batch` samples.
 std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_t micro_batch);
 
 // A cluster as the simulator sees it.
@@ -83,7 +83,7 @@ struct PipelineModel {
   bool clips_gradients = false;
 };
 
-// What runs from one common update to the next: with a synchronous schedule one batch of micro-batches of
+// The program from one common update to the next: with a synchronous schedule one batch of micro-batches of
 // these sizes; with async batches of these sizes, and `micro_batch` counts batches. Node k holds stage k,
 // process k is its compute thread.
 StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes);

@@ -1,4 +1,4 @@
-// A function's values, remembered, for several threads at once.
+// Remembers the values of a function, for several threads at once.
 #pragma once
 
 #include <array>

@@ -14,7 +14,7 @@ namespace rookery {
 // asks for all options that it knows; what nobody asked for is then an error.
 class NamedOptions {
  public:
-  // What follows the last '?' are options.
+  // Takes what follows the last '?' for options.
   explicit NamedOptions(std::string_view text);
 
   const std::string& name() const { return name_; }
@@ -29,7 +29,7 @@ class NamedOptions {
   // Names an option that was given and never asked for.
   void expect_none_left() const;
 
-  // What was asked for, in order: "image_size=224", with the values that hold.
+  // The options that were asked for, in order: "image_size=224", with the values that hold.
   const std::vector<std::string>& asked() const { return asked_; }
 
  private:

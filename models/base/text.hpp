@@ -1,4 +1,4 @@
-// Small things about words.
+// Texts for messages: near names, printable text, sizes and durations.
 #pragma once
 
 #include <cstddef>

@@ -31,8 +31,8 @@ enum class ValueKind : std::uint8_t {
   kActivation,  // made by an op
 };
 
-// How a parameter or buffer is filled before training. Uniform is over [-bound, bound); normal has the mean 0
-// and the deviation `bound`.
+// The values that a parameter or buffer has before training. Uniform is over [-bound, bound); normal has the
+// mean 0 and the deviation `bound`.
 struct Initializer {
   enum class Kind : std::uint8_t { kZeros, kOnes, kUniform, kNormal } kind = Kind::kZeros;
   float bound = 0;

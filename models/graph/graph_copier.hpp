@@ -15,7 +15,7 @@ class GraphCopier {
   explicit GraphCopier(const Graph& from);
 
   Graph& graph() { return to_; }
-  // What stands in the copy for a value that has been copied or replaced; kNoValue for kNoValue.
+  // The value of the copy that stands for one that has been copied or replaced; kNoValue for kNoValue.
   ValueId at(ValueId value);
   void replace(ValueId value, ValueId by);
   // Appends `op`, which reads values of the original and makes the original's values `op.outputs`, under

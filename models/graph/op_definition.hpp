@@ -2,15 +2,13 @@
 // training form, its gradient and its cost. Each operator has one definition, in the file of its family
 // (ops/*_ops.cpp).
 //
-// What holds for all of them:
-//   - Operators of ONNX mean what ONNX says (https://onnx.ai/onnx/operators/, operator set 17), except that
-//   what
-//     is a constant input there is an attribute of the same name here. ONNX's Constant, ConstantOfShape and
-//     Range are constants of the graph.
+// These rules hold for all of them:
+//   - Operators of ONNX mean what ONNX says (https://onnx.ai/onnx/operators/, operator set 17), except that a
+//     constant input there is an attribute of the same name here. ONNX's Constant, ConstantOfShape and Range
+//     are constants of the graph.
 //   - A gradient operator has the attributes of its forward op, and that op's name as the attribute
-//   "forward". Its
-//     outputs are added to the gradients of what they are named after and have its type: dX that of X. Each
-//     of them may be absent, where nobody wants that gradient.
+//     "forward". Its outputs are added to the gradients of what they are named after and have its type: dX
+//     that of X. Each of them may be absent, where nobody wants that gradient.
 //   - An op with several outputs has a gradient where one of them has.
 //   - Sums over elements that the forward op repeated go in the order of dY's elements.
 //   - Add(a, b) also sums two contributions to one gradient; Copy(dW) -> dW gives the gradient of a parameter
@@ -32,11 +30,11 @@ class GradientBuilder;
 
 struct OpDefinition {
   std::string type;
-  // What it takes, makes and computes, for those who write kernels and models. It begins with the inputs and
-  // the outputs, "(X, W, bias?) -> Y", and may go on after ": " with sentences. A '?' marks what may be
-  // absent, and "…" what may be there any number of times. Outputs that only the training form has are marked
-  // '?', too, and described after "Training form:". Of ONNX's operators it tells what ONNX's documentation
-  // leaves open.
+  // Says what the op takes, makes and computes, for those who write kernels and models. It begins with the
+  // inputs and the outputs, "(X, W, bias?) -> Y", and may go on after ": " with sentences. A '?' marks what
+  // may be absent, and "…" what may be there any number of times. Outputs that only the training form has are
+  // marked '?', too, and described after "Training form:". Of ONNX's operators it tells what ONNX's
+  // documentation leaves open.
   std::string description;
   // Absent where files do not have the operator, or have it as a function (models/io/FORMAT.md).
   std::optional<OpSignature> signature = {};
@@ -74,7 +72,7 @@ bool is_view(const Op& op);
 // The definition; ConfigError naming the operator when there is none.
 const OpDefinition& op_definition(const std::string& type);
 
-// What ONNX files have of this operator; nullptr when it is unknown, or they do not have it.
+// The form that this operator has in ONNX files; nullptr when it is unknown, or they do not have it.
 const OpSignature* op_signature(const std::string& type);
 
 // The names of all operators that have a definition, gradient operators included, in alphabetical order.

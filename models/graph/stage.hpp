@@ -9,7 +9,7 @@
 // optimizer state and saves it. At the end of every step its gradient goes from the last user to the
 // one before and so on to the owner, and the new value from the owner to the next user and so on.
 //
-// What is fixed may be used on several stages, too: each has it, and each saves it.
+// Fixed values may be used on several stages, too: each has it, and each saves it.
 #pragma once
 
 #include <map>
@@ -64,7 +64,7 @@ struct Stage {
   // Parameters that this stage owns, and those that it borrows; each in the order of the graph's.
   std::vector<ValueId> owned_parameters() const;
   std::vector<ValueId> borrowed_parameters() const;
-  // What differentiate() needs to know of the routing.
+  // The part of the routing that differentiate() needs.
   GradientRequest gradient_request() const { return gradient_request(graph); }
   // The same in a graph that passes made of the stage's: names of inputs and outputs are kept.
   GradientRequest gradient_request(const Graph& lowered) const;

@@ -50,8 +50,10 @@ struct KernelRequest {
   std::span<const TensorType> inputs;   // f32[] where absent
   std::span<const TensorType> outputs;  // f32[] where absent
   std::uint64_t seed = 0;               // of the run, for random ops
-  // Which of a back end's ways, as words joined by "-"; empty: its own rule. "blocked": images in blocks of
-  // channels (models/graph/op_attributes.hpp); "direct", "winograd": the algorithm of a convolution.
+  // The form of the kernel that is asked for, as words joined by "-"; empty: the back end's own rule.
+  // "blocked": images in blocks of channels (models/graph/op_attributes.hpp). "direct", "winograd", "places":
+  // the algorithm of a convolution; "places" multiplies matrices for pairs of an input place and an output
+  // place (onednn/place_convolution.cpp). "bf16": numbers rounded to bf16 (precision.hpp).
   std::string variant = {};
 
   bool asks_for(std::string_view word) const;

@@ -6,8 +6,7 @@
 //   constants
 //   gradients        the terms of the parameters' gradients (parameter_layout.hpp)
 //   optimizer state  one arena for each of the optimizer's state names, of the parameters that the stage owns
-//   working          the stashes of all slots, then the memory that all slots share (models/graph's memory
-//   plan)
+//   working          the stashes of all slots, then the memory that all slots share (memory_plan.hpp)
 #pragma once
 
 #include <optional>

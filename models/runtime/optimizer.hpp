@@ -54,7 +54,7 @@ class Optimizer {
                       const ParameterArena& arena) const = 0;
 };
 
-// What an optimizer may be told, by the fields of OptimizerSettings. A weight decay is an option of its own
+// The fields of OptimizerSettings that an optimizer may have use of. A weight decay is an option of its own
 // for each thing that it may do.
 enum class OptimizerOption : std::uint8_t {
   kLearningRate,

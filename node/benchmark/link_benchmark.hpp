@@ -24,12 +24,12 @@ struct LinkBenchmarkOptions {
 // stop signal comes.
 LinkMeasure measure_link(const std::string& address, const LinkBenchmarkOptions& options = {});
 
-// What a provider's transport adds to TCP's, measured between two ZmqLinks of this process.
+// The cost that a provider's transport adds to TCP's, measured between two ZmqLinks of this process.
 struct ProviderTransport {
   double added_ms = 0;                    // to the latency of what stages send each other in a step
   double mbps = 0;                        // Mbit/s that it reaches where the network is no limit
   double processor_seconds_per_byte = 0;  // of one side
-  // What a provider sees of a link.
+  // The measure of a link as a provider sees it.
   LinkMeasure over(const LinkMeasure& link) const;
 };
 ProviderTransport measure_provider_transport();

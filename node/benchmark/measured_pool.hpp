@@ -16,7 +16,7 @@ struct MeasuredNode {
   double ram_gb = 0;  // GB of 10^9 bytes
   double gflops = 0;
   std::map<std::string, LinkMeasure> links;  // by the other's id
-  // Of sending and receiving, where that takes time of its arithmetic.
+  // The rate of sending and receiving, GB/s, where that takes time of its arithmetic.
   std::optional<double> transfer_gbps;
 };
 

@@ -1,4 +1,5 @@
-// Both ends of a measurement rest like this, to time messages between machines that wait.
+// Lets both ends of a measurement rest in the same way, so that messages are timed between machines that
+// wait.
 #pragma once
 
 #include <algorithm>

@@ -20,9 +20,10 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPollPeriod{50};
 constexpr const char* kProgressInterval = "0.1";  // seconds
-constexpr std::chrono::seconds kFaultGrace{
-    20};  // for providers to find out themselves that one of them is gone
-constexpr std::chrono::seconds kStopGrace{10};  // from SIGTERM to SIGKILL
+// For providers to find out themselves that one of them is gone.
+constexpr std::chrono::seconds kFaultGrace{20};
+// From SIGTERM to SIGKILL.
+constexpr std::chrono::seconds kStopGrace{10};
 
 void check_local(const std::vector<NodeMetadata>& nodes) {
   std::string strangers;

@@ -1,4 +1,4 @@
-// Whose failure ended a run, of all that failed with it.
+// Finds whose failure ended a run, of all that failed with it.
 #pragma once
 
 #include <cstddef>

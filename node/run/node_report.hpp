@@ -18,7 +18,8 @@ struct NodeReport {
   double backward_ms = 0;  // per micro-batch
   double update_ms = 0;    // per step
   double step_ms = 0;
-  // Resident besides what the plan counts: program, libraries, sockets.
+  // The floor: memory that is resident whatever the stage is, beside what the plan counts. It is the program,
+  // its libraries and sockets.
   std::int64_t floor_bytes = 0;
   std::int64_t checkpoint_bytes = 0;  // of a copy of the state, which is written meanwhile
   std::int64_t peak_bytes = 0;        // resident at most (VmHWM)

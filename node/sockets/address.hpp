@@ -16,7 +16,7 @@ struct Address {
   // ConfigError unless it reads HOST:PORT.
   static Address parse(const std::string& text);
   std::string to_string() const;
-  // What to connect to: a node that listens on every interface is reached on this machine.
+  // The address to connect to: a node that listens on every interface is reached on this machine.
   Address reachable() const;
 };
 

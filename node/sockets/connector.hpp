@@ -39,7 +39,7 @@ class Connector {
 
   // To poll: readable when there is news.
   zmq::socket_ref monitor() { return monitor_.socket(); }
-  // What has become of the connection since the last time, the worst first.
+  // The state that the connection has come to since the last time, the worst first.
   enum class News : std::uint8_t {
     kNone,
     kRefused,  // the other side does not admit this node

@@ -10,7 +10,7 @@ struct PlanKey {
   std::string token;    // drawn by clusterize when it writes the plan
 };
 
-// How a node introduces itself when it connects: user name and password.
+// The user name and password by which a node introduces itself when it connects.
 struct Credentials {
   std::string user;  // "node_1@0123456789abcdef": the node and its plan
   std::string password;

@@ -34,7 +34,8 @@ class LinkQueues {
 
   // ---- for the compute thread; all throw TransportError, Interrupted after an own signal ----
 
-  // What the thread does in place of waiting, for as long as not `ready` and not past the deadline: the I/O.
+  // The work that the thread does in place of waiting, for as long as not `ready` and not past the deadline:
+  // the I/O.
   using Meanwhile = std::function<void(const std::function<bool()>& ready, Clock::time_point deadline)>;
 
   // Until all peers are here; membership bounds the wait.
@@ -62,7 +63,7 @@ class LinkQueues {
   // Readable when there are requests.
   int wake_descriptor() const { return wake_; }
 
-  // What the compute thread has asked for since the last time.
+  // All that the compute thread has asked for since the last time.
   struct Requests {
     std::vector<std::vector<OutgoingMessage>> messages;  // by peer
     std::vector<std::uint64_t> released;                 // cost of messages used, by peer
@@ -84,7 +85,7 @@ class LinkQueues {
   void end();
   void fail(const std::string& message, int signal);
   void hear_status(const CtlStatus& status);
-  // What a peer's training thread is doing, from its heartbeat; stage names for people.
+  // Takes from a peer's heartbeat what its training thread is doing; stage names for people.
   void hear_progress(int peer, std::uint64_t progress, const std::string& waiting_for);
 
  private:

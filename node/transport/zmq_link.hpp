@@ -49,7 +49,7 @@ struct ZmqPeer {
   std::string address;
 };
 
-// What the last stage tells all others about the run.
+// The numbers that the last stage tells all others about the run.
 struct RunStatus {
   std::int64_t epoch = 0;
   std::int64_t step = 0;

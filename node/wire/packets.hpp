@@ -21,7 +21,7 @@ constexpr std::size_t kMaxChunkBytes = 256U << 10;
 enum class Channel : std::uint8_t { kControl = 0, kData = 1 };
 constexpr int kChannels = 2;
 
-// How far a stream of chunks has come, told by its receiver.
+// The position that a stream of chunks has come to, told by its receiver.
 struct StreamPosition {
   std::uint64_t received = 0;  // chunks that arrived in order: the next one expected
   std::uint64_t credit = 0;    // bytes (chunk_cost) that may be sent in all since the beginning
@@ -64,7 +64,7 @@ struct CtlAckRequest {
   bool operator==(const CtlAckRequest&) const = default;
 };
 
-// What the last stage knows and every provider shows.
+// The numbers that the last stage knows and every provider shows.
 struct CtlStatus {
   std::int64_t epoch = 0;
   std::int64_t step = 0;
@@ -97,7 +97,7 @@ struct DataChunk {
   bool operator==(const DataChunk&) const = default;
 };
 
-// What a chunk counts against budgets and credit: its payload and what surrounds it.
+// Bytes that a chunk counts against budgets and credit: its payload and what surrounds it.
 constexpr std::uint64_t chunk_cost(std::size_t payload) {
   return payload + 512;
 }

@@ -26,7 +26,7 @@ struct OutgoingMessage {
   SharedBytes bytes;
 };
 
-// What the whole message counts against budgets and credit.
+// Bytes that the whole message counts against budgets and credit.
 std::uint64_t message_cost(std::uint64_t bytes, std::size_t chunk_bytes);
 
 struct OutgoingChunk {
@@ -95,7 +95,7 @@ class ReceiveStream {
   void release(std::uint64_t cost) { granted_ += cost; }
 
   StreamPosition position() const { return {received_, granted_}; }
-  // What the sender does not know yet, as told by announced().
+  // The bytes that the sender does not know of yet, as told by announced().
   std::uint64_t unannounced_bytes() const { return arrived_ - announced_arrived_; }
   std::uint64_t unannounced_credit() const { return granted_ - announced_credit_; }
   void announced();

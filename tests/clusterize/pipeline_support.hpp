@@ -29,7 +29,7 @@ inline std::vector<std::int64_t> sizes_of(const TrainingTask& task) {
   return micro_batch_sizes(task.settings, task.settings.batch_size);
 }
 
-// Of so many stages, cut anywhere, with machines and links that differ widely.
+// A pipeline of so many stages, cut anywhere, with machines and links that differ widely.
 inline PipelineModel random_pipeline(const TrainingTask& task, int stages, CounterRng& rng) {
   std::vector<OpId> positions = cut_positions(task.graph);
   for (std::size_t i = positions.size(); i > 1; --i)

@@ -115,7 +115,7 @@ inline std::vector<std::size_t> some_scratch(const Graph& graph) {
   return scratch;
 }
 
-// Of micro-batches of `size`, with some scratch memory.
+// Makes the plan for micro-batches of `size`, with some scratch memory, and checks it.
 inline MemoryPlan check_plan(const TrainingGraph& training, std::int64_t size, bool accumulates) {
   const std::vector<TensorType> types = training.graph.types(size);
   const std::vector<std::size_t> scratch = some_scratch(training.graph);

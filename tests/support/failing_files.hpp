@@ -22,7 +22,7 @@ class FailingFiles {
     calls.open = [this](const char* path, int flags, mode_t mode) {
       return descriptors-- > 0 ? real_.open(path, flags, mode) : failed(EMFILE);
     };
-    // What has no room in full is written in part, and the next write fails.
+    // Bytes that have no room in full are written in part, and the next write fails.
     calls.write = [this](int descriptor, const void* bytes, std::size_t count) -> ssize_t {
       if (count > 0 && room == 0) return failed(ENOSPC);
       if (room == kUnlimited) return real_.write(descriptor, bytes, count);

@@ -1,4 +1,4 @@
-// What a data set hands out.
+// Takes from a data set what it hands out.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What every Link must do: a suite over a way to make connected links. A room instantiates it with
+// Tests what every Link must do: a suite over a way to make connected links. A module instantiates it with
 //   INSTANTIATE_TEST_SUITE_P(Memory, LinkSuite, testing::Values(LinkMaker{…}), link_maker_name);
 #pragma once
 
@@ -23,7 +23,7 @@ struct LinkMaker {
   std::string name;
   // One Link per stage, connected.
   std::function<std::vector<std::unique_ptr<Link>>(int stages, std::chrono::milliseconds deadline)> make;
-  // How messages name the peer.
+  // The name that messages give the peer.
   std::function<std::string(int stage)> peer_name;
 };
 

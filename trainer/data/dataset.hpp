@@ -1,4 +1,4 @@
-// Data sets in memory: samples of named tensors, read once by the Root.
+// A data set hands out samples of named tensors, from memory or computed; the Root alone has it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// The feed of the pipeline on the Root: the samples of the batch in hand, micro-batch by
-// micro-batch.
+// Feeds the pipeline on the Root: the samples of the batch in hand, micro-batch by micro-batch.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@
 namespace rookery {
 
 struct TrainingSettings {
-  std::string model = "cnn_net";   // zoo name, with options
+  std::string model = "cnn_net";   // of open_model(): a name in the zoo, with options, or a file
   std::string data = "digits";     // of open_dataset()
   double train_fraction = 0.6;     // of the samples; the rest validates
   std::string split = "shuffled";  // or "in_order"

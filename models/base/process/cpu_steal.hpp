@@ -15,7 +15,7 @@ class CpuSteal {
   double share() const;  // 0 to 1
 
  private:
-  // Of all processors since the machine was started, in the kernel's ticks.
+  // The time of all processors since the machine was started, in the kernel's ticks.
   struct Ticks {
     double used = 0;
     double stolen = 0;
@@ -26,7 +26,7 @@ class CpuSteal {
   const Ticks begin_;
 };
 
-// What to tell people of a share, without an end; empty where it disturbs little.
+// A sentence about a share, without a full stop; empty where it disturbs little.
 std::string cpu_steal_text(double share);
 
 }  // namespace rookery

@@ -1,4 +1,4 @@
-// A program may take so much memory on this machine.
+// Tells how much memory a program may take on this machine.
 #pragma once
 
 #include <cstdint>

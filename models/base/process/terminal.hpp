@@ -15,8 +15,8 @@ struct TerminalSize {
   bool operator==(const TerminalSize&) const = default;
 };
 
-// Of the terminal behind a descriptor as it is now; where it does not tell, $COLUMNS and $LINES; else 80
-// x 24.
+// The size of the terminal behind a descriptor, as it is now; where it does not tell, $COLUMNS and $LINES;
+// else 80 x 24.
 TerminalSize terminal_size(int descriptor);
 
 // A part of a line. Where a line is too long, parts of low weight are left out.

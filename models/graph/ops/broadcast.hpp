@@ -6,7 +6,7 @@
 
 namespace rookery {
 
-// What operands of these shapes make together; ConfigError when they do not fit.
+// The shape that operands of these shapes have together; ConfigError when they do not fit.
 Shape broadcast(const Shape& a, const Shape& b);
 
 }  // namespace rookery

@@ -12,8 +12,8 @@
 
 namespace rookery {
 
-// How weight and bias of a layer are filled before training; where it says nothing as PyTorch does, uniformly
-// in 1 / sqrt(fan_in).
+// The values that weight and bias of a layer have before training; where it says nothing as with PyTorch,
+// uniform in 1 / sqrt(fan_in).
 struct LayerStart {
   std::optional<Initializer> weight;
   std::optional<Initializer> bias;

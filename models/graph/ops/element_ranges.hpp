@@ -18,7 +18,7 @@ std::vector<int> axes_of(const std::vector<std::int64_t>& axes, int rank);
 Shape checked_shape(const std::vector<std::int64_t>& dims);
 std::int64_t checked_product(std::int64_t a, std::int64_t b);
 
-// Of a Transpose: the input's axis for every axis of the output.
+// The input's axis for every axis of the output of a Transpose.
 std::vector<int> permutation_of(const Op& op, int rank);
 
 // Elements start, start + step, … of an axis.
@@ -28,10 +28,10 @@ struct Range {
   std::int64_t size = 0;
 };
 
-// Of a Slice, by axis.
+// The elements that a Slice takes, by axis.
 std::vector<Range> slice_of(const Op& op, const Shape& shape);
 
-// Of a Split into `parts`: the size of each along its axis, which has `size` elements.
+// The size of each of the `parts` of a Split along its axis, which has `size` elements.
 std::vector<std::int64_t> split_of(const Op& op, std::int64_t size, std::size_t parts);
 
 enum class PadMode : std::uint8_t { kConstant, kReflect, kEdge };

@@ -36,7 +36,7 @@ Shape with_plane(const Shape& like, std::int64_t channels, const Plane& plane);
 // The functions below throw ConfigError naming attribute and numbers where these are out of range, contradict
 // each other or the shapes, or leave no output.
 
-// Of a Conv over `input` with `weight` [o, i, kernel].
+// The window of a Conv over `input` with `weight` [o, i, kernel].
 Window conv_window(const Op& op, const Shape& input, const Shape& weight);
 
 // A ConvTranspose is the gradient of a convolution: it takes what that makes to the size of what that reads.
@@ -47,8 +47,8 @@ struct TransposedWindow {
 
 TransposedWindow conv_transpose_window(const Op& op, const Shape& input, const Shape& weight);
 
-// Of a MaxPool or AveragePool over `input`. No window lies in the padding alone. With ceil_mode a last window
-// may reach beyond the padding, but starts before it (as PyTorch does, and ONNX since opset 22).
+// The window of a MaxPool or AveragePool over `input`. No window lies in the padding alone. With ceil_mode a
+// last window may reach beyond the padding, but starts before it (as PyTorch does, and ONNX since opset 22).
 Window pool_window(const Op& op, const Shape& input);
 // The window that is all of `input`.
 Window global_window(const Shape& input);

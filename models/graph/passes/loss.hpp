@@ -26,8 +26,8 @@ struct LossTerm {
   double weight = 1;             // in the sum
   double label_smoothing = 0;    // cross_entropy: share of the target that is spread over all classes
   std::int64_t class_axis = -1;  // cross_entropy: of the output, along which the classes lie
-  std::vector<double> pos_weight{
-      1};  // bce_with_logits: of targets of 1; one, or one for each of the last axis
+  // bce_with_logits: the weight of targets of 1; one, or one for each of the last axis.
+  std::vector<double> pos_weight{1};
   // cross_entropy: positions with this label do not count. The mean is over the counted positions of the
   // whole batch, however it is cut into micro-batches; of none it is 0.
   std::optional<std::int64_t> ignore_index;
@@ -45,17 +45,17 @@ struct LossSettings {
   bool operator==(const LossSettings&) const = default;
 };
 
-// What a loss may be told, by the fields of LossTerm.
+// The fields of LossTerm that a loss may have use of.
 enum class LossOption : std::uint8_t { kIgnoreIndex, kLabelSmoothing, kClassAxis, kPosWeight };
 
 struct LossKind {
   std::string name;
-  std::string op_type;  // in ops.hpp
+  std::string op_type;  // the operator, of ops/loss_ops.cpp
   std::string help;     // for the documentation
   std::vector<LossOption> options;
   bool has_target;
-  // Along which axis of an output of this rank the classes lie when targets are class indices; nothing where
-  // they usually are no class indices. None for a loss that takes no class indices.
+  // The axis of an output of this rank along which the classes lie when targets are class indices; nothing
+  // where they usually are no class indices. None for a loss that takes no class indices.
   std::optional<std::int64_t> (*class_axis)(const LossTerm& term, int rank);
 };
 // All losses, a row each; the last of them, "mean", is that of an output which the model makes out of
@@ -67,18 +67,18 @@ using ValueTypes = std::map<std::string, TensorType>;
 // Appends the losses to a graph that ends a model. It gets the inputs `sample_ids`, the targets that it does
 // not have, and "<loss>.counted", i64[1], for terms with an ignore_index: how many positions of the whole
 // batch count. Its own outputs stay; each term adds its value, f32[], called `loss` where it is alone and
-// "loss.<output>.<name>" among several, and, where targets are class indices, "<loss>.hits"
-// (ops/loss_ops.cpp). `types` has those of targets, as the data set has them, and of outputs that earlier
-// stages make; a target that is not there has class indices for cross_entropy and for mse of [batch,
-// classes], else the type of the output. ConfigError for unknown names, outputs that are not the model's or,
-// among several terms, not named, and types that do not fit.
+// "loss.<output>.<name>" among several, and, where targets are class indices, "<loss>.hits", i64[2]: how many
+// positions the output has right, and how many count (ops/loss_ops.cpp). `types` has those of targets, as the
+// data set has them, and of outputs that earlier stages make; a target that is not there has class indices
+// for cross_entropy and for mse of [batch, classes], else the type of the output. ConfigError for unknown
+// names, outputs that are not the model's or, among several terms, not named, and types that do not fit.
 void add_loss(Graph& graph, const LossSettings& loss, const ValueTypes& types = {});
 
 // "loss" where the term is alone, "loss.<output>.<name>" among several; and the number that goes with it.
 std::string loss_value(const LossSettings& loss, const LossTerm& term);
 std::string counted_value(const LossSettings& loss, const LossTerm& term);
 
-// What a graph says of each of its losses.
+// One of a graph's losses, as its ops say.
 struct LossOp {
   OpId op = kNoOp;
   std::string value;  // its loss

@@ -22,7 +22,8 @@ struct OnnxModel {
   Graph graph;
   StateDict state;
   Metadata metadata;  // that write_onnx was given
-  // Of rookery_export.py's files: the module, and tensors of its state dict that the graph does not have.
+  // Files of models/rookery_export.py say these: the module, and tensors of its state dict that the graph
+  // does not have.
   std::optional<ModuleDescription> module;
   StateDict extras;
   std::vector<std::string> warnings;  // what training may take otherwise than the module meant it

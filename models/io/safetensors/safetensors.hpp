@@ -53,7 +53,7 @@ class SafetensorsReader {
 
 // The whole file.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
-// Its metadata; of the file its header alone is read and checked.
+// The metadata of a file, of which its header alone is read and checked.
 Metadata safetensors_metadata(const std::filesystem::path& path);
 // Atomic. The first tensor's data begins at a multiple of kAlignment bytes in the file, and every
 // other's at a multiple of its element size: wide elements come first, then by name. Our format

@@ -1,4 +1,5 @@
-// Convolutions as products of places (variant "places"): blocked images of small maps.
+// Convolutions over blocked images of small maps (variant "places"): a place is a position of a map, and each
+// pair of an input place and an output place is a matrix product.
 #pragma once
 
 #include <memory>

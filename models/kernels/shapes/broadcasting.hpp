@@ -1,5 +1,5 @@
 // Walks over operands that are repeated to a common shape, or lie at steps of their own. Internal to this
-// room.
+// module.
 #pragma once
 
 #include <array>

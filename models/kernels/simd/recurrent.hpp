@@ -61,7 +61,7 @@ class RecurrentSteps {
   float* panel(float* panels, Index block, Index gate) const;
   void pack_rows(Index block, const float* r, float* panels) const;
   void pack_columns(Index block, const float* r, float* panels) const;
-  // What becomes of a block's units at a step.
+  // The parts of a step, for the units of one block.
   void forward_products(Index block, const float* h, const float* state_bias, float* panels, float* gates,
                         float* cells) const;
   void forward_step(Index block, const float* bias, const float* h_before, const float* c_before,

@@ -53,8 +53,8 @@ inline std::optional<OpForm> form_of(const std::string& description) {
   return OpForm{form_tensors(parts[1]), form_tensors(parts[2])};
 }
 
-// What is wrong with these inputs or outputs of an op, empty where nothing is. `all_optional`: each may be
-// absent, but it has its place.
+// Says what is wrong with these inputs or outputs of an op, empty where nothing is. `all_optional`: each may
+// be absent, but it has its place.
 inline std::string disagreement(const std::vector<ValueId>& ids, const std::vector<FormTensor>& form,
                                 bool all_optional) {
   const bool repeats = form.back().repeated;

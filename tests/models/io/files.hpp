@@ -1,4 +1,4 @@
-// What the tests of file formats share.
+// Helpers that the tests of file formats share.
 #pragma once
 
 #include <gtest/gtest.h>

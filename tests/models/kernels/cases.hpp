@@ -220,7 +220,7 @@ inline OpCase batch_norm_gradient(const OpCase& forward, const std::vector<Tenso
                        {forward.outputs[0], results[4].type(), results[4].type()});
 }
 
-// Of a batch_norm_case that is not in training: by its running statistics.
+// The gradient of a batch_norm_case that is not in training: by its running statistics.
 inline OpCase fixed_batch_norm_gradient(const OpCase& forward, const Tensor& dy) {
   std::vector<Tensor> inputs;
   inputs.push_back(dy.clone());

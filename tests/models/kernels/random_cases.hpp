@@ -40,7 +40,7 @@ class Draw {
   // Multiples of 1/4 from -4 to 4.
   Tensor quarters(const Shape& shape);
   Tensor labels(const Shape& shape, std::int64_t classes);
-  // Of i64 or i32, both bounds included.
+  // Random integers of i64 or i32, both bounds included.
   Tensor integers_of(const Shape& shape, std::int64_t low, std::int64_t high, DType dtype = DType::kI64);
   Tensor bools(const Shape& shape);
 
@@ -55,7 +55,7 @@ struct RandomCase {
   int outputs = 1;
 };
 
-// Of tensors, which cannot be copied into an initializer list; absent ones are std::nullopt.
+// A vector of tensors, which cannot be copied into an initializer list; absent ones are std::nullopt.
 template <typename... T>
 std::vector<std::optional<Tensor>> inputs_of(T&&... tensors) {
   std::vector<std::optional<Tensor>> inputs;
@@ -65,7 +65,8 @@ std::vector<std::optional<Tensor>> inputs_of(T&&... tensors) {
 
 struct RandomOp {
   std::function<RandomCase(Draw&)> draw;
-  // Of results and gradients, relative to the largest value of their tensor (or to 0.1).
+  // The error that is allowed of results and gradients, relative to the largest value of their tensor (or to
+  // 0.1).
   double tolerance = 1e-5;
 };
 
@@ -76,7 +77,7 @@ const std::map<std::string, RandomOp>& random_tensor_ops();
 
 // A case in training form: with the outputs that the gradient needs. All its inputs are there.
 OpCase random_op_case(const std::string& type, Draw& draw);
-// What slides windows.
+// The operators that slide windows.
 inline const std::vector<std::string> kWindowOps{"Conv", "ConvTranspose", "MaxPool", "AveragePool",
                                                  "GlobalAveragePool"};
 

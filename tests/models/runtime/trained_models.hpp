@@ -54,8 +54,8 @@ inline Graph elementwise_model(bool kinks = true) {
   return graph;
 }
 
-// What moves, joins, takes and chooses elements: constants, views of parameters, ops with several outputs,
-// of which one goes nowhere.
+// A model that moves, joins, takes and chooses elements: constants, views of parameters, ops with several
+// outputs, of which one goes nowhere.
 inline Graph moving_model(bool kinks = true) {
   GraphBuilder b;
   const Initializer uniform{.kind = Initializer::Kind::kUniform, .bound = 0.5F};

@@ -16,7 +16,8 @@
 
 namespace rookery {
 
-// Of this process. A sanitizer keeps what is freed, so that nothing is to be told of it then.
+// The memory that this process has. A sanitizer keeps what is freed, so that nothing is to be told of it
+// then.
 inline std::int64_t resident_bytes() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return 0;

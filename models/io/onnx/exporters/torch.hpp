@@ -44,9 +44,9 @@ struct TorchNode {
 // All fields are empty where the node does not say.
 TorchNode torch_node(const onnx::NodeProto& node);
 
-// What the optimizer of torch.onnx.export(dynamo=True) has done that training cannot take back: layers folded
-// into others, parameters that began equal merged, weights computed with. One text each, with the module's
-// names; empty for files of which that is certainly not so.
+// Finds what the optimizer of torch.onnx.export(dynamo=True) has done that training cannot take back: layers
+// folded into others, parameters that began equal merged, weights computed with. One text each, with the
+// module's names; empty for files of which that is certainly not so.
 std::vector<std::string> find_rewrites(const onnx::ModelProto& model);
 
 }  // namespace rookery

@@ -34,10 +34,11 @@ class ExportedModule {
   // not, that is how the module was; where none is, the module was exported for inference, and trains all the
   // same.
   bool keeps_modes() const;
-  // What BatchNorm has counted so far, by the counters' names; only a description says.
+  // Is this the name of a counter, the number of batches that a BatchNorm has seen? Only a description says.
   bool is_counter(const std::string& name) const;
 
-  // What a file without a description leaves open, for people. `aliases`: weights that began equal to others.
+  // Says what a file without a description leaves open, for people. `aliases`: weights that began equal to
+  // others.
   std::vector<std::string> warnings(const OnnxModel& model, const std::vector<std::string>& aliases) const;
 
  private:

@@ -1,4 +1,4 @@
-// What tests of imported models ask of them.
+// Helpers that ask imported models what tests want to know.
 #pragma once
 
 #include <string>

@@ -138,7 +138,7 @@ inline Graph moving_model() {
   return build.finish(build.linear("dense_2", x, 5));
 }
 
-// What transformers are made of, and every other operator that is written as a function.
+// A model of what transformers are made of, and of every other operator that is written as a function.
 inline Graph transformer_model() {
   GraphBuilder build;
   const auto matrix = [&](const std::string& name, std::int64_t rows, std::int64_t columns) {

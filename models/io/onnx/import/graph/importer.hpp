@@ -28,8 +28,8 @@ struct Weight {
 
 struct Sequence;
 
-// What a name of the file stands for: nothing (an input that is left out), a value of the graph, something
-// that is known without the samples, a weight, or a sequence of these.
+// The thing that a name of the file stands for: nothing (an input that is left out), a value of the graph,
+// something that is known without the samples, a weight, or a sequence of these.
 using Operand = std::variant<std::monostate, ValueId, Known, std::shared_ptr<const Weight>,
                              std::shared_ptr<const Sequence>>;
 

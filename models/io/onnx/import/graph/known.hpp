@@ -38,7 +38,7 @@ class Known {
 // Runs ops on known tensors with the reference kernels; also some operators that graphs do not have.
 class Folder {
  public:
-  // What the op makes of these tensors (nullptr: absent), `outputs` of them. ConfigError or DataError as
+  // The tensors that the op makes of these (nullptr: absent), `outputs` of them. ConfigError or DataError as
   // from op_definition() and kernels; DataError for too much memory in one tensor or in all.
   std::vector<Tensor> run(const Op& op, std::span<const Tensor* const> inputs, std::size_t outputs);
   // Whether only folding knows an operator (Floor, Mod, Range, …).
