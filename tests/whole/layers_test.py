@@ -1,4 +1,5 @@
-"""The include layers: the repository keeps them, and the check sees every way to break them."""
+"""The include layers: the repository keeps them, and the check sees every way to break them. And the map of the
+repository: comments and documents name files that are there."""
 
 import pathlib
 import re
@@ -9,6 +10,18 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import check_layers  # noqa: E402
+
+
+TOPS = sorted({module.split("/")[0] for module in check_layers.LAYER_OF}) + ["tests", "bench", "docs", "node_data"]
+FILES = [*ROOT.glob("*.md"), *(path for top in TOPS for path in (ROOT / top).rglob("*.*"))]
+
+
+def named_files(path):
+    """The .hpp, .cpp and .md files that a document, or the comments of a source, name, each with its line."""
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        text = line if path.suffix == ".md" else line.partition("//")[2]
+        for name in re.findall(r"(?<![*\w/.-])(?:\.\./)*([\w./-]*\w\.(?:hpp|cpp|md))\b", re.sub(r"https?://\S+", "", text)):
+            yield number, name
 
 
 class Layers(unittest.TestCase):
@@ -24,9 +37,23 @@ class Layers(unittest.TestCase):
         table = design.partition("## Modules and layers")[2].partition("## ")[0]
         named = [name for row in re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE) for name in re.findall(r"`([^`]+)`", row)]
         self.assertEqual(sorted(named), sorted(check_layers.LAYER_OF))
+        layers = [check_layers.LAYER_OF[module] for module in named]
+        self.assertEqual(layers, sorted(layers), "rows do not stand from the lowest layer up")
         for place in re.findall(r"`((?:models|trainer|clusterize|node|fusion)/[\w/.]*)`", design):
             with self.subTest(place):
                 self.assertTrue((ROOT / place).exists())
+
+    def test_the_files_that_comments_and_documents_name_exist(self):
+        there = ["/" + path.relative_to(ROOT).as_posix() for path in FILES]
+        ends = {name[i:] for name in there for i in range(len(name)) if name[i] == "/"}
+        missing = [
+            f"{path.relative_to(ROOT)}:{number}: there is no {name}"
+            for path in FILES
+            if path.suffix in {".hpp", ".cpp", ".md"}
+            for number, name in named_files(path)
+            if "/" + name not in ends
+        ]
+        self.assertEqual(missing, [])
 
     def faults(self, files):
         """What the check says of a tree of these files."""
