@@ -16,7 +16,7 @@ class Plateau {
   // One more epoch has led to this; a NaN is no better than anything.
   void note(double metric);
 
-  // What it has seen, from which another one of the same schedule goes on.
+  // The state that it is in, from which another one of the same schedule goes on.
   struct Memory {
     std::optional<double> best;  // nothing before the first epoch
     std::int64_t bad_epochs = 0;
