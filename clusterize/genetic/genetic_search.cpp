@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "clusterize/genetic/parallel.hpp"
 #include "models/base/check.hpp"
+#include "models/base/parallel.hpp"
 
 namespace rookery {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "clusterize/genetic/genetic_search.hpp"
-#include "clusterize/genetic/parallel.hpp"
+#include "models/base/parallel.hpp"
 
 namespace rookery {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "clusterize/genetic/parallel.hpp"
+#include "models/base/parallel.hpp"
 
 namespace rookery {
 namespace {

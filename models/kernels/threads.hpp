@@ -14,19 +14,6 @@ namespace rookery {
 void set_kernel_threads(int threads);
 int kernel_threads();
 
-// body(i) for i < n in any order, on so many threads. Bodies write to places of their own and do not throw.
-template <typename Body>
-void in_parallel(std::int64_t n, Body body) {
-#ifdef _OPENMP
-  if (kernel_threads() > 1) {
-#pragma omp parallel for num_threads(kernel_threads()) schedule(static)
-    for (std::int64_t i = 0; i < n; ++i) body(i);
-    return;
-  }
-#endif
-  for (std::int64_t i = 0; i < n; ++i) body(i);
-}
-
 // body(member, members, barrier) once on each member of a team of at most kernel_threads() threads. Bodies do
 // not throw, and all call barrier() equally often: none comes back before all have called.
 template <typename Body>
