@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <ranges>
+#include <span>
+#include <tuple>
+#include <utility>
 
 #include "clusterize/costs/node_equivalence.hpp"
 #include "models/base/check.hpp"
@@ -15,15 +19,10 @@ double bytes_per_second(double mbps) {
   return mbps * 1e6 / 8;
 }
 
-// Of each cluster the cut with the least load whose step is within the limit.
-std::vector<const StagePartition*> cuts_within(const std::vector<PlacedCluster>& clusters, double limit) {
-  std::vector<const StagePartition*> cuts;
-  cuts.reserve(clusters.size());
-  for (const PlacedCluster& cluster : clusters) {
-    const std::vector<StagePartition>& choices = cluster.cost->cuts;
-    cuts.push_back(&*(std::ranges::upper_bound(choices, limit, {}, &StagePartition::step_seconds) - 1));
-  }
-  return cuts;
+// Of the cluster's cuts those whose step is within the limit.
+std::span<const StagePartition> choices_within(const PlacedCluster& cluster, double limit) {
+  const std::vector<StagePartition>& all = cluster.cost->cuts;
+  return {all.begin(), std::ranges::upper_bound(all, limit, {}, &StagePartition::step_seconds)};
 }
 
 // Steps at which a cut of less load comes within reach, rising; evenly chosen where there are many.
@@ -49,6 +48,10 @@ CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::s
     : pool_(pool), sums_(costs), node_classes_(node_equivalence(pool, special)) {
   whole_bytes_ = static_cast<double>(costs.memory->bytes({.first = 0, .last = costs.count()}));
   least_bytes_ = static_cast<double>(costs.least_bytes(0, costs.count()));
+  for (int node = 0; node < nodes(); ++node) {
+    if (!pool.nodes()[static_cast<std::size_t>(node)].reachable) apart_.push_back(node);
+  }
+  if (apart_.size() == 1) apart_.clear();
   // Gradient and value, from one neighbour and to the other, twice each (transport_bytes()).
   for (const SharedSegments& shared : costs.shared) shared_bytes_ += 8 * shared.bytes;
 }
@@ -64,6 +67,21 @@ double CostModel::transfer_seconds_per_byte(int node) const {
 
 double CostModel::ram_bytes(int node) const {
   return kBytesPerGb * pool_.nodes()[static_cast<std::size_t>(node)].ram_gb;
+}
+
+int CostModel::unreachable(const std::vector<int>& members) const {
+  if (apart_.empty()) return 0;
+  return static_cast<int>(std::ranges::count_if(
+      members, [&](int node) { return !pool_.nodes()[static_cast<std::size_t>(node)].reachable; }));
+}
+
+bool CostModel::may_be_cluster(const std::vector<int>& members) const {
+  return std::ssize(members) <= costs().count() && unreachable(members) <= 1;
+}
+
+int CostModel::largest_cluster() const {
+  const int connected = nodes() - std::max(0, static_cast<int>(apart_.size()) - 1);
+  return std::min(connected, costs().count());
 }
 
 CutWay CostModel::way(int from, int to) const {
@@ -114,7 +132,7 @@ const StagePartition* CostModel::cut(const std::vector<int>& members, const std:
 
 // All cuts, or the one that begins so.
 ClusterCost CostModel::evaluate(const std::vector<int>& members, const std::vector<int>& begins) const {
-  if (std::ssize(members) > costs().count()) return {.shortfall = shortfall(members)};
+  if (!may_be_cluster(members)) return {.shortfall = shortfall(members)};
   StagePartitioner cutter(sums_, static_cast<int>(members.size()));
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
     const int node = members[stage];
@@ -133,7 +151,8 @@ double CostModel::shortfall(const std::vector<int>& members) const {
   double memory = 0;
   for (const int node : members) memory += ram_bytes(node);
   const double too_many = std::max(0.0, static_cast<double>(members.size()) - costs().count());
-  return 1 + too_many + std::max(0.0, least_bytes_ - memory) / least_bytes_;
+  const double not_connected = std::max(0, unreachable(members) - 1);
+  return 1 + too_many + not_connected + std::max(0.0, least_bytes_ - memory) / least_bytes_;
 }
 
 std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members,
@@ -224,6 +243,7 @@ double CostModel::message_seconds(const PlacedCluster& from, const StagePartitio
   const auto end_of = [count](const StagePartition& cut, std::size_t stage) {
     return stage + 1 < cut.begins.size() ? static_cast<std::size_t>(cut.begins[stage + 1]) : count;
   };
+  if (!rings_connect(from, from_cut, to, to_cut)) return kInfinite;
   double slowest = 0;
   std::size_t a = 0;
   std::size_t b = 0;
@@ -240,6 +260,60 @@ double CostModel::message_seconds(const PlacedCluster& from, const StagePartitio
     begin = end;
   }
   return slowest;
+}
+
+// Segments of the node that cannot be reached; none where all can, or it is the only such node of the pool.
+StageRange CostModel::unreachable_part(const PlacedCluster& cluster, const StagePartition& cut) const {
+  for (std::size_t stage = 0; stage < cut.begins.size() && !apart_.empty(); ++stage) {
+    if (pool_.nodes()[static_cast<std::size_t>((*cluster.members)[stage])].reachable) continue;
+    return {.first = cut.begins[stage],
+            .last = stage + 1 < cut.begins.size() ? cut.begins[stage + 1] : costs().count()};
+  }
+  return {};
+}
+
+bool CostModel::rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a, const PlacedCluster& b,
+                              const StagePartition& cut_of_b) const {
+  const StageRange one = unreachable_part(a, cut_of_a);
+  const StageRange other = unreachable_part(b, cut_of_b);
+  const int begin = std::max(one.first, other.first);
+  const int end = std::min(one.last, other.last);
+  if (begin >= end) return true;
+  const std::vector<double>& bytes = sums_.parameter_bytes;
+  return bytes[static_cast<std::size_t>(end)] == bytes[static_cast<std::size_t>(begin)];
+}
+
+// Of each cluster the cut with the least load whose step is within the limit; others where neighbours in the rings
+// could not connect.
+std::vector<const StagePartition*> CostModel::cuts_within(const std::vector<PlacedCluster>& clusters,
+                                                          double limit) const {
+  std::vector<const StagePartition*> cuts;
+  cuts.reserve(clusters.size());
+  for (const PlacedCluster& cluster : clusters) cuts.push_back(&choices_within(cluster, limit).back());
+  for (std::size_t c = 0; c < clusters.size() && clusters.size() > 1 && !apart_.empty(); ++c)
+    connect_with_next(clusters, limit, c, cuts);
+  return cuts;
+}
+
+// Changes the cuts of the cluster and of the next to the first within the limit with which both connect with their
+// neighbours, if there are such.
+void CostModel::connect_with_next(const std::vector<PlacedCluster>& clusters, double limit, std::size_t at,
+                                  std::vector<const StagePartition*>& cuts) const {
+  const std::size_t count = clusters.size();
+  const std::size_t next = (at + 1) % count;
+  const auto connects = [&](std::size_t one) {
+    const std::size_t other = (one + 1) % count;
+    return rings_connect(clusters[one], *cuts[one], clusters[other], *cuts[other]);
+  };
+  if (connects(at)) return;
+  const std::pair before(cuts[at], cuts[next]);
+  for (const StagePartition& own : choices_within(clusters[at], limit) | std::views::reverse) {
+    for (const StagePartition& of_next : choices_within(clusters[next], limit) | std::views::reverse) {
+      std::tie(cuts[at], cuts[next]) = std::pair(&own, &of_next);
+      if (connects((at + count - 1) % count) && connects(at) && connects(next)) return;
+    }
+  }
+  std::tie(cuts[at], cuts[next]) = before;
 }
 
 double CostModel::averaging_seconds(const std::vector<PlacedCluster>& clusters,

@@ -13,9 +13,13 @@
 //         over all rows of stages k ≤ m, T and X of them alone; n_k: batches that stage k has in flight.
 //         Between its forward of a batch and that of the n_k-th one after, stage k waits for batches to turn
 //         at stage m, which has done n_m - 1 forwards more when it does a backward
+// All members of a cluster connect to each other, whatever they send: the first to the last, for targets, and
+// every two to know that the other is there. So one of them at most may be a node that cannot be reached, which
+// opens the connections to all others.
 // Averaging over C clusters: 2 (C - 1) messages of w_r / C along every ring r at once, rings on one
 // node sharing its connection; a cluster's neighbours in all rings are the ones before and behind it.
 //   samples per second = C · batch / (longest step + averaging)
+// In a ring only neighbours connect; the averaging of two that cannot takes infinitely long.
 #pragma once
 
 #include <set>
@@ -79,6 +83,12 @@ class CostModel {
   // Nodes of one class can change places without any effect (node_equivalence.hpp); it is called by its first
   // node.
   int node_class(int node) const { return node_classes_[static_cast<std::size_t>(node)]; }
+  // Are there as many segments, and can every two of them connect? No order of them is a cluster otherwise.
+  bool may_be_cluster(const std::vector<int>& members) const;
+  // Most nodes that a cluster can have.
+  int largest_cluster() const;
+  // Nodes that cannot be reached, if there are several: one can be anywhere.
+  const std::vector<int>& apart() const { return apart_; }
   CutMachine machine(int node, std::size_t stages) const;
   CutWay way(int from, int to) const;
 
@@ -91,8 +101,9 @@ class CostModel {
   double exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const;
   std::vector<StageTimes> stage_times(const std::vector<int>& members, const StagePartition& cut) const;
   std::vector<PlacedCluster> placed(const Clusters& clusters) const;
-  // The throughput of clusters that all fit. Each is cut so that it is no slower than the slowest has to be
-  // and puts as little as possible on one connection.
+  // The throughput of clusters that all fit. Each is cut so that it is no slower than the slowest has to be and puts
+  // as little as possible on one connection, and so that neighbours in the rings can connect, where a way to do
+  // that was found; where none was, the averaging takes infinitely long.
   Throughput throughput(const std::vector<PlacedCluster>& clusters) const;
   Throughput throughput(const Clusters& clusters) const { return throughput(placed(clusters)); }
   Throughput throughput(const Clusters& clusters, std::vector<const StagePartition*> cuts) const {
@@ -100,6 +111,9 @@ class CostModel {
   }
   // By cluster and its neighbour: seconds of a message of the slowest ring, with each cluster's first cut.
   std::vector<std::vector<double>> ring_ways(const std::vector<PlacedCluster>& clusters) const;
+  // Can, of neighbours in the rings, every two nodes that average a parameter connect?
+  bool rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a, const PlacedCluster& b,
+                     const StagePartition& cut_of_b) const;
   // Samples per second that the arithmetic of all nodes would allow.
   double bound_samples_per_second() const;
 
@@ -112,13 +126,19 @@ class CostModel {
   double averaging_seconds(const std::vector<PlacedCluster>& clusters,
                            const std::vector<const StagePartition*>& cuts) const;
   std::vector<double> ring_bytes(const std::vector<const StagePartition*>& cuts) const;
+  std::vector<const StagePartition*> cuts_within(const std::vector<PlacedCluster>& clusters, double limit) const;
+  void connect_with_next(const std::vector<PlacedCluster>& clusters, double limit, std::size_t at,
+                         std::vector<const StagePartition*>& cuts) const;
+  StageRange unreachable_part(const PlacedCluster& cluster, const StagePartition& cut) const;
   double message_seconds(const PlacedCluster& from, const StagePartition& from_cut, const PlacedCluster& to,
                          const StagePartition& to_cut, const std::vector<double>& bytes) const;
+  int unreachable(const std::vector<int>& members) const;
   double shortfall(const std::vector<int>& members) const;
 
   const NodePool& pool_;
   PartitionSums sums_;
   std::vector<int> node_classes_;
+  std::vector<int> apart_;
   double whole_bytes_ = 0;   // the whole model on one machine, one micro-batch in flight
   double shared_bytes_ = 0;  // most that a link's buffers take for shared parameters
   double least_bytes_ = 0;

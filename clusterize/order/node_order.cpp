@@ -188,8 +188,7 @@ class OrderSearch {
 
 std::vector<int> best_order(const CostModel& model, std::vector<int> members,
                             const std::map<int, int>& stages, const OrderEffort& effort) {
-  const bool fits = std::ssize(members) <= model.costs().count();
-  if (members.size() < 2 || !fits) return members;
+  if (members.size() < 2 || !model.may_be_cluster(members)) return members;
   OrderSearch search(model, std::move(members), stages);
   if (std::ssize(search.best()) <= effort.exact_nodes) {
     search.branch_and_bound(effort.pushes);

@@ -254,6 +254,11 @@ int RingOrder::region(const PlacedCluster& cluster) const {
 void RingOrder::arrange(std::vector<PlacedCluster>& clusters) const {
   if (clusters.size() <= 3) return;  // every cycle has the same ways
   if (clusters.size() <= kExactClusters) return arrange_exactly(clusters);
+  arrange_by_regions(clusters);
+  if (!model_.apart().empty()) separate(clusters);
+}
+
+void RingOrder::arrange_by_regions(std::vector<PlacedCluster>& clusters) const {
   std::ranges::sort(clusters, {}, [](const PlacedCluster& cluster) { return cluster.members->front(); });
   std::vector<std::vector<PlacedCluster>> by_region(best_node_.size());
   for (const PlacedCluster& cluster : clusters)
@@ -281,6 +286,23 @@ void RingOrder::arrange(std::vector<PlacedCluster>& clusters) const {
     if (!other.empty() && longest(other) < longest(best)) best = std::move(other);
   }
   for (std::size_t i = 0; i < best.size(); ++i) clusters[i] = best[i].first;
+}
+
+void RingOrder::separate(std::vector<PlacedCluster>& clusters) const {
+  const std::size_t count = clusters.size();
+  const auto connect = [&](std::size_t at) {  // with the next
+    const PlacedCluster& own = clusters[at % count];
+    const PlacedCluster& next = clusters[(at + 1) % count];
+    return model_.rings_connect(own, own.cost->cuts.front(), next, next.cost->cuts.front());
+  };
+  const auto fits = [&](std::size_t at) { return connect(at + count - 1) && connect(at); };
+  for (std::size_t at = 0; at < count; ++at) {
+    for (std::size_t other = 0; other < count && !connect(at); ++other) {
+      const std::size_t next = (at + 1) % count;
+      std::swap(clusters[next], clusters[other]);
+      if (!fits(next) || !fits(other)) std::swap(clusters[next], clusters[other]);
+    }
+  }
 }
 
 void RingOrder::arrange_exactly(std::vector<PlacedCluster>& clusters) const {

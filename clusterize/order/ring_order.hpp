@@ -19,7 +19,8 @@ class RingOrder {
   static constexpr std::size_t kExactClusters = 8;
 
   explicit RingOrder(const CostModel& model);
-  // Clusters that all fit. As they are where no other order is faster.
+  // Clusters that all fit. As they are where no other order is faster. Neighbours whose nodes cannot connect are as
+  // slow as can be, by the shortest steps' cuts.
   void arrange(std::vector<PlacedCluster>& clusters) const;
 
  private:
@@ -29,6 +30,9 @@ class RingOrder {
   };
   class Walk;
 
+  // Beyond kExactClusters: those that cannot be neighbours change places with others, where that helps.
+  void separate(std::vector<PlacedCluster>& clusters) const;
+  void arrange_by_regions(std::vector<PlacedCluster>& clusters) const;
   void arrange_exactly(std::vector<PlacedCluster>& clusters) const;
   const std::vector<int>& tour(const std::vector<int>& regions, std::size_t clusters) const;
   const std::vector<Way>& ways(std::size_t clusters) const;  // the fastest first

@@ -11,7 +11,8 @@ namespace rookery {
 namespace {
 
 OrderedJson to_json(const PlannedStage& stage, const ScheduleSettings& schedule, int index, int stages) {
-  return {{"node", stage.node},
+  OrderedJson all = {
+          {"node", stage.node},
           {"address", stage.address},
           {"stage", index},
           {"role", role_of(index, stages)},
@@ -22,6 +23,8 @@ OrderedJson to_json(const PlannedStage& stage, const ScheduleSettings& schedule,
           {"forward_flops", stage.forward_flops},
           {"backward_flops", stage.backward_flops},
           {"prediction", to_json(stage.prediction)}};
+  if (!stage.reachable) all["reachable"] = false;
+  return all;
 }
 
 OrderedJson to_json(const PlannedLink& link) {

@@ -17,6 +17,7 @@ namespace rookery {
 struct PlannedStage {
   std::string node;             // "node_0"
   std::string address;          // "0.0.0.0:8080"
+  bool reachable = true;        // by the others; otherwise it opens all its connections
   std::vector<OpId> ops;        // of the whole graph
   std::int64_t parameters = 0;  // that it owns
   bool recompute = false;       // activations

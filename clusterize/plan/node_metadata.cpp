@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "clusterize/plan/prediction_json.hpp"
 #include "clusterize/pool/address.hpp"
@@ -19,7 +21,9 @@ constexpr const char* kNodeFormat = "rookery.node";
 constexpr std::int64_t kNodeVersion = 2;
 
 OrderedJson to_json(const PeerInfo& peer) {
-  return {{"node", peer.node}, {"address", peer.address}, {"stage", peer.stage}};
+  OrderedJson all = {{"node", peer.node}, {"address", peer.address}, {"stage", peer.stage}};
+  if (!peer.reachable) all["reachable"] = false;
+  return all;
 }
 
 OrderedJson to_json(const std::vector<PeerInfo>& peers) {
@@ -129,7 +133,7 @@ Json make_schema() {
       "peers": {"type": "array", "items": {
         "type": "object", "required": ["node", "address", "stage"], "additionalProperties": false,
         "properties": {"node": {"$ref": "#/definitions/node"}, "address": {"type": "string"},
-                       "stage": {"$ref": "#/definitions/index"}}}}}
+                       "stage": {"$ref": "#/definitions/index"}, "reachable": {"type": "boolean"}}}}}
   })");
   schema["properties"]["prediction"] = prediction_schema();
   schema["properties"]["inputs"] = {{"type", "array"}, {"items", input_schema()}};
@@ -148,7 +152,7 @@ std::vector<PeerInfo> peers_from_json(const Json& list, std::string_view key, st
   std::vector<PeerInfo> peers;
   for (const Json& entry : list) {
     peers.push_back({entry.at("node").get<std::string>(), entry.at("address").get<std::string>(),
-                     entry.at("stage").get<int>()});
+                     entry.at("stage").get<int>(), entry.value("reachable", true)});
     const std::string& address = peers.back().address;
     if (const std::string problem = address_problem(address); !problem.empty())
       fail(file, "{}/{}/address: '{}' {}", key, peers.size() - 1, address, problem);
@@ -165,6 +169,16 @@ void read_rings(const Json& list, NodeMetadata& metadata, std::string_view file)
   }
 }
 
+// The first two of which neither can open a connection to the other.
+std::optional<std::pair<std::string, std::string>> unreachable_pair(const std::vector<PeerInfo>& members) {
+  const auto is_unreachable = [](const PeerInfo& member) { return !member.reachable; };
+  const auto first = std::ranges::find_if(members, is_unreachable);
+  if (first == members.end()) return std::nullopt;
+  const auto second = std::find_if(first + 1, members.end(), is_unreachable);
+  if (second == members.end()) return std::nullopt;
+  return std::pair(first->node, second->node);
+}
+
 void check_members(const NodeMetadata& metadata, std::string_view file) {
   if (std::ssize(metadata.members) != metadata.stages)
     fail(file, "members: there are {} for {} stages", metadata.members.size(), metadata.stages);
@@ -176,6 +190,9 @@ void check_members(const NodeMetadata& metadata, std::string_view file) {
     if (!nodes.insert(member.node).second) fail(file, "members: {} is there twice", member.node);
     if (!addresses.insert(member.address).second)
       fail(file, "members: the address {} is there twice", member.address);
+  }
+  if (const auto apart = unreachable_pair(metadata.members)) {
+    fail(file, "members: neither {} nor {} can be reached by the other", apart->first, apart->second);
   }
   const PeerInfo& self = metadata.members[static_cast<std::size_t>(metadata.stage)];
   if (self.node != metadata.node || self.address != metadata.address) {
@@ -189,7 +206,7 @@ void check_rings(const NodeMetadata& metadata, std::string_view file) {
     if (std::ssize(peers) != metadata.clusters)
       fail(file, "rings/{}/peers: there are {} for {} clusters", id, peers.size(), metadata.clusters);
     const PeerInfo& self = peers[static_cast<std::size_t>(metadata.cluster)];
-    if (self != PeerInfo{metadata.node, metadata.address, metadata.stage})
+    if (self != metadata.members[static_cast<std::size_t>(metadata.stage)])
       fail(file, "rings/{}/peers/{}: {} is not this node", id, metadata.cluster, self.node);
   }
 }

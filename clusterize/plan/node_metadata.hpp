@@ -22,6 +22,8 @@ struct PeerInfo {
   std::string node;
   std::string address;
   int stage = 0;
+  // By the others. One that is not opens the connections between it and them, both ways.
+  bool reachable = true;
   bool operator==(const PeerInfo&) const = default;
 };
 

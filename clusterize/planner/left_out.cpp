@@ -14,12 +14,14 @@ namespace {
 
 constexpr std::int64_t kMostKinds = 32;        // of nodes left out that are looked into
 constexpr std::int64_t kMostWork = 2'000'000;  // nodes in all plans that are tried
+constexpr double kLeastGain = 1e-3;            // per cent
 
 void take_if_better(const CostModel& model, Clusters clusters, int cluster, int stage,
                     std::optional<Place>& best) {
   const auto at = static_cast<std::size_t>(cluster);
   if (!model.cluster(clusters[at]).fits()) return;
   const Throughput found = model.throughput(clusters);
+  if (found.averaging_seconds == kInfinite) return;
   if (best && found.samples_per_second <= best->samples_per_second) return;
   const StepParts parts = step_parts(model, clusters[at], *found.cuts[at]);
   best = {.samples_per_second = found.samples_per_second,
@@ -40,6 +42,7 @@ std::optional<Place> place_alone(const CostModel& model, const Clusters& cluster
   std::vector<PlacedCluster> placed = model.placed(with);
   RingOrder(model).arrange(placed);
   const Throughput found = model.throughput(placed);
+  if (found.averaging_seconds == kInfinite) return std::nullopt;
   return Place{.samples_per_second = found.samples_per_second,
                .step_seconds = found.step_seconds + found.averaging_seconds,
                .cluster = static_cast<int>(clusters.size()),
@@ -54,14 +57,62 @@ double smallest_piece(const ModelCosts& costs) {
   return least;
 }
 
+// Of so many clusters that there are.
+std::string where_text(const Place& place, std::size_t clusters) {
+  return place.cluster == static_cast<int>(clusters)
+             ? "as a cluster of its own"
+             : fmt::format("as stage {} of cluster {}", place.stage, place.cluster);
+}
+
+// The nodes of the clusters that cannot be reached either.
+std::string names_of_unreachable(const CostModel& model, const Clusters& clusters) {
+  constexpr std::size_t kMost = 5;  // of many
+  std::vector<int> found;
+  for (const std::vector<int>& members : clusters) {
+    for (const int node : members) {
+      if (!model.pool().nodes()[static_cast<std::size_t>(node)].reachable) found.push_back(node);
+    }
+  }
+  std::ranges::sort(found);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(found.size(), kMost); ++i) {
+    const bool is_last = i + 1 == found.size();
+    text += fmt::format("{}node_{}", i == 0 ? "" : is_last ? " and " : ", ",
+                        model.pool().nodes()[static_cast<std::size_t>(found[i])].id);
+  }
+  if (found.size() > kMost) text += fmt::format(" and {} more", found.size() - kMost);
+  return text;
+}
+
+// Why a node that cannot be reached has no better place than `now_best`; empty where that is not for this reason.
+std::string reason_of_unreachable(const CostModel& model, const SearchOptions& options, const Clusters& clusters,
+                                  int node, std::int64_t most, const std::optional<Place>& now_best,
+                                  const Throughput& now) {
+  const NodePool pool = model.pool().with_reachable({node});
+  const CostModel reachable(pool, model.costs());
+  const std::optional<Place> place = best_place(reachable, options, clusters, node, most);
+  if (!place || (now_best && place->samples_per_second <= now_best->samples_per_second)) return {};
+  const double gain = 100 * (place->samples_per_second / now.samples_per_second - 1);
+  const bool is_wanted = gain > kLeastGain || options.objective == Objective::kSimilar;
+  if (!is_wanted) return {};
+  return fmt::format(
+      "others cannot reach it, nor {}, and one of every two nodes that connect has to be reachable; reached by "
+      "others it would bring {} samples per second {}: forward a port to it and take \"reachable\": false out of "
+      "node_configs.json",
+      names_of_unreachable(model, clusters),
+      gain > kLeastGain    ? fmt::format("{:.3g}% more", gain)
+      : gain > -kLeastGain ? "as many"
+                           : fmt::format("{:.3g}% fewer", -gain),
+      where_text(*place, clusters.size()));
+}
+
 std::string reason(const std::optional<Place>& place, const SearchOptions& options, std::size_t clusters,
                    const Throughput& now) {
   if (!place) return "no cut of the model that gives this node a part fits the memory of every node";
   const bool alone = place->cluster == static_cast<int>(clusters);
-  const std::string where = alone ? "as a cluster of its own"
-                                  : fmt::format("as stage {} of cluster {}", place->stage, place->cluster);
+  const std::string where = where_text(*place, clusters);
   const double gain = 100 * (place->samples_per_second / now.samples_per_second - 1);
-  if (gain > 1e-3) {
+  if (gain > kLeastGain) {
     return fmt::format("{} it would train {:.3g}% more samples per second, which {}", where, gain,
                        options.objective == Objective::kSimilar
                            ? "is not what the objective similar looks for"
@@ -72,7 +123,7 @@ std::string reason(const std::optional<Place>& place, const SearchOptions& optio
             : fmt::format("a micro-batch would take {} of work on it and {} on its links",
                           duration_text(place->work_seconds), duration_text(place->transfer_seconds));
   return fmt::format("at best, {}, {} samples per second ({} a step instead of {}); {}", where,
-                     gain > -1e-3 ? "as many" : fmt::format("{:.3g}% fewer", -gain),
+                     gain > -kLeastGain ? "as many" : fmt::format("{:.3g}% fewer", -gain),
                      duration_text(place->step_seconds),
                      duration_text(now.step_seconds + now.averaging_seconds), because);
 }
@@ -118,7 +169,10 @@ std::vector<std::string> reasons_to_leave_out(const CostModel& model, const Sear
       text = fmt::format("not examined, because more than {} kinds of nodes are left out", kMostKinds);
     } else if (text.empty()) {
       const std::int64_t most = places_to_try(model.nodes()) / kMostKinds + 1;
-      text = reason(best_place(model, options, clusters, node, most), options, clusters.size(), now);
+      const std::optional<Place> place = best_place(model, options, clusters, node, most);
+      if (std::ranges::find(model.apart(), node) != model.apart().end())
+        text = reason_of_unreachable(model, options, clusters, node, most, place, now);
+      if (text.empty()) text = reason(place, options, clusters.size(), now);
     }
     reasons.push_back(text);
   }

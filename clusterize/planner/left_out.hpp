@@ -20,7 +20,7 @@ struct Place {
 };
 
 // The best of all places in `clusters`, or in a cluster of its own where the options allow one, that memory
-// allows; at most `most` are tried. Nothing where there is none.
+// and connections allow; at most `most` are tried. Nothing where there is none.
 std::optional<Place> best_place(const CostModel& model, const SearchOptions& options,
                                 const Clusters& clusters, int node, std::int64_t most);
 

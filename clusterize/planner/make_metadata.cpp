@@ -7,7 +7,7 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
   const auto peer = [&](int of_cluster, int of_stage) {
     const PlannedStage& other =
         plan.clusters[static_cast<std::size_t>(of_cluster)].stages[static_cast<std::size_t>(of_stage)];
-    return PeerInfo{other.node, other.address, of_stage};
+    return PeerInfo{other.node, other.address, of_stage, other.reachable};
   };
   const auto clusters = static_cast<int>(plan.clusters.size());
   const PlannedCluster& own = plan.clusters[static_cast<std::size_t>(cluster)];

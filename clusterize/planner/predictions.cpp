@@ -26,6 +26,7 @@ PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const St
   options.recompute = recompute;
   PlannedStage planned{.node = "node_" + node.id,
                        .address = node.address,
+                       .reachable = node.reachable,
                        .ops = std::move(ops),
                        .parameters = count_parameters(stage),
                        .recompute = recompute,

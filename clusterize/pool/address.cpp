@@ -1,6 +1,11 @@
 #include "clusterize/pool/address.hpp"
 
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <vector>
 
@@ -43,7 +48,20 @@ bool is_label(std::string_view label) {
          label.front() != '-' && label.back() != '-';
 }
 
+// As RFC 5952 writes it; empty where it is no IPv6 address in brackets.
+std::string canonical_ipv6(std::string_view host) {
+  if (host.size() < 2 || host.front() != '[' || host.back() != ']') return {};
+  const std::string inside(host.substr(1, host.size() - 2));
+  in6_addr address{};
+  // What stands behind a zero byte would not be seen.
+  if (inside.find('\0') != std::string::npos || ::inet_pton(AF_INET6, inside.c_str(), &address) != 1) return {};
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  ::inet_ntop(AF_INET6, &address, text.data(), text.size());
+  return fmt::format("[{}]", text.data());
+}
+
 bool is_host(std::string_view host) {
+  if (host.starts_with('[')) return !canonical_ipv6(host).empty();
   const std::vector<std::string_view> parts = split(host, '.');
   if (std::ranges::all_of(parts.back(), is_digit)) {
     return parts.size() == 4 &&
@@ -60,12 +78,17 @@ std::string address_problem(std::string_view address, AddressUse use) {
   const std::string_view host = address.substr(0, colon);
   const std::string_view port = address.substr(colon + 1);
   if (!is_host(host) && !(host == "*" && use == AddressUse::kListen)) {
-    return "does not begin with an IPv4 address or a host name: write HOST:PORT, e.g. 10.0.0.7:8080 or "
-           "lab-pc-3:8080";
+    return "does not begin with an IPv4 address, an IPv6 address in brackets or a host name: write HOST:PORT, "
+           "e.g. 10.0.0.7:8080, [2001:db8::7]:8080 or lab-pc-3:8080";
   }
   if (!is_number(port, 65535) || (port == "0" && use == AddressUse::kReach))
     return "does not end in a port from 1 to 65535: write HOST:PORT, e.g. 10.0.0.7:8080";
   return {};
+}
+
+std::string host_of(std::string_view address) {
+  const std::string_view host = address.substr(0, address.rfind(':'));
+  return host.starts_with('[') ? canonical_ipv6(host) : std::string(host);
 }
 
 }  // namespace rookery

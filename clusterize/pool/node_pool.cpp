@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "clusterize/pool/address.hpp"
 #include "clusterize/pool/pool_document.hpp"
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
@@ -19,10 +20,12 @@ constexpr double kAssumedLatencyMs = 0.5;
 // Between nodes on one machine, that share no connection: from one provider's arithmetic to the other's.
 constexpr LinkSpeed kOnOneMachine{.latency_ms = 0.1, .bandwidth_mbps = 10'000};
 
-// The host of an address; one name for all that mean the machine itself.
-std::string host_of(const std::string& address) {
-  std::string host = address.substr(0, address.rfind(':'));
-  return host == "0.0.0.0" || host == "localhost" || host.starts_with("127.") ? "localhost" : host;
+// One name for all hosts that mean the machine itself.
+std::string machine_of(const std::string& address) {
+  std::string host = host_of(address);
+  const bool is_own = host == "0.0.0.0" || host == "localhost" || host == "[::]" || host == "[::1]" ||
+                      host.starts_with("127.");
+  return is_own ? "localhost" : host;
 }
 
 }  // namespace
@@ -31,7 +34,7 @@ NodePool NodePool::from_json(const Json& document, std::string_view file) {
   PoolDocument given = read_pool_document(document, file);
   NodePool pool;
   pool.nodes_ = std::move(given.nodes);
-  for (PoolNode& node : pool.nodes_) node.host = host_of(node.address);
+  for (PoolNode& node : pool.nodes_) node.host = machine_of(node.address);
   pool.default_ = given.any_link;
   for (const auto& [pair, speed] : given.links)
     pool.links_[std::minmax({pool.index_of(pair.first), pool.index_of(pair.second)})] = speed;
@@ -84,6 +87,12 @@ NodePool NodePool::without(const std::set<std::string>& ids) const {
     if (!ids.contains(nodes_[pair.first].id) && !ids.contains(nodes_[pair.second].id))
       pool.links_[{new_index(pair.first), new_index(pair.second)}] = speed;
   }
+  return pool;
+}
+
+NodePool NodePool::with_reachable(const std::vector<int>& nodes) const {
+  NodePool pool = *this;
+  for (const int node : nodes) pool.nodes_[static_cast<std::size_t>(node)].reachable = true;
   return pool;
 }
 

@@ -23,6 +23,8 @@ struct PoolNode {
   // takes none.
   std::optional<double> transfer_gbps;
   std::string region;  // empty: none given
+  // Others can open connections to it. One that is not, behind a home router for instance, opens all itself.
+  bool reachable = true;
   std::string host;    // of the address; the same for all names of a machine for itself
 };
 
@@ -40,12 +42,18 @@ class NodePool {
 
   // The pool without the nodes of these ids, of which it has to have more. ConfigError for an unknown id.
   NodePool without(const std::set<std::string>& ids) const;
+  // The pool if these nodes, by their indices, could be reached, too.
+  NodePool with_reachable(const std::vector<int>& nodes) const;
 
   const std::vector<PoolNode>& nodes() const { return nodes_; }  // ids in rising order
   // The most specific of links, regions and default, never faster than either node's own connection; where
   // none is given, what nodes on one machine, or of one local network, have. Symmetric; between indices of
   // nodes().
   LinkSpeed link(std::size_t a, std::size_t b) const;
+  // Can one of two nodes open a connection to the other?
+  bool can_connect(std::size_t a, std::size_t b) const {
+    return nodes_[a].reachable || nodes_[b].reachable;
+  }
   // The rate of all that a node sends and receives, Mbit/s: its own connection, or where all nodes are on one
   // machine and no network is given, what that allows.
   double connection_mbps(std::size_t node) const;

@@ -62,6 +62,11 @@ Json with_faster_connection(Json document, const std::string& id, double factor)
   return document;
 }
 
+Json with_reachable_node(Json document, const std::string& id) {
+  document.at(id).erase("reachable");
+  return document;
+}
+
 Json with_link(Json document, const std::string& a, const std::string& b, const LinkSpeed& speed) {
   for (const std::string& id : {a, b}) {
     Json& bandwidth = document.at(id).at("benchmarks").at("bandwidth");

@@ -145,7 +145,7 @@ class Reader {
 
   void read_node(const std::string& id, const Json& entry) {
     PoolNode node{.id = id};
-    if (!is_object(entry, id, kNodeExample, {"IP", "benchmarks", "region"})) return;
+    if (!is_object(entry, id, kNodeExample, {"IP", "benchmarks", "region", "reachable"})) return;
     node.address = read_address(entry, id);
     if (const auto region = entry.find("region"); region != entry.end()) {
       if (region->is_string())
@@ -153,6 +153,15 @@ class Reader {
       else
         problems_.add(id + "/region",
                       fmt::format("{} is not the name of a region, e.g. \"Turin\"", shown(*region)));
+    }
+    if (const auto reachable = entry.find("reachable"); reachable != entry.end()) {
+      if (reachable->is_boolean())
+        node.reachable = reachable->get<bool>();
+      else
+        problems_.add(id + "/reachable",
+                      fmt::format("{} is neither true nor false: false says that others cannot open "
+                                  "connections to the node",
+                                  shown(*reachable)));
     }
     constexpr const char* kExample = R"({"ram": 8, "bandwidth": 100})";
     const std::string place = id + "/benchmarks";
@@ -185,10 +194,11 @@ class Reader {
   }
 
   void check_addresses() {
-    std::map<std::string, std::string> owner;
+    std::map<std::pair<std::string, std::string>, std::string> owner;  // by host and port
     for (const PoolNode& node : read_.nodes) {
       if (node.address.empty()) continue;
-      const auto [first, is_new] = owner.emplace(node.address, node.id);
+      const std::string port = node.address.substr(node.address.rfind(':') + 1);
+      const auto [first, is_new] = owner.emplace(std::pair(host_of(node.address), port), node.id);
       if (is_new) continue;
       problems_.add(node.id + "/IP", fmt::format("\"{}\" is node {}'s address too: each node has its own",
                                                  node.address, first->second));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "clusterize/order/cut_refinement.hpp"
 #include "clusterize/planner/left_out.hpp"
@@ -19,6 +20,7 @@ namespace {
 using Kind = Bottleneck::Kind;
 
 constexpr double kSecondsOfSearch = 5;  // for each what-if
+constexpr std::size_t kMostPorts = 3;   // that are forwarded, each by itself
 
 class Explainer {
  public:
@@ -37,8 +39,11 @@ class Explainer {
                       .reachable_samples_per_second = throughput_bound(CostModel(pool_, planned_.costs)),
                       .bottleneck = bottleneck};
     const PoolNode& best = best_node();
-    add(found, fmt::format("one more node like node_{}", best.id), with_copy_of(document_, best.id), true);
-    for (const auto& [change, document] : remedies(found.bottleneck)) add(found, change, document, false);
+    add(found, {.change = fmt::format("one more node like node_{}", best.id),
+                .document = with_copy_of(document_, best.id),
+                .new_node = static_cast<int>(pool_.nodes().size())});
+    for (const Remedy& remedy : remedies(found.bottleneck)) add(found, remedy);
+    for (const Remedy& remedy : ports_to_forward()) add(found, remedy);
     return found;
   }
 
@@ -55,6 +60,7 @@ class Explainer {
   struct Remedy {
     std::string change;
     Json document;
+    std::optional<int> new_node = std::nullopt;  // of the changed pool, that the plan has not
   };
 
   NodePool pool_of(const Json& document) const {
@@ -109,19 +115,33 @@ class Explainer {
     return {};
   }
 
+  // To each node that is left out and cannot be reached.
+  std::vector<Remedy> ports_to_forward() const {
+    std::vector<Remedy> all;
+    for (const LeftOutNode& left : planned_.plan.left_out) {
+      const auto node = std::ranges::find_if(
+          pool_.nodes(), [&](const PoolNode& of_pool) { return "node_" + of_pool.id == left.node; });
+      if (node == pool_.nodes().end() || node->reachable || all.size() == kMostPorts) continue;
+      all.push_back({.change = fmt::format("a port forwarded to {}, so that others reach it", left.node),
+                     .document = with_reachable_node(document_, node->id),
+                     .new_node = static_cast<int>(node - pool_.nodes().begin())});
+    }
+    return all;
+  }
+
   // The best of the same clusters, cut anew, with a new node at its best place; and in small pools of a new
   // search. A change that no pool may have is passed over.
-  void add(Explanation& found, const std::string& change, const Json& document, bool has_new_node) const {
+  void add(Explanation& found, const Remedy& remedy) const {
     try {
-      const NodePool pool = pool_of(document);
+      const NodePool pool = pool_of(remedy.document);
       std::set<int> pinned;
       for (const auto& [pinned_node, pin] : options_.pins) pinned.insert(pinned_node);
       const CostModel model(pool, planned_.costs, pinned);
-      WhatIf what_if{.change = change,
+      WhatIf what_if{.change = remedy.change,
                      .samples_per_second = model.throughput(planned_.members).samples_per_second};
-      if (has_new_node) {
+      if (remedy.new_node) {
         const auto place =
-            best_place(model, options_, planned_.members, model.nodes() - 1, places_to_try(model.nodes()));
+            best_place(model, options_, planned_.members, *remedy.new_node, places_to_try(model.nodes()));
         what_if.samples_per_second =
             place ? std::max(what_if.samples_per_second, place->samples_per_second) : 0;
       }

@@ -32,8 +32,7 @@ const char* name_of(Objective objective) {
 
 ClusterObjective::ClusterObjective(const CostModel& model, Objective objective, Constraints constraints)
     : model_(model), objective_(objective), constraints_(std::move(constraints)), rings_(model) {
-  const int most = std::min(model.nodes(), model.costs().count());
-  constraints_.min_nodes = std::clamp(constraints_.min_nodes, 1, most);
+  constraints_.min_nodes = std::clamp(constraints_.min_nodes, 1, model.largest_cluster());
   if (objective == Objective::kLatency) constraints_.clusters = 1;
   for (const auto& [node, pin] : constraints_.pins) stages_[node] = pin.stage;
 }
@@ -50,9 +49,11 @@ Score ClusterObjective::score(const Grouping& grouping) const {
   }
   const auto left_out = static_cast<double>(grouping.left_out.size());
   if (objective_ == Objective::kLatency) return {0, slowest, left_out};
-  if (objective_ == Objective::kThroughput) {
+  if (objective_ == Objective::kThroughput || !model_.apart().empty()) {
     order(clusters);
-    return {0, -model_.throughput(clusters).samples_per_second, left_out, sum};
+    const Throughput found = model_.throughput(clusters);
+    if (found.averaging_seconds == kInfinite) return {1};  // rings whose nodes cannot connect
+    if (objective_ == Objective::kThroughput) return {0, -found.samples_per_second, left_out, sum};
   }
   return {0, -static_cast<double>(grouping.clusters.size()), left_out, imbalance(grouping), slowest};
 }

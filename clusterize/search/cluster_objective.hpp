@@ -27,7 +27,7 @@ struct Pin {
 };
 
 struct Constraints {
-  int min_nodes = 1;            // of each cluster; no more than there are segments or nodes
+  int min_nodes = 1;            // of each cluster; no more than the largest cluster can have
   std::optional<int> clusters;  // exactly so many
   std::map<int, Pin> pins;      // by node
 };

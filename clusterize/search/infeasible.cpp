@@ -31,6 +31,7 @@ class Remedies {
     try_clusters();
     try_min_nodes();
     if (!options_.pins.empty() && is_met(model_, without(&SearchOptions::pins))) add("no --pin");
+    try_reachable();
     try_training();
     return std::move(found_);
   }
@@ -66,6 +67,13 @@ class Remedies {
       if (!is_met(model_, options)) continue;
       return add(fmt::format("--min-nodes-per-cluster {}", fewer));
     }
+  }
+
+  void try_reachable() {
+    if (model_.apart().empty()) return;
+    const NodePool pool = model_.pool().with_reachable(model_.apart());
+    if (is_met(CostModel(pool, model_.costs(), pinned()), options_))
+      add("a port forwarded to each node that has \"reachable\": false, and that taken out");
   }
 
   // The largest batch, the fewest micro-batches, recomputing; both at once where neither helps.
@@ -121,9 +129,13 @@ class Remedies {
 
   bool is_met(const Training& training) const {
     const ModelCosts costs = model_.costs().trained(training);
-    std::set<int> pinned;
-    for (const auto& [node, pin] : options_.pins) pinned.insert(node);
-    return is_met(CostModel(model_.pool(), costs, pinned), options_);
+    return is_met(CostModel(model_.pool(), costs, pinned()), options_);
+  }
+
+  std::set<int> pinned() const {
+    std::set<int> nodes;
+    for (const auto& [node, pin] : options_.pins) nodes.insert(node);
+    return nodes;
   }
 
   const CostModel& model_;  // of the caller
@@ -141,6 +153,20 @@ std::string advice(const CostModel& model, const SearchOptions& options) {
                : "more or larger machines are needed";
   }
   return fmt::format("there is a plan with {}", fmt::join(remedies, ", or with "));
+}
+
+// Of nodes that cannot be reached, where there are several.
+std::string apart_text(const CostModel& model) {
+  if (model.apart().empty()) return {};
+  std::vector<std::string> names;
+  for (const int node : model.apart())
+    names.push_back("node_" + model.pool().nodes()[static_cast<std::size_t>(node)].id);
+  constexpr std::size_t kMost = 5;
+  const std::size_t more = names.size() - std::min(names.size(), kMost);
+  names.resize(names.size() - more);
+  return fmt::format(
+      "; of {}{}, that others cannot reach, one can be in a cluster, whose nodes all connect to each other",
+      fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 [[noreturn]] void fail_memory(const CostModel& model, const SearchOptions& options) {
@@ -161,16 +187,16 @@ std::string advice(const CostModel& model, const SearchOptions& options) {
   constexpr const char* kMessage =
       "{} with batch_size {} and micro_batches {} does not fit the machines' memory{}: on one machine it "
       "takes "
-      "{}, and its largest piece that cannot be cut {}, with buffers for its links; {}; {}";
+      "{}, and its largest piece that cannot be cut {}, with buffers for its links; {}{}; {}";
   throw ConfigError(fmt::format(kMessage, costs.name, costs.batch_size, costs.micro_batches,
                                 costs.may_recompute ? ", even with activations recomputed" : "",
-                                memory_text(whole), memory_text(static_cast<double>(piece)), there_is,
+                                memory_text(whole), memory_text(static_cast<double>(piece)), there_is, apart_text(model),
                                 advice(model, options)));
 }
 
 void check_counts(const CostModel& model, const SearchOptions& options) {
   if (!options.clusters) return;
-  const int each = std::clamp(options.min_nodes, 1, std::min(model.nodes(), model.costs().count()));
+  const int each = std::clamp(options.min_nodes, 1, model.largest_cluster());
   if (std::int64_t{*options.clusters} * each <= model.nodes()) return;
   throw ConfigError(fmt::format(
       "{} of at least {} {} need {} nodes, there are {}: ask for at most {}, or for fewer nodes in each",
@@ -228,7 +254,7 @@ void throw_infeasible(const CostModel& model, const SearchOptions& options) {
   if (!options.pins.empty())
     wanted += fmt::format(", {} pinned {}", options.pins.size(), options.pins.size() == 1 ? "node" : "nodes");
   throw ConfigError(fmt::format("no plan was found that meets the constraints ({}): {}; {}", wanted,
-                                possible_text(model, std::ssize(possible->clusters)),
+                                possible_text(model, std::ssize(possible->clusters)) + apart_text(model),
                                 advice(model, options)));
 }
 

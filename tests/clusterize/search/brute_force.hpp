@@ -50,6 +50,7 @@ class BruteForce {
   LinkSpeed link(int a, int b) const {
     return pool_.link(static_cast<std::size_t>(a), static_cast<std::size_t>(b));
   }
+  bool can_connect(int a, int b) const { return node(a).reachable || node(b).reachable; }
   double latency(int a, int b) const { return link(a, b).latency_ms / 1e3; }
   double bandwidth(int a, int b) const { return bytes_per_second(link(a, b).bandwidth_mbps); }
   Segment sum(int begin, int end) const {
@@ -164,6 +165,7 @@ class BruteForce {
     for (const auto& [nodes, bytes] : rings) {
       for (std::size_t i = 0; i < nodes.size() && bytes > 0; ++i) {
         const int next = nodes[(i + 1) % nodes.size()];
+        if (!can_connect(nodes[i], next)) return kInfinite;
         message = std::max(message, latency(nodes[i], next) + bytes / count / bandwidth(nodes[i], next));
       }
     }
@@ -175,6 +177,11 @@ class BruteForce {
   const std::vector<DefinedCluster>& ways_to_run(std::vector<int> nodes) {
     const auto [entry, is_new] = ways_.try_emplace(nodes);
     if (!is_new) return entry->second;
+    for (const int a : nodes) {
+      for (const int b : nodes) {
+        if (a != b && !can_connect(a, b)) return entry->second;
+      }
+    }
     do {
       int least = costs_.count();
       std::vector<DefinedCluster> ways;
