@@ -283,8 +283,8 @@ bool CostModel::rings_connect(const PlacedCluster& a, const StagePartition& cut_
   return bytes[static_cast<std::size_t>(end)] == bytes[static_cast<std::size_t>(begin)];
 }
 
-// Of each cluster the cut with the least load whose step is within the limit; others where neighbours in the rings
-// could not connect.
+// Of each cluster the cut with the least load whose step is within the limit; others where neighbours in the
+// rings could not connect.
 std::vector<const StagePartition*> CostModel::cuts_within(const std::vector<PlacedCluster>& clusters,
                                                           double limit) const {
   std::vector<const StagePartition*> cuts;
@@ -295,8 +295,8 @@ std::vector<const StagePartition*> CostModel::cuts_within(const std::vector<Plac
   return cuts;
 }
 
-// Changes the cuts of the cluster and of the next to the first within the limit with which both connect with their
-// neighbours, if there are such.
+// Changes the cuts of the cluster and of the next to the first within the limit with which both connect with
+// their neighbours, if there are such.
 void CostModel::connect_with_next(const std::vector<PlacedCluster>& clusters, double limit, std::size_t at,
                                   std::vector<const StagePartition*>& cuts) const {
   const std::size_t count = clusters.size();

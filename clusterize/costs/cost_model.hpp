@@ -14,10 +14,10 @@
 //         Between its forward of a batch and that of the n_k-th one after, stage k waits for batches to turn
 //         at stage m, which has done n_m - 1 forwards more when it does a backward
 // All members of a cluster connect to each other, whatever they send: the first to the last, for targets, and
-// every two to know that the other is there. So one of them at most may be a node that cannot be reached, which
-// opens the connections to all others.
-// Averaging over C clusters: 2 (C - 1) messages of w_r / C along every ring r at once, rings on one
-// node sharing its connection; a cluster's neighbours in all rings are the ones before and behind it.
+// every two to know that the other is there. So one of them at most may be a node that cannot be reached,
+// which opens the connections to all others. Averaging over C clusters: 2 (C - 1) messages of w_r / C along
+// every ring r at once, rings on one node sharing its connection; a cluster's neighbours in all rings are the
+// ones before and behind it.
 //   samples per second = C · batch / (longest step + averaging)
 // In a ring only neighbours connect; the averaging of two that cannot takes infinitely long.
 #pragma once
@@ -102,8 +102,8 @@ class CostModel {
   std::vector<StageTimes> stage_times(const std::vector<int>& members, const StagePartition& cut) const;
   std::vector<PlacedCluster> placed(const Clusters& clusters) const;
   // The throughput of clusters that all fit. Each is cut so that it is no slower than the slowest has to be and puts
-  // as little as possible on one connection, and so that neighbours in the rings can connect, where a way to do
-  // that was found; where none was, the averaging takes infinitely long.
+  // as little as possible on one connection, and so that neighbours in the rings can connect, where a way to
+  // do that was found; where none was, the averaging takes infinitely long.
   Throughput throughput(const std::vector<PlacedCluster>& clusters) const;
   Throughput throughput(const Clusters& clusters) const { return throughput(placed(clusters)); }
   Throughput throughput(const Clusters& clusters, std::vector<const StagePartition*> cuts) const {
@@ -126,7 +126,8 @@ class CostModel {
   double averaging_seconds(const std::vector<PlacedCluster>& clusters,
                            const std::vector<const StagePartition*>& cuts) const;
   std::vector<double> ring_bytes(const std::vector<const StagePartition*>& cuts) const;
-  std::vector<const StagePartition*> cuts_within(const std::vector<PlacedCluster>& clusters, double limit) const;
+  std::vector<const StagePartition*> cuts_within(const std::vector<PlacedCluster>& clusters,
+                                                 double limit) const;
   void connect_with_next(const std::vector<PlacedCluster>& clusters, double limit, std::size_t at,
                          std::vector<const StagePartition*>& cuts) const;
   StageRange unreachable_part(const PlacedCluster& cluster, const StagePartition& cut) const;

@@ -19,8 +19,8 @@ class RingOrder {
   static constexpr std::size_t kExactClusters = 8;
 
   explicit RingOrder(const CostModel& model);
-  // Clusters that all fit. As they are where no other order is faster. Neighbours whose nodes cannot connect are as
-  // slow as can be, by the shortest steps' cuts.
+  // Clusters that all fit. As they are where no other order is faster. Neighbours whose nodes cannot connect
+  // are as slow as can be, by the shortest steps' cuts.
   void arrange(std::vector<PlacedCluster>& clusters) const;
 
  private:

@@ -11,18 +11,17 @@ namespace rookery {
 namespace {
 
 OrderedJson to_json(const PlannedStage& stage, const ScheduleSettings& schedule, int index, int stages) {
-  OrderedJson all = {
-          {"node", stage.node},
-          {"address", stage.address},
-          {"stage", index},
-          {"role", role_of(index, stages)},
-          {"ops", stage.ops},
-          {"parameters", stage.parameters},
-          {"recompute", stage.recompute},
-          {"staleness", staleness(schedule, index, stages)},
-          {"forward_flops", stage.forward_flops},
-          {"backward_flops", stage.backward_flops},
-          {"prediction", to_json(stage.prediction)}};
+  OrderedJson all = {{"node", stage.node},
+                     {"address", stage.address},
+                     {"stage", index},
+                     {"role", role_of(index, stages)},
+                     {"ops", stage.ops},
+                     {"parameters", stage.parameters},
+                     {"recompute", stage.recompute},
+                     {"staleness", staleness(schedule, index, stages)},
+                     {"forward_flops", stage.forward_flops},
+                     {"backward_flops", stage.backward_flops},
+                     {"prediction", to_json(stage.prediction)}};
   if (!stage.reachable) all["reachable"] = false;
   return all;
 }

@@ -77,17 +77,21 @@ std::string names_of_unreachable(const CostModel& model, const Clusters& cluster
   std::string text;
   for (std::size_t i = 0; i < std::min(found.size(), kMost); ++i) {
     const bool is_last = i + 1 == found.size();
-    text += fmt::format("{}node_{}", i == 0 ? "" : is_last ? " and " : ", ",
+    text += fmt::format("{}node_{}",
+                        i == 0    ? ""
+                        : is_last ? " and "
+                                  : ", ",
                         model.pool().nodes()[static_cast<std::size_t>(found[i])].id);
   }
   if (found.size() > kMost) text += fmt::format(" and {} more", found.size() - kMost);
   return text;
 }
 
-// Why a node that cannot be reached has no better place than `now_best`; empty where that is not for this reason.
-std::string reason_of_unreachable(const CostModel& model, const SearchOptions& options, const Clusters& clusters,
-                                  int node, std::int64_t most, const std::optional<Place>& now_best,
-                                  const Throughput& now) {
+// Why a node that cannot be reached has no better place than `now_best`; empty where that is not for this
+// reason.
+std::string reason_of_unreachable(const CostModel& model, const SearchOptions& options,
+                                  const Clusters& clusters, int node, std::int64_t most,
+                                  const std::optional<Place>& now_best, const Throughput& now) {
   const NodePool pool = model.pool().with_reachable({node});
   const CostModel reachable(pool, model.costs());
   const std::optional<Place> place = best_place(reachable, options, clusters, node, most);
@@ -96,8 +100,10 @@ std::string reason_of_unreachable(const CostModel& model, const SearchOptions& o
   const bool is_wanted = gain > kLeastGain || options.objective == Objective::kSimilar;
   if (!is_wanted) return {};
   return fmt::format(
-      "others cannot reach it, nor {}, and one of every two nodes that connect has to be reachable; reached by "
-      "others it would bring {} samples per second {}: forward a port to it and take \"reachable\": false out of "
+      "others cannot reach it, nor {}, and one of every two nodes that connect has to be reachable; reached "
+      "by "
+      "others it would bring {} samples per second {}: forward a port to it and take \"reachable\": false "
+      "out of "
       "node_configs.json",
       names_of_unreachable(model, clusters),
       gain > kLeastGain    ? fmt::format("{:.3g}% more", gain)

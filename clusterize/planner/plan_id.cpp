@@ -16,12 +16,12 @@ std::string text_of(const Fnv1a& digest) {
 
 OrderedJson to_json(const PoolNode& node) {
   OrderedJson all = {{"id", node.id},
-          {"address", node.address},
-          {"ram", node.ram_gb},
-          {"bandwidth", node.bandwidth_mbps},
-          {"gflops", node.gflops.value_or(0)},
-          {"transfer_gbps", node.transfer_gbps.value_or(0)},
-          {"region", node.region}};
+                     {"address", node.address},
+                     {"ram", node.ram_gb},
+                     {"bandwidth", node.bandwidth_mbps},
+                     {"gflops", node.gflops.value_or(0)},
+                     {"transfer_gbps", node.transfer_gbps.value_or(0)},
+                     {"region", node.region}};
   if (!node.reachable) all["reachable"] = false;
   return all;
 }

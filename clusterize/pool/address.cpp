@@ -54,7 +54,8 @@ std::string canonical_ipv6(std::string_view host) {
   const std::string inside(host.substr(1, host.size() - 2));
   in6_addr address{};
   // What stands behind a zero byte would not be seen.
-  if (inside.find('\0') != std::string::npos || ::inet_pton(AF_INET6, inside.c_str(), &address) != 1) return {};
+  if (inside.find('\0') != std::string::npos || ::inet_pton(AF_INET6, inside.c_str(), &address) != 1)
+    return {};
   std::array<char, INET6_ADDRSTRLEN> text{};
   ::inet_ntop(AF_INET6, &address, text.data(), text.size());
   return fmt::format("[{}]", text.data());
@@ -78,7 +79,8 @@ std::string address_problem(std::string_view address, AddressUse use) {
   const std::string_view host = address.substr(0, colon);
   const std::string_view port = address.substr(colon + 1);
   if (!is_host(host) && !(host == "*" && use == AddressUse::kListen)) {
-    return "does not begin with an IPv4 address, an IPv6 address in brackets or a host name: write HOST:PORT, "
+    return "does not begin with an IPv4 address, an IPv6 address in brackets or a host name: write "
+           "HOST:PORT, "
            "e.g. 10.0.0.7:8080, [2001:db8::7]:8080 or lab-pc-3:8080";
   }
   if (!is_number(port, 65535) || (port == "0" && use == AddressUse::kReach))

@@ -25,7 +25,7 @@ struct PoolNode {
   std::string region;  // empty: none given
   // Others can open connections to it. One that is not, behind a home router for instance, opens all itself.
   bool reachable = true;
-  std::string host;    // of the address; the same for all names of a machine for itself
+  std::string host;  // of the address; the same for all names of a machine for itself
 };
 
 struct LinkSpeed {
@@ -51,9 +51,7 @@ class NodePool {
   // nodes().
   LinkSpeed link(std::size_t a, std::size_t b) const;
   // Can one of two nodes open a connection to the other?
-  bool can_connect(std::size_t a, std::size_t b) const {
-    return nodes_[a].reachable || nodes_[b].reachable;
-  }
+  bool can_connect(std::size_t a, std::size_t b) const { return nodes_[a].reachable || nodes_[b].reachable; }
   // The rate of all that a node sends and receives, Mbit/s: its own connection, or where all nodes are on one
   // machine and no network is given, what that allows.
   double connection_mbps(std::size_t node) const;

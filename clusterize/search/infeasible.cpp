@@ -190,8 +190,8 @@ std::string apart_text(const CostModel& model) {
       "{}, and its largest piece that cannot be cut {}, with buffers for its links; {}{}; {}";
   throw ConfigError(fmt::format(kMessage, costs.name, costs.batch_size, costs.micro_batches,
                                 costs.may_recompute ? ", even with activations recomputed" : "",
-                                memory_text(whole), memory_text(static_cast<double>(piece)), there_is, apart_text(model),
-                                advice(model, options)));
+                                memory_text(whole), memory_text(static_cast<double>(piece)), there_is,
+                                apart_text(model), advice(model, options)));
 }
 
 void check_counts(const CostModel& model, const SearchOptions& options) {

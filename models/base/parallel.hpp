@@ -12,15 +12,21 @@
 
 namespace rookery {
 
-// Calls `work` once on each of up to `threads` threads at the same time, one of which is the calling one, and
-// returns when all are done. By OpenMP where there is one: its threads are oneDNN's, too, and stay for the next
-// call. `work` does not throw.
-void on_threads(int threads, const std::function<void()>& work);
+// Both call `work`, which does not throw, once on each of up to `threads` threads at the same time, one of
+// which is the calling one, and return when all are done.
+//
+// Threads that live as long as the call, and sleep while they wait: for work of milliseconds and more.
+void on_new_threads(int threads, const std::function<void()>& work);
+// Where there is OpenMP, its threads, which are oneDNN's, too. They stay for the next call, and keep their
+// processors for a while so that it begins at once: for work of microseconds, by programs that have these
+// processors to themselves.
+void on_team(int threads, const std::function<void()>& work);
 
 // body(i) for 0 <= i < count in no order, on up to `threads` threads (0: one per processor). Throws the first
 // exception that a body throws; rounds that nobody has begun by then are left out.
 template <std::integral Index, typename Body>
-void parallel_for(Index count, int threads, const Body& body) {
+void parallel_for(Index count, int threads, const Body& body,
+                  decltype(on_new_threads)& on_threads = on_new_threads) {
   const auto rounds = static_cast<std::int64_t>(count);
   const std::int64_t wanted = threads > 0 ? threads : std::thread::hardware_concurrency();
   const auto workers = static_cast<int>(std::min(wanted, rounds));

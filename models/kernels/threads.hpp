@@ -7,12 +7,20 @@
 
 #include <cstdint>
 
+#include "models/base/parallel.hpp"
+
 namespace rookery {
 
 // For kernels made and run by the calling thread; 1 until set. Results may depend on it, so it must be the
 // same when a kernel is made and whenever it runs.
 void set_kernel_threads(int threads);
 int kernel_threads();
+
+// body(i) for i < n in any order, on so many threads. Bodies write to places of their own.
+template <typename Body>
+void in_parallel(std::int64_t n, Body body) {
+  parallel_for(n, kernel_threads(), body, on_team);
+}
 
 // body(member, members, barrier) once on each member of a team of at most kernel_threads() threads. Bodies do
 // not throw, and all call barrier() equally often: none comes back before all have called.

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/base/parallel.hpp"
 #include "models/kernels/onednn/program.hpp"
 #include "models/kernels/simd/recurrent.hpp"
 #include "models/kernels/threads.hpp"
@@ -37,7 +36,7 @@ constexpr std::int64_t kRowGroups = 8;
 
 void sum_columns(std::int64_t rows, std::int64_t columns, const float* x, float* of_groups, float* sums) {
   const simd::Loops& loops = simd::loops();
-  parallel_for(kRowGroups, kernel_threads(), [&](std::int64_t group) {
+  in_parallel(kRowGroups, [&](std::int64_t group) {
     const std::int64_t first = group * rows / kRowGroups;
     const std::int64_t last = (group + 1) * rows / kRowGroups;
     loops.column_sums(last - first, columns, x + first * columns, of_groups + group * columns);

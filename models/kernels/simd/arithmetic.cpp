@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "models/base/check.hpp"
-#include "models/base/parallel.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 #include "models/kernels/threads.hpp"
 
@@ -22,8 +21,8 @@ void in_parts(std::size_t count, Body body) {
   ROOKERY_CHECK(count % 16 == 0, "{} floats are not padded to blocks of 16", count);
   const auto all = static_cast<Index>(count);
   if (all <= kPart) return body(Index{0}, all);
-  parallel_for((all + kPart - 1) / kPart, kernel_threads(),
-               [&](Index part) { body(part * kPart, std::min(kPart, all - part * kPart)); });
+  in_parallel((all + kPart - 1) / kPart,
+              [&](Index part) { body(part * kPart, std::min(kPart, all - part * kPart)); });
 }
 
 // A part of an array that may be absent.

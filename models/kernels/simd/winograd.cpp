@@ -6,7 +6,6 @@
 // power of two apart would share few places of the cache.
 #include <algorithm>
 
-#include "models/base/parallel.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
@@ -75,7 +74,7 @@ struct Tiling {
   // body(row of the matrices, image, first output's y and x) of the tiles [begin, end).
   template <typename Body>
   void for_tiles(Index begin, Index end, Body body) const {
-    parallel_for(end - begin, kernel_threads(), [&](Index row) {
+    in_parallel(end - begin, [&](Index row) {
       const Index tile = begin + row;
       const Index within = tile % of_image();
       body(row, tile / of_image(), within / columns() * loops.tile, within % columns() * loops.tile);
@@ -165,7 +164,7 @@ class Convolution {
   Index depth() const { return tiling_.from.channels; }
 
   void transform_weight(const float* weight, Index first, Index last, float* weights) const {
-    parallel_for(depth(), kernel_threads(), [&](Index k) {
+    in_parallel(depth(), [&](Index k) {
       for_blocks(first, last, [&](Index channel) {
         tiling_.loops.weight(weight + channel * window_step_ + k * depth_step_, window_step_, turned_,
                              weights + column(channel - first, depth()) + k * kPanel, weight_step_);
@@ -185,7 +184,7 @@ class Convolution {
 
   void multiply(const float* fields, const float* weights, Index tiles, Index channels,
                 float* results) const {
-    parallel_for(matrices(), kernel_threads(), [&](Index matrix) {
+    in_parallel(matrices(), [&](Index matrix) {
       for_slices(channels, kPanel, [&](Index first, Index last) {
         loops_.multiply({.m = tiles,
                          .n = last - first,
@@ -296,7 +295,7 @@ class WeightGradient {
 
   void multiply(const float* fields, const float* tiles, Index count, Index channels, bool accumulates,
                 float* weights) const {
-    parallel_for(matrices(), kernel_threads(), [&](Index matrix) {
+    in_parallel(matrices(), [&](Index matrix) {
       for_slices(channels, kPanel, [&](Index from, Index from_end) {
         for_slices(tiling_.to.channels, kPanel, [&](Index to, Index to_end) {
           loops_.multiply({.m = from_end - from,
@@ -317,8 +316,8 @@ class WeightGradient {
 
   void write_weight(const float* weights, Index first, Index last, float* dw) const {
     const Index depth = tiling_.from.channels * kTaps;
-    parallel_for(tiling_.to.channels / kChannelBlock, kernel_threads(), [&](Index block) {
-      const Index to = block * kChannelBlock;
+    in_parallel(tiling_.to.channels / kBlock, [&](Index block) {
+      const Index to = block * kBlock;
       for (Index from = first; from < last; ++from) {
         tiling_.loops.weight_grad(weights + window(from - first, to), weight_step_,
                                   dw + to * depth + from * kTaps, depth);

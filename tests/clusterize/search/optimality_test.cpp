@@ -110,7 +110,8 @@ std::optional<double> predicted(const NodePool& pool, const ModelCosts& costs) {
 }
 
 // No stages of a cluster, which all connect to each other, are both unreachable, and no neighbours in a ring.
-void expect_connections(const NodePool& pool, const ModelCosts& costs, const std::vector<DefinedCluster>& clusters) {
+void expect_connections(const NodePool& pool, const ModelCosts& costs,
+                        const std::vector<DefinedCluster>& clusters) {
   const auto can_connect = [&](int a, int b) {
     const auto reachable = [&](int node) { return pool.nodes()[static_cast<std::size_t>(node)].reachable; };
     return reachable(a) || reachable(b);
@@ -128,7 +129,8 @@ void expect_connections(const NodePool& pool, const ModelCosts& costs, const std
   for (int segment = 0; segment < costs.count() && clusters.size() > 1; ++segment) {
     if (costs.segments[static_cast<std::size_t>(segment)].parameters == 0) continue;
     for (std::size_t c = 0; c < clusters.size(); ++c) {
-      EXPECT_TRUE(can_connect(holder(clusters[c], segment), holder(clusters[(c + 1) % clusters.size()], segment)))
+      EXPECT_TRUE(
+          can_connect(holder(clusters[c], segment), holder(clusters[(c + 1) % clusters.size()], segment)))
           << "segment " << segment << " between clusters " << c << " and the next";
     }
   }
