@@ -79,6 +79,12 @@ bool CostModel::may_be_cluster(const std::vector<int>& members) const {
   return std::ssize(members) <= costs().count() && unreachable(members) <= 1;
 }
 
+bool CostModel::can_join(const std::vector<int>& members, int node) const {
+  return std::ranges::all_of(members, [&](int other) {
+    return pool_.can_connect(static_cast<std::size_t>(other), static_cast<std::size_t>(node));
+  });
+}
+
 int CostModel::largest_cluster() const {
   const int connected = nodes() - std::max(0, static_cast<int>(apart_.size()) - 1);
   return std::min(connected, costs().count());
@@ -314,6 +320,16 @@ void CostModel::connect_with_next(const std::vector<PlacedCluster>& clusters, do
     }
   }
   std::tie(cuts[at], cuts[next]) = before;
+}
+
+int CostModel::unconnected(const std::vector<PlacedCluster>& clusters,
+                           const std::vector<const StagePartition*>& cuts) const {
+  int count = 0;
+  for (std::size_t c = 0; c < clusters.size() && clusters.size() > 1; ++c) {
+    const std::size_t next = (c + 1) % clusters.size();
+    count += rings_connect(clusters[c], *cuts[c], clusters[next], *cuts[next]) ? 0 : 1;
+  }
+  return count;
 }
 
 double CostModel::averaging_seconds(const std::vector<PlacedCluster>& clusters,

@@ -85,9 +85,11 @@ class CostModel {
   int node_class(int node) const { return node_classes_[static_cast<std::size_t>(node)]; }
   // Are there as many segments, and can every two of them connect? No order of them is a cluster otherwise.
   bool may_be_cluster(const std::vector<int>& members) const;
+  // Can it connect with all of them?
+  bool can_join(const std::vector<int>& members, int node) const;
   // Most nodes that a cluster can have.
   int largest_cluster() const;
-  // Nodes that cannot be reached, if there are several: one can be anywhere.
+  // Nodes that cannot be reached, rising, if there are several: one can be anywhere.
   const std::vector<int>& apart() const { return apart_; }
   CutMachine machine(int node, std::size_t stages) const;
   CutWay way(int from, int to) const;
@@ -114,6 +116,9 @@ class CostModel {
   // Can, of neighbours in the rings, every two nodes that average a parameter connect?
   bool rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a, const PlacedCluster& b,
                      const StagePartition& cut_of_b) const;
+  // Of how many clusters that is not so, with these cuts of them.
+  int unconnected(const std::vector<PlacedCluster>& clusters,
+                  const std::vector<const StagePartition*>& cuts) const;
   // Samples per second that the arithmetic of all nodes would allow.
   double bound_samples_per_second() const;
 

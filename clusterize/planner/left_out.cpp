@@ -98,18 +98,17 @@ std::string reason_of_unreachable(const CostModel& model, const SearchOptions& o
   if (!place || (now_best && place->samples_per_second <= now_best->samples_per_second)) return {};
   const double gain = 100 * (place->samples_per_second / now.samples_per_second - 1);
   const bool is_wanted = gain > kLeastGain || options.objective == Objective::kSimilar;
-  if (!is_wanted) return {};
+  if (now_best && !is_wanted) return {};
   return fmt::format(
-      "others cannot reach it, nor {}, and one of every two nodes that connect has to be reachable; reached "
-      "by "
-      "others it would bring {} samples per second {}: forward a port to it and take \"reachable\": false "
-      "out of "
-      "node_configs.json",
-      names_of_unreachable(model, clusters),
+      "others cannot reach it, nor {}, and of two nodes that connect one has to be reachable; {}reached by "
+      "others it "
+      "would bring {} samples per second {}{}",
+      names_of_unreachable(model, clusters), is_wanted ? "" : "even ",
       gain > kLeastGain    ? fmt::format("{:.3g}% more", gain)
       : gain > -kLeastGain ? "as many"
                            : fmt::format("{:.3g}% fewer", -gain),
-      where_text(*place, clusters.size()));
+      where_text(*place, clusters.size()),
+      is_wanted ? ": forward a port to it and take \"reachable\": false out of node_configs.json" : "");
 }
 
 std::string reason(const std::optional<Place>& place, const SearchOptions& options, std::size_t clusters,

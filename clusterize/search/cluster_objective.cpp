@@ -52,7 +52,8 @@ Score ClusterObjective::score(const Grouping& grouping) const {
   if (objective_ == Objective::kThroughput || !model_.apart().empty()) {
     order(clusters);
     const Throughput found = model_.throughput(clusters);
-    if (found.averaging_seconds == kInfinite) return {1};  // rings whose nodes cannot connect
+    if (const int wrong = model_.unconnected(clusters, found.cuts); wrong > 0)
+      return {static_cast<double>(wrong)};
     if (objective_ == Objective::kThroughput) return {0, -found.samples_per_second, left_out, sum};
   }
   return {0, -static_cast<double>(grouping.clusters.size()), left_out, imbalance(grouping), slowest};

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "clusterize/genetic/genetic_search.hpp"
+#include "clusterize/search/connected.hpp"
 #include "models/base/parallel.hpp"
 
 namespace rookery {
@@ -142,7 +143,13 @@ class Packer {
   // Takes nodes of `left` until the cluster keeps within the limits, if it ever does.
   bool complete(std::vector<int>& cluster, std::vector<int>& left, const Limits& limits) const {
     int added = 0;
+    std::vector<int> apart;  // that cannot connect with the cluster
     while (!keeps(cluster, limits)) {
+      std::erase_if(left, [&](int node) {
+        if (model_.can_join(cluster, node)) return false;
+        apart.push_back(node);
+        return true;
+      });
       if (left.empty() || std::ssize(cluster) >= model_.costs().count()) return false;
       if (is_enough(cluster) && ++added > kMostAdded) return false;
       const auto next =
@@ -150,6 +157,9 @@ class Packer {
       cluster.push_back(*next);
       left.erase(next);
     }
+    if (apart.empty()) return true;
+    left.insert(left.end(), apart.begin(), apart.end());
+    std::ranges::stable_sort(left, {}, [&](int node) { return -model_.flops_per_second(node); });
     return true;
   }
 
@@ -271,7 +281,7 @@ class Packer {
     for (int node = 0; node < model_.nodes(); ++node) {
       if (!used[static_cast<std::size_t>(node)]) grouping.left_out.push_back(node);
     }
-    return grouping;
+    return connected(model_, std::move(grouping));
   }
 
   const CostModel& model_;  // all three outlive the packer: it lives in packed_groupings()

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "clusterize/search/connected.hpp"
 #include "models/base/parallel.hpp"
 
 namespace rookery {
@@ -66,7 +67,7 @@ class Seeder {
     for (const int node : ids_) {
       if (!used[static_cast<std::size_t>(node)]) grouping.left_out.push_back(node);
     }
-    seeds_.push_back(std::move(grouping));
+    seeds_.push_back(connected(model_, std::move(grouping)));
   }
 
   void add_dealt(const std::vector<int>& order, int clusters) {

@@ -15,7 +15,6 @@ namespace {
 
 using Kind = Bottleneck::Kind;
 
-constexpr double kMargin = 24;
 constexpr double kPad = 14;  // of a cluster's panel
 constexpr double kBoxWidth = 172;
 constexpr double kBoxHeight = 132;
@@ -23,8 +22,8 @@ constexpr double kGap = 96;  // between boxes, for a link and its labels
 constexpr double kTitle = 26;
 constexpr double kLineGap = 34;  // between lines of boxes of one cluster
 constexpr std::size_t kMostPerLine = 5;
-constexpr std::size_t kMostListed = 8;     // rings, nodes left out
-constexpr std::size_t kMostClusters = 64;  // in the short form
+constexpr std::size_t kMostListed = 8;          // rings, nodes left out
+constexpr std::size_t kMostClustersDrawn = 64;  // in the short form
 
 double panel_width(std::size_t boxes) {
   const auto count = static_cast<double>(boxes);
@@ -290,7 +289,7 @@ class PlanPicture {
     constexpr double kName = 84;
     constexpr double kBar = 220;
     y_ += 8;
-    for (std::size_t c = 0; c < std::min(plan_.clusters.size(), kMostClusters); ++c) {
+    for (std::size_t c = 0; c < std::min(plan_.clusters.size(), kMostClustersDrawn); ++c) {
       const PlannedCluster& cluster = plan_.clusters[c];
       std::vector<std::string> names;
       for (const PlannedStage& stage : cluster.stages) names.push_back(stage.node);
@@ -306,8 +305,8 @@ class PlanPicture {
                 {.size = 11});
       y_ += 18;
     }
-    if (plan_.clusters.size() > kMostClusters)
-      lines(fmt::format("and {} more clusters", plan_.clusters.size() - kMostClusters), {.size = 11});
+    if (plan_.clusters.size() > kMostClustersDrawn)
+      lines(fmt::format("and {} more clusters", plan_.clusters.size() - kMostClustersDrawn), {.size = 11});
     y_ += 8;
   }
 

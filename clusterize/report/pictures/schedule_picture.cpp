@@ -17,7 +17,6 @@ namespace {
 using Kind = Bottleneck::Kind;
 
 constexpr double kWidth = 1240;
-constexpr double kMargin = 24;
 constexpr double kNames = 120;  // of the nodes, left of the time
 constexpr double kRow = 44;
 constexpr double kWorkHeight = 22;

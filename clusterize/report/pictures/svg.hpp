@@ -11,6 +11,8 @@
 
 namespace rookery {
 
+constexpr double kMargin = 24;  // of a picture, at its sides
+
 struct SvgShape {
   std::string_view fill = "none";
   std::string_view stroke = "none";

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "clusterize/planner/left_out.hpp"
 #include "clusterize/pool/pool_changes.hpp"
 #include "clusterize/search/search.hpp"
 #include "clusterize/simulation/critical_path.hpp"
@@ -97,37 +96,22 @@ TEST(Explanation, NamesTheLinkThatIsTooSlow) {
   EXPECT_THAT(describe_explanation(found), HasSubstr("With twice the bandwidth between node_"));
 }
 
-// A machine on the other side of a bad link, and one without memory.
-TEST(LeftOut, SaysWhatItWouldCost) {
-  Json document = near_nodes(2);
-  document["2"] = node_json(9000, 8, 10'000);
-  document["3"] = node_json(9001, 0.000001, 10'000);
-  document["network"]["links"] = {{{"between", {"0", "2"}}, {"latency_ms", 200}, {"bandwidth_mbps", 10'000}},
-                                  {{"between", {"1", "2"}}, {"latency_ms", 200}, {"bandwidth_mbps", 10'000}}};
+// Each port by itself, though together they would do more.
+TEST(Explanation, SaysWhatAPortForwardedToANodeThatIsLeftOutWouldBring) {
+  Json document = near_nodes(3);
+  for (const char* id : {"1", "2"}) {
+    document[id]["reachable"] = false;
+    document[id]["benchmarks"]["ram"] = 0.001;  // not for the whole model
+  }
+  document["0"]["benchmarks"]["gflops"] = 20;
+  document["1"]["benchmarks"]["gflops"] = document["2"]["benchmarks"]["gflops"] = 100;
   const World world(document);
-  std::map<std::string, std::string> reasons;
-  for (const LeftOutNode& left : world.planned.plan.left_out) reasons[left.node] = left.reason;
-  ASSERT_EQ(reasons.size(), 2U);
-  EXPECT_THAT(reasons.at("node_2"), HasSubstr("fewer samples per second"));
-  EXPECT_THAT(reasons.at("node_2"), HasSubstr("averaging would take"));
-  EXPECT_THAT(reasons.at("node_3"),
-              HasSubstr("its memory (0.001 MB) is too small for any piece of the model"));
-}
-
-TEST(LeftOut, TheBestPlaceIsThatOfBruteForce) {
-  const World world(near_nodes(3));
-  const CostModel model(world.pool, world.planned.costs);
-  const Clusters two{{0, 1}};
-  const auto place = best_place(model, for_throughput(), two, 2, 100);
-  ASSERT_TRUE(place);
-  double best = 0;
-  for (const Clusters& with :
-       {Clusters{{2, 0, 1}}, Clusters{{0, 2, 1}}, Clusters{{0, 1, 2}}, Clusters{{0, 1}, {2}}})
-    best = std::max(best, model.throughput(with).samples_per_second);
-  EXPECT_DOUBLE_EQ(place->samples_per_second, best);
-  SearchOptions one_cluster = for_throughput();
-  one_cluster.clusters = 1;
-  EXPECT_EQ(best_place(model, one_cluster, two, 2, 100)->cluster, 0);
+  ASSERT_EQ(world.planned.plan.left_out.size(), 1U);
+  EXPECT_EQ(world.planned.plan.left_out[0].node, "node_2");
+  const Explanation found = world.explain();
+  const WhatIf& last = found.what_if.back();
+  EXPECT_EQ(last.change, "a port forwarded to node_2, so that others reach it");
+  EXPECT_GT(last.samples_per_second, 1.05 * found.samples_per_second);
 }
 
 // Four machines around a slow network: the fast ones wait for it.

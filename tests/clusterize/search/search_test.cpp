@@ -6,33 +6,13 @@
 #include <set>
 
 #include "clusterize/search/canonical.hpp"
-#include "tests/clusterize/function_memory.hpp"
-#include "tests/clusterize/plan_support.hpp"
+#include "tests/clusterize/chain_model.hpp"
 
 namespace rookery {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-// Segments alike: each has a parameter, a gigabyte, and something to pass on.
-ModelCosts chain(int segments, double gigabytes_each = 0.1) {
-  ModelCosts costs{.name = "chain", .batch_size = 32};
-  for (int i = 0; i < segments; ++i) {
-    costs.segments.push_back({.begin = i,
-                              .forward_flops = 1e9,
-                              .backward_flops = 2e9,
-                              .update_flops = 16e3,
-                              .parameters = 1000,
-                              .parameter_bytes = 4000,
-                              .activation_bytes = i == 0 ? 0 : 1e4,
-                              .gradient_bytes = i == 0 ? 0 : 1e4});
-  }
-  costs.memory = memory_by([gigabytes_each](const StageRange& range) {
-    return static_cast<std::int64_t>((range.last - range.first) * range.slots * gigabytes_each * 1e9);
-  });
-  return costs;
-}
 
 std::vector<std::vector<int>> clusters_of(const Json& pool_json, const ModelCosts& costs,
                                           const SearchOptions& options) {
@@ -102,13 +82,6 @@ TEST(Memory, AModelThatDoesNotFitIsToldInNumbers) {
       "takes "
       "4 GB, and its largest piece that cannot be cut 500 MB, with buffers for its links; the 3 machines "
       "together have 3 GB, the largest 1 GB; more or larger machines are needed");
-}
-
-Json fast_pool(int nodes, double latency_ms, double bandwidth) {
-  Json pool = equal_nodes(nodes);
-  for (auto& node : pool) node["benchmarks"].update({{"gflops", 100}, {"bandwidth", 100000}});
-  pool["network"] = {{"default", {{"latency_ms", latency_ms}, {"bandwidth_mbps", bandwidth}}}};
-  return pool;
 }
 
 TEST(ThroughputClusters, ASlowNetworkLeavesNodesOut) {

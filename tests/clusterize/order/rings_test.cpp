@@ -1,0 +1,89 @@
+#include "clusterize/order/rings.hpp"
+
+#include <gmock/gmock.h>
+#include <rapidcheck/gtest.h>
+
+#include "tests/clusterize/plan_support.hpp"
+
+namespace rookery {
+namespace {
+
+using testing::ElementsAre;
+
+// The graph of `task` cut at each of these positions among those where it may be.
+std::vector<Stage> cut_at(const TrainingTask& task, std::initializer_list<std::size_t> positions) {
+  std::vector<OpId> begins{0};
+  for (const std::size_t at : positions) begins.push_back(cut_positions(task.graph)[at]);
+  return cut(task.graph, begins);
+}
+
+std::vector<std::string> parameters_of(const TrainingTask& task) {
+  std::vector<std::string> names;
+  for (const ValueId id : task.graph.parameters()) names.push_back(task.graph.value(id).name);
+  return names;
+}
+
+TEST(Rings, OfOneClusterAreItsStages) {
+  const TrainingTask task = cnn_task();
+  const std::vector<Stage> stages = cut_at(task, {cut_positions(task.graph).size() / 2});
+  const std::vector<Ring> rings = make_rings(task.graph, {stages});
+  ASSERT_EQ(rings.size(), 2U);
+  for (int stage = 0; stage < 2; ++stage) {
+    const Ring& ring = rings[static_cast<std::size_t>(stage)];
+    EXPECT_EQ(ring.id, stage);
+    EXPECT_THAT(ring.stages, ElementsAre(stage));
+    EXPECT_EQ(ring.parameters.size(), stages[static_cast<std::size_t>(stage)].owned_parameters().size());
+  }
+}
+
+TEST(Rings, OfClustersThatAreNotCutAreOne) {
+  const TrainingTask task = cnn_task();
+  const std::vector<Ring> rings = make_rings(task.graph, {cut_at(task, {}), cut_at(task, {}), cut_at(task, {})});
+  ASSERT_EQ(rings.size(), 1U);
+  EXPECT_THAT(rings[0].stages, ElementsAre(0, 0, 0));
+  EXPECT_EQ(rings[0].parameters, parameters_of(task));
+  EXPECT_EQ(rings[0].bytes, 16426 * 4);
+}
+
+// By the definition: of every parameter the stage that owns it in each cluster, and a new ring wherever that changes.
+RC_GTEST_PROP(Rings, AreTheLongestRunsThatLieTogetherInEveryCluster, ()) {
+  const TrainingTask task = *rc::gen::arbitrary<bool>() ? cnn_task() : tied_task();
+  const std::vector<OpId> positions = cut_positions(task.graph);
+  std::vector<std::vector<Stage>> clusters;
+  const int count = *rc::gen::inRange(1, 5);
+  for (int c = 0; c < count; ++c) {
+    std::vector<OpId> begins{0};
+    for (const OpId position : positions) {
+      if (*rc::gen::inRange(0, 3) == 0) begins.push_back(position);
+    }
+    clusters.push_back(cut(task.graph, begins));
+  }
+  std::vector<Ring> expected;
+  for (const ValueId id : task.graph.parameters()) {
+    const Value& parameter = task.graph.value(id);
+    std::vector<int> stages;
+    for (const std::vector<Stage>& cluster : clusters) {
+      for (const Stage& stage : cluster) {
+        for (const ValueId own : stage.owned_parameters()) {
+          if (stage.graph.value(own).name == parameter.name) stages.push_back(stage.index);
+        }
+      }
+    }
+    RC_ASSERT(std::ssize(stages) == count);
+    if (expected.empty() || expected.back().stages != stages)
+      expected.push_back({.id = static_cast<int>(expected.size()), .stages = stages});
+    expected.back().parameters.push_back(parameter.name);
+    expected.back().bytes += static_cast<std::int64_t>(parameter.type.bytes());
+  }
+  const std::vector<Ring> rings = make_rings(task.graph, clusters);
+  RC_ASSERT(rings.size() == expected.size());
+  for (std::size_t i = 0; i < rings.size(); ++i) {
+    RC_ASSERT(rings[i].id == expected[i].id);
+    RC_ASSERT(rings[i].stages == expected[i].stages);
+    RC_ASSERT(rings[i].parameters == expected[i].parameters);
+    RC_ASSERT(rings[i].bytes == expected[i].bytes);
+  }
+}
+
+}  // namespace
+}  // namespace rookery
