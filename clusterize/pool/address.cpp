@@ -75,9 +75,12 @@ bool is_host(std::string_view host) {
 
 std::string address_problem(std::string_view address, AddressUse use) {
   const std::size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos) return "has no port: write HOST:PORT, e.g. 10.0.0.7:8080";
+  if (colon == std::string_view::npos || address.ends_with(']'))
+    return "has no port: write HOST:PORT, e.g. 10.0.0.7:8080";
   const std::string_view host = address.substr(0, colon);
   const std::string_view port = address.substr(colon + 1);
+  if (!host.starts_with('[') && !canonical_ipv6(fmt::format("[{}]", host)).empty())
+    return "is an IPv6 address without brackets: write [HOST]:PORT, e.g. [2001:db8::7]:8080";
   if (!is_host(host) && !(host == "*" && use == AddressUse::kListen)) {
     return "does not begin with an IPv4 address, an IPv6 address in brackets or a host name: write "
            "HOST:PORT, "

@@ -152,7 +152,16 @@ class Client {
     measure.latency_ms = 1e3 * hop_seconds(options_.seconds / 6);
     measure.to_mbps = mbps(kMostBenchmarkPayload, 0);
     measure.from_mbps = mbps(0, kMostBenchmarkPayload);
+    if (options_.own_port != 0) measure.called_back = is_called_back();
     return measure;
+  }
+
+  // Is there a server, busy or not?
+  bool is_answered() {
+    const auto deadline = Clock::now() + options_.answer;
+    if (!connection_.open(deadline)) return false;
+    send(0, 0);
+    return receive(deadline).has_value();
   }
 
  private:
@@ -177,6 +186,13 @@ class Client {
       send(0, 0);
       answer = receive(Clock::now() + options_.answer);
     }
+  }
+
+  bool is_called_back() {
+    const BenchmarkHeader header{
+        .kind = BenchmarkKind::kCallBack, .number = ++number_, .port = options_.own_port};
+    connection_.send(std::as_bytes(std::span(&header, 1)), patience());
+    return wait_for_reply().port == options_.own_port;
   }
 
   // Half of what a message and its answer take between machines that have both been waiting.
@@ -239,7 +255,8 @@ class Client {
   std::optional<BenchmarkHeader> receive(Clock::time_point deadline) {
     BenchmarkHeader header;
     if (!connection_.receive(std::as_writable_bytes(std::span(&header, 1)), deadline)) return std::nullopt;
-    if (!header.is_valid() || header.kind == BenchmarkKind::kRequest)
+    const bool is_answer = header.kind == BenchmarkKind::kReply || header.kind == BenchmarkKind::kBusy;
+    if (!header.is_valid() || !is_answer)
       throw TransportError(
           fmt::format("{}: what answers there is no node_benchmark of this version", address_));
     if (!connection_.receive(std::span(scratch_).first(header.payload_bytes), deadline)) return std::nullopt;
@@ -268,6 +285,10 @@ class Client {
 
 LinkMeasure measure_link(const std::string& address, const LinkBenchmarkOptions& options) {
   return Client(address, options).measure();
+}
+
+bool answers(const std::string& address, milliseconds limit) {
+  return Client(address, {.answer = limit}).is_answered();
 }
 
 }  // namespace rookery

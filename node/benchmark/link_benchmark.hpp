@@ -3,6 +3,8 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace rookery {
@@ -11,6 +13,8 @@ struct LinkMeasure {
   double latency_ms = 0;  // one way
   double to_mbps = 0;     // Mbit/s, towards the other
   double from_mbps = 0;   // and back
+  // Could the other open a connection to this machine? Nothing where that was not tried.
+  std::optional<bool> called_back = std::nullopt;
 };
 
 struct LinkBenchmarkOptions {
@@ -18,13 +22,18 @@ struct LinkBenchmarkOptions {
   // The server's first word; any later one takes no longer than ten times this.
   std::chrono::milliseconds answer{3'000};
   std::chrono::milliseconds busy{120'000};  // while it measures with others
+  // Where this machine answers others, who try to connect to it; 0: they do not.
+  std::uint16_t own_port = 0;
 };
 
 // With the server at `address`. TransportError saying what did not come in which time; Interrupted when a
 // stop signal comes.
 LinkMeasure measure_link(const std::string& address, const LinkBenchmarkOptions& options = {});
 
-// The cost that a provider's transport adds to TCP's, measured between two ZmqLinks of this process.
+// Does a node_benchmark answer at `address` within the time? TransportError, Interrupted as above.
+bool answers(const std::string& address, std::chrono::milliseconds limit);
+
+// What a provider's transport adds to TCP's, measured between two ZmqLinks of this process.
 struct ProviderTransport {
   double added_ms = 0;                    // to the latency of what stages send each other in a step
   double mbps = 0;                        // Mbit/s that it reaches where the network is no limit

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "node/benchmark/link_benchmark.hpp"
 #include "node/benchmark/messages.hpp"
 #include "node/sockets/listener.hpp"
 #include "node/sockets/warning_limiter.hpp"
@@ -32,6 +33,8 @@ using std::chrono::milliseconds;
 constexpr std::size_t kMostConnections = 64;  // further ones wait in the kernel's queue
 constexpr std::chrono::seconds kLongest{60};  // of a peer's measurements in a row
 constexpr std::chrono::seconds kSilent{5};    // that ends them, and its connection
+constexpr milliseconds kCallBack{
+    2000};  // that a connection to the caller may take; nobody is served meanwhile
 
 struct Caller {
   Caller(int of, std::string address) : descriptor(of), from(std::move(address)), moved(Clock::now()) {}
@@ -128,6 +131,8 @@ struct LinkBenchmarkServer::Impl {
     connection.reply.kind = admitted ? BenchmarkKind::kReply : BenchmarkKind::kBusy;
     connection.reply.payload_bytes = admitted ? request.reply_bytes : 0;
     connection.reply.reply_bytes = 0;
+    if (request.kind == BenchmarkKind::kCallBack)
+      connection.reply.port = admitted && calls_back(connection) ? request.port : 0;
     if (admitted && request.rest_ns > 0) {
       const auto begin = Clock::now();
       std::this_thread::sleep_for(std::chrono::nanoseconds(request.rest_ns));
@@ -135,6 +140,19 @@ struct LinkBenchmarkServer::Impl {
           static_cast<std::uint32_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
     }
     connection.reply_left = sizeof connection.reply + connection.reply.payload_bytes;
+  }
+
+  // Connects to the port that the caller names, of the machine that he calls from and no other.
+  static bool calls_back(const Caller& connection) {
+    const bool is_ipv6 = connection.from.find(':') != std::string::npos;
+    const std::string host = is_ipv6 ? fmt::format("[{}]", connection.from) : connection.from;
+    try {
+      return answers(fmt::format("{}:{}", host, connection.request.port), kCallBack);
+    } catch (const Interrupted&) {
+      throw;
+    } catch (const Error&) {  // something else answers there
+      return false;
+    }
   }
 
   // Reads and answers as far as the connection goes without waiting, for a while; false when it has to be
@@ -163,7 +181,9 @@ struct LinkBenchmarkServer::Impl {
   // A header has come; false when it is no request.
   bool take(Caller& connection) {
     const BenchmarkHeader& request = connection.request;
-    const bool is_request = request.is_valid() && request.kind == BenchmarkKind::kRequest &&
+    const bool is_call_back =
+        request.kind == BenchmarkKind::kCallBack && request.port != 0 && request.payload_bytes == 0;
+    const bool is_request = request.is_valid() && (request.kind == BenchmarkKind::kRequest || is_call_back) &&
                             std::chrono::nanoseconds(request.rest_ns) <= kMostBenchmarkRest;
     if (!is_request) {
       const bool is_older = request.magic == kBenchmarkMagic && request.version != kBenchmarkVersion;

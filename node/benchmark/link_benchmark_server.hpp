@@ -8,9 +8,9 @@
 
 namespace rookery {
 
-// Measures with one peer at a time; others are told to come again. Who sends what is no request, or is silent
-// for long, is disconnected, and a peer that goes on for longer than a minute has to let others in. One
-// thread.
+// Measures with one peer at a time, and tries to connect to it where it asks for that; others are told to
+// come again. Who sends what is no request, or is silent for long, is disconnected, and a peer that goes on
+// for longer than a minute has to let others in. One thread.
 class LinkBenchmarkServer {
  public:
   // Listens at "HOST:PORT"; port 0: any free one. TransportError when that cannot be.

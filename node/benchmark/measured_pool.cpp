@@ -60,6 +60,10 @@ OrderedJson with_measured(OrderedJson document, const MeasuredNode& node) {
   } else if (!node.links.empty()) {
     document[node.id]["benchmarks"].erase("transfer_gbps");
   }
+  if (node.reachable) {
+    document[node.id].erase("reachable");
+    if (!*node.reachable) document[node.id]["reachable"] = false;
+  }
   return document;
 }
 

@@ -9,12 +9,12 @@
 namespace rookery {
 
 constexpr std::array<char, 4> kBenchmarkMagic = {'R', 'K', 'B', 'M'};
-constexpr std::uint16_t kBenchmarkVersion = 3;
+constexpr std::uint16_t kBenchmarkVersion = 4;
 constexpr std::uint32_t kMostBenchmarkPayload = 256U << 10;  // as large as the chunks of a provider
 // That a request may ask for before its answer.
 constexpr std::chrono::milliseconds kMostBenchmarkRest{10};
 
-enum class BenchmarkKind : std::uint16_t { kRequest = 0, kReply = 1, kBusy = 2 };
+enum class BenchmarkKind : std::uint16_t { kRequest = 0, kReply = 1, kBusy = 2, kCallBack = 3 };
 
 // Before every payload.
 struct BenchmarkHeader {
@@ -25,14 +25,17 @@ struct BenchmarkHeader {
   std::uint32_t payload_bytes = 0;  // that follow
   std::uint32_t reply_bytes = 0;    // of payload that the request asks for
   std::uint32_t rest_ns = 0;        // before the reply: that the request asks for, that the server took
+  // Of the client, which a call-back asks the server to connect to; of its reply 0 where nothing answered
+  // there.
+  std::uint32_t port = 0;
 
   // Whether it is one of this version, within the limits.
   bool is_valid() const {
     return magic == kBenchmarkMagic && version == kBenchmarkVersion &&
-           payload_bytes <= kMostBenchmarkPayload && reply_bytes <= kMostBenchmarkPayload &&
+           payload_bytes <= kMostBenchmarkPayload && reply_bytes <= kMostBenchmarkPayload && port <= 0xFFFF &&
            std::chrono::nanoseconds(rest_ns) <= 2 * kMostBenchmarkRest;
   }
 };
-static_assert(sizeof(BenchmarkHeader) == 24, "sent as it lies in memory: little-endian, without holes");
+static_assert(sizeof(BenchmarkHeader) == 28, "sent as it lies in memory: little-endian, without holes");
 
 }  // namespace rookery

@@ -1,10 +1,15 @@
 // node_benchmark: what this machine and its connections can do, for node_configs.json.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
+#include <vector>
 
 #include "clusterize/pool/node_pool.hpp"
 #include "models/base/error.hpp"
@@ -56,17 +61,70 @@ int serve(const std::string& address) {
   return kDone;
 }
 
+// Answers others at this node's address, unless another node_benchmark does already, so that they can try to
+// connect.
+class OwnServer {
+ public:
+  explicit OwnServer(const std::string& address) : port_(Address::parse(address).port) {
+    constexpr std::chrono::milliseconds kHere{300};
+    try {
+      for (const std::string& here : {fmt::format("127.0.0.1:{}", port_), address}) {
+        if (is_local(Address::parse(here)) && answers(here, kHere)) return;
+      }
+      // Behind a router the address is the router's.
+      server_.emplace(is_local(Address::parse(address)) ? address : fmt::format("0.0.0.0:{}", port_));
+    } catch (const TransportError& error) {
+      problem_ = error.what();
+      port_ = 0;
+      return;
+    }
+    stop_ = ::eventfd(0, EFD_CLOEXEC);
+    thread_ = std::jthread([this] {
+      try {
+        server_->serve(stop_);
+      } catch (const Error&) {  // stopped while it connected to somebody
+      }
+    });
+  }
+  ~OwnServer() {
+    if (!thread_.joinable()) return;
+    const std::uint64_t one = 1;
+    static_cast<void>(::write(stop_, &one, sizeof one));
+    thread_.join();
+    ::close(stop_);
+  }
+  OwnServer(const OwnServer&) = delete;
+  OwnServer& operator=(const OwnServer&) = delete;
+
+  std::uint16_t port() const { return port_; }  // 0 where nobody answers
+  const std::string& problem() const { return problem_; }
+
+ private:
+  std::uint16_t port_;
+  std::string problem_;
+  std::optional<LinkBenchmarkServer> server_;
+  int stop_ = -1;
+  std::jthread thread_;
+};
+
 // Which other nodes there are, and what came of measuring with each.
 struct Links {
   std::map<std::string, LinkMeasure> measured;     // by id
   std::map<std::string, std::string> unreachable;  // why
+  std::vector<std::string> strangers;              // "node_1": could not open a connection to this machine
+  std::optional<bool> reachable;                   // could all that were measured?
   ProviderTransport transport;
 };
 
-Links measure_links(const NodePool& pool, const std::string& self, const LinkBenchmarkOptions& options,
+Links measure_links(const NodePool& pool, const std::string& self, LinkBenchmarkOptions options,
                     Doing& doing) {
   Links links;
   if (pool.nodes().size() < 2) return links;
+  const OwnServer own(std::ranges::find(pool.nodes(), self, &PoolNode::id)->address);
+  options.own_port = own.port();
+  if (options.own_port == 0)
+    without_live_lines(
+        [&] { fmt::print(stderr, "whether others reach this machine is not tried: {}\n", own.problem()); });
   doing.tell("what a provider's transport adds to that of the network");
   links.transport = measure_provider_transport();
   for (const PoolNode& node : pool.nodes()) {
@@ -74,7 +132,11 @@ Links measure_links(const NodePool& pool, const std::string& self, const LinkBen
     throw_if_stopped();
     doing.tell(fmt::format("the link to node_{} ({})", node.id, node.address));
     try {
-      links.measured[node.id] = links.transport.over(measure_link(node.address, options));
+      const LinkMeasure link = links.transport.over(measure_link(node.address, options));
+      links.measured[node.id] = link;
+      if (!link.called_back) continue;
+      links.reachable = links.reachable.value_or(true) && *link.called_back;
+      if (!*link.called_back) links.strangers.push_back("node_" + node.id);
     } catch (const TransportError& error) {
       without_live_lines([&] { fmt::print(stderr, "skipped node_{}: {}\n", node.id, error.what()); });
       links.unreachable[node.id] = error.what();
@@ -115,6 +177,7 @@ OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const L
         {"latency_ms", link.latency_ms}, {"to_mbps", link.to_mbps}, {"from_mbps", link.from_mbps}};
   }
   document["unreachable"] = links.unreachable;
+  if (node.reachable) document["reachable"] = *node.reachable;
   document["stolen"] = stolen;
   return document;
 }
@@ -131,6 +194,13 @@ void print(const MeasuredNode& node, const MachineSpeed& speed, const Links& lin
   for (const auto& [id, link] : links.measured) {
     fmt::print("{:<15} {:10.3f} ms, {:.0f} Mbit/s to it and {:.0f} Mbit/s from it\n", "node_" + id,
                link.latency_ms, link.to_mbps, link.from_mbps);
+  }
+  if (!links.strangers.empty()) {
+    fmt::print(
+        "reachable            no: {} could not open a connection to this machine, which opens all itself; "
+        "forward "
+        "its port to it to change that\n",
+        fmt::join(links.strangers, ", "));
   }
 }
 
@@ -172,6 +242,7 @@ int benchmark(const ProgramArguments& arguments) {
   Links links;
   if (pool && arguments.count("no-links") == 0) links = measure_links(*pool, node.id, options, doing);
   node.links = links.measured;
+  node.reachable = links.reachable;
   node.transfer_gbps = transfer_gbps(speed, stolen_of_speed, threads, links);
   const double stolen_of_all = stolen.share();
   doing.clear();
@@ -200,7 +271,8 @@ int main(int argc, char** argv) {
                              "address that node_configs.json gives it. Then call it with --write on one "
                              "machine after the other: its "
                              "results are merged into the file. Machines that do not answer are named and "
-                             "skipped; without --write "
+                             "skipped. Each that answers tries to connect back; where one cannot, the "
+                             "file says \"reachable\": false. Without --write "
                              "it measures this machine alone.",
                          .example =
                              "  node_benchmark\n"

@@ -148,7 +148,8 @@ ProviderTransport measure_provider_transport() {
 LinkMeasure ProviderTransport::over(const LinkMeasure& link) const {
   return {.latency_ms = link.latency_ms + added_ms,
           .to_mbps = std::min(link.to_mbps, mbps),
-          .from_mbps = std::min(link.from_mbps, mbps)};
+          .from_mbps = std::min(link.from_mbps, mbps),
+          .called_back = link.called_back};
 }
 
 }  // namespace rookery

@@ -74,13 +74,16 @@ RC_GTEST_PROP(RingOrder, IsTheBestOfAllOrdersOfAFewClusters, ()) {
 // Clusters of one node, several in each region, whose nodes are alike.
 Json regions_pool(int regions, int in_each) {
   Json document = fast_pool(regions * in_each, 0.1, 10'000);
-  for (int i = 0; i < regions * in_each; ++i) document[std::to_string(i)]["region"] = std::string(1, static_cast<char>('A' + i % regions));
+  for (int i = 0; i < regions * in_each; ++i)
+    document[std::to_string(i)]["region"] = std::string(1, static_cast<char>('A' + i % regions));
   Json ways = Json::array();
   for (int a = 0; a < regions; ++a) {
     for (int b = a + 1; b < regions; ++b) {
-      ways.push_back({{"between", {std::string(1, static_cast<char>('A' + a)), std::string(1, static_cast<char>('A' + b))}},
-                      {"latency_ms", *rc::gen::inRange(1, 200)},
-                      {"bandwidth_mbps", 1000}});
+      ways.push_back(
+          {{"between",
+            {std::string(1, static_cast<char>('A' + a)), std::string(1, static_cast<char>('A' + b))}},
+           {"latency_ms", *rc::gen::inRange(1, 200)},
+           {"bandwidth_mbps", 1000}});
     }
   }
   document["network"]["regions"] = ways;
@@ -93,8 +96,8 @@ Clusters alone(int nodes) {
   return clusters;
 }
 
-// Every ring has a way between any two parts of the clusters, so that none is faster than the slowest way of the
-// minimum spanning tree (Prim).
+// Every ring has a way between any two parts of the clusters, so that none is faster than the slowest way of
+// the minimum spanning tree (Prim).
 double slowest_of_tree(const Matrix& ways) {
   std::vector<double> nearest = ways[0];
   std::vector<bool> joined(ways.size(), false);
@@ -122,7 +125,8 @@ RC_GTEST_PROP(RingOrder, IsAsFastAsTheSpanningTreeWhereRegionsHaveClustersEnough
   std::vector<PlacedCluster> arranged = model.placed(clusters);
   RingOrder(model).arrange(arranged);
   RC_ASSERT(members_of(arranged) == members_of(model.placed(clusters)));
-  RC_ASSERT(longest(model, arranged) <= slowest_of_tree(model.ring_ways(model.placed(clusters))) * (1 + 1e-9));
+  RC_ASSERT(longest(model, arranged) <=
+            slowest_of_tree(model.ring_ways(model.placed(clusters))) * (1 + 1e-9));
 }
 
 // A third of many clusters has a node that cannot be reached.

@@ -38,14 +38,16 @@ TEST(Rings, OfOneClusterAreItsStages) {
 
 TEST(Rings, OfClustersThatAreNotCutAreOne) {
   const TrainingTask task = cnn_task();
-  const std::vector<Ring> rings = make_rings(task.graph, {cut_at(task, {}), cut_at(task, {}), cut_at(task, {})});
+  const std::vector<Ring> rings =
+      make_rings(task.graph, {cut_at(task, {}), cut_at(task, {}), cut_at(task, {})});
   ASSERT_EQ(rings.size(), 1U);
   EXPECT_THAT(rings[0].stages, ElementsAre(0, 0, 0));
   EXPECT_EQ(rings[0].parameters, parameters_of(task));
   EXPECT_EQ(rings[0].bytes, 16426 * 4);
 }
 
-// By the definition: of every parameter the stage that owns it in each cluster, and a new ring wherever that changes.
+// By the definition: of every parameter the stage that owns it in each cluster, and a new ring wherever that
+// changes.
 RC_GTEST_PROP(Rings, AreTheLongestRunsThatLieTogetherInEveryCluster, ()) {
   const TrainingTask task = *rc::gen::arbitrary<bool>() ? cnn_task() : tied_task();
   const std::vector<OpId> positions = cut_positions(task.graph);

@@ -56,6 +56,25 @@ TEST(Role, IsThatOfTheStageInItsCluster) {
   EXPECT_EQ(role_of(2, 3), "leaf");
 }
 
+// Who of a pair opens the connections between the two.
+TEST_F(MetadataFile, SaysWhoCannotBeReached) {
+  Json pool = equal_nodes(3);
+  pool["1"]["reachable"] = false;
+  const TrainingTask task = cnn_task();
+  const Planned planned = make_plan(task, pool_of(pool), {.min_nodes = 3});
+  for (int stage = 0; stage < 3; ++stage) {
+    NodeMetadata metadata = make_metadata(task, planned, 0, stage);
+    metadata.token = kToken;
+    write_metadata(folder(), metadata);
+    const NodeMetadata read = read_metadata(folder(), metadata.node);
+    EXPECT_EQ(read.members, metadata.members);
+    EXPECT_EQ(read.ring_peers, metadata.ring_peers);
+    for (const PeerInfo& member : read.members) EXPECT_EQ(member.reachable, member.node != "node_1");
+    for (const Json& member : read_json(metadata_path(folder(), metadata.node))["members"])
+      EXPECT_EQ(member.contains("reachable"), member["node"] == "node_1") << "only where it is not usual";
+  }
+}
+
 TEST_F(MetadataFile, ComesBackAsItWas) {
   const NodeMetadata read = read_metadata(folder(), "node_1");
   const NodeMetadata& original = written();
@@ -154,6 +173,11 @@ TEST_F(MetadataFile, AnAddressIsNoPath) {
 }
 
 TEST_F(MetadataFile, MembersAreCompleteAndHoldTheNodeItself) {
+  EXPECT_THAT(
+      error_after([](Json& d) { d["members"][0]["reachable"] = d["members"][2]["reachable"] = false; }),
+      HasSubstr("members: neither node_0 nor node_2 can be reached by the other"));
+  EXPECT_THAT(error_after([](Json& d) { d["members"][0]["reachable"] = "no"; }),
+              HasSubstr("members/0/reachable"));
   EXPECT_THAT(error_after([](Json& d) { d["members"].erase(2); }),
               HasSubstr("members: there are 2 for 3 stages"));
   EXPECT_THAT(error_after([](Json& d) { d["members"][1]["node"] = "node_7"; }),

@@ -36,8 +36,9 @@ TEST(LeftOut, NobodyNeedsNoReason) {
 TEST(LeftOut, AMachineTooSmallForAnyPiece) {
   Json pool = fast_pool(2, 1, 1000);
   pool["1"]["benchmarks"]["ram"] = 0.05;  // a segment takes a tenth
-  EXPECT_THAT(reasons(pool, chain(2), for_throughput(), {{0}}, {1}),
-              ElementsAre("its memory (50 MB) is too small for any piece of the model: the smallest needs 100 MB"));
+  EXPECT_THAT(
+      reasons(pool, chain(2), for_throughput(), {{0}}, {1}),
+      ElementsAre("its memory (50 MB) is too small for any piece of the model: the smallest needs 100 MB"));
 }
 
 // Two segments on two nodes: nothing is left for a third.
@@ -48,9 +49,10 @@ TEST(LeftOut, APlaceThatNoCutGives) {
 
 // 60 ms of work on one machine. On two, 30 ms each and twice 11 ms for 10 kB at 10 MB/s and 10 ms: 82 ms.
 TEST(LeftOut, AStageThatWouldSlowTheOthersDown) {
-  EXPECT_THAT(reasons(fast_pool(2, 10, 80), chain(2), for_one_cluster(), {{0}}, {1}),
-              ElementsAre("at best, as stage 0 of cluster 0, 26.8% fewer samples per second (82 ms a step instead "
-                          "of 60 ms); a micro-batch would take 30 ms of work on it and 22 ms on its links"));
+  EXPECT_THAT(
+      reasons(fast_pool(2, 10, 80), chain(2), for_one_cluster(), {{0}}, {1}),
+      ElementsAre("at best, as stage 0 of cluster 0, 26.8% fewer samples per second (82 ms a step instead "
+                  "of 60 ms); a micro-batch would take 30 ms of work on it and 22 ms on its links"));
 }
 
 // In the middle it has two links.
@@ -64,26 +66,31 @@ TEST(LeftOut, AStageInTheMiddleHasTwoLinks) {
   EXPECT_THAT(reasons(pool, chain(3), for_one_cluster(), {{0, 1}}, {2}),
               ElementsAre(testing::StartsWith("as stage 1 of cluster 0 it would train")));
   pool["2"]["benchmarks"]["gflops"] = 50;  // 60 ms
-  EXPECT_THAT(reasons(pool, chain(3), for_one_cluster(), {{0, 1}}, {2}),
-              ElementsAre("at best, as stage 1 of cluster 0, 12.5% fewer samples per second (128 ms a step instead "
-                          "of 112 ms); a micro-batch would take 60 ms of work on it and 8 ms on its links"));
+  EXPECT_THAT(
+      reasons(pool, chain(3), for_one_cluster(), {{0, 1}}, {2}),
+      ElementsAre("at best, as stage 1 of cluster 0, 12.5% fewer samples per second (128 ms a step instead "
+                  "of 112 ms); a micro-batch would take 60 ms of work on it and 8 ms on its links"));
 }
 
 // 60 ms a step for 32 samples; two clusters do 64, in 60 ms and 2 x (200 ms + 4 kB at 10 MB/s).
 TEST(LeftOut, AClusterOfItsOwnThatWouldBeAveragedTooSlowly) {
-  EXPECT_THAT(reasons(fast_pool(2, 200, 80), chain(2), for_throughput(), {{0}}, {1}),
-              ElementsAre("at best, as a cluster of its own, 74% fewer samples per second (461 ms a step instead "
-                          "of 60 ms); averaging would take 401 ms"));
+  EXPECT_THAT(
+      reasons(fast_pool(2, 200, 80), chain(2), for_throughput(), {{0}}, {1}),
+      ElementsAre("at best, as a cluster of its own, 74% fewer samples per second (461 ms a step instead "
+                  "of 60 ms); averaging would take 401 ms"));
 }
 
 TEST(LeftOut, WhatTheSearchDidNotFindOrDidNotLookFor) {
   const Json pool = fast_pool(2, 0, 100'000);
-  EXPECT_THAT(reasons(pool, chain(2), for_throughput(), {{0}}, {1}),
-              ElementsAre("as a cluster of its own it would train 100% more samples per second, which the search did "
-                          "not find"));
-  EXPECT_THAT(reasons(pool, chain(2), {.objective = Objective::kSimilar, .min_nodes = 1}, {{0}}, {1}),
-              ElementsAre("as a cluster of its own it would train 100% more samples per second, which is not what the "
-                          "objective similar looks for"));
+  EXPECT_THAT(
+      reasons(pool, chain(2), for_throughput(), {{0}}, {1}),
+      ElementsAre("as a cluster of its own it would train 100% more samples per second, which the search did "
+                  "not find"));
+  EXPECT_THAT(
+      reasons(pool, chain(2), {.objective = Objective::kSimilar, .min_nodes = 1}, {{0}}, {1}),
+      ElementsAre(
+          "as a cluster of its own it would train 100% more samples per second, which is not what the "
+          "objective similar looks for"));
 }
 
 TEST(LeftOut, OfVeryManyKindsSomeAreNotExamined) {
@@ -113,24 +120,31 @@ TEST(LeftOut, ANodeThatOthersCannotReach) {
   for (const char* id : {"1", "2"}) pool[id]["reachable"] = false;
   // 30 ms on each of three, and 10 kB to pass on at 12.5 GB/s, to a third and back.
   const SearchOptions similar{.objective = Objective::kSimilar, .min_nodes = 3};
-  EXPECT_THAT(reasons(pool, chain(3), similar, {{0, 1}}, {2}),
-              ElementsAre("others cannot reach it, nor node_1, and of two nodes that connect one has to be reachable; "
-                          "reached by others it would bring 0.0016% fewer samples per second as stage 0 of cluster 0: forward "
-                          "a port to it and take \"reachable\": false out of node_configs.json"));
+  EXPECT_THAT(
+      reasons(pool, chain(3), similar, {{0, 1}}, {2}),
+      ElementsAre(
+          "others cannot reach it, nor node_1, and of two nodes that connect one has to be reachable; "
+          "reached by others it would bring 0.0016% fewer samples per second as stage 0 of cluster 0: "
+          "forward "
+          "a port to it and take \"reachable\": false out of node_configs.json"));
   // 90 ms on one, a third of the model on each of three: as a cluster of its own it doubles what is trained.
-  EXPECT_THAT(reasons(pool, chain(3), for_throughput(), {{1}}, {2}),
-              ElementsAre("others cannot reach it, nor node_1, and of two nodes that connect one has to be reachable; "
-                          "reached by others it would bring 100% more samples per second as a cluster of its own: "
-                          "forward a port to it and take \"reachable\": false out of node_configs.json"));
+  EXPECT_THAT(
+      reasons(pool, chain(3), for_throughput(), {{1}}, {2}),
+      ElementsAre(
+          "others cannot reach it, nor node_1, and of two nodes that connect one has to be reachable; "
+          "reached by others it would bring 100% more samples per second as a cluster of its own: "
+          "forward a port to it and take \"reachable\": false out of node_configs.json"));
 }
 
 TEST(LeftOut, ANodeThatWouldBeSlowEvenIfOthersReachedIt) {
   Json pool = fast_pool(2, 10, 80);
   for (const char* id : {"0", "1"}) pool[id]["reachable"] = false;
-  EXPECT_THAT(reasons(pool, chain(2), for_one_cluster(), {{0}}, {1}),
-              ElementsAre("others cannot reach it, nor node_0, and of two nodes that connect one has to be reachable; "
-                          "even reached by others it would bring 26.8% fewer samples per second as stage 0 of cluster "
-                          "0"));
+  EXPECT_THAT(
+      reasons(pool, chain(2), for_one_cluster(), {{0}}, {1}),
+      ElementsAre(
+          "others cannot reach it, nor node_0, and of two nodes that connect one has to be reachable; "
+          "even reached by others it would bring 26.8% fewer samples per second as stage 0 of cluster "
+          "0"));
 }
 
 // Alone in its kind it connects to everybody, so that this is no reason.

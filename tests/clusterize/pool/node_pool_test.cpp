@@ -98,6 +98,36 @@ TEST(NodePool, ReadsARegionTable) {
   EXPECT_EQ(pool.nodes()[2].gflops, 1000);
 }
 
+TEST(NodePool, KnowsWhoCanConnect) {
+  Json document = equal_nodes(3);
+  document["0"]["reachable"] = false;
+  document["1"]["reachable"] = true;
+  document["2"]["reachable"] = false;
+  const NodePool pool = pool_of(document);
+  EXPECT_TRUE(pool.can_connect(0, 1));
+  EXPECT_TRUE(pool.can_connect(1, 2));
+  EXPECT_FALSE(pool.can_connect(0, 2));
+  EXPECT_FALSE(pool.without({"1"}).can_connect(0, 1));
+  EXPECT_TRUE(pool.with_reachable({0}).can_connect(0, 2));
+  EXPECT_FALSE(pool.with_reachable({1}).can_connect(0, 2));
+  EXPECT_TRUE(pool_of(equal_nodes(1)).nodes()[0].reachable);
+}
+
+// One address, however it is written.
+TEST(NodePool, AnIpv6AddressIsOneMachine) {
+  Json document = equal_nodes(2);
+  document["0"]["IP"] = "[2001:db8::7]:8080";
+  document["1"]["IP"] = "[2001:DB8:0:0::7]:8081";
+  EXPECT_EQ(pool_of(document).link(0, 1), (LinkSpeed{0.1, 10'000}));
+  document["1"]["IP"] = "[2001:DB8:0:0::7]:8080";
+  EXPECT_THAT(pool_error(document), HasSubstr("1/IP: \"[2001:DB8:0:0::7]:8080\" is node 0's address too"));
+  document["0"]["IP"] = "[::1]:8080";
+  document["1"]["IP"] = "127.0.0.1:8081";
+  EXPECT_EQ(pool_of(document).link(0, 1), (LinkSpeed{0.1, 10'000})) << "both are this machine";
+  EXPECT_EQ(host_of("[0:0:0:0:0:0:0:1]:8080"), "[::1]");
+  EXPECT_EQ(host_of("lab-3:8080"), "lab-3");
+}
+
 TEST(NodePoolErrors, NameFilePlaceValueAndUnit) {
   EXPECT_EQ(pool_error(one_node({{"ram", -8}})),
             "node_data/node_configs.json: 1/benchmarks/ram: -8 is not a positive number of GB, e.g. 8");
@@ -126,6 +156,10 @@ TEST(NodePoolErrors, AWrongTypeIsToldInOurWords) {
             "node_data/node_configs.json: 0/IP: 8080 is not an address, e.g. \"10.0.0.7:8080\"");
   EXPECT_EQ(with("region", Json::array({1})),
             "node_data/node_configs.json: 0/region: [1] is not the name of a region, e.g. \"Turin\"");
+  EXPECT_EQ(
+      with("reachable", "no"),
+      "node_data/node_configs.json: 0/reachable: \"no\" is neither true nor false: false says that others "
+      "cannot open connections to the node");
   EXPECT_EQ(with("benchmarks", 3),
             "node_data/node_configs.json: 0/benchmarks: 3 is not an object, e.g. {\"ram\": 8, \"bandwidth\": "
             "100}");
@@ -202,7 +236,8 @@ TEST(NodePoolErrors, AnUnknownKeyIsAnsweredWithTheNearest) {
   Json pool = equal_nodes(1);
   pool["0"]["colour"] = "red";
   EXPECT_EQ(pool_error(pool),
-            "node_data/node_configs.json: 0/colour: there is no such key; there are IP, benchmarks, region");
+            "node_data/node_configs.json: 0/colour: there is no such key; there are IP, benchmarks, region, "
+            "reachable");
   pool = equal_nodes(1);
   pool["0"]["Region"] = "Turin";
   EXPECT_THAT(pool_error(pool), HasSubstr("0/Region: there is no such key; did you mean 'region'?"));
@@ -248,9 +283,10 @@ TEST(NodePoolErrors, NetworksAreChecked) {
               HasSubstr("network/default/latency: there is no such key; there are latency_ms"));
 }
 
-TEST(Address, IsAnIpv4AddressOrHostNameWithAPort) {
+TEST(Address, IsAnIpAddressOrHostNameWithAPort) {
   for (const char* good : {"0.0.0.0:8080", "255.255.255.255:65535", "localhost:1", "a-1.example.org:80",
-                           "lab_pc_3:8080", "_dmz.lab_2.example:80"})
+                           "lab_pc_3:8080", "_dmz.lab_2.example:80", "[::1]:8080", "[::]:1",
+                           "[2001:DB8:0:0:0:0:0:7]:65535", "[::ffff:10.0.0.7]:80"})
     EXPECT_EQ(address_problem(good), "") << good;
   for (const char* bad : {"",
                           ":",
@@ -273,12 +309,28 @@ TEST(Address, IsAnIpv4AddressOrHostNameWithAPort) {
                           "a_:-1",
                           "a b:1",
                           "tcp://a:1",
-                          "[::1]:80",
+                          "::1:80",
+                          "::1",
+                          "[::1]",
+                          "[::1]80",
+                          "[::1]:0",
+                          "[]:80",
+                          "[:]:80",
+                          "[::1::2]:80",
+                          "[1:2:3:4:5:6:7:8:9]:80",
+                          "[fe80::1%eth0]:80",
+                          "[10.0.0.7]:80",
+                          "[::1/64]:80",
+                          "[../..]:80",
+                          "[lab]:80",
                           "10.0.0.7:-1",
                           "10.0.0.7:+1",
                           "10.0.0.7:8e3"})
     EXPECT_NE(address_problem(bad), "") << bad;
   EXPECT_NE(address_problem(std::string("a\0b:1", 5)), "");
+  EXPECT_NE(address_problem(std::string("[::1\0]:1", 9)), "");
+  EXPECT_EQ(address_problem("2001:db8::7:8080"),
+            "is an IPv6 address without brackets: write [HOST]:PORT, e.g. [2001:db8::7]:8080");
   EXPECT_NE(address_problem(std::string(300, 'a') + ":1"), "");
 }
 

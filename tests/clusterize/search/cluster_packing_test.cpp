@@ -14,15 +14,16 @@ namespace {
 
 const TimeLimit kNoLimit{std::nullopt};
 
-std::vector<Grouping> packed(const Json& document, const ModelCosts& costs, const Constraints& constraints = {}) {
+std::vector<Grouping> packed(const Json& document, const ModelCosts& costs,
+                             const Constraints& constraints = {}) {
   const NodePool pool = pool_of(document);
   const CostModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, constraints);
   return packed_groupings(model, objective, 1, kNoLimit);
 }
 
-// The last machine, which holds nothing, is slow in all: limits go up to what the model takes on the slowest, and a
-// cluster takes longer than its arithmetic.
+// The last machine, which holds nothing, is slow in all: limits go up to what the model takes on the slowest,
+// and a cluster takes longer than its arithmetic.
 Json with_slow_node(Json pool) {
   const auto last = static_cast<int>(pool.size()) - 1;  // besides the network
   Json node = node_json(9000, 0.05, 50'000);
@@ -42,8 +43,8 @@ TEST(Packing, MakesAsManyClustersAsMemoryAllows) {
   EXPECT_THAT(found.front().left_out, testing::ElementsAre(10));
 }
 
-// The largest first, completed by the smallest that does: each fast node with a slow one, so that all clusters take
-// as long. In twos of a kind the slow ones would make all others wait.
+// The largest first, completed by the smallest that does: each fast node with a slow one, so that all
+// clusters take as long. In twos of a kind the slow ones would make all others wait.
 TEST(Packing, CompletesTheFastWithTheSlow) {
   Json pool = fast_pool(6, 0, 100'000);
   for (int i = 0; i < 6; ++i) {

@@ -276,6 +276,49 @@ TEST(Remedies, OfConstraintsAreThoseThatCanBeMet) {
               HasSubstr("there is a plan with --min-nodes-per-cluster 2, or with no --pin"));
 }
 
+// All members of a cluster connect to each other: three nodes of which two cannot be reached are a cluster of
+// two.
+TEST(SimilarClusters, NodesThatCannotConnectAreInNoClusterTogether) {
+  Json pool = equal_nodes(3);
+  pool["0"]["reachable"] = pool["2"]["reachable"] = false;
+  EXPECT_EQ(clusters_of(pool, chain(8), {}), (Clusters{{0, 1}}));
+  pool["1"]["reachable"] = false;
+  EXPECT_EQ(clusters_of(pool, chain(8), {}), (Clusters{{0}}));
+  pool["1"]["reachable"] = pool["2"]["reachable"] = true;
+  EXPECT_EQ(clusters_of(pool, chain(8), {}), (Clusters{{0, 1, 2}})) << "one reaches all";
+}
+
+// In a ring neighbours connect: of four clusters two have such a node, and stand apart.
+TEST(SimilarClusters, ThatCannotConnectAreNoNeighboursInARing) {
+  Json pool = fast_pool(4, 1, 1000);
+  pool["0"]["reachable"] = pool["1"]["reachable"] = false;
+  const Clusters found = clusters_of(pool, chain(8), {.min_nodes = 1});
+  ASSERT_EQ(found.size(), 4U);
+  for (std::size_t c = 0; c < 4; ++c) EXPECT_TRUE(found[c][0] > 1 || found[(c + 1) % 4][0] > 1);
+  pool["2"]["reachable"] = false;
+  EXPECT_EQ(clusters_of(pool, chain(8), {.min_nodes = 1}).size(), 2U)
+      << "the other two would be between them";
+}
+
+TEST(Remedies, OfNodesThatCannotConnectAreForwardedPorts) {
+  Json pool = equal_nodes(3, 0.35);  // three segments of eight
+  pool["0"]["reachable"] = pool["2"]["reachable"] = false;
+  EXPECT_THAT(
+      error_of([&] { clusters_of(pool, chain(8), {}); }),
+      AllOf(HasSubstr("; of node_0, node_2, that others cannot reach, one can be in a cluster"),
+            testing::EndsWith("there is a plan with a port forwarded to each node that has \"reachable\": "
+                              "false, and that taken out")));
+}
+
+TEST(Canonical, NodesThatOthersCannotReachAreAClassOfTheirOwn) {
+  Json pool_json = equal_nodes(3);
+  pool_json["1"]["reachable"] = false;
+  const NodePool pool = pool_of(pool_json);
+  const ModelCosts costs = chain(4);
+  const CostModel model(pool, costs);
+  EXPECT_EQ(canonical(model, {.clusters = {{2, 1}}, .left_out = {0}}).clusters, (Clusters{{0, 1}}));
+}
+
 TEST(Canonical, EqualNodesTakeTheirPlacesInOrder) {
   const NodePool pool = pool_of(equal_nodes(6));
   const ModelCosts costs = chain(4);

@@ -30,7 +30,8 @@ std::vector<std::vector<std::vector<int>>> seeds_of(const Json& document, const 
   const CostModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, constraints);
   std::vector<std::vector<std::vector<int>>> all;
-  for (const Grouping& seed : structured_seeds(model, objective, kKey, 1, kNoLimit)) all.push_back(sets_of(seed));
+  for (const Grouping& seed : structured_seeds(model, objective, kKey, 1, kNoLimit))
+    all.push_back(sets_of(seed));
   return all;
 }
 
@@ -55,7 +56,8 @@ TEST(Seeds, PutRegionsTogether) {
   Json pool = fast_pool(6, 1, 1000);
   for (const int i : {0, 3, 4}) pool[std::to_string(i)]["region"] = "A";
   for (const int i : {1, 2, 5}) pool[std::to_string(i)]["region"] = "B";
-  EXPECT_THAT(seeds_of(pool, chain(6), {.min_nodes = 3}), Contains(std::vector<std::vector<int>>{{0, 3, 4}, {1, 2, 5}}));
+  EXPECT_THAT(seeds_of(pool, chain(6), {.min_nodes = 3}),
+              Contains(std::vector<std::vector<int>>{{0, 3, 4}, {1, 2, 5}}));
 }
 
 // Clusters are filled until they hold the model: 0.6 GB, of nodes with 0.2 GB.
@@ -74,7 +76,8 @@ TEST(Seeds, PutTheNearestTogether) {
   links = Json::array();
   links.push_back({{"between", {"0", "3"}}, {"latency_ms", 1}, {"bandwidth_mbps", 1000}});
   links.push_back({{"between", {"1", "2"}}, {"latency_ms", 1}, {"bandwidth_mbps", 1000}});
-  EXPECT_THAT(seeds_of(pool, chain(6), {.min_nodes = 2}), Contains(std::vector<std::vector<int>>{{0, 3}, {1, 2}}));
+  EXPECT_THAT(seeds_of(pool, chain(6), {.min_nodes = 2}),
+              Contains(std::vector<std::vector<int>>{{0, 3}, {1, 2}}));
 }
 
 TEST(Seeds, AreThereHoweverLittleTimeThereIs) {

@@ -51,7 +51,8 @@ class Stranger : public RawStranger {
     BenchmarkHeader header;
     if (!receive(&header, sizeof header)) return std::nullopt;
     std::vector<char> payload(header.payload_bytes);
-    if (!receive(payload.data(), payload.size())) return std::nullopt;
+    // Asked for nothing, recv() would wait for more.
+    if (!payload.empty() && !receive(payload.data(), payload.size())) return std::nullopt;
     return header;
   }
 };
@@ -70,6 +71,62 @@ TEST(LinkBenchmark, MeasuresBothDirections) {
   EXPECT_GT(measure.latency_ms, 0);
   EXPECT_GT(measure.to_mbps, 0);
   EXPECT_GT(measure.from_mbps, 0);
+}
+
+std::uint16_t port_of(const std::string& address) {
+  return Address::parse(address).port;
+}
+
+TEST(LinkBenchmark, TheOtherTriesToConnectBack) {
+  const Served server;
+  EXPECT_EQ(measure_link(server.address(), {.seconds = 0.1}).called_back, std::nullopt) << "not asked for";
+  const Served own;
+  EXPECT_EQ(measure_link(server.address(), {.seconds = 0.1, .own_port = port_of(own.address())}).called_back,
+            true);
+  EXPECT_EQ(measure_link(server.address(), {.seconds = 0.1, .own_port = 1}).called_back, false)
+      << "nobody is there";
+}
+
+// A router may answer at its own address, with what is not this machine.
+TEST(LinkBenchmark, SomethingElseThatAnswersIsNoConnectionBack) {
+  const Served server;
+  const Listener listener("it", Address::parse("127.0.0.1:0"), "");
+  std::jthread answering([&] {
+    int other = -1;
+    while ((other = ::accept(listener.descriptor(), nullptr, nullptr)) < 0) std::this_thread::yield();
+    const std::string page(100, 'x');
+    EXPECT_EQ(::send(other, page.data(), page.size(), MSG_NOSIGNAL), static_cast<ssize_t>(page.size()));
+    ::shutdown(other, SHUT_WR);
+    char byte = 0;
+    while (::recv(other, &byte, 1, 0) > 0) continue;
+    ::close(other);
+  });
+  EXPECT_EQ(measure_link(server.address(), {.seconds = 0.1, .own_port = listener.address().port}).called_back,
+            false);
+}
+
+TEST(LinkBenchmark, WhetherANodeBenchmarkAnswersIsToldInTime) {
+  EXPECT_FALSE(answers("127.0.0.1:1", milliseconds(100)));
+  const Served server;
+  EXPECT_TRUE(answers(server.address(), milliseconds(3'000)));
+  Stranger measured(server.address());
+  measured.send(request(0));
+  ASSERT_TRUE(measured.answer());
+  EXPECT_TRUE(answers(server.address(), milliseconds(3'000))) << "it is busy, but there";
+}
+
+// Who is not measured with has nobody connect for him.
+TEST(LinkBenchmark, WhoHasToWaitIsNotCalledBack) {
+  const Served server, own;
+  Stranger first(server.address());
+  first.send(request(0));
+  ASSERT_TRUE(first.answer());
+  Stranger second(server.address());
+  second.send(bytes_of({.kind = BenchmarkKind::kCallBack, .port = port_of(own.address())}));
+  const auto answer = second.answer();
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->kind, BenchmarkKind::kBusy);
+  EXPECT_EQ(answer->port, 0U);
 }
 
 TEST(LinkBenchmark, KnowsWhatAProviderAddsToTcp) {
@@ -98,10 +155,12 @@ TEST(LinkBenchmark, WhatIsNoRequestEndsTheConnection) {
   for (const BenchmarkHeader& header :
        {BenchmarkHeader{.magic = {'R', 'O', 'O', 'K'}}, BenchmarkHeader{.version = 2},
         BenchmarkHeader{.kind = BenchmarkKind::kReply},
-        BenchmarkHeader{.kind = static_cast<BenchmarkKind>(7)},
+        BenchmarkHeader{.kind = static_cast<BenchmarkKind>(7)}, BenchmarkHeader{.version = 3},
         BenchmarkHeader{.payload_bytes = kMostBenchmarkPayload + 1},
         BenchmarkHeader{.reply_bytes = kMostBenchmarkPayload + 1}, BenchmarkHeader{.reply_bytes = 0xFFFFFFFF},
-        BenchmarkHeader{.rest_ns = 10'000'001}}) {
+        BenchmarkHeader{.rest_ns = 10'000'001}, BenchmarkHeader{.port = 65'536},
+        BenchmarkHeader{.kind = BenchmarkKind::kCallBack},
+        BenchmarkHeader{.kind = BenchmarkKind::kCallBack, .payload_bytes = 1, .port = 80}}) {
     Stranger stranger(server.address());
     stranger.send(bytes_of(header));
     EXPECT_FALSE(stranger.answer());

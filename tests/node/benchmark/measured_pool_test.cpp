@@ -57,6 +57,20 @@ TEST(MeasuredPool, TransfersTakeTimeWhereThereIsNoProcessorToSpare) {
   EXPECT_EQ(with_measured(once, node)["7"]["benchmarks"]["transfer_gbps"], 1.23);
 }
 
+TEST(MeasuredPool, SaysWhoseConnectionsOthersCannotOpen) {
+  MeasuredNode node{.id = "7", .ram_gb = 1, .gflops = 1};
+  const OrderedJson before = with_measured(OrderedJson::parse(kPool), node);
+  EXPECT_FALSE(before["7"].contains("reachable"));
+  node.reachable = false;
+  const OrderedJson once = with_measured(before, node);
+  EXPECT_EQ(once["7"]["reachable"], false);
+  EXPECT_FALSE(NodePool::from_json(Json::parse(once.dump()), "").nodes()[1].reachable);
+  node.reachable.reset();
+  EXPECT_EQ(with_measured(once, node), once) << "not tried";
+  node.reachable = true;
+  EXPECT_EQ(with_measured(once, node), before);
+}
+
 TEST(MeasuredPool, SeveralWriteAtOnceAndNothingIsLost) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.path() / "node_configs.json";
