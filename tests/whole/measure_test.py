@@ -2,10 +2,13 @@
 measures, and providers end with both figures."""
 
 import json
+import os
+import shutil
 import signal
+import subprocess
 import unittest
 
-from whole import WholeTest, is_taken
+from whole import BIN, Process, WholeTest, is_taken
 
 QUICK = ("--seconds", "0.2", "--wait", "2")
 
@@ -33,6 +36,56 @@ class Measure(WholeTest):
         self.assertEqual(measured, {"ram", "bandwidth", "gflops"})
         self.assertEqual([link["between"] for link in after["network"]["links"]], [["2", "0"]])
         self.run_program("clusterize", "--clusters", "1")
+        server.popen.send_signal(signal.SIGINT)
+        self.assertEqual(server.wait(), 130)
+
+    def two_machines(self):
+        """Names of two network namespaces, 10.201.0.1 and 10.201.0.2, that a cable connects."""
+        if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("iptables"):
+            self.skipTest("network namespaces need root, iproute2 and iptables")
+        names = [f"rookery-{os.getpid()}-{side}" for side in "ab"]
+        for name in names:
+            subprocess.run(["ip", "netns", "add", name], check=True)
+            self.addCleanup(subprocess.run, ["ip", "netns", "del", name], check=True)
+        subprocess.run(["ip", "link", "add", "cable", "netns", names[0], "type", "veth",
+                        "peer", "name", "cable", "netns", names[1]], check=True)
+        for number, name in enumerate(names, start=1):
+            for command in (["addr", "add", f"10.201.0.{number}/24", "dev", "cable"],
+                            ["link", "set", "cable", "up"], ["link", "set", "lo", "up"]):
+                subprocess.run(["ip", "-n", name, *command], check=True)
+        return names
+
+    def start_in(self, namespace, *arguments):
+        process = Process(["ip", "netns", "exec", namespace, BIN / "node_benchmark", *arguments], self.folder)
+        self.addCleanup(process.close)
+        return process
+
+    def test_a_machine_that_lets_nobody_in_is_found_out(self):
+        inside, outside = self.two_machines()
+        drop = ["iptables", "-A", "INPUT", "-i", "cable", "-p", "tcp", "--syn", "-j", "DROP"]
+        subprocess.run(["ip", "netns", "exec", inside, *drop], check=True)
+        pool = self.node_data / "node_configs.json"
+        benchmarks = {"ram": 8, "bandwidth": 10}
+        pool.write_text(json.dumps({str(i): {"IP": f"10.201.0.{i + 1}:8080", "benchmarks": benchmarks}
+                                    for i in range(2)}))
+        server = self.start_in(outside, "--serve", "10.201.0.2:8080")
+        self.wait_for(lambda: "answering" in server.output(), "the server")
+
+        def measure():
+            process = self.start_in(inside, "--write", pool, "--node", "0", *QUICK)
+            self.assertEqual(process.wait(), 0, process.errors())
+            return process.output()
+
+        self.assertRegex(measure(), r"reachable +no: node_1 could not open a connection to this machine")
+        self.assertIs(self.pool()["0"]["reachable"], False)
+        self.assertNotIn("reachable", self.pool()["1"])
+        output, _ = self.run_program("clusterize", "--json")
+        stages = json.loads(output)["clusters"][0]["stages"]
+        self.assertTrue(all(stage.get("reachable", True) == (stage["node"] != "node_0") for stage in stages))
+
+        subprocess.run(["ip", "netns", "exec", inside, "iptables", "-F"], check=True)
+        self.assertNotIn("reachable ", measure())
+        self.assertNotIn("reachable", self.pool()["0"])
         server.popen.send_signal(signal.SIGINT)
         self.assertEqual(server.wait(), 130)
 

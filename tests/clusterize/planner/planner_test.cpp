@@ -220,6 +220,11 @@ TEST(Plan, ItsIdFollowsWhatDecidesTheRun) {
   Json moved = equal_nodes(3);
   moved["1"]["IP"] = "10.0.0.7:8080";
   EXPECT_NE(id(moved, settings), usual);
+  Json unreachable = equal_nodes(3);
+  unreachable["1"]["reachable"] = true;
+  EXPECT_EQ(id(unreachable, settings), usual);
+  unreachable["1"]["reachable"] = false;
+  EXPECT_NE(id(unreachable, settings), usual);
 }
 
 TEST(Report, SaysWhatEveryNodeDoes) {
