@@ -32,7 +32,7 @@ constexpr int kGroups = 8;
 // Nodes by region, which lie together or are spread over all groups; and at random.
 std::vector<Grouping> first_groupings(const NodePool& pool, std::uint64_t seed) {
   const auto nodes = std::ssize(pool.nodes());
-  const auto region = [&](int node) { return pool.nodes()[static_cast<std::size_t>(node)].region; };
+  const auto region = [&](int node) { return pool.node(node).region; };
   std::vector<int> by_region(static_cast<std::size_t>(nodes));
   std::iota(by_region.begin(), by_region.end(), 0);
   std::ranges::stable_sort(by_region, {}, region);

@@ -75,7 +75,7 @@ DtfmObjective::DtfmObjective(const NodePool& pool) : nodes_(pool.nodes().size())
   for (std::size_t i = 0; i < nodes_; ++i) {
     for (std::size_t j = 0; j < nodes_; ++j) {
       if (i == j) continue;
-      const LinkSpeed link = pool.link(i, j);
+      const LinkSpeed link = pool.link(static_cast<int>(i), static_cast<int>(j));
       const double seconds_per_gb = 8 / (link.bandwidth_mbps / 1e3);
       latency_[i * nodes_ + j] = link.latency_ms / 1e3;
       transfer_[i * nodes_ + j] = kGradients * seconds_per_gb;

@@ -15,8 +15,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 using Counts = std::vector<std::uint8_t>;
 
-bool are_twins(const NodePool& pool, std::size_t a, std::size_t b) {
-  for (std::size_t other = 0; other < pool.nodes().size(); ++other) {
+bool are_twins(const NodePool& pool, int a, int b) {
+  for (int other = 0; other < pool.size(); ++other) {
     if (other != a && other != b && pool.link(a, other) != pool.link(b, other)) return false;
   }
   return true;
@@ -24,14 +24,13 @@ bool are_twins(const NodePool& pool, std::size_t a, std::size_t b) {
 
 std::vector<std::vector<int>> classes_of(const NodePool& pool) {
   std::vector<std::vector<int>> classes;
-  for (std::size_t node = 0; node < pool.nodes().size(); ++node) {
-    const auto same = std::ranges::find_if(classes, [&](const std::vector<int>& members) {
-      return are_twins(pool, static_cast<std::size_t>(members[0]), node);
-    });
+  for (int node = 0; node < pool.size(); ++node) {
+    const auto same = std::ranges::find_if(
+        classes, [&](const std::vector<int>& members) { return are_twins(pool, members[0], node); });
     if (same == classes.end()) {
-      classes.push_back({static_cast<int>(node)});
+      classes.push_back({node});
     } else {
-      same->push_back(static_cast<int>(node));
+      same->push_back(node);
     }
   }
   return classes;

@@ -49,7 +49,7 @@ CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::s
   whole_bytes_ = static_cast<double>(costs.memory->bytes({.first = 0, .last = costs.count()}));
   least_bytes_ = static_cast<double>(costs.least_bytes(0, costs.count()));
   for (int node = 0; node < nodes(); ++node) {
-    if (!pool.nodes()[static_cast<std::size_t>(node)].reachable) apart_.push_back(node);
+    if (!pool.node(node).reachable) apart_.push_back(node);
   }
   if (apart_.size() == 1) apart_.clear();
   // Gradient and value, from one neighbour and to the other, twice each (transport_bytes()).
@@ -57,22 +57,22 @@ CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::s
 }
 
 double CostModel::flops_per_second(int node) const {
-  return 1e9 * pool_.nodes()[static_cast<std::size_t>(node)].gflops.value_or(costs().assumed_gflops);
+  return 1e9 * pool_.node(node).gflops.value_or(costs().assumed_gflops);
 }
 
 double CostModel::transfer_seconds_per_byte(int node) const {
-  const std::optional<double> gbps = pool_.nodes()[static_cast<std::size_t>(node)].transfer_gbps;
+  const std::optional<double> gbps = pool_.node(node).transfer_gbps;
   return gbps ? 1e-9 / *gbps : 0;
 }
 
 double CostModel::ram_bytes(int node) const {
-  return kBytesPerGb * pool_.nodes()[static_cast<std::size_t>(node)].ram_gb;
+  return kBytesPerGb * pool_.node(node).ram_gb;
 }
 
 int CostModel::unreachable(const std::vector<int>& members) const {
   if (apart_.empty()) return 0;
-  return static_cast<int>(std::ranges::count_if(
-      members, [&](int node) { return !pool_.nodes()[static_cast<std::size_t>(node)].reachable; }));
+  return static_cast<int>(
+      std::ranges::count_if(members, [&](int node) { return !pool_.node(node).reachable; }));
 }
 
 bool CostModel::may_be_cluster(const std::vector<int>& members) const {
@@ -80,9 +80,7 @@ bool CostModel::may_be_cluster(const std::vector<int>& members) const {
 }
 
 bool CostModel::can_join(const std::vector<int>& members, int node) const {
-  return std::ranges::all_of(members, [&](int other) {
-    return pool_.can_connect(static_cast<std::size_t>(other), static_cast<std::size_t>(node));
-  });
+  return std::ranges::all_of(members, [&](int other) { return pool_.can_connect(other, node); });
 }
 
 int CostModel::largest_cluster() const {
@@ -91,15 +89,14 @@ int CostModel::largest_cluster() const {
 }
 
 CutWay CostModel::way(int from, int to) const {
-  const LinkSpeed link = pool_.link(static_cast<std::size_t>(from), static_cast<std::size_t>(to));
+  const LinkSpeed link = pool_.link(from, to);
   return {.latency = link.latency_ms / 1e3, .bytes_per_second = bytes_per_second(link.bandwidth_mbps)};
 }
 
 CutMachine CostModel::machine(int node, std::size_t stages) const {
-  CutMachine machine{
-      .flops_per_second = flops_per_second(node),
-      .memory_bytes = ram_bytes(node),
-      .bytes_per_second = bytes_per_second(pool_.connection_mbps(static_cast<std::size_t>(node)))};
+  CutMachine machine{.flops_per_second = flops_per_second(node),
+                     .memory_bytes = ram_bytes(node),
+                     .bytes_per_second = bytes_per_second(pool_.connection_mbps(node))};
   machine.seconds_per_byte = transfer_seconds_per_byte(node);
   // A stage keeps no more per micro-batch in flight than the whole model does, so where that fits
   // many times over, nothing needs to be measured.
@@ -271,7 +268,7 @@ double CostModel::message_seconds(const PlacedCluster& from, const StagePartitio
 // Segments of the node that cannot be reached; none where all can, or it is the only such node of the pool.
 StageRange CostModel::unreachable_part(const PlacedCluster& cluster, const StagePartition& cut) const {
   for (std::size_t stage = 0; stage < cut.begins.size() && !apart_.empty(); ++stage) {
-    if (pool_.nodes()[static_cast<std::size_t>((*cluster.members)[stage])].reachable) continue;
+    if (pool_.node((*cluster.members)[stage]).reachable) continue;
     return {.first = cut.begins[stage],
             .last = stage + 1 < cut.begins.size() ? cut.begins[stage + 1] : costs().count()};
   }

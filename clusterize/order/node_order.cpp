@@ -72,9 +72,7 @@ class OrderSearch {
   void try_simple_orders() {
     std::vector<int> row = members_;
     consider(placed(row));
-    const auto node = [&](int id) -> const PoolNode& {
-      return model_.pool().nodes()[static_cast<std::size_t>(id)];
-    };
+    const auto node = [&](int id) -> const PoolNode& { return model_.pool().node(id); };
     std::ranges::stable_sort(row, {}, [&](int id) { return -model_.flops_per_second(id); });
     consider(placed(row));
     std::ranges::stable_sort(row, {}, [&](int id) -> const std::string& { return node(id).region; });

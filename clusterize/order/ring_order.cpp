@@ -203,12 +203,12 @@ class RingOrder::Walk {
 RingOrder::RingOrder(const CostModel& model) : model_(model) {
   std::map<std::string, int> numbers;
   for (int node = 0; node < model.nodes(); ++node) {
-    const PoolNode& own = model.pool().nodes()[static_cast<std::size_t>(node)];
+    const PoolNode& own = model.pool().node(node);
     const auto [region, is_new] = numbers.emplace(own.region, static_cast<int>(numbers.size()));
     if (is_new) best_node_.push_back(node);
     region_of_.push_back(region->second);
     int& best = best_node_[static_cast<std::size_t>(region->second)];
-    if (own.bandwidth_mbps > model.pool().nodes()[static_cast<std::size_t>(best)].bandwidth_mbps) best = node;
+    if (own.bandwidth_mbps > model.pool().node(best).bandwidth_mbps) best = node;
   }
 }
 

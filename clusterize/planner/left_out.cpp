@@ -70,18 +70,14 @@ std::string names_of_unreachable(const CostModel& model, const Clusters& cluster
   std::vector<int> found;
   for (const std::vector<int>& members : clusters) {
     for (const int node : members) {
-      if (!model.pool().nodes()[static_cast<std::size_t>(node)].reachable) found.push_back(node);
+      if (!model.pool().node(node).reachable) found.push_back(node);
     }
   }
   std::ranges::sort(found);
   std::string text;
   for (std::size_t i = 0; i < std::min(found.size(), kMost); ++i) {
     const bool is_last = i + 1 == found.size();
-    text += fmt::format("{}node_{}",
-                        i == 0    ? ""
-                        : is_last ? " and "
-                                  : ", ",
-                        model.pool().nodes()[static_cast<std::size_t>(found[i])].id);
+    text += fmt::format("{}node_{}", i == 0 ? "" : is_last ? " and " : ", ", model.pool().node(found[i]).id);
   }
   if (found.size() > kMost) text += fmt::format(" and {} more", found.size() - kMost);
   return text;

@@ -51,7 +51,7 @@ void add_left_out(const NodePool& pool, const Fit& fit, const SearchOptions& opt
   const std::vector<std::string> reasons =
       reasons_to_leave_out(*fit.model, options, fit.grouping.clusters, fit.throughput, left_out);
   for (std::size_t i = 0; i < reasons.size(); ++i)
-    plan.left_out.push_back({"node_" + pool.nodes()[static_cast<std::size_t>(left_out[i])].id, reasons[i]});
+    plan.left_out.push_back({"node_" + pool.node(left_out[i]).id, reasons[i]});
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& mode
     std::vector<OpId> ops(stages[stage].graph.ops().size());
     std::iota(ops.begin(), ops.end(), first);
     first += static_cast<OpId>(ops.size());
-    const PoolNode& node = model.pool().nodes()[static_cast<std::size_t>(members[stage])];
+    const PoolNode& node = model.pool().node(members[stage]);
     cluster.stages.push_back(
         plan_stage(task, node, stages[stage], std::move(ops), times[stage], cut.recompute[stage]));
   }

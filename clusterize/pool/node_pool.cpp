@@ -100,9 +100,11 @@ NodePool NodePool::read(const std::filesystem::path& node_configs) {
   return from_json(read_json(node_configs), node_configs.string());
 }
 
-LinkSpeed NodePool::link(std::size_t a, std::size_t b) const {
-  ROOKERY_CHECK(a != b && a < nodes_.size() && b < nodes_.size(), "the link from {} to {} of {} nodes", a, b,
-                nodes_.size());
+LinkSpeed NodePool::link(int from, int to) const {
+  const auto a = static_cast<std::size_t>(from);
+  const auto b = static_cast<std::size_t>(to);
+  ROOKERY_CHECK(a != b && a < nodes_.size() && b < nodes_.size(), "the link from {} to {} of {} nodes", from,
+                to, nodes_.size());
   const PoolNode& one = nodes_[a];
   const PoolNode& other = nodes_[b];
   LinkSpeed speed{kAssumedLatencyMs, std::min(one.bandwidth_mbps, other.bandwidth_mbps)};
@@ -122,11 +124,11 @@ LinkSpeed NodePool::link(std::size_t a, std::size_t b) const {
   return speed;
 }
 
-double NodePool::connection_mbps(std::size_t node) const {
+double NodePool::connection_mbps(int index) const {
   const bool has_network = default_ || regions_ > 0 || !links_.empty();
-  const auto is_here = [&](const PoolNode& other) { return other.host == nodes_[node].host; };
+  const auto is_here = [&](const PoolNode& other) { return other.host == node(index).host; };
   if (has_network || nodes_.size() < 2 || !std::ranges::all_of(nodes_, is_here))
-    return nodes_[node].bandwidth_mbps;
+    return node(index).bandwidth_mbps;
   return kOnOneMachine.bandwidth_mbps;
 }
 

@@ -34,6 +34,7 @@ struct LinkSpeed {
   bool operator==(const LinkSpeed&) const = default;
 };
 
+// Its nodes are known by their places in the order of their ids, from 0.
 class NodePool {
  public:
   // ConfigError as of read_pool_document().
@@ -46,15 +47,17 @@ class NodePool {
   NodePool with_reachable(const std::vector<int>& nodes) const;
 
   const std::vector<PoolNode>& nodes() const { return nodes_; }  // ids in rising order
+  int size() const { return static_cast<int>(nodes_.size()); }
+  const PoolNode& node(int index) const { return nodes_[static_cast<std::size_t>(index)]; }
   // The most specific of links, regions and default, never faster than either node's own connection; where
   // none is given, what nodes on one machine, or of one local network, have. Symmetric; between indices of
   // nodes().
-  LinkSpeed link(std::size_t a, std::size_t b) const;
+  LinkSpeed link(int from, int to) const;
   // Can one of two nodes open a connection to the other?
-  bool can_connect(std::size_t a, std::size_t b) const { return nodes_[a].reachable || nodes_[b].reachable; }
+  bool can_connect(int a, int b) const { return node(a).reachable || node(b).reachable; }
   // The rate of all that a node sends and receives, Mbit/s: its own connection, or where all nodes are on one
   // machine and no network is given, what that allows.
-  double connection_mbps(std::size_t node) const;
+  double connection_mbps(int index) const;
   // True once any node gives gflops or the pool has a network: then `throughput` is the default
   // objective.
   bool has_speeds() const;

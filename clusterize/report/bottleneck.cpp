@@ -17,8 +17,7 @@ namespace {
 using Kind = Bottleneck::Kind;
 
 const PoolNode& node_of(const NodePool& pool, const Planned& planned, int cluster, int stage) {
-  return pool.nodes()[static_cast<std::size_t>(
-      planned.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)])];
+  return pool.node(planned.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)]);
 }
 
 std::string text_of(const NodePool& pool, const Planned& planned, const Bottleneck& worst) {
@@ -29,16 +28,15 @@ std::string text_of(const NodePool& pool, const Planned& planned, const Bottlene
                          own.gflops.value_or(planned.costs.assumed_gflops), own.gflops ? "" : ", assumed");
     case Kind::kLink: {
       const auto& members = planned.members[static_cast<std::size_t>(worst.cluster)];
-      const LinkSpeed link =
-          pool.link(static_cast<std::size_t>(members[static_cast<std::size_t>(worst.stage)]),
-                    static_cast<std::size_t>(members[static_cast<std::size_t>(worst.to_stage)]));
+      const LinkSpeed link = pool.link(members[static_cast<std::size_t>(worst.stage)],
+                                       members[static_cast<std::size_t>(worst.to_stage)]);
       return fmt::format("the link between node_{} and node_{} ({:g} ms, {:g} Mbit/s)", own.id,
                          node_of(pool, planned, worst.cluster, worst.to_stage).id, link.latency_ms,
                          link.bandwidth_mbps);
     }
     case Kind::kConnection:
       return fmt::format("the connection of node_{} ({:g} Mbit/s)", own.id,
-                         pool.connection_mbps(static_cast<std::size_t>(&own - pool.nodes().data())));
+                         pool.connection_mbps(static_cast<int>(&own - pool.nodes().data())));
     case Kind::kUpdate:
       return fmt::format("the update of the parameters on node_{}", own.id);
     case Kind::kExchange:

@@ -52,8 +52,8 @@ class Explainer {
   // assumed of nodes on one machine.
   Json with_connections() const {
     Json document = document_;
-    for (std::size_t i = 0; i < pool_.nodes().size(); ++i)
-      document.at(pool_.nodes()[i].id).at("benchmarks")["bandwidth"] = pool_.connection_mbps(i);
+    for (int i = 0; i < pool_.size(); ++i)
+      document.at(pool_.node(i).id).at("benchmarks")["bandwidth"] = pool_.connection_mbps(i);
     return document;
   }
 
@@ -67,8 +67,7 @@ class Explainer {
     return NodePool::from_json(document, "node_configs.json").without(excluded_);
   }
   const PoolNode& node(int cluster, int stage) const {
-    return pool_.nodes()[static_cast<std::size_t>(
-        planned_.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)])];
+    return pool_.node(planned_.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)]);
   }
 
   // The fastest of the plan; of equals the one with the fastest connection.
@@ -79,7 +78,7 @@ class Explainer {
     };
     for (const std::vector<int>& members : planned_.members) {
       for (const int member : members) {
-        const PoolNode& node = pool_.nodes()[static_cast<std::size_t>(member)];
+        const PoolNode& node = pool_.node(member);
         if (best == nullptr || worth(*best) < worth(node)) best = &node;
       }
     }
@@ -96,9 +95,8 @@ class Explainer {
       case Kind::kLink: {
         const std::string& next = node(worst.cluster, worst.to_stage).id;
         const auto& members = planned_.members[static_cast<std::size_t>(worst.cluster)];
-        const LinkSpeed link =
-            pool_.link(static_cast<std::size_t>(members[static_cast<std::size_t>(worst.stage)]),
-                       static_cast<std::size_t>(members[static_cast<std::size_t>(worst.to_stage)]));
+        const LinkSpeed link = pool_.link(members[static_cast<std::size_t>(worst.stage)],
+                                          members[static_cast<std::size_t>(worst.to_stage)]);
         const std::string between = fmt::format("between node_{} and node_{}", own, next);
         return {{"twice the bandwidth " + between,
                  with_link(with_connections(), own, next, {link.latency_ms, 2 * link.bandwidth_mbps})},

@@ -101,7 +101,7 @@ double ClusterObjective::imbalance(const Grouping& grouping) const {
     std::vector<double> sums;
     for (const std::vector<int>& members : grouping.clusters) {
       double sum = 0;
-      for (const int node : members) sum += model_.pool().nodes()[static_cast<std::size_t>(node)].*capability;
+      for (const int node : members) sum += model_.pool().node(node).*capability;
       sums.push_back(sum);
     }
     const double mean = std::accumulate(sums.begin(), sums.end(), 0.0) / static_cast<double>(sums.size());

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "clusterize/genetic/genetic_search.hpp"
-#include "clusterize/search/connected.hpp"
+#include "clusterize/order/connected.hpp"
 #include "models/base/parallel.hpp"
 
 namespace rookery {
@@ -45,8 +45,7 @@ class Packer {
   Packer(const CostModel& model, const ClusterObjective& objective, const TimeLimit& limit)
       : model_(model), objective_(objective), limit_(limit) {
     std::map<std::string, std::vector<int>> regions;
-    for (int node = 0; node < model.nodes(); ++node)
-      regions[model.pool().nodes()[static_cast<std::size_t>(node)].region].push_back(node);
+    for (int node = 0; node < model.nodes(); ++node) regions[model.pool().node(node).region].push_back(node);
     if (regions.size() > kMostRegions) {
       std::vector<int> all(static_cast<std::size_t>(model.nodes()));
       std::iota(all.begin(), all.end(), 0);

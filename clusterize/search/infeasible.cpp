@@ -159,8 +159,7 @@ std::string advice(const CostModel& model, const SearchOptions& options) {
 std::string apart_text(const CostModel& model) {
   if (model.apart().empty()) return {};
   std::vector<std::string> names;
-  for (const int node : model.apart())
-    names.push_back("node_" + model.pool().nodes()[static_cast<std::size_t>(node)].id);
+  for (const int node : model.apart()) names.push_back("node_" + model.pool().node(node).id);
   constexpr std::size_t kMost = 5;
   const std::size_t more = names.size() - std::min(names.size(), kMost);
   names.resize(names.size() - more);
@@ -207,7 +206,7 @@ void check_counts(const CostModel& model, const SearchOptions& options) {
 void check_pins(const CostModel& model, const SearchOptions& options) {
   std::map<std::pair<int, int>, int> nodes;  // by cluster and stage
   for (const auto& [node, pin] : options.pins) {
-    const auto name = [&](int of) { return "node_" + model.pool().nodes()[static_cast<std::size_t>(of)].id; };
+    const auto name = [&](int of) { return "node_" + model.pool().node(of).id; };
     if (pin.stage >= model.costs().count()) {
       throw ConfigError(fmt::format("{} is pinned to stage {}, but {} can be cut into {} stages, 0 to {}",
                                     name(node), pin.stage, model.costs().name, model.costs().count(),

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "clusterize/search/connected.hpp"
+#include "clusterize/order/connected.hpp"
 #include "models/base/parallel.hpp"
 
 namespace rookery {
@@ -118,8 +118,7 @@ class Seeder {
   // Within each region that holds them: the fastest nodes alone, and filled clusters.
   void add_regions() {
     std::map<std::string, std::vector<int>> regions;
-    for (const int node : orders_[3])
-      regions[model_.pool().nodes()[static_cast<std::size_t>(node)].region].push_back(node);
+    for (const int node : orders_[3]) regions[model_.pool().node(node).region].push_back(node);
     if (regions.size() < 2) return;
     constexpr std::size_t kMostRegionSeeds = 64;
     std::size_t left = kMostRegionSeeds;

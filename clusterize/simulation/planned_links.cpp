@@ -13,8 +13,7 @@ std::vector<PlannedLink> planned_links(const NodePool& pool, const std::vector<i
       const std::int64_t activations = routes[from].activation_bytes[to];
       const std::int64_t gradients = routes[to].gradient_bytes[from];
       if (activations == 0 && gradients == 0) continue;
-      const LinkSpeed speed =
-          pool.link(static_cast<std::size_t>(members[from]), static_cast<std::size_t>(members[to]));
+      const LinkSpeed speed = pool.link(members[from], members[to]);
       const auto ms = [&](std::int64_t bytes) {
         return bytes == 0 ? 0 : speed.latency_ms + static_cast<double>(bytes) / (125 * speed.bandwidth_mbps);
       };

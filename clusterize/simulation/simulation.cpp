@@ -20,12 +20,12 @@ double bytes_per_second(double mbps) {
 
 FlowWay way(const NodePool& pool, int from, int to) {
   if (from == to) return {.bytes_per_second = 1};  // nobody sends to itself
-  const LinkSpeed link = pool.link(static_cast<std::size_t>(from), static_cast<std::size_t>(to));
+  const LinkSpeed link = pool.link(from, to);
   return {.latency = link.latency_ms / 1e3, .bytes_per_second = bytes_per_second(link.bandwidth_mbps)};
 }
 
 double connection(const NodePool& pool, int node) {
-  return bytes_per_second(pool.connection_mbps(static_cast<std::size_t>(node)));
+  return bytes_per_second(pool.connection_mbps(node));
 }
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) {

@@ -268,7 +268,7 @@ class PlanPicture {
   }
 
   const PoolNode& pool_node(int cluster, std::size_t stage) const {
-    return pool_.nodes()[static_cast<std::size_t>(members_[static_cast<std::size_t>(cluster)][stage])];
+    return pool_.node(members_[static_cast<std::size_t>(cluster)][stage]);
   }
 
   std::string rings_of(int cluster, std::size_t stage) const {

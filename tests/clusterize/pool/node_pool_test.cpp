@@ -34,12 +34,12 @@ TEST(NodePool, ReadsNodesInTheOrderOfTheirNumbers) {
     "10": {"IP": "10.0.0.7:8080", "benchmarks": {"ram": 16, "bandwidth": 100, "gflops": 180}, "region": "Turin"},
     "9": {"IP": "lab-3.example.org:9000", "benchmarks": {"ram": 0.5, "bandwidth": 10}}})"));
   ASSERT_EQ(pool.nodes().size(), 2U);
-  EXPECT_EQ(pool.nodes()[0].id, "9");
-  EXPECT_EQ(pool.nodes()[0].address, "lab-3.example.org:9000");
-  EXPECT_EQ(pool.nodes()[0].ram_gb, 0.5);
-  EXPECT_FALSE(pool.nodes()[0].gflops);
-  EXPECT_EQ(pool.nodes()[1].gflops, 180);
-  EXPECT_EQ(pool.nodes()[1].region, "Turin");
+  EXPECT_EQ(pool.node(0).id, "9");
+  EXPECT_EQ(pool.node(0).address, "lab-3.example.org:9000");
+  EXPECT_EQ(pool.node(0).ram_gb, 0.5);
+  EXPECT_FALSE(pool.node(0).gflops);
+  EXPECT_EQ(pool.node(1).gflops, 180);
+  EXPECT_EQ(pool.node(1).region, "Turin");
   EXPECT_TRUE(pool.has_speeds());
   EXPECT_FALSE(pool_of(equal_nodes(2)).has_speeds());
 }
@@ -95,7 +95,7 @@ TEST(NodePool, ReadsARegionTable) {
   ASSERT_EQ(pool.nodes().size(), 3U);
   EXPECT_EQ(pool.link(0, 1), (LinkSpeed{67, 790}));
   EXPECT_EQ(pool.link(1, 2), (LinkSpeed{143, 524}));
-  EXPECT_EQ(pool.nodes()[2].gflops, 1000);
+  EXPECT_EQ(pool.node(2).gflops, 1000);
 }
 
 TEST(NodePool, KnowsWhoCanConnect) {
@@ -110,7 +110,7 @@ TEST(NodePool, KnowsWhoCanConnect) {
   EXPECT_FALSE(pool.without({"1"}).can_connect(0, 1));
   EXPECT_TRUE(pool.with_reachable({0}).can_connect(0, 2));
   EXPECT_FALSE(pool.with_reachable({1}).can_connect(0, 2));
-  EXPECT_TRUE(pool_of(equal_nodes(1)).nodes()[0].reachable);
+  EXPECT_TRUE(pool_of(equal_nodes(1)).node(0).reachable);
 }
 
 // One address, however it is written.

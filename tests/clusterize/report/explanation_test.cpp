@@ -50,7 +50,7 @@ TEST(PoolChanges, OneMoreNodeIsLikeTheOther) {
   document["network"]["links"] = {{{"between", {"0", "1"}}, {"latency_ms", 7}, {"bandwidth_mbps", 3}}};
   const NodePool pool = pool_of(with_copy_of(document, "1"));
   ASSERT_EQ(pool.nodes().size(), 4U);
-  EXPECT_EQ(pool.nodes()[3].ram_gb, pool.nodes()[1].ram_gb);
+  EXPECT_EQ(pool.node(3).ram_gb, pool.node(1).ram_gb);
   EXPECT_EQ(pool.link(0, 3), pool.link(0, 1));
   EXPECT_EQ(pool.link(2, 3), pool.link(2, 1));
 }
@@ -58,8 +58,8 @@ TEST(PoolChanges, OneMoreNodeIsLikeTheOther) {
 TEST(PoolChanges, ChangeOneThing) {
   Json document = equal_nodes(3);
   document["network"]["links"] = {{{"between", {"1", "0"}}, {"latency_ms", 7}, {"bandwidth_mbps", 3}}};
-  EXPECT_EQ(pool_of(with_faster_node(document, "1", 2, 20)).nodes()[1].gflops, 40);
-  EXPECT_EQ(pool_of(with_faster_connection(document, "1", 3)).nodes()[1].bandwidth_mbps, 30);
+  EXPECT_EQ(pool_of(with_faster_node(document, "1", 2, 20)).node(1).gflops, 40);
+  EXPECT_EQ(pool_of(with_faster_connection(document, "1", 3)).node(1).bandwidth_mbps, 30);
   const NodePool linked = pool_of(with_link(document, "0", "1", {1, 50}));
   EXPECT_EQ(linked.link(0, 1), (LinkSpeed{1, 50}));
   EXPECT_EQ(linked.link(0, 2), pool_of(document).link(0, 2));

@@ -43,13 +43,11 @@ class BruteForce {
   }
 
  private:
-  const PoolNode& node(int id) const { return pool_.nodes()[static_cast<std::size_t>(id)]; }
+  const PoolNode& node(int id) const { return pool_.node(id); }
   double speed(int id) const { return 1e9 * node(id).gflops.value_or(kAssumedGflops); }
   static double bytes_per_second(double mbps) { return mbps * 125'000; }
   double connection(int id) const { return bytes_per_second(node(id).bandwidth_mbps); }
-  LinkSpeed link(int a, int b) const {
-    return pool_.link(static_cast<std::size_t>(a), static_cast<std::size_t>(b));
-  }
+  LinkSpeed link(int a, int b) const { return pool_.link(a, b); }
   bool can_connect(int a, int b) const { return node(a).reachable || node(b).reachable; }
   double latency(int a, int b) const { return link(a, b).latency_ms / 1e3; }
   double bandwidth(int a, int b) const { return bytes_per_second(link(a, b).bandwidth_mbps); }

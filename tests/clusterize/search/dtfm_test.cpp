@@ -14,7 +14,7 @@ namespace {
 using Groups = std::vector<std::vector<int>>;
 
 double way(const NodePool& pool, int i, int j, double gigabytes) {
-  const LinkSpeed link = pool.link(static_cast<std::size_t>(i), static_cast<std::size_t>(j));
+  const LinkSpeed link = pool.link(i, j);
   return link.latency_ms / 1e3 + 8 * gigabytes / (link.bandwidth_mbps / 1e3);
 }
 

@@ -113,7 +113,7 @@ std::optional<double> predicted(const NodePool& pool, const ModelCosts& costs) {
 void expect_connections(const NodePool& pool, const ModelCosts& costs,
                         const std::vector<DefinedCluster>& clusters) {
   const auto can_connect = [&](int a, int b) {
-    const auto reachable = [&](int node) { return pool.nodes()[static_cast<std::size_t>(node)].reachable; };
+    const auto reachable = [&](int node) { return pool.node(node).reachable; };
     return reachable(a) || reachable(b);
   };
   for (const DefinedCluster& cluster : clusters) {

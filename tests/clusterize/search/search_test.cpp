@@ -157,7 +157,7 @@ RC_GTEST_PROP(FindClusters, UsesEveryNodeOnceWithinItsMemoryAndTheSameForAnyNumb
     for (std::size_t k = 0; k < members.size(); ++k) {
       const int end = k + 1 < members.size() ? begins[k + 1] : costs.count();
       RC_ASSERT(costs.memory->bytes({begins[k], end, 1}) <=
-                static_cast<std::int64_t>(1e9 * pool.nodes()[static_cast<std::size_t>(members[k])].ram_gb));
+                static_cast<std::int64_t>(1e9 * pool.node(members[k]).ram_gb));
     }
   }
   RC_ASSERT(used.size() == static_cast<std::size_t>(nodes));

@@ -64,7 +64,7 @@ TEST(MeasuredPool, SaysWhoseConnectionsOthersCannotOpen) {
   node.reachable = false;
   const OrderedJson once = with_measured(before, node);
   EXPECT_EQ(once["7"]["reachable"], false);
-  EXPECT_FALSE(NodePool::from_json(Json::parse(once.dump()), "").nodes()[1].reachable);
+  EXPECT_FALSE(NodePool::from_json(Json::parse(once.dump()), "").node(1).reachable);
   node.reachable.reset();
   EXPECT_EQ(with_measured(once, node), once) << "not tried";
   node.reachable = true;
@@ -93,7 +93,7 @@ TEST(MeasuredPool, SeveralWriteAtOnceAndNothingIsLost) {
     }
   }
   const NodePool read = NodePool::read(file);
-  for (int i = 0; i < kNodes; ++i) EXPECT_EQ(read.nodes()[static_cast<std::size_t>(i)].gflops, 10.0 + i);
+  for (int i = 0; i < kNodes; ++i) EXPECT_EQ(read.node(i).gflops, 10.0 + i);
   EXPECT_EQ(read_json(file)["network"]["links"].size(), std::size_t{kNodes});
 }
 

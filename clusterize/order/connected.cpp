@@ -1,4 +1,4 @@
-#include "clusterize/search/connected.hpp"
+#include "clusterize/order/connected.hpp"
 
 #include <algorithm>
 
