@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <ranges>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -19,10 +17,14 @@ double bytes_per_second(double mbps) {
   return mbps * 1e6 / 8;
 }
 
-// Of the cluster's cuts those whose step is within the limit.
-std::span<const StagePartition> choices_within(const PlacedCluster& cluster, double limit) {
-  const std::vector<StagePartition>& all = cluster.cost->cuts;
-  return {all.begin(), std::ranges::upper_bound(all, limit, {}, &StagePartition::step_seconds)};
+// Of the cluster's cuts those whose step is within the limit, the least load first.
+std::vector<const StagePartition*> choices_within(const PlacedCluster& cluster, double limit) {
+  std::vector<const StagePartition*> choices;
+  for (const StagePartition& cut : cluster.cost->cuts) {
+    if (cut.step_seconds <= limit) choices.push_back(&cut);
+  }
+  std::ranges::reverse(choices);
+  return choices;
 }
 
 // Steps at which a cut of less load comes within reach, rising; evenly chosen where there are many.
@@ -292,7 +294,10 @@ std::vector<const StagePartition*> CostModel::cuts_within(const std::vector<Plac
                                                           double limit) const {
   std::vector<const StagePartition*> cuts;
   cuts.reserve(clusters.size());
-  for (const PlacedCluster& cluster : clusters) cuts.push_back(&choices_within(cluster, limit).back());
+  for (const PlacedCluster& cluster : clusters) {
+    const std::vector<StagePartition>& choices = cluster.cost->cuts;
+    cuts.push_back(&*(std::ranges::upper_bound(choices, limit, {}, &StagePartition::step_seconds) - 1));
+  }
   for (std::size_t c = 0; c < clusters.size() && clusters.size() > 1 && !apart_.empty(); ++c)
     connect_with_next(clusters, limit, c, cuts);
   return cuts;
@@ -310,9 +315,9 @@ void CostModel::connect_with_next(const std::vector<PlacedCluster>& clusters, do
   };
   if (connects(at)) return;
   const std::pair before(cuts[at], cuts[next]);
-  for (const StagePartition& own : choices_within(clusters[at], limit) | std::views::reverse) {
-    for (const StagePartition& of_next : choices_within(clusters[next], limit) | std::views::reverse) {
-      std::tie(cuts[at], cuts[next]) = std::pair(&own, &of_next);
+  for (const StagePartition* own : choices_within(clusters[at], limit)) {
+    for (const StagePartition* of_next : choices_within(clusters[next], limit)) {
+      std::tie(cuts[at], cuts[next]) = std::pair(own, of_next);
       if (connects((at + count - 1) % count) && connects(at) && connects(next)) return;
     }
   }
