@@ -316,8 +316,8 @@ class WeightGradient {
 
   void write_weight(const float* weights, Index first, Index last, float* dw) const {
     const Index depth = tiling_.from.channels * kTaps;
-    in_parallel(tiling_.to.channels / kBlock, [&](Index block) {
-      const Index to = block * kBlock;
+    in_parallel(tiling_.to.channels / kChannelBlock, [&](Index block) {
+      const Index to = block * kChannelBlock;
       for (Index from = first; from < last; ++from) {
         tiling_.loops.weight_grad(weights + window(from - first, to), weight_step_,
                                   dw + to * depth + from * kTaps, depth);
