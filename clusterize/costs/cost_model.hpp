@@ -103,9 +103,9 @@ class CostModel {
   double exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const;
   std::vector<StageTimes> stage_times(const std::vector<int>& members, const StagePartition& cut) const;
   std::vector<PlacedCluster> placed(const Clusters& clusters) const;
-  // The throughput of clusters that all fit. Each is cut so that it is no slower than the slowest has to be and puts
-  // as little as possible on one connection, and so that neighbours in the rings can connect, where a way to
-  // do that was found; where none was, the averaging takes infinitely long.
+  // The throughput of clusters that all fit. Each is cut so that it is no slower than the slowest has to be
+  // and puts as little as possible on one connection, and so that neighbours in the rings can connect, where
+  // a way to do that was found; where none was, the averaging takes infinitely long.
   Throughput throughput(const std::vector<PlacedCluster>& clusters) const;
   Throughput throughput(const Clusters& clusters) const { return throughput(placed(clusters)); }
   Throughput throughput(const Clusters& clusters, std::vector<const StagePartition*> cuts) const {

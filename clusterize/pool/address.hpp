@@ -11,9 +11,9 @@ namespace rookery {
 // Whoever listens may do so at any free port (0) and on every interface (*); others have to know both.
 enum class AddressUse : std::uint8_t { kReach, kListen };
 
-// Says what is wrong with an address, in words that follow the address: "has no port: write HOST:PORT, …"; empty when it
-// is an IPv4 address, an IPv6 address in brackets or a host name, followed by a port from 1 to 65535. Host
-// names are those of RFC 1123, and may have underscores, as names in local networks do.
+// Says what is wrong with an address, in words that follow the address: "has no port: write HOST:PORT, …";
+// empty when it is an IPv4 address, an IPv6 address in brackets or a host name, followed by a port from 1 to
+// 65535. Host names are those of RFC 1123, and may have underscores, as names in local networks do.
 std::string address_problem(std::string_view address, AddressUse use = AddressUse::kReach);
 
 // The host of an address that has no problem; an IPv6 address in brackets and as RFC 5952 writes it, whatever

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "models/graph/initialize.hpp"
+#include "models/graph/state/state_dict.hpp"
 #include "models/io/checkpoint/checked_file.hpp"
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/choose.hpp"
 #include "trainer/progress/run_state.hpp"
 #include "trainer/settings/settings.hpp"
 
