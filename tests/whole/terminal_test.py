@@ -96,9 +96,11 @@ class Terminals(WholeTest):
         self.assertIn("measuring convolutions", process.raw)
         shown = "\n".join(process.screen.shown())
         self.assertNotIn("measuring", shown)
-        self.assertTrue(shown.startswith("ram "), shown)
+        # A machine whose host gives its processors to others says so first.
+        self.assertRegex(shown, r"^(the host of this virtual machine [^|]*)?ram ")
 
     def test_a_terminal_that_is_closed_ends_the_run_cleanly(self):
+        self.write_settings(epochs=100000)
         self.run_program("clusterize")
         providers = {i: self.start("provider", "--name", f"node_{i}") for i in (1, 2)}
         root = self.start_in_terminal("provider", "--name", "node_0")
