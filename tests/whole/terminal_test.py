@@ -62,7 +62,7 @@ class Terminals(WholeTest):
         self.assertEqual(launch.wait(), 130)
 
     def test_what_launch_tells_between_stands_above(self):
-        self.write_settings(epochs=100000, peer_timeout_seconds=1.0)
+        self.write_settings(epochs=100000)
         self.run_program("clusterize")
         launch = self.start_in_terminal("launch")
         launch.redraws(3)

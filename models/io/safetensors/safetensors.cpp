@@ -261,9 +261,9 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path path) : path_(std::mo
     if (!stream_) throw DataError("cannot open for reading");
     Header header = read_header(stream_, bytes);
     metadata_ = std::move(header.metadata);
-    for (auto& [name, entry] : header.entries) {
+    for (const auto& [name, entry] : header.entries) {
       extents_[name] = {.offset = header.data_begin + entry.begin, .bytes = entry.end - entry.begin};
-      types_.emplace(name, std::move(entry.type));
+      types_.emplace(name, entry.type);
     }
   });
 }
