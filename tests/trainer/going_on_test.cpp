@@ -37,23 +37,28 @@ struct RunCase {
   Graph model = cnn_net();  // which has dropout
 };
 
+RunCase& add(std::vector<RunCase>& cases, const std::string& name) {
+  cases.push_back({name, short_run()});
+  return cases.back();
+}
+
 std::vector<RunCase> cases() {
   std::vector<RunCase> all{{"Adam", short_run()}};
-  RunCase& momentum = all.emplace_back("SgdWithMomentum", short_run());
+  RunCase& momentum = add(all, "SgdWithMomentum");
   momentum.settings.optimizer = optimizer_defaults("sgd");
   momentum.settings.optimizer.momentum = 0.9;
-  RunCase& lamb = all.emplace_back("Lamb", short_run());
+  RunCase& lamb = add(all, "Lamb");
   lamb.settings.optimizer = optimizer_defaults("lamb");
-  RunCase& plateau = all.emplace_back("Plateau", short_run());
+  RunCase& plateau = add(all, "Plateau");
   plateau.settings.learning_rate_schedule.name = "plateau";
   plateau.settings.learning_rate_schedule.metric = "training_loss";
   plateau.settings.learning_rate_schedule.patience = 0;
   plateau.settings.learning_rate_schedule.threshold = 0.5;
-  RunCase& cosine = all.emplace_back("CosineWithFourMicroBatches", short_run());
+  RunCase& cosine = add(all, "CosineWithFourMicroBatches");
   cosine.settings.learning_rate_schedule.name = "cosine";
   cosine.settings.micro_batches = 4;
   cosine.settings.clip_gradient_norm = 0.5;
-  RunCase& tied = all.emplace_back("SharedParameters", short_run());
+  RunCase& tied = add(all, "SharedParameters");
   tied.model = tied_model({1, 8, 8}, 10);
   tied.settings.micro_batches = 4;
   return all;

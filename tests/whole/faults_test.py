@@ -98,7 +98,7 @@ class Faults(WholeTest):
                         self.assertRegex(last, r"(step|validation batch) \d+")
 
     def test_a_frozen_peer(self):
-        self.write_settings(epochs=100000, peer_timeout_seconds=1.0)
+        self.write_settings(epochs=100000, peer_timeout_seconds=3.0)
         providers = self.train_for_a_while()
         providers[1].popen.send_signal(signal.SIGSTOP)
         frozen = providers.pop(1)

@@ -72,7 +72,7 @@ class RootCause(WholeTest):
 
     def setUp(self):
         super().setUp()
-        self.write_settings(epochs=100000, peer_timeout_seconds=1.0)
+        self.write_settings(epochs=100000, peer_timeout_seconds=3.0)
         self.run_program("clusterize")
         self.launch = self.start("launch")
         self.wait_for_steps(20)
