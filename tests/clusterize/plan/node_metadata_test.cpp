@@ -70,7 +70,8 @@ TEST_F(MetadataFile, SaysWhoCannotBeReached) {
     EXPECT_EQ(read.members, metadata.members);
     EXPECT_EQ(read.ring_peers, metadata.ring_peers);
     for (const PeerInfo& member : read.members) EXPECT_EQ(member.reachable, member.node != "node_1");
-    for (const Json& member : read_json(metadata_path(folder(), metadata.node))["members"])
+    const Json file = read_json(metadata_path(folder(), metadata.node));
+    for (const Json& member : file["members"])
       EXPECT_EQ(member.contains("reachable"), member["node"] == "node_1") << "only where it is not usual";
   }
 }
