@@ -1,21 +1,21 @@
 #pragma once
 
-#include <unistd.h>
-
-#include <atomic>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <system_error>
 
 namespace rookery {
 
-// A folder of its own, removed with the object.
+// A folder of its own, removed with the object. Its name is one that nothing had before, not even
+// what a process of the same number left when it was killed.
 class ScratchFolder {
  public:
   ScratchFolder() {
-    static std::atomic<int> made{0};
-    path_ = std::filesystem::temp_directory_path() /
-            ("rookery_" + std::to_string(::getpid()) + "_" + std::to_string(made++));
-    std::filesystem::create_directories(path_);
+    std::string name = (std::filesystem::temp_directory_path() / "rookery_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::system_error(errno, std::generic_category(), name);
+    path_ = name;
   }
   ~ScratchFolder() { std::filesystem::remove_all(path_); }
   ScratchFolder(const ScratchFolder&) = delete;

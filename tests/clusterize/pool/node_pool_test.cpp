@@ -328,7 +328,7 @@ TEST(Address, IsAnIpAddressOrHostNameWithAPort) {
                           "10.0.0.7:8e3"})
     EXPECT_NE(address_problem(bad), "") << bad;
   EXPECT_NE(address_problem(std::string("a\0b:1", 5)), "");
-  EXPECT_NE(address_problem(std::string("[::1\0]:1", 9)), "");
+  EXPECT_NE(address_problem(std::string("[::1\0]:1", 8)), "");
   EXPECT_EQ(address_problem("2001:db8::7:8080"),
             "is an IPv6 address without brackets: write [HOST]:PORT, e.g. [2001:db8::7]:8080");
   EXPECT_NE(address_problem(std::string(300, 'a') + ":1"), "");

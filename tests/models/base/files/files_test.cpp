@@ -16,18 +16,13 @@
 #include "models/base/files/json_file.hpp"
 #include "models/base/files/problems.hpp"
 #include "tests/support/failing_files.hpp"
+#include "tests/support/scratch_folder.hpp"
 
 namespace rookery {
 namespace {
 
 class TemporaryFolder : public testing::Test {
  protected:
-  void SetUp() override {
-    path_ = std::filesystem::temp_directory_path() / ("rookery-base-" + std::to_string(::getpid()));
-    std::filesystem::create_directories(path_);
-  }
-  void TearDown() override { std::filesystem::remove_all(path_); }
-
   std::filesystem::path write(const std::string& name, const std::string& text) {
     std::ofstream(path_ / name, std::ios::binary) << text;
     return path_ / name;
@@ -41,7 +36,8 @@ class TemporaryFolder : public testing::Test {
     return "";
   }
 
-  std::filesystem::path path_;
+  const ScratchFolder folder_;
+  const std::filesystem::path path_ = folder_.path();
 };
 
 TEST_F(TemporaryFolder, AnUncommittedFileLeavesTheOldOne) {
