@@ -22,7 +22,7 @@ function(rookery_module name)
   endif()
 endfunction()
 
-# rookery_optimize(LEVEL TARGETS...): the compiler's level for these in release builds: -O3 for loops over numbers, -O1
+# rookery_optimize(LEVEL TARGETS...): the compiler's level for these in release builds: -O3 for arithmetic and search, -O1
 # for what reads, writes and tells, once in a program, and is most of what there is to compile. A build with
 # sanitizers has one level for all.
 function(rookery_optimize level)
