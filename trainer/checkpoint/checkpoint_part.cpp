@@ -6,6 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <regex>
 #include <system_error>
 
 #include "models/base/error.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr const char* kFormat = "rookery.checkpoint";
 constexpr const char* kVersion = "1";
+constexpr std::int64_t kMostStages = 1'000'000;
 
 std::optional<std::int64_t> whole_number(const std::string& text) {
   std::int64_t number = 0;
@@ -31,13 +33,6 @@ const std::string& entry(const Metadata& metadata, const char* key) {
   return found->second;
 }
 
-int stage_number(const Metadata& metadata, const char* key) {
-  const std::optional<std::int64_t> number = whole_number(entry(metadata, key));
-  if (!number || *number > 1'000'000)
-    throw DataError(fmt::format("its metadata has the {} '{}'", key, entry(metadata, key)));
-  return static_cast<int>(*number);
-}
-
 void check_format(const Metadata& metadata) {
   if (entry(metadata, "format") != kFormat)
     throw DataError(fmt::format("this is no part of a checkpoint, but '{}'", entry(metadata, "format")));
@@ -45,6 +40,15 @@ void check_format(const Metadata& metadata) {
     throw DataError(fmt::format("format version {}, this program knows {}: use a newer Rookery",
                                 entry(metadata, "version"), kVersion));
   }
+}
+
+// That it is the part that its name says, of the step that its folder says.
+void check_name(const std::filesystem::path& path, const Metadata& metadata, std::int64_t step) {
+  const std::string name = fmt::format("{}_{}_of_{}.safetensors", entry(metadata, "plan_id"),
+                                       entry(metadata, "stage"), entry(metadata, "stages"));
+  if (path.filename() == name && step_of_folder(path.parent_path()).value_or(step) == step) return;
+  throw DataError(
+      fmt::format("this is {} of step {}, and not what its name says: was it renamed?", name, step));
 }
 
 CheckpointFacts facts_from(const Metadata& metadata) {
@@ -74,11 +78,24 @@ std::vector<std::int64_t> part_steps(const CheckpointOwner& owner) {
   std::vector<std::int64_t> steps;
   std::error_code code;
   for (const auto& folder : std::filesystem::directory_iterator(checkpoints_folder(owner.node_data), code)) {
-    const std::optional<std::int64_t> step = whole_number(folder.path().filename().string());
+    const std::optional<std::int64_t> step = step_of_folder(folder.path());
     if (step && std::filesystem::exists(part_path(owner, *step), code)) steps.push_back(*step);
   }
   std::ranges::sort(steps);
   return steps;
+}
+
+std::optional<std::int64_t> step_of_folder(const std::filesystem::path& folder) {
+  return whole_number(folder.filename().string());
+}
+
+std::optional<PartName> part_name(const std::filesystem::path& file) {
+  static const std::regex pattern("([0-9a-f]+)_([0-9]{1,6})_of_([0-9]{1,6})\\.safetensors");
+  const std::string name = file.filename().string();
+  std::smatch match;
+  if (!std::regex_match(name, match, pattern)) return std::nullopt;
+  const PartName part{.plan_id = match[1], .stage = std::stoi(match[2]), .stages = std::stoi(match[3])};
+  return part.stage < part.stages ? std::optional(part) : std::nullopt;
 }
 
 void write_part(const std::filesystem::path& path, const CheckpointOwner& owner, const CheckpointFacts& facts,
@@ -98,20 +115,9 @@ void write_part(const std::filesystem::path& path, const CheckpointOwner& owner,
 PartReader::PartReader(const std::filesystem::path& path) : file_(path) {
   with_context(path.string(), [&] {
     check_format(file_.metadata());
-    plan_id_ = entry(file_.metadata(), "plan_id");
-    stage_ = stage_number(file_.metadata(), "stage");
-    stages_ = stage_number(file_.metadata(), "stages");
     facts_ = facts_from(file_.metadata());
+    check_name(path, file_.metadata(), facts_.run.step);
   });
-}
-
-PartReader::PartReader(const CheckpointOwner& owner, std::int64_t step) : PartReader(part_path(owner, step)) {
-  if (plan_id_ == owner.plan_id && stage_ == owner.stage && stages_ == owner.stages &&
-      facts_.run.step == step)
-    return;
-  throw DataError(fmt::format(
-      "{}: it is of step {}, plan {}, stage {} of {}, and not what its name says: was it renamed?",
-      part_path(owner, step).string(), facts_.run.step, plan_id_, stage_, stages_));
 }
 
 }  // namespace rookery

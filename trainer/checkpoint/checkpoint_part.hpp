@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,29 +36,32 @@ std::filesystem::path part_path(const CheckpointOwner& owner, std::int64_t step)
 // The steps of which this stage has a file, rising.
 std::vector<std::int64_t> part_steps(const CheckpointOwner& owner);
 
+// The step that a folder of parts is called by.
+std::optional<std::int64_t> step_of_folder(const std::filesystem::path& folder);
+struct PartName {
+  std::string plan_id;
+  int stage = 0;
+  int stages = 1;
+};
+// What a part's file name says; nothing for other files.
+std::optional<PartName> part_name(const std::filesystem::path& file);
+
 // Makes the folder. DataError.
 void write_part(const std::filesystem::path& path, const CheckpointOwner& owner, const CheckpointFacts& facts,
                 const StateViews& training_state);
 
-// DataError naming the file when it is damaged, of a newer version, or not what its name says. One thread.
+// DataError naming the file when it is damaged, of a newer version, or not what its name says: that, too, of
+// a folder that is called by a step. One thread.
 class PartReader {
  public:
-  // Any part.
   explicit PartReader(const std::filesystem::path& path);
-  // That of this owner and step.
-  PartReader(const CheckpointOwner& owner, std::int64_t step);
 
   const CheckpointFacts& facts() const { return facts_; }
-  const std::string& plan_id() const { return plan_id_; }
-  int stage() const { return stage_; }
-  int stages() const { return stages_; }
+  const CheckedReader& tensors() const { return file_; }
   CheckedReader& tensors() { return file_; }
 
  private:
   CheckedReader file_;
-  std::string plan_id_;
-  int stage_ = 0;
-  int stages_ = 1;
   CheckpointFacts facts_;
 };
 

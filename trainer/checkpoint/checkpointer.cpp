@@ -33,7 +33,7 @@ std::int64_t newest_part(const CheckpointOwner& owner, std::int64_t at_most) {
 // Nothing where it is missing or damaged; the Executable's state is then perhaps half of it.
 std::optional<RunState> try_load(const CheckpointOwner& owner, std::int64_t step, Executable& executable) {
   try {
-    PartReader part(owner, step);
+    PartReader part(part_path(owner, step));
     load_part(part, executable);
     return part.facts().run;
   } catch (const DataError& error) {

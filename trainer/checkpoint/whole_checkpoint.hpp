@@ -1,0 +1,68 @@
+// Checkpoints as a whole: found in a node_data, whatever plans wrote them, and read as the state of one
+// model.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/tensor/tensor.hpp"
+#include "trainer/checkpoint/checkpoint_part.hpp"
+
+namespace rookery {
+
+// The files of one checkpoint that a folder has, by their names.
+struct CheckpointFiles {
+  std::filesystem::path folder;
+  std::string plan_id;
+  std::vector<std::filesystem::path> parts;  // by stage; empty where there is none
+  std::filesystem::file_time_type written;   // the newest of them
+
+  bool is_complete() const;
+  // "stages 0 and 2 of 3", of those that are there or that are not.
+  std::string stages_text(bool there) const;
+};
+
+// Those in one folder of parts, wherever that is: one a plan, the newest first.
+std::vector<CheckpointFiles> checkpoints_in(const std::filesystem::path& folder);
+// All in `node_data`/checkpoints: the highest step first.
+std::vector<CheckpointFiles> find_checkpoints(const std::filesystem::path& node_data);
+
+// One checkpoint, with all tensors of all stages by their global names. A parameter that stages share is that
+// of the first one, which owns it. One thread.
+class WholeCheckpoint {
+ public:
+  // DataError when a part is missing or damaged, or is of another step or plan than the others. Elements are
+  // checked as they are read.
+  explicit WholeCheckpoint(const CheckpointFiles& files);
+
+  const std::string& plan_id() const { return plan_id_; }
+  int stages() const { return static_cast<int>(parts_.size()); }
+  // The Leaf's, which knows most.
+  const RunState& run() const { return parts_.back().facts().run; }
+  const TrainingSettings& settings() const { return parts_.front().facts().settings; }
+  // Of all stages' ops.
+  const KernelChoice& kernels() const { return kernels_; }
+
+  std::map<std::string, TensorType> types() const;
+  // A tensor of types(). DataError when it is damaged.
+  Tensor read(const std::string& name);
+  // Reads all of them, and keeps none. DataError.
+  void check_all();
+
+ private:
+  std::string plan_id_;
+  std::vector<PartReader> parts_;                  // by stage
+  std::map<std::string, std::size_t> stage_with_;  // each tensor
+  KernelChoice kernels_;
+};
+
+// The checkpoint that a user names: a step of those in `node_data`, or a folder of parts; an empty name is
+// the newest that is whole, and those that are not are told in the log. Every element has been checked.
+// ConfigError for a name that stands for none; DataError for a damaged one.
+WholeCheckpoint open_checkpoint(const std::filesystem::path& node_data, const std::string& step_or_folder);
+
+}  // namespace rookery
