@@ -11,6 +11,7 @@
 #include "clusterize/planner/make_task.hpp"
 #include "clusterize/planner/plan_id.hpp"
 #include "clusterize/planner/planner.hpp"
+#include "clusterize/planner/resume.hpp"
 #include "clusterize/planner/write_plan.hpp"
 #include "clusterize/profile/kernel_choices.hpp"
 #include "clusterize/provider_symlinks.hpp"
@@ -99,6 +100,16 @@ StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
   return state;
 }
 
+// What the plan takes over from a run, told in lines; none where it begins one.
+std::vector<std::string> resume(const ProgramArguments& arguments, TrainingTask& task,
+                                const std::filesystem::path& node_data) {
+  if (arguments.count("resume") == 0) return {};
+  if (arguments.count("init") != 0)
+    throw UsageError("--init and --resume: a run that goes on has its weights; give one of both");
+  return with_context("--resume",
+                      [&] { return resume_task(task, node_data, arguments["resume"].as<std::string>()); });
+}
+
 void check_inputs(const std::filesystem::path& node_data) {
   if (!std::filesystem::exists(node_data / "node_configs.json")) {
     throw ConfigError(fmt::format(
@@ -143,6 +154,7 @@ int clusterize(const ProgramArguments& arguments) {
   for (const std::string& warning : task.warnings)
     fmt::print(stderr, "clusterize: {}: {}\n", task.settings.model, warning);
   write_kernel_choices(choices, machine, measured.known());
+  const std::vector<std::string> resumed = resume(arguments, task, node_data);
   add_profile(task, node_data, arguments.count("profile") != 0);
   const StateDict state = first_state(arguments, task);
   Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
@@ -155,6 +167,7 @@ int clusterize(const ProgramArguments& arguments) {
   if (!is_there) kept = write_plan(node_data, task, planned, state);
   without_live_lines([&] {
     for (const std::filesystem::path& place : kept) tell_kept(node_data, place);
+    for (const std::string& line : resumed) fmt::print(json ? stderr : stdout, "{}\n", line);
     fmt::print("{}", json ? told.json : told.text);
     if (is_there && !json)
       fmt::print("{} holds this plan already: nothing was changed there.\n", node_data.string());
@@ -178,6 +191,10 @@ int main(int argc, char** argv) {
                         "model, instead of the one in train.json: a name of --list-models, or an .onnx file");
   options.add_options()("init", po::value<std::string>()->value_name("FILE"),
                         "initial weights, instead of random ones: a state dict, .pt or .safetensors");
+  options.add_options()(
+      "resume", po::value<std::string>()->implicit_value("")->value_name("STEP|FOLDER"),
+      "go on with a run from its checkpoint, on the machines and with the settings that there are "
+      "now: from the newest that is whole, that of this step, or that in this folder");
   options.add_options()("profile",
                         "time every operator of the model on this machine, for better predictions; the times "
                         "are kept in op_profile.json");
@@ -197,6 +214,7 @@ int main(int argc, char** argv) {
       .example =
           "  clusterize\n  clusterize --node-data my_pool --seed 7 --objective throughput\n"
           "  clusterize --init weights.pt\n"
+          "  clusterize --resume && launch\n"
           "  clusterize --explain --svg plan.svg --gantt step.svg\n"
           "  clusterize --simulate --epochs 10 --stragglers 0.05:3 --failures 0.01"};
   return run_program(info, options, argc, argv, clusterize);

@@ -28,6 +28,8 @@ std::string to_string(const MessageKey& key) {
       return fmt::format("learning rate from step {} on", key.step);
     case MessageKind::kAgreement:
       return fmt::format("{} before step {}", key.edge, key.step);
+    case MessageKind::kCheckpoint:
+      return fmt::format("piece {} of the checkpoint's {}", key.micro_batch, key.edge);
   }
   ROOKERY_CHECK(false, "there is no message of kind {}", static_cast<int>(key.kind));
 }

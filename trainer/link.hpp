@@ -25,8 +25,11 @@ enum class MessageKind : std::uint8_t {
   // Between the Root and all others, before step `step`: a whole number as f64, `edge` says which (see
   // trainer/checkpoint).
   kAgreement = 7,
+  // Between any two stages, before the first step: bytes that make a text or a tensor of a checkpoint, `edge`
+  // says of what, and `micro_batch` counts the pieces (see trainer/checkpoint/reshard.hpp).
+  kCheckpoint = 8,
 };
-constexpr int kMessageKinds = 8;
+constexpr int kMessageKinds = 9;
 
 // A key says what a tensor is: the value or parameter `edge` of micro-batch `micro_batch` of step `step`.
 // Training steps count updates; validation passes have steps of their own (see StageWorker), so a key is used

@@ -111,26 +111,10 @@ class Trainer::Impl {
     std::optional<Validation> validation;
   };
 
-  // Where the settings have another learning rate than those that the run has followed until here, it counts.
   static RunState first_state(const TrainerOptions& options) {
+    if (options.from) return going_on(*options.from, options.settings, options.data.train_samples);
     const double rate = options.settings.optimizer.learning_rate;
-    RunState state = options.from.value_or(RunState{.base_rate = rate, .learning_rate = rate});
-    if (state.base_rate != rate) state.base_rate = state.learning_rate = rate;
-    const bool is_whole_batch = state.samples % options.settings.batch_size == 0;
-    if (state.samples < options.data.train_samples && !is_whole_batch) {
-      throw ConfigError(fmt::format(
-          "batch_size: the run goes on after sample {} of epoch {}, which no batch of {} ends with: keep the "
-          "batch_size until the epoch's end",
-          state.samples, state.epoch + 1, options.settings.batch_size));
-    }
-    if (!is_synchronous(options.settings.schedule) && state.samples > 0) {
-      throw ConfigError(
-          fmt::format("schedule: the run goes on within epoch {}, where `async` cannot begin: keep the "
-                      "schedule until the "
-                      "epoch's end",
-                      state.epoch + 1));
-    }
-    return state;
+    return {.base_rate = rate, .learning_rate = rate};
   }
 
   void begin_epoch(std::int64_t epoch) {

@@ -10,6 +10,7 @@
 #include "models/io/onnx/module.hpp"
 #include "models/kernels/choose.hpp"
 #include "trainer/settings/batch_sizes.hpp"
+#include "trainer/settings/resume_point.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {
@@ -22,6 +23,7 @@ struct TrainingTask {
   KernelChoice kernels;
   // weights_digest() of what training starts from, where that does not follow from the seed.
   std::string weights;
+  std::optional<ResumePoint> resume = {};        // of the run that it goes on with
   StateDict model_weights = {};                  // that the model's file has
   std::optional<ModuleDescription> module = {};  // that it says it is of
   std::vector<std::string> warnings = {};        // of its file

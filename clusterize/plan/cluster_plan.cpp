@@ -77,23 +77,25 @@ OrderedJson to_json(const ClusterPlan& plan) {
   for (const LeftOutNode& node : plan.left_out)
     left_out.push_back({{"node", node.node}, {"reason", node.reason}});
   const double share = plan.predicted_samples_per_second / plan.bound_samples_per_second;
-  return {{"format", "rookery.plan"},
-          {"version", 2},
-          {"plan_id", plan.plan_id},
-          {"objective", plan.objective},
-          {"model", plan.model},
-          {"batch_size", plan.batch_size},
-          {"micro_batches", plan.micro_batches},
-          {"schedule", plan.schedule.name},
-          {"seed", plan.seed},
-          {"predicted_samples_per_second", plan.predicted_samples_per_second},
-          {"simulated_samples_per_second", plan.simulated_samples_per_second},
-          {"bound_samples_per_second", plan.bound_samples_per_second},
-          {"share_of_bound", share},
-          {"predicted_averaging_ms", plan.predicted_averaging_ms},
-          {"clusters", clusters},
-          {"rings", rings},
-          {"left_out", left_out}};
+  OrderedJson all = {{"format", "rookery.plan"},
+                     {"version", 2},
+                     {"plan_id", plan.plan_id},
+                     {"objective", plan.objective},
+                     {"model", plan.model},
+                     {"batch_size", plan.batch_size},
+                     {"micro_batches", plan.micro_batches},
+                     {"schedule", plan.schedule.name},
+                     {"seed", plan.seed},
+                     {"predicted_samples_per_second", plan.predicted_samples_per_second},
+                     {"simulated_samples_per_second", plan.simulated_samples_per_second},
+                     {"bound_samples_per_second", plan.bound_samples_per_second},
+                     {"share_of_bound", share},
+                     {"predicted_averaging_ms", plan.predicted_averaging_ms},
+                     {"clusters", clusters},
+                     {"rings", rings},
+                     {"left_out", left_out}};
+  if (plan.resume) all["resume"] = to_json(*plan.resume);
+  return all;
 }
 
 std::string training_problem(std::size_t clusters) {

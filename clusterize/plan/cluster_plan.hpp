@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "models/base/files/json_file.hpp"
 #include "models/graph/stage.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/settings/resume_point.hpp"
 
 namespace rookery {
 
@@ -75,6 +77,7 @@ struct ClusterPlan {
   int micro_batches = 0;
   ScheduleSettings schedule;
   std::uint64_t seed = 0;
+  std::optional<ResumePoint> resume;  // of the run that it goes on with
   std::vector<PlannedCluster> clusters;
   std::vector<Ring> rings;            // that their nodes form in the order of the clusters
   std::vector<LeftOutNode> left_out;  // nodes not used

@@ -67,33 +67,35 @@ OrderedJson to_json(const NodeMetadata& metadata) {
   for (const StageOutput& output : metadata.outputs) outputs.push_back(to_json(output));
   OrderedJson shared = OrderedJson::array();
   for (const SharedParameter& parameter : metadata.shared) shared.push_back(to_json(parameter));
-  return {{"format", kNodeFormat},
-          {"version", kNodeVersion},
-          {"plan_id", metadata.plan_id},
-          {"token", metadata.token},
-          {"node", metadata.node},
-          {"address", metadata.address},
-          {"role", metadata.role()},
-          {"cluster", metadata.cluster},
-          {"clusters", metadata.clusters},
-          {"stage", metadata.stage},
-          {"stages", metadata.stages},
-          {"members", to_json(metadata.members)},
-          {"forward_peers", forward_peers(metadata)},
-          {"backward_peers", backward_peers(metadata)},
-          {"inputs", inputs},
-          {"outputs", outputs},
-          {"shared_parameters", shared},
-          {"rings", rings},
-          {"recompute", metadata.recompute},
-          {"prediction", to_json(metadata.prediction)},
-          {"predicted_step_ms", metadata.predicted_step_ms},
-          {"kernels", metadata.kernels},
-          {"data",
-           {{"train_samples", metadata.data.train_samples},
-            {"validation_samples", metadata.data.validation_samples},
-            {"bytes", metadata.data.bytes}}},
-          {"settings", to_json(metadata.settings)}};
+  OrderedJson all = {{"format", kNodeFormat},
+                     {"version", kNodeVersion},
+                     {"plan_id", metadata.plan_id},
+                     {"token", metadata.token},
+                     {"node", metadata.node},
+                     {"address", metadata.address},
+                     {"role", metadata.role()},
+                     {"cluster", metadata.cluster},
+                     {"clusters", metadata.clusters},
+                     {"stage", metadata.stage},
+                     {"stages", metadata.stages},
+                     {"members", to_json(metadata.members)},
+                     {"forward_peers", forward_peers(metadata)},
+                     {"backward_peers", backward_peers(metadata)},
+                     {"inputs", inputs},
+                     {"outputs", outputs},
+                     {"shared_parameters", shared},
+                     {"rings", rings},
+                     {"recompute", metadata.recompute},
+                     {"prediction", to_json(metadata.prediction)},
+                     {"predicted_step_ms", metadata.predicted_step_ms},
+                     {"kernels", metadata.kernels},
+                     {"data",
+                      {{"train_samples", metadata.data.train_samples},
+                       {"validation_samples", metadata.data.validation_samples},
+                       {"bytes", metadata.data.bytes}}},
+                     {"settings", to_json(metadata.settings)}};
+  if (metadata.resume) all["resume"] = to_json(*metadata.resume);
+  return all;
 }
 
 Json make_schema() {
@@ -136,6 +138,7 @@ Json make_schema() {
                        "stage": {"$ref": "#/definitions/index"}, "reachable": {"type": "boolean"}}}}}
   })");
   schema["properties"]["prediction"] = prediction_schema();
+  schema["properties"]["resume"] = resume_schema();
   schema["properties"]["inputs"] = {{"type", "array"}, {"items", input_schema()}};
   schema["properties"]["outputs"] = {{"type", "array"}, {"items", output_schema()}};
   schema["properties"]["shared_parameters"] = {{"type", "array"}, {"items", shared_schema()}};
@@ -275,6 +278,8 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
   for (const Json& shared : document.at("shared_parameters"))
     metadata.shared.push_back(shared_from_json(shared));
   read_rings(document.at("rings"), metadata, file);
+  if (const auto resume = document.find("resume"); resume != document.end())
+    metadata.resume = resume_point_from_json(*resume);
 
   if (metadata.node != node) fail(file, "node: this is the file of {}", metadata.node);
   if (metadata.stage >= metadata.stages)

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "models/graph/stage.hpp"
 #include "models/kernels/choose.hpp"
 #include "trainer/settings/batch_sizes.hpp"
+#include "trainer/settings/resume_point.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {
@@ -52,6 +54,7 @@ struct NodeMetadata {
   KernelChoice kernels;          // of its own ops
   TrainingSettings settings;
   DataSizes data;
+  std::optional<ResumePoint> resume;  // what the plan's training starts from
 
   std::string role() const { return role_of(stage, stages); }
 };

@@ -28,7 +28,8 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .prediction = self.prediction,
                         .predicted_step_ms = own.simulated_step_ms,
                         .settings = task.settings,
-                        .data = task.data};
+                        .data = task.data,
+                        .resume = task.resume};
   for (int i = 0; i < part.count; ++i) metadata.members.push_back(peer(cluster, i));
   for (const Ring& ring : plan.rings) {
     if (ring.stages[static_cast<std::size_t>(cluster)] != stage) continue;

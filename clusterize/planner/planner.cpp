@@ -71,6 +71,7 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCos
   plan.micro_batches = costs.micro_batches;
   plan.schedule = task.settings.schedule;
   plan.seed = options.seed;
+  plan.resume = task.resume;
   add_clusters(task, fit, planned);
   plan.rings = make_rings(task.graph, planned.stages);
   add_left_out(pool, fit, options, plan);

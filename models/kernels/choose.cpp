@@ -43,7 +43,36 @@ class Chooser {
     return std::move(choice_);
   }
 
+  // An op's entry and those of its gradients stay or go together.
+  KeptKernels keep(const KernelChoice& before, const KernelChoice& now) const {
+    std::set<std::string> kept;
+    for (const Op& op : graph_.ops())
+      if (before.contains(op.name) && has_all(op, before)) kept.insert(op.name);
+    KeptKernels result;
+    for (const auto& entry : before)
+      if (kept.contains(chosen_op(graph_, entry.first))) result.choice.insert(entry);
+    for (const auto& entry : now) {
+      const std::string op = chosen_op(graph_, entry.first);
+      if (kept.contains(op)) continue;
+      result.choice.insert(entry);
+      result.replaced.insert(op);
+    }
+    return result;
+  }
+
  private:
+  // Are there kernels for all entries that this op and its gradients have?
+  bool has_all(const Op& op, const KernelChoice& choice) const {
+    const auto serves_entry = [&](const TypedOp& typed) {
+      const auto entry = choice.find(typed.op.name);
+      return entry == choice.end() || describe_kernel_of(entry->second, typed.request()) != nullptr;
+    };
+    const bool blocked = asks_for(choice.at(op.name), "blocked");
+    // Only the gradients of these have entries or a layout of their own.
+    if (op.type == "Conv" || blocked) return std::ranges::all_of(training_ops(op, blocked), serves_entry);
+    return serves_entry({op, types_of(op.inputs), types_of(op.outputs)});
+  }
+
   const TensorType& type_of(ValueId id) const {
     static const TensorType absent;
     return id == kNoValue ? absent : types_[static_cast<std::size_t>(id)];
@@ -186,6 +215,11 @@ std::set<std::string> chosen_blocked(const KernelChoice& choice) {
 
 std::string chosen_op(const Graph& forward, const std::string& entry) {
   return forward.has_op(entry) ? entry : entry.substr(0, entry.rfind('.'));
+}
+
+KeptKernels keep_kernels(const Graph& graph, std::int64_t micro_batch, const KernelChoice& before,
+                         const KernelChoice& now) {
+  return Chooser(graph, micro_batch, nullptr).keep(before, now);
 }
 
 KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch, MeasuredKernels* measured) {

@@ -31,4 +31,13 @@ std::string chosen_op(const Graph& forward, const std::string& entry);
 KernelChoice choose_kernels(const Graph& graph, std::int64_t micro_batch,
                             MeasuredKernels* measured = nullptr);
 
+struct KeptKernels {
+  KernelChoice choice;
+  std::set<std::string> replaced;  // ops of the forward graph that are not computed as before
+};
+// The choice of a run that goes on: the kernels of `before` where this machine and micro-batch size have
+// them, and those of `now` in the place of the others.
+KeptKernels keep_kernels(const Graph& graph, std::int64_t micro_batch, const KernelChoice& before,
+                         const KernelChoice& now);
+
 }  // namespace rookery

@@ -7,6 +7,7 @@
 
 #include "node/wire/packets.hpp"
 #include "node/wire/stream.hpp"
+#include "trainer/checkpoint/reshard.hpp"
 #include "trainer/transfers.hpp"
 
 namespace rookery {
@@ -24,7 +25,7 @@ void set_budgets(ZmqLinkOptions& options, const Stage& stage, const NodeMetadata
   };
   std::map<int, Traffic> traffic;
   std::vector<std::uint64_t> buffers;
-  options.max_message_bytes = kNumberBytes;
+  options.max_message_bytes = metadata.resume ? kCheckpointPieceBytes : kNumberBytes;
   const std::int64_t micro_batch = micro_batch_sizes(metadata.settings, metadata.settings.batch_size).front();
   for (const Transfer& transfer : transfers(stage, micro_batch)) {
     const auto bytes = static_cast<std::uint64_t>(transfer.bytes);

@@ -19,6 +19,7 @@
 #include "node/membership/membership.hpp"
 #include "node/run/link_options.hpp"
 #include "node/run/status_exchange.hpp"
+#include "trainer/checkpoint/reshard.hpp"
 #include "trainer/feed/split.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/progress/text_files.hpp"
@@ -183,13 +184,18 @@ CheckpointOwner PlanRun::checkpoint_owner() const {
           .stages = metadata_.stages};
 }
 
+// A checkpoint of this plan, where one is asked for and there is one; else what the plan was made to go on
+// from.
 std::optional<RunState> PlanRun::starting_point() {
-  if (!process_.options().resume) return std::nullopt;
-  const std::optional<RunState> from = go_on_from_newest(checkpoint_owner(), *executable_, *link_);
-  if (process_.options().on_waiting) {
-    process_.options().on_waiting(from ? fmt::format("going on after step {}", from->step)
-                                       : "there is no checkpoint of this plan: from the beginning");
-  }
+  const bool resume = process_.options().resume;
+  std::optional<RunState> from;
+  if (resume) from = go_on_from_newest(checkpoint_owner(), *executable_, *link_);
+  if (!from && metadata_.resume)
+    from = reshard(process_.options().node_data, *metadata_.resume, *executable_, *link_);
+  if (process_.options().on_waiting && from)
+    process_.options().on_waiting(fmt::format("going on after step {}", from->step));
+  if (process_.options().on_waiting && resume && !from)
+    process_.options().on_waiting("there is no checkpoint of this plan: from the beginning");
   return from;
 }
 

@@ -29,8 +29,9 @@ enum class Type : std::uint8_t {
 
 // By MessageKind.
 constexpr std::array<const char*, kMessageKinds> kDataNames = {
-    "FwdActivation", "BwdGradient", "BwdParameterGradient", "FwdParameter",
-    "BwdSquares",    "FwdSquares",  "BwdLearningRate",      "Agreement"};
+    "FwdActivation",   "BwdGradient", "BwdParameterGradient",
+    "FwdParameter",    "BwdSquares",  "FwdSquares",
+    "BwdLearningRate", "Agreement",   "Checkpoint"};
 
 Type type_of(const Packet& packet) {
   if (const auto* chunk = std::get_if<DataChunk>(&packet)) {

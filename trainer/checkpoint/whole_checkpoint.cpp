@@ -29,21 +29,6 @@ std::string step_list(const std::vector<CheckpointFiles>& all) {
                        : fmt::format("there are those of steps {}", fmt::join(steps, ", "));
 }
 
-// The newest first.
-std::vector<CheckpointFiles> files_named(const std::filesystem::path& node_data, const std::string& name) {
-  const std::vector<CheckpointFiles> all = find_checkpoints(node_data);
-  if (name.empty()) return all;
-  std::vector<CheckpointFiles> found;
-  std::ranges::copy_if(all, std::back_inserter(found), [&](const CheckpointFiles& files) {
-    return fmt::to_string(step_of_folder(files.folder).value()) == name;
-  });
-  if (found.empty()) found = checkpoints_in(name);
-  if (!found.empty()) return found;
-  throw ConfigError(
-      fmt::format("'{}' is neither the step of a checkpoint in {} nor a folder with parts of one: {}", name,
-                  checkpoints_folder(node_data).string(), step_list(all)));
-}
-
 }  // namespace
 
 bool CheckpointFiles::is_complete() const {
@@ -89,7 +74,24 @@ std::vector<CheckpointFiles> find_checkpoints(const std::filesystem::path& node_
   return all;
 }
 
-WholeCheckpoint::WholeCheckpoint(const CheckpointFiles& files) : plan_id_(files.plan_id) {
+std::vector<CheckpointFiles> checkpoints_named(const std::filesystem::path& node_data,
+                                               const std::string& name) {
+  const std::vector<CheckpointFiles> all = find_checkpoints(node_data);
+  if (all.empty() && name.empty())
+    throw ConfigError(fmt::format("{}: there is no checkpoint", checkpoints_folder(node_data).string()));
+  if (name.empty()) return all;
+  std::vector<CheckpointFiles> found;
+  std::ranges::copy_if(all, std::back_inserter(found), [&](const CheckpointFiles& files) {
+    return fmt::to_string(step_of_folder(files.folder).value()) == name;
+  });
+  if (found.empty()) found = checkpoints_in(name);
+  if (!found.empty()) return found;
+  throw ConfigError(
+      fmt::format("'{}' is neither the step of a checkpoint in {} nor a folder with parts of one: {}", name,
+                  checkpoints_folder(node_data).string(), step_list(all)));
+}
+
+WholeCheckpoint::WholeCheckpoint(const CheckpointFiles& files) : files_(files) {
   if (!files.is_complete()) {
     throw DataError(fmt::format("the checkpoint {} of plan {} has no part of {}", files.folder.string(),
                                 files.plan_id, files.stages_text(false)));
@@ -123,7 +125,7 @@ void WholeCheckpoint::check_all() {
 
 WholeCheckpoint open_checkpoint(const std::filesystem::path& node_data, const std::string& step_or_folder) {
   std::string problems;
-  for (const CheckpointFiles& files : files_named(node_data, step_or_folder)) {
+  for (const CheckpointFiles& files : checkpoints_named(node_data, step_or_folder)) {
     try {
       WholeCheckpoint whole(files);
       whole.check_all();
@@ -133,8 +135,7 @@ WholeCheckpoint open_checkpoint(const std::filesystem::path& node_data, const st
       problems += fmt::format("{}{}", problems.empty() ? "" : "; ", error.what());
     }
   }
-  if (!problems.empty()) throw DataError(problems);
-  throw ConfigError(fmt::format("{}: there is no checkpoint", checkpoints_folder(node_data).string()));
+  throw DataError(problems);
 }
 
 }  // namespace rookery

@@ -31,6 +31,11 @@ std::vector<CheckpointFiles> checkpoints_in(const std::filesystem::path& folder)
 // All in `node_data`/checkpoints: the highest step first.
 std::vector<CheckpointFiles> find_checkpoints(const std::filesystem::path& node_data);
 
+// Those that a user means by a name: a step of those in `node_data`, or a folder of parts; all in `node_data`
+// for an empty name. The newest first. ConfigError where there are none.
+std::vector<CheckpointFiles> checkpoints_named(const std::filesystem::path& node_data,
+                                               const std::string& step_or_folder);
+
 // One checkpoint, with all tensors of all stages by their global names. A parameter that stages share is that
 // of the first one, which owns it. One thread.
 class WholeCheckpoint {
@@ -39,7 +44,8 @@ class WholeCheckpoint {
   // checked as they are read.
   explicit WholeCheckpoint(const CheckpointFiles& files);
 
-  const std::string& plan_id() const { return plan_id_; }
+  const CheckpointFiles& files() const { return files_; }
+  const std::string& plan_id() const { return files_.plan_id; }
   int stages() const { return static_cast<int>(parts_.size()); }
   // The Leaf's, which knows most.
   const RunState& run() const { return parts_.back().facts().run; }
@@ -54,15 +60,14 @@ class WholeCheckpoint {
   void check_all();
 
  private:
-  std::string plan_id_;
+  CheckpointFiles files_;
   std::vector<PartReader> parts_;                  // by stage
   std::map<std::string, std::size_t> stage_with_;  // each tensor
   KernelChoice kernels_;
 };
 
-// The checkpoint that a user names: a step of those in `node_data`, or a folder of parts; an empty name is
-// the newest that is whole, and those that are not are told in the log. Every element has been checked.
-// ConfigError for a name that stands for none; DataError for a damaged one.
+// The newest of checkpoints_named() that is whole; those that are not are told in the log. Every element has
+// been checked. ConfigError where there are none; DataError where none is whole.
 WholeCheckpoint open_checkpoint(const std::filesystem::path& node_data, const std::string& step_or_folder);
 
 }  // namespace rookery

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "trainer/settings/plateau.hpp"
+#include "trainer/settings/settings.hpp"
 
 namespace rookery {
 
@@ -27,6 +28,11 @@ struct RunState {
 
   bool operator==(const RunState&) const = default;
 };
+
+// Where a run with these settings goes on from there: with their learning rate where that is another than
+// until here. ConfigError where they have no such place: in the middle of a batch or of an asynchronous
+// epoch, or beyond their last epoch.
+RunState going_on(RunState from, const TrainingSettings& settings, std::int64_t train_samples);
 
 // JSON text, in which every number comes back to the bit. DataError for what is none.
 std::string to_text(const RunState& state);

@@ -19,12 +19,6 @@ std::string checksum(std::span<const std::byte> bytes, std::uint64_t seed = 0) {
   return fmt::format("{:016x}", XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed));
 }
 
-// Of the elements, and of the type that they are read as.
-std::string checksum(ConstTensorView tensor) {
-  const std::string type = tensor.type.to_string();
-  return checksum(tensor.bytes(), XXH3_64bits(type.data(), type.size()));
-}
-
 std::string checksum(const Metadata& metadata) {
   const std::string text = Json(metadata).dump();
   return checksum(std::as_bytes(std::span(text)));
@@ -45,6 +39,11 @@ std::map<std::string, std::string> checksums_from(const std::string& text) {
 }
 
 }  // namespace
+
+std::string checksum(ConstTensorView tensor) {
+  const std::string type = tensor.type.to_string();
+  return checksum(tensor.bytes(), XXH3_64bits(type.data(), type.size()));
+}
 
 Metadata with_checksums(Metadata metadata, const StateViews& tensors) {
   std::map<std::string, std::string> checksums;

@@ -74,7 +74,7 @@ TEST(Packets, TheNamesSayTheDirection) {
   names.erase(names.begin(), names.begin() + 8);
   EXPECT_THAT(names,
               testing::ElementsAre("FwdActivation", "BwdGradient", "BwdParameterGradient", "FwdParameter",
-                                   "BwdSquares", "FwdSquares", "BwdLearningRate", "Agreement"));
+                                   "BwdSquares", "FwdSquares", "BwdLearningRate", "Agreement", "Checkpoint"));
   EXPECT_STREQ(name_of(CtlBye{}), "CtlBye");
 }
 
