@@ -43,7 +43,7 @@ LAYERS = [
     ["trainer"],
     ["trainer/checkpoint", "clusterize/genetic", "clusterize/profile", "node/wire", "node/membership"],
     ["fusion", "clusterize/costs", "node/sockets"],
-    ["clusterize/order", "node/transport"],
+    ["clusterize/task", "clusterize/order", "node/transport"],
     ["clusterize/search", "clusterize/simulation", "node/run", "node/benchmark"],
     ["clusterize/planner", "node"],
     ["node/launch"],

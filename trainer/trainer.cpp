@@ -11,8 +11,8 @@
 #include "models/base/process/program.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "trainer/feed/batch_feed.hpp"
+#include "trainer/progress/plateau.hpp"
 #include "trainer/schedule/schedule.hpp"
-#include "trainer/settings/plateau.hpp"
 
 namespace rookery {
 

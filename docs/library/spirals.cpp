@@ -1,7 +1,7 @@
 // Tells two spirals apart: a model, a data set and a loss of one's own, trained beside standard providers.
-#include <rookery/clusterize/planner/make_task.hpp>
 #include <rookery/clusterize/planner/planner.hpp>
 #include <rookery/clusterize/planner/write_plan.hpp>
+#include <rookery/clusterize/task/make_task.hpp>
 #include <rookery/fusion/merge.hpp>
 #include <rookery/models/graph/ops/builder.hpp>
 #include <rookery/models/graph/state/initialize.hpp>

@@ -45,22 +45,26 @@ class Chooser {
 
   // An op's entry and those of its gradients stay or go together.
   KeptKernels keep(const KernelChoice& before, const KernelChoice& now) const {
-    std::set<std::string> kept;
-    for (const Op& op : graph_.ops())
-      if (before.contains(op.name) && has_all(op, before)) kept.insert(op.name);
+    std::map<std::string, KernelChoice> before_of = by_op(before);
+    std::map<std::string, KernelChoice> now_of = by_op(now);
     KeptKernels result;
-    for (const auto& entry : before)
-      if (kept.contains(chosen_op(graph_, entry.first))) result.choice.insert(entry);
-    for (const auto& entry : now) {
-      const std::string op = chosen_op(graph_, entry.first);
-      if (kept.contains(op)) continue;
-      result.choice.insert(entry);
-      result.replaced.insert(op);
+    for (const Op& op : graph_.ops()) {
+      KernelChoice& old = before_of[op.name];
+      KernelChoice& fresh = now_of[op.name];
+      const bool stays = old == fresh || (old.contains(op.name) && has_all(op, old));
+      if (!stays) result.replaced.insert(op.name);
+      result.choice.merge(stays ? old : fresh);
     }
     return result;
   }
 
  private:
+  std::map<std::string, KernelChoice> by_op(const KernelChoice& choice) const {
+    std::map<std::string, KernelChoice> entries;
+    for (const auto& entry : choice) entries[chosen_op(graph_, entry.first)].insert(entry);
+    return entries;
+  }
+
   // Are there kernels for all entries that this op and its gradients have?
   bool has_all(const Op& op, const KernelChoice& choice) const {
     const auto serves_entry = [&](const TypedOp& typed) {

@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "clusterize/planner/make_task.hpp"
 #include "clusterize/planner/planner.hpp"
 #include "clusterize/planner/write_plan.hpp"
 #include "clusterize/provider_symlinks.hpp"
+#include "clusterize/task/make_task.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/state/initialize.hpp"

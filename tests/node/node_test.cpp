@@ -12,9 +12,9 @@
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/trained_file.hpp"
-#include "clusterize/planner/make_task.hpp"
 #include "clusterize/planner/planner.hpp"
 #include "clusterize/planner/write_plan.hpp"
+#include "clusterize/task/make_task.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "tests/support/scratch_folder.hpp"

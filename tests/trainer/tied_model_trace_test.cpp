@@ -12,7 +12,7 @@
 #include "tests/support/tied_model.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/memory_link.hpp"
-#include "trainer/settings/plateau.hpp"
+#include "trainer/progress/plateau.hpp"
 #include "trainer/settings/settings.hpp"
 #include "trainer/stage_worker.hpp"
 

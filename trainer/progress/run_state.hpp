@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "trainer/settings/plateau.hpp"
+#include "trainer/progress/plateau.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

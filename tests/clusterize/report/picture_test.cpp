@@ -4,10 +4,10 @@
 #include <regex>
 #include <set>
 
-#include "clusterize/planner/make_task.hpp"
 #include "clusterize/report/pictures/plan_picture.hpp"
 #include "clusterize/report/pictures/schedule_picture.hpp"
 #include "clusterize/report/pictures/svg.hpp"
+#include "clusterize/task/make_task.hpp"
 #include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
 

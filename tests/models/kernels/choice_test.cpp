@@ -41,6 +41,28 @@ TEST(Choice, IsTheSameEveryTime) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(choose_kernels(graph, 54), first);
 }
 
+TEST(Choice, OfARunThatGoesOnStays) {
+  const Graph graph = small_network();
+  const KernelChoice now = choose_kernels(graph, 64);
+  KernelChoice before = now;
+  before["conv_1"] = "eigen";
+  const KeptKernels kept = keep_kernels(graph, 64, before, now);
+  EXPECT_EQ(kept.choice, before);
+  EXPECT_TRUE(kept.replaced.empty());
+}
+
+TEST(Choice, WhatThisMachineLacksOrNobodyKnowsIsReplacedWithItsGradients) {
+  const Graph graph = small_network();
+  const KernelChoice now = choose_kernels(graph, 64);
+  KernelChoice before = now;
+  before["conv_1"] = "abacus";
+  before["conv_1.ConvGradInput"] = "eigen";
+  before.erase("dense_1");
+  const KeptKernels kept = keep_kernels(graph, 64, before, now);
+  EXPECT_EQ(kept.choice, now);
+  EXPECT_THAT(kept.replaced, testing::ElementsAre("conv_1", "dense_1"));
+}
+
 TEST(Choice, LargeProductsGoToOneDnn) {
   GraphBuilder builder;
   ValueId x = builder.input("input", {32, 32, 32});

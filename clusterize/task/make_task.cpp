@@ -1,8 +1,7 @@
-#include "clusterize/planner/make_task.hpp"
+#include "clusterize/task/make_task.hpp"
 
 #include <fmt/format.h>
 
-#include "clusterize/planner/plan_id.hpp"
 #include "models/base/error.hpp"
 #include "models/base/process/terminal.hpp"
 #include "models/graph/passes/loss.hpp"

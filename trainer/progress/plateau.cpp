@@ -1,4 +1,4 @@
-#include "trainer/settings/plateau.hpp"
+#include "trainer/progress/plateau.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "clusterize/planner/resume.hpp"
+#include "clusterize/task/resume.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
