@@ -63,6 +63,10 @@ class Strangers(WholeTest):
                 return 1024 * int(line.split()[1])
         raise KeyError(key)
 
+    @staticmethod
+    def descriptors(process):
+        return len(os.listdir(f"/proc/{process.popen.pid}/fd"))
+
     def test_a_run_goes_on_over_floods(self):
         self.write_settings(epochs=100000)
         self.run_program("clusterize")
@@ -82,13 +86,15 @@ class Strangers(WholeTest):
                 self.connect(port, waits=False)
             for _ in range(50):
                 for i, process in providers.items():
-                    descriptors[i] = max(descriptors[i], len(os.listdir(f"/proc/{process.popen.pid}/fd")))
+                    descriptors[i] = max(descriptors[i], self.descriptors(process))
                 time.sleep(0.01)
         for i, process in providers.items():
             with self.subTest(node=i):
                 if not os.environ.get("ROOKERY_SANITIZED"):  # which keeps what is freed
                     self.assertLess(self.status(process, "VmHWM") - before[i], 64 * MEGABYTE)
-                self.assertLess(descriptors[i], 400)
+                # They are closed by another thread than accepts them, which is late on a busy machine.
+                self.assertLess(descriptors[i], 1100)
+                self.wait_for(lambda process=process: self.descriptors(process) < 400, "descriptors to be closed")
         self.wait_for_steps(len(self.losses()) + 1000)
         for process in providers.values():
             self.assertIsNone(process.popen.poll(), process.errors())
