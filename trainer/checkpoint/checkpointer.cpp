@@ -91,7 +91,13 @@ void load_part(PartReader& part, Executable& executable) {
                       part.facts().run.step, name, view.type.to_string()));
     }
   }
-  for (const auto& [name, view] : state) copy(part.tensors().read(name).view(), view);
+  for (const auto& [name, view] : state) {
+    if (view.device == nullptr) {
+      part.tensors().read(name, view.bytes());
+    } else {
+      copy(part.tensors().read(name).view(), view);
+    }
+  }
 }
 
 std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable& executable, Link& link) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -15,13 +16,30 @@ namespace {
 constexpr const char* kChecksumsKey = "checksums";
 constexpr const char* kMetadataChecksumKey = "metadata_checksum";
 
-std::string checksum(std::span<const std::byte> bytes, std::uint64_t seed = 0) {
-  return fmt::format("{:016x}", XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed));
+std::string text_of(std::uint64_t sum) {
+  return fmt::format("{:016x}", sum);
 }
+
+// Of the elements of a tensor, block by block, and of the type that they are read as.
+class Checksum {
+ public:
+  explicit Checksum(const TensorType& type) {
+    const std::string name = type.to_string();
+    XXH3_64bits_reset_withSeed(state_.get(), XXH3_64bits(name.data(), name.size()));
+  }
+  void add(std::span<const std::byte> block) { XXH3_64bits_update(state_.get(), block.data(), block.size()); }
+  std::string text() const { return text_of(XXH3_64bits_digest(state_.get())); }
+
+ private:
+  struct Free {
+    void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+  };
+  std::unique_ptr<XXH3_state_t, Free> state_{XXH3_createState()};
+};
 
 std::string checksum(const Metadata& metadata) {
   const std::string text = Json(metadata).dump();
-  return checksum(std::as_bytes(std::span(text)));
+  return text_of(XXH3_64bits(text.data(), text.size()));
 }
 
 std::string take(Metadata& metadata, const char* key) {
@@ -41,8 +59,9 @@ std::map<std::string, std::string> checksums_from(const std::string& text) {
 }  // namespace
 
 std::string checksum(ConstTensorView tensor) {
-  const std::string type = tensor.type.to_string();
-  return checksum(tensor.bytes(), XXH3_64bits(type.data(), type.size()));
+  Checksum sum(tensor.type);
+  sum.add(tensor.bytes());
+  return sum.text();
 }
 
 Metadata with_checksums(Metadata metadata, const StateViews& tensors) {
@@ -87,12 +106,18 @@ CheckedReader::CheckedReader(std::filesystem::path path)
 }
 
 Tensor CheckedReader::read(const std::string& name) {
-  Tensor tensor = file_.read(name);
-  if (checksum(std::as_const(tensor).view()) != checksums_.at(name)) {
+  Tensor tensor(types().at(name));
+  read(name, tensor.view().bytes());
+  return tensor;
+}
+
+void CheckedReader::read(const std::string& name, std::span<std::byte> into) {
+  Checksum sum(types().at(name));
+  file_.read(name, into, [&](std::span<const std::byte> block) { sum.add(block); });
+  if (sum.text() != checksums_.at(name)) {
     throw DataError(fmt::format("{}: damaged: tensor {} is not what was written (its checksum differs)",
                                 path_.string(), Json(name).dump()));
   }
-  return tensor;
 }
 
 void CheckedReader::check_all() {

@@ -37,6 +37,8 @@ class CheckedReader {
   const std::string& checksum_of(const std::string& name) const { return checksums_.at(name); }
   // A tensor of types().
   Tensor read(const std::string& name);
+  // Its elements, into as many bytes, which hold anything where it is damaged.
+  void read(const std::string& name, std::span<std::byte> into);
   // Reads all of them, and keeps none.
   void check_all();
 

@@ -269,17 +269,24 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path path) : path_(std::mo
 }
 
 Tensor SafetensorsReader::read(const std::string& name) {
-  return with_context(path_.string(), [&] {
-    Tensor tensor(types_.at(name));
+  Tensor tensor(types_.at(name));
+  read(name, tensor.view().bytes());
+  return tensor;
+}
+
+void SafetensorsReader::read(const std::string& name, std::span<std::byte> into, const OnBlock& on_block) {
+  constexpr std::size_t kBlockBytes = 1U << 18;
+  with_context(path_.string(), [&] {
     stream_.seekg(static_cast<std::streamoff>(extents_.at(name).offset));
-    if (!stream_.read(reinterpret_cast<char*>(tensor.view().data),
-                      static_cast<std::streamsize>(tensor.type().bytes()))) {
-      throw DataError(fmt::format("cannot read tensor {}", Json(name).dump()));
+    for (std::size_t at = 0; at < into.size(); at += kBlockBytes) {
+      const auto block = into.subspan(at, std::min(kBlockBytes, into.size() - at));
+      if (!stream_.read(reinterpret_cast<char*>(block.data()), static_cast<std::streamsize>(block.size())))
+        throw DataError(fmt::format("cannot read tensor {}", Json(name).dump()));
+      if (on_block) on_block(block);
     }
     const auto is_bool = [](std::byte byte) { return byte <= std::byte{1}; };
-    if (tensor.type().dtype == DType::kBool && !std::ranges::all_of(tensor.view().bytes(), is_bool))
+    if (types_.at(name).dtype == DType::kBool && !std::ranges::all_of(into, is_bool))
       throw DataError(fmt::format("tensor {}: a BOOL that is neither 0 nor 1", Json(name).dump()));
-    return tensor;
   });
 }
 

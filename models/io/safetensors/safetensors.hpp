@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -42,6 +43,10 @@ class SafetensorsReader {
   const std::map<std::string, TensorExtent>& extents() const { return extents_; }
   // A tensor of types().
   Tensor read(const std::string& name);
+  // Its elements, into as many bytes; `on_block` is told of each block when it is there, while it is in the
+  // cache.
+  using OnBlock = std::function<void(std::span<const std::byte>)>;
+  void read(const std::string& name, std::span<std::byte> into, const OnBlock& on_block = {});
 
  private:
   std::filesystem::path path_;
