@@ -76,7 +76,7 @@ std::vector<CheckpointFiles> find_checkpoints(const std::filesystem::path& node_
 
 std::vector<CheckpointFiles> checkpoints_named(const std::filesystem::path& node_data,
                                                const std::string& name) {
-  const std::vector<CheckpointFiles> all = find_checkpoints(node_data);
+  std::vector<CheckpointFiles> all = find_checkpoints(node_data);
   if (all.empty() && name.empty())
     throw ConfigError(fmt::format("{}: there is no checkpoint", checkpoints_folder(node_data).string()));
   if (name.empty()) return all;
@@ -124,18 +124,18 @@ void WholeCheckpoint::check_all() {
 }
 
 WholeCheckpoint open_checkpoint(const std::filesystem::path& node_data, const std::string& step_or_folder) {
-  std::string problems;
+  std::vector<std::string> problems;
   for (const CheckpointFiles& files : checkpoints_named(node_data, step_or_folder)) {
+    if (!problems.empty()) spdlog::warn("{}: the one before is taken", problems.back());
     try {
       WholeCheckpoint whole(files);
       whole.check_all();
       return whole;
     } catch (const DataError& error) {
-      if (step_or_folder.empty()) spdlog::warn("{}: the one before is taken", error.what());
-      problems += fmt::format("{}{}", problems.empty() ? "" : "; ", error.what());
+      problems.emplace_back(error.what());
     }
   }
-  throw DataError(problems);
+  throw DataError(fmt::format("{}", fmt::join(problems, "; ")));
 }
 
 }  // namespace rookery

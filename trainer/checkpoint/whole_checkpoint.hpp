@@ -19,7 +19,8 @@ struct CheckpointFiles {
   std::filesystem::path folder;
   std::string plan_id;
   std::vector<std::filesystem::path> parts;  // by stage; empty where there is none
-  std::filesystem::file_time_type written;   // the newest of them
+  // When the newest of them was; the clock's epoch lies in the future.
+  std::filesystem::file_time_type written = std::filesystem::file_time_type::min();
 
   bool is_complete() const;
   // "stages 0 and 2 of 3", of those that are there or that are not.

@@ -4,55 +4,20 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <fstream>
-#include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "models/base/error.hpp"
 #include "models/base/files/file_calls.hpp"
-#include "models/base/files/files.hpp"
-#include "models/zoo/zoo.hpp"
-#include "tests/support/pipeline.hpp"
+#include "tests/support/damaged_file.hpp"
+#include "tests/trainer/checkpoint/checkpointed_run.hpp"
 
 namespace rookery {
 namespace {
 
 using testing::ElementsAre;
 
-// Two stages of cnn_net on the digits: 12 steps in 3 epochs, a checkpoint every 2 steps.
-class CheckpointerTest : public testing::Test {
+class CheckpointerTest : public CheckpointedRun {
  protected:
-  CheckpointerTest() {
-    settings_.epochs = 3;
-    settings_.batch_size = 300;
-    settings_.checkpoint_every = "2 steps";
-  }
-
-  CheckpointOwner owner(int stage) const { return {folder_.path(), "0123456789abcdef", stage, kStages}; }
-
-  // A run, perhaps one that goes on; with `stop_at` it ends as a stage does that is killed before this step.
-  PipelineResult run(bool resume, std::optional<std::int64_t> stop_at = std::nullopt) {
-    from_.reset();
-    PipelineOptions options;
-    options.make_trainer_options = [&](const Stage& stage, Executable& executable, Link& link,
-                                       TrainerOptions made) {
-      if (resume) made.from = go_on_from_newest(owner(stage.index), executable, link);
-      if (stage.is_leaf()) from_ = made.from;
-      auto checkpoints = std::make_shared<Checkpointer>(owner(stage.index), settings_, KernelChoice(),
-                                                        executable, link, made.from ? made.from->step : 0);
-      made.between_steps = [checkpoints, stop_at](const RunState& now) {
-        checkpoints->between_steps(now);
-        if (now.step == stop_at) throw DataError("killed");
-      };
-      return made;
-    };
-    const Graph model = cnn_net();
-    return run_pipeline(model, even_cuts(model, settings_.loss, *digits_, kStages), settings_, *digits_,
-                        options);
-  }
-
   void expect_goes_on_to_the_same(std::int64_t from) {
     const PipelineResult rest = run(true);
     ASSERT_TRUE(from_.has_value());
@@ -61,20 +26,8 @@ class CheckpointerTest : public testing::Test {
     EXPECT_TRUE(same_state(rest.state, whole_.state));
   }
 
-  void kill_at(std::int64_t step) { EXPECT_THROW(run(false, step), DataError); }
-
-  static constexpr int kStages = 2;
-  const ScratchFolder folder_;
-  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
-  TrainingSettings settings_;
-  std::optional<RunState> from_;
-  const PipelineResult whole_ = [this] {
-    const Graph model = cnn_net();
-    TrainingSettings settings;
-    settings.epochs = 3;
-    settings.batch_size = 300;
-    return run_pipeline(model, std::vector<OpId>{0}, settings, *digits_);
-  }();
+  const PipelineResult whole_ =
+      run_pipeline(model_, std::vector<OpId>{0}, settings_, *digits_);  // without checkpoints
 };
 
 TEST_F(CheckpointerTest, TheNewestStay) {
@@ -114,10 +67,12 @@ TEST_F(CheckpointerTest, WhereOnePartIsDamagedTheOneBeforeIsTaken) {
     std::filesystem::remove_all(checkpoints_folder(folder_.path()));
     kill_at(7);
     const std::filesystem::path path = part_path(owner(0), 6);
-    std::string bytes = read_file(path, 1 << 24);
-    if (is_torn) bytes.resize(bytes.size() / 2);
-    bytes[bytes.size() * 3 / 4] ^= 1;
-    std::ofstream(path, std::ios::binary) << bytes;
+    const std::uintmax_t half = std::filesystem::file_size(path) / 2;
+    if (is_torn) {
+      std::filesystem::resize_file(path, half);
+    } else {
+      flip_bit(path, static_cast<std::streamoff>(half / 2));
+    }
     expect_goes_on_to_the_same(4);
   }
 }
