@@ -4,32 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-
 #include <map>
-#include <optional>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "clusterize/plan/node_metadata.hpp"
+#include "clusterize/plan/trained_file.hpp"
 #include "models/base/error.hpp"
-#include "models/base/files/files.hpp"
-#include "models/io/onnx/onnx.hpp"
-#include "models/io/pytorch/pytorch.hpp"
-#include "models/zoo/open_model.hpp"
-#include "models/zoo/zoo.hpp"
 
 namespace rookery {
 namespace {
-
-constexpr const char* kTrainedFormat = "rookery.trained";
-constexpr const char* kTrainedVersion = "1";
-
-std::vector<std::string> state_order(const Graph& graph) {
-  std::vector<std::string> order;
-  for (const Value& value : graph.values()) {
-    if (value.kind == ValueKind::kParameter || value.kind == ValueKind::kBuffer) order.push_back(value.name);
-  }
-  return order;
-}
 
 std::vector<NodeMetadata> members_of(const std::filesystem::path& node_data, int cluster) {
   std::vector<NodeMetadata> members;
@@ -62,7 +48,7 @@ class Fusion {
       return;
     }
     try {
-      SafetensorsFile file = read_safetensors(path);
+      SafetensorsFile file = read_trained(path);
       with_context(path.string(), [&] { check_origin(node, file.metadata); });
       add_tensors(node, file.tensors);
     } catch (const DataError& error) {
@@ -97,11 +83,6 @@ class Fusion {
   }
 
   void check_origin(const NodeMetadata& node, const Metadata& metadata) {
-    if (entry(metadata, "format") != kTrainedFormat) throw DataError("this is not a trained submodel");
-    if (entry(metadata, "version") != kTrainedVersion) {
-      throw DataError(fmt::format("format version {}, this program knows {}: use a newer Rookery",
-                                  entry(metadata, "version"), kTrainedVersion));
-    }
     if (entry(metadata, "plan_id") != node.plan_id) {
       throw DataError(
           fmt::format("it belongs to plan {}, but nodes/{}.json to plan {}: bring what one and the same run "
@@ -178,7 +159,7 @@ class Fusion {
   }
 
   std::filesystem::path node_data_;
-  const Graph& model_;  // outlives the Fusion: both live in fuse_cluster()
+  const Graph& model_;  // outlives the Fusion: both live in join()
   bool complete_ = true;
   std::vector<std::string> problems_;
   StateDict state_;
@@ -188,68 +169,34 @@ class Fusion {
   std::map<std::string, std::vector<std::string>> digests_;  // sample digest -> nodes
 };
 
-// A plan that clusterize keeps aside, in node_data/kept/<plan id>, leaves a model's file where it is.
-std::filesystem::path models_folder(const std::filesystem::path& node_data) {
-  const std::filesystem::path folder =
-      (std::filesystem::absolute(node_data) / "").lexically_normal().parent_path();
-  const bool is_kept = folder.parent_path().filename() == "kept";
-  return is_kept ? folder.parent_path().parent_path() : node_data;
-}
+struct Joined {
+  StateDict state;
+  Metadata run;
+};
 
-// All that the module's state dict has, in its order.
-void take_module(FusedModel& fused, const ModuleDescription& module) {
-  for (const auto& [other, first] : module.tied) {
-    if (const auto found = fused.extras.find(first); found != fused.extras.end())
-      fused.extras.emplace(other, found->second.clone());
-  }
-  fused.order = module.state_dict;
-  fused.versions = module.versions;
+Joined join(const std::filesystem::path& node_data, const std::vector<NodeMetadata>& members,
+            const Graph& model) {
+  Fusion fusion(node_data, model);
+  for (const NodeMetadata& node : members) fusion.add(node);
+  Metadata run = fusion.finish(members.front().cluster);
+  return {.state = fusion.take_state(), .run = std::move(run)};
 }
 
 }  // namespace
 
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
-  const TrainingSettings settings = members_of(node_data, cluster).front().settings;
-  OpenedModel model = open_model(settings.model, models_folder(node_data));
-  choose_trained(model, settings.frozen, settings.trained);
-  FusedModel fused = fuse_cluster(node_data, cluster, std::move(model.graph));
-  fused.extras.merge(reference_extras(settings.model, fused.state));
-  fused.extras.merge(std::move(model.extras));
-  if (model.module) take_module(fused, *model.module);
-  return fused;
+  const std::vector<NodeMetadata> members = members_of(node_data, cluster);
+  const TrainingSettings& settings = members.front().settings;
+  OpenedModel model = open_trained_model(settings, node_data);
+  Joined joined = join(node_data, members, model.graph);
+  return fused_model(std::move(model), settings, std::move(joined.state), std::move(joined.run));
 }
 
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster, Graph model) {
-  FusedModel fused{.graph = std::move(model)};
-  fused.order = state_order(fused.graph);
-  Fusion fusion(node_data, fused.graph);
   const std::vector<NodeMetadata> members = members_of(node_data, cluster);
-  for (const NodeMetadata& node : members) fusion.add(node);
-  fused.metadata = fusion.finish(cluster);
-  fused.state = fusion.take_state();
-  for (const auto& [second, first] : members.front().settings.tied) {
-    if (const auto found = fused.state.find(first); found != fused.state.end())
-      fused.extras.emplace(second, found->second.clone());
-  }
-  fused.metadata.emplace("format", "rookery.state_dict");
-  fused.metadata.emplace("version", "1");
-  return fused;
-}
-
-FusedFiles write_fused(const FusedModel& model, const std::filesystem::path& folder) {
-  make_directories(folder);
-  FusedFiles files{.safetensors = folder / "trained_state_dict.safetensors",
-                   .pytorch = folder / "trained_state_dict.pt",
-                   .onnx = folder / "trained_model.onnx"};
-  write_onnx(files.onnx, files.safetensors.filename().string(), model.graph, model.state, model.metadata);
-  StateViews all = views_of(model.state);
-  all.merge(views_of(model.extras));
-  std::vector<std::string> order = model.order;
-  for (const auto& [name, tensor] : model.extras) {
-    if (std::ranges::count(order, name) == 0) order.push_back(name);
-  }
-  write_pytorch(files.pytorch, all, order, model.versions);
-  return files;
+  Joined joined = join(node_data, members, model);
+  return fused_model(std::move(model), members.front().settings, std::move(joined.state),
+                     std::move(joined.run));
 }
 
 }  // namespace rookery

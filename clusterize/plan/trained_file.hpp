@@ -9,18 +9,27 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/files/files.hpp"
 #include "models/graph/state/state_dict.hpp"
+#include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {
 
-// A trained submodel: safetensors with metadata format ("rookery.trained"), version, plan_id, node,
-// stage, stages, cluster, step, and the run's model, data, seed, train_fraction, split and loss;
-// sample_digest, of the samples trained on, where given.
+// What weights say of the run that they are from: plan_id, cluster, step, and the settings' model, data,
+// seed, train_fraction, split and loss.
+Metadata run_metadata(const TrainingSettings& settings, const std::string& plan_id, int cluster,
+                      std::int64_t step);
+
+// A trained submodel: a checked file with metadata format ("rookery.trained"), version, node, stage, stages,
+// those of its run, and sample_digest, of the samples trained on, where given.
 void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateViews& state,
                    std::int64_t step, const std::string& sample_digest = {});
 void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,
                    std::int64_t step, const std::string& sample_digest = {});
 
-// The same, with its room on the disk and its descriptor taken before training. One thread.
+// DataError naming the file when it is none or of a newer version, and the tensor when that is damaged.
+// Version 1 had no checksums.
+SafetensorsFile read_trained(const std::filesystem::path& path);
+
+// Writes one, with its room on the disk and its descriptor taken before training. One thread.
 class TrainedFile {
  public:
   // `state` has the tensors that are to come, of any values, and perhaps more. DataError when the stage's

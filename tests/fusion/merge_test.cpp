@@ -7,9 +7,11 @@
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/error.hpp"
+#include "models/io/checkpoint/checked_file.hpp"
 #include "models/io/onnx/onnx.hpp"
 #include "models/io/pytorch/pytorch.hpp"
 #include "tests/fusion/trained_cluster.hpp"
+#include "tests/support/damaged_file.hpp"
 
 namespace rookery {
 namespace {
@@ -150,19 +152,35 @@ TEST_F(FuseCluster, BrokenSubmodel) {
   EXPECT_THAT(error(), AllOf(HasSubstr("node_1: "), HasSubstr("an incomplete copy?")));
 }
 
+TEST_F(FuseCluster, DamagedSubmodel) {
+  flip_bit(cluster_.submodel(1));
+  EXPECT_THAT(error(), AllOf(HasSubstr("node_1: " + cluster_.submodel(1).string()),
+                             HasSubstr("damaged: tensor \"dense_1.weight\"")));
+}
+
+// What an older Rookery has written.
+TEST_F(FuseCluster, SubmodelsWithoutChecksums) {
+  const FusedModel expected = fuse_cluster(cluster_.node_data(), 0);
+  for (const std::size_t i : {0, 1, 2}) {
+    SafetensorsFile file = read_trained(cluster_.submodel(i));
+    file.metadata["version"] = "1";
+    write_safetensors(cluster_.submodel(i), file.tensors, file.metadata);
+  }
+  const FusedModel fused = fuse_cluster(cluster_.node_data(), 0);
+  expect_equal(fused.state, expected.state);
+  EXPECT_EQ(fused.metadata, expected.metadata);
+}
+
 TEST_F(FuseCluster, NotASubmodel) {
   write_safetensors(cluster_.submodel(1), cluster_.state_of(1));
   EXPECT_THAT(error(), HasSubstr("its metadata has no 'format'"));
   write_safetensors(cluster_.submodel(1), cluster_.state_of(1), {{"format", "pt"}});
   EXPECT_THAT(error(), HasSubstr("this is not a trained submodel"));
-  write_safetensors(cluster_.submodel(1), cluster_.state_of(1),
-                    {{"format", "rookery.trained"}, {"version", "2"}});
-  EXPECT_THAT(error(), HasSubstr("format version 2, this program knows 1"));
-  Metadata metadata = read_safetensors(cluster_.submodel(0)).metadata;
+  Metadata metadata = read_trained(cluster_.submodel(0)).metadata;
   metadata["node"] = "node_1";
   metadata["stage"] = "1";
   metadata["step"] = "-1";
-  write_safetensors(cluster_.submodel(1), cluster_.state_of(1), metadata);
+  write_checked(cluster_.submodel(1), views_of(cluster_.state_of(1)), metadata);
   EXPECT_THAT(error(), HasSubstr("the step '-1', which is no number"));
 }
 

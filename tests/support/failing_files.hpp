@@ -34,6 +34,7 @@ class FailingFiles {
       return bytes > room ? failed(ENOSPC) : real_.fallocate(descriptor, mode, offset, bytes);
     };
     calls.posix_fallocate = [this](int descriptor, off_t offset, off_t bytes) {
+      reserved = bytes;
       return bytes > room ? ENOSPC : real_.posix_fallocate(descriptor, offset, bytes);
     };
     calls.fsync = [this](int descriptor) {
@@ -49,6 +50,7 @@ class FailingFiles {
 
   std::int64_t room = kUnlimited;         // bytes that may still be written
   std::int64_t descriptors = kUnlimited;  // files that may still be opened for writing
+  std::int64_t reserved = 0;              // bytes that a file was given beforehand, the last that was
   int failing_flushes = 0;                // of those to come
   int failing_renames = 0;                // likewise
 

@@ -124,4 +124,11 @@ void CheckedReader::check_all() {
   for (const auto& [name, type] : file_.types()) read(name);
 }
 
+SafetensorsFile read_checked(const std::filesystem::path& path) {
+  CheckedReader reader(path);
+  SafetensorsFile file{.metadata = reader.metadata()};
+  for (const auto& [name, type] : reader.types()) file.tensors.emplace(name, reader.read(name));
+  return file;
+}
+
 }  // namespace rookery

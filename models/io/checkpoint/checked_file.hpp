@@ -49,4 +49,7 @@ class CheckedReader {
   std::map<std::string, std::string> checksums_;
 };
 
+// The whole file.
+SafetensorsFile read_checked(const std::filesystem::path& path);
+
 }  // namespace rookery

@@ -268,10 +268,10 @@ TEST_F(StageFiles, TrainedWeightsSayWhereTheyComeFrom) {
   const NodeMetadata metadata = read_metadata(folder(), "node_1");
   const LoadedStage loaded = load(1);
   write_trained(folder(), metadata, loaded.state, 1700, "abc");
-  const SafetensorsFile file = read_safetensors(trained_path(folder(), metadata));
+  const SafetensorsFile file = read_trained(trained_path(folder(), metadata));
   EXPECT_TRUE(same_state(file.tensors, loaded.state));
   const Metadata expected{{"format", "rookery.trained"},
-                          {"version", "1"},
+                          {"version", "2"},
                           {"plan_id", metadata.plan_id},
                           {"node", "node_1"},
                           {"stage", "1"},
