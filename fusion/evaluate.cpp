@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "fusion/outputs.hpp"
+#include "fusion/inference/outputs.hpp"
+#include "fusion/inference/whole_model.hpp"
 #include "fusion/trained_model.hpp"
-#include "fusion/whole_model.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/safetensors/safetensors.hpp"
@@ -141,7 +141,7 @@ Evaluation evaluate(Graph model, const LossSettings& loss, const StateDict& stat
 
 Evaluation evaluate(const EvaluationRequest& request) {
   if (request.batch < 1) throw UsageError(fmt::format("--batch {}: 1 or more", request.batch));
-  TrainedModel trained = read_trained_model(request.state);
+  TrainedModel trained = read_trained_model(request.state, request.node_data);
   return with_context(request.state.string(), [&] {
     // A file that is a model needs no name for it.
     if (trained.graph) trained.metadata.emplace("model", request.state.filename().string());
@@ -162,6 +162,8 @@ Evaluation evaluate(const EvaluationRequest& request) {
         evaluate(std::move(model), settings.loss, trained.state, *dataset, ids, request.batch);
     result.model = settings.model;
     result.data = settings.data;
+    if (trained.is_checkpoint)
+      result.checkpoint_step = number_from<std::int64_t>(trained.metadata.at("step"), "step");
     return result;
   });
 }

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "fusion/decode.hpp"
+#include "fusion/inference/decode.hpp"
 #include "models/graph/state/state_dict.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/stage_worker.hpp"
@@ -39,7 +39,8 @@ struct Evaluation {
   double loss = 0;        // mean over the samples; of several losses their weighted sum
   std::int64_t samples = 0;
   std::vector<std::pair<std::string, LossResult>> losses;  // each by its name in the graph
-  std::optional<Decoded> decoded;  // where the labels of the data set continue its input
+  std::optional<Decoded> decoded;               // where the labels of the data set continue its input
+  std::optional<std::int64_t> checkpoint_step;  // where the state is a checkpoint
 
   // The first loss whose targets are class indices; nullptr where there is none.
   const LossResult* classifier() const;

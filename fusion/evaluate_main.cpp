@@ -14,13 +14,14 @@ const ProgramInfo kInfo{
     .name = "evaluate",
     .summary =
         "measures loss and accuracy of a trained model: a state dict (.safetensors, .pt), a model\n"
-        "(.onnx), or what the providers of a cluster saved. Model, data, seed and the split into\n"
-        "training and validation samples are those it was trained with (the file tells, else\n"
-        "node_data/train.json does), unless given here.",
+        "(.onnx), a checkpoint of a run that may still go on, or what the providers of a cluster\n"
+        "saved. Model, data, seed and the split into training and validation samples are those it was\n"
+        "trained with (the file tells, else node_data/train.json does), unless given here.",
     .example =
         "  evaluate --state trained/trained_state_dict.safetensors\n"
         "  evaluate --state trained/trained_model.onnx --split all\n"
         "  evaluate --state node_data/cluster_0\n"
+        "  evaluate --state node_data/checkpoints/500\n"
         "  evaluate --state trained/trained_state_dict.safetensors --model cnn_net --data digits"
         " --split train --json\n"
         "  evaluate --state trained/trained_state_dict.pt --outputs predictions.safetensors",
@@ -52,6 +53,11 @@ OrderedJson report_of(const Evaluation& result, const std::string& split) {
   return report;
 }
 
+// Where the state is one.
+std::string checkpoint_text(const Evaluation& result) {
+  return result.checkpoint_step ? fmt::format(" after step {}", *result.checkpoint_step) : "";
+}
+
 std::optional<std::string> model_of(const ProgramArguments& arguments) {
   std::optional<std::string> model = given<std::string>(arguments, "model");
   if (model) model = model_name_in(arguments["node-data"].as<std::string>(), *model);
@@ -70,10 +76,16 @@ int run(const ProgramArguments& arguments) {
                                   .outputs = given<std::string>(arguments, "outputs").value_or("")};
   const Evaluation result = evaluate(request);
   if (arguments["json"].as<bool>()) {
-    fmt::print("{}\n", report_of(result, split).dump());
+    OrderedJson report = report_of(result, split);
+    if (result.checkpoint_step) {
+      report["step"] = *result.checkpoint_step;
+      report["checkpoint"] = request.state.string();
+    }
+    fmt::print("{}\n", report.dump());
     return kDone;
   }
-  fmt::print("{} on {} ({}, {} samples)\n", result.model, result.data, split, result.samples);
+  fmt::print("{}{} on {} ({}, {} samples)\n", result.model, checkpoint_text(result), result.data, split,
+             result.samples);
   fmt::print("loss      {:.6g} ({})\n", result.loss, result.loss_name);
   for (const auto& [name, part] : result.losses) {
     const std::string of = result.losses.size() == 1 ? "" : "  " + name;
@@ -95,9 +107,9 @@ int main(int argc, char** argv) {
   rookery::ProgramOptions options;
   options.add_options()(
       "state", po::value<std::string>()->required()->value_name("PATH"),
-      "a .safetensors, .pt or .onnx file; a folder cluster_C, or that of one of its stages")(
-      "model", po::value<std::string>()->value_name("NAME"),
-      "the model that it is a state of: a name, or an .onnx file")(
+      "a .safetensors, .pt or .onnx file; a folder cluster_C, or that of one of its stages; the folder of a "
+      "checkpoint")("model", po::value<std::string>()->value_name("NAME"),
+                    "the model that it is a state of: a name, or an .onnx file")(
       "data", po::value<std::string>()->value_name("NAME"), "the data set, as train.json names it")(
       "split", po::value<std::string>()->default_value("validation")->value_name("PART"),
       "validation, train or all")("batch", po::value<std::int64_t>()->default_value(256)->value_name("N"),

@@ -2,7 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fusion/fuse_checkpoint.hpp"
 #include "fusion/merge.hpp"
+#include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
 #include "models/base/process/program.hpp"
 
@@ -14,34 +16,55 @@ const ProgramInfo kInfo{
     .summary =
         "joins the submodels that a cluster has trained: one state dict for PyTorch (.pt) and for\n"
         "everything else (.safetensors), and the whole model for inference (.onnx).\n"
-        "Refuses submodels that are missing, overlap, or were saved at different steps.",
+        "Refuses submodels that are missing, overlap, or were saved at different steps. With\n"
+        "--checkpoint it takes a step of a run that has not ended, or never will.",
     .example =
         "  model_fusion --cluster-id 0\n"
+        "  model_fusion --checkpoint\n"
+        "  model_fusion --checkpoint 500 --out after_500\n"
         "  python3 -c \"import torch; print(torch.load('trained/trained_state_dict.pt',"
         " weights_only=True).keys())\"",
 };
 
+struct Joined {
+  FusedModel model;
+  std::string checkpoint;  // its folder, if it is one
+};
+
+Joined join(const ProgramArguments& arguments) {
+  const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
+  if (arguments.count("checkpoint") == 0)
+    return {.model = fuse_cluster(node_data, arguments["cluster-id"].as<int>()), .checkpoint = {}};
+  if (!arguments["cluster-id"].defaulted() && arguments["cluster-id"].as<int>() != 0) {
+    throw UsageError(fmt::format("--cluster-id {}: a checkpoint is of cluster 0, the only one that trains",
+                                 arguments["cluster-id"].as<int>()));
+  }
+  WholeCheckpoint checkpoint = open_checkpoint(node_data, arguments["checkpoint"].as<std::string>());
+  return {.model = fuse_checkpoint(checkpoint, node_data), .checkpoint = checkpoint.files().folder.string()};
+}
+
 int fuse(const ProgramArguments& arguments) {
-  const FusedModel model =
-      fuse_cluster(arguments["node-data"].as<std::string>(), arguments["cluster-id"].as<int>());
+  const auto [model, checkpoint] = join(arguments);
   const FusedFiles files = write_fused(model, arguments["out"].as<std::string>());
   std::int64_t parameters = 0;
   for (const auto& [name, tensor] : model.state) parameters += tensor.shape().elements();
   if (arguments["json"].as<bool>()) {
-    const OrderedJson report = {{"cluster", arguments["cluster-id"].as<int>()},
-                                {"model", model.metadata.at("model")},
-                                {"step", std::stoll(model.metadata.at("step"))},
-                                {"tensors", model.state.size()},
-                                {"elements", parameters},
-                                {"safetensors", files.safetensors.string()},
-                                {"pytorch", files.pytorch.string()},
-                                {"onnx", files.onnx.string()}};
+    OrderedJson report = {{"cluster", arguments["cluster-id"].as<int>()},
+                          {"model", model.metadata.at("model")},
+                          {"step", std::stoll(model.metadata.at("step"))},
+                          {"tensors", model.state.size()},
+                          {"elements", parameters},
+                          {"safetensors", files.safetensors.string()},
+                          {"pytorch", files.pytorch.string()},
+                          {"onnx", files.onnx.string()}};
+    if (!checkpoint.empty()) report["checkpoint"] = checkpoint;
     fmt::print("{}\n", report.dump());
     return kDone;
   }
-  fmt::print("Joined {} of cluster {}, trained for {} steps: {} tensors, {} elements.\n",
-             model.metadata.at("model"), arguments["cluster-id"].as<int>(), model.metadata.at("step"),
-             model.state.size(), parameters);
+  fmt::print("Joined {} of {}, trained for {} steps: {} tensors, {} elements.\n", model.metadata.at("model"),
+             checkpoint.empty() ? fmt::format("cluster {}", arguments["cluster-id"].as<int>())
+                                : fmt::format("checkpoint {}", checkpoint),
+             model.metadata.at("step"), model.state.size(), parameters);
   fmt::print("Wrote {}\nWrote {}\n", files.safetensors.string(), files.pytorch.string());
   fmt::print("Wrote {}, whose weights are in {}\n", files.onnx.string(), files.safetensors.string());
   return kDone;
@@ -55,6 +78,10 @@ int main(int argc, char** argv) {
   rookery::ProgramOptions options;
   options.add_options()("cluster-id", po::value<int>()->default_value(0)->value_name("C"),
                         "the cluster whose submodels are joined")(
+      "checkpoint", po::value<std::string>()->implicit_value("", "newest")->value_name("STEP|FOLDER"),
+      "join the parts of a checkpoint instead: of this step of those in node_data, in this folder, or, "
+      "without "
+      "a value, the newest one that is whole")(
       "node-data", po::value<std::string>()->default_value("./node_data")->value_name("DIR"),
       "the folder that clusterize and the providers wrote")(
       "out", po::value<std::string>()->default_value("./trained")->value_name("DIR"), "where the files go")(

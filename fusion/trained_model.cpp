@@ -5,6 +5,7 @@
 #include <charconv>
 #include <string>
 
+#include "fusion/fuse_checkpoint.hpp"
 #include "fusion/merge.hpp"
 #include "models/base/error.hpp"
 #include "models/io/onnx/onnx.hpp"
@@ -29,27 +30,43 @@ std::optional<int> cluster_of(const fs::path& folder) {
   return number;
 }
 
-// `place` is a folder cluster_C, or one in it.
-TrainedModel read_cluster(const fs::path& place) {
-  const fs::path folder = cluster_of(place) ? place : place.parent_path();
-  const std::optional<int> cluster = cluster_of(folder);
-  if (!cluster) {
-    throw ConfigError(
-        fmt::format("{}: neither a folder cluster_C of a node_data nor one of its stages. A stage's weights "
-                    "are no whole model: put them back into node_data/cluster_C/<address>, beside the others",
-                    place.string()));
-  }
-  FusedModel fused = fuse_cluster(folder.parent_path(), *cluster);
+TrainedModel from_fused(FusedModel fused) {
   return {.graph = std::move(fused.graph),
           .state = std::move(fused.state),
           .metadata = std::move(fused.metadata)};
 }
 
+// `place` is a folder cluster_C, or one in it.
+TrainedModel read_cluster(const fs::path& place) {
+  const fs::path folder = cluster_of(place) ? place : place.parent_path();
+  const std::optional<int> cluster = cluster_of(folder);
+  if (!cluster) {
+    throw ConfigError(fmt::format(
+        "{}: neither a folder cluster_C of a node_data, nor one of its stages, nor a checkpoint. A "
+        "stage's weights are no whole model: put them back into node_data/cluster_C/<address>, "
+        "beside the others",
+        place.string()));
+  }
+  return from_fused(fuse_cluster(folder.parent_path(), *cluster));
+}
+
+TrainedModel read_checkpoint(const fs::path& folder, const fs::path& node_data) {
+  WholeCheckpoint checkpoint = open_checkpoint(node_data, folder.string());
+  TrainedModel model = from_fused(fuse_checkpoint(checkpoint, node_data));
+  model.is_checkpoint = true;
+  return model;
+}
+
 }  // namespace
 
-TrainedModel read_trained_model(const fs::path& path) {
+TrainedModel read_trained_model(const fs::path& path, const fs::path& node_data) {
   const fs::path absolute = fs::absolute(path / "").lexically_normal().parent_path();
+  if (!checkpoints_in(path).empty()) return read_checkpoint(absolute, node_data);
   if (fs::is_directory(path)) return read_cluster(absolute);
+  if (part_name(path)) {
+    throw ConfigError(fmt::format("{}: a part of a checkpoint is no whole model: name its folder, {}",
+                                  path.string(), absolute.parent_path().string()));
+  }
   if (path.extension() == ".onnx") {
     OnnxModel model = import_onnx(path);
     return {.graph = std::move(model.graph),

@@ -1,4 +1,4 @@
-#include "fusion/decode.hpp"
+#include "fusion/inference/decode.hpp"
 
 #include <gtest/gtest.h>
 

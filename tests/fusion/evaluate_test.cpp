@@ -6,16 +6,18 @@
 #include <cmath>
 #include <numeric>
 
+#include "fusion/inference/outputs.hpp"
 #include "fusion/merge.hpp"
-#include "fusion/outputs.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "tests/fusion/trained_cluster.hpp"
+#include "tests/support/damaged_file.hpp"
 #include "tests/support/pipeline.hpp"
 
 namespace rookery {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // Sample i holds the values i, 10 i; its label is i % 2.
@@ -241,15 +243,20 @@ TEST_F(Evaluate, StatesThatDoNotFit) {
 
 TEST_F(Evaluate, EveryFormOfATrainedModel) {
   const TrainedCluster cluster;
+  cluster.write_checkpoint(cluster.node(0).settings);
   const FusedFiles files = write_fused(fuse_cluster(cluster.node_data(), 0), folder_.path() / "trained");
   const std::filesystem::path stage = cluster.submodel(1).parent_path();
   const Evaluation expected = evaluate(request());
   write_file(folder_.path() / "train.json", R"({"model": "cnn_net", "data": "digits"})");
-  for (const std::filesystem::path& form : {files.safetensors, files.pytorch, files.onnx, stage.parent_path(),
-                                            stage, stage / "", cluster.submodel(1)}) {
+  for (const std::filesystem::path& form :
+       {files.safetensors, files.pytorch, files.onnx, stage.parent_path(), stage, stage / "",
+        cluster.submodel(1), cluster.checkpoint(), cluster.checkpoint() / ""}) {
     EvaluationRequest asked = request();
     asked.state = form;
-    EXPECT_EQ(evaluate(asked).loss, expected.loss) << form;
+    const Evaluation result = evaluate(asked);
+    EXPECT_EQ(result.loss, expected.loss) << form;
+    const bool is_checkpoint = form.string().starts_with(cluster.checkpoint().string());
+    EXPECT_EQ(result.checkpoint_step, is_checkpoint ? std::optional(TrainedCluster::kStep) : std::nullopt);
   }
   // A model needs no name; another one may be asked for.
   EvaluationRequest asked = request();
@@ -271,6 +278,38 @@ TEST_F(Evaluate, PartsOfAClusterWithoutTheRest) {
   EXPECT_THAT(error(asked), HasSubstr("neither a folder cluster_C"));
 }
 
+TEST_F(Evaluate, ACheckpointSaysWhatItIsToBeMeasuredWith) {
+  const TrainedCluster cluster;
+  TrainingSettings settings = cluster.node(0).settings;
+  settings.seed = 43;
+  settings.loss = "cross_entropy";
+  cluster.write_checkpoint(settings);
+  EvaluationRequest asked = request();
+  asked.state = cluster.checkpoint();
+  const Evaluation result = evaluate(asked);
+  metadata_["seed"] = "43";
+  metadata_["loss"] = "cross_entropy";
+  write_safetensors(state_, trained_cnn_net(), metadata_);
+  EXPECT_EQ(result.loss, evaluate(request()).loss);
+  EXPECT_EQ(result.loss_name, "cross_entropy");
+}
+
+TEST_F(Evaluate, ACheckpointThatIsNotWholeIsRefused) {
+  const TrainedCluster cluster;
+  cluster.write_checkpoint(cluster.node(0).settings);
+  const std::filesystem::path part =
+      part_path({cluster.node_data(), cluster.node(2).plan_id, 2, 3}, TrainedCluster::kStep);
+  EvaluationRequest asked = request();
+  asked.state = part;
+  EXPECT_THAT(error(asked), AllOf(HasSubstr("a part of a checkpoint is no whole model"),
+                                  HasSubstr("name its folder, " + cluster.checkpoint().string())));
+  flip_bit(part);
+  asked.state = cluster.checkpoint();
+  EXPECT_THAT(error(asked), AllOf(HasSubstr(part.string()), HasSubstr("damaged: tensor")));
+  std::filesystem::remove(part);
+  EXPECT_THAT(error(asked), HasSubstr("has no part of stage 2 of 3"));
+}
+
 TEST_F(Evaluate, Command) {
   const std::string command = fmt::format("'{}/evaluate' --state '{}' --node-data '{}'", ROOKERY_BIN_DIR,
                                           state_.string(), folder_.path().string());
@@ -279,6 +318,14 @@ TEST_F(Evaluate, Command) {
   EXPECT_EQ(text.exit_code, 0) << text.output;
   EXPECT_THAT(text.output, HasSubstr(fmt::format("accuracy  {:.2f}%", *expected.classifier()->accuracy())));
   EXPECT_THAT(run_command(command + " --json").output, HasSubstr(R"("samples":719)"));
+  const TrainedCluster cluster;
+  cluster.write_checkpoint(cluster.node(0).settings);
+  const std::string of_checkpoint =
+      fmt::format("'{}/evaluate' --state '{}' --node-data '{}'", ROOKERY_BIN_DIR,
+                  cluster.checkpoint().string(), folder_.path().string());
+  EXPECT_THAT(run_command(of_checkpoint).output, HasSubstr("cnn_net after step 1700 on digits"));
+  EXPECT_THAT(run_command(of_checkpoint + " --json").output,
+              HasSubstr(fmt::format(R"("step":1700,"checkpoint":"{}")", cluster.checkpoint().string())));
   EXPECT_EQ(run_command(command + " --split odd").exit_code, 2);
   EXPECT_EQ(run_command(command + " --batch 0").exit_code, 2);
   EXPECT_EQ(run_command(command + " --data csv:nowhere").exit_code, 1);

@@ -17,8 +17,10 @@
 #include "models/graph/state/initialize.hpp"
 #include "models/graph/state/state_dict.hpp"
 #include "models/io/safetensors/safetensors.hpp"
+#include "models/runtime/executable.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/scratch_folder.hpp"
+#include "trainer/checkpoint/checkpoint_part.hpp"
 
 namespace rookery {
 
@@ -70,6 +72,22 @@ class TrainedCluster {
   const NodeMetadata& node(std::size_t i) const { return nodes_[i]; }
   const StateDict& state() const { return state_; }
   std::filesystem::path submodel(std::size_t i) const { return trained_path(node_data(), nodes_[i]); }
+  // The same weights at kStep of a run with these settings, and momenta.
+  void write_checkpoint(const TrainingSettings& settings) const {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      StateDict state = state_of(i);
+      for (const ValueId id : stages_[i].graph.parameters()) {
+        const std::string& name = stages_[i].graph.value(id).name;
+        state.emplace(optimizer_key("momentum", name), state.at(name).clone());
+      }
+      const CheckpointOwner owner{node_data(), nodes_[i].plan_id, nodes_[i].stage, nodes_[i].stages};
+      write_part(part_path(owner, kStep), owner,
+                 {.run = {.step = kStep}, .settings = settings, .kernels = {{"dense_1", "onednn"}}},
+                 views_of(state));
+    }
+  }
+  std::filesystem::path checkpoint() const { return checkpoints_folder(node_data()) / fmt::to_string(kStep); }
+
   StateDict state_of(std::size_t i) const {
     StateDict state;
     for (const auto& [name, tensor] : state_) {

@@ -225,7 +225,7 @@ class BringYourModel(WholeTest):
         )
         self.run_program("clusterize", "--model", "node_data/model.onnx", "--min-nodes-per-cluster", "2")
         self.run_program("launch")
-        self.run_program("model_fusion", "--cluster-id", "0")
+        self.fuse()
         return self.losses_by_step()
 
     def losses_by_step(self):

@@ -24,7 +24,7 @@ class Jobs(WholeTest):
         self.write_job("sorter", epochs=3 if SLOWER > 1 else 40, validate_every=0)
         self.run_program("clusterize")
         self.run_program("launch")
-        self.run_program("model_fusion", "--cluster-id", "0")
+        self.fuse()
         output, _ = self.run_program("evaluate", "--state", "trained/trained_state_dict.safetensors", "--json")
         report = json.loads(output)
         self.assertEqual(report["samples"], 146)

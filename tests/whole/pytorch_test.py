@@ -55,7 +55,7 @@ class PyTorch(WholeTest):
         super().setUp()
         self.write_settings(epochs=3)
         self.train(3)
-        self.run_program("model_fusion", "--cluster-id", "0")
+        self.fuse()
 
     def evaluate(self, split):
         output, _ = self.run_program(

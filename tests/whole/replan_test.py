@@ -21,7 +21,7 @@ class Replan(WholeTest):
 
     def results(self):
         """The logs, and the fused weights."""
-        self.run_program("model_fusion", "--cluster-id", "0")
+        self.fuse()
         logs = [(self.folder / log).read_text() for log in LOGS if (self.folder / log).exists()]
         return logs, (self.folder / "trained" / "trained_state_dict.pt").read_bytes()
 

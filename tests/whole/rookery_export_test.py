@@ -248,7 +248,7 @@ class Export(WholeTest):
         )
         told, _ = self.run_program("clusterize", "--min-nodes-per-cluster", str(nodes), "--json")
         self.run_program("launch")
-        self.run_program("model_fusion", "--cluster-id", "0")
+        self.fuse()
         lines = (self.folder / "losses.txt").read_text().splitlines()
         losses = [line for line in lines if not line.startswith("#")]
         state = torch.load(self.folder / "trained" / "trained_state_dict.pt", weights_only=True)

@@ -12,7 +12,7 @@ class SameBits(WholeTest):
         self.write_settings(epochs=2, **settings)
         self.write_pool(nodes)
         self.train(nodes, order)
-        self.run_program("model_fusion", "--cluster-id", "0")
+        self.fuse()
         names = ["losses.txt", "val_accuracies.txt", "trained/trained_state_dict.pt"]
         return {name: (self.folder / name).read_bytes() for name in names}
 

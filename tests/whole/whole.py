@@ -132,6 +132,14 @@ class WholeTest(unittest.TestCase):
         for process in self.start_providers(nodes, order).values():
             self.assertEqual(process.wait(), 0, process.output() + process.errors())
 
+    def fuse(self):
+        """model_fusion; and the same files, byte for byte, from the checkpoint of the run's end."""
+        self.run_program("model_fusion", "--cluster-id", "0")
+        self.run_program("model_fusion", "--checkpoint", "--out", "from_checkpoint")
+        for name in ("trained_state_dict.safetensors", "trained_state_dict.pt", "trained_model.onnx"):
+            trained, checkpoint = (self.folder / folder / name for folder in ("trained", "from_checkpoint"))
+            self.assertTrue(trained.read_bytes() == checkpoint.read_bytes(), f"{name} differs")
+
     def wait_for(self, condition, what, seconds=PATIENCE):
         """Polls until the condition holds."""
         deadline = time.monotonic() + seconds

@@ -20,7 +20,7 @@ class Dataset {
   // tables are "input", f32[batch, elements], and "labels", i64[batch].
   virtual const ValueTypes& tensors() const = 0;
   // Do the labels continue the input: is the label at a place the token that comes next there? What is asked
-  // for is then found token by token (fusion/decode.hpp).
+  // for is then found token by token (fusion/inference/decode.hpp).
   virtual bool is_continued() const { return false; }
   // Memory that it holds.
   virtual std::int64_t bytes() const = 0;

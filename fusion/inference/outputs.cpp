@@ -1,4 +1,4 @@
-#include "fusion/outputs.hpp"
+#include "fusion/inference/outputs.hpp"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "fusion/whole_model.hpp"
+#include "fusion/inference/whole_model.hpp"
 #include "models/base/error.hpp"
 #include "trainer/feed/sample_source.hpp"
 

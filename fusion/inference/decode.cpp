@@ -1,9 +1,9 @@
-#include "fusion/decode.hpp"
+#include "fusion/inference/decode.hpp"
 
 #include <algorithm>
 #include <vector>
 
-#include "fusion/whole_model.hpp"
+#include "fusion/inference/whole_model.hpp"
 #include "models/base/error.hpp"
 
 namespace rookery {

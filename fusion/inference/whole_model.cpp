@@ -1,4 +1,4 @@
-#include "fusion/whole_model.hpp"
+#include "fusion/inference/whole_model.hpp"
 
 #include <utility>
 
