@@ -60,6 +60,21 @@ void write_submodel(const fs::path& folder) {
   const TrainedCluster cluster;
   make_directories(folder);
   fs::copy_file(cluster.submodel(1), folder / "trained.safetensors", fs::copy_options::overwrite_existing);
+  // Of the older version, whose mutations no checksum stops.
+  SafetensorsFile file = read_trained(cluster.submodel(1));
+  file.metadata["version"] = "1";
+  write_safetensors(folder / "unchecked.safetensors", file.tensors, file.metadata);
+}
+
+void write_checkpoint(const fs::path& folder) {
+  const TrainedCluster cluster;
+  cluster.write_checkpoint(cluster.node(0).settings);
+  const Metadata metadata =
+      CheckedReader(part_path({cluster.node_data(), cluster.node(1).plan_id, 1, 3}, TrainedCluster::kStep))
+          .metadata();
+  make_directories(folder);
+  write_file(folder / "part.txt", fmt::format("{}\n{}\n{}\n", metadata.at("run"), metadata.at("settings"),
+                                              metadata.at("kernels")));
 }
 
 }  // namespace
@@ -70,4 +85,5 @@ int main(int argc, char** argv) {
   write_models(folder / "onnx");
   write_states(folder);
   write_submodel(folder / "trained");
+  write_checkpoint(folder / "checkpoint");
 }
