@@ -34,13 +34,13 @@ std::string to_string(const MessageKey& key) {
   ROOKERY_CHECK(false, "there is no message of kind {}", static_cast<int>(key.kind));
 }
 
-void send_number(Link& link, int to_stage, const MessageKey& key, double number) {
-  link.send(to_stage, key, {{DType::kF64, Shape{1}}, reinterpret_cast<const std::byte*>(&number)});
+void send_number(Link& link, int to_rank, const MessageKey& key, double number) {
+  link.send(to_rank, key, {{DType::kF64, Shape{1}}, reinterpret_cast<const std::byte*>(&number)});
 }
 
-double receive_number(Link& link, int from_stage, const MessageKey& key) {
+double receive_number(Link& link, int from_rank, const MessageKey& key) {
   double number = 0;
-  link.receive(from_stage, key, {{DType::kF64, Shape{1}}, reinterpret_cast<std::byte*>(&number)});
+  link.receive(from_rank, key, {{DType::kF64, Shape{1}}, reinterpret_cast<std::byte*>(&number)});
   return number;
 }
 

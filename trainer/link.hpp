@@ -1,10 +1,11 @@
-// The exchange of tensors between the stages of a pipeline. MemoryLink (memory_link.hpp) joins threads of one
-// process; node/transport/zmq_link.hpp joins machines. Both pass the same tests
-// (tests/trainer/link_suite.hpp).
+// The exchange of tensors between the members of a group: the stages of a pipeline. MemoryLink
+// (memory_link.hpp) joins threads of one process; node/transport/zmq_link.hpp joins machines. Both pass the
+// same tests (tests/trainer/link_suite.hpp).
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "models/tensor/tensor.hpp"
@@ -47,25 +48,50 @@ struct MessageKey {
 // "activation relu_1_out of step 41, micro-batch 0"
 std::string to_string(const MessageKey& key);
 
-// One stage's end of its connections to all others. Tensors are the host's. send() and receive() are called
-// by the compute thread; what lies beneath may use threads of its own.
+// A send or a receive that was begun. It belongs to the thread of its link, which does not outlive it, and
+// has the use of the tensor's memory until it is done. One that is never done holds its room on the link
+// until the group ends.
+class PendingTransfer {
+ public:
+  virtual ~PendingTransfer() = default;
+  // Whether it is done; never waits. TransportError as Link::send() and receive().
+  virtual bool test() = 0;
+  // Until it is done. TransportError as Link::send() and receive().
+  virtual void wait() = 0;
+};
+
+// One member's view of its group. The others are addressed by rank: in a pipeline, the stage. Tensors are the
+// host's. All calls belong to one thread; what lies beneath may use threads of its own.
 class Link {
  public:
   virtual ~Link() = default;
-  // Takes a copy and returns, or waits while more than the bounded amount is under way to that
-  // stage. TransportError naming peer, key and time waited when that lasts longer than the
-  // deadline, or when the peer is lost or the run was stopped.
-  virtual void send(int to_stage, const MessageKey& key, ConstTensorView tensor) = 0;
-  // Waits for the tensor with this key from this stage and copies it into `into`. TransportError as
-  // above; also when its type is not that of `into`.
-  virtual void receive(int from_stage, const MessageKey& key, TensorView into) = 0;
-  // Returns when everything sent has arrived. TransportError as above.
+
+  // A send is done once a copy has been taken, which is at once unless more than the bounded amount is under
+  // way to that rank. What was taken travels without further calls. TransportError as below, when that is
+  // known already.
+  virtual std::unique_ptr<PendingTransfer> begin_send(int to_rank, const MessageKey& key,
+                                                      ConstTensorView tensor) = 0;
+  // A receive is done once the tensor with this key has come from this rank and was copied into `into`.
+  virtual std::unique_ptr<PendingTransfer> begin_receive(int from_rank, const MessageKey& key,
+                                                         TensorView into) = 0;
+
+  // Both in one. TransportError naming peer, key and time waited when a wait lasts longer than the deadline,
+  // or when the peer is lost or the group was ended; of a receive also when the tensor's type is not that of
+  // `into`.
+  void send(int to_rank, const MessageKey& key, ConstTensorView tensor) {
+    begin_send(to_rank, key, tensor)->wait();
+  }
+  void receive(int from_rank, const MessageKey& key, TensorView into) {
+    begin_receive(from_rank, key, into)->wait();
+  }
+
+  // Returns when everything taken has arrived. TransportError as above.
   virtual void flush() = 0;
 };
 
 // A number as a message: f64[1].
 constexpr std::uint64_t kNumberBytes = sizeof(double);
-void send_number(Link& link, int to_stage, const MessageKey& key, double number);
-double receive_number(Link& link, int from_stage, const MessageKey& key);
+void send_number(Link& link, int to_rank, const MessageKey& key, double number);
+double receive_number(Link& link, int from_rank, const MessageKey& key);
 
 }  // namespace rookery

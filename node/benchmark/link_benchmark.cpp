@@ -100,17 +100,14 @@ class Connection {
     if (found.empty())
       throw TransportError(
           fmt::format("{}: this machine cannot resolve the host name {}", address_, address.host));
-    sockaddr_in where{};
-    where.sin_family = AF_INET;
-    where.sin_port = htons(address.port);
-    ::inet_pton(AF_INET, found.front().c_str(), &where.sin_addr);
+    const SocketAddress where = socket_address(found.front(), address.port);
     close();
-    descriptor_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    descriptor_ = ::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (descriptor_ < 0)
       throw TransportError(fmt::format("{}: no socket: {}", address_, std::strerror(errno)));
     const int on = 1;
     ::setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (::connect(descriptor_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0) return true;
+    if (::connect(descriptor_, where.pointer(), where.size) == 0) return true;
     if (errno != EINPROGRESS || !wait_for(POLLOUT, deadline)) return false;
     int error = 0;
     socklen_t size = sizeof error;

@@ -201,16 +201,14 @@ struct LinkBenchmarkServer::Impl {
 
   void accept_all() {
     while (connections.size() < kMostConnections) {
-      sockaddr_in from{};
-      socklen_t size = sizeof from;
-      const int descriptor = ::accept4(listener.descriptor(), reinterpret_cast<sockaddr*>(&from), &size,
-                                       SOCK_CLOEXEC | SOCK_NONBLOCK);
+      SocketAddress from;
+      from.size = sizeof from.storage;
+      const int descriptor =
+          ::accept4(listener.descriptor(), from.pointer(), &from.size, SOCK_CLOEXEC | SOCK_NONBLOCK);
       if (descriptor < 0) return;
       const int on = 1;
       ::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      std::array<char, INET_ADDRSTRLEN> text{};
-      ::inet_ntop(AF_INET, &from.sin_addr, text.data(), text.size());
-      connections.push_back(std::make_unique<Caller>(descriptor, text.data()));
+      connections.push_back(std::make_unique<Caller>(descriptor, from.host()));
     }
   }
 

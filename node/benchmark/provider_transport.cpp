@@ -14,7 +14,7 @@
 #include "node/benchmark/link_benchmark.hpp"
 #include "node/benchmark/link_benchmark_server.hpp"
 #include "node/benchmark/rest.hpp"
-#include "node/transport/zmq_link.hpp"
+#include "node/transport/endpoint.hpp"
 
 namespace rookery {
 namespace {
@@ -31,15 +31,12 @@ double seconds_since(Clock::time_point begin) {
 class LinkPair {
  public:
   LinkPair() {
-    for (int stage = 0; stage < 2; ++stage) {
-      ZmqLinkOptions options;
-      options.node = name(stage);
-      options.stage = stage;
+    for (int rank = 0; rank < 2; ++rank) {
+      EndpointOptions options;
+      options.node = name(rank);
       options.address = "127.0.0.1:0";
       options.key = {"node_benchmark", "node_benchmark"};
-      options.deadline = options.wait_for_peers = milliseconds(10'000);
-      options.buffers = BufferPool(std::vector<std::uint64_t>(kUnderWay, kLarge));
-      links_.push_back(std::make_unique<ZmqLink>(options));
+      endpoints_.push_back(std::make_unique<Endpoint>(options));
     }
   }
 
@@ -72,12 +69,18 @@ class LinkPair {
   static constexpr std::array<const char*, 3> kThere{"activation", "labels", "sample_ids"};
   static constexpr const char* kBack = "gradient";
 
-  static std::string name(int stage) { return fmt::format("node_{}", stage); }
+  static std::string name(int rank) { return fmt::format("node_{}", rank); }
   static MessageKey large_key(int number) { return {.step = number, .edge = "large"}; }
 
-  void join(int stage) {
-    const int other = 1 - stage;
-    links_.at(stage)->join({{other, name(other), links_.at(other)->address()}});
+  void join(int rank) {
+    const int other = 1 - rank;
+    endpoints_.at(rank)->start({{.node = name(other), .address = endpoints_.at(other)->address()}});
+    GroupOptions pair;
+    pair.members = {name(0), name(1)};
+    pair.deadline = pair.wait_for_peers = milliseconds(10'000);
+    pair.buffers = BufferPool(std::vector<std::uint64_t>(kUnderWay, kLarge));
+    links_.at(rank) = endpoints_.at(rank)->open(std::move(pair));
+    links_.at(rank)->join();
   }
 
   double hop_seconds() {
@@ -106,11 +109,12 @@ class LinkPair {
       send_number(*links_[1], 0, {.step = kRounds, .edge = kBack}, 0);
       links_[1]->leave();
     } catch (const std::exception&) {
-      links_[1].reset();  // the other side finds it lost
+      links_[1].reset();  // fails the other side
     }
   }
 
-  std::vector<std::unique_ptr<ZmqLink>> links_;
+  std::vector<std::unique_ptr<Endpoint>> endpoints_;
+  std::array<std::unique_ptr<ZmqLink>, 2> links_;  // end before the endpoints
 };
 
 struct StopWriter {

@@ -51,7 +51,10 @@ Membership::Actions Membership::handle(const event::PeerCame& came, Time now) {
                      : lose(fmt::format("{} is lost: it was restarted during the run", peer.name));
   }
   Actions actions;
-  if (peer.nonce && *peer.nonce != came.nonce) actions.emplace_back(action::Forget{came.peer});
+  if (peer.nonce && *peer.nonce != came.nonce) {
+    peer.joined = false;
+    actions.emplace_back(action::Forget{came.peer});
+  }
   peer.nonce = came.nonce;
   append(actions, begin_when_all_here(now));
   return actions;
@@ -61,6 +64,11 @@ Membership::Actions Membership::handle(const event::PeerWelcomed& welcomed, Time
   Peer& peer = peers_.at(welcomed.peer);
   peer.welcomed = true;
   peer.closed.reset();
+  return begin_when_all_here(now);
+}
+
+Membership::Actions Membership::handle(const event::PeerJoined& joined, Time now) {
+  peers_.at(joined.peer).joined = true;
   return begin_when_all_here(now);
 }
 
@@ -197,13 +205,19 @@ Membership::Actions Membership::lose(const std::string& what) {
   return {action::FloodStop{{options_.node, "ended the run: " + what}}, action::Fail{what}};
 }
 
+// As far as is known; empty where nothing was ever heard.
+std::string Membership::why_not_here(const Peer& peer) {
+  if (!peer.refused.empty()) return peer.refused;
+  return peer.nonce && peer.welcomed ? "its provider runs, but takes no part yet" : "";
+}
+
 // "node_1 (10.0.0.7:8080), node_2 (10.0.0.9:8080): it runs plan …"
 std::string Membership::missing() const {
   std::string names;
   for (const Peer& peer : peers_) {
     if (peer.here()) continue;
     names += (names.empty() ? "" : ", ") + peer.name;
-    if (!peer.refused.empty()) names += ": " + peer.refused;
+    if (const std::string reason = why_not_here(peer); !reason.empty()) names += ": " + reason;
   }
   return names;
 }
@@ -215,10 +229,11 @@ std::string Membership::blame() const {
   int count = 0;
   for (const Peer& peer : peers_) {
     if (peer.here()) continue;
-    if (peer.refused.empty()) {
+    const std::string reason = why_not_here(peer);
+    if (reason.empty()) {
       unheard += (count++ == 0 ? "" : " and ") + peer.name;
     } else {
-      refused += (refused.empty() ? "" : "; ") + peer.name + ": " + peer.refused;
+      refused += (refused.empty() ? "" : "; ") + peer.name + ": " + reason;
     }
   }
   if (count == 0) return refused;

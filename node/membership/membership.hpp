@@ -1,9 +1,12 @@
-// Membership decides who takes part in a cluster's run, and whether the run goes on: the authority over
-// peers, apart from sockets, threads and clocks. It is told events and answers with actions.
+// Membership decides who takes part in a group's run, and whether the run goes on: the authority over the
+// other members, its peers, apart from sockets, threads and clocks. It is told events and answers with
+// actions. Every group has its own, and knows nothing of others: a peer that is lost ends each group that it
+// is in.
 //
 //   run:   gathering ─all peers here─► running ─leave wanted─► leaving ─all byes confirmed─► ended
 //          any of them ─peer lost, stop, nobody came─► failed
-//   peer:  absent ─► here ─► (connection closed: back within the grace, or lost) ─► gone (said bye)
+//   peer:  absent ─► here (came, welcomed, joined) ─► (connection closed: back within the grace, or lost) ─►
+//   gone (said bye)
 #pragma once
 
 #include <chrono>
@@ -43,6 +46,9 @@ struct PeerCame {
 struct PeerWelcomed {
   int peer;
 };  // it has welcomed all our connections
+struct PeerJoined {
+  int peer;
+};  // it takes part in this group
 struct PeerHeard {
   int peer;
 };  // any packet of it
@@ -67,9 +73,10 @@ struct StopWanted {
 struct LeaveWanted {};  // this node's run is done
 struct Tick {};
 }  // namespace event
-using MembershipEvent = std::variant<event::PeerCame, event::PeerWelcomed, event::PeerHeard,
-                                     event::PeerClosed, event::PeerRefused, event::PeerSaidBye,
-                                     event::StopCame, event::StopWanted, event::LeaveWanted, event::Tick>;
+using MembershipEvent =
+    std::variant<event::PeerCame, event::PeerWelcomed, event::PeerJoined, event::PeerHeard, event::PeerClosed,
+                 event::PeerRefused, event::PeerSaidBye, event::StopCame, event::StopWanted,
+                 event::LeaveWanted, event::Tick>;
 
 namespace action {
 struct Begin {
@@ -124,6 +131,7 @@ class Membership {
   Actions on(const MembershipEvent& event, Time now);
 
   bool leaving() const { return run_ == Run::kLeaving; }
+  bool joined(int peer) const { return peers_[peer].joined; }
   // Whether the peer has said bye; and whether nothing is left to be said between us.
   bool departed(int peer) const { return peers_[peer].gone; }
   bool parted(int peer) const { return peers_[peer].gone && peers_[peer].told; }
@@ -136,16 +144,18 @@ class Membership {
     std::string name;
     std::optional<std::uint64_t> nonce;  // of the process that came
     bool welcomed = false;
+    bool joined = false;
     bool gone = false;  // said bye
     bool told = false;  // has our bye
     Time heard{};
     std::optional<Time> closed;
     std::string refused;  // why it is not here
-    bool here() const { return nonce && welcomed; }
+    bool here() const { return nonce && welcomed && joined; }
   };
 
   Actions handle(const event::PeerCame& came, Time now);
   Actions handle(const event::PeerWelcomed& welcomed, Time now);
+  Actions handle(const event::PeerJoined& joined, Time now);
   Actions handle(const event::PeerHeard& heard, Time now);
   Actions handle(const event::PeerClosed& closed, Time now);
   Actions handle(const event::PeerRefused& refused, Time now);
@@ -161,6 +171,7 @@ class Membership {
   Actions watch(Time now);
   Actions lose(const std::string& what);
   std::string absence(const Peer& peer, Time now) const;
+  static std::string why_not_here(const Peer& peer);
   std::string missing() const;
   std::string blame() const;
 

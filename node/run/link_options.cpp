@@ -19,7 +19,7 @@ constexpr std::uint64_t kLeastBudget = 1U << 20;  // for what is not a stage's t
 
 // Every stage uses a peer's tensors in the order of micro-batches in which that peer sends them, so one of
 // each under way would do to never block for ever. What the end of a step moves is counted with them.
-void set_budgets(ZmqLinkOptions& options, const Stage& stage, const NodeMetadata& metadata) {
+void set_budgets(GroupOptions& options, const Stage& stage, const NodeMetadata& metadata) {
   struct Traffic {
     std::uint64_t sent = 0, received = 0;
   };
@@ -49,22 +49,40 @@ milliseconds to_milliseconds(double seconds) {
 
 }  // namespace
 
-ZmqLinkOptions link_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage) {
-  ZmqLinkOptions link;
-  link.node = metadata.node;
-  link.stage = metadata.stage;
-  link.address = options.listen.empty() ? metadata.address : options.listen;
-  link.key = {metadata.plan_id, metadata.token};
-  link.wait_for_peers = options.wait_for_peers;
+EndpointOptions endpoint_options(const NodeOptions& options, const NodeMetadata& metadata) {
+  EndpointOptions made;
+  made.node = metadata.node;
+  made.address = options.listen.empty() ? metadata.address : options.listen;
+  made.key = {metadata.plan_id, metadata.token};
   const TrainingSettings& settings = metadata.settings;
-  link.peer_timeout = to_milliseconds(settings.peer_timeout_seconds);
-  link.heartbeat = std::min(link.heartbeat, link.peer_timeout / 4);
-  link.reconnect_grace = settings.reconnect_grace_seconds
-                             ? std::min(to_milliseconds(*settings.reconnect_grace_seconds), link.peer_timeout)
-                             : link.peer_timeout;
-  link.on_waiting = options.on_waiting;
-  set_budgets(link, stage, metadata);
-  return link;
+  made.peer_timeout = to_milliseconds(settings.peer_timeout_seconds);
+  made.heartbeat = std::min(made.heartbeat, made.peer_timeout / 4);
+  made.reconnect_grace = settings.reconnect_grace_seconds
+                             ? std::min(to_milliseconds(*settings.reconnect_grace_seconds), made.peer_timeout)
+                             : made.peer_timeout;
+  made.on_waiting = options.on_waiting;
+  return made;
+}
+
+std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata) {
+  std::vector<EndpointPeer> peers;
+  for (const PeerInfo& member : metadata.members) {
+    if (member.node != metadata.node) peers.push_back({.node = member.node, .address = member.address});
+  }
+  return peers;
+}
+
+GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage) {
+  GroupOptions made;
+  made.group = kPipelineGroup;
+  made.members.resize(static_cast<std::size_t>(metadata.stages));
+  made.members[static_cast<std::size_t>(metadata.stage)] = metadata.node;
+  for (const PeerInfo& member : metadata.members)
+    made.members[static_cast<std::size_t>(member.stage)] = member.node;
+  made.priority = kPipelinePriority;
+  made.wait_for_peers = options.wait_for_peers;
+  set_budgets(made, stage, metadata);
+  return made;
 }
 
 }  // namespace rookery

@@ -1,14 +1,22 @@
-// The network of one stage of a plan: where it listens, how long it waits, how much may be under way.
+// The network of one node of a plan: where it listens, how long it waits, how much may be under way.
 #pragma once
+
+#include <vector>
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/graph/stage.hpp"
 #include "node/run/node_options.hpp"
-#include "node/transport/zmq_link.hpp"
+#include "node/transport/endpoint.hpp"
 
 namespace rookery {
 
-// All that a ZmqLink needs but a stop descriptor: budgets and buffers that the tensors of `stage` never fill.
-ZmqLinkOptions link_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage);
+// The group of a cluster's stages.
+constexpr GroupId kPipelineGroup = 0;
+
+// All that an Endpoint needs but a stop descriptor; and whom it talks with.
+EndpointOptions endpoint_options(const NodeOptions& options, const NodeMetadata& metadata);
+std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata);
+// The pipeline, with budgets and buffers that the tensors of `stage` never fill.
+GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage);
 
 }  // namespace rookery

@@ -72,13 +72,12 @@ void PlanRun::listen(const Stage& stage) {
     link_ = std::move(make_memory_links(1, std::chrono::milliseconds(0)).front());
     return;
   }
-  ZmqLinkOptions made = link_options(process_.options(), metadata_, stage);
-  transport_bytes_ = static_cast<std::int64_t>(made.buffers.bytes());
+  pipeline_ = pipeline_options(process_.options(), metadata_, stage);
+  transport_bytes_ = static_cast<std::int64_t>(pipeline_.buffers.bytes());
   catch_stop_signals();
+  EndpointOptions made = endpoint_options(process_.options(), metadata_);
   made.stop_descriptor = stop_descriptor();
-  auto network = std::make_unique<ZmqLink>(made);
-  network_ = network.get();
-  link_ = std::move(network);
+  endpoint_.emplace(std::move(made));
 }
 
 void PlanRun::open_data(const Stage& stage) {
@@ -101,12 +100,12 @@ void PlanRun::compile(LoadedStage loaded) {
 }
 
 void PlanRun::join() {
-  if (network_ == nullptr) return;
-  std::vector<ZmqPeer> peers;
-  for (const PeerInfo& member : metadata_.members) {
-    if (member.stage != metadata_.stage) peers.push_back({member.stage, member.node, member.address});
-  }
-  network_->join(peers);
+  if (!endpoint_) return;
+  endpoint_->start(endpoint_peers(metadata_));
+  auto network = endpoint_->open(std::move(pipeline_));
+  network_ = network.get();
+  link_ = std::move(network);
+  network_->join();
 }
 
 void PlanRun::stop_others(const std::string& reason) {

@@ -15,7 +15,7 @@
 #include "models/runtime/executable.hpp"
 #include "node/run/node_process.hpp"
 #include "node/run/node_report.hpp"
-#include "node/transport/zmq_link.hpp"
+#include "node/transport/endpoint.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
 
 namespace rookery {
@@ -53,8 +53,10 @@ class PlanRun {
   const FileLock lock_;  // on the plan
   const NodeMetadata metadata_;
   std::optional<TrainedFile> trained_;  // where weights are saved
+  std::optional<Endpoint> endpoint_;    // where there is a network
+  GroupOptions pipeline_;               // until it is opened
   std::unique_ptr<Link> link_;
-  ZmqLink* network_ = nullptr;        // the same link, where there is a network
+  ZmqLink* network_ = nullptr;        // the same link, over the endpoint
   const Dataset* dataset_ = nullptr;  // the Root's, the process's
   std::optional<Executable> executable_;
   std::int64_t transport_bytes_ = 0;  // of the link's buffers

@@ -52,9 +52,15 @@ bool holds_one_of(const std::filesystem::path& process, const std::set<std::stri
   return false;
 }
 
-std::string to_text(const in_addr& address) {
-  std::array<char, INET_ADDRSTRLEN> text{};
-  ::inet_ntop(AF_INET, &address, text.data(), text.size());
+// The numeric address; empty where it is of another family.
+std::string host_of(const sockaddr& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address.sa_family == AF_INET) {
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in&>(address).sin_addr, text.data(), text.size());
+  } else if (address.sa_family == AF_INET6) {
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, text.data(),
+                text.size());
+  }
   return text.data();
 }
 
@@ -63,11 +69,19 @@ std::set<std::string> own_addresses() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) return own;
   for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {
-    if (i->ifa_addr == nullptr || i->ifa_addr->sa_family != AF_INET) continue;
-    own.insert(to_text(reinterpret_cast<const sockaddr_in*>(i->ifa_addr)->sin_addr));
+    const std::string host = i->ifa_addr == nullptr ? "" : host_of(*i->ifa_addr);
+    if (!host.empty()) own.insert(host);
   }
   ::freeifaddrs(list);
   return own;
+}
+
+bool is_every_interface(const std::string& host) {
+  return host == "0.0.0.0" || host == "*" || host == "::";
+}
+
+bool is_numeric_ipv6(const std::string& host) {
+  return host.find(':') != std::string::npos;
 }
 
 }  // namespace
@@ -78,15 +92,23 @@ Address Address::parse(const std::string& text) {
   const auto colon = text.rfind(':');
   std::uint16_t port = 0;
   std::from_chars(text.data() + colon + 1, text.data() + text.size(), port);
-  return {text.substr(0, colon), port};
+  const bool is_bracketed = text.front() == '[';
+  return {is_bracketed ? text.substr(1, colon - 2) : text.substr(0, colon), port};
 }
 
 std::string Address::to_string() const {
-  return fmt::format("{}:{}", host, port);
+  return is_numeric_ipv6(host) ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
 Address Address::reachable() const {
-  return host == "0.0.0.0" || host == "*" ? Address{"127.0.0.1", port} : *this;
+  if (!is_every_interface(host)) return *this;
+  return {is_numeric_ipv6(host) ? "::1" : "127.0.0.1", port};
+}
+
+bool Address::is_ipv6() const {
+  if (is_numeric_ipv6(host)) return true;
+  const std::vector<std::string> found = resolve(host);
+  return !found.empty() && is_numeric_ipv6(found.front());
 }
 
 void check_address(const std::string& option, const std::string& value) {
@@ -99,20 +121,49 @@ void check_address(const std::string& option, const std::string& value) {
 
 std::vector<std::string> resolve(const std::string& host) {
   addrinfo hints{};
-  hints.ai_family = AF_INET;
+  hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   if (::getaddrinfo(host.c_str(), nullptr, &hints, &list) != 0) return {};
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, &::freeaddrinfo);
   std::vector<std::string> found;
   for (const addrinfo* i = list; i != nullptr; i = i->ai_next) {
-    found.push_back(to_text(reinterpret_cast<const sockaddr_in*>(i->ai_addr)->sin_addr));
+    if (std::string text = host_of(*i->ai_addr); !text.empty()) found.push_back(std::move(text));
   }
+  std::stable_partition(found.begin(), found.end(),
+                        [](const std::string& text) { return !is_numeric_ipv6(text); });
   return found;
 }
 
+SocketAddress socket_address(const std::string& numeric, std::uint16_t port) {
+  SocketAddress made;
+  if (is_numeric_ipv6(numeric)) {
+    auto& of = reinterpret_cast<sockaddr_in6&>(made.storage);
+    of.sin6_family = AF_INET6;
+    of.sin6_port = htons(port);
+    ::inet_pton(AF_INET6, numeric.c_str(), &of.sin6_addr);
+    made.size = sizeof of;
+  } else {
+    auto& of = reinterpret_cast<sockaddr_in&>(made.storage);
+    of.sin_family = AF_INET;
+    of.sin_port = htons(port);
+    ::inet_pton(AF_INET, numeric.c_str(), &of.sin_addr);
+    made.size = sizeof of;
+  }
+  return made;
+}
+
+std::uint16_t SocketAddress::port() const {
+  return ntohs(family() == AF_INET6 ? reinterpret_cast<const sockaddr_in6&>(storage).sin6_port
+                                    : reinterpret_cast<const sockaddr_in&>(storage).sin_port);
+}
+
+std::string SocketAddress::host() const {
+  return host_of(*pointer());
+}
+
 bool is_local(const Address& address) {
-  if (address.host == "0.0.0.0" || address.host == "*") return true;
+  if (is_every_interface(address.host)) return true;
   const std::set<std::string> own = own_addresses();
   return std::ranges::any_of(resolve(address.host), [&](const std::string& found) {
     return own.contains(found) || found.starts_with("127.");

@@ -11,22 +11,12 @@ constexpr int kHandshakeEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDS
 constexpr int kFirstRetryMs = 20;
 constexpr int kMaxRetryMs = 1000;
 constexpr int kTimeoutMs = 3000;
-
-void release_bytes(void*, void* hint) {
-  delete static_cast<SharedBytes*>(hint);
-}
-
-// A frame that shares the chunk's memory until ZeroMQ has sent it.
-zmq::message_t payload_frame(const OutgoingChunk& chunk) {
-  if (chunk.payload.empty()) return zmq::message_t();
-  auto* data = const_cast<std::byte*>(chunk.payload.data());
-  return {data, chunk.payload.size(), release_bytes, new SharedBytes(chunk.bytes)};
-}
+constexpr int kConnectorQueue = 8;  // chunks that wait to be taken: memory that no plan counts
 
 }  // namespace
 
-Connector::Connector(zmq::context_t& context, std::string endpoint, Credentials credentials)
-    : context_(&context), endpoint_(std::move(endpoint)), credentials_(std::move(credentials)) {}
+Connector::Connector(zmq::context_t& context, Address peer, Credentials credentials)
+    : context_(&context), peer_(std::move(peer)), credentials_(std::move(credentials)) {}
 
 Connector::~Connector() {
   close();
@@ -39,8 +29,9 @@ void Connector::open() {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::sndhwm, 0);  // bounded in bytes by credit and budgets, not in messages
   socket_.set(zmq::sockopt::sndtimeo, 0);
-  socket_.set(zmq::sockopt::rcvhwm, 1);  // nothing is ever received here
-  socket_.set(zmq::sockopt::maxmsgsize, std::int64_t{1024});
+  socket_.set(zmq::sockopt::rcvhwm, kConnectorQueue);
+  socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxChunkBytes));
+  socket_.set(zmq::sockopt::ipv6, peer_.is_ipv6());
   socket_.set(zmq::sockopt::reconnect_ivl, kFirstRetryMs);
   socket_.set(zmq::sockopt::reconnect_ivl_max, kMaxRetryMs);
   socket_.set(zmq::sockopt::connect_timeout, kTimeoutMs);
@@ -48,7 +39,7 @@ void Connector::open() {
   socket_.set(zmq::sockopt::plain_username, credentials_.user);
   socket_.set(zmq::sockopt::plain_password, credentials_.password);
   monitor_ = Monitor(*context_, socket_, kHandshakeEvents);
-  socket_.connect(endpoint_);
+  socket_.connect("tcp://" + peer_.to_string());
 }
 
 void Connector::close(std::chrono::milliseconds linger) {
@@ -60,17 +51,18 @@ void Connector::close(std::chrono::milliseconds linger) {
 }
 
 void Connector::send(std::span<const std::byte> header) {
-  if (!socket_) return;
-  zmq::message_t frame(header.data(), header.size());
-  static_cast<void>(socket_.send(frame, zmq::send_flags::dontwait));
+  if (socket_) send_frames(socket_, header);
 }
 
 void Connector::send(const OutgoingChunk& chunk) {
-  if (!socket_) return;
-  zmq::message_t header(chunk.header.data(), chunk.header.size());
-  zmq::message_t payload = payload_frame(chunk);
-  if (!socket_.send(header, zmq::send_flags::dontwait | zmq::send_flags::sndmore)) return;
-  static_cast<void>(socket_.send(payload, zmq::send_flags::dontwait));
+  if (socket_) send_frames(socket_, chunk);
+}
+
+bool Connector::receive(Received& message) {
+  zmq::message_t first;
+  if (!socket_ || !socket_.recv(first, zmq::recv_flags::dontwait)) return false;
+  receive_frames(socket_, std::move(first), message);
+  return true;
 }
 
 Connector::News Connector::news() {

@@ -1,6 +1,6 @@
-// One outgoing connection to a peer: a DEALER and its monitor. A reconnection is a new session, so a
-// connection that breaks is closed and opened anew instead of being left to ZeroMQ, whose queue could
-// hold chunks from before. Private to `IoLoop`.
+// A connection that this node opens to a peer: a DEALER and its monitor. A reconnection is a new session, so
+// a connection that breaks is closed and opened anew instead of being left to ZeroMQ, whose queue could hold
+// chunks from before. The peer sends on it only where it cannot open one itself. Private to `IoLoop`.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 #include <vector>
 #include <zmq.hpp>
 
+#include "node/sockets/address.hpp"
 #include "node/sockets/admission.hpp"
+#include "node/sockets/frames.hpp"
 #include "node/sockets/monitor.hpp"
-#include "node/wire/stream.hpp"
 
 namespace rookery {
 
 class Connector {
  public:
-  // Nothing is opened yet. `endpoint` is "tcp://127.0.0.1:8081"; the other side is told `credentials`.
-  Connector(zmq::context_t& context, std::string endpoint, Credentials credentials);
+  // Nothing is opened yet. The other side is told `credentials`.
+  Connector(zmq::context_t& context, Address peer, Credentials credentials);
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
   Connector(Connector&&) = default;
@@ -36,8 +37,11 @@ class Connector {
   // Queue a packet; never wait. Nothing happens when the connection is not open.
   void send(std::span<const std::byte> header);
   void send(const OutgoingChunk& chunk);
+  // The next message that the other side sent on it, if one is there.
+  bool receive(Received& message);
 
-  // To poll: readable when there is news.
+  // To poll: readable when a message is there, or news.
+  zmq::socket_ref socket() { return socket_; }
   zmq::socket_ref monitor() { return monitor_.socket(); }
   // The state that the connection has come to since the last time, the worst first.
   enum class News : std::uint8_t {
@@ -50,7 +54,7 @@ class Connector {
 
  private:
   zmq::context_t* context_;
-  std::string endpoint_;
+  Address peer_;
   Credentials credentials_;
   zmq::socket_t socket_;
   Monitor monitor_;

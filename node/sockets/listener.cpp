@@ -1,6 +1,5 @@
 #include "node/sockets/listener.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
@@ -26,25 +25,25 @@ constexpr int kBacklog = 64;
 std::vector<std::string> addresses_to_bind(const std::string& host) {
   if (host == "*") return {"0.0.0.0"};
   std::vector<std::string> found = resolve(host);
-  const auto is_loopback = [](const std::string& address) { return address.starts_with("127."); };
-  const bool is_name = found != std::vector{host};
+  const auto is_loopback = [](const std::string& address) {
+    return address.starts_with("127.") || address == "::1";
+  };
+  const bool is_name = found != std::vector{host} && host.find(':') == std::string::npos;
   if (is_name && host != "localhost" && !found.empty() && std::ranges::all_of(found, is_loopback))
     return {"0.0.0.0"};
   return found;
 }
 
-// A listening socket, or -1 and errno.
+// A listening socket, or -1 and errno. One at all IPv6 addresses takes IPv4, too.
 int listen_at(const std::string& numeric, std::uint16_t port) {
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_port = htons(port);
-  ::inet_pton(AF_INET, numeric.c_str(), &where.sin_addr);
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const SocketAddress where = socket_address(numeric, port);
+  const int descriptor = ::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor < 0) return -1;
   const int on = 1;  // a run can follow another at once
+  const int off = 0;
   ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0 &&
-      ::listen(descriptor, kBacklog) == 0) {
+  if (where.family() == AF_INET6) ::setsockopt(descriptor, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  if (::bind(descriptor, where.pointer(), where.size) == 0 && ::listen(descriptor, kBacklog) == 0) {
     return descriptor;
   }
   const int error = errno;
@@ -54,10 +53,10 @@ int listen_at(const std::string& numeric, std::uint16_t port) {
 }
 
 std::uint16_t bound_port(int descriptor) {
-  sockaddr_in bound{};
-  socklen_t size = sizeof bound;
-  ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&bound), &size);
-  return ntohs(bound.sin_port);
+  SocketAddress bound;
+  bound.size = sizeof bound.storage;
+  ::getsockname(descriptor, bound.pointer(), &bound.size);
+  return bound.port();
 }
 
 std::string reason_of(int error, const std::string& who, const Address& address,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "node/sockets/frames.hpp"
 #include "node/wire/packets.hpp"
 
 namespace rookery {
@@ -19,14 +20,6 @@ constexpr int kConnectionEvents = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED;
 constexpr int kEnforceDomain =
     93;  // ZMQ_ZAP_ENFORCE_DOMAIN, which only the header of drafts names: fails closed
 
-std::string property(zmq::message_t& frame, const char* name) {
-  try {
-    return frame.gets(name);
-  } catch (const zmq::error_t&) {
-    return "";
-  }
-}
-
 }  // namespace
 
 Router::Router(zmq::context_t& context, Listener& listener, int most_connections)
@@ -36,6 +29,10 @@ Router::Router(zmq::context_t& context, Listener& listener, int most_connections
       monitor_(context, socket_, kConnectionEvents) {
   socket_.set(zmq::sockopt::linger, 0);
   socket_.set(zmq::sockopt::rcvhwm, kMaxQueued);
+  socket_.set(zmq::sockopt::sndhwm, 0);  // bounded in bytes by credit and budgets, not in messages
+  socket_.set(zmq::sockopt::sndtimeo, 0);
+  socket_.set(zmq::sockopt::router_mandatory,
+              true);  // what goes to a connection that is gone is not dropped silently
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxChunkBytes));
   socket_.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
   socket_.set(zmq::sockopt::plain_server, true);
@@ -47,6 +44,7 @@ Router::Router(zmq::context_t& context, Listener& listener, int most_connections
   if (descriptor < 0)
     throw TransportError(fmt::format("no descriptor to listen with: {}", std::strerror(errno)));
   socket_.set(zmq::sockopt::use_fd, descriptor);
+  socket_.set(zmq::sockopt::ipv6, listener.address().is_ipv6());
   socket_.bind("tcp://" + listener.address().to_string());
 }
 
@@ -60,34 +58,40 @@ void Router::serve_connections() {
   if (std::exchange(is_full_, is_full) != is_full) listener_.turn_away(is_full);
 }
 
-void Router::close() {
+void Router::close(std::chrono::milliseconds linger) {
   if (!socket_) return;
   monitor_.close(socket_);
+  socket_.set(zmq::sockopt::linger, static_cast<int>(linger.count()));
   socket_.close();
 }
 
 bool Router::receive(Received& message) {
-  zmq::message_t frame;
-  if (!socket_.recv(frame, zmq::recv_flags::dontwait)) return false;
-  message.connection = frame.to_string();
-  message.header.rebuild();
-  message.payload.rebuild();
-  message.frames = 0;
-  bool more = frame.more();
-  while (more) {
-    zmq::message_t part;
-    if (!socket_.recv(part, zmq::recv_flags::dontwait)) break;
-    more = part.more();
-    if (message.frames == 0) {
-      message.header = std::move(part);
-    } else if (message.frames == 1) {
-      message.payload = std::move(part);
-    }
-    ++message.frames;
-  }
-  message.from = property(message.header, "Peer-Address");
-  message.user = property(message.header, "User-Id");
+  zmq::message_t id;
+  if (!socket_.recv(id, zmq::recv_flags::dontwait)) return false;
+  message.connection = id.to_string();
+  zmq::message_t first;
+  const bool has_frames = id.more() && socket_.recv(first, zmq::recv_flags::dontwait);
+  receive_frames(socket_, std::move(first), message);
+  if (!has_frames) message.frames = 0;
   return true;
+}
+
+bool Router::begin(const std::string& connection) {
+  try {
+    const auto flags = zmq::send_flags::dontwait | zmq::send_flags::sndmore;
+    return socket_.send(zmq::buffer(connection), flags).has_value();
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EHOSTUNREACH) throw;
+    return false;
+  }
+}
+
+bool Router::send(const std::string& connection, std::span<const std::byte> header) {
+  return begin(connection) && send_frames(socket_, header);
+}
+
+bool Router::send(const std::string& connection, const OutgoingChunk& chunk) {
+  return begin(connection) && send_frames(socket_, chunk);
 }
 
 }  // namespace rookery

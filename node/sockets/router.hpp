@@ -1,24 +1,18 @@
-// The socket on which a node receives everything: a ROUTER that lets in whom `Admission` lets in. Frames are
-// bounded before ZeroMQ takes memory for them, and so is the number of connections. Private to `IoLoop`.
+// The socket to which others connect: a ROUTER that lets in whom `Admission` lets in. Frames are bounded
+// before ZeroMQ takes memory for them, and so is the number of connections. Private to `IoLoop`.
 #pragma once
 
+#include <chrono>
+#include <span>
 #include <string>
 #include <zmq.hpp>
 
+#include "node/sockets/frames.hpp"
 #include "node/sockets/listener.hpp"
 #include "node/sockets/monitor.hpp"
+#include "node/wire/stream.hpp"
 
 namespace rookery {
-
-// One message as it came; nothing in it is trusted but `user`.
-struct Received {
-  std::string connection;  // given by the ROUTER, different for every connection
-  std::string from;        // IP address of the other side, for people
-  std::string user;        // whom the connection was admitted as
-  zmq::message_t header;
-  zmq::message_t payload;
-  int frames = 0;  // after the connection's id; more than 2 are not kept
-};
 
 class Router {
  public:
@@ -33,13 +27,20 @@ class Router {
   // The next message, if one is there.
   bool receive(Received& message);
 
+  // Queue a packet for the other side of a connection; never wait. False when the connection is gone.
+  bool send(const std::string& connection, std::span<const std::byte> header);
+  bool send(const std::string& connection, const OutgoingChunk& chunk);
+
   // Readable when connections have come or gone; then, and now and then, serve_connections().
   zmq::socket_ref monitor() { return monitor_.socket(); }
   void serve_connections();
 
-  void close();
+  // Gives what is queued up to `linger` to leave.
+  void close(std::chrono::milliseconds linger = std::chrono::milliseconds(0));
 
  private:
+  bool begin(const std::string& connection);
+
   Listener& listener_;
   const int most_connections_;
   int connections_ = 0;

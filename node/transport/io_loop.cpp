@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "models/base/check.hpp"
 #include "models/base/error.hpp"
-#include "models/base/process/program.hpp"
 
 namespace rookery {
 namespace {
@@ -17,79 +17,90 @@ constexpr milliseconds kTick{100};
 constexpr milliseconds kHelloAgain{1000};
 constexpr milliseconds kFirstBackoff{20};
 constexpr milliseconds kMaxBackoff{500};
-constexpr milliseconds kFarewell{1000};  // for the last packets to leave
-constexpr int kRouterBurst = 256;        // packets before other work gets its turn
+constexpr int kBurst = 256;  // packets before other work gets its turn
 // Connections at a time besides those of the peers. Each of them may hold some 60 KB of ZeroMQ's and one
 // frame that is not complete; with those in the kernel's queue that is 50 MB in all.
 constexpr int kMostStrangers = 96;
 // Each peer opens one per channel, and may open it anew before this side knows that the one before is closed.
 constexpr int kConnectionsPerPeer = 2 * kChannels;
+constexpr std::array<Channel, kChannels> kEveryChannel{Channel::kControl, Channel::kData};
 
-std::vector<std::string> names_of(const std::vector<ZmqPeer>& peers) {
-  std::vector<std::string> names;
-  for (const ZmqPeer& peer : peers) names.push_back(fmt::format("{} ({})", peer.node, peer.address));
-  return names;
-}
-
-std::vector<std::string> nodes_of(const std::vector<ZmqPeer>& peers) {
+std::vector<std::string> nodes_of(const std::vector<EndpointPeer>& peers) {
   std::vector<std::string> nodes;
-  for (const ZmqPeer& peer : peers) nodes.push_back(peer.node);
+  for (const EndpointPeer& peer : peers) nodes.push_back(peer.node);
   return nodes;
-}
-
-std::string endpoint_of(const ZmqPeer& peer) {
-  return "tcp://" + Address::parse(peer.address).reachable().to_string();
-}
-
-MembershipOptions membership_options(const ZmqLinkOptions& options) {
-  MembershipOptions made;
-  made.node = options.node;
-  made.wait_for_peers = options.wait_for_peers;
-  made.peer_timeout = options.peer_timeout;
-  made.reconnect_grace = options.reconnect_grace;
-  return made;
 }
 
 }  // namespace
 
-IoLoop::IoLoop(zmq::context_t& context, Listener& listener, const ZmqLinkOptions& options,
-               const std::vector<ZmqPeer>& peers, LinkQueues& queues, std::uint64_t nonce)
-    : turn_([&queues] { queues.wake_up(); }),
-      context_(context),
-      admission_(context, options.key, nodes_of(peers)),
-      router_(context, listener, kMostStrangers + kConnectionsPerPeer * static_cast<int>(peers.size())),
-      options_(options),
-      queues_(queues),
+IoLoop::IoLoop(EndpointOptions options, std::uint64_t nonce)
+    : options_(std::move(options)),
       nonce_(nonce),
-      membership_(membership_options(options), names_of(peers), Clock::now()),
+      turn_([this] { waker_.wake_up(); }),
+      context_(1),
       now_(Clock::now()),
       heartbeat_at_(now_),
       tick_at_(now_) {
-  for (const ZmqPeer& who : peers) peers_.emplace_back(context, who, options);
+  if (!options_.reachable) return;
+  listener_.emplace(
+      options_.node, Address::parse(options_.address),
+      fmt::format("give {} another port in node_configs.json and run clusterize again", options_.node));
 }
 
-IoLoop::Peer::Peer(zmq::context_t& context, const ZmqPeer& peer, const ZmqLinkOptions& options)
-    : who(peer),
-      name(fmt::format("{} ({})", peer.node, peer.address)),
-      lines{Line(context, endpoint_of(peer), credentials(options.node, options.key)),
-            Line(context, endpoint_of(peer), credentials(options.node, options.key))},
-      out(kMaxChunkBytes),
-      in(options.receive_budget, options.max_message_bytes, options.buffers) {}
+std::string IoLoop::address() const {
+  return listener_ ? listener_->address().to_string() : options_.address;
+}
+
+void IoLoop::start(std::vector<EndpointPeer> peers) {
+  ROOKERY_CHECK(!admission_, "{} was started already", options_.node);
+  for (const EndpointPeer& peer : peers) {
+    if (options_.reachable || peer.reachable) continue;
+    throw ConfigError(fmt::format(
+        "neither {} nor {} can be reached from outside (\"reachable\": false in node_configs.json), so "
+        "that they cannot talk to each other: run clusterize again, which makes no neighbours of such nodes",
+        options_.node, peer.node));
+  }
+  admission_.emplace(context_, options_.key, nodes_of(peers));
+  if (listener_)
+    router_.emplace(context_, *listener_,
+                    kMostStrangers + kConnectionsPerPeer * static_cast<int>(peers.size()));
+  peers_.reserve(peers.size());
+  for (EndpointPeer& peer : peers) peers_.push_back(make_peer(std::move(peer)));
+}
+
+IoLoop::Peer IoLoop::make_peer(EndpointPeer who) {
+  const auto new_line = [&] {
+    if (!who.reachable) return Line(PeerLine(*router_));
+    return Line(PeerLine(Connector(context_, Address::parse(who.address).reachable(),
+                                   credentials(options_.node, options_.key))));
+  };
+  Line control = new_line();
+  Line data = new_line();
+  return Peer(std::move(who), std::move(control), std::move(data));
+}
+
+IoLoop::Peer::Peer(EndpointPeer given, Line control, Line data)
+    : who(std::move(given)),
+      name(fmt::format("{} ({})", who.node, who.address)),
+      lines{std::move(control), std::move(data)} {}
 
 void IoLoop::run() {
-  bool is_open = false;
   turn_.keep([&] {
-    if (!std::exchange(is_open, true)) guarded([&] { open_all(); });
-    if (!is_over()) step(Clock::time_point::max());
-    if (!is_over()) return true;
+    if (!is_abandoned_ && !is_broken_) step(Clock::time_point::max());
+    if (!is_abandoned_ && !is_broken_) return true;
     finish();
     return false;
   });
 }
 
+void IoLoop::abandon() {
+  is_abandoned_ = true;
+  waker_.wake_up();
+}
+
 void IoLoop::drive(const std::function<bool()>& ready, Clock::time_point deadline) {
   turn_.visit([&] {
-    if (is_over() || ready() || Clock::now() >= deadline) return false;
+    if (is_abandoned_ || is_broken_ || is_finished_ || ready() || Clock::now() >= deadline) return false;
     step(deadline);
     return true;
   });
@@ -98,15 +109,20 @@ void IoLoop::drive(const std::function<bool()>& ready, Clock::time_point deadlin
 void IoLoop::serve() {
   const bool is_done = turn_.try_once([&] {
     now_ = Clock::now();
-    if (!is_over()) guarded([&] { serve_requests(); });
+    if (is_broken_ || is_finished_) return;
+    guarded([&] {
+      serve_requests();
+      retire_ended();
+    });
   });
-  if (!is_done) queues_.wake_up();
+  if (!is_done) waker_.wake_up();
 }
 
 void IoLoop::step(Clock::time_point deadline) {
   guarded([&] {
     poll(deadline);
-    if (!membership_.over()) serve_timers();
+    serve_timers();
+    retire_ended();
   });
 }
 
@@ -114,22 +130,28 @@ void IoLoop::guarded(const std::function<void()>& io) {
   try {
     io();
   } catch (const std::exception& error) {
-    queues_.fail(fmt::format("the I/O of {} failed: {}", options_.node, error.what()), 0);
-    requests_.abandon = true;
+    for (const auto& [number, group] : groups_)
+      group->queues.fail(fmt::format("the I/O of {} failed: {}", options_.node, error.what()), 0);
+    is_broken_ = true;
   }
 }
 
 void IoLoop::poll(Clock::time_point deadline) {
-  std::vector<zmq::pollitem_t> items{{nullptr, queues_.wake_descriptor(), ZMQ_POLLIN, 0},
-                                     {router_.socket().handle(), 0, ZMQ_POLLIN, 0},
-                                     {router_.monitor().handle(), 0, ZMQ_POLLIN, 0},
-                                     {admission_.socket().handle(), 0, ZMQ_POLLIN, 0}};
-  const std::size_t stop_item = items.size();
-  if (options_.stop_descriptor >= 0) items.push_back({nullptr, options_.stop_descriptor, ZMQ_POLLIN, 0});
+  std::vector<zmq::pollitem_t> items{{nullptr, waker_.descriptor(), ZMQ_POLLIN, 0},
+                                     {admission_->socket().handle(), 0, ZMQ_POLLIN, 0}};
+  if (router_) {
+    items.push_back({router_->socket().handle(), 0, ZMQ_POLLIN, 0});
+    items.push_back({router_->monitor().handle(), 0, ZMQ_POLLIN, 0});
+  }
+  const bool may_stop = options_.stop_descriptor >= 0 && !groups_.empty();
+  if (may_stop) items.push_back({nullptr, options_.stop_descriptor, ZMQ_POLLIN, 0});
   const std::size_t first_monitor = items.size();
   for (Peer& peer : peers_) {
-    for (Line& line : peer.lines) {
-      if (line.connector.is_open()) items.push_back({line.connector.monitor().handle(), 0, ZMQ_POLLIN, 0});
+    for (Line& each : peer.lines) {
+      Connector* connector = each.way.connector();
+      if (connector == nullptr || !connector->is_open()) continue;
+      items.push_back({connector->monitor().handle(), 0, ZMQ_POLLIN, 0});
+      if (!options_.reachable) items.push_back({connector->socket().handle(), 0, ZMQ_POLLIN, 0});
     }
   }
   try {
@@ -140,80 +162,72 @@ void IoLoop::poll(Clock::time_point deadline) {
   }
   now_ = Clock::now();
   const auto news = [](const zmq::pollitem_t& item) { return (item.revents & ZMQ_POLLIN) != 0; };
-  serve_router();
+  if (router_) serve_router();
+  if (!options_.reachable) serve_connectors();
   if (news(items[0])) serve_requests();
-  if (news(items[2])) router_.serve_connections();
-  if (news(items[3])) serve_admission();
-  if (first_monitor > stop_item && news(items[stop_item])) serve_stop_signal();
+  if (news(items[1])) serve_admission();
+  if (router_ && news(items[3])) router_->serve_connections();
+  if (may_stop && news(items[first_monitor - 1])) serve_stop_signal();
   if (std::any_of(items.begin() + static_cast<std::ptrdiff_t>(first_monitor), items.end(), news))
     serve_monitors();
 }
 
-void IoLoop::serve_requests() {
-  queues_.collect(requests_);
-  if (requests_.status) status_ = requests_.status;
-  for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
-    Peer& peer = peers_[i];
-    for (const OutgoingMessage& message : requests_.messages[i]) peer.out.push(message);
-    send_chunks(i);
-    if (requests_.flush && !peer.out.empty()) line(i, Channel::kData).connector.send(encode(CtlAckRequest{}));
-    if (requests_.released[i] == 0) continue;
-    peer.in.release(requests_.released[i]);
-    if (peer.in.unannounced_credit() >= options_.receive_budget / 4) {
-      send_ack(i);
-    } else if (!peer.ack_at) {
-      peer.ack_at = now_ + kAckDelay;
-    }
-  }
-  if (requests_.leave) tell(event::LeaveWanted{});
-  if (requests_.stop) tell(event::StopWanted{*requests_.stop});
-}
-
 void IoLoop::serve_router() {
   Received received;
-  for (int i = 0; i < kRouterBurst && !membership_.over() && router_.receive(received); ++i) accept(received);
+  for (int i = 0; i < kBurst && router_->receive(received); ++i) accept(received);
+}
+
+// What peers send on the connections that this node has opened.
+void IoLoop::serve_connectors() {
+  Received received;
+  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+    for (const Channel channel : kEveryChannel) {
+      PeerLine& way = line(peer, channel).way;
+      for (int i = 0; i < kBurst && way.connector() != nullptr && way.connector()->receive(received); ++i) {
+        received.connection = fmt::format("{}/{}/{}", peer, static_cast<int>(channel), way.number());
+        received.user = peers_[peer].who.node;
+        accept(received);
+      }
+    }
+  }
 }
 
 void IoLoop::serve_admission() {
-  admission_.serve([&](int node, const std::string& from, const std::string& reason) {
-    if (node < 0 || !membership_.gathering()) {
+  admission_->serve([&](int node, const std::string& from, const std::string& reason) {
+    const auto gathers = [](const Share& share) { return share.group->membership.gathering(); };
+    if (node < 0 || std::ranges::none_of(peers_[node].shares, gathers)) {
       const std::string who = node < 0 ? "" : " as " + peers_[node].who.node;
       return warnings_.warn(fmt::format("refused a connection from {}{}: {}", from, who, reason), now_);
     }
     peers_[node].is_misfit = true;
-    tell(event::PeerRefused{node, reason});
+    tell_of<event::PeerRefused>(node, reason);
   });
 }
 
 void IoLoop::serve_monitors() {
   for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
-    for (const Channel channel : {Channel::kControl, Channel::kData}) {
-      switch (line(i, channel).connector.news()) {
+    for (const Channel channel : kEveryChannel) {
+      switch (line(i, channel).way.news()) {
         case Connector::News::kNone:
           continue;
         case Connector::News::kClosed:
-          tell(event::PeerClosed{i});
+          tell_of<event::PeerClosed>(i);
           break;
         case Connector::News::kRefused:
           if (peers_[i].is_misfit) break;
-          tell(event::PeerRefused{
+          tell_of<event::PeerRefused>(
               i,
-              "it refuses this node, whose plan it does not know: copy node_data from the same "
-              "clusterize run to every machine"});
+              std::string("it refuses this node, whose plan it does not know: copy node_data from the same "
+                          "clusterize run to every machine"));
           break;
         case Connector::News::kForeign:
-          tell(event::PeerRefused{i, "what listens there is no provider of this version of Rookery"});
+          tell_of<event::PeerRefused>(
+              i, std::string("what listens there is no provider of this version of Rookery"));
           break;
       }
       reopen_later(i, channel);
     }
   }
-}
-
-void IoLoop::serve_stop_signal() {
-  const int signal = stop_signal();
-  if (signal == 0) return;
-  tell(event::StopWanted{{options_.node, stop_reason(signal), signal}});
 }
 
 void IoLoop::serve_timers() {
@@ -222,41 +236,68 @@ void IoLoop::serve_timers() {
   if (heartbeat) heartbeat_at_ = now_ + options_.heartbeat;
   if (tick) tick_at_ = now_ + kTick;
   if (heartbeat || tick) serve_requests();  // also what did not ask to be served at once
+  for (const auto& [number, group] : groups_) serve_group(*group, tick);
   for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
-    Peer& peer = peers_[i];
-    if (membership_.parted(i)) continue;
-    if (peer.ack_at && now_ >= *peer.ack_at) send_ack(i);
-    for (const Channel channel : {Channel::kControl, Channel::kData}) {
-      Line& each = line(i, channel);
-      if (each.reopen_at && now_ >= *each.reopen_at) open(i, channel);
-      if (each.connector.is_connected() && !each.welcomed && now_ >= each.hello_at) say_hello(i, channel);
-    }
-    const bool connected = line(i, Channel::kControl).connector.is_connected();
-    if (heartbeat && connected) {
-      const int waiting_for = requests_.waiting_for < 0 ? -1 : peers_[requests_.waiting_for].who.stage;
-      send_control(i, CtlHeartbeat{peer.in.position(), requests_.progress, waiting_for});
-      peer.in.announced();
-    }
-    if (tick && status_ && connected) send_control(i, *status_);
+    serve_lines(i);
+    if (heartbeat) send_heartbeat(i);
     if (tick) revive(i);
-    const auto stalled = peer.out.stalled_since();
-    if (stalled && now_ - *stalled > options_.peer_timeout / 2) {
-      spdlog::warn("no acknowledgement from {} for {:.1f} s; reconnecting", peer.name,
-                   std::chrono::duration<double>(now_ - *stalled).count());
-      reopen_later(i, Channel::kData);
+    serve_stalls(i);
+  }
+  if (!tick) return;
+  if (router_) router_->serve_connections();
+  serve_monitors();  // lines that have no monitor
+  for (const auto& [number, group] : groups_) tell(*group, event::Tick{});
+}
+
+void IoLoop::serve_lines(int peer) {
+  for (const Channel channel : kEveryChannel) {
+    Line& each = line(peer, channel);
+    if (each.reopen_at && now_ >= *each.reopen_at) open(peer, channel);
+    if (each.welcomed || now_ < each.hello_at) continue;
+    if (each.way.is_connected()) {
+      say_hello(peer, channel);
+    } else if (each.way.connector() == nullptr && channel == Channel::kData) {
+      each.hello_at = now_ + kHelloAgain;
+      send_control(peer, CtlReopen{channel});
     }
   }
-  if (tick) {
-    router_.serve_connections();
-    status_.reset();
-    tell(event::Tick{});
+}
+
+void IoLoop::send_heartbeat(int peer) {
+  if (!line(peer, Channel::kControl).way.is_connected()) return;
+  CtlHeartbeat heartbeat;
+  for (const Share& share : peers_[peer].shares) {
+    const Group& group = *share.group;
+    const int awaited = group.requests.waiting_for;
+    ReceiveStream& in = share.streams().in;
+    heartbeat.groups.push_back({group.options.group, in.position(), group.requests.progress,
+                                awaited < 0 ? -1 : group.places[static_cast<std::size_t>(awaited)].rank});
+    in.announced();
   }
+  send_control(peer, heartbeat);
+}
+
+// Where one of the peer's streams goes on, the connection stands.
+void IoLoop::serve_stalls(int peer) {
+  std::optional<Clock::time_point> stalled;
+  for (const Share& share : peers_[peer].shares) {
+    const auto since = share.streams().out.stalled_since();
+    if (since && (!stalled || *since > *stalled)) stalled = since;
+  }
+  if (!stalled || now_ - *stalled <= options_.peer_timeout / 2) return;
+  spdlog::warn("no acknowledgement from {} for {:.1f} s; reconnecting", peers_[peer].name,
+               std::chrono::duration<double>(now_ - *stalled).count());
+  reopen_later(peer, Channel::kData);
 }
 
 Clock::time_point IoLoop::next_timer() const {
   Clock::time_point next = std::min(heartbeat_at_, tick_at_);
+  for (const auto& [number, group] : groups_) {
+    for (const Group::Member& member : group->members) {
+      if (member.ack_at) next = std::min(next, *member.ack_at);
+    }
+  }
   for (const Peer& peer : peers_) {
-    if (peer.ack_at) next = std::min(next, *peer.ack_at);
     for (const Line& each : peer.lines) {
       if (each.reopen_at) next = std::min(next, *each.reopen_at);
     }
@@ -268,48 +309,43 @@ Clock::time_point IoLoop::next_timer() const {
 // long as the cut. A new connection finds a network that is back within a second or so.
 void IoLoop::revive(int peer) {
   Peer& silent = peers_[peer];
-  if (membership_.gathering() || now_ - std::max(silent.heard, silent.revived) < options_.peer_timeout / 4)
+  const auto runs = [](const Share& share) { return !share.group->membership.gathering(); };
+  if (std::ranges::none_of(peers_[peer].shares, runs) ||
+      now_ - std::max(silent.heard, silent.revived) < options_.peer_timeout / 4)
     return;
   silent.revived = now_;
-  for (const Channel channel : {Channel::kControl, Channel::kData}) {
-    if (line(peer, channel).connector.is_connected()) reopen_later(peer, channel);
-  }
-}
-
-// ZeroMQ would try for ever, and say nothing.
-void IoLoop::name_unresolved() {
-  for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
-    const Address address = Address::parse(peers_[i].who.address).reachable();
-    if (!resolve(address.host).empty()) continue;
-    tell(event::PeerRefused{
-        i, fmt::format("this machine cannot resolve the host name {}; check node_configs.json, or "
-                       "/etc/hosts here",
-                       address.host)});
-  }
-}
-
-void IoLoop::open_all() {
-  name_unresolved();
-  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
-    for (const Channel channel : {Channel::kControl, Channel::kData}) open(peer, channel);
+  for (const Channel channel : kEveryChannel) {
+    const PeerLine& way = line(peer, channel).way;
+    if (way.is_connected()) reopen_later(peer, channel);
   }
 }
 
 void IoLoop::open(int peer, Channel channel) {
   Line& each = line(peer, channel);
   each.reopen_at.reset();
-  each.welcomed = false;
-  if (channel == Channel::kData) peers_[peer].out.suspend();
-  each.connector.open();
+  if (each.way.connector() == nullptr) return;  // the peer opens
+  each.way.open();
+  begin_session(peer, channel);
+}
+
+// A new connection stands or will: nothing of the one before counts.
+void IoLoop::begin_session(int peer, Channel channel) {
+  line(peer, channel).welcomed = false;
+  if (channel == Channel::kData) {
+    for (const Share& share : peers_[peer].shares) share.streams().out.suspend();
+  }
   say_hello(peer, channel);
 }
 
 void IoLoop::reopen_later(int peer, Channel channel) {
   Line& each = line(peer, channel);
-  each.connector.close();
+  each.way.close();
   each.welcomed = false;
-  if (channel == Channel::kData) peers_[peer].out.suspend();
-  if (membership_.parted(peer)) return;
+  if (channel == Channel::kData) {
+    for (const Share& share : peers_[peer].shares) share.streams().out.suspend();
+  }
+  const auto goes_on = [](const Share& share) { return !share.group->membership.parted(share.member); };
+  if (std::ranges::none_of(peers_[peer].shares, goes_on)) return;
   each.backoff = std::clamp(each.backoff * 2, kFirstBackoff, kMaxBackoff);
   each.reopen_at = now_ + each.backoff;
 }
@@ -317,72 +353,39 @@ void IoLoop::reopen_later(int peer, Channel channel) {
 void IoLoop::say_hello(int peer, Channel channel) {
   Line& each = line(peer, channel);
   each.hello_at = now_ + kHelloAgain;
-  each.connector.send(
-      encode(CtlHello{nonce_, options_.node, options_.stage, channel, each.connector.number()}));
-}
-
-void IoLoop::send_chunks(int peer) {
-  Connector& connector = line(peer, Channel::kData).connector;
-  while (const OutgoingChunk* chunk = peers_[peer].out.next(now_)) connector.send(*chunk);
-}
-
-void IoLoop::send_ack(int peer) {
-  peers_[peer].ack_at.reset();
-  send_control(peer, CtlAck{peers_[peer].in.position()});
-  peers_[peer].in.announced();
+  each.way.send(encode(CtlHello{nonce_, options_.node, channel, each.way.number()}));
 }
 
 void IoLoop::send_control(int peer, const Packet& packet) {
-  line(peer, Channel::kControl).connector.send(encode(packet));
+  line(peer, Channel::kControl).way.send(encode(packet));
 }
 
-void IoLoop::tell(const MembershipEvent& event) {
-  for (const MembershipAction& action : membership_.on(event, now_)) act(action);
-}
-
-void IoLoop::act(const MembershipAction& action) {
-  const auto flood = [&](const Packet& packet, int except) {
-    for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
-      if (i != except) send_control(i, packet);
-    }
-  };
-  if (std::holds_alternative<action::Begin>(action)) {
-    queues_.begin();
-  } else if (const auto* report = std::get_if<action::Report>(&action)) {
-    if (options_.on_waiting) {
-      options_.on_waiting(report->text);
-    } else {
-      spdlog::info("{}", report->text);
-    }
-  } else if (const auto* stop = std::get_if<action::FloodStop>(&action)) {
-    flood(CtlStop{stop->notice.origin, stop->notice.reason, stop->notice.signal}, stop->except);
-  } else if (const auto* bye = std::get_if<action::SendBye>(&action)) {
-    if (status_) send_control(bye->peer, *status_);  // the last one
-    send_control(bye->peer, CtlBye{bye->confirms});
-  } else if (const auto* forget = std::get_if<action::Forget>(&action)) {
-    peers_[forget->peer].in =
-        ReceiveStream(options_.receive_budget, options_.max_message_bytes, options_.buffers);
-    queues_.forget(forget->peer);
-  } else if (const auto* departed = std::get_if<action::Departed>(&action)) {
-    queues_.depart(departed->peer);
-  } else if (const auto* fail = std::get_if<action::Fail>(&action)) {
-    queues_.fail(fail->message, fail->signal);
-  } else {
-    queues_.end();
-  }
+void IoLoop::send_chunks(int peer) {
+  PeerLine& way = line(peer, Channel::kData).way;
+  while (const OutgoingChunk* chunk = peers_[peer].order.next(now_)) way.send(*chunk);
 }
 
 void IoLoop::finish() {
-  const auto farewell = membership_.over() ? kFarewell : milliseconds(0);
-  for (Peer& peer : peers_) {
-    for (Line& each : peer.lines) {
-      const bool control = &each == &peer.lines[static_cast<std::size_t>(Channel::kControl)];
+  {
+    const std::scoped_lock lock(opened_mutex_);
+    is_closed_ = true;
+  }
+  now_ = Clock::now();
+  guarded([&] { serve_requests(); });  // a stop, said just before
+  retire_ended();
+  const auto farewell = groups_.empty() ? kFarewell : milliseconds(0);
+  for (const auto& [number, group] : groups_)
+    group->queues.fail(fmt::format("the endpoint of {} has ended", options_.node), 0);
+  for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
+    for (const Channel channel : kEveryChannel) {
+      PeerLine& way = line(peer, channel).way;
       // What waits for a peer that is not there would only delay the end.
-      each.connector.close(control && each.connector.is_connected() ? farewell : milliseconds(0));
+      way.close(channel == Channel::kControl && way.is_connected() ? farewell : milliseconds(0));
     }
   }
-  router_.close();
-  admission_.close();
+  if (router_) router_->close(farewell);
+  admission_->close();
+  is_finished_ = true;
 }
 
 }  // namespace rookery

@@ -1,137 +1,190 @@
-// The I/O of a ZmqLink: owns every socket, turns packets into events of Membership and into messages of the
-// LinkQueues, and keeps the streams going. One thread at a time does it, the one that has the turn
-// (turn.hpp): the I/O thread, or the compute thread while it would only wait for a message. All members are
-// protected by the turn.
+// The I/O of an Endpoint: owns every socket, turns packets into events of the groups' Membership and into
+// messages of their LinkQueues, and keeps the streams going. One thread at a time does it, the one that has
+// the turn (turn.hpp): the I/O thread, or a group's thread while it would only wait for a message. All
+// members but those that never change are protected by the turn. In three files: io_loop.cpp has sockets and
+// timers, io_packets.cpp what arrives, io_groups.cpp what happens to groups.
 #pragma once
 
 #include <array>
+#include <atomic>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "node/membership/membership.hpp"
 #include "node/sockets/admission.hpp"
-#include "node/sockets/connector.hpp"
+#include "node/sockets/listener.hpp"
 #include "node/sockets/router.hpp"
 #include "node/sockets/warning_limiter.hpp"
-#include "node/transport/link_queues.hpp"
-#include "node/transport/turn.hpp"
-#include "node/transport/zmq_link.hpp"
+#include "node/transport/endpoint.hpp"
+#include "node/transport/group.hpp"
+#include "node/transport/peer_line.hpp"
+#include "node/transport/threads/turn.hpp"
+#include "node/transport/threads/waker.hpp"
 #include "node/wire/packets.hpp"
-#include "node/wire/stream.hpp"
+#include "node/wire/send_order.hpp"
 
 namespace rookery {
 
 // Acknowledgements wait this long for company.
 constexpr std::chrono::milliseconds kAckDelay{20};
+constexpr std::chrono::milliseconds kFarewell{1000};  // for the last packets to leave
 
 class IoLoop {
  public:
-  // Everything outlives the loop. Its sockets are used by whoever has the turn alone. Accepts connections
-  // from here on.
-  IoLoop(zmq::context_t& context, Listener& listener, const ZmqLinkOptions& options,
-         const std::vector<ZmqPeer>& peers, LinkQueues& queues, std::uint64_t nonce);
+  // Listens.
+  IoLoop(EndpointOptions options, std::uint64_t nonce);
 
-  // For the I/O thread: until the run has ended or failed, or abandon() was called. Anything that goes wrong
-  // fails what waits in the queues.
+  std::string address() const;
+  // Makes the sockets: accepts connections from here on. Before all that follows.
+  void start(std::vector<EndpointPeer> peers);
+
+  // For the I/O thread: until abandon() was called, or something went wrong, which fails what waits in the
+  // queues.
   void run();
-  // For the compute thread: does I/O until `ready`, the deadline, or the end of the run.
+  void abandon();
+
+  // For any thread: the group is begun by the thread that does the I/O.
+  std::shared_ptr<Group> open(GroupOptions options);
+  // For a group's thread: does I/O until `ready` or the deadline, unless another such thread does it.
   void drive(const std::function<bool()>& ready, Clock::time_point deadline);
-  // For the compute thread: has what it asked for done, here and without waiting, or by the I/O thread where
+  // For a group's thread: has what it asked for done, here and without waiting, or by the I/O thread where
   // that is at work.
   void serve();
 
  private:
-  struct Line {  // one channel to a peer
-    Line(zmq::context_t& context, const std::string& endpoint, const Credentials& credentials)
-        : connector(context, endpoint, credentials) {}
-    Connector connector;
-    bool welcomed = false;
-    Clock::time_point hello_at{};  // when to say hello again
-    std::optional<Clock::time_point> reopen_at;
-    std::chrono::milliseconds backoff{0};
-    std::string incoming;  // the ROUTER's id of the peer's connection of this channel; empty: none
-    std::uint32_t incoming_number = 0;  // which of the peer's connections that is
-  };
-  struct Peer {
-    Peer(zmq::context_t& context, const ZmqPeer& who, const ZmqLinkOptions& options);
-    ZmqPeer who;
-    std::string name;  // "node_1 (0.0.0.0:8081)"
-    std::array<Line, kChannels> lines;
-    SendStream out;
-    ReceiveStream in;
-    std::optional<std::uint64_t> nonce;  // of the process whose hello was taken
-    bool is_proven = false;              // that process listens at the peer's address: it has read our hello
-    Clock::time_point heard{};           // from it
-    Clock::time_point revived{};         // when its lines were opened anew since nothing was heard
-    bool is_misfit = false;  // somebody with its name was not admitted, which says more than its refusing us
-    std::optional<Clock::time_point> ack_at;  // when an acknowledgement is due
-  };
-  // Whose connection an id of the ROUTER is, once a hello has said so.
+  // Whose connection this is, once a hello has said so.
   struct Binding {
     int peer;
     Channel channel;
   };
+  // A group and which of its members a peer is.
+  struct Share {
+    Group* group;
+    int member;
+    Group::Member& streams() const { return group->members[static_cast<std::size_t>(member)]; }
+  };
+  struct Line {  // one channel to a peer
+    explicit Line(PeerLine made) : way(std::move(made)) {}
+    PeerLine way;  // on which this node sends
+    bool welcomed = false;
+    Clock::time_point hello_at{};  // when to say hello again
+    std::optional<Clock::time_point> reopen_at;
+    std::chrono::milliseconds backoff{0};
+    std::string incoming;               // the peer's connection of this channel; empty: none
+    std::uint32_t incoming_number = 0;  // which of the peer's connections that is
+  };
+  struct Peer {
+    Peer(EndpointPeer given, Line control, Line data);
+    EndpointPeer who;
+    std::string name;  // "node_1 (0.0.0.0:8081)"
+    std::array<Line, kChannels> lines;
+    std::vector<Share> shares;           // of groups that have not ended
+    SendOrder order;                     // of their streams
+    std::optional<std::uint64_t> nonce;  // of the process whose hello was taken
+    bool is_proven = false;              // that process has read our hello
+    Clock::time_point heard{};           // from it
+    Clock::time_point revived{};         // when its lines were opened anew since nothing was heard
+    bool is_misfit = false;  // somebody with its name was not admitted, which says more than its refusing us
+  };
 
-  bool is_over() const { return membership_.over() || requests_.abandon; }
+  // io_loop.cpp
+  Peer make_peer(EndpointPeer who);
   // Whatever there is to do; waits up to `deadline` for it.
   void step(Clock::time_point deadline);
   void guarded(const std::function<void()>& io);
-
   void poll(Clock::time_point deadline);
-  void serve_requests();
   void serve_router();
+  void serve_connectors();
   void serve_admission();
   void serve_monitors();
-  void serve_stop_signal();
   void serve_timers();
+  void serve_lines(int peer);
+  void send_heartbeat(int peer);
+  void serve_stalls(int peer);
   Clock::time_point next_timer() const;
-
-  // io_packets.cpp
-  void accept(Received& received);
-  void accept_hello(const CtlHello& hello, const Received& received);
-  void accept_control(int peer, const Packet& packet);
-  void accept_chunk(int peer, const DataChunk& chunk, const Received& received);
-  void welcomed(int peer, const CtlWelcome& welcome);
-  void acknowledge(int peer, const StreamPosition& position);
-  std::optional<std::string> misfit(const CtlHello& hello, const std::string& user) const;
-  // Whether the process whose hello was taken is the peer's, and lives.
-  bool is_alive(const Peer& peer) const;
-
-  void open_all();
-  void name_unresolved();
   void open(int peer, Channel channel);
+  void begin_session(int peer, Channel channel);
   // By this node's own decision: says nothing about the peer.
   void reopen_later(int peer, Channel channel);
   void revive(int peer);
   void say_hello(int peer, Channel channel);
-  void send_chunks(int peer);
-  void send_ack(int peer);
   void send_control(int peer, const Packet& packet);
-  void tell(const MembershipEvent& event);
-  void act(const MembershipAction& action);
+  void send_chunks(int peer);
   void finish();
+
+  // io_packets.cpp
+  void accept(Received& received);
+  void accept_hello(const CtlHello& hello, const Received& received);
+  void welcome(int peer, Channel channel);
+  // Whether the process whose hello was taken is the peer's, and lives.
+  bool is_alive(const Peer& peer) const;
+  void accept_control(int peer, const Packet& packet);
+  void accept_welcome(int peer, const CtlWelcome& welcome);
+  void accept_heartbeat(int peer, const CtlHeartbeat& heartbeat);
+  void accept_join(int peer, const CtlJoin& join);
+  void accept_stop(int peer, const CtlStop& stop);
+  void accept_chunk(int peer, const DataChunk& chunk, const Received& received);
+  void acknowledge(const Share& share, const StreamPosition& position);
+
+  // io_groups.cpp
+  void serve_requests();
+  void serve_requests(Group& group);
+  void serve_stop_signal();
+  void serve_group(Group& group, bool tick);
+  void begin(std::shared_ptr<Group> group);
+  void retire_ended();
+  void part_from(int peer);
+  void tell_end(int peer, GroupId group);
+  // The packet's group; nothing where it has ended or this node has not opened it yet. TransportError where
+  // the peer is no member.
+  std::optional<Share> share_of(int peer, GroupId group);
+  void send_join(const Share& share);
+  void send_ack(const Share& share);
+  int peer_of(const Share& share) const {
+    return share.group->places[static_cast<std::size_t>(share.member)].peer;
+  }
+  void tell(Group& group, const MembershipEvent& event);
+  // The same of this peer in every group.
+  template <typename Event, typename... Rest>
+  void tell_of(int peer, Rest... rest) {
+    for (const Share& share : peers_[peer].shares) tell(*share.group, Event{share.member, rest...});
+  }
+  void act(Group& group, const MembershipAction& action);
 
   Line& line(int peer, Channel channel) { return peers_[peer].lines[static_cast<std::size_t>(channel)]; }
 
-  Turn turn_;
-  zmq::context_t& context_;
-  Admission admission_;
-  Router router_;
-  const ZmqLinkOptions& options_;
-  LinkQueues& queues_;
+  const EndpointOptions options_;
   const std::uint64_t nonce_;
-  std::vector<Peer> peers_;
+  Waker waker_;
+  Turn turn_;
+  zmq::context_t context_;
+  std::optional<Listener> listener_;
+  std::optional<Admission> admission_;
+  std::optional<Router> router_;
+  std::vector<Peer> peers_;  // from start() on as many, with the same names
   std::unordered_map<std::string, Binding> bindings_;
-  Membership membership_;
-  LinkQueues::Requests requests_;
+  std::map<GroupId, std::shared_ptr<Group>> groups_;    // that have not ended
+  std::map<GroupId, std::optional<StopNotice>> ended_;  // in good order: no notice
   WarningLimiter warnings_;
-  std::optional<CtlStatus> status_;  // to be told
   Clock::time_point now_;
   Clock::time_point heartbeat_at_;
   Clock::time_point tick_at_;
+  bool is_broken_ = false;    // something went wrong with the sockets
+  bool is_finished_ = false;  // they are closed
+  std::atomic<bool> is_abandoned_{false};
+
+  // `opened_mutex_` protects what stands below it, and nothing else is locked while it is held.
+  std::mutex opened_mutex_;
+  std::vector<std::shared_ptr<Group>> opened_;  // by open(), and not begun yet
+  std::set<GroupId> numbers_;                   // of all groups that there ever were
+  bool is_closed_ = false;                      // there will be no more
 };
 
 }  // namespace rookery

@@ -1,5 +1,5 @@
-// What the I/O thread does with the packets that arrive. Nothing is believed before a valid CtlHello
-// has bound the connection to a peer; what does not fit is dropped with a warning that names the sender.
+// What the I/O does with the packets that arrive. Nothing is believed before a valid CtlHello has bound the
+// connection to a peer; what does not fit is dropped with a warning that names the sender.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void IoLoop::accept(Received& received) {
     }
     const auto [peer, channel] = bound->second;
     peers_[peer].heard = now_;
-    tell(event::PeerHeard{peer});
+    tell_of<event::PeerHeard>(peer);
     const bool fits_channel =
         std::holds_alternative<CtlAckRequest>(packet) || (chunk != nullptr) == (channel == Channel::kData);
     if (!fits_channel) throw TransportError(fmt::format("a {} on the wrong channel", name_of(packet)));
@@ -51,27 +51,18 @@ void IoLoop::accept(Received& received) {
   }
 }
 
-std::optional<std::string> IoLoop::misfit(const CtlHello& hello, const std::string& user) const {
-  const auto peer =
-      std::find_if(peers_.begin(), peers_.end(), [&](const Peer& p) { return p.who.stage == hello.stage; });
-  if (peer == peers_.end() || peer->who.node != hello.node) {
-    return fmt::format("{} as stage {} is not a peer in this plan", printable(hello.node, kMostOfAName),
-                       hello.stage);
-  }
-  if (hello.node != user) return fmt::format("{} says that it is {}", user, hello.node);
-  return std::nullopt;
-}
-
 bool IoLoop::is_alive(const Peer& peer) const {
-  const bool stands =
-      std::any_of(peer.lines.begin(), peer.lines.end(), [](const Line& each) { return each.welcomed; });
-  return peer.is_proven && stands && now_ - peer.heard < options_.peer_timeout;
+  return peer.is_proven && std::ranges::any_of(peer.lines, &Line::welcomed) &&
+         now_ - peer.heard < options_.peer_timeout;
 }
 
 void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
-  if (const auto reason = misfit(hello, received.user)) throw TransportError(*reason);
   const auto named =
-      std::find_if(peers_.begin(), peers_.end(), [&](const Peer& p) { return p.who.node == hello.node; });
+      std::ranges::find_if(peers_, [&](const Peer& peer) { return peer.who.node == hello.node; });
+  if (named == peers_.end())
+    throw TransportError(fmt::format("{} is not a peer in this plan", printable(hello.node, kMostOfAName)));
+  if (hello.node != received.user)
+    throw TransportError(fmt::format("{} says that it is {}", received.user, hello.node));
   const int peer = static_cast<int>(named - peers_.begin());
   const bool first = named->nonce != hello.nonce;
   if (first && is_alive(*named)) {
@@ -88,70 +79,132 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
   // Connections race each other: what a replaced one still said may arrive after its successor's hello.
   if (hello.connection < incoming.incoming_number) return;
   incoming.incoming_number = hello.connection;
-  if (incoming.incoming != received.connection) {
+  const bool is_new = incoming.incoming != received.connection;
+  if (is_new) {
     bindings_.erase(incoming.incoming);
     incoming.incoming = received.connection;
     bindings_[received.connection] = {peer, hello.channel};
   }
-  tell(event::PeerCame{peer, hello.nonce});
-  if (membership_.over()) return;
-  if (first) {  // it listens now: no need to wait for the next attempt
-    for (const Channel channel : {Channel::kControl, Channel::kData}) {
-      if (!line(peer, channel).connector.is_connected()) open(peer, channel);
-    }
+  tell_of<event::PeerCame>(peer, hello.nonce);
+  if (is_new && !named->who.reachable) {
+    incoming.way.adopt(received.connection);
+    begin_session(peer, hello.channel);
   }
-  send_control(peer, CtlWelcome{hello.nonce, hello.channel, hello.connection, named->in.position()});
-  named->in.announced();
+  for (const Channel channel : {Channel::kControl, Channel::kData}) {
+    // It listens now: no need to wait for the next attempt.
+    if (first && !line(peer, channel).way.is_connected()) open(peer, channel);
+  }
+  welcome(peer, hello.channel);
+  // What came on the other channel before could not be answered without this one.
+  if (is_new && !named->who.reachable && hello.channel == Channel::kControl) welcome(peer, Channel::kData);
+}
+
+void IoLoop::welcome(int peer, Channel channel) {
+  const Line& incoming = line(peer, channel);
+  if (incoming.incoming_number == 0) return;
+  CtlWelcome welcome{*peers_[peer].nonce, channel, incoming.incoming_number, {}};
+  for (const Share& share : peers_[peer].shares) {
+    ReceiveStream& in = share.streams().in;
+    welcome.positions.push_back({share.group->options.group, in.position()});
+    in.announced();
+  }
+  send_control(peer, welcome);
 }
 
 void IoLoop::accept_control(int peer, const Packet& packet) {
   if (const auto* welcome = std::get_if<CtlWelcome>(&packet)) {
-    welcomed(peer, *welcome);
+    accept_welcome(peer, *welcome);
   } else if (const auto* heartbeat = std::get_if<CtlHeartbeat>(&packet)) {
-    acknowledge(peer, heartbeat->position);
-    const auto awaited = std::find_if(peers_.begin(), peers_.end(),
-                                      [&](const Peer& p) { return p.who.stage == heartbeat->waiting_for; });
-    std::string name = awaited == peers_.end() ? "" : awaited->name;
-    if (heartbeat->waiting_for == options_.stage) name = "this node";
-    queues_.hear_progress(peer, heartbeat->progress, name);
+    accept_heartbeat(peer, *heartbeat);
   } else if (const auto* ack = std::get_if<CtlAck>(&packet)) {
-    acknowledge(peer, ack->position);
-  } else if (std::holds_alternative<CtlAckRequest>(packet)) {
-    send_ack(peer);
+    if (const auto share = share_of(peer, ack->group)) acknowledge(*share, ack->position);
+  } else if (const auto* request = std::get_if<CtlAckRequest>(&packet)) {
+    if (const auto share = share_of(peer, request->group)) send_ack(*share);
   } else if (const auto* status = std::get_if<CtlStatus>(&packet)) {
-    queues_.hear_status(*status);
+    if (const auto share = share_of(peer, status->group)) share->group->queues.hear_status(*status);
   } else if (const auto* stop = std::get_if<CtlStop>(&packet)) {
-    // Nobody ends a run who has only said that he is a peer.
-    if (!peers_[peer].is_proven)
-      throw TransportError("a stop from a process that has not welcomed this node");
-    tell(event::StopCame{
-        peer,
-        {printable(stop->origin, kMostOfAName), printable(stop->reason, kMostOfAReason), stop->signal}});
+    accept_stop(peer, *stop);
   } else if (const auto* bye = std::get_if<CtlBye>(&packet)) {
-    tell(event::PeerSaidBye{peer, bye->confirms});
+    if (const auto share = share_of(peer, bye->group))
+      tell(*share->group, event::PeerSaidBye{share->member, bye->confirms});
+  } else if (const auto* join = std::get_if<CtlJoin>(&packet)) {
+    accept_join(peer, *join);
+  } else if (const auto* reopen = std::get_if<CtlReopen>(&packet)) {
+    if (line(peer, reopen->channel).welcomed) reopen_later(peer, reopen->channel);
   }
 }
 
+void IoLoop::accept_heartbeat(int peer, const CtlHeartbeat& heartbeat) {
+  for (const GroupState& state : heartbeat.groups) {
+    const auto share = share_of(peer, state.group);
+    if (!share) {
+      tell_end(peer, state.group);
+      continue;
+    }
+    acknowledge(*share, state.position);
+    share->group->queues.hear_progress(share->member, state.progress,
+                                       share->group->name_of(state.waiting_for));
+  }
+}
+
+// Nobody ends a run who has only said that he is a peer.
+void IoLoop::accept_stop(int peer, const CtlStop& stop) {
+  if (!peers_[peer].is_proven) throw TransportError("a stop from a process that has not welcomed this node");
+  const auto share = share_of(peer, stop.group);
+  if (!share) return;
+  tell(*share->group, event::StopCame{share->member,
+                                      {printable(stop.origin, kMostOfAName),
+                                       printable(stop.reason, kMostOfAReason), stop.signal}});
+}
+
+void IoLoop::accept_join(int peer, const CtlJoin& join) {
+  const auto share = share_of(peer, join.group);
+  if (!share) return tell_end(peer, join.group);
+  const Group& group = *share->group;
+  const Group::Place& place = group.places[static_cast<std::size_t>(share->member)];
+  const int ranks = static_cast<int>(group.options.members.size());
+  if (join.rank != place.rank || join.ranks != ranks) {
+    throw TransportError(
+        fmt::format("it takes itself for rank {} of {} of group {}, where it is rank {} of {}", join.rank,
+                    join.ranks, join.group, place.rank, ranks));
+  }
+  SendStream& out = share->streams().out;
+  if (out.is_suspended() && line(peer, Channel::kData).welcomed) {
+    share->group->queues.acknowledged(share->member, out.resume(join.position, now_));
+    send_chunks(peer);
+  } else {
+    acknowledge(*share, join.position);
+  }
+  tell(*share->group, event::PeerJoined{share->member});
+  if (!join.knows) send_join(*share);
+}
+
 void IoLoop::accept_chunk(int peer, const DataChunk& chunk, const Received& received) {
-  ReceiveStream& in = peers_[peer].in;
-  const auto verdict = in.offer(chunk, bytes_of(received.payload));
-  if (!peers_[peer].ack_at) peers_[peer].ack_at = now_ + kAckDelay;
+  const auto share = share_of(peer, chunk.group);
+  if (!share) {  // on its way when the group ended
+    if (ended_.contains(chunk.group)) return;
+    throw TransportError(
+        fmt::format("{} of group {}, which this node has not joined", to_string(chunk.key), chunk.group));
+  }
+  Group::Member& streams = share->streams();
+  const auto verdict = streams.in.offer(chunk, bytes_of(received.payload));
+  if (!streams.ack_at) streams.ack_at = now_ + kAckDelay;
   if (verdict != ReceiveStream::Verdict::kAccepted) return;
-  if (in.unannounced_bytes() >= kMaxChunkBytes) send_ack(peer);
-  if (auto message = in.take_message()) {
+  if (streams.in.unannounced_bytes() >= kMaxChunkBytes) send_ack(*share);
+  if (auto message = streams.in.take_message()) {
     const std::uint64_t cost = message->cost;
     try {
-      queues_.deliver(peer, std::move(*message));
+      share->group->queues.deliver(share->member, std::move(*message));
     } catch (const TransportError&) {
-      in.release(cost);
+      streams.in.release(cost);
       throw;
     }
   }
 }
 
-void IoLoop::welcomed(int peer, const CtlWelcome& welcome) {
+void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
   Line& each = line(peer, welcome.channel);
-  if (welcome.nonce != nonce_ || welcome.connection != each.connector.number() || !each.connector.is_open() ||
+  if (welcome.nonce != nonce_ || welcome.connection != each.way.number() || !each.way.is_open() ||
       each.welcomed) {
     return;  // the answer to an older or a repeated hello
   }
@@ -159,21 +212,26 @@ void IoLoop::welcomed(int peer, const CtlWelcome& welcome) {
   peers_[peer].is_proven = true;
   each.backoff = std::chrono::milliseconds(0);
   if (welcome.channel == Channel::kData) {
-    queues_.acknowledged(peer, peers_[peer].out.resume(welcome.position, now_));
+    for (const auto& [group, position] : welcome.positions) {
+      const auto share = share_of(peer, group);
+      if (share)
+        share->group->queues.acknowledged(share->member, share->streams().out.resume(position, now_));
+    }
     send_chunks(peer);
-  } else if (membership_.leaving()) {
-    send_control(
-        peer, CtlBye{membership_.departed(peer)});  // the first may have gone down with the connection before
+  } else {  // what was said last may have gone down with the connection before
+    for (const Share& share : peers_[peer].shares) {
+      const Membership& membership = share.group->membership;
+      send_join(share);
+      if (membership.leaving())
+        send_control(peer, CtlBye{share.group->options.group, membership.departed(share.member)});
+    }
   }
-  const auto& lines = peers_[peer].lines;
-  if (std::all_of(lines.begin(), lines.end(), [](const Line& l) { return l.welcomed; })) {
-    tell(event::PeerWelcomed{peer});
-  }
+  if (std::ranges::all_of(peers_[peer].lines, &Line::welcomed)) tell_of<event::PeerWelcomed>(peer);
 }
 
-void IoLoop::acknowledge(int peer, const StreamPosition& position) {
-  queues_.acknowledged(peer, peers_[peer].out.acknowledge(position, now_));
-  send_chunks(peer);
+void IoLoop::acknowledge(const Share& share, const StreamPosition& position) {
+  share.group->queues.acknowledged(share.member, share.streams().out.acknowledge(position, now_));
+  send_chunks(peer_of(share));
 }
 
 }  // namespace rookery

@@ -34,7 +34,7 @@ std::uint64_t BufferPool::bytes() const {
   return sum;
 }
 
-SharedBytes BufferPool::take(std::uint64_t bytes) {
+SharedBytes BufferPool::take(std::uint64_t bytes) const {
   if (bytes < kLeastBytes) return std::make_shared_for_overwrite<std::byte[]>(bytes);
   const std::lock_guard lock(buffers_->mutex);
   const auto smallest = buffers_->free.lower_bound(bytes);

@@ -21,7 +21,7 @@ class BufferPool {
 
   // At least `bytes`: the smallest free buffer that holds them, or fresh memory where there is none. It is
   // free again when the last reference is gone.
-  SharedBytes take(std::uint64_t bytes);
+  SharedBytes take(std::uint64_t bytes) const;
   // The size of all buffers, free or not.
   std::uint64_t bytes() const;
 

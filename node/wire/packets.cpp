@@ -24,6 +24,8 @@ enum class Type : std::uint8_t {
   kCtlStatus = 6,
   kCtlStop = 7,
   kCtlBye = 8,
+  kCtlJoin = 9,
+  kCtlReopen = 10,
   kFirstData = 16,  // a DataChunk: this and the number of its MessageKind
 };
 
@@ -76,8 +78,32 @@ void fields(Archive& archive, StreamPosition& position) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, GroupPosition& of) {
+  archive(of.group);
+  fields(archive, of.position);
+}
+
+template <typename Archive>
+void fields(Archive& archive, GroupState& state) {
+  archive(state.group);
+  fields(archive, state.position);
+  archive(state.progress, state.waiting_for);
+}
+
+// What is told of each group.
+template <typename Archive, typename Item>
+void list(Archive& archive, std::vector<Item>& items) {
+  cereal::size_type count = items.size();
+  archive(cereal::make_size_tag(count));
+  if (count > kMostGroups)
+    throw TransportError(fmt::format("the header tells of {} groups; the limit is {}", count, kMostGroups));
+  items.resize(static_cast<std::size_t>(count));
+  for (Item& item : items) fields(archive, item);
+}
+
+template <typename Archive>
 void fields(Archive& archive, CtlHello& hello) {
-  archive(hello.nonce, hello.node, hello.stage);
+  archive(hello.nonce, hello.node);
   enumeration(archive, hello.channel, kChannels);
   archive(hello.connection);
 }
@@ -87,41 +113,55 @@ void fields(Archive& archive, CtlWelcome& welcome) {
   archive(welcome.nonce);
   enumeration(archive, welcome.channel, kChannels);
   archive(welcome.connection);
-  fields(archive, welcome.position);
+  list(archive, welcome.positions);
 }
 
 template <typename Archive>
 void fields(Archive& archive, CtlHeartbeat& heartbeat) {
-  fields(archive, heartbeat.position);
-  archive(heartbeat.progress, heartbeat.waiting_for);
+  list(archive, heartbeat.groups);
 }
 
 template <typename Archive>
 void fields(Archive& archive, CtlAck& ack) {
+  archive(ack.group);
   fields(archive, ack.position);
 }
 
 template <typename Archive>
-void fields(Archive&, CtlAckRequest&) {}
+void fields(Archive& archive, CtlAckRequest& request) {
+  archive(request.group);
+}
 
 template <typename Archive>
 void fields(Archive& archive, CtlStatus& status) {
-  archive(status.epoch, status.step, status.loss, status.accuracy);
+  archive(status.group, status.epoch, status.step, status.loss, status.accuracy);
 }
 
 template <typename Archive>
 void fields(Archive& archive, CtlStop& stop) {
-  archive(stop.origin, stop.reason, stop.signal);
+  archive(stop.group, stop.origin, stop.reason, stop.signal);
 }
 
 template <typename Archive>
 void fields(Archive& archive, CtlBye& bye) {
-  archive(bye.confirms);
+  archive(bye.group, bye.confirms);
+}
+
+template <typename Archive>
+void fields(Archive& archive, CtlJoin& join) {
+  archive(join.group, join.rank, join.ranks, join.knows);
+  fields(archive, join.position);
+}
+
+template <typename Archive>
+void fields(Archive& archive, CtlReopen& reopen) {
+  enumeration(archive, reopen.channel, kChannels);
 }
 
 template <typename Archive>
 void fields(Archive& archive, DataChunk& chunk) {
-  archive(chunk.sequence, chunk.key.validation, chunk.key.step, chunk.key.micro_batch, chunk.key.edge);
+  archive(chunk.group, chunk.sequence, chunk.key.validation, chunk.key.step, chunk.key.micro_batch,
+          chunk.key.edge);
   enumeration(archive, chunk.type.dtype, kDTypes);
   shape(archive, chunk.type.shape);
   archive(chunk.total, chunk.offset);
@@ -150,6 +190,10 @@ Packet empty_packet(Type type) {
       return CtlStop{};
     case Type::kCtlBye:
       return CtlBye{};
+    case Type::kCtlJoin:
+      return CtlJoin{};
+    case Type::kCtlReopen:
+      return CtlReopen{};
     case Type::kFirstData:
       break;
   }
@@ -243,6 +287,10 @@ const char* name_of(const Packet& packet) {
       return "CtlStop";
     case Type::kCtlBye:
       return "CtlBye";
+    case Type::kCtlJoin:
+      return "CtlJoin";
+    case Type::kCtlReopen:
+      return "CtlReopen";
     case Type::kFirstData:
       break;
   }

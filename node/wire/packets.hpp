@@ -14,9 +14,14 @@
 
 namespace rookery {
 
-constexpr std::uint16_t kProtocolVersion = 3;
+constexpr std::uint16_t kProtocolVersion = 4;
 constexpr std::size_t kMaxHeaderBytes = 4096;
 constexpr std::size_t kMaxChunkBytes = 256U << 10;
+
+// A group by its number, which the plan gives and which is used once in a process's life.
+using GroupId = std::uint32_t;
+// Groups that two nodes may be in together: what tells of all of them fits a header.
+constexpr std::size_t kMostGroups = 64;
 
 enum class Channel : std::uint8_t { kControl = 0, kData = 1 };
 constexpr int kChannels = 2;
@@ -28,44 +33,60 @@ struct StreamPosition {
   bool operator==(const StreamPosition&) const = default;
 };
 
-// First on every connection: who opens it. Repeated until it is welcomed.
+// How far the stream of a group has come.
+struct GroupPosition {
+  GroupId group = 0;
+  StreamPosition position;
+  bool operator==(const GroupPosition&) const = default;
+};
+
+// First on every connection, from each side that sends on it: who that is. Repeated until it is welcomed.
 struct CtlHello {
   std::uint64_t nonce = 0;  // drawn by each process
   std::string node;
-  std::int32_t stage = 0;
   Channel channel = Channel::kControl;
   std::uint32_t connection = 0;  // counts the connections of this channel to this peer
   bool operator==(const CtlHello&) const = default;
 };
 
-// Answers the hello with these numbers. Data flows on from `position`.
+// Answers the hello with these numbers. The data of each group that both are in flows on from its position.
 struct CtlWelcome {
   std::uint64_t nonce = 0;
   Channel channel = Channel::kControl;
   std::uint32_t connection = 0;
-  StreamPosition position;
+  std::vector<GroupPosition> positions;  // kMostGroups at most
   bool operator==(const CtlWelcome&) const = default;
 };
 
-struct CtlHeartbeat {
+// What goes on in a group on the sender's side.
+struct GroupState {
+  GroupId group = 0;
   StreamPosition position;
-  std::uint64_t progress = 0;     // calls that the training thread has made
-  std::int32_t waiting_for = -1;  // the stage it waits for; -1: for none
+  std::uint64_t progress = 0;     // calls that the group's thread has made
+  std::int32_t waiting_for = -1;  // the rank it waits for; -1: for none
+  bool operator==(const GroupState&) const = default;
+};
+
+struct CtlHeartbeat {
+  std::vector<GroupState> groups;  // in which both are, and which have not ended here; kMostGroups at most
   bool operator==(const CtlHeartbeat&) const = default;
 };
 
 struct CtlAck {
+  GroupId group = 0;
   StreamPosition position;
   bool operator==(const CtlAck&) const = default;
 };
 
 // Asks for a CtlAck at once.
 struct CtlAckRequest {
+  GroupId group = 0;
   bool operator==(const CtlAckRequest&) const = default;
 };
 
 // The numbers that the last stage knows and every provider shows.
 struct CtlStatus {
+  GroupId group = 0;
   std::int64_t epoch = 0;
   std::int64_t step = 0;
   double loss = 0;
@@ -74,22 +95,41 @@ struct CtlStatus {
 };
 
 struct CtlStop {
+  GroupId group = 0;   // that ends
   std::string origin;  // the node that stopped or failed
   std::string reason;
   std::int32_t signal = 0;  // 0: none
   bool operator==(const CtlStop&) const = default;
 };
 
-// This node's run has ended in good order; all it sent has been acknowledged. Said again until it is
-// confirmed, since the connection may be cut at that very moment.
+// This node's run in the group has ended in good order; all it sent has been acknowledged. Said again until
+// it is confirmed, since the connection may be cut at that very moment.
 struct CtlBye {
+  GroupId group = 0;
   bool confirms = false;  // this node has the receiver's bye
   bool operator==(const CtlBye&) const = default;
 };
 
+// The sender takes part in the group, and grants this credit. Repeated to each member whose own has not come.
+struct CtlJoin {
+  GroupId group = 0;
+  std::int32_t rank = 0;   // the sender's
+  std::int32_t ranks = 0;  // members in all
+  bool knows = false;      // the sender has the receiver's; otherwise it shall be told
+  StreamPosition position;
+  bool operator==(const CtlJoin&) const = default;
+};
+
+// To the one who opened the connection of this channel: it shall be opened anew, nothing arrives on it.
+struct CtlReopen {
+  Channel channel = Channel::kData;
+  bool operator==(const CtlReopen&) const = default;
+};
+
 // A piece of a tensor; its bytes are the payload frame.
 struct DataChunk {
-  std::uint64_t sequence = 0;  // of this stream, from 0
+  GroupId group = 0;
+  std::uint64_t sequence = 0;  // of the group's stream, from 0
   MessageKey key;
   TensorType type;
   std::uint64_t total = 0;   // bytes of the tensor
@@ -104,7 +144,7 @@ constexpr std::uint64_t chunk_cost(std::size_t payload) {
 
 // DataChunk travels under several types, by key.kind: FwdActivation, BwdGradient, …
 using Packet = std::variant<CtlHello, CtlWelcome, CtlHeartbeat, CtlAck, CtlAckRequest, CtlStatus, CtlStop,
-                            CtlBye, DataChunk>;
+                            CtlBye, CtlJoin, CtlReopen, DataChunk>;
 
 // The header frame.
 std::vector<std::byte> encode(const Packet& packet);

@@ -17,7 +17,8 @@ std::uint64_t message_cost(std::uint64_t bytes, std::size_t chunk_bytes) {
 }
 
 void SendStream::push(const OutgoingMessage& message) {
-  DataChunk chunk{.sequence = first_ + chunks_.size(), .key = message.key, .type = message.type};
+  DataChunk chunk{
+      .group = group_, .sequence = first_ + chunks_.size(), .key = message.key, .type = message.type};
   chunk.total = message.type.bytes();
   do {
     const std::size_t size = std::min<std::size_t>(chunk_bytes_, chunk.total - chunk.offset);
@@ -28,8 +29,12 @@ void SendStream::push(const OutgoingMessage& message) {
   } while (chunk.offset < chunk.total);
 }
 
+bool SendStream::can_send() const {
+  return !suspended_ && sent_ != chunks_.size() && chunks_[sent_].end <= credit_;
+}
+
 const OutgoingChunk* SendStream::next(Clock::time_point now) {
-  if (suspended_ || sent_ == chunks_.size() || chunks_[sent_].end > credit_) return nullptr;
+  if (!can_send()) return nullptr;
   if (sent_ == 0) last_progress_ = now;
   const OutgoingChunk* chunk = &chunks_[sent_++];
   most_sent_ = std::max(most_sent_, first_ + sent_);

@@ -1,5 +1,5 @@
-// The two ends of the stream of chunks from one node to another. ZeroMQ loses messages whose sending
-// succeeded when a connection is cut; so chunks are numbered, kept until they are acknowledged, and
+// The two ends of the stream of chunks of one group from one node to another. ZeroMQ loses messages whose
+// sending succeeded when a connection is cut; so chunks are numbered, kept until they are acknowledged, and
 // sent again from the first one missing (go-back-N). Credit in bytes bounds what the receiver holds.
 // No sockets and no locks here: each end belongs to one thread.
 #pragma once
@@ -38,10 +38,13 @@ struct OutgoingChunk {
 
 class SendStream {
  public:
-  explicit SendStream(std::size_t chunk_bytes) : chunk_bytes_(chunk_bytes) {}
+  explicit SendStream(std::size_t chunk_bytes, GroupId group = 0)
+      : chunk_bytes_(chunk_bytes), group_(group) {}
 
   // Cuts the message into chunks and queues them.
   void push(const OutgoingMessage& message);
+  // Whether next() has a chunk.
+  bool can_send() const;
   // The next chunk that may be sent now, or nullptr. It stays until it is acknowledged.
   const OutgoingChunk* next(Clock::time_point now);
   // The receiver has this; returns the cost of what it acknowledges for the first time.
@@ -53,11 +56,15 @@ class SendStream {
   std::uint64_t resume(const StreamPosition& position, Clock::time_point now);
 
   bool empty() const { return chunks_.empty(); }
+  bool is_suspended() const { return suspended_; }
+  // Cost of what was sent and is not acknowledged.
+  std::uint64_t under_way() const { return sent_ == 0 ? 0 : chunks_[sent_ - 1].end - first_begin_; }
   // Since when chunks have been under way without any being acknowledged.
   std::optional<Clock::time_point> stalled_since() const;
 
  private:
   std::size_t chunk_bytes_;
+  GroupId group_;
   std::deque<OutgoingChunk> chunks_;  // not acknowledged, in order
   std::uint64_t first_ = 0;           // sequence of chunks_.front()
   std::uint64_t first_begin_ = 0;     // cost of the stream before it

@@ -4,12 +4,16 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,10 +23,12 @@
 
 namespace rookery {
 
+using Links = std::vector<std::unique_ptr<Link>>;
+
 struct LinkMaker {
   std::string name;
-  // One Link per stage, connected.
-  std::function<std::vector<std::unique_ptr<Link>>(int stages, std::chrono::milliseconds deadline)> make;
+  // Groups of the same processes: one Link per group and rank, connected.
+  std::function<std::vector<Links>(int groups, int ranks, std::chrono::milliseconds deadline)> make;
   // The name that messages give the peer.
   std::function<std::string(int stage)> peer_name;
 };
@@ -69,8 +75,20 @@ class LinkSuite : public testing::TestWithParam<LinkMaker> {
     return "no TransportError";
   }
 
-  std::vector<std::unique_ptr<Link>> make(int stages, std::chrono::milliseconds deadline = kPatient) const {
-    return GetParam().make(stages, deadline);
+  // first, first + 1, … in an order that RapidCheck draws.
+  static std::vector<std::int64_t> any_order(std::int64_t first, std::int64_t count) {
+    std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), first);
+    std::ranges::shuffle(numbers, std::mt19937(*rc::gen::arbitrary<std::uint32_t>()));
+    return numbers;
+  }
+
+  static Links make(int ranks, std::chrono::milliseconds deadline = kPatient) {
+    return std::move(GetParam().make(1, ranks, deadline).front());
+  }
+  static std::vector<Links> make_groups(int groups, int ranks,
+                                        std::chrono::milliseconds deadline = kPatient) {
+    return GetParam().make(groups, ranks, deadline);
   }
 };
 
@@ -263,6 +281,136 @@ TEST_P(LinkSuite, AnotherTypeThanExpectedIsRefused) {
                              testing::HasSubstr("f32[2]")));
   EXPECT_THAT(transport_error([&] { links[1]->receive(0, forward(0, "b"), longer.view()); }),
               testing::HasSubstr("f32[3]"));
+}
+
+TEST_P(LinkSuite, AReceiveIsBegunBeforeAnythingCameAndTestedUntilItIsDone) {
+  auto links = make(2);
+  Tensor first(DType::kI64, {2});
+  Tensor second(DType::kI64, {2});
+  const auto of_second = links[1]->begin_receive(0, forward(2), second.view());
+  const auto of_first = links[1]->begin_receive(0, forward(1), first.view());
+  EXPECT_FALSE(of_first->test());
+  links[0]->send(1, forward(1), tensor_of<std::int64_t>({1, 2}).view());
+  while (!of_first->test()) std::this_thread::yield();
+  EXPECT_TRUE(of_first->test());  // and again
+  EXPECT_EQ(first.as<std::int64_t>()[1], 2);
+  EXPECT_FALSE(of_second->test());
+  links[0]->send(1, forward(2), tensor_of<std::int64_t>({3, 4}).view());
+  of_second->wait();
+  of_second->wait();
+  EXPECT_EQ(second.as<std::int64_t>()[1], 4);
+}
+
+TEST_P(LinkSuite, ASendIsDoneOnceTheTensorsMemoryIsTheCallersAgain) {
+  auto links = make(2);
+  Tensor tensor = tensor_of<std::int64_t>({1, 2});
+  const auto begun = links[0]->begin_send(1, forward(0), tensor.view());
+  EXPECT_TRUE(begun->test());  // there is room
+  std::ranges::fill(tensor.as<std::int64_t>(), 0);
+  EXPECT_EQ(received<std::int64_t>(*links[1], 0, forward(0), 2), (std::vector<std::int64_t>{1, 2}));
+  begun->wait();
+}
+
+// Without room a send is begun all the same, and goes when there is.
+TEST_P(LinkSuite, SendsBegunBeyondTheRoomGoAsItGrows) {
+  constexpr std::int64_t kElements = 1 << 21;  // 16 MiB
+  constexpr std::int64_t kCount = 100;
+  auto links = make(2);
+  Tensor tensor(DType::kI64, {kElements});
+  std::iota(tensor.as<std::int64_t>().begin(), tensor.as<std::int64_t>().end(), 0);
+  std::vector<std::unique_ptr<PendingTransfer>> begun;
+  std::int64_t step = 0;
+  do {
+    begun.push_back(links[0]->begin_send(1, forward(step++), tensor.view()));
+  } while (begun.back()->test() && step < kCount);
+  EXPECT_LT(step, kCount) << "nothing bounds what is under way";
+  std::jthread receiver([&] {
+    Tensor into(DType::kI64, {kElements});
+    for (std::int64_t i = 0; i < step; ++i) {
+      links[1]->receive(0, forward(i), into.view());
+      EXPECT_TRUE(std::ranges::equal(into.as<std::int64_t>(), tensor.as<std::int64_t>()));
+    }
+  });
+  for (const auto& each : begun) each->wait();
+  links[0]->flush();
+}
+
+TEST_P(LinkSuite, WaitingForABegunReceiveNamesPeerKeyAndTime) {
+  auto links = make(2, std::chrono::milliseconds(50));
+  Tensor into(DType::kF32, {1});
+  const auto begun = links[1]->begin_receive(0, forward(41, "relu_1_out"), into.view());
+  EXPECT_FALSE(begun->test());
+  const std::string message = transport_error([&] { begun->wait(); });
+  EXPECT_THAT(message, testing::HasSubstr("activation relu_1_out of step 41, micro-batch 0"));
+  EXPECT_THAT(message, testing::HasSubstr(GetParam().peer_name(0)));
+  EXPECT_THAT(message, testing::ContainsRegex("50 ?ms|0\\.05 ?s"));
+}
+
+TEST_P(LinkSuite, ReceivesBegunAndDoneInAnyOrderGetTheirOwn) {
+  constexpr std::int64_t kCount = 24;
+  auto links = make(2);
+  std::int64_t step = 0;
+  EXPECT_TRUE(rc::check("any order of sends, of begun receives and of waits", [&] {
+    const std::vector<std::int64_t> sent = any_order(step, kCount);
+    const std::vector<std::int64_t> begun = any_order(step, kCount);
+    const std::vector<std::int64_t> waited = any_order(step, kCount);
+    step += kCount;
+    std::map<std::int64_t, Tensor> into;
+    std::map<std::int64_t, std::unique_ptr<PendingTransfer>> receives;
+    const auto begin = [&](std::int64_t each) {
+      into[each] = Tensor(DType::kI64, {1});
+      receives[each] = links[1]->begin_receive(0, forward(each), into[each].view());
+    };
+    std::for_each(begun.begin(), begun.begin() + kCount / 2, begin);
+    for (const std::int64_t each : sent)
+      links[0]->send(1, forward(each), tensor_of<std::int64_t>({each}).view());
+    std::for_each(begun.begin() + kCount / 2, begun.end(), begin);
+    for (const std::int64_t each : waited) {
+      receives[waited.back()]->test();
+      receives[each]->wait();
+      RC_ASSERT(into[each].as<std::int64_t>()[0] == each);
+    }
+  }));
+}
+
+TEST_P(LinkSuite, TheSameKeyInTwoGroupsIsTwoMessages) {
+  auto groups = make_groups(3, 2);
+  for (std::int64_t group = 0; group < 3; ++group)
+    groups[group][0]->send(1, forward(0), tensor_of<std::int64_t>({group}).view());
+  for (std::int64_t group = 3; group-- > 0;)
+    EXPECT_EQ(received<std::int64_t>(*groups[group][1], 0, forward(0), 1).front(), group);
+}
+
+TEST_P(LinkSuite, AGroupThatIsNotReadLeavesOthersTheirRoom) {
+  auto groups = make_groups(2, 2, std::chrono::milliseconds(50));
+  const Tensor tensor(DType::kF32, {1 << 18});
+  EXPECT_THAT(transport_error([&] {
+                for (std::int64_t step = 0; step < 100'000; ++step)
+                  groups[0][0]->send(1, forward(step), tensor.view());
+              }),
+              testing::HasSubstr("activation x of step"));
+  EXPECT_TRUE(groups[1][0]->begin_send(1, forward(0), tensor_of<std::int64_t>({7}).view())->test());
+  const auto begun = std::chrono::steady_clock::now();
+  std::int64_t got = 0;
+  const auto receive =
+      groups[1][1]->begin_receive(0, forward(0), {{DType::kI64, {1}}, reinterpret_cast<std::byte*>(&got)});
+  while (!receive->test() && std::chrono::steady_clock::now() - begun < kPatient) std::this_thread::yield();
+  EXPECT_EQ(got, 7);
+}
+
+TEST_P(LinkSuite, AGroupThatEndsDisturbsNoOther) {
+  auto groups = make_groups(2, 3);
+  std::int64_t got = 0;
+  const auto pending =
+      groups[1][1]->begin_receive(0, forward(0), {{DType::kI64, {1}}, reinterpret_cast<std::byte*>(&got)});
+  groups[0][0].reset();
+  Tensor into(DType::kF32, {1});
+  EXPECT_THAT(transport_error([&] { groups[0][1]->receive(0, forward(0), into.view()); }),
+              testing::HasSubstr(GetParam().peer_name(0)));
+  EXPECT_FALSE(pending->test());
+  groups[1][0]->send(1, forward(0), tensor_of<std::int64_t>({7}).view());
+  pending->wait();
+  EXPECT_EQ(got, 7);
 }
 
 TEST_P(LinkSuite, APeerThatEndsIsNamedLongBeforeTheDeadline) {

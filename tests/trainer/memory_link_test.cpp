@@ -14,10 +14,13 @@ INSTANTIATE_TEST_SUITE_P(Memory, LinkSuite,
                          testing::Values(LinkMaker{
                              .name = "MemoryLink",
                              .make =
-                                 [](int stages, std::chrono::milliseconds deadline) {
-                                   return make_memory_links(stages, deadline);
+                                 [](int groups, int ranks, std::chrono::milliseconds deadline) {
+                                   std::vector<Links> made;
+                                   for (int group = 0; group < groups; ++group)
+                                     made.push_back(make_memory_links(ranks, deadline));
+                                   return made;
                                  },
-                             .peer_name = [](int stage) { return "stage " + std::to_string(stage); }}),
+                             .peer_name = [](int rank) { return "rank " + std::to_string(rank); }}),
                          link_maker_name);
 
 namespace {

@@ -14,6 +14,7 @@
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/state/initialize.hpp"
+#include "tests/support/done_transfer.hpp"
 
 namespace rookery {
 namespace {
@@ -34,14 +35,17 @@ Graph small_model() {
 // Writes down what passes; hands out zeros, or what was put ready for an edge.
 class RecordingLink : public Link {
  public:
-  void send(int to_stage, const MessageKey& key, ConstTensorView) override {
-    log.push_back("to " + std::to_string(to_stage) + ": " + to_string(key));
+  std::unique_ptr<PendingTransfer> begin_send(int to_rank, const MessageKey& key, ConstTensorView) override {
+    log.push_back("to " + std::to_string(to_rank) + ": " + to_string(key));
+    return std::make_unique<DoneTransfer>();
   }
-  void receive(int from_stage, const MessageKey& key, TensorView into) override {
-    log.push_back("from " + std::to_string(from_stage) + ": " + to_string(key));
+  std::unique_ptr<PendingTransfer> begin_receive(int from_rank, const MessageKey& key,
+                                                 TensorView into) override {
+    log.push_back("from " + std::to_string(from_rank) + ": " + to_string(key));
     std::ranges::fill(into.bytes(), std::byte{0});
     const auto found = integers.find(key.edge);
     if (found != integers.end()) std::ranges::fill(into.as<std::int64_t>(), found->second);
+    return std::make_unique<DoneTransfer>();
   }
   void flush() override { log.emplace_back("flush"); }
 

@@ -13,6 +13,7 @@
 #include "models/base/error.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
+#include "tests/support/done_transfer.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
 #include "trainer/feed/split.hpp"
@@ -80,11 +81,13 @@ class SplitLink : public Link {
   SplitLink(std::unique_ptr<Link> of_micro_batches, std::unique_ptr<Link> others)
       : of_micro_batches_(std::move(of_micro_batches)), others_(std::move(others)) {}
 
-  void send(int to_stage, const MessageKey& key, ConstTensorView tensor) override {
-    link_for(key).send(to_stage, key, tensor);
+  std::unique_ptr<PendingTransfer> begin_send(int to_rank, const MessageKey& key,
+                                              ConstTensorView tensor) override {
+    return link_for(key).begin_send(to_rank, key, tensor);
   }
-  void receive(int from_stage, const MessageKey& key, TensorView into) override {
-    link_for(key).receive(from_stage, key, into);
+  std::unique_ptr<PendingTransfer> begin_receive(int from_rank, const MessageKey& key,
+                                                 TensorView into) override {
+    return link_for(key).begin_receive(from_rank, key, into);
   }
   void flush() override {}
 
@@ -192,10 +195,13 @@ class LyingLink : public Link {
  public:
   LyingLink(MessageKind kind, double lie) : kind_(kind), lie_(lie) {}
 
-  void send(int, const MessageKey&, ConstTensorView) override {}
-  void receive(int, const MessageKey& key, TensorView into) override {
+  std::unique_ptr<PendingTransfer> begin_send(int, const MessageKey&, ConstTensorView) override {
+    return std::make_unique<DoneTransfer>();
+  }
+  std::unique_ptr<PendingTransfer> begin_receive(int, const MessageKey& key, TensorView into) override {
     std::ranges::fill(into.bytes(), std::byte{0});
     if (key.kind == kind_) into.as<double>()[0] = lie_;
+    return std::make_unique<DoneTransfer>();
   }
   void flush() override {}
 

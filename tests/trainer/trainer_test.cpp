@@ -223,7 +223,7 @@ TEST_F(TrainerTest, AStageWhosePeerEndsSaysSo) {
                         state);
   Trainer trainer(executable, *links[0], digits_.get(), {.settings = settings_, .data = data_, .logs = {}});
   EXPECT_THAT(message_of<TransportError>([&] { trainer.run(); }),
-              AllOf(HasSubstr("stage 0: step 0: send activation"), HasSubstr("stage 1: it has ended")));
+              AllOf(HasSubstr("stage 0: step 0: send activation"), HasSubstr("rank 1: it has ended")));
 }
 
 TEST(CompileOptionsOfARun, FollowScheduleAndSizes) {

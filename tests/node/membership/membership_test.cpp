@@ -37,6 +37,7 @@ class MembershipTest : public testing::Test {
     for (const int peer : {0, 1}) {
       on(event::PeerCame{peer, 100U + static_cast<unsigned>(peer)});
       on(event::PeerWelcomed{peer});
+      on(event::PeerJoined{peer});
     }
     ASSERT_FALSE(membership_.gathering());
   }
@@ -59,16 +60,28 @@ class MembershipTest : public testing::Test {
   Membership membership_{options(), {"node_1 (a:1)", "node_2 (b:2)"}, now_};
 };
 
-TEST_F(MembershipTest, BeginsWhenAllHaveComeAndWelcomed) {
+TEST_F(MembershipTest, BeginsWhenAllHaveComeWelcomedAndJoined) {
   EXPECT_THAT(on(event::PeerCame{0, 1}), IsEmpty());
   EXPECT_THAT(on(event::PeerCame{1, 2}), IsEmpty());
+  for (const int peer : {0, 1}) EXPECT_THAT(on(event::PeerJoined{peer}), IsEmpty());
   EXPECT_THAT(on(event::PeerWelcomed{1}), IsEmpty());
   EXPECT_THAT(on(event::PeerWelcomed{0}), ElementsAre(MembershipAction(action::Begin{})));
+}
+
+TEST_F(MembershipTest, DoesNotBeginWithAPeerThatTakesNoPart) {
+  for (const int peer : {0, 1}) {
+    on(event::PeerCame{peer, 1});
+    on(event::PeerWelcomed{peer});
+  }
+  EXPECT_THAT(on(event::PeerJoined{1}), IsEmpty());
+  EXPECT_EQ(failure(pass(seconds(301), {0, 1})),
+            "gave up after 300 s: node_1 (a:1): its provider runs, but takes no part yet");
 }
 
 TEST_F(MembershipTest, SaysEveryFewSecondsWhoIsMissing) {
   on(event::PeerCame{0, 1});
   on(event::PeerWelcomed{0});
+  on(event::PeerJoined{0});
   const auto actions = pass(seconds(11), {0});
   ASSERT_EQ(actions.size(), 2U);
   const auto& report = std::get<action::Report>(actions[0]);
@@ -110,11 +123,14 @@ TEST_F(MembershipTest, WhoIsRefusedDuringTheRunChangesNothing) {
 TEST_F(MembershipTest, APeerMayRestartWhileOthersAreAwaited) {
   on(event::PeerCame{0, 1});
   on(event::PeerWelcomed{0});
+  on(event::PeerJoined{0});
   on(event::PeerClosed{0});
   EXPECT_THAT(on(event::PeerCame{0, 7}), ElementsAre(MembershipAction(action::Forget{0})));
   on(event::PeerCame{1, 2});
-  EXPECT_THAT(on(event::PeerWelcomed{1}), IsEmpty());
-  EXPECT_THAT(on(event::PeerWelcomed{0}), ElementsAre(MembershipAction(action::Begin{})));
+  on(event::PeerWelcomed{1});
+  on(event::PeerJoined{1});
+  EXPECT_THAT(on(event::PeerWelcomed{0}), IsEmpty()) << "that it took part was said by the process before";
+  EXPECT_THAT(on(event::PeerJoined{0}), ElementsAre(MembershipAction(action::Begin{})));
 }
 
 TEST_F(MembershipTest, APeerThatRestartsInTheRunIsLost) {

@@ -21,6 +21,7 @@ class LinkOptions : public testing::Test {
     stage_ = cut(graph, std::vector<OpId>{0, 3, 6}).at(1);
     metadata_.node = "node_1";
     metadata_.stage = 1;
+    metadata_.stages = 3;
     metadata_.address = "127.0.0.1:8081";
   }
 
@@ -30,7 +31,7 @@ class LinkOptions : public testing::Test {
 
 // With what a link may have under way a stage never waits for a peer that waits for it.
 TEST_F(LinkOptions, BudgetsHoldTwoOfEachTransfer) {
-  const ZmqLinkOptions link = link_options({.name = "node_1"}, metadata_, stage_);
+  const GroupOptions link = pipeline_options({.name = "node_1"}, metadata_, stage_);
   std::uint64_t sent = 0;
   std::uint64_t received = 0;
   std::uint64_t bytes = 0;
@@ -52,13 +53,23 @@ TEST_F(LinkOptions, LinksFollowOptionsAndSettings) {
   metadata_.settings.peer_timeout_seconds = 1;
   metadata_.settings.reconnect_grace_seconds = 3;
   NodeOptions options{.name = "node_1"};
-  const ZmqLinkOptions usual = link_options(options, metadata_, stage_);
+  const EndpointOptions usual = endpoint_options(options, metadata_);
   EXPECT_EQ(usual.address, metadata_.address);
-  EXPECT_EQ(usual.stage, 1);
   EXPECT_EQ(usual.heartbeat, std::chrono::milliseconds(250));
   EXPECT_EQ(usual.reconnect_grace, std::chrono::milliseconds(1000));  // no longer than the timeout
   options.listen = "0.0.0.0:8080";
-  EXPECT_EQ(link_options(options, metadata_, stage_).address, "0.0.0.0:8080");
+  EXPECT_EQ(endpoint_options(options, metadata_).address, "0.0.0.0:8080");
+}
+
+TEST_F(LinkOptions, ThePipelineHasTheStagesNodesByRank) {
+  metadata_.members = {
+      {"node_2", "127.0.0.1:8082", 2}, {"node_1", "127.0.0.1:8081", 1}, {"node_0", "127.0.0.1:8080", 0}};
+  EXPECT_EQ(pipeline_options({.name = "node_1"}, metadata_, stage_).members,
+            (std::vector<std::string>{"node_0", "node_1", "node_2"}));
+  const std::vector<EndpointPeer> peers = endpoint_peers(metadata_);
+  ASSERT_EQ(peers.size(), 2U);
+  EXPECT_EQ(peers[0].node, "node_2");
+  EXPECT_EQ(peers[1].address, "127.0.0.1:8080");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "clusterize/pool/address.hpp"
 #include "models/base/error.hpp"
-#include "node/transport/zmq_link.hpp"
+#include "node/transport/endpoint.hpp"
 #include "tests/node/transport/loopback.hpp"
 
 namespace rookery {
@@ -23,16 +23,37 @@ TEST(Address, HasHostAndPort) {
   EXPECT_EQ(address.to_string(), "10.0.0.7:8080");
 }
 
+TEST(Address, OfIpv6IsInBrackets) {
+  const Address address = Address::parse("[2001:db8::7]:8080");
+  EXPECT_EQ(address.host, "2001:db8::7");
+  EXPECT_EQ(address.port, 8080);
+  EXPECT_EQ(address.to_string(), "[2001:db8::7]:8080");
+  EXPECT_TRUE(address.is_ipv6());
+  EXPECT_FALSE(Address::parse("10.0.0.7:8080").is_ipv6());
+  EXPECT_FALSE(Address::parse("localhost:8080").is_ipv6());
+  EXPECT_EQ(Address::parse("[::]:1").reachable().to_string(), "[::1]:1");
+}
+
+TEST(Address, OfIpv6WithoutBracketsSaysSo) {
+  for (const char* text : {"::1:8080", "2001:db8::7:8080"}) {
+    EXPECT_THAT(address_problem(text), HasSubstr("IPv6 address without brackets: write [HOST]:PORT")) << text;
+  }
+}
+
 TEST(Address, AnythingElseIsRefused) {
-  for (const char* text : {"", "8080", "host", "host:", ":8080", "host:80a", "host:65536", "host:-1", "a b:1",
-                           "-a:1", "10.0.0.256:1", "10.0.0.7:08", "tcp://a:1", "**:1"}) {
+  for (const char* text :
+       {"",         "8080",   "host",      "host:",        ":8080",       "host:80a",  "host:65536",
+        "host:-1",  "a b:1",  "-a:1",      "10.0.0.256:1", "10.0.0.7:08", "tcp://a:1", "**:1",
+        "[::1]",    "[::1]:", "[::1]8080", "[10.0.0.7]:1", "[]:1",        "[::g]:1",   "[fe80::1%eth0]:1",
+        "[::1:8080"}) {
     EXPECT_THROW(Address::parse(text), ConfigError) << text;
   }
 }
 
 // What a pool may have, node_benchmark and providers take, too. Port 0 and * are for those who listen.
 TEST(Address, IsWhatAPoolMayHave) {
-  for (const char* text : {"lab_pc_3:8080", "a-1.example.org:80", "localhost:1", "0.0.0.0:65535"}) {
+  for (const char* text : {"lab_pc_3:8080", "a-1.example.org:80", "localhost:1", "0.0.0.0:65535",
+                           "[::1]:8080", "[2001:db8:0:0:0:0:0:7]:1"}) {
     EXPECT_EQ(address_problem(text), "") << text;
     EXPECT_EQ(Address::parse(text).to_string(), text);
   }
@@ -49,15 +70,18 @@ TEST(Address, EveryInterfaceIsReachedOnThisMachine) {
 TEST(Address, ThisMachineIsLocal) {
   EXPECT_TRUE(is_local(Address::parse("0.0.0.0:1")));
   EXPECT_TRUE(is_local(Address::parse("127.0.0.1:1")));
-  EXPECT_FALSE(is_local(Address::parse("192.0.2.1:1")));  // RFC 5737: for documentation
+  EXPECT_TRUE(is_local(Address::parse("[::1]:1")));
+  EXPECT_TRUE(is_local(Address::parse("[::]:1")));
+  EXPECT_FALSE(is_local(Address::parse("[2001:db8::1]:1")));  // RFC 3849: for documentation
+  EXPECT_FALSE(is_local(Address::parse("192.0.2.1:1")));      // RFC 5737: for documentation
 }
 
 TEST(Address, ATakenPortNamesItsHolder) {
-  const ZmqLink holder(loopback_options(0));
-  ZmqLinkOptions second = loopback_options(1);
+  const LoopbackLink holder(loopback_options(0));
+  LoopbackOptions second = loopback_options(1);
   second.address = holder.address();
   try {
-    const ZmqLink link(second);
+    const LoopbackLink link(second);
     FAIL() << "the port was given twice";
   } catch (const TransportError& error) {
     EXPECT_THAT(error.what(),
@@ -67,10 +91,10 @@ TEST(Address, ATakenPortNamesItsHolder) {
 }
 
 TEST(Address, AnAddressOfAnotherMachineSaysSo) {
-  ZmqLinkOptions options = loopback_options(0);
+  LoopbackOptions options = loopback_options(0);
   options.address = "192.0.2.1:8080";
   try {
-    const ZmqLink link(options);
+    const LoopbackLink link(options);
     FAIL() << "listening at an address that is not ours";
   } catch (const TransportError& error) {
     EXPECT_THAT(error.what(), HasSubstr("this machine has no address 192.0.2.1"));

@@ -59,9 +59,31 @@ TEST(Listener, ATakenPortNamesItsHolder) {
               AllOf(HasSubstr("in use by process"), HasSubstr("or give node_1 another port")));
 }
 
+TEST(Listener, ATakenPortOfIpv6NamesItsHolder) {
+  const Listener holder("node_0", Address::parse("[::1]:0"), "");
+  EXPECT_THAT(problem(holder.address().to_string()), HasSubstr("in use by process"));
+}
+
+TEST(Listener, LinksMeetByIpv6) {
+  for (const char* address : {"[::1]:0", "[::]:0"}) {
+    auto links = make_loopback(2, [&](LoopbackOptions& options) { options.address = address; });
+    EXPECT_TRUE(links[0]->address().starts_with("[::")) << links[0]->address();
+    send_number(*links[0], 1, {.edge = "x"}, 7);
+    EXPECT_EQ(receive_number(*links[1], 0, {.edge = "x"}), 7);
+    std::jthread leaving([&] { links[1]->leave(); });
+    links[0]->leave();
+  }
+}
+
+// Who listens at all addresses of IPv6 is reached by IPv4, too.
+TEST(Listener, AllAddressesAreThoseOfIpv4Too) {
+  const Listener listener("node_1", Address::parse("[::]:0"), "");
+  EXPECT_NO_THROW(RawStranger("127.0.0.1:" + std::to_string(listener.address().port)));
+}
+
 // Nodes that know each other by name, as /etc/hosts has it.
 TEST(Listener, LinksMeetByHostName) {
-  auto links = make_loopback(2, [](ZmqLinkOptions& options) { options.address = "localhost:0"; });
+  auto links = make_loopback(2, [](LoopbackOptions& options) { options.address = "localhost:0"; });
   std::jthread leaving([&] { links[1]->leave(); });
   links[0]->leave();
 }

@@ -77,13 +77,17 @@ class FalsePeer {
       const Packet* packet = next();
       if (packet == nullptr) continue;
       if (const auto* theirs = std::get_if<CtlHello>(packet)) {
-        control_->send(encode(CtlWelcome{theirs->nonce, theirs->channel, theirs->connection, {0, 1 << 20}}));
+        control_->send(
+            encode(CtlWelcome{theirs->nonce, theirs->channel, theirs->connection, {{0, {0, 1 << 20}}}}));
+      } else if (std::holds_alternative<CtlJoin>(*packet)) {
+        control_->send(
+            encode(CtlJoin{.group = 0, .rank = 1, .ranks = 2, .knows = true, .position = {0, 1 << 20}}));
       }
     }
   }
 
   // Both join.
-  void run_with(ZmqLink& link) {
+  void run_with(LoopbackLink& link) {
     std::atomic<bool> joined{false};
     std::jthread joining([&] {
       link.join({{1, "node_1", address()}});
@@ -122,7 +126,7 @@ class FalsePeer {
   }
 
   static std::vector<std::byte> hello(Channel channel, std::uint64_t nonce, std::uint32_t connection = 1) {
-    return encode(CtlHello{nonce, "node_1", 1, channel, connection});
+    return encode(CtlHello{nonce, "node_1", channel, connection});
   }
 
   Wire& control() { return *control_; }
@@ -149,11 +153,9 @@ class FalsePeer {
 };
 
 DataChunk chunk(std::uint64_t sequence, std::int64_t step, std::int64_t bytes) {
-  return {sequence,
-          {.step = step, .edge = "x"},
-          {DType::kU8, Shape{bytes}},
-          static_cast<std::uint64_t>(bytes),
-          0};
+  return {
+      0, sequence, {.step = step, .edge = "x"}, {DType::kU8, Shape{bytes}}, static_cast<std::uint64_t>(bytes),
+      0};
 }
 
 std::vector<std::byte> payload(std::size_t size, int value) {
@@ -163,10 +165,10 @@ std::vector<std::byte> payload(std::size_t size, int value) {
 class HostilePeer : public testing::Test {
  protected:
   HostilePeer() {
-    ZmqLinkOptions options = loopback_options(0);
+    LoopbackOptions options = loopback_options(0);
     options.deadline = seconds(30);
     options.max_message_bytes = 4096;
-    link_ = std::make_unique<ZmqLink>(options);
+    link_ = std::make_unique<LoopbackLink>(options);
     peer_.run_with(*link_);
   }
 
@@ -184,7 +186,7 @@ class HostilePeer : public testing::Test {
 
   CapturedLog log_;
   FalsePeer peer_;
-  std::unique_ptr<ZmqLink> link_;
+  std::unique_ptr<LoopbackLink> link_;
 };
 
 TEST_F(HostilePeer, GarbageIsDroppedNamingWhereItCameFrom) {
@@ -215,26 +217,24 @@ TEST_F(HostilePeer, DataBeforeAHelloIsDropped) {
 
 TEST_F(HostilePeer, AStopBeforeAHelloStopsNothing) {
   Wire stranger(peer_.context(), link_->address());
-  stranger.send(encode(CtlStop{"node_1", "failed", 0}));
+  stranger.send(encode(CtlStop{0, "node_1", "failed", 0}));
   EXPECT_TRUE(log_.has("a CtlStop on a connection that has not said hello"));
   expect_unharmed();
 }
 
 TEST_F(HostilePeer, AHelloOfAnotherPlaceIsRefused) {
   Wire stranger(peer_.context(), link_->address());
-  stranger.send(encode(CtlHello{1, "node_7", 1, Channel::kControl, 1}));
-  EXPECT_TRUE(log_.has("node_7 as stage 1 is not a peer in this plan"));
-  stranger.send(encode(CtlHello{1, "node_1", 2, Channel::kControl, 1}));
-  EXPECT_TRUE(log_.has("node_1 as stage 2 is not a peer in this plan"));
+  stranger.send(encode(CtlHello{1, "node_7", Channel::kControl, 1}));
+  EXPECT_TRUE(log_.has("node_7 is not a peer in this plan"));
   expect_unharmed();
 }
 
 // 1,024 bytes are the most that a name may have on the wire; none of them reaches the terminal as it is.
 TEST_F(HostilePeer, ANameIsShortenedAndEscaped) {
   Wire stranger(peer_.context(), link_->address());
-  stranger.send(encode(CtlHello{1, "\x1b[2J\u202e" + std::string(900, 'x'), 1, Channel::kControl, 1}));
+  stranger.send(encode(CtlHello{1, "\x1b[2J\u202e" + std::string(900, 'x'), Channel::kControl, 1}));
   EXPECT_TRUE(log_.has("\\x1b[2J\\u{202e}xxx"));
-  EXPECT_TRUE(log_.has("x… as stage 1"));
+  EXPECT_TRUE(log_.has("x… is not a peer"));
   EXPECT_FALSE(log_.holds(std::string(kMostOfAName + 1, 'x')));
   expect_unharmed();
 }
@@ -243,7 +243,7 @@ TEST_F(HostilePeer, AnotherVersionIsNamed) {
   std::vector<std::byte> header = FalsePeer::hello(Channel::kControl, 7);
   header[4] = std::byte{9};
   peer_.control().send(header);
-  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 3"));
+  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 4"));
   expect_unharmed();
 }
 
@@ -282,7 +282,7 @@ TEST_F(HostilePeer, ANumberOfAnotherTypeNamesTheSender) {
   for (const TensorType& type :
        {TensorType{DType::kF32, {1}}, TensorType{DType::kF64, {2}}, TensorType{DType::kU8, {8}}}) {
     const MessageKey key{.kind = MessageKind::kForwardSquares, .step = static_cast<std::int64_t>(sequence)};
-    peer_.data().send(encode(DataChunk{sequence++, key, type, type.bytes(), 0}), payload(type.bytes(), 1));
+    peer_.data().send(encode(DataChunk{0, sequence++, key, type, type.bytes(), 0}), payload(type.bytes(), 1));
     try {
       receive_number(*link_, 1, key);
       FAIL();
@@ -313,7 +313,7 @@ TEST_F(HostilePeer, ANumberThatComesTwiceCountsOnce) {
   const MessageKey key{.kind = MessageKind::kBackwardLearningRate, .step = 6};
   const TensorType type{DType::kF64, {1}};
   for (const std::uint64_t sequence : {0U, 1U}) {
-    peer_.data().send(encode(DataChunk{sequence, key, type, 8, 0}), payload(8, sequence == 0 ? 0 : 1));
+    peer_.data().send(encode(DataChunk{0, sequence, key, type, 8, 0}), payload(8, sequence == 0 ? 0 : 1));
   }
   EXPECT_TRUE(log_.has("learning rate from step 6 on came twice"));
   EXPECT_EQ(receive_number(*link_, 1, key), 0);
@@ -331,19 +331,19 @@ TEST_F(HostilePeer, AParameterBeyondThePlanIsDropped) {
 TEST_F(HostilePeer, PacketsOnTheWrongChannelAreDropped) {
   peer_.control().send(encode(chunk(0, 0, 4)), payload(4, 1));
   EXPECT_TRUE(log_.has("a FwdActivation on the wrong channel"));
-  peer_.data().send(encode(CtlStop{"node_1", "failed", 0}));
+  peer_.data().send(encode(CtlStop{0, "node_1", "failed", 0}));
   EXPECT_TRUE(log_.has("a CtlStop on the wrong channel"));
   expect_unharmed();
 }
 
 TEST_F(HostilePeer, AnAcknowledgementOfTheFutureIsDropped) {
-  peer_.control().send(encode(CtlAck{{1000, 0}}));
+  peer_.control().send(encode(CtlAck{0, {1000, 0}}));
   EXPECT_TRUE(log_.has("acknowledges 1000 chunks of 0 sent"));
   expect_unharmed();
 }
 
 TEST_F(HostilePeer, TextOfAPeerCannotSteerTheTerminal) {
-  peer_.control().send(encode(CtlStop{"node_1", "failed: \x1b[2J\nall is well", 0}));
+  peer_.control().send(encode(CtlStop{0, "node_1", "failed: \x1b[2J\nall is well", 0}));
   try {
     receive(0, 4);
     FAIL();
@@ -358,7 +358,7 @@ TEST_F(HostilePeer, AHelloDisplacesNobodyWhoIsAlive) {
   second.send(FalsePeer::hello(Channel::kControl, 8));
   second.send(FalsePeer::hello(Channel::kData, 8));
   EXPECT_TRUE(log_.has("another process says that it is node_1 (" + peer_.address() + "), which is alive"));
-  second.send(encode(CtlStop{"node_1", "failed", 0}));
+  second.send(encode(CtlStop{0, "node_1", "failed", 0}));
   EXPECT_TRUE(log_.has("a CtlStop on a connection that has not said hello"));
   expect_unharmed();
 }
@@ -383,7 +383,7 @@ TEST_F(HostilePeer, APeerThatIsRestartedInTheRunIsLost) {
 // While peers are awaited, too, nobody ends the run who does not listen at a peer's address.
 TEST(HostileNewcomer, CannotStopANodeThatWaits) {
   CapturedLog log;
-  ZmqLink link(loopback_options(0));
+  LoopbackLink link(loopback_options(0));
   FalsePeer peer;
   std::atomic<bool> joined{false};
   std::jthread joining([&] {
@@ -392,7 +392,7 @@ TEST(HostileNewcomer, CannotStopANodeThatWaits) {
   });
   Wire stranger(peer.context(), link.address());
   stranger.send(FalsePeer::hello(Channel::kControl, 666));
-  stranger.send(encode(CtlStop{"node_1", "failed", 0}));
+  stranger.send(encode(CtlStop{0, "node_1", "failed", 0}));
   EXPECT_TRUE(log.has("a stop from a process that has not welcomed this node"));
   EXPECT_FALSE(joined);
   peer.meet(link.address(), joined);
@@ -400,10 +400,10 @@ TEST(HostileNewcomer, CannotStopANodeThatWaits) {
 }
 
 TEST_F(HostilePeer, ADeadlineSaysWhatAPeerThatLivesIsDoing) {
-  ZmqLinkOptions options = loopback_options(0);
+  LoopbackOptions options = loopback_options(0);
   options.deadline = milliseconds(300);
   FalsePeer idle;
-  ZmqLink link(options);
+  LoopbackLink link(options);
   idle.run_with(link);
   std::jthread living([&](const std::stop_token& stop) { idle.live(stop); });
   Tensor into(DType::kU8, {1});

@@ -1,4 +1,4 @@
-#include "node/transport/link_queues.hpp"
+#include "node/transport/threads/link_queues.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,13 +39,28 @@ class Queues : public testing::Test {
   const LinkQueues::Meanwhile idle_ = [](const std::function<bool()>&, Clock::time_point) {};
 
   bool is_awake() const {
-    pollfd item{queues_.wake_descriptor(), POLLIN, 0};
+    pollfd item{waker_.descriptor(), POLLIN, 0};
     return ::poll(&item, 1, 0) == 1;
   }
   LinkQueues::Requests collected() {
+    waker_.reset();
     LinkQueues::Requests requests;
     queues_.collect(requests);
     return requests;
+  }
+  // As a send and a receive do it, which wait.
+  void put(int peer, OutgoingMessage message) { put(peer, std::move(message), idle_); }
+  void put(int peer, OutgoingMessage message, const LinkQueues::Meanwhile& meanwhile) {
+    const std::uint64_t bytes = message.type.bytes();
+    while (!queues_.has_room(peer, message.key, bytes))
+      queues_.wait_for_room(peer, message.key, bytes, meanwhile);
+    queues_.put(peer, std::move(message));
+  }
+  IncomingMessage take(int peer, const MessageKey& key) {
+    for (;;) {
+      if (auto message = queues_.take(peer, key)) return std::move(*message);
+      queues_.wait_for(peer, key, idle_);
+    }
   }
   template <typename Action>
   static std::string error_of(Action&& action) {
@@ -57,12 +72,14 @@ class Queues : public testing::Test {
     return "no error";
   }
 
-  LinkQueues queues_{{"node_1 (a:1)", "node_2 (b:2)"}, 2 * kCost, 2 * kCost, kChunk, milliseconds(50)};
+  Waker waker_;
+  LinkQueues queues_{waker_,          {"node_1 (a:1)", "node_2 (b:2)"}, 2 * kCost, 2 * kCost, kChunk,
+                     milliseconds(50)};
 };
 
 TEST_F(Queues, WhatIsPutIsCollectedInOrder) {
-  queues_.put(1, outgoing(3), idle_);
-  queues_.put(1, outgoing(4), idle_);
+  put(1, outgoing(3));
+  put(1, outgoing(4));
   const LinkQueues::Requests requests = collected();
   EXPECT_TRUE(requests.messages[0].empty());
   ASSERT_EQ(requests.messages[1].size(), 2U);
@@ -72,12 +89,12 @@ TEST_F(Queues, WhatIsPutIsCollectedInOrder) {
 }
 
 TEST_F(Queues, BeyondTheBudgetAPutWaitsForAcknowledgements) {
-  queues_.put(0, outgoing(0), idle_);
-  queues_.put(0, outgoing(1), idle_);
-  EXPECT_THAT(error_of([&] { queues_.put(0, outgoing(2), idle_); }),
+  put(0, outgoing(0));
+  put(0, outgoing(1));
+  EXPECT_THAT(error_of([&] { put(0, outgoing(2)); }),
               AllOf(HasSubstr("step 2"), HasSubstr("node_1 (a:1) took nothing for 0.05 s")));
-  queues_.put(1, outgoing(2), idle_);  // another peer's budget
-  queues_.put(0, outgoing(2), [&](const std::function<bool()>& ready, Clock::time_point) {
+  put(1, outgoing(2));  // another peer's budget
+  put(0, outgoing(2), [&](const std::function<bool()>& ready, Clock::time_point) {
     EXPECT_FALSE(ready());
     queues_.acknowledged(0, kCost);
     EXPECT_TRUE(ready());
@@ -86,10 +103,21 @@ TEST_F(Queues, BeyondTheBudgetAPutWaitsForAcknowledgements) {
 
 TEST_F(Queues, ATakeGetsItsMessageWhateverCameBefore) {
   for (const std::int64_t step : {5, 6}) queues_.deliver(1, incoming(step));
-  EXPECT_EQ(queues_.take(1, key(6), idle_).key, key(6));
-  EXPECT_EQ(queues_.take(1, key(5), idle_).key, key(5));
-  EXPECT_THAT(error_of([&] { queues_.take(0, key(5), idle_); }),
+  EXPECT_EQ(take(1, key(6)).key, key(6));
+  EXPECT_EQ(take(1, key(5)).key, key(5));
+  EXPECT_THAT(error_of([&] { take(0, key(5)); }),
               AllOf(HasSubstr("step 5"), HasSubstr("node_1 (a:1) has not sent it for 0.05 s")));
+}
+
+TEST_F(Queues, AskingWhetherItIsPossibleNeverWaits) {
+  EXPECT_FALSE(queues_.take(0, key(5)));
+  for (const std::int64_t step : {0, 1}) put(0, outgoing(step));
+  EXPECT_FALSE(queues_.has_room(0, key(2), 1000));
+  EXPECT_TRUE(queues_.has_room(1, key(2), 1000));
+  queues_.fail("node_2 (b:2) is lost", 0);
+  EXPECT_THAT(error_of([&] { queues_.has_room(1, key(2), 1000); }),
+              AllOf(HasSubstr("step 2"), HasSubstr("is lost")));
+  EXPECT_THAT(error_of([&] { queues_.take(0, key(5)); }), AllOf(HasSubstr("step 5"), HasSubstr("is lost")));
 }
 
 TEST_F(Queues, WhatCameTwiceIsRefused) {
@@ -100,9 +128,9 @@ TEST_F(Queues, WhatCameTwiceIsRefused) {
 // Credit is granted in steps: every message by itself is not worth waking somebody.
 TEST_F(Queues, TakingWakesTheIoOnceItIsWorthIt) {
   for (const std::int64_t step : {0, 1}) queues_.deliver(0, incoming(step));
-  queues_.take(0, key(0), idle_);
+  take(0, key(0));
   EXPECT_FALSE(is_awake());
-  queues_.take(0, key(1), idle_);
+  take(0, key(1));
   EXPECT_TRUE(is_awake());
   EXPECT_EQ(collected().released[0], 2 * kCost);
   EXPECT_FALSE(is_awake());
@@ -111,29 +139,26 @@ TEST_F(Queues, TakingWakesTheIoOnceItIsWorthIt) {
 TEST_F(Queues, AFailureEndsWhatWaitsAndWhatComes) {
   std::jthread failing([&] { queues_.fail("node_2 (b:2) is lost", 0); });
   EXPECT_THAT(error_of([&] { queues_.wait_begun(); }), HasSubstr("node_2 (b:2) is lost"));
-  EXPECT_THAT(error_of([&] { queues_.put(0, outgoing(7), idle_); }),
-              AllOf(HasSubstr("step 7"), HasSubstr("is lost")));
-  EXPECT_THAT(error_of([&] { queues_.take(0, key(8), idle_); }),
-              AllOf(HasSubstr("step 8"), HasSubstr("is lost")));
+  EXPECT_THAT(error_of([&] { put(0, outgoing(7)); }), AllOf(HasSubstr("step 7"), HasSubstr("is lost")));
+  EXPECT_THAT(error_of([&] { take(0, key(8)); }), AllOf(HasSubstr("step 8"), HasSubstr("is lost")));
 }
 
 TEST_F(Queues, AnOwnSignalIsAnInterruption) {
   queues_.fail("node_0 was stopped by SIGTERM", 15);
-  EXPECT_THROW(queues_.take(0, key(0), idle_), Interrupted);
+  EXPECT_THROW(take(0, key(0)), Interrupted);
 }
 
 TEST_F(Queues, WhatAPeerHasSentIsTakenAfterItLeft) {
   queues_.deliver(0, incoming(1));
   queues_.depart(0);
-  EXPECT_EQ(queues_.take(0, key(1), idle_).key, key(1));
-  EXPECT_THAT(error_of([&] { queues_.take(0, key(2), idle_); }),
-              HasSubstr("has ended its run without sending it"));
-  EXPECT_THAT(error_of([&] { queues_.put(0, outgoing(2), idle_); }), HasSubstr("has ended its run"));
+  EXPECT_EQ(take(0, key(1)).key, key(1));
+  EXPECT_THAT(error_of([&] { take(0, key(2)); }), HasSubstr("has ended its run without sending it"));
+  EXPECT_THAT(error_of([&] { put(0, outgoing(2)); }), HasSubstr("has ended its run"));
 }
 
 TEST_F(Queues, AFlushWaitsUntilEverythingIsAcknowledged) {
   queues_.wait_flushed(idle_);
-  queues_.put(1, outgoing(0), idle_);
+  put(1, outgoing(0));
   EXPECT_THAT(error_of([&] { queues_.wait_flushed(idle_); }), HasSubstr("not everything sent has arrived"));
   EXPECT_TRUE(collected().flush);
   std::jthread acknowledging([&] { queues_.acknowledged(1, kCost); });

@@ -14,29 +14,12 @@
 namespace rookery {
 namespace {
 
-// A ZmqLink that leaves in an orderly way when its Trainer has flushed, as a Node does.
-class LeavingLink : public Link {
- public:
-  explicit LeavingLink(std::unique_ptr<ZmqLink> link) : link_(std::move(link)) {}
-
-  void send(int to_stage, const MessageKey& key, ConstTensorView tensor) override {
-    link_->send(to_stage, key, tensor);
-  }
-  void receive(int from_stage, const MessageKey& key, TensorView into) override {
-    link_->receive(from_stage, key, into);
-  }
-  void flush() override { link_->leave(); }
-
- private:
-  std::unique_ptr<ZmqLink> link_;
-};
-
 std::vector<std::unique_ptr<Link>> make_leaving_links(int stages) {
   std::vector<std::unique_ptr<Link>> links;
-  for (auto& link : make_loopback(stages, [](ZmqLinkOptions& options) {
+  for (auto& link : make_loopback(stages, [](LoopbackOptions& options) {
          options.peer_timeout = options.deadline = std::chrono::seconds(60);
        })) {
-    links.push_back(std::make_unique<LeavingLink>(std::move(link)));
+    links.push_back(std::make_unique<LeavingLink<LoopbackLink>>(std::move(link)));
   }
   return links;
 }

@@ -38,7 +38,7 @@ class Stranger : public testing::Test {
     EXPECT_EQ(got.as<std::uint8_t>()[0], 9);
   }
 
-  std::vector<std::unique_ptr<ZmqLink>> links_ = make_loopback(2, [](ZmqLinkOptions&) {});
+  std::vector<std::unique_ptr<LoopbackLink>> links_ = make_loopback(2, [](LoopbackOptions&) {});
   std::int64_t step_ = 0;
 };
 
@@ -119,8 +119,9 @@ TEST_F(Stranger, IdleConnectionsLeaveDescriptorsToTheNode) {
 
 // What comes after a flood finds the door open again.
 TEST_F(Stranger, ANewPeerIsLetInAfterTheIdleOnes) {
-  std::vector<std::unique_ptr<ZmqLink>> links;
-  for (int stage = 0; stage < 2; ++stage) links.push_back(std::make_unique<ZmqLink>(loopback_options(stage)));
+  std::vector<std::unique_ptr<LoopbackLink>> links;
+  for (int stage = 0; stage < 2; ++stage)
+    links.push_back(std::make_unique<LoopbackLink>(loopback_options(stage)));
   std::vector<std::unique_ptr<RawStranger>> strangers;
   for (int i = 0; i < 300; ++i) {
     strangers.push_back(std::make_unique<RawStranger>(links[0]->address(), false));

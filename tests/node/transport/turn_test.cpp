@@ -1,10 +1,11 @@
-#include "node/transport/turn.hpp"
+#include "node/transport/threads/turn.hpp"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <semaphore>
 #include <thread>
+#include <vector>
 
 namespace rookery {
 namespace {
@@ -75,6 +76,52 @@ TEST(Turn, AVisitInterruptsTheKeeper) {
   EXPECT_TRUE(visited);
   ends = true;
   news.release();
+}
+
+TEST(Turn, AGuestWhoFindsAnotherOneGoesAgainAndTheKeeperFollows) {
+  std::binary_semaphore keeps(0);
+  Turn turn([] {});
+  std::jthread keeper;
+  turn.visit([&] {
+    std::jthread([&] { turn.visit([] { return ADD_FAILURE() << "two at once", false; }); }).join();
+    keeper = std::jthread([&] {
+      turn.keep([&] {
+        keeps.release();
+        return false;
+      });
+    });
+    return false;
+  });
+  keeps.acquire();
+}
+
+// Guests of several groups, each of whom waits for something that any of them, or the keeper, may bring.
+TEST(Turn, SeveralGuestsAndTheKeeperNeverCollide) {
+  Exclusive work;
+  std::atomic<bool> ends{false};
+  Turn turn([] {});
+  std::jthread keeper([&] {
+    turn.keep([&] {
+      work.enter();
+      return !ends;
+    });
+  });
+  {
+    std::vector<std::jthread> guests;
+    for (int guest = 0; guest < 4; ++guest) {
+      guests.emplace_back([&, guest] {
+        for (int i = 0; i < 5'000; ++i) {
+          turn.visit([&, left = 1 + (i + guest) % 3]() mutable {
+            work.enter();
+            return --left > 0;
+          });
+        }
+      });
+    }
+  }
+  ends = true;
+  keeper.join();
+  EXPECT_EQ(work.collisions, 0);
 }
 
 TEST(Turn, NobodyWaitsForASingleTry) {

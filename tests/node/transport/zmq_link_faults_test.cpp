@@ -44,22 +44,22 @@ std::string transport_error(Action&& action) {
   return "no TransportError";
 }
 
-const auto kUnchanged = [](ZmqLinkOptions&) {};
+const auto kUnchanged = [](LoopbackOptions&) {};
 
 // Two links that reach each other through proxies.
 struct ProxiedPair {
   template <typename Change>
   explicit ProxiedPair(Change change) {
     for (int stage = 0; stage < 2; ++stage) {
-      ZmqLinkOptions options = loopback_options(stage);
+      LoopbackOptions options = loopback_options(stage);
       change(options);
-      links.push_back(std::make_unique<ZmqLink>(options));
+      links.push_back(std::make_unique<LoopbackLink>(options));
       proxies.push_back(std::make_unique<TcpProxy>(links.back()->address()));
     }
     std::jthread other([&] { links[1]->join({{0, "node_0", proxies[0]->address()}}); });
     links[0]->join({{1, "node_1", proxies[1]->address()}});
   }
-  std::vector<std::unique_ptr<ZmqLink>> links;
+  std::vector<std::unique_ptr<LoopbackLink>> links;
   std::vector<std::unique_ptr<TcpProxy>> proxies;  // in front of the link with the same index
 };
 
@@ -84,7 +84,7 @@ TEST(ZmqLinkFaults, NothingIsLostOrDoubledOverCuts) {
 TEST(ZmqLinkFaults, ASlowConsumerStaysWithinTheBudget) {
   constexpr std::int64_t kElements = 1 << 15;  // 256 KiB: one chunk
   constexpr std::uint64_t kBudget = 1 << 20;
-  auto links = make_loopback(2, [](ZmqLinkOptions& options) {
+  auto links = make_loopback(2, [](LoopbackOptions& options) {
     options.deadline = milliseconds(300);
     options.send_budget = options.receive_budget = kBudget;
     options.max_message_bytes = kElements * 8;
@@ -100,13 +100,13 @@ TEST(ZmqLinkFaults, ASlowConsumerStaysWithinTheBudget) {
 }
 
 TEST(ZmqLinkFaults, ATensorBeyondThePlanIsNotSent) {
-  auto links = make_loopback(2, [](ZmqLinkOptions& options) { options.max_message_bytes = 1000; });
+  auto links = make_loopback(2, [](LoopbackOptions& options) { options.max_message_bytes = 1000; });
   EXPECT_THAT(transport_error([&] { links[0]->send(1, key(0), numbered(0, 126).view()); }),
               testing::AllOf(HasSubstr("1008 bytes"), HasSubstr("at most 1000")));
 }
 
 TEST(ZmqLinkFaults, APulledCableIsFoundBySilence) {
-  ProxiedPair pair([](ZmqLinkOptions& options) {
+  ProxiedPair pair([](LoopbackOptions& options) {
     options.peer_timeout = milliseconds(600);
     options.heartbeat = milliseconds(100);
   });
@@ -117,7 +117,8 @@ TEST(ZmqLinkFaults, APulledCableIsFoundBySilence) {
 }
 
 TEST(ZmqLinkFaults, APeerThatEndsWithoutAWordIsLost) {
-  auto links = make_loopback(3, [](ZmqLinkOptions& options) { options.reconnect_grace = milliseconds(300); });
+  auto links =
+      make_loopback(3, [](LoopbackOptions& options) { options.reconnect_grace = milliseconds(300); });
   links[2].reset();
   for (const int stage : {0, 1}) {
     const std::string message = transport_error([&] { arrives(*links[stage], 1 - stage, 5, 1); });
@@ -167,9 +168,9 @@ TEST(ZmqLinkFaults, AReceiveFromAPeerThatHasLeftFailsAtOnce) {
 }
 
 TEST(ZmqLinkFaults, MissingPeersAreNamed) {
-  ZmqLinkOptions options = loopback_options(0);
+  LoopbackOptions options = loopback_options(0);
   options.wait_for_peers = milliseconds(200);
-  ZmqLink link(options);
+  LoopbackLink link(options);
   EXPECT_THAT(transport_error([&] {
                 link.join({{1, "node_1", "127.0.0.1:1"}});
               }),
@@ -178,12 +179,12 @@ TEST(ZmqLinkFaults, MissingPeersAreNamed) {
 
 TEST(ZmqLinkFaults, APeerOfAnotherPlanIsRefusedAndBothSayWhy) {
   CapturedLog log;
-  std::vector<std::unique_ptr<ZmqLink>> links;
+  std::vector<std::unique_ptr<LoopbackLink>> links;
   for (int stage = 0; stage < 2; ++stage) {
-    ZmqLinkOptions options = loopback_options(stage);
+    LoopbackOptions options = loopback_options(stage);
     options.key.plan_id = stage == 0 ? "aaaaaaaaaaaaaaaa" : "bbbbbbbbbbbbbbbb";
     options.wait_for_peers = seconds(1);
-    links.push_back(std::make_unique<ZmqLink>(options));
+    links.push_back(std::make_unique<LoopbackLink>(options));
   }
   std::jthread other([&] {
     EXPECT_THAT(transport_error([&] { links[1]->join(peers_of(links, 1)); }),
@@ -198,12 +199,12 @@ TEST(ZmqLinkFaults, APeerOfAnotherPlanIsRefusedAndBothSayWhy) {
 // Both made their plan themselves, of the same files: the plan is the same, but for what only its writer
 // knows.
 TEST(ZmqLinkFaults, APeerOfAnotherClusterizeRunIsRefused) {
-  std::vector<std::unique_ptr<ZmqLink>> links;
+  std::vector<std::unique_ptr<LoopbackLink>> links;
   for (int stage = 0; stage < 2; ++stage) {
-    ZmqLinkOptions options = loopback_options(stage);
+    LoopbackOptions options = loopback_options(stage);
     if (stage == 1) options.key.token = std::string(32, 'f');
     options.wait_for_peers = seconds(1);
-    links.push_back(std::make_unique<ZmqLink>(options));
+    links.push_back(std::make_unique<LoopbackLink>(options));
   }
   const auto kAdvice = HasSubstr("copy node_data from the same clusterize run to every machine");
   std::jthread other(
@@ -213,16 +214,13 @@ TEST(ZmqLinkFaults, APeerOfAnotherClusterizeRunIsRefused) {
 
 TEST(ZmqLinkFaults, AHostThatDoesNotResolveIsToldAtOnce) {
   std::promise<std::string> told;
-  ZmqLinkOptions options = loopback_options(0);
+  LoopbackOptions options = loopback_options(0);
   options.wait_for_peers = seconds(3600);
   options.on_waiting = [&](const std::string& text) { told.set_value(text); };
-  ZmqLink link(options);
-  std::jthread joining([&] {
-    EXPECT_THAT(transport_error([&] {
-                  link.join({{1, "node_1", "no-such-host.invalid:8080"}});
-                }),
-                HasSubstr("that will do"));
-  });
+  LoopbackLink link(options);
+  link.begin_to_join({{1, "node_1", "no-such-host.invalid:8080"}});
+  std::jthread joining(
+      [&] { EXPECT_THAT(transport_error([&] { link.join(); }), HasSubstr("that will do")); });
   EXPECT_EQ(told.get_future().get(),
             "waiting for node_1 (no-such-host.invalid:8080): this machine cannot resolve the host name "
             "no-such-host.invalid; check node_configs.json, or /etc/hosts here");

@@ -19,7 +19,8 @@ using testing::HasSubstr;
 constexpr std::size_t kPreamble = 7;
 
 DataChunk a_chunk() {
-  return {.sequence = 7,
+  return {.group = 3,
+          .sequence = 7,
           .key = {.kind = MessageKind::kBackwardGradient,
                   .validation = false,
                   .step = 41,
@@ -31,14 +32,16 @@ DataChunk a_chunk() {
 }
 
 std::vector<Packet> one_of_each() {
-  std::vector<Packet> packets{CtlHello{1ULL << 63, "node_1", 1, Channel::kData, 3},
-                              CtlWelcome{99, Channel::kData, 3, {12, 4096}},
-                              CtlHeartbeat{{5, 6}, 7, -1},
-                              CtlAck{{1, 2}},
-                              CtlAckRequest{},
-                              CtlStatus{3, 41, 0.25, 97.5},
-                              CtlStop{"node_2", "was stopped by SIGTERM", 15},
-                              CtlBye{}};
+  std::vector<Packet> packets{CtlHello{1ULL << 63, "node_1", Channel::kData, 3},
+                              CtlWelcome{99, Channel::kData, 3, {{0, {12, 4096}}, {7, {13, 4097}}}},
+                              CtlHeartbeat{{{0, {5, 6}, 7, -1}, {3, {8, 9}, 10, 2}}},
+                              CtlAck{5, {1, 2}},
+                              CtlAckRequest{6},
+                              CtlStatus{1, 3, 41, 0.25, 97.5},
+                              CtlStop{2, "node_2", "was stopped by SIGTERM", 15},
+                              CtlBye{3, true},
+                              CtlJoin{4, 1, 3, true, {5, 6}},
+                              CtlReopen{Channel::kData}};
   for (int kind = 0; kind < kMessageKinds; ++kind) {
     DataChunk chunk = a_chunk();
     chunk.key.kind = static_cast<MessageKind>(kind);
@@ -71,7 +74,7 @@ TEST(Packets, TheNamesSayTheDirection) {
   EXPECT_STREQ(name_of(a_chunk()), "BwdGradient");
   std::vector<std::string> names;
   for (const Packet& packet : one_of_each()) names.emplace_back(name_of(packet));
-  names.erase(names.begin(), names.begin() + 8);
+  names.erase(names.begin(), names.begin() + 10);
   EXPECT_THAT(names,
               testing::ElementsAre("FwdActivation", "BwdGradient", "BwdParameterGradient", "FwdParameter",
                                    "BwdSquares", "FwdSquares", "BwdLearningRate", "Agreement", "Checkpoint"));
@@ -79,9 +82,9 @@ TEST(Packets, TheNamesSayTheDirection) {
 }
 
 TEST(Packets, BytesAreAsWrittenInProtocolMd) {
-  const std::vector<std::byte> header = encode(CtlAck{{0x0102, 0x03}});
-  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 3, 0, 4, 2, 1, 0, 0, 0,
-                                               0,   0,   0,   3,   0, 0, 0, 0, 0, 0, 0};
+  const std::vector<std::byte> header = encode(CtlAck{5, {0x0102, 0x03}});
+  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 4, 0, 4, 5, 0, 0, 0, 2, 1, 0,
+                                               0,   0,   0,   0,   0, 3, 0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(header.size(), expected.size());
   EXPECT_EQ(std::memcmp(header.data(), expected.data(), expected.size()), 0);
 }
@@ -106,7 +109,7 @@ TEST(Packets, TrailingBytesAreRefused) {
 
 TEST(Packets, AnotherVersionIsNamed) {
   const auto header = with(encode(CtlBye{}), 4, std::uint16_t{7});
-  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 3")));
+  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 4")));
 }
 
 TEST(Packets, AnotherMagicIsNoPacket) {
@@ -114,7 +117,7 @@ TEST(Packets, AnotherMagicIsNoPacket) {
 }
 
 TEST(Packets, AnUnknownTypeIsRefused) {
-  for (const int type : {0, 9, 15, 16 + kMessageKinds, 200}) {
+  for (const int type : {0, 11, 15, 16 + kMessageKinds, 200}) {
     EXPECT_THAT(refusal(with(encode(CtlBye{}), 6, static_cast<std::uint8_t>(type))),
                 HasSubstr("packet type " + std::to_string(type) + ", which is unknown"));
   }
@@ -124,6 +127,14 @@ TEST(Packets, AHostileLengthTakesNoMemory) {
   // The count of the node's name, after the nonce, claims 4 GiB.
   const auto header = with(encode(one_of_each()[0]), kPreamble + 8, std::uint32_t{0xFFFFFFFF});
   EXPECT_THAT(refusal(header), HasSubstr("length beyond its end"));
+}
+
+TEST(Packets, ATaleOfTooManyGroupsIsRefused) {
+  // The count of groups is all that a heartbeat begins with.
+  const std::vector<std::byte> header = encode(CtlHeartbeat{std::vector<GroupState>(kMostGroups)});
+  EXPECT_LE(header.size(), kMaxHeaderBytes);
+  EXPECT_THAT(refusal(with(header, kPreamble, std::uint32_t{kMostGroups + 1})),
+              HasSubstr("tells of 65 groups; the limit is 64"));
 }
 
 TEST(Packets, ATensorThatOverflowsIsRefused) {
@@ -153,7 +164,7 @@ TEST(Packets, ANegativeDimensionIsRefused) {
 }
 
 TEST(Packets, ALongReasonIsCut) {
-  const CtlStop stop{"node_0", std::string(100'000, 'x'), 0};
+  const CtlStop stop{0, "node_0", std::string(100'000, 'x'), 0};
   const std::vector<std::byte> header = encode(stop);
   EXPECT_LE(header.size(), kMaxHeaderBytes);
   EXPECT_THAT(std::get<CtlStop>(decode(header)).reason, testing::StartsWith("xxx"));

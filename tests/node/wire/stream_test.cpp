@@ -115,7 +115,8 @@ class ReceiveStreamTest : public testing::Test {
   }
   static DataChunk chunk(std::uint64_t sequence, std::int64_t step, std::int64_t bytes,
                          std::uint64_t offset = 0) {
-    return {sequence,
+    return {0,
+            sequence,
             {.step = step, .edge = "x"},
             {DType::kU8, Shape{bytes}},
             static_cast<std::uint64_t>(bytes),

@@ -1,4 +1,4 @@
-// The turn decides which of two threads does a piece of work that only one may do at a time: the keeper,
+// The turn decides which of several threads does a piece of work that only one may do at a time: the keeper,
 // which does it all the time, or a guest, who does it himself while he would only wait for what it brings.
 // That saves two changes of threads for every such wait. Knows nothing of the work.
 //
@@ -19,13 +19,14 @@ class Turn {
   explicit Turn(std::function<void()> interrupt) : interrupt_(std::move(interrupt)) {}
 
   // For the keeper: does the work again and again until it returns false. After each time it stands aside
-  // while a guest has the turn, or comes back for it within a millisecond.
+  // while a guest has the turn, or comes back for it within a millisecond if nobody else waits.
   void keep(const std::function<bool()>& work);
 
-  // For one guest: takes the turn and does the work until it returns false.
+  // For a guest: takes the turn and does the work until it returns false. Returns at once where another guest
+  // has it: who is told of what the work brings can wait for just that.
   void visit(const std::function<bool()>& work);
 
-  // For the guest: does the work once where nobody is at it; false otherwise.
+  // For a guest: does the work once where nobody is at it; false otherwise.
   bool try_once(const std::function<void()>& work);
 
  private:
@@ -36,7 +37,8 @@ class Turn {
 
   std::mutex aside_;
   std::condition_variable left_;  // the guest has given the turn back
-  bool is_visited_ = false;       // by the guest, or soon
+  bool is_visited_ = false;       // by a guest, or soon
+  bool is_passed_over_ = false;   // a guest has found another one here, and waits
   bool is_awaited_ = false;       // by the keeper, that the guest leaves
   std::uint64_t visits_ = 0;
 };

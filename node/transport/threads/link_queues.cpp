@@ -1,13 +1,10 @@
-#include "node/transport/link_queues.hpp"
+#include "node/transport/threads/link_queues.hpp"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "models/base/check.hpp"
 #include "models/base/error.hpp"
 
 namespace rookery {
@@ -24,26 +21,22 @@ std::string to_text(Clock::duration duration) {
 
 }  // namespace
 
-LinkQueues::LinkQueues(std::vector<std::string> peers, std::uint64_t send_budget, std::uint64_t release_step,
-                       std::size_t chunk_bytes, std::chrono::milliseconds deadline)
-    : send_budget_(send_budget),
+LinkQueues::LinkQueues(Waker& waker, std::vector<std::string> peers, std::uint64_t send_budget,
+                       std::uint64_t release_step, std::size_t chunk_bytes,
+                       std::chrono::milliseconds deadline)
+    : waker_(waker),
+      send_budget_(send_budget),
       release_step_(release_step),
       chunk_bytes_(chunk_bytes),
       deadline_(deadline),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       peers_(peers.size()) {
-  ROOKERY_CHECK(wake_ >= 0, "no eventfd");
   for (std::size_t i = 0; i < peers.size(); ++i) {
     peers_[i].name = std::move(peers[i]);
     peers_[i].progressed = Clock::now();
   }
 }
 
-LinkQueues::~LinkQueues() {
-  ::close(wake_);
-}
-
-// ---- compute thread ----
+// ---- the group's thread ----
 
 template <typename Ready, typename TimedOut>
 void LinkQueues::wait(Lock& lock, const Meanwhile& meanwhile, int peer, const MessageKey* key, Ready ready,
@@ -79,42 +72,66 @@ void LinkQueues::wait_begun() {
   throw_failure("");
 }
 
-void LinkQueues::put(int to, OutgoingMessage message, const Meanwhile& meanwhile) {
-  const std::uint64_t cost = message_cost(message.type.bytes(), chunk_bytes_);
-  const auto doing = [&] { return fmt::format("sending {}", to_string(message.key)); };
+bool LinkQueues::is_room(const Peer& peer, std::uint64_t cost) const {
+  return peer.outgoing == 0 || peer.outgoing + cost <= send_budget_;
+}
+
+void LinkQueues::wait_for_room(int to, const MessageKey& key, std::uint64_t bytes,
+                               const Meanwhile& meanwhile) {
   Lock lock(mutex_);
   ++progress_;
-  Peer& peer = peers_.at(to);
-  const auto has_room = [&] { return peer.outgoing == 0 || peer.outgoing + cost <= send_budget_; };
-  wait(lock, meanwhile, to, nullptr, has_room, [&] {
-    return fmt::format("{}: {} took nothing for {}, {} bytes are on the way{}", doing(), peer.name,
-                       to_text(deadline_), peer.outgoing, describe(peer));
-  });
-  throw_failure(doing());
+  const Peer& peer = peers_.at(to);
+  const std::uint64_t cost = message_cost(bytes, chunk_bytes_);
+  wait(
+      lock, meanwhile, to, nullptr, [&] { return is_room(peer, cost) || peer.departed; },
+      [&] {
+        return fmt::format("sending {}: {} took nothing for {}, {} bytes are on the way{}", to_string(key),
+                           peer.name, to_text(deadline_), peer.outgoing, describe(peer));
+      });
+}
+
+bool LinkQueues::has_room(int to, const MessageKey& key, std::uint64_t bytes) {
+  const Lock lock(mutex_);
+  const auto doing = [&] { return fmt::format("sending {}", to_string(key)); };
+  if (failure_) throw_failure(doing());
+  const Peer& peer = peers_.at(to);
   if (peer.departed) throw TransportError(fmt::format("{}: {} has ended its run", doing(), peer.name));
-  peer.outgoing += cost;
+  return is_room(peer, message_cost(bytes, chunk_bytes_));
+}
+
+void LinkQueues::put(int to, OutgoingMessage message) {
+  const Lock lock(mutex_);
+  ++progress_;
+  Peer& peer = peers_.at(to);
+  peer.outgoing += message_cost(message.type.bytes(), chunk_bytes_);
   peer.outbox.push_back(std::move(message));
 }
 
-IncomingMessage LinkQueues::take(int from, const MessageKey& key, const Meanwhile& meanwhile) {
-  const auto doing = [&] { return fmt::format("waiting for {}", to_string(key)); };
+void LinkQueues::wait_for(int from, const MessageKey& key, const Meanwhile& meanwhile) {
   Lock lock(mutex_);
   ++progress_;
-  Peer& peer = peers_.at(from);
-  const auto arrived = [&] { return peer.inbox.contains(key); };
+  const Peer& peer = peers_.at(from);
   wait(
-      lock, meanwhile, from, &key, [&] { return arrived() || peer.departed; },
+      lock, meanwhile, from, &key, [&] { return peer.inbox.contains(key) || peer.departed; },
       [&] {
-        return fmt::format("{}: {} has not sent it for {}{}", doing(), peer.name, to_text(deadline_),
-                           describe(peer));
+        return fmt::format("waiting for {}: {} has not sent it for {}{}", to_string(key), peer.name,
+                           to_text(deadline_), describe(peer));
       });
-  throw_failure(doing());
-  if (!arrived()) {
+}
+
+std::optional<IncomingMessage> LinkQueues::take(int from, const MessageKey& key) {
+  const Lock lock(mutex_);
+  const auto doing = [&] { return fmt::format("waiting for {}", to_string(key)); };
+  if (failure_) throw_failure(doing());
+  Peer& peer = peers_.at(from);
+  auto node = peer.inbox.extract(key);
+  if (node.empty()) {
+    if (!peer.departed) return std::nullopt;
     throw TransportError(fmt::format("{}: {} has ended its run without sending it", doing(), peer.name));
   }
-  auto node = peer.inbox.extract(key);
+  ++progress_;
   peer.released += node.mapped().cost;
-  if (peer.released >= release_step_) wake();
+  if (peer.released >= release_step_) waker_.wake_up();
   return std::move(node.mapped());
 }
 
@@ -125,7 +142,7 @@ void LinkQueues::wait_flushed(const Meanwhile& meanwhile) {
   };
   if (flushed()) return;
   wants_flush_ = true;
-  wake();
+  waker_.wake_up();
   wait(lock, meanwhile, -1, nullptr, flushed, [&] {
     std::string names;
     for (const Peer& peer : peers_) {
@@ -139,7 +156,7 @@ void LinkQueues::wait_flushed(const Meanwhile& meanwhile) {
 void LinkQueues::wait_left(const Meanwhile& meanwhile) {
   Lock lock(mutex_);
   wants_leave_ = true;
-  wake();
+  waker_.wake_up();
   wait(
       lock, meanwhile, -1, nullptr, [&] { return ended_; },
       [&] {
@@ -158,29 +175,12 @@ std::string LinkQueues::describe(const Peer& peer) const {
                      to_text(Clock::now() - peer.progressed));
 }
 
-void LinkQueues::wake() {
-  if (std::exchange(wake_pending_, true)) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(wake_, &one, sizeof one);
-}
-
-void LinkQueues::wake_up() {
-  const Lock lock(mutex_);
-  wake();
-}
-
 // ---- any thread ----
 
 void LinkQueues::want_stop(StopNotice notice) {
   const Lock lock(mutex_);
   if (!wants_stop_) wants_stop_ = std::move(notice);
-  wake();
-}
-
-void LinkQueues::abandon() {
-  const Lock lock(mutex_);
-  abandoned_ = true;
-  wake();
+  waker_.wake_up();
 }
 
 void LinkQueues::tell_status(const CtlStatus& status) {
@@ -204,10 +204,6 @@ void LinkQueues::collect(Requests& requests) {
   requests.messages.resize(peers_.size());
   requests.released.resize(peers_.size());
   const Lock lock(mutex_);
-  std::uint64_t count = 0;
-  if (std::exchange(wake_pending_, false)) {
-    [[maybe_unused]] const ssize_t read_bytes = ::read(wake_, &count, sizeof count);
-  }
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     requests.messages[i].clear();
     std::swap(requests.messages[i], peers_[i].outbox);
@@ -215,7 +211,6 @@ void LinkQueues::collect(Requests& requests) {
   }
   requests.flush = std::exchange(wants_flush_, false);
   requests.leave = std::exchange(wants_leave_, false);
-  requests.abandon = abandoned_;
   requests.stop = std::exchange(wants_stop_, std::nullopt);
   requests.status = std::exchange(status_out_, std::nullopt);
   requests.progress = progress_;

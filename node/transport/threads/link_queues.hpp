@@ -1,8 +1,8 @@
-// The compute thread and the I/O of a ZmqLink hand messages to each other through bounded queues under one
-// mutex, an eventfd for the I/O, and a condition for the compute thread.
+// A group's thread and the I/O of its endpoint hand messages to each other through bounded queues under one
+// mutex, a waker for the I/O, and a condition for the thread. Peers are the other members of the group.
 //
 // `mutex_` protects every member that is not const. It is held for no longer than it takes to move a message
-// in or out, and nothing else is locked while it is. Calls of the compute thread: wait_begun() first,
+// in or out, and nothing else is locked while it is. Calls of the group's thread: wait_begun() first,
 // wait_left() last.
 #pragma once
 
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "node/membership/membership.hpp"
+#include "node/transport/threads/waker.hpp"
 #include "node/wire/packets.hpp"
 #include "node/wire/stream.hpp"
 
@@ -24,15 +25,12 @@ namespace rookery {
 
 class LinkQueues {
  public:
-  // `peers` are names for people. `send_budget` bounds the cost of what is on its way to one peer;
-  // taking `release_step` of cost from one peer wakes the I/O, so that it grants new credit.
-  LinkQueues(std::vector<std::string> peers, std::uint64_t send_budget, std::uint64_t release_step,
-             std::size_t chunk_bytes, std::chrono::milliseconds deadline);
-  ~LinkQueues();
-  LinkQueues(const LinkQueues&) = delete;
-  LinkQueues& operator=(const LinkQueues&) = delete;
+  // `waker` outlives it. `peers` are names for people. `send_budget` bounds the cost of what is on its way to
+  // one peer; taking `release_step` of cost from one peer wakes the I/O, so that it grants new credit.
+  LinkQueues(Waker& waker, std::vector<std::string> peers, std::uint64_t send_budget,
+             std::uint64_t release_step, std::size_t chunk_bytes, std::chrono::milliseconds deadline);
 
-  // ---- for the compute thread; all throw TransportError, Interrupted after an own signal ----
+  // ---- for the group's thread; all throw TransportError, Interrupted after an own signal ----
 
   // The work that the thread does in place of waiting, for as long as not `ready` and not past the deadline:
   // the I/O.
@@ -40,40 +38,38 @@ class LinkQueues {
 
   // Until all peers are here; membership bounds the wait.
   void wait_begun();
-  // Once there is room for it; wakes nobody.
-  void put(int peer, OutgoingMessage message, const Meanwhile& meanwhile);
-  IncomingMessage take(int peer, const MessageKey& key, const Meanwhile& meanwhile);
+  // Waits for room for a message of `bytes` to the peer.
+  void wait_for_room(int peer, const MessageKey& key, std::uint64_t bytes, const Meanwhile& meanwhile);
+  bool has_room(int peer, const MessageKey& key, std::uint64_t bytes);
+  // There is room for it; wakes nobody.
+  void put(int peer, OutgoingMessage message);
+  // Waits until the message is here.
+  void wait_for(int peer, const MessageKey& key, const Meanwhile& meanwhile);
+  // Nothing while it is not here.
+  std::optional<IncomingMessage> take(int peer, const MessageKey& key);
   void wait_flushed(const Meanwhile& meanwhile);
   // Until all peers have said bye.
   void wait_left(const Meanwhile& meanwhile);
 
   // ---- for any thread ----
 
-  // Makes wake_descriptor() readable.
-  void wake_up();
   void want_stop(StopNotice notice);
-  // The I/O thread shall end without a word.
-  void abandon();
   void tell_status(const CtlStatus& status);
   std::optional<CtlStatus> heard_status() const;
   std::optional<std::string> failure() const;
 
   // ---- for the thread that does the I/O ----
 
-  // Readable when there are requests.
-  int wake_descriptor() const { return wake_; }
-
-  // All that the compute thread has asked for since the last time.
+  // All that the group's thread has asked for since the last time.
   struct Requests {
     std::vector<std::vector<OutgoingMessage>> messages;  // by peer
     std::vector<std::uint64_t> released;                 // cost of messages used, by peer
     bool flush = false;
     bool leave = false;
-    bool abandon = false;
     std::optional<StopNotice> stop;
     std::optional<CtlStatus> status;  // news for the peers
     std::uint64_t progress = 0;
-    int waiting_for = -1;
+    int waiting_for = -1;  // the peer
   };
   void collect(Requests& requests);
 
@@ -85,7 +81,7 @@ class LinkQueues {
   void end();
   void fail(const std::string& message, int signal);
   void hear_status(const CtlStatus& status);
-  // Takes from a peer's heartbeat what its training thread is doing; stage names for people.
+  // Takes from a peer's heartbeat what its thread is doing; names for people.
   void hear_progress(int peer, std::uint64_t progress, const std::string& waiting_for);
 
  private:
@@ -108,14 +104,14 @@ class LinkQueues {
   void wait(Lock& lock, const Meanwhile& meanwhile, int peer, const MessageKey* key, Ready ready,
             TimedOut timed_out);
   void throw_failure(const std::string& doing) const;
+  bool is_room(const Peer& peer, std::uint64_t cost) const;
   std::string describe(const Peer& peer) const;
-  void wake();  // mutex_ is held
 
+  Waker& waker_;
   const std::uint64_t send_budget_;
   const std::uint64_t release_step_;
   const std::size_t chunk_bytes_;
   const std::chrono::milliseconds deadline_;
-  const int wake_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -124,9 +120,7 @@ class LinkQueues {
   bool ended_ = false;
   bool wants_flush_ = false;
   bool wants_leave_ = false;
-  bool abandoned_ = false;
-  bool wake_pending_ = false;
-  int waiting_for_ = -1;                 // the peer that the compute thread waits for
+  int waiting_for_ = -1;                 // the peer that the thread waits for
   const MessageKey* awaited_ = nullptr;  // and the message
   std::uint64_t progress_ = 0;
   std::optional<StopNotice> wants_stop_;

@@ -1,6 +1,7 @@
-#include "node/transport/turn.hpp"
+#include "node/transport/threads/turn.hpp"
 
 #include <chrono>
+#include <utility>
 
 namespace rookery {
 namespace {
@@ -25,6 +26,7 @@ void Turn::stand_aside() {
     is_awaited_ = true;
     left_.wait(lock, [&] { return !is_visited_; });
     is_awaited_ = false;
+    if (std::exchange(is_passed_over_, false)) return;
     seen = visits_;
     left_.wait_for(lock, kAway);
   }
@@ -33,6 +35,10 @@ void Turn::stand_aside() {
 void Turn::visit(const std::function<bool()>& work) {
   {
     const std::scoped_lock lock(aside_);
+    if (is_visited_) {
+      is_passed_over_ = true;
+      return;
+    }
     is_visited_ = true;
     ++visits_;
   }

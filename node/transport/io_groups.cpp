@@ -1,0 +1,225 @@
+// What the I/O does for groups: their beginning, what their threads ask for, what their Membership decides,
+// their end.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "models/base/check.hpp"
+#include "models/base/error.hpp"
+#include "models/base/process/program.hpp"
+#include "node/transport/io_loop.hpp"
+
+namespace rookery {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kJoinAgain{1000};
+
+}  // namespace
+
+std::shared_ptr<Group> IoLoop::open(GroupOptions options) {
+  std::vector<Group::Place> places;
+  for (int rank = 0; rank < static_cast<int>(options.members.size()); ++rank) {
+    const std::string& node = options.members[static_cast<std::size_t>(rank)];
+    if (node == options_.node) continue;
+    const auto known = std::ranges::find_if(peers_, [&](const Peer& peer) { return peer.who.node == node; });
+    ROOKERY_CHECK(known != peers_.end(), "{} is no peer of {}", node, options_.node);
+    places.push_back({static_cast<int>(known - peers_.begin()), rank, known->name});
+  }
+  const GroupId number = options.group;
+  ROOKERY_CHECK(!places.empty(), "group {} has no members but {}", number, options_.node);
+  auto group = std::make_shared<Group>(waker_, options_, std::move(options), std::move(places));
+  {
+    const std::scoped_lock lock(opened_mutex_);
+    ROOKERY_CHECK(numbers_.insert(number).second, "group {} was opened before", number);
+    if (is_closed_) group->queues.fail(fmt::format("the endpoint of {} has ended", options_.node), 0);
+    opened_.push_back(group);
+  }
+  waker_.wake_up();
+  return group;
+}
+
+void IoLoop::begin(std::shared_ptr<Group> begun) {
+  Group& group = *begun;
+  groups_.emplace(group.options.group, std::move(begun));
+  for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
+    const Share share{&group, member};
+    const int index = peer_of(share);
+    Peer& peer = peers_[index];
+    peer.shares.push_back(share);
+    peer.order.add(group.options.priority, share.streams().out);
+    const Address address = Address::parse(peer.who.address).reachable();
+    if (peer.who.reachable && resolve(address.host).empty()) {  // ZeroMQ would try for ever, and say nothing
+      tell(group,
+           event::PeerRefused{member, fmt::format("this machine cannot resolve the host name {}; check "
+                                                  "node_configs.json, or /etc/hosts here",
+                                                  address.host)});
+    }
+    for (const Channel channel : {Channel::kControl, Channel::kData}) {
+      if (!line(index, channel).way.is_open()) open(index, channel);
+    }
+    if (peer.nonce) tell(group, event::PeerCame{member, *peer.nonce});
+    if (std::ranges::all_of(peer.lines, &Line::welcomed)) tell(group, event::PeerWelcomed{member});
+    send_join(share);
+  }
+}
+
+void IoLoop::serve_requests() {
+  waker_.reset();
+  std::vector<std::shared_ptr<Group>> opened;
+  {
+    const std::scoped_lock lock(opened_mutex_);
+    opened.swap(opened_);
+  }
+  for (std::shared_ptr<Group>& group : opened) begin(std::move(group));
+  for (const auto& [number, group] : groups_) serve_requests(*group);
+}
+
+void IoLoop::serve_requests(Group& group) {
+  LinkQueues::Requests& requests = group.requests;
+  group.queues.collect(requests);
+  if (requests.status) group.status = requests.status;
+  for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
+    const Share share{&group, member};
+    Group::Member& streams = share.streams();
+    const int peer = peer_of(share);
+    for (const OutgoingMessage& message : requests.messages[member]) streams.out.push(message);
+    send_chunks(peer);
+    if (requests.flush && !streams.out.empty())
+      line(peer, Channel::kData).way.send(encode(CtlAckRequest{group.options.group}));
+    if (requests.released[member] == 0) continue;
+    streams.in.release(requests.released[member]);
+    if (streams.in.unannounced_credit() >= group.options.receive_budget / 4) {
+      send_ack(share);
+    } else if (!streams.ack_at) {
+      streams.ack_at = now_ + kAckDelay;
+    }
+  }
+  if (requests.leave) tell(group, event::LeaveWanted{});
+  if (requests.stop) tell(group, event::StopWanted{*requests.stop});
+}
+
+void IoLoop::serve_stop_signal() {
+  const int signal = stop_signal();
+  if (signal == 0) return;
+  for (const auto& [number, group] : groups_)
+    tell(*group, event::StopWanted{{options_.node, stop_reason(signal), signal}});
+}
+
+void IoLoop::serve_group(Group& group, bool tick) {
+  for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
+    const Share share{&group, member};
+    Group::Member& streams = share.streams();
+    const int peer = peer_of(share);
+    if (streams.ack_at && now_ >= *streams.ack_at) send_ack(share);
+    if (!group.membership.joined(member) && now_ >= streams.join_at) send_join(share);
+    if (tick && group.status) send_control(peer, *group.status);
+  }
+  if (tick) group.status.reset();
+}
+
+void IoLoop::send_join(const Share& share) {
+  const Group& group = *share.group;
+  share.streams().join_at = now_ + kJoinAgain;
+  if (!line(peer_of(share), Channel::kControl).way.is_connected()) return;
+  ReceiveStream& in = share.streams().in;
+  send_control(peer_of(share), CtlJoin{group.options.group, group.rank,
+                                       static_cast<std::int32_t>(group.options.members.size()),
+                                       group.membership.joined(share.member), in.position()});
+  in.announced();
+}
+
+void IoLoop::send_ack(const Share& share) {
+  Group::Member& streams = share.streams();
+  streams.ack_at.reset();
+  send_control(peer_of(share), CtlAck{share.group->options.group, streams.in.position()});
+  streams.in.announced();
+}
+
+std::optional<IoLoop::Share> IoLoop::share_of(int peer, GroupId number) {
+  const auto found = groups_.find(number);
+  if (found == groups_.end()) return std::nullopt;
+  if (const auto member = found->second->member_of(peer)) return Share{found->second.get(), *member};
+  throw TransportError(fmt::format("group {}, of which it is no member", number));
+}
+
+void IoLoop::tell(Group& group, const MembershipEvent& event) {
+  for (const MembershipAction& action : group.membership.on(event, now_)) act(group, action);
+}
+
+void IoLoop::act(Group& group, const MembershipAction& action) {
+  const GroupId number = group.options.group;
+  const auto peer = [&](int member) { return group.places[static_cast<std::size_t>(member)].peer; };
+  if (std::holds_alternative<action::Begin>(action)) {
+    group.queues.begin();
+  } else if (const auto* report = std::get_if<action::Report>(&action)) {
+    if (options_.on_waiting) {
+      options_.on_waiting(report->text);
+    } else {
+      spdlog::info("{}", report->text);
+    }
+  } else if (const auto* stop = std::get_if<action::FloodStop>(&action)) {
+    group.notice = stop->notice;
+    for (int i = 0; i < static_cast<int>(group.members.size()); ++i) {
+      if (i == stop->except) continue;
+      send_control(peer(i), CtlStop{number, stop->notice.origin, stop->notice.reason, stop->notice.signal});
+    }
+  } else if (const auto* bye = std::get_if<action::SendBye>(&action)) {
+    if (group.status) send_control(peer(bye->peer), *group.status);  // the last one
+    send_control(peer(bye->peer), CtlBye{number, bye->confirms});
+  } else if (const auto* forget = std::get_if<action::Forget>(&action)) {
+    group.members[static_cast<std::size_t>(forget->peer)] = group.new_member();
+    group.queues.forget(forget->peer);
+  } else if (const auto* departed = std::get_if<action::Departed>(&action)) {
+    group.queues.depart(departed->peer);
+  } else if (const auto* fail = std::get_if<action::Fail>(&action)) {
+    group.queues.fail(fail->message, fail->signal);
+  } else {
+    group.queues.end();
+  }
+}
+
+// Connections stand as long as a group has both of their nodes.
+void IoLoop::retire_ended() {
+  std::vector<std::shared_ptr<Group>> over;
+  std::erase_if(groups_, [&](const auto& entry) {
+    if (entry.second->membership.over()) over.push_back(entry.second);
+    return entry.second->membership.over();
+  });
+  for (const std::shared_ptr<Group>& group : over) {
+    ended_[group->options.group] = group->notice;
+    for (int member = 0; member < static_cast<int>(group->members.size()); ++member) {
+      const int index = group->places[static_cast<std::size_t>(member)].peer;
+      Peer& peer = peers_[index];
+      std::erase_if(peer.shares, [&](const Share& share) { return share.group == group.get(); });
+      peer.order.remove(group->members[static_cast<std::size_t>(member)].out);
+      if (peer.shares.empty()) part_from(index);
+    }
+  }
+}
+
+void IoLoop::part_from(int peer) {
+  for (const Channel channel : {Channel::kControl, Channel::kData}) {
+    Line& each = line(peer, channel);
+    const bool says_farewell = channel == Channel::kControl && each.way.is_connected();
+    each.way.close(says_farewell ? kFarewell : milliseconds(0));
+    each.welcomed = false;
+    each.reopen_at.reset();
+  }
+}
+
+// To a peer that takes it as going on: what it was told of the end has been lost with a connection.
+void IoLoop::tell_end(int peer, GroupId number) {
+  const auto ended = ended_.find(number);
+  if (ended == ended_.end()) return;
+  if (!line(peer, Channel::kControl).way.is_open()) open(peer, Channel::kControl);
+  if (const auto& notice = ended->second) {
+    send_control(peer, CtlStop{number, notice->origin, notice->reason, notice->signal});
+  } else {
+    send_control(peer, CtlBye{number, true});
+  }
+}
+
+}  // namespace rookery

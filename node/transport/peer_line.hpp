@@ -1,0 +1,52 @@
+// One channel to a peer, on which this node sends: a connection that this node opens, or, where the peer
+// cannot be reached, the one that the peer has opened. Private to `IoLoop`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "node/sockets/connector.hpp"
+#include "node/sockets/router.hpp"
+
+namespace rookery {
+
+class PeerLine {
+ public:
+  // On connections that this node opens.
+  explicit PeerLine(Connector connector) : connector_(std::move(connector)) {}
+  // On connections that the peer opens to `router`, which outlives the line.
+  explicit PeerLine(Router& router) : router_(&router) {}
+
+  // None where the peer opens.
+  Connector* connector() { return connector_ ? &*connector_ : nullptr; }
+
+  bool is_open() const { return connector_ ? connector_->is_open() : !connection_.empty(); }
+  bool is_connected() const { return connector_ ? connector_->is_connected() : !connection_.empty(); }
+  // Counts the connections up.
+  std::uint32_t number() const { return connector_ ? connector_->number() : number_; }
+
+  // Opens another connection; nothing where the peer does that.
+  void open();
+  // The peer has opened this one, by the router's id; where this node does that, nothing.
+  void adopt(const std::string& connection);
+  void close(std::chrono::milliseconds linger = std::chrono::milliseconds(0));
+
+  // Queue a packet; never wait. Nothing happens when the line is not open.
+  void send(std::span<const std::byte> header);
+  void send(const OutgoingChunk& chunk);
+
+  // What has become of the connection since the last time.
+  Connector::News news();
+
+ private:
+  std::optional<Connector> connector_;
+  Router* router_ = nullptr;
+  std::string connection_;  // adopted; empty: none
+  std::uint32_t number_ = 0;
+  bool is_lost_ = false;
+};
+
+}  // namespace rookery
