@@ -53,6 +53,9 @@ EndpointOptions endpoint_options(const NodeOptions& options, const NodeMetadata&
   EndpointOptions made;
   made.node = metadata.node;
   made.address = options.listen.empty() ? metadata.address : options.listen;
+  for (const PeerInfo& member : metadata.members) {
+    if (member.node == metadata.node) made.reachable = member.reachable;
+  }
   made.key = {metadata.plan_id, metadata.token};
   const TrainingSettings& settings = metadata.settings;
   made.peer_timeout = to_milliseconds(settings.peer_timeout_seconds);
@@ -67,7 +70,7 @@ EndpointOptions endpoint_options(const NodeOptions& options, const NodeMetadata&
 std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata) {
   std::vector<EndpointPeer> peers;
   for (const PeerInfo& member : metadata.members) {
-    if (member.node != metadata.node) peers.push_back({.node = member.node, .address = member.address});
+    if (member.node != metadata.node) peers.push_back({member.node, member.address, member.reachable});
   }
   return peers;
 }

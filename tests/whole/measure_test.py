@@ -55,12 +55,12 @@ class Measure(WholeTest):
                 subprocess.run(["ip", "-n", name, *command], check=True)
         return names
 
-    def start_in(self, namespace, *arguments):
-        process = Process(["ip", "netns", "exec", namespace, BIN / "node_benchmark", *arguments], self.folder)
+    def start_in(self, namespace, program, *arguments):
+        process = Process(["ip", "netns", "exec", namespace, BIN / program, *arguments], self.folder)
         self.addCleanup(process.close)
         return process
 
-    def test_a_machine_that_lets_nobody_in_is_found_out(self):
+    def test_a_machine_that_lets_nobody_in_is_found_out_and_trains(self):
         inside, outside = self.two_machines()
         drop = ["iptables", "-A", "INPUT", "-i", "cable", "-p", "tcp", "--syn", "-j", "DROP"]
         subprocess.run(["ip", "netns", "exec", inside, *drop], check=True)
@@ -68,11 +68,11 @@ class Measure(WholeTest):
         benchmarks = {"ram": 8, "bandwidth": 10}
         pool.write_text(json.dumps({str(i): {"IP": f"10.201.0.{i + 1}:8080", "benchmarks": benchmarks}
                                     for i in range(2)}))
-        server = self.start_in(outside, "--serve", "10.201.0.2:8080")
+        server = self.start_in(outside, "node_benchmark", "--serve", "10.201.0.2:8080")
         self.wait_for(lambda: "answering" in server.output(), "the server")
 
         def measure():
-            process = self.start_in(inside, "--write", pool, "--node", "0", *QUICK)
+            process = self.start_in(inside, "node_benchmark", "--write", pool, "--node", "0", *QUICK)
             self.assertEqual(process.wait(), 0, process.errors())
             return process.output()
 
@@ -82,12 +82,27 @@ class Measure(WholeTest):
         output, _ = self.run_program("clusterize", "--json")
         stages = json.loads(output)["clusters"][0]["stages"]
         self.assertTrue(all(stage.get("reachable", True) == (stage["node"] != "node_0") for stage in stages))
+        server.popen.send_signal(signal.SIGINT)
+        self.assertEqual(server.wait(), 130)
+
+        # They train together, to the bits of two machines that can reach each other.
+        providers = [self.start_in(namespace, "provider", "--name", f"node_{i}", "--wait-for-peers", "60")
+                     for i, namespace in enumerate((inside, outside))]
+        for provider in providers:
+            self.assertEqual(provider.wait(), 0, provider.output() + provider.errors())
+        losses = self.losses()
 
         subprocess.run(["ip", "netns", "exec", inside, "iptables", "-F"], check=True)
+        server = self.start_in(outside, "node_benchmark", "--serve", "10.201.0.2:8080")
+        self.wait_for(lambda: "answering" in server.output(), "the server")
         self.assertNotIn("reachable ", measure())
         self.assertNotIn("reachable", self.pool()["0"])
         server.popen.send_signal(signal.SIGINT)
         self.assertEqual(server.wait(), 130)
+
+        self.write_pool(2)
+        self.train(2)
+        self.assertEqual(self.losses(), losses)
 
     def test_without_links_what_is_known_of_them_stays(self):
         before = self.pool()

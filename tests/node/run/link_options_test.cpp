@@ -61,6 +61,15 @@ TEST_F(LinkOptions, LinksFollowOptionsAndSettings) {
   EXPECT_EQ(endpoint_options(options, metadata_).address, "0.0.0.0:8080");
 }
 
+TEST_F(LinkOptions, WhoCanBeReachedIsAsThePlanSays) {
+  metadata_.members = {{"node_0", "127.0.0.1:8080", 0, false}, {"node_1", "127.0.0.1:8081", 1}};
+  EXPECT_TRUE(endpoint_options({.name = "node_1"}, metadata_).reachable);
+  EXPECT_FALSE(endpoint_peers(metadata_).front().reachable);
+  metadata_.node = "node_0";
+  EXPECT_FALSE(endpoint_options({.name = "node_0"}, metadata_).reachable);
+  EXPECT_TRUE(endpoint_peers(metadata_).front().reachable);
+}
+
 TEST_F(LinkOptions, ThePipelineHasTheStagesNodesByRank) {
   metadata_.members = {
       {"node_2", "127.0.0.1:8082", 2}, {"node_1", "127.0.0.1:8081", 1}, {"node_0", "127.0.0.1:8080", 0}};
