@@ -79,8 +79,9 @@ class Measure(WholeTest):
         self.assertRegex(measure(), r"reachable +no: node_1 could not open a connection to this machine")
         self.assertIs(self.pool()["0"]["reachable"], False)
         self.assertNotIn("reachable", self.pool()["1"])
-        output, _ = self.run_program("clusterize", "--json")
+        output, _ = self.run_program("clusterize", "--min-nodes-per-cluster", "2", "--json")
         stages = json.loads(output)["clusters"][0]["stages"]
+        self.assertEqual(len(stages), 2)
         self.assertTrue(all(stage.get("reachable", True) == (stage["node"] != "node_0") for stage in stages))
         server.popen.send_signal(signal.SIGINT)
         self.assertEqual(server.wait(), 130)
