@@ -41,9 +41,14 @@ std::shared_ptr<Group> IoLoop::open(GroupOptions options) {
   return group;
 }
 
-void IoLoop::begin(std::shared_ptr<Group> begun) {
-  Group& group = *begun;
-  groups_.emplace(group.options.group, std::move(begun));
+void IoLoop::begin(Group& group) {
+  for (const Group::Place& place : group.places) {
+    if (peers_[place.peer].shares.size() < kMostGroups) continue;
+    return tell(group,
+                event::StopWanted{{options_.node, fmt::format("failed: it is in {} groups with {}, which "
+                                                              "is the limit",
+                                                              kMostGroups, place.name)}});
+  }
   for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
     const Share share{&group, member};
     const int index = peer_of(share);
@@ -51,15 +56,15 @@ void IoLoop::begin(std::shared_ptr<Group> begun) {
     peer.shares.push_back(share);
     peer.order.add(group.options.priority, share.streams().out);
     const Address address = Address::parse(peer.who.address).reachable();
-    if (peer.who.reachable && resolve(address.host).empty()) {  // ZeroMQ would try for ever, and say nothing
+    // ZeroMQ would try for ever, and say nothing.
+    const bool is_new = peer.who.reachable && !line(index, Channel::kControl).way.is_open();
+    if (is_new && resolve(address.host).empty()) {
       tell(group,
            event::PeerRefused{member, fmt::format("this machine cannot resolve the host name {}; check "
                                                   "node_configs.json, or /etc/hosts here",
                                                   address.host)});
     }
-    for (const Channel channel : {Channel::kControl, Channel::kData}) {
-      if (!line(index, channel).way.is_open()) open(index, channel);
-    }
+    for (const Channel channel : {Channel::kControl, Channel::kData}) reach(index, channel);
     if (peer.nonce) tell(group, event::PeerCame{member, *peer.nonce});
     if (std::ranges::all_of(peer.lines, &Line::welcomed)) tell(group, event::PeerWelcomed{member});
     send_join(share);
@@ -73,7 +78,9 @@ void IoLoop::serve_requests() {
     const std::scoped_lock lock(opened_mutex_);
     opened.swap(opened_);
   }
-  for (std::shared_ptr<Group>& group : opened) begin(std::move(group));
+  // All are known before anything can go wrong, which fails them all.
+  for (const std::shared_ptr<Group>& group : opened) groups_.emplace(group->options.group, group);
+  for (const std::shared_ptr<Group>& group : opened) begin(*group);
   for (const auto& [number, group] : groups_) serve_requests(*group);
 }
 
@@ -214,7 +221,7 @@ void IoLoop::part_from(int peer) {
 void IoLoop::tell_end(int peer, GroupId number) {
   const auto ended = ended_.find(number);
   if (ended == ended_.end()) return;
-  if (!line(peer, Channel::kControl).way.is_open()) open(peer, Channel::kControl);
+  reach(peer, Channel::kControl);
   if (const auto& notice = ended->second) {
     send_control(peer, CtlStop{number, notice->origin, notice->reason, notice->signal});
   } else {

@@ -328,6 +328,15 @@ void IoLoop::open(int peer, Channel channel) {
   begin_session(peer, channel);
 }
 
+void IoLoop::reach(int peer, Channel channel) {
+  Line& each = line(peer, channel);
+  if (each.way.is_open()) return;
+  if (each.way.connector() != nullptr) return open(peer, channel);
+  if (each.incoming.empty()) return;
+  each.way.adopt(each.incoming);
+  begin_session(peer, channel);
+}
+
 // A new connection stands or will: nothing of the one before counts.
 void IoLoop::begin_session(int peer, Channel channel) {
   line(peer, channel).welcomed = false;

@@ -110,6 +110,9 @@ class IoLoop {
   void serve_stalls(int peer);
   Clock::time_point next_timer() const;
   void open(int peer, Channel channel);
+  // Opens the line where it is not, on the connection that the peer has opened before if it is the one who
+  // does.
+  void reach(int peer, Channel channel);
   void begin_session(int peer, Channel channel);
   // By this node's own decision: says nothing about the peer.
   void reopen_later(int peer, Channel channel);
@@ -138,7 +141,7 @@ class IoLoop {
   void serve_requests(Group& group);
   void serve_stop_signal();
   void serve_group(Group& group, bool tick);
-  void begin(std::shared_ptr<Group> group);
+  void begin(Group& group);
   void retire_ended();
   void part_from(int peer);
   void tell_end(int peer, GroupId group);

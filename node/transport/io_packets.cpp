@@ -52,8 +52,11 @@ void IoLoop::accept(Received& received) {
 }
 
 bool IoLoop::is_alive(const Peer& peer) const {
-  return peer.is_proven && std::ranges::any_of(peer.lines, &Line::welcomed) &&
-         now_ - peer.heard < options_.peer_timeout;
+  // That a connection which the peer has opened is gone shows only when something is sent on it, and only
+  // control always has something to send.
+  const bool stands = peer.who.reachable ? std::ranges::any_of(peer.lines, &Line::welcomed)
+                                         : peer.lines[static_cast<std::size_t>(Channel::kControl)].welcomed;
+  return peer.is_proven && stands && now_ - peer.heard < options_.peer_timeout;
 }
 
 void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {

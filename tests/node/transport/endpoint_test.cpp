@@ -46,17 +46,17 @@ class Endpoints {
     for (int i = 0; i < nodes; ++i) {
       EndpointOptions options = loopback_options(i).endpoint();
       if (change) change(options);
-      reachable_.push_back(options.reachable);
+      options_.push_back(options);
       endpoints_.push_back(std::make_unique<Endpoint>(options));
     }
-    for (int i = 0; i < nodes; ++i) {
-      std::vector<EndpointPeer> peers;
-      for (int peer = 0; peer < nodes; ++peer) {
-        if (peer != i)
-          peers.push_back({loopback_name(peer), endpoints_[peer]->address(), bool{reachable_[peer]}});
-      }
-      endpoints_[i]->start(std::move(peers));
-    }
+    for (int i = 0; i < nodes; ++i) start(i);
+  }
+
+  // As when its process is killed and another one started; the others still have its former address.
+  void restart(int node) {
+    endpoints_[node].reset();
+    endpoints_[node] = std::make_unique<Endpoint>(options_[node]);
+    start(node);
   }
 
   // The group of these nodes: their links, by rank, none of which was waited for.
@@ -81,7 +81,16 @@ class Endpoints {
   std::unique_ptr<Endpoint>& operator[](int node) { return endpoints_[node]; }
 
  private:
-  std::vector<bool> reachable_;
+  void start(int node) {
+    std::vector<EndpointPeer> peers;
+    for (int peer = 0; peer < static_cast<int>(endpoints_.size()); ++peer) {
+      if (peer != node)
+        peers.push_back({loopback_name(peer), endpoints_[peer]->address(), options_[peer].reachable});
+    }
+    endpoints_[node]->start(std::move(peers));
+  }
+
+  std::vector<EndpointOptions> options_;
   std::vector<std::unique_ptr<Endpoint>> endpoints_;
 };
 
@@ -233,6 +242,18 @@ TEST(Endpoint, AGroupThatHasEndedElsewhereFailsWhoeverOpensIt) {
   expect_to_work(pipeline, 0);
 }
 
+TEST(Endpoint, AGroupBeyondTheLimitFailsAlone) {
+  Endpoints nodes(2);
+  std::vector<std::vector<std::unique_ptr<ZmqLink>>> groups;
+  for (GroupId number = 0; number < kMostGroups; ++number) groups.push_back(nodes.gather(number, {0, 1}));
+  auto beyond = nodes.open(kMostGroups, {0, 1});
+  EXPECT_THAT(error_of([&] { beyond[0]->join(); }), AllOf(HasSubstr("64 groups"), HasSubstr("node_1 (")));
+  leave_all(groups.front());
+  for (auto& links : groups) {
+    if (links != groups.front()) expect_to_work(links, 0);
+  }
+}
+
 TEST(Endpoint, ALinkThatIsDroppedFailsItsGroupOnly) {
   Endpoints nodes(2);
   auto pipeline = nodes.gather(kPipeline, {0, 1});
@@ -259,16 +280,12 @@ TEST(Endpoint, BudgetsAreTheGroupsOwn) {
   Endpoints nodes(2);
   auto pipeline = nodes.gather(kPipeline, {0, 1});
   auto ring = nodes.gather(kRing, {0, 1}, [](GroupOptions& options) {
-    options.deadline = milliseconds(200);
     options.max_message_bytes = kElements;
     options.send_budget = options.receive_budget = 4 * kElements;
   });
   const Tensor tensor(DType::kU8, {kElements});
   std::int64_t sent = 0;
-  EXPECT_THAT(error_of([&] {
-                for (; sent < 100; ++sent) ring[0]->send(1, key(sent), tensor.view());
-              }),
-              HasSubstr("node_1 ("));
+  while (sent < 10 && ring[0]->begin_send(1, key(sent), tensor.view())->test()) ++sent;
   EXPECT_LT(sent, 10);
   Tensor into(DType::kU8, {kElements});
   for (std::int64_t step = 0; step < 200; ++step) {
@@ -391,6 +408,48 @@ TEST(UnreachableNode, MovesLargeTensorsBothWays) {
 TEST(UnreachableNode, TwoOfThemAreToldThatTheyCannotMeet) {
   EXPECT_THAT(error_of([] { Endpoints(2, [](EndpointOptions& options) { options.reachable = false; }); }),
               AllOf(HasSubstr("neither node_0 nor node_1 can be reached"), HasSubstr("node_configs.json")));
+}
+
+// Each side closes its lines when its last group ends, while the other waits in the next one already.
+TEST(UnreachableNode, MeetsAgainWhoeverOpensTheNextGroupFirst) {
+  Endpoints nodes(2, kSecondIsUnreachable);
+  GroupId number = kPipeline;
+  auto links = nodes.gather(number, {0, 1});
+  for (const int early : {0, 1, 0, 1}) {
+    GroupOptions next{.group = ++number, .members = {"node_0", "node_1"}};
+    next.wait_for_peers = std::chrono::seconds(60);
+    std::vector<std::unique_ptr<ZmqLink>> following(2);
+    following[early] = nodes[early]->open(next);
+    leave_all(links);
+    following[1 - early] = nodes[1 - early]->open(next);
+    for (const auto& link : following) link->join();
+    expect_to_work(following, 0);
+    links = std::move(following);
+  }
+  leave_all(links);
+}
+
+// The others take the new process as soon as connections to the former one are found to be gone.
+TEST(UnreachableNode, MayBeRestartedWhileOthersAreAwaited) {
+  const CapturedLog log;
+  Endpoints nodes(3, [](EndpointOptions& options) {
+    kSecondIsUnreachable(options);
+    options.peer_timeout = std::chrono::hours(1);
+  });
+  GroupOptions all{.group = kPipeline, .members = {"node_0", "node_1", "node_2"}};
+  all.wait_for_peers = std::chrono::seconds(60);
+  std::vector<std::unique_ptr<ZmqLink>> links(3);
+  for (const int node : {0, 1}) links[node] = nodes[node]->open(all);
+  auto pair = nodes.gather(kRing, {0, 1});
+  leave_all(pair);
+  nodes.restart(1);
+  links[1] = nodes[1]->open(all);
+  pair = nodes.gather(kRing + 1, {0, 1});
+  leave_all(pair);
+  links[2] = nodes[2]->open(all);
+  for (const auto& link : links) link->join();
+  expect_to_work(links, 0);
+  leave_all(links);
 }
 
 TEST(UnreachableNode, ThatEndsWithoutAWordIsLost) {
