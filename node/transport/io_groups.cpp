@@ -72,7 +72,6 @@ void IoLoop::begin(Group& group) {
 }
 
 void IoLoop::serve_requests() {
-  waker_.reset();
   std::vector<std::shared_ptr<Group>> opened;
   {
     const std::scoped_lock lock(opened_mutex_);

@@ -164,7 +164,10 @@ void IoLoop::poll(Clock::time_point deadline) {
   const auto news = [](const zmq::pollitem_t& item) { return (item.revents & ZMQ_POLLIN) != 0; };
   if (router_) serve_router();
   if (!options_.reachable) serve_connectors();
-  if (news(items[0])) serve_requests();
+  if (news(items[0])) {
+    waker_.reset();
+    serve_requests();
+  }
   if (news(items[1])) serve_admission();
   if (router_ && news(items[3])) router_->serve_connections();
   if (may_stop && news(items[first_monitor - 1])) serve_stop_signal();

@@ -23,10 +23,12 @@ void Waker::wake_up() {
   [[maybe_unused]] const ssize_t written = ::write(descriptor_, &one, sizeof one);
 }
 
+// Whoever wakes up until the exchange writes nothing, so that what is read here is the one write of this
+// round.
 void Waker::reset() {
-  if (!is_pending_.exchange(false)) return;
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t read_bytes = ::read(descriptor_, &count, sizeof count);
+  is_pending_.exchange(false);
 }
 
 }  // namespace rookery

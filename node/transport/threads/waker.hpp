@@ -14,9 +14,9 @@ class Waker {
 
   // Readable from wake_up() until reset().
   int descriptor() const { return descriptor_; }
-  // Any thread.
+  // Any thread, after saying what there is to do.
   void wake_up();
-  // Before looking for what there is to do.
+  // Once the descriptor was seen to be readable, and before looking for what there is to do.
   void reset();
 
  private:
