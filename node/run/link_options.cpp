@@ -78,10 +78,7 @@ std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata) {
 GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage) {
   GroupOptions made;
   made.group = kPipelineGroup;
-  made.members.resize(static_cast<std::size_t>(metadata.stages));
-  made.members[static_cast<std::size_t>(metadata.stage)] = metadata.node;
-  for (const PeerInfo& member : metadata.members)
-    made.members[static_cast<std::size_t>(member.stage)] = member.node;
+  for (const PeerInfo& member : metadata.members) made.members.push_back(member.node);
   made.priority = kPipelinePriority;
   made.wait_for_peers = options.wait_for_peers;
   set_budgets(made, stage, metadata);

@@ -16,7 +16,10 @@ constexpr int kConnectorQueue = 8;  // chunks that wait to be taken: memory that
 }  // namespace
 
 Connector::Connector(zmq::context_t& context, Address peer, Credentials credentials)
-    : context_(&context), peer_(std::move(peer)), credentials_(std::move(credentials)) {}
+    : context_(&context),
+      peer_(std::move(peer)),
+      is_ipv6_(peer_.is_ipv6()),
+      credentials_(std::move(credentials)) {}
 
 Connector::~Connector() {
   close();
@@ -31,7 +34,7 @@ void Connector::open() {
   socket_.set(zmq::sockopt::sndtimeo, 0);
   socket_.set(zmq::sockopt::rcvhwm, kConnectorQueue);
   socket_.set(zmq::sockopt::maxmsgsize, static_cast<std::int64_t>(kMaxChunkBytes));
-  socket_.set(zmq::sockopt::ipv6, peer_.is_ipv6());
+  socket_.set(zmq::sockopt::ipv6, is_ipv6_);
   socket_.set(zmq::sockopt::reconnect_ivl, kFirstRetryMs);
   socket_.set(zmq::sockopt::reconnect_ivl_max, kMaxRetryMs);
   socket_.set(zmq::sockopt::connect_timeout, kTimeoutMs);

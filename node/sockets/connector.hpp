@@ -18,7 +18,8 @@ namespace rookery {
 
 class Connector {
  public:
-  // Nothing is opened yet. The other side is told `credentials`.
+  // Nothing is opened yet, but the host's name is resolved, once: whoever does the I/O has no time for that.
+  // The other side is told `credentials`.
   Connector(zmq::context_t& context, Address peer, Credentials credentials);
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
@@ -55,6 +56,7 @@ class Connector {
  private:
   zmq::context_t* context_;
   Address peer_;
+  bool is_ipv6_;
   Credentials credentials_;
   zmq::socket_t socket_;
   Monitor monitor_;

@@ -72,13 +72,13 @@ TEST_F(LinkOptions, WhoCanBeReachedIsAsThePlanSays) {
 
 TEST_F(LinkOptions, ThePipelineHasTheStagesNodesByRank) {
   metadata_.members = {
-      {"node_2", "127.0.0.1:8082", 2}, {"node_1", "127.0.0.1:8081", 1}, {"node_0", "127.0.0.1:8080", 0}};
+      {"node_0", "127.0.0.1:8080", 0}, {"node_1", "127.0.0.1:8081", 1}, {"node_2", "127.0.0.1:8082", 2}};
   EXPECT_EQ(pipeline_options({.name = "node_1"}, metadata_, stage_).members,
             (std::vector<std::string>{"node_0", "node_1", "node_2"}));
   const std::vector<EndpointPeer> peers = endpoint_peers(metadata_);
   ASSERT_EQ(peers.size(), 2U);
-  EXPECT_EQ(peers[0].node, "node_2");
-  EXPECT_EQ(peers[1].address, "127.0.0.1:8080");
+  EXPECT_EQ(peers[0].node, "node_0");
+  EXPECT_EQ(peers[1].address, "127.0.0.1:8082");
 }
 
 }  // namespace
