@@ -48,9 +48,9 @@ struct MessageKey {
 // "activation relu_1_out of step 41, micro-batch 0"
 std::string to_string(const MessageKey& key);
 
-// A send or a receive that was begun. It belongs to the thread of its link, which does not outlive it, and
-// has the use of the tensor's memory until it is done. One that is never done holds its room on the link
-// until the group ends.
+// A send or a receive that was begun. It belongs to the thread of its link, which outlives it, and has the
+// use of the tensor's memory until it is done. Dropped before, a send was not made, and the tensor of a
+// receive waits for another one.
 class PendingTransfer {
  public:
   virtual ~PendingTransfer() = default;

@@ -1,6 +1,6 @@
 // A process's one presence on the network: sockets, peers, their hellos and heartbeats. It serves groups of
 // nodes, each of which has a ZmqLink (zmq_link.hpp): two groups with the same peer share its connections.
-// Wire format, threads and ownership: PROTOCOL.md.
+// Wire format: PROTOCOL.md; threads and ownership: docs/threads.md.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // The Link between machines: a node's view of one group, over the connections of its Endpoint (endpoint.hpp).
-// Wire format, threads and ownership: PROTOCOL.md.
+// Wire format: PROTOCOL.md; threads and ownership: docs/threads.md.
 #pragma once
 
 #include <chrono>
