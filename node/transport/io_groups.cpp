@@ -129,7 +129,7 @@ void IoLoop::serve_group(Group& group, bool tick) {
 void IoLoop::send_join(const Share& share) {
   const Group& group = *share.group;
   share.streams().join_at = now_ + kJoinAgain;
-  if (!line(peer_of(share), Channel::kControl).way.is_connected()) return;
+  if (!line(peer_of(share), Channel::kControl).welcomed) return;  // it is said with the welcome
   ReceiveStream& in = share.streams().in;
   send_control(peer_of(share), CtlJoin{group.options.group, group.rank,
                                        static_cast<std::int32_t>(group.options.members.size()),
