@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -69,8 +70,14 @@ std::vector<CheckpointFiles> find_checkpoints(const std::filesystem::path& node_
     if (!step_of_folder(folder.path())) continue;
     std::ranges::move(checkpoints_in(folder.path()), std::back_inserter(all));
   }
-  std::ranges::stable_sort(all, std::greater(),
-                           [](const CheckpointFiles& files) { return step_of_folder(files.folder); });
+  std::map<std::string, std::filesystem::file_time_type> last;  // written, by plan
+  for (const CheckpointFiles& files : all) {
+    const auto known = last.emplace(files.plan_id, files.written).first;
+    known->second = std::max(known->second, files.written);
+  }
+  std::ranges::stable_sort(all, std::greater(), [&](const CheckpointFiles& files) {
+    return std::tuple(last.at(files.plan_id), files.plan_id, step_of_folder(files.folder));
+  });
   return all;
 }
 

@@ -29,7 +29,8 @@ struct CheckpointFiles {
 
 // Those in one folder of parts, wherever that is: one a plan, the newest first.
 std::vector<CheckpointFiles> checkpoints_in(const std::filesystem::path& folder);
-// All in `node_data`/checkpoints: the highest step first.
+// All in `node_data`/checkpoints: those of the plan that has written last first, and of each plan the highest
+// step.
 std::vector<CheckpointFiles> find_checkpoints(const std::filesystem::path& node_data);
 
 // Those that a user means by a name: a step of those in `node_data`, or a folder of parts; all in `node_data`

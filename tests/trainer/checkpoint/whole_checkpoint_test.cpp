@@ -207,6 +207,17 @@ TEST_F(WholeCheckpointTest, OfTwoPlansTheNewerIsTaken) {
   EXPECT_THAT(log.lines(), ElementsAre(AllOf(HasSubstr(kOtherPlan), HasSubstr("the one before is taken"))));
 }
 
+TEST_F(WholeCheckpointTest, ThePlanThatWroteLastHasTheNewest) {
+  write(4);
+  write(2, kOtherPlan);
+  for (int stage = 0; stage < kStages; ++stage) {
+    fs::last_write_time(part_path(owner(stage, kOtherPlan), 2),
+                        fs::file_time_type::clock::now() + std::chrono::seconds(2));
+  }
+  EXPECT_EQ(open().run().step, 2);
+  EXPECT_EQ(open().plan_id(), kOtherPlan);
+}
+
 TEST_F(WholeCheckpointTest, WhereNoneIsWholeAllAreNamed) {
   for (const std::int64_t step : {2, 4}) write(step);
   fs::remove(part(1, 4));
