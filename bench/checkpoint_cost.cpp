@@ -166,12 +166,13 @@ int measure(const ProgramArguments& arguments) {
   const CheckpointOwner owner{.node_data = folder, .plan_id = "0123456789abcdef", .stage = 0, .stages = 1};
   Windows windows(owner, {.run = {}, .settings = settings, .kernels = task.kernels}, executable,
                   arguments["seconds"].as<double>(), rounds);
-  Trainer trainer(executable, *link, dataset.get(),
-                  {.settings = settings,
-                   .data = task.data,
-                   .logs = {},
-                   .from = {},
-                   .between_steps = [&](const RunState& run) { windows.between_steps(run); }});
+  Trainer trainer(
+      executable, *link, dataset.get(),
+      {.settings = settings,
+       .data = task.data,
+       .logs = {},
+       .from = {},
+       .between_steps = [&](const RunState& run, bool /*is_end*/) { windows.between_steps(run); }});
   try {
     trainer.run();
   } catch (const Enough&) {

@@ -61,7 +61,7 @@ class Trainer::Impl {
   void finish() {
     if (std::exchange(is_finished_, true)) return;
     if (state_.samples == options_.data.train_samples) begin_epoch(state_.epoch + 1);
-    stand();
+    stand(true);
     link_.flush();
   }
 
@@ -71,7 +71,7 @@ class Trainer::Impl {
     const std::int64_t batches = batches_per_epoch(settings(), options_.data.train_samples);
     const std::int64_t together = is_synchronous(settings().schedule) ? 1 : batches;
     for (std::int64_t first = state_.samples / settings().batch_size; first < batches; first += together) {
-      stand();
+      stand(false);
       if (together > 1) last_step_.reset();  // filling the pipeline takes longer than a step
       worker_.train(
           {.first_step = state_.step,
@@ -124,12 +124,12 @@ class Trainer::Impl {
   }
 
   // All stages stand between the same two steps.
-  void stand() {
+  void stand(bool is_end) {
     if (!options_.between_steps || state_.step == first_step_) return;
     RunState state = state_;
     state.sample_digest = worker_.sample_digest();
     state.plateau = plateau_.memory();
-    options_.between_steps(state);
+    options_.between_steps(state, is_end);
   }
 
   static std::optional<BatchFeed> make_feed(const Stage& stage, const Dataset* dataset,

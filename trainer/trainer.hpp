@@ -28,9 +28,9 @@ struct TrainerOptions {
   // The place where the run goes on, to which the Executable's state belongs; nothing: it begins.
   std::optional<RunState> from;
   // Called when all stages stand between the same two steps: before each step, with an asynchronous schedule
-  // before each epoch, but for the first of this Trainer, and by finish(). May use the Link, as long as every
-  // stage does the same.
-  std::function<void(const RunState&)> between_steps;
+  // before each epoch, but for the first of this Trainer, and by finish(), then with `is_end`. May use the
+  // Link, as long as every stage does the same; what it throws ends the run there.
+  std::function<void(const RunState&, bool is_end)> between_steps;
 };
 
 // The time that steps took: of those of a whole batch that follow another step at once, so that neither the

@@ -16,6 +16,9 @@ class Error : public std::exception {
   // Puts "context: " before the message.
   virtual void add_context(std::string_view context) { message_ = std::string(context) + ": " + message_; }
 
+  // Puts "; advice" behind it: what the reader can do.
+  void add_advice(std::string_view advice) { message_ += "; " + std::string(advice); }
+
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/process/program.hpp"
 #include "node/membership/root_cause.hpp"
 #include "node/sockets/address.hpp"
+#include "trainer/checkpoint/checkpointer.hpp"
 
 namespace rookery {
 namespace {
@@ -24,6 +26,9 @@ constexpr const char* kProgressInterval = "0.1";  // seconds
 constexpr std::chrono::seconds kFaultGrace{20};
 // From SIGTERM to SIGKILL.
 constexpr std::chrono::seconds kStopGrace{10};
+// The same for those that end the step that they are in, with its validation, and write a checkpoint. They
+// themselves wait for each other no longer.
+constexpr std::chrono::minutes kStepGrace{10};
 
 void check_local(const std::vector<NodeMetadata>& nodes) {
   std::string strangers;
@@ -47,7 +52,9 @@ std::vector<std::string> names_of(const std::vector<NodeMetadata>& nodes) {
 }  // namespace
 
 Launcher::Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nodes)
-    : options_(std::move(options)), display_(names_of(nodes)) {
+    : options_(std::move(options)),
+      display_(names_of(nodes)),
+      stops_between_steps_(stops_between_steps(nodes.front().settings)) {
   check_local(nodes);
   providers_.reserve(nodes.size());
   for (const NodeMetadata& node : nodes) start(node);
@@ -60,6 +67,7 @@ void Launcher::start(const NodeMetadata& node) {
   provider.node = node.node;
   provider.name = fmt::format("{} ({})", node.node, node.address);
   provider.role = node.role();
+  provider.checkpoints = {options_.node_data, node.plan_id, node.stage, node.stages};
   std::vector<std::string> command{options_.provider.string(),
                                    "--json",
                                    "--progress-interval",
@@ -123,6 +131,7 @@ void Launcher::show(Provider& provider, const std::string& json_line) {
       return;  // note_end() shows it
     default:
       provider.training = event->kind != ProviderEvent::Kind::kWaiting;
+      has_trained_ = has_trained_ || event->kind == ProviderEvent::Kind::kProgress;
   }
   display_.show(*event, Clock::now());
 }
@@ -132,6 +141,7 @@ void Launcher::note_end(Provider& provider) {
   if (!code) return;
   read(provider);  // its last words
   provider.code = code;
+  ended_at_ = ended_at_.value_or(Clock::now());
   if (*code == 0) return;
   display_.show({.kind = ProviderEvent::Kind::kFailed,
                  .node = provider.node,
@@ -150,6 +160,15 @@ void Launcher::hand_on_signal() {
   // Providers have output of their own, which is read.
   for (const Provider& provider : providers_)
     provider.process->signal(signal_ == SIGPIPE ? SIGTERM : signal_);
+  if (is_training() && stops_between_steps_) {
+    display_.print(stderr,
+                   "launch: the step that is being trained is ended and its checkpoint written first; another "
+                   "signal ends everything at once");
+  }
+}
+
+bool Launcher::is_training() const {
+  return std::ranges::any_of(providers_, &Provider::training);
 }
 
 // Providers end by themselves when one of them fails; those that wait for one that will never come,
@@ -165,10 +184,18 @@ void Launcher::end_stragglers() {
       provider.process->signal(SIGTERM);
     }
   }
-  if (!stopped_at_ || now - *stopped_at_ < kStopGrace) return;
+  if (!is_out_of_patience(now)) return;
   for (const Provider& provider : providers_) {
     if (!provider.code && (signal_ != 0 || provider.told_to_end)) provider.process->signal(SIGKILL);
   }
+}
+
+// Providers that stop between steps do so together: when one has ended, the others are about to, or find out
+// that it is gone.
+bool Launcher::is_out_of_patience(Clock::time_point now) const {
+  if (!stopped_at_ || now - *stopped_at_ < kStopGrace) return false;
+  if (signal_ == 0 || !stops_between_steps_ || !is_training()) return true;
+  return now - *stopped_at_ >= kStepGrace || (ended_at_ && now - *ended_at_ >= kFaultGrace);
 }
 
 bool Launcher::all_ended() const {
@@ -177,11 +204,26 @@ bool Launcher::all_ended() const {
 }
 
 int Launcher::conclude() {
-  if (signal_ != 0) throw_if_stopped();
+  const auto failed = [](const Provider& provider) { return provider.code != 0; };
+  // One that came in the last step has stopped nothing.
+  if (signal_ != 0 && std::ranges::any_of(providers_, failed))
+    throw Interrupted(signal_, fmt::format("stopped by {}{}", signal_name(signal_), way_on()));
   for (const Provider& provider : providers_) {
     if (provider.code == 0) display_.print(stdout, fmt::format("{}: {}", provider.node, provider.report));
   }
   return first_failure_ ? tell_failure() : 0;
+}
+
+// From where the run goes on; empty where this run has written nothing to go on from.
+std::string Launcher::way_on() const {
+  std::vector<std::int64_t> whole = part_steps(providers_.front().checkpoints);
+  for (const Provider& provider : providers_) {
+    std::vector<std::int64_t> common;
+    std::ranges::set_intersection(whole, part_steps(provider.checkpoints), std::back_inserter(common));
+    whole = common;
+  }
+  if (whole.empty() || !has_trained_) return "";
+  return fmt::format("; the checkpoint of step {} is written, go on from there with launch --resume", whole.back());
 }
 
 int Launcher::tell_failure() const {
@@ -198,7 +240,7 @@ int Launcher::tell_failure() const {
     how = *cause.code > kSignalBase ? fmt::format(" (ended by {})", signal_name(*cause.code - kSignalBase))
                                     : fmt::format(" (exit code {})", *cause.code);
   }
-  fmt::print(stderr, "launch: {} failed first{}{}{}\n", cause.node, how, why.empty() ? "" : ": ", why);
+  fmt::print(stderr, "launch: {} failed first{}{}{}{}\n", cause.node, how, why.empty() ? "" : ": ", why, way_on());
   return by_itself ? *cause.code : kFailed;
 }
 

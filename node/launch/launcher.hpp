@@ -12,6 +12,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "node/launch/child_process.hpp"
 #include "node/run_display.hpp"
+#include "trainer/checkpoint/checkpoint_part.hpp"
 
 namespace rookery {
 
@@ -43,6 +44,7 @@ class Launcher {
     std::string last_error;  // why it failed; until it says so its last line on standard error
     std::string report;
     bool training = false;
+    CheckpointOwner checkpoints;
     bool failed = false;       // it has said so
     bool told_to_end = false;  // by this program, because another one failed
     std::optional<int> code;
@@ -55,6 +57,9 @@ class Launcher {
   void note_end(Provider& provider);
   void hand_on_signal();
   void end_stragglers();
+  bool is_training() const;
+  bool is_out_of_patience(Clock::time_point now) const;
+  std::string way_on() const;
   bool all_ended() const;
   int conclude();
   int tell_failure() const;
@@ -65,6 +70,9 @@ class Launcher {
   std::optional<std::size_t> first_failure_;  // of which this program heard; not always the cause
   std::optional<Clock::time_point> failed_at_;
   std::optional<Clock::time_point> stopped_at_;  // a signal was handed on, or stragglers were told to end
+  std::optional<Clock::time_point> ended_at_;    // the first that has
+  bool stops_between_steps_;                     // of the plan's settings
+  bool has_trained_ = false;                     // some provider, in this run
   int signal_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <system_error>
@@ -11,6 +12,7 @@
 
 #include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/plan/plan_lock.hpp"
+#include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/process/cpu_steal.hpp"
@@ -34,6 +36,12 @@ NodeMetadata runnable_metadata(const NodeOptions& options) {
   NodeMetadata metadata = read_metadata(options.node_data, options.name);
   check_runnable(metadata);
   return metadata;
+}
+
+std::string way_on(std::int64_t newest) {
+  return fmt::format(
+      "the checkpoint of step {} is written, go on from there with --resume (of launch, or of every provider)",
+      newest);
 }
 
 }  // namespace
@@ -116,15 +124,18 @@ NodeReport PlanRun::run(const std::function<void(Trainer&)>& loop) {
   try {
     NodeReport report = train_with_others(loop);
     if (!not_saved_) return report;
-  } catch (const Interrupted& interrupted) {
+  } catch (Interrupted& interrupted) {
     stop_others(stop_reason(interrupted.signal()));
+    advise(interrupted);
     throw;
-  } catch (const RunEnded& ended) {
+  } catch (RunEnded& ended) {
+    advise(ended);
     if (!is_trained_) throw;
     throw RunEnded(
         fmt::format("this node finished{}, but {}", is_saved_ ? " and saved its weights" : "", ended.what()));
   } catch (Error& error) {
     stop_others(fmt::format("failed: {}", error.what()));
+    advise(error);
     if (is_saved_) error.add_context("this node finished and saved its weights, but");
     throw;
   } catch (const std::exception& error) {
@@ -160,14 +171,19 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
                          .from = starting_point()};
   if (metadata_.settings.checkpoint_every != "never") {
     checkpoints_.emplace(checkpoint_owner(), metadata_.settings, metadata_.kernels, *executable_, *link_,
-                         options.from ? options.from->step : 0);
-    options.between_steps = [&](const RunState& run) { checkpoints_->between_steps(run); };
+                         RunSteps{options.from ? options.from->step : 0, steps()});
+    options.between_steps = [&](const RunState& run, bool is_end) {
+      if (const auto stopped = checkpoints_->between_steps(run, is_end)) end_early(*stopped);
+    };
   }
+  if (stops_between_steps(metadata_.settings)) stops_later_.emplace();
   Trainer trainer(*executable_, *link_, dataset_, options);
   const auto begin = std::chrono::steady_clock::now();
   const CpuSteal stolen;
   const std::exception_ptr ended = run_loop(trainer, loop);
   is_trained_ = true;
+  // A signal of the last step is too late to stop anything; one that comes from here on ends the waiting.
+  if (stop_signal() == 0) stops_later_.reset();
   NodeReport report = report_of(trainer);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   report.stolen = stolen.share();
@@ -198,17 +214,44 @@ std::optional<RunState> PlanRun::starting_point() {
   return from;
 }
 
+std::int64_t PlanRun::steps() const {
+  return metadata_.settings.epochs * batches_per_epoch(metadata_.settings, metadata_.data.train_samples);
+}
+
+// All stages are here, and have nothing to say to each other any more: nobody takes the end for a loss.
+void PlanRun::end_early(const StoppedRun& stopped) {
+  is_stopped_ = true;
+  try {
+    if (network_ != nullptr) network_->leave();
+  } catch (const TransportError& error) {
+    spdlog::warn("{}", error.what());  // who is lost now has written its part
+  }
+  std::string where = fmt::format("after step {}", stopped.step);
+  if (stopped.newest != stopped.step) where += ", but its checkpoint could not be written on every node";
+  if (stopped.newest) where += fmt::format(": {}", way_on(*stopped.newest));
+  if (const int own = stop_signal(); own != 0)
+    throw Interrupted(own, fmt::format("stopped by {} {}", signal_name(own), where));
+  const auto peer = std::ranges::find(metadata_.members, stopped.request.stage, &PeerInfo::stage);
+  ROOKERY_CHECK(peer != metadata_.members.end(), "stage {} of {}", stopped.request.stage, metadata_.stages);
+  throw RunEnded(fmt::format("{} ({}) {} {}", peer->node, peer->address,
+                             stop_reason(stopped.request.signal), where));
+}
+
+// Where the run has ended in the middle of a step.
+void PlanRun::advise(Error& error) {
+  if (!checkpoints_ || is_stopped_ || is_trained_) return;
+  if (const std::optional<std::int64_t> newest = checkpoints_->newest()) error.add_advice(way_on(*newest));
+}
+
 // What ends the run after this node's last step (a peer that fails, a signal) is returned: it does not undo
 // the training.
 std::exception_ptr PlanRun::run_loop(Trainer& trainer, const std::function<void(Trainer&)>& loop) const {
-  const std::int64_t steps =
-      metadata_.settings.epochs * batches_per_epoch(metadata_.settings, metadata_.data.train_samples);
   try {
     loop(trainer);
     trainer.finish();
     return nullptr;
   } catch (...) {
-    if (trainer.steps_done() < steps) throw;
+    if (trainer.steps_done() < steps()) throw;
     return std::current_exception();
   }
 }

@@ -11,7 +11,9 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/stage_folder.hpp"
 #include "clusterize/plan/trained_file.hpp"
+#include "models/base/error.hpp"
 #include "models/base/files/file_lock.hpp"
+#include "models/base/process/program.hpp"
 #include "models/runtime/executable.hpp"
 #include "node/run/node_process.hpp"
 #include "node/run/node_report.hpp"
@@ -45,7 +47,10 @@ class PlanRun {
   NodeReport train_with_others(const std::function<void(Trainer&)>& loop);
   NodeReport train(RunLog& status, const std::function<void(Trainer&)>& loop);
   CheckpointOwner checkpoint_owner() const;
+  std::int64_t steps() const;
   std::optional<RunState> starting_point();
+  [[noreturn]] void end_early(const StoppedRun& stopped);
+  void advise(Error& error);
   std::exception_ptr run_loop(Trainer& trainer, const std::function<void(Trainer&)>& loop) const;
   void save(const Trainer& trainer);
 
@@ -62,7 +67,9 @@ class PlanRun {
   std::int64_t transport_bytes_ = 0;  // of the link's buffers
   std::int64_t floor_bytes_ = 0;      // anonymous memory of the program itself
   std::optional<Checkpointer> checkpoints_;
-  bool is_trained_ = false;  // to the end
+  std::optional<StopDeferral> stops_later_;  // between two steps
+  bool is_stopped_ = false;                  // there
+  bool is_trained_ = false;                  // to the end
   bool is_saved_ = false;
   std::exception_ptr not_saved_;  // why the weights are not in their place
 };

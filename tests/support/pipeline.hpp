@@ -117,7 +117,7 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
         copy(options.from->training.at(name).view(), view);
     }
     if (options.snapshots != nullptr) {
-      trained.between_steps = [&](const RunState& now) {
+      trained.between_steps = [&](const RunState& now, bool /*is_end*/) {
         const std::scoped_lock lock(state_mutex);
         Snapshot& snapshot = (*options.snapshots)[now.step];
         if (stage.is_leaf()) snapshot.state = now;

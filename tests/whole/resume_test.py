@@ -24,10 +24,13 @@ class Resume(WholeTest):
         self.run_program("clusterize")
         self.run_program("launch")
         self.undisturbed = self.results()
+        self.remove_run()
+
+    def remove_run(self):
         for path in self.checkpoints().rglob("*.safetensors"):
             path.unlink()
         for log in LOGS:
-            (self.folder / log).unlink()
+            (self.folder / log).unlink(missing_ok=True)
 
     def checkpoints(self):
         return self.node_data / "checkpoints"
@@ -66,13 +69,78 @@ class Resume(WholeTest):
                 self.assertIn(launch.wait(), (0, 137), launch.errors())
             self.expect_as_undisturbed()
 
+    def newest_checkpoint(self):
+        """The highest step of which every stage has a part."""
+        return max(
+            (int(folder.name) for folder in self.checkpoints().iterdir() if len(list(folder.iterdir())) == 3), default=0)
+
+    def expect_to_go_on_where_it_stopped(self, *messages):
+        """Nothing that was trained is trained again, and who was stopped has said so."""
+        step = len(self.losses())
+        self.assertLess(step, STEPS)
+        self.assertEqual(self.newest_checkpoint(), step)
+        for message in messages:
+            self.assertRegex(message, rf"\b(after|of) step {step}\b.*--resume")
+        going_on = re.findall(r"going on after step (\d+)", self.expect_as_undisturbed())
+        self.assertEqual(going_on, [str(step)] * 3)
+
     def test_stopped_by_ctrl_c(self):
         launch = self.start_and_wait_for(100)
         launch.popen.send_signal(signal.SIGINT)
         self.assertEqual(launch.wait(), 130)
-        going_on = re.findall(r"going on after step (\d+)", self.expect_as_undisturbed())
-        self.assertEqual(len(going_on), 3)
-        self.assertEqual(len(set(going_on)), 1)
+        *_, last = launch.errors().splitlines()
+        self.assertTrue(last.startswith("launch: stopped by SIGINT"), last)
+        self.expect_to_go_on_where_it_stopped(last)
+
+    def test_stopped_again_and_again(self):
+        for life in range(4):
+            launch = self.start_and_wait_for(len(self.losses()) + 60, *(["--resume"] if life > 0 else []))
+            launch.popen.send_signal(signal.SIGTERM)
+            self.assertEqual(launch.wait(), 143, launch.errors())
+            self.assertEqual(self.newest_checkpoint(), len(self.losses()))
+        self.expect_to_go_on_where_it_stopped()
+
+    def test_one_provider_of_three_is_stopped(self):
+        for stopped in range(3):
+            with self.subTest(node=stopped):
+                self.remove_run()
+                providers = self.start_providers(3)
+                self.wait_for_steps(60)
+                providers[stopped].popen.send_signal(signal.SIGTERM)
+                for i, provider in providers.items():
+                    self.assertEqual(provider.wait(), 143 if i == stopped else 1, provider.errors())
+                ends = {i: provider.errors().splitlines()[-1] for i, provider in providers.items()}
+                address = f"127.0.0.1:{self.ports[stopped]}"
+                for i, end in ends.items():
+                    who = "" if i == stopped else rf"node_{stopped} \({address}\) was "
+                    self.assertRegex(end, f"^provider: {who}stopped by SIGTERM")
+                self.expect_to_go_on_where_it_stopped(*ends.values())
+
+    def test_a_provider_that_launch_has_started_is_stopped(self):
+        launch = self.start_and_wait_for(60)
+        os.kill(self.providers_of(launch)[1], signal.SIGTERM)
+        self.assertEqual(launch.wait(), 143, launch.errors())
+        *_, last = launch.errors().splitlines()
+        self.assertRegex(last, r"^launch: node_1 failed first \(ended by SIGTERM\)")
+        self.expect_to_go_on_where_it_stopped(last)
+
+    def test_a_run_begun_anew_and_stopped_goes_on_itself(self):
+        self.run_program("launch")
+        launch = self.start("launch")
+        self.wait_for(lambda: 60 <= len(self.losses()) < STEPS, "the new run")
+        launch.popen.send_signal(signal.SIGINT)
+        self.assertEqual(launch.wait(), 130)
+        self.expect_to_go_on_where_it_stopped()
+
+    def test_after_a_loss_everybody_says_from_where_it_goes_on(self):
+        providers = self.start_providers(3)
+        self.wait_for_steps(200)
+        providers[1].popen.kill()
+        for i in (0, 2):
+            self.assertEqual(providers[i].wait(), 1)
+            step = int(re.findall(r"is lost.*checkpoint.* of step (\d+).*--resume", providers[i].errors())[-1])
+            self.assertIn(step, (self.newest_checkpoint(), self.newest_checkpoint() + 25))
+        self.expect_as_undisturbed()
 
     def test_a_damaged_part_is_named_and_the_checkpoint_before_taken(self):
         launch = self.start_and_wait_for(200)

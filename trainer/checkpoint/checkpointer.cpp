@@ -44,37 +44,67 @@ std::optional<RunState> try_load(const CheckpointOwner& owner, std::int64_t step
 
 }  // namespace
 
+bool stops_between_steps(const TrainingSettings& settings) {
+  return is_synchronous(settings.schedule) && settings.checkpoint_every != "never";
+}
+
 Checkpointer::Checkpointer(CheckpointOwner owner, TrainingSettings settings, KernelChoice kernels,
-                           Executable& executable, Link& link, std::int64_t first_step)
+                           Executable& executable, Link& link, RunSteps steps,
+                           std::function<int()> stop_signal)
     : owner_(std::move(owner)),
       settings_(std::move(settings)),
       kernels_(std::move(kernels)),
       executable_(executable),
       link_(link),
-      schedule_(interval_of(settings_), link, owner_.stage, owner_.stages, first_step),
-      writer_(owner_) {}
-
-void Checkpointer::between_steps(const RunState& run) {
-  const bool is_end = run.epoch == settings_.epochs;
-  if (!is_end && !schedule_.is_due(run)) return;
-  writer_.finish();
-  remove_old(least_of_all(link_, owner_.stage, owner_.stages, run.step, "newest checkpoint",
-                          writer_.newest().value_or(kNoStep)));
-  const CheckpointFacts facts{.run = run, .settings = settings_, .kernels = kernels_};
-  if (is_end) {
-    writer_.write_now(facts, executable_.training_state());
-  } else {
-    writer_.write_beside(facts, executable_.training_state());
-  }
+      first_step_(steps.done),
+      schedule_(interval_of(settings_), link, owner_.stage, owner_.stages, steps.done),
+      writer_(owner_) {
+  if (stops_between_steps(settings_))
+    stop_.emplace(link_, owner_.stage, owner_.stages, steps.all, std::move(stop_signal));
 }
 
-// A part counts as one of those that stay when every stage has its part of that step or a newer one.
-void Checkpointer::remove_old(std::int64_t whole) {
+std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool is_end) {
+  const std::optional<StopRequest> stop = stop_ && !is_end ? stop_->is_due(run.step) : std::nullopt;
+  if (!is_end && !stop && !schedule_.is_due(run)) return std::nullopt;
+  remove_others(newest_of_all(run.step, "newest checkpoint"), run.step);
+  const CheckpointFacts facts{.run = run, .settings = settings_, .kernels = kernels_};
+  if (!is_end && !stop) {
+    writer_.write_beside(facts, executable_.training_state());
+    return std::nullopt;
+  }
+  writer_.write_now(facts, executable_.training_state());
+  if (!stop) return std::nullopt;
+  const std::optional<std::int64_t> newest = newest_of_all(run.step, "newest checkpoint in the end");
+  remove_others(newest, run.step);
+  return StoppedRun{*stop, run.step, newest};
+}
+
+std::optional<std::int64_t> Checkpointer::newest() {
+  writer_.finish();
+  if (writer_.newest() || first_step_ == 0) return writer_.newest();
+  return first_step_;
+}
+
+// The newest step of which every stage has its part or a newer one.
+std::optional<std::int64_t> Checkpointer::newest_of_all(std::int64_t step, const char* what) {
+  const std::int64_t least =
+      least_of_all(link_, owner_.stage, owner_.stages, step, what, newest().value_or(kNoStep));
+  if (least == kNoStep) return std::nullopt;
+  return least;
+}
+
+// What stays, once this run has a checkpoint that is `whole`: that, those before, as many as there shall be in
+// all, and what was written since. Parts of steps that are not trained yet are of a run before, which was not
+// gone on from: who goes on later shall not meet them.
+void Checkpointer::remove_others(std::optional<std::int64_t> whole, std::int64_t now) {
+  if (!whole) return;
   std::vector<std::int64_t> steps = part_steps(owner_);
-  std::erase_if(steps, [&](std::int64_t step) { return step > whole; });
-  const auto keep = static_cast<std::size_t>(settings_.keep_checkpoints);
-  for (std::size_t i = 0; i + keep < steps.size(); ++i) {
-    const std::filesystem::path path = part_path(owner_, steps[i]);
+  std::erase_if(steps, [&](std::int64_t step) { return step > *whole && step <= now; });
+  const auto is_of_this_run = [&](std::int64_t step) { return step <= now; };
+  auto surplus = std::ranges::count_if(steps, is_of_this_run) - settings_.keep_checkpoints;
+  for (const std::int64_t step : steps) {
+    if (is_of_this_run(step) && surplus-- <= 0) continue;
+    const std::filesystem::path path = part_path(owner_, step);
     std::error_code code;
     std::filesystem::remove(path, code);
     std::filesystem::remove(path.parent_path(), code);  // if it is empty

@@ -3,37 +3,63 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
+#include "models/base/process/program.hpp"
 #include "models/runtime/executable.hpp"
 #include "trainer/checkpoint/checkpoint_part.hpp"
 #include "trainer/checkpoint/checkpoint_schedule.hpp"
 #include "trainer/checkpoint/checkpoint_writer.hpp"
+#include "trainer/checkpoint/stop_agreement.hpp"
 #include "trainer/link.hpp"
 
 namespace rookery {
 
+// Whether runs with these settings, when they are asked to stop, end between two steps with a checkpoint: a
+// schedule that is asynchronous has no such place soon.
+bool stops_between_steps(const TrainingSettings& settings);
+
+// The steps of a run: those that are done, and all.
+struct RunSteps {
+  std::int64_t done = 0;
+  std::int64_t all = 0;
+};
+
+// The end of a run that was asked to stop, the same on all stages.
+struct StoppedRun {
+  StopRequest request;
+  std::int64_t step = 0;               // updates done
+  std::optional<std::int64_t> newest;  // checkpoint that every stage has: of that step, unless a disk was full
+};
+
 // One thread, the one that trains. Executable and Link outlive it.
 class Checkpointer {
  public:
-  // The settings' checkpoint_every is not "never"; `first_step` is the first that is trained.
+  // The settings' checkpoint_every is not "never"; `steps` are those before training. `stop_signal` says which
+  // signal has asked this stage to stop, 0: none.
   Checkpointer(CheckpointOwner owner, TrainingSettings settings, KernelChoice kernels, Executable& executable,
-               Link& link, std::int64_t first_step);
+               Link& link, RunSteps steps, std::function<int()> stop_signal = rookery::stop_signal);
 
-  // TrainerOptions::between_steps.
-  void between_steps(const RunState& run);
+  // For TrainerOptions::between_steps. Where it returns something the run is to end here, on all stages.
+  std::optional<StoppedRun> between_steps(const RunState& run, bool is_end);
+  // The step of the newest part that the run has written or gone on from; waits for one that is being written.
+  std::optional<std::int64_t> newest();
   // Memory besides that of the Executable.
   std::int64_t bytes() const { return writer_.bytes(); }
 
  private:
-  void remove_old(std::int64_t whole);
+  std::optional<std::int64_t> newest_of_all(std::int64_t step, const char* what);
+  void remove_others(std::optional<std::int64_t> whole, std::int64_t now);
 
   const CheckpointOwner owner_;
   const TrainingSettings settings_;
   const KernelChoice kernels_;
   Executable& executable_;
   Link& link_;
+  const std::int64_t first_step_;
   CheckpointSchedule schedule_;
+  std::optional<StopAgreement> stop_;
   CheckpointWriter writer_;
 };
 

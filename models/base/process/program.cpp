@@ -23,8 +23,12 @@ namespace {
 
 std::atomic<int> caught_signal{0};
 std::atomic<int> stop_event{-1};
+std::atomic<int> deferrals{0};
 
+// After the signal is set, or after a deferral has ended: whoever comes second of a signal and the end of the
+// last deferral sees the other.
 void wake_stop_waiters() {
+  if (deferrals.load() > 0) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t ignored = ::write(stop_event, &one, sizeof one);
 }
@@ -178,8 +182,26 @@ int stop_descriptor() {
 }
 
 void throw_if_stopped() {
-  if (const int signal = stop_signal(); signal != 0)
+  if (const int signal = stop_signal(); signal != 0 && !is_stop_deferred())
     throw Interrupted(signal, fmt::format("stopped by {}", signal_name(signal)));
+}
+
+StopDeferral::StopDeferral() {
+  ++deferrals;
+  if (stop_signal() == 0) return;
+  defers_ = false;
+  --deferrals;
+  wake_stop_waiters();  // of a signal that has come in between
+}
+
+StopDeferral::~StopDeferral() {
+  if (!defers_) return;
+  --deferrals;
+  if (stop_signal() != 0) wake_stop_waiters();
+}
+
+bool is_stop_deferred() {
+  return stop_signal() != 0 && deferrals.load() > 0;
 }
 
 }  // namespace rookery

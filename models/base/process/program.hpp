@@ -46,4 +46,21 @@ int stop_descriptor();
 // Throws Interrupted when a stop signal has come.
 void throw_if_stopped();
 
+// While one of these is there a stop signal that comes is kept back: stop_signal() tells it, but
+// throw_if_stopped() does not throw and stop_descriptor() is not readable before the last of them is gone. For
+// work that, asked to stop, comes to a good end by itself. A second signal ends the process as ever. One that
+// is made when a signal has come already keeps nothing back. Any thread.
+class StopDeferral {
+ public:
+  StopDeferral();
+  ~StopDeferral();
+  StopDeferral(const StopDeferral&) = delete;
+  StopDeferral& operator=(const StopDeferral&) = delete;
+
+ private:
+  bool defers_ = true;
+};
+// Whether a stop signal is kept back.
+bool is_stop_deferred();
+
 }  // namespace rookery

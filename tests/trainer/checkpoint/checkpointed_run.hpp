@@ -34,10 +34,11 @@ class CheckpointedRun : public testing::Test {
                                        TrainerOptions made) {
       if (resume) made.from = go_on_from_newest(owner(stage.index), executable, link);
       if (stage.is_leaf()) from_ = made.from;
-      auto checkpoints = std::make_shared<Checkpointer>(owner(stage.index), settings_, KernelChoice(),
-                                                        executable, link, made.from ? made.from->step : 0);
-      made.between_steps = [checkpoints, stop_at](const RunState& now) {
-        checkpoints->between_steps(now);
+      auto checkpoints =
+          std::make_shared<Checkpointer>(owner(stage.index), settings_, KernelChoice(), executable, link,
+                                         RunSteps{made.from ? made.from->step : 0, 12});
+      made.between_steps = [checkpoints, stop_at](const RunState& now, bool is_end) {
+        checkpoints->between_steps(now, is_end);
         if (now.step == stop_at) throw DataError("killed");
       };
       return made;

@@ -49,9 +49,9 @@ class Reshard : public testing::Test {
       }
       auto checkpoints =
           std::make_shared<Checkpointer>(CheckpointOwner{node_data, kPlan, stage.index, stages}, settings_,
-                                         KernelChoice(), executable, link, 0);
-      made.between_steps = [checkpoints](const RunState& now) {
-        checkpoints->between_steps(now);
+                                         KernelChoice(), executable, link, RunSteps{0, 12});
+      made.between_steps = [checkpoints](const RunState& now, bool is_end) {
+        checkpoints->between_steps(now, is_end);
         if (now.step == kKilledAt) throw DataError("killed");
       };
       return made;
