@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <csignal>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "models/base/error.hpp"
@@ -26,6 +30,37 @@ class CheckpointerTest : public CheckpointedRun {
     EXPECT_TRUE(same_state(rest.state, whole_.state));
   }
 
+  // Stage `asked` gets SIGTERM before step `when` is done; how the run has ended on every stage that ended
+  // so.
+  std::vector<StoppedRun> stop(int asked, std::int64_t when) {
+    struct Ended {};
+    std::vector<StoppedRun> ends;
+    std::mutex mutex;
+    PipelineOptions options;
+    options.make_trainer_options = [&](const Stage& stage, Executable& executable, Link& link,
+                                       TrainerOptions made) {
+      auto done = std::make_shared<std::int64_t>(0);
+      auto checkpoints = std::make_shared<Checkpointer>(
+          owner(stage.index), settings_, KernelChoice(), executable, link, RunSteps{0, 12},
+          [=, at = stage.index] { return at == asked && *done >= when ? SIGTERM : 0; });
+      made.between_steps = [&, checkpoints, done](const RunState& now, bool is_end) {
+        *done = now.step;
+        const auto stopped = checkpoints->between_steps(now, is_end);
+        if (!stopped) return;
+        const std::scoped_lock lock(mutex);
+        ends.push_back(*stopped);
+        throw Ended();
+      };
+      return made;
+    };
+    try {
+      run_pipeline(model_, even_cuts(model_, settings_.loss, *digits_, kStages), settings_, *digits_,
+                   options);
+    } catch (const Ended&) {  // NOLINT(bugprone-empty-catch): it is in `ends`
+    }
+    return ends;
+  }
+
   const PipelineResult whole_ =
       run_pipeline(model_, std::vector<OpId>{0}, settings_, *digits_);  // without checkpoints
 };
@@ -43,6 +78,56 @@ TEST_F(CheckpointerTest, TheNewestStay) {
 TEST_F(CheckpointerTest, AKilledRunGoesOnToTheSameBits) {
   kill_at(7);
   expect_goes_on_to_the_same(6);
+}
+
+TEST_F(CheckpointerTest, AStoppedRunGoesOnWhereItStopped) {
+  settings_.checkpoint_every = "1 h";
+  for (int asked = 0; asked < kStages; ++asked) {
+    for (const std::int64_t when : {1, 5, 8}) {
+      std::filesystem::remove_all(checkpoints_folder(folder_.path()));
+      const std::vector<StoppedRun> ends = stop(asked, when);
+      ASSERT_EQ(ends.size(), kStages);
+      for (const StoppedRun& end : ends) {
+        EXPECT_EQ(end.request, (StopRequest{asked, SIGTERM}));
+        EXPECT_EQ(end.step, ends[0].step);
+        EXPECT_EQ(end.newest, end.step);
+      }
+      expect_goes_on_to_the_same(ends[0].step);
+    }
+  }
+}
+
+TEST_F(CheckpointerTest, StoppedInItsLastStepARunIsDone) {
+  EXPECT_TRUE(stop(0, 11).empty());
+  EXPECT_TRUE(stop(1, 11).empty());
+  expect_goes_on_to_the_same(12);
+}
+
+TEST_F(CheckpointerTest, WhatCannotBeWrittenInTheEndIsSaid) {
+  const FileCalls real = file_calls();
+  file_calls().fsync = [](int /*descriptor*/) {
+    errno = ENOSPC;
+    return -1;
+  };
+  const std::vector<StoppedRun> ends = stop(1, 5);
+  file_calls() = real;
+  ASSERT_EQ(ends.size(), kStages);
+  for (const StoppedRun& end : ends) EXPECT_FALSE(end.newest.has_value());
+}
+
+// Which may have been longer.
+TEST_F(CheckpointerTest, ARunBegunAnewLeavesNothingOfTheOneBeforeAhead) {
+  run(false);
+  const std::vector<StoppedRun> ends = stop(0, 3);
+  ASSERT_EQ(ends.size(), kStages);
+  for (int stage = 0; stage < kStages; ++stage) EXPECT_EQ(part_steps(owner(stage)).back(), ends[0].step);
+  expect_goes_on_to_the_same(ends[0].step);
+}
+
+TEST_F(CheckpointerTest, AnAsynchronousRunStopsAtNoStep) {
+  settings_.schedule = {.name = "async"};
+  EXPECT_FALSE(stops_between_steps(settings_));
+  EXPECT_TRUE(stop(0, 1).empty());
 }
 
 TEST_F(CheckpointerTest, ARunThatIsDoneIsDone) {
