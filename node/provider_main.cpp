@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/process/log.hpp"
@@ -60,8 +61,15 @@ class Teller {
   void tick(const std::stop_token& stop) {
     constexpr std::chrono::seconds kPeriod{1};
     std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); }))
+    bool has_told = false;
+    while (!wake_.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); })) {
+      if (is_stop_deferred() && !std::exchange(has_told, true)) {
+        display_->print(stderr,
+                        "stopping: the step that is being trained is ended and its checkpoint written first; "
+                        "another signal ends this at once");
+      }
       display_->tick(Clock::now());
+    }
   }
 
   std::mutex mutex_;

@@ -32,7 +32,9 @@ int main(int argc, char** argv) {
       .summary =
           "starts the provider of every node of the plan on this machine, and shows their progress together. "
           "When one fails, all end; the last line says which failed first and why, and its exit code is that "
-          "of launch. Ctrl-C ends them all.",
+          "of launch. Ctrl-C ends them all, after a checkpoint of the step that is being trained; Ctrl-C "
+          "again "
+          "ends them at once.",
       .example = "  clusterize\n  launch\n"};
   namespace po = boost::program_options;
   ProgramOptions options;

@@ -161,9 +161,10 @@ void Launcher::hand_on_signal() {
   for (const Provider& provider : providers_)
     provider.process->signal(signal_ == SIGPIPE ? SIGTERM : signal_);
   if (is_training() && stops_between_steps_) {
-    display_.print(stderr,
-                   "launch: the step that is being trained is ended and its checkpoint written first; another "
-                   "signal ends everything at once");
+    display_.print(
+        stderr,
+        "launch: the step that is being trained is ended and its checkpoint written first; another "
+        "signal ends everything at once");
   }
 }
 
@@ -223,7 +224,8 @@ std::string Launcher::way_on() const {
     whole = common;
   }
   if (whole.empty() || !has_trained_) return "";
-  return fmt::format("; the checkpoint of step {} is written, go on from there with launch --resume", whole.back());
+  return fmt::format("; the checkpoint of step {} is written, go on from there with launch --resume",
+                     whole.back());
 }
 
 int Launcher::tell_failure() const {
@@ -240,7 +242,8 @@ int Launcher::tell_failure() const {
     how = *cause.code > kSignalBase ? fmt::format(" (ended by {})", signal_name(*cause.code - kSignalBase))
                                     : fmt::format(" (exit code {})", *cause.code);
   }
-  fmt::print(stderr, "launch: {} failed first{}{}{}{}\n", cause.node, how, why.empty() ? "" : ": ", why, way_on());
+  fmt::print(stderr, "launch: {} failed first{}{}{}{}\n", cause.node, how, why.empty() ? "" : ": ", why,
+             way_on());
   return by_itself ? *cause.code : kFailed;
 }
 

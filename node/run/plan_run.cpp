@@ -40,7 +40,8 @@ NodeMetadata runnable_metadata(const NodeOptions& options) {
 
 std::string way_on(std::int64_t newest) {
   return fmt::format(
-      "the checkpoint of step {} is written, go on from there with --resume (of launch, or of every provider)",
+      "the checkpoint of step {} is written, go on from there with --resume (of launch, or of every "
+      "provider)",
       newest);
 }
 
@@ -233,8 +234,8 @@ void PlanRun::end_early(const StoppedRun& stopped) {
     throw Interrupted(own, fmt::format("stopped by {} {}", signal_name(own), where));
   const auto peer = std::ranges::find(metadata_.members, stopped.request.stage, &PeerInfo::stage);
   ROOKERY_CHECK(peer != metadata_.members.end(), "stage {} of {}", stopped.request.stage, metadata_.stages);
-  throw RunEnded(fmt::format("{} ({}) {} {}", peer->node, peer->address,
-                             stop_reason(stopped.request.signal), where));
+  throw RunEnded(
+      fmt::format("{} ({}) {} {}", peer->node, peer->address, stop_reason(stopped.request.signal), where));
 }
 
 // Where the run has ended in the middle of a step.

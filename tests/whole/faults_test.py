@@ -75,8 +75,41 @@ class Faults(WholeTest):
         for i in (0, 2):
             self.assertRegex(
                 providers[i].errors().splitlines()[-1],
-                rf"^provider: node_1 \(127.0.0.1:{self.ports[1]}\) was stopped by SIGTERM "
-                r"\(here: (waiting for|sending) [\w ]+ of (step|validation batch) \d+, micro-batch 0\)$")
+                rf"^provider: node_1 \(127.0.0.1:{self.ports[1]}\) was stopped by SIGTERM after step (\d+): the "
+                r"checkpoint of step \1 is written, go on from there with --resume \(of launch, or of every provider\)$")
+
+    def test_where_no_step_is_one_to_stop_after_all_end_at_once(self):
+        for settings in ({"checkpoint_every": "never"}, {"schedule": "async"}):
+            with self.subTest(settings):
+                self.write_settings(epochs=100000, **settings)
+                providers = self.train_for_a_while()
+                providers[1].popen.send_signal(signal.SIGTERM)
+                self.assert_all_end(providers, 5, {0: 1, 1: 143, 2: 1})
+                for i in (0, 2):
+                    self.assertRegex(
+                        providers[i].errors().splitlines()[-1],
+                        rf"^provider: node_1 \(127.0.0.1:{self.ports[1]}\) was stopped by SIGTERM "
+                        r"\(here: (waiting for|sending) [\w ]+ of (step|validation batch) \d+, micro-batch 0\)$")
+
+    def test_who_is_asked_to_stop_when_the_root_is_gone_ends_all_the_same(self):
+        self.write_settings(epochs=100000, peer_timeout_seconds=3.0)
+        providers = self.train_for_a_while()
+        root = providers.pop(0)
+        root.popen.send_signal(signal.SIGSTOP)
+        for process in providers.values():
+            process.popen.send_signal(signal.SIGTERM)
+        self.assert_all_end(providers, 8, {1: 1, 2: 1})
+        for process in providers.values():
+            self.assertRegex(process.errors().splitlines()[-1], r"node_0 \(.*\) is lost")
+        root.popen.kill()
+
+    def test_a_second_signal_ends_at_once(self):
+        providers = self.train_for_a_while()
+        providers[0].popen.send_signal(signal.SIGSTOP)
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            providers[1].popen.send_signal(stop)
+        self.assertIn(providers[1].wait(5 * SLOWER), (130, 143))  # they may arrive in either order
+        providers[0].popen.kill()
 
     def test_a_run_that_is_ended_early_keeps_its_logs_and_no_weights(self):
         providers = self.train_for_a_while()

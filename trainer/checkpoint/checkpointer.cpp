@@ -93,9 +93,9 @@ std::optional<std::int64_t> Checkpointer::newest_of_all(std::int64_t step, const
   return least;
 }
 
-// What stays, once this run has a checkpoint that is `whole`: that, those before, as many as there shall be in
-// all, and what was written since. Parts of steps that are not trained yet are of a run before, which was not
-// gone on from: who goes on later shall not meet them.
+// What stays, once this run has a checkpoint that is `whole`: that, those before, as many as there shall be
+// in all, and what was written since. Parts of steps that are not trained yet are of a run before, which was
+// not gone on from: who goes on later shall not meet them.
 void Checkpointer::remove_others(std::optional<std::int64_t> whole, std::int64_t now) {
   if (!whole) return;
   std::vector<std::int64_t> steps = part_steps(owner_);

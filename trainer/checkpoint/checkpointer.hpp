@@ -29,21 +29,23 @@ struct RunSteps {
 // The end of a run that was asked to stop, the same on all stages.
 struct StoppedRun {
   StopRequest request;
-  std::int64_t step = 0;               // updates done
-  std::optional<std::int64_t> newest;  // checkpoint that every stage has: of that step, unless a disk was full
+  std::int64_t step = 0;  // updates done
+  std::optional<std::int64_t>
+      newest;  // checkpoint that every stage has: of that step, unless a disk was full
 };
 
 // One thread, the one that trains. Executable and Link outlive it.
 class Checkpointer {
  public:
-  // The settings' checkpoint_every is not "never"; `steps` are those before training. `stop_signal` says which
-  // signal has asked this stage to stop, 0: none.
+  // The settings' checkpoint_every is not "never"; `steps` are those before training. `stop_signal` says
+  // which signal has asked this stage to stop, 0: none.
   Checkpointer(CheckpointOwner owner, TrainingSettings settings, KernelChoice kernels, Executable& executable,
                Link& link, RunSteps steps, std::function<int()> stop_signal = rookery::stop_signal);
 
   // For TrainerOptions::between_steps. Where it returns something the run is to end here, on all stages.
   std::optional<StoppedRun> between_steps(const RunState& run, bool is_end);
-  // The step of the newest part that the run has written or gone on from; waits for one that is being written.
+  // The step of the newest part that the run has written or gone on from; waits for one that is being
+  // written.
   std::optional<std::int64_t> newest();
   // Memory besides that of the Executable.
   std::int64_t bytes() const { return writer_.bytes(); }

@@ -73,8 +73,8 @@ std::optional<StopRequest> StopAgreement::request() {
     const PendingNumber& wish = wishes_[static_cast<std::size_t>(from - 1)];
     if (!wish.transfer->test()) continue;
     if (!(wish.number >= 1 && wish.number < NSIG)) {
-      throw TransportError(
-          fmt::format("receive {} from stage {}: there is no signal {}", to_string(wish_key_), from, wish.number));
+      throw TransportError(fmt::format("receive {} from stage {}: there is no signal {}",
+                                       to_string(wish_key_), from, wish.number));
     }
     return StopRequest{from, static_cast<int>(wish.number)};
   }

@@ -19,11 +19,11 @@ struct StopRequest {
   bool operator==(const StopRequest&) const = default;
 };
 
-// For synchronous schedules. The Root decides. Between two steps a stage that was asked to stop tells it so; the
-// Root, having been asked or told, tells all others that the run ends after the step that comes, and begins that step
-// only when they have it. Nobody can have finished that step before the Root begins it, so that all find the
-// message when they look for it there, and nobody ever waits for one: but for the Root's flush it costs a look at
-// what has arrived. One thread.
+// For synchronous schedules. The Root decides. Between two steps a stage that was asked to stop tells it so;
+// the Root, having been asked or told, tells all others that the run ends after the step that comes, and
+// begins that step only when they have it. Nobody can have finished that step before the Root begins it, so
+// that all find the message when they look for it there, and nobody ever waits for one: but for the Root's
+// flush it costs a look at what has arrived. One thread.
 class StopAgreement {
  public:
   // The link outlives it. `steps` are those of the whole run; `signal` says which one has asked this stage to

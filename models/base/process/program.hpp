@@ -47,9 +47,9 @@ int stop_descriptor();
 void throw_if_stopped();
 
 // While one of these is there a stop signal that comes is kept back: stop_signal() tells it, but
-// throw_if_stopped() does not throw and stop_descriptor() is not readable before the last of them is gone. For
-// work that, asked to stop, comes to a good end by itself. A second signal ends the process as ever. One that
-// is made when a signal has come already keeps nothing back. Any thread.
+// throw_if_stopped() does not throw and stop_descriptor() is not readable before the last of them is gone.
+// For work that, asked to stop, comes to a good end by itself. A second signal ends the process as ever. One
+// that is made when a signal has come already keeps nothing back. Any thread.
 class StopDeferral {
  public:
   StopDeferral();

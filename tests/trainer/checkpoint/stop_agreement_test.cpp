@@ -24,9 +24,10 @@ struct End {
   std::optional<StopRequest> request;
 };
 
-// Stages that wait for each other as in a pipeline: in each step the Root's message goes through all of them, and
-// the Leaf's comes back. `signals` is what each stage finds before a step; where each of them ends.
-std::vector<End> run(const std::function<int(int stage, std::int64_t step)>& signals, bool comes_back = true) {
+// Stages that wait for each other as in a pipeline: in each step the Root's message goes through all of them,
+// and the Leaf's comes back. `signals` is what each stage finds before a step; where each of them ends.
+std::vector<End> run(const std::function<int(int stage, std::int64_t step)>& signals,
+                     bool comes_back = true) {
   auto links = make_memory_links(kStages, std::chrono::seconds(60));
   std::vector<End> ends(kStages);
   {
@@ -35,7 +36,8 @@ std::vector<End> run(const std::function<int(int stage, std::int64_t step)>& sig
       threads.emplace_back([&, stage] {
         Link& link = *links[static_cast<std::size_t>(stage)];
         End& end = ends[static_cast<std::size_t>(stage)];
-        StopAgreement agreement(link, stage, kStages, kSteps, [&, stage] { return signals(stage, end.step); });
+        StopAgreement agreement(link, stage, kStages, kSteps,
+                                [&, stage] { return signals(stage, end.step); });
         while (end.step < kSteps) {
           const MessageKey there{.kind = MessageKind::kForwardActivation, .step = end.step, .edge = "x"};
           const MessageKey back{.kind = MessageKind::kBackwardGradient, .step = end.step, .edge = "x"};
@@ -63,7 +65,8 @@ TEST(StopAgreement, AllEndAfterTheSameStepWhoeverIsAsked) {
         EXPECT_EQ(end.request, (StopRequest{asked, SIGTERM}));
       }
       EXPECT_GT(ends[0].step, when);
-      EXPECT_LE(ends[0].step, when + 3);  // one to tell the Root, which may be a step ahead, and one to tell all
+      EXPECT_LE(ends[0].step,
+                when + 3);  // one to tell the Root, which may be a step ahead, and one to tell all
     }
   }
 }
