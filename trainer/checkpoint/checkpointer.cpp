@@ -59,6 +59,7 @@ Checkpointer::Checkpointer(CheckpointOwner owner, TrainingSettings settings, Ker
       first_step_(steps.done),
       schedule_(interval_of(settings_), link, owner_.stage, owner_.stages, steps.done),
       writer_(owner_) {
+  put_aside_later_ones();
   if (stops_between_steps(settings_))
     stop_.emplace(link_, owner_.stage, owner_.stages, steps.all, std::move(stop_signal));
 }
@@ -66,7 +67,7 @@ Checkpointer::Checkpointer(CheckpointOwner owner, TrainingSettings settings, Ker
 std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool is_end) {
   const std::optional<StopRequest> stop = stop_ && !is_end ? stop_->is_due(run.step) : std::nullopt;
   if (!is_end && !stop && !schedule_.is_due(run)) return std::nullopt;
-  remove_others(newest_of_all(run.step, "newest checkpoint"), run.step);
+  if (const auto whole = newest_of_all(run.step, "newest checkpoint")) remove_old(*whole);
   const CheckpointFacts facts{.run = run, .settings = settings_, .kernels = kernels_};
   if (!is_end && !stop) {
     writer_.write_beside(facts, executable_.training_state());
@@ -75,7 +76,7 @@ std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool 
   writer_.write_now(facts, executable_.training_state());
   if (!stop) return std::nullopt;
   const std::optional<std::int64_t> newest = newest_of_all(run.step, "newest checkpoint in the end");
-  remove_others(newest, run.step);
+  if (newest) remove_old(*newest);
   return StoppedRun{*stop, run.step, newest};
 }
 
@@ -93,21 +94,28 @@ std::optional<std::int64_t> Checkpointer::newest_of_all(std::int64_t step, const
   return least;
 }
 
-// What stays, once this run has a checkpoint that is `whole`: that, those before, as many as there shall be
-// in all, and what was written since. Parts of steps that are not trained yet are of a run before, which was
-// not gone on from: who goes on later shall not meet them.
-void Checkpointer::remove_others(std::optional<std::int64_t> whole, std::int64_t now) {
-  if (!whole) return;
+// A part counts as one of those that stay when every stage has its part of that step or a newer one.
+void Checkpointer::remove_old(std::int64_t whole) {
   std::vector<std::int64_t> steps = part_steps(owner_);
-  std::erase_if(steps, [&](std::int64_t step) { return step > *whole && step <= now; });
-  const auto is_of_this_run = [&](std::int64_t step) { return step <= now; };
-  auto surplus = std::ranges::count_if(steps, is_of_this_run) - settings_.keep_checkpoints;
-  for (const std::int64_t step : steps) {
-    if (is_of_this_run(step) && surplus-- <= 0) continue;
-    const std::filesystem::path path = part_path(owner_, step);
+  std::erase_if(steps, [&](std::int64_t step) { return step > whole; });
+  const auto keep = static_cast<std::size_t>(settings_.keep_checkpoints);
+  for (std::size_t i = 0; i + keep < steps.size(); ++i) {
+    const std::filesystem::path path = part_path(owner_, steps[i]);
     std::error_code code;
     std::filesystem::remove(path, code);
     std::filesystem::remove(path.parent_path(), code);  // if it is empty
+  }
+}
+
+// Parts of steps that this run has yet to train are of one before, from which it does not go on: as its logs,
+// they get another name.
+void Checkpointer::put_aside_later_ones() const {
+  for (const std::int64_t step : part_steps(owner_)) {
+    if (step <= first_step_) continue;
+    const std::filesystem::path path = part_path(owner_, step);
+    std::error_code code;
+    std::filesystem::rename(path, path.string() + ".1", code);
+    if (code) throw DataError(fmt::format("{}: cannot put it aside: {}", path.string(), code.message()));
   }
 }
 

@@ -37,8 +37,9 @@ struct StoppedRun {
 // One thread, the one that trains. Executable and Link outlive it.
 class Checkpointer {
  public:
-  // The settings' checkpoint_every is not "never"; `steps` are those before training. `stop_signal` says
-  // which signal has asked this stage to stop, 0: none.
+  // Parts of later steps, of a run from which this one does not go on, are called NAME.1 from here on.
+  // DataError. The settings' checkpoint_every is not "never"; `steps` are those before training.
+  // `stop_signal` says which signal has asked this stage to stop, 0: none.
   Checkpointer(CheckpointOwner owner, TrainingSettings settings, KernelChoice kernels, Executable& executable,
                Link& link, RunSteps steps, std::function<int()> stop_signal = rookery::stop_signal);
 
@@ -52,7 +53,8 @@ class Checkpointer {
 
  private:
   std::optional<std::int64_t> newest_of_all(std::int64_t step, const char* what);
-  void remove_others(std::optional<std::int64_t> whole, std::int64_t now);
+  void remove_old(std::int64_t whole);
+  void put_aside_later_ones() const;
 
   const CheckpointOwner owner_;
   const TrainingSettings settings_;

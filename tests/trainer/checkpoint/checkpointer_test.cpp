@@ -75,6 +75,14 @@ TEST_F(CheckpointerTest, TheNewestStay) {
   EXPECT_FALSE(std::filesystem::exists(checkpoints_folder(folder_.path()) / "4"));
 }
 
+TEST_F(CheckpointerTest, ThoseOfARunBeforeArePutAside) {
+  run(false);
+  kill_at(3);
+  EXPECT_THAT(part_steps(owner(0)), ElementsAre(2));
+  EXPECT_TRUE(std::filesystem::exists(part_path(owner(0), 12).string() + ".1"));
+  expect_goes_on_to_the_same(2);
+}
+
 TEST_F(CheckpointerTest, AKilledRunGoesOnToTheSameBits) {
   kill_at(7);
   expect_goes_on_to_the_same(6);
