@@ -66,12 +66,12 @@ class Replan(WholeTest):
             self.assertEqual(self.results(), self.undisturbed)
 
     def test_ten_times_with_adam(self):
-        self.expect_same_through(10, epochs=120, checkpoint_every="25 steps")
+        self.expect_same_through(10, epochs=120 // SLOWER, checkpoint_every="25 steps")
 
     def test_momentum_plateau_and_micro_batches(self):
         plateau = {"name": "plateau", "patience": 0, "threshold": 0.9, "metric": "validation_loss"}
         self.expect_same_through(
-            3, epochs=60, checkpoint_every="20 steps", micro_batches=4, clip_gradient_norm=0.05,
+            3, epochs=60 // SLOWER, checkpoint_every="20 steps", micro_batches=4, clip_gradient_norm=0.05,
             learning_rate_schedule=plateau, optimizer={"name": "sgd", "learning_rate": 0.05, "momentum": 0.9})
 
     def test_lamb_dropout_and_a_shared_parameter(self):
