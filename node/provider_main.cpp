@@ -61,9 +61,9 @@ class Teller {
   void tick(const std::stop_token& stop) {
     constexpr std::chrono::seconds kPeriod{1};
     std::unique_lock lock(mutex_);
-    bool has_told = false;
+    int seen_stopping = 0;
     while (!wake_.wait_for(lock, stop, kPeriod, [&] { return stop.stop_requested(); })) {
-      if (is_stop_deferred() && !std::exchange(has_told, true)) {
+      if (is_stop_deferred() && ++seen_stopping == 2) {  // it takes a while
         display_->print(stderr,
                         "stopping: the step that is being trained is ended and its checkpoint written first; "
                         "another signal ends this at once");

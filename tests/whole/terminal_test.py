@@ -55,6 +55,21 @@ class Terminals(WholeTest):
         shown = leaf.screen.shown()
         self.assertIn("provider:", shown[shown.index("node_2") + 1])
 
+    def test_a_stop_that_takes_long_is_told_above_the_line(self):
+        self.run_program("clusterize")
+        root, _ = (self.start("provider", "--name", f"node_{i}") for i in (0, 1))
+        leaf = self.start_in_terminal("provider", "--name", "node_2", columns=200)
+        leaf.redraws(3)
+        root.popen.send_signal(signal.SIGSTOP)
+        leaf.popen.send_signal(signal.SIGINT)
+        leaf.read_until(lambda: any("stopping:" in line for line in leaf.screen.shown()), "word that it stops")
+        root.popen.send_signal(signal.SIGCONT)
+        self.assertEqual(leaf.wait(), 130)
+        stopping, line, provider, *_ = leaf.screen.shown()
+        self.assertTrue(stopping.startswith("stopping: the step"), stopping)
+        self.assertTrue(line.startswith("node_2"), line)
+        self.assertTrue(provider.startswith("provider: stopped by SIGINT"), provider)
+
     def test_launch_keeps_to_one_line_for_each_node(self):
         self.run_program("clusterize")
         launch = self.start_in_terminal("launch")
