@@ -61,7 +61,7 @@ class Resume(WholeTest):
         seed = random.randrange(1 << 30)
         chance = random.Random(seed)
         with self.subTest(seed=seed):
-            for life in range(10):
+            for life in range(10 if SLOWER == 1 else 4):
                 launch = self.start_and_wait_for(
                     len(self.losses()) + chance.randint(1, 150), *(["--resume"] if life > 0 else []))
                 with contextlib.suppress(ProcessLookupError, IndexError):  # it has just ended by itself
