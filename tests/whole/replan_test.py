@@ -72,7 +72,8 @@ class Replan(WholeTest):
         plateau = {"name": "plateau", "patience": 0, "threshold": 0.9, "metric": "validation_loss"}
         self.expect_same_through(
             3 if SLOWER == 1 else 2, epochs=60 // SLOWER, checkpoint_every="20 steps", micro_batches=4,
-            clip_gradient_norm=0.05, learning_rate_schedule=plateau, optimizer={"name": "sgd", "learning_rate": 0.05, "momentum": 0.9})
+            clip_gradient_norm=0.05, learning_rate_schedule=plateau,
+            optimizer={"name": "sgd", "learning_rate": 0.05, "momentum": 0.9})
 
     def test_lamb_dropout_and_a_shared_parameter(self):
         job = json.loads((ROOT / "node_data" / "jobs" / "masked_words.json").read_text())
