@@ -4,12 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "clusterize/list_models.hpp"
 #include "clusterize/plan/plan_lock.hpp"
 #include "clusterize/plan_report.hpp"
+#include "clusterize/planner/choose_averaging.hpp"
 #include "clusterize/planner/plan_id.hpp"
-#include "clusterize/planner/planner.hpp"
 #include "clusterize/planner/write_plan.hpp"
 #include "clusterize/profile/kernel_choices.hpp"
 #include "clusterize/provider_symlinks.hpp"
@@ -100,10 +101,10 @@ StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
   return state;
 }
 
-// What the plan takes over from a run, told in lines; none where it begins one.
-std::vector<std::string> resume(const ProgramArguments& arguments, TrainingTask& task,
-                                const std::filesystem::path& node_data) {
-  if (arguments.count("resume") == 0) return {};
+// What the plan takes over from a run; nothing where it begins one.
+std::optional<Resumption> resume(const ProgramArguments& arguments, TrainingTask& task,
+                                 const std::filesystem::path& node_data) {
+  if (arguments.count("resume") == 0) return std::nullopt;
   if (arguments.count("init") != 0)
     throw UsageError("--init and --resume: a run that goes on has its weights; give one of both");
   return with_context("--resume",
@@ -154,10 +155,12 @@ int clusterize(const ProgramArguments& arguments) {
   for (const std::string& warning : task.warnings)
     fmt::print(stderr, "clusterize: {}: {}\n", task.settings.model, warning);
   write_kernel_choices(choices, machine, measured.known());
-  const std::vector<std::string> resumed = resume(arguments, task, node_data);
+  const std::optional<Resumption> resumed = resume(arguments, task, node_data);
   add_profile(task, node_data, arguments.count("profile") != 0);
   const StateDict state = first_state(arguments, task);
-  Planned planned = with_context(node_configs.string(), [&] { return make_plan(task, pool, options); });
+  Planned planned =
+      with_context(node_configs.string(), [&] { return plan_with_averaging(task, pool, options); });
+  if (resumed) with_context("--resume", [&] { check_place(resumed->run, task, planned.plan); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
   const PlanReport told =
@@ -167,12 +170,13 @@ int clusterize(const ProgramArguments& arguments) {
   if (!is_there) kept = write_plan(node_data, task, planned, state);
   without_live_lines([&] {
     for (const std::filesystem::path& place : kept) tell_kept(node_data, place);
-    for (const std::string& line : resumed) fmt::print(json ? stderr : stdout, "{}\n", line);
+    for (const std::string& line : resumed ? resumed->lines : std::vector<std::string>())
+      fmt::print(json ? stderr : stdout, "{}\n", line);
     fmt::print("{}", json ? told.json : told.text);
     if (is_there && !json)
       fmt::print("{} holds this plan already: nothing was changed there.\n", node_data.string());
   });
-  if (training_problem(planned.plan.clusters.size()).empty()) link_providers(planned.plan, json);
+  link_providers(planned.plan, json);
   return kDone;
 }
 

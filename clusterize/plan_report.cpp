@@ -63,10 +63,6 @@ PlanReport report_plan(const PlanSource& source, const Planned& planned, const P
     document["simulation"] = to_json(simulation, *options.simulation);
     text += "\n" + describe_simulation(simulation, *options.simulation, task.settings);
   }
-  if (const std::string problem = training_problem(planned.plan.clusters.size()); !problem.empty()) {
-    document["cannot_train"] = problem;
-    text += fmt::format("\nNote: {}.\n", problem);
-  }
   if (!options.picture.empty()) write_file(options.picture, plan_picture(pool, planned, bottleneck));
   if (!options.schedule.empty())
     write_file(options.schedule, schedule_picture(task, pool, planned, bottleneck));

@@ -23,10 +23,10 @@ void add_plan_report_options(ProgramOptions& options);
 // UsageError for values out of range.
 PlanReportOptions plan_report_options(const ProgramArguments& arguments, std::uint64_t seed);
 
-// The plan, what the options ask for, and that the plan cannot be trained where it cannot.
+// The plan, and what the options ask for.
 struct PlanReport {
   std::string text;
-  std::string json;  // plan.json, with `simulation`, `explanation` and `cannot_train`
+  std::string json;  // plan.json, with `simulation` and `explanation`
 };
 
 // The things that a plan was made from.

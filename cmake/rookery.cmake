@@ -1,9 +1,12 @@
-# rookery_module(NAME DEPS... [SUBDIRS dirs...] [PRIVATE libs...]): one static library of the .cpp files that lie
-# in this folder and in the SUBDIRS named, which are modules of their own to scripts/check_layers.py. Programs'
-# main files are called *_main.cpp and stay out of the library.
+# rookery_module(NAME DEPS... [SUBDIRS dirs... [ONLY_SUBDIRS]] [PRIVATE libs...]): one static library of the .cpp files
+# that lie in this folder (not with ONLY_SUBDIRS) and in the SUBDIRS named, which are modules of their own to
+# scripts/check_layers.py. Programs' main files are called *_main.cpp and stay out of the library.
 function(rookery_module name)
-  cmake_parse_arguments(MODULE "" "" "SUBDIRS;DEPS;PRIVATE" ${ARGN})
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  cmake_parse_arguments(MODULE "ONLY_SUBDIRS" "" "SUBDIRS;DEPS;PRIVATE" ${ARGN})
+  set(sources "")
+  if(NOT MODULE_ONLY_SUBDIRS)
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  endif()
   foreach(dir ${MODULE_SUBDIRS})
     file(GLOB more CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${dir}/*.cpp)
     list(APPEND sources ${more})
@@ -59,11 +62,13 @@ function(rookery_tests name)
   set_target_properties(${name} PROPERTIES UNITY_BUILD OFF)
   # Tests are compiled more often than their own code is run.
   set(level -O1)
+  set(timeout 120)
   if(ROOKERY_SANITIZE)
     set(level -O0)
+    set(timeout 300)  # those that plan hundreds of pools take a minute on a quiet machine
   endif()
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${level}>)
   target_compile_definitions(${name} PRIVATE
     ROOKERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ROOKERY_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ROOKERY_TEST_PREFIX}" PROPERTIES TIMEOUT 120 LABELS ${name})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ROOKERY_TEST_PREFIX}" PROPERTIES TIMEOUT ${timeout} LABELS ${name})
 endfunction()

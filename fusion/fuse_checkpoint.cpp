@@ -5,18 +5,19 @@
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/error.hpp"
 #include "models/runtime/executable.hpp"
+#include "trainer/averager.hpp"
 
 namespace rookery {
 namespace {
 
-// Plans that are trained have one (training_problem() of cluster_plan.hpp).
+// Whose parts a checkpoint is made of; at a checkpoint all clusters hold the same model.
 constexpr int kCluster = 0;
 
 // DataError where it is not the model's.
 StateDict model_state(WholeCheckpoint& checkpoint, const Graph& model) {
   StateDict state;
   for (const auto& [name, type] : checkpoint.types()) {
-    if (!is_optimizer_key(name)) state.emplace(name, checkpoint.read(name));
+    if (!is_optimizer_key(name) && !is_averaging_key(name)) state.emplace(name, checkpoint.read(name));
   }
   with_context(checkpoint.files().folder.string(), [&] { check_state(model, state); });
   return state;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,6 +30,10 @@ std::vector<NodeMetadata> members_of(const std::filesystem::path& node_data, int
                                   (node_data / "nodes").string(), cluster, fmt::join(clusters, ", ")));
   }
   return members;
+}
+
+bool is_same(const Tensor& one, const Tensor& other) {
+  return one.type() == other.type() && std::ranges::equal(one.view().bytes(), other.view().bytes());
 }
 
 // Collects the submodels of a cluster and what is wrong with them.
@@ -117,9 +122,6 @@ class Fusion {
     const auto id = model_.find(name);
     return id && model_.value(*id).fixed;
   }
-  static bool is_same(const Tensor& one, const Tensor& other) {
-    return one.type() == other.type() && std::ranges::equal(one.view().bytes(), other.view().bytes());
-  }
 
   // Takes them over. What is fixed may be on several nodes, and is the same on all.
   void add_tensors(const NodeMetadata& node, StateDict& tensors) {
@@ -174,6 +176,19 @@ struct Joined {
   Metadata run;
 };
 
+// What differs between the joined state of one cluster and another's: counters may, such as those of batches.
+std::optional<std::string> difference(const Joined& one, const Joined& other) {
+  if (one.run.at("step") != other.run.at("step"))
+    return fmt::format("step {} where cluster 0 has step {}", other.run.at("step"), one.run.at("step"));
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : one.state) {
+    if (tensor.type().dtype == DType::kF32 && !is_same(tensor, other.state.at(name))) names.push_back(name);
+  }
+  if (names.empty()) return std::nullopt;
+  return fmt::format("other values than cluster 0 in {} of {} tensors, '{}' first", names.size(),
+                     one.state.size(), names.front());
+}
+
 Joined join(const std::filesystem::path& node_data, const std::vector<NodeMetadata>& members,
             const Graph& model) {
   Fusion fusion(node_data, model);
@@ -189,6 +204,22 @@ FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster) {
   const TrainingSettings& settings = members.front().settings;
   OpenedModel model = open_trained_model(settings, node_data);
   Joined joined = join(node_data, members, model.graph);
+  return fused_model(std::move(model), settings, std::move(joined.state), std::move(joined.run));
+}
+
+FusedModel fuse_clusters(const std::filesystem::path& node_data) {
+  const std::vector<NodeMetadata> members = members_of(node_data, 0);
+  const TrainingSettings& settings = members.front().settings;
+  OpenedModel model = open_trained_model(settings, node_data);
+  Joined joined = join(node_data, members, model.graph);
+  for (int cluster = 1; cluster < members.front().clusters; ++cluster) {
+    const auto differs = difference(joined, join(node_data, members_of(node_data, cluster), model.graph));
+    if (!differs) continue;
+    throw DataError(
+        fmt::format("the clusters do not hold one model: cluster {} has {}: are all of "
+                    "them of one run? --cluster-id joins one of them",
+                    cluster, *differs));
+  }
   return fused_model(std::move(model), settings, std::move(joined.state), std::move(joined.run));
 }
 

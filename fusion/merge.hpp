@@ -13,7 +13,10 @@ namespace rookery {
 // missing, broken, of another plan, or of different age; tensors that are missing, there twice, or
 // of another type than the model's.
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster);
-// The same for a model of one's own, which was planned without a name that stands for it.
+// The same of all clusters of the plan, which hold one model when their run has ended: cluster 0's, once it
+// was found that every other cluster has the same bits at the same step, but for counters.
+FusedModel fuse_clusters(const std::filesystem::path& node_data);
+// The first for a model of one's own, which was planned without a name that stands for it.
 FusedModel fuse_cluster(const std::filesystem::path& node_data, int cluster, Graph model);
 
 }  // namespace rookery

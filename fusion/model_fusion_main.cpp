@@ -14,12 +14,13 @@ namespace {
 const ProgramInfo kInfo{
     .name = "model_fusion",
     .summary =
-        "joins the submodels that a cluster has trained: one state dict for PyTorch (.pt) and for\n"
+        "joins the submodels that were trained: one state dict for PyTorch (.pt) and for\n"
         "everything else (.safetensors), and the whole model for inference (.onnx).\n"
-        "Refuses submodels that are missing, overlap, or were saved at different steps. With\n"
+        "Refuses submodels that are missing, overlap, or were saved at different steps, and\n"
+        "clusters that do not hold the same model; --cluster-id takes one of them. With\n"
         "--checkpoint it takes a step of a run that has not ended, or never will.",
     .example =
-        "  model_fusion --cluster-id 0\n"
+        "  model_fusion\n"
         "  model_fusion --checkpoint\n"
         "  model_fusion --checkpoint 500 --out after_500\n"
         "  python3 -c \"import torch; print(torch.load('trained/trained_state_dict.pt',"
@@ -33,10 +34,14 @@ struct Joined {
 
 Joined join(const ProgramArguments& arguments) {
   const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
-  if (arguments.count("checkpoint") == 0)
-    return {.model = fuse_cluster(node_data, arguments["cluster-id"].as<int>()), .checkpoint = {}};
-  if (!arguments["cluster-id"].defaulted() && arguments["cluster-id"].as<int>() != 0) {
-    throw UsageError(fmt::format("--cluster-id {}: a checkpoint is of cluster 0, the only one that trains",
+  const bool is_one = arguments.count("cluster-id") != 0;
+  if (arguments.count("checkpoint") == 0) {
+    return {.model = is_one ? fuse_cluster(node_data, arguments["cluster-id"].as<int>())
+                            : fuse_clusters(node_data),
+            .checkpoint = {}};
+  }
+  if (is_one && arguments["cluster-id"].as<int>() != 0) {
+    throw UsageError(fmt::format("--cluster-id {}: a checkpoint is joined from the parts of cluster 0",
                                  arguments["cluster-id"].as<int>()));
   }
   WholeCheckpoint checkpoint = open_checkpoint(node_data, arguments["checkpoint"].as<std::string>());
@@ -49,7 +54,7 @@ int fuse(const ProgramArguments& arguments) {
   std::int64_t parameters = 0;
   for (const auto& [name, tensor] : model.state) parameters += tensor.shape().elements();
   if (arguments["json"].as<bool>()) {
-    OrderedJson report = {{"cluster", arguments["cluster-id"].as<int>()},
+    OrderedJson report = {{"cluster", std::stoi(model.metadata.at("cluster"))},
                           {"model", model.metadata.at("model")},
                           {"step", std::stoll(model.metadata.at("step"))},
                           {"tensors", model.state.size()},
@@ -62,7 +67,7 @@ int fuse(const ProgramArguments& arguments) {
     return kDone;
   }
   fmt::print("Joined {} of {}, trained for {} steps: {} tensors, {} elements.\n", model.metadata.at("model"),
-             checkpoint.empty() ? fmt::format("cluster {}", arguments["cluster-id"].as<int>())
+             checkpoint.empty() ? fmt::format("cluster {}", model.metadata.at("cluster"))
                                 : fmt::format("checkpoint {}", checkpoint),
              model.metadata.at("step"), model.state.size(), parameters);
   fmt::print("Wrote {}\nWrote {}\n", files.safetensors.string(), files.pytorch.string());
@@ -76,8 +81,8 @@ int fuse(const ProgramArguments& arguments) {
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
   rookery::ProgramOptions options;
-  options.add_options()("cluster-id", po::value<int>()->default_value(0)->value_name("C"),
-                        "the cluster whose submodels are joined")(
+  options.add_options()("cluster-id", po::value<int>()->value_name("C"),
+                        "join this cluster's submodels; without it all clusters have to hold the same")(
       "checkpoint", po::value<std::string>()->implicit_value("", "newest")->value_name("STEP|FOLDER"),
       "join the parts of a checkpoint instead: of this step of those in node_data, in this folder, or, "
       "without "

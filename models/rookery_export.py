@@ -15,6 +15,7 @@ import inspect
 import io
 import json
 import pathlib
+import re
 import struct
 import tempfile
 import traceback
@@ -55,6 +56,7 @@ def export(module, example_inputs, path, output_names=None):
     outcomes = []
     with _unchanged(module):
         place = _place_of(module, inputs, "_local_scalar_dense", of_user=True)
+        _check_calls(module, inputs)
     if place:
         raise ExportError(
             f"forward takes a tensor's value for a number of Python's (if, for, .item(), int(), float()){place}; what "
@@ -202,6 +204,24 @@ def _check_layers(module):
             problems.append(f"{name} is {parameter.dtype}: Rookery trains float32; call module.float()")
     if problems:
         raise ExportError("cannot be exported:\n  " + "\n  ".join(problems))
+
+
+def _check_calls(module, inputs):
+    """Running statistics move once a step."""
+    calls, hooks = {}, []
+    for name, layer in module.named_modules():
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training:
+            what = f"{name or 'the module'} ({type(layer).__name__})"
+            hooks.append(layer.register_forward_hook(lambda *_, what=what: calls.update({what: calls.get(what, 0) + 1})))
+    try:
+        with torch.no_grad():
+            _call(module, inputs)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for what, count in calls.items():
+        if count > 1:
+            raise ExportError(f"{what} is called {count} times in forward: give each call a BatchNorm of its own, or eval()")
 
 
 def _groups(tensors):
@@ -502,11 +522,11 @@ def _compare(model, module, inputs):
     model.metadata_props.append(onnx.StringStringEntryProto(key=METADATA_KEY, value=described))
 
 
-_LOST = (
-    "the exporter lost something of forward. What a tensor's values decide (if, for, .item(), int()), numbers of samples "
-    "as Python's, .data and torch.no_grad() inside of forward are lost: use torch.where, -1 in shapes, .detach() and "
-    "requires_grad_(False)"
+_CANNOT_BE = (
+    "what a tensor's values decide (if, for, .item(), int()), numbers of samples as Python's, .data and torch.no_grad() "
+    "inside of forward cannot be exported: use torch.where, masks, -1 in shapes, .detach() and requires_grad_(False)"
 )
+_LOST = f"the exporter lost something of forward; {_CANNOT_BE}"
 
 
 def _varied(tensor):
@@ -890,14 +910,17 @@ _OPERATORS = {
 
 def _explained(module, inputs, error):
     """The exporter's error with the layer, the line of its forward and a way around it."""
-    text = str(error).strip().splitlines() or [type(error).__name__]
-    operator = next((word.strip("'\":,.") for line in text for word in line.split() if "aten::" in word), "")
-    where = _place_of(module, inputs, operator.split("aten::")[-1]) if operator else _place_in(error)
+    first = error
+    while first.__cause__ is not None:
+        first = first.__cause__
+    text = str(first).strip() or type(first).__name__
+    operator = re.search(r"aten(?:::|\.)(\w+)", text)
+    where = _place_of(module, inputs, operator.group(1)) if operator else _place_in(error)
     way = (
-        f"write it with other functions of torch, or as a layer that ONNX has ({operator.strip()})" if operator
-        else "what a tensor's values decide cannot be exported: use torch.where, masks, and shapes with -1"
+        f"write it with other functions of torch, or as a layer that ONNX has ({operator.group()})" if operator
+        else _CANNOT_BE
     )
-    return ExportError(f"{text[0]}{where}; {way}")
+    return ExportError(f"{text.splitlines()[0]}{where}; {way}")
 
 
 def _place_in(error):

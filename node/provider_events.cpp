@@ -51,6 +51,16 @@ std::string times_text(const std::vector<ComparedTime>& times, std::int64_t step
   return text;
 }
 
+// "360 rounds, waiting for which took 12 % of the time; sent 68.1 MB in ring 0, 3.2 MB in ring 1"
+std::string rounds_text(const NodeReport& report) {
+  if (report.rounds == 0) return "";
+  std::vector<std::string> sent;
+  for (const auto& [ring, bytes] : report.ring_bytes)
+    sent.push_back(fmt::format("{} in ring {}", bytes_text(static_cast<double>(bytes)), ring));
+  return fmt::format("{} rounds, waiting for which took {:.1f} % of the time; sent {}\n", report.rounds,
+                     100 * report.exposed_seconds / report.seconds, fmt::join(sent, ", "));
+}
+
 std::string measured_memory_text(const StagePrediction& predicted, const NodeReport& report) {
   const auto text = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::vector<std::string> parts;
@@ -66,6 +76,7 @@ std::string measured_memory_text(const StagePrediction& predicted, const NodeRep
   add("program", predicted.memory.program);
   add("transport", predicted.transport_bytes);
   add("data set", predicted.dataset_bytes);
+  add("averaging", predicted.averaging_bytes);
   const std::string copy =
       report.checkpoint_bytes == 0
           ? ""
@@ -85,6 +96,11 @@ std::string to_json_line(const ProviderEvent& event) {
     for (const ComparedTime& time : event.times)
       line["times"][time.name + "_ms"] = {{"predicted", time.predicted}, {"measured", time.measured}};
     if (event.kind == ProviderEvent::Kind::kDone) line["stolen"] = event.stolen;
+    if (event.rounds > 0) {
+      line["rounds"] = event.rounds;
+      line["exposed_seconds"] = event.exposed_seconds;
+    }
+    for (const auto& [ring, bytes] : event.ring_bytes) line["ring_bytes"][fmt::to_string(ring)] = bytes;
   } else {
     const Progress& progress = event.progress;
     line["epoch"] = progress.epoch + 1;
@@ -146,19 +162,22 @@ std::string to_line(const ProviderEvent& event) {
 std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const NodeReport& report) {
   if (report.compared_steps == 0) return {};
   const StagePrediction& predicted = metadata.prediction;
-  return {{"forward", predicted.forward_ms, report.forward_ms},
-          {"backward", predicted.backward_ms, report.backward_ms},
-          {"update", predicted.update_ms, report.update_ms},
-          {"step", metadata.predicted_step_ms, report.step_ms}};
+  std::vector<ComparedTime> times{
+      {"forward", predicted.forward_ms, report.forward_ms},
+      {"backward", predicted.backward_ms, report.backward_ms},
+      {"update", predicted.update_ms, report.update_ms},
+      {"step", metadata.predicted_step_ms + metadata.predicted_averaging_ms, report.step_ms}};
+  if (report.rounds > 0) times.push_back({"round", metadata.predicted_round_ms, report.round_ms});
+  return times;
 }
 
 std::string report_text(const NodeMetadata& metadata, const NodeReport& report) {
   std::string stolen = cpu_steal_text(report.stolen);
   if (!stolen.empty()) stolen += ": steps take longer than on a quiet one\n";
-  return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n{}{}{}", report.steps,
+  return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n{}{}{}{}", report.steps,
                      report.seconds, report.waiting,
-                     times_text(compared_times(metadata, report), report.compared_steps), stolen,
-                     measured_memory_text(metadata.prediction, report));
+                     times_text(compared_times(metadata, report), report.compared_steps), rounds_text(report),
+                     stolen, measured_memory_text(metadata.prediction, report));
 }
 
 }  // namespace rookery

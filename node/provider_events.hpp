@@ -7,10 +7,14 @@
 //    "samples_per_second": …, "seconds_left": …, "loss": …, "accuracy": …}      loss, accuracy: once known
 //   {"event": "done",     "node": …, "role": …, "text": …,                      text: the report
 //    "times": {"step_ms": {"predicted": …, "measured": …}, …},                  where steps were compared
-//    "stolen": …}                                                               NodeReport's
+//    "stolen": …,                                                               NodeReport's
+//    "rounds": …, "exposed_seconds": …, "ring_bytes": {"0": …, …}}              the same, with several
+//    clusters
 //   {"event": "failed",   "node": …, "role": …, "text": …}                      in place of "done"
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -22,7 +26,7 @@ namespace rookery {
 
 // Milliseconds.
 struct ComparedTime {
-  std::string name;  // "forward", "backward", "update", "step"
+  std::string name;  // "forward", "backward", "update", "step", "round"
   double predicted = 0;
   double measured = 0;
   bool operator==(const ComparedTime&) const = default;
@@ -41,11 +45,14 @@ struct ProviderEvent {
   Progress progress;
   std::vector<ComparedTime> times;
   double stolen = 0;
+  std::int64_t rounds = 0;
+  double exposed_seconds = 0;  // see NodeReport
+  std::map<int, std::uint64_t> ring_bytes;
 };
 
 // One line without its end.
 std::string to_json_line(const ProviderEvent& event);
-// Without `times` and `stolen`. Nothing when the line is not an event.
+// Without `times` and what comes after. Nothing when the line is not an event.
 std::optional<ProviderEvent> parse_json_line(const std::string& line);
 
 // "node_1  stem  epoch 12/100  step 204/1700  loss 0.01234  accuracy 97.50%  21000 samples/s  ETA 3 s",

@@ -11,6 +11,7 @@
 #include "models/base/error.hpp"
 #include "models/base/process/log.hpp"
 #include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "node/node.hpp"
 #include "node/progress_pace.hpp"
 #include "node/provider_events.hpp"
@@ -141,6 +142,9 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
     ProviderEvent done = event(Kind::kDone, report_text(node.metadata(), report));
     done.times = compared_times(node.metadata(), report);
     done.stolen = report.stolen;
+    done.rounds = report.rounds;
+    done.exposed_seconds = report.exposed_seconds;
+    done.ring_bytes = report.ring_bytes;
     teller.tell(done);
     teller.conclude(fmt::format("{}: {}", done.node, done.text));
   } catch (const std::exception& error) {
@@ -176,9 +180,10 @@ int main(int argc, char** argv) {
       "forwarded "
       "port, or in a container")("wait-for-peers", po::value<double>()->default_value(300, "300"),
                                  "seconds to wait for the other providers")(
-      "resume", "go on from the newest checkpoint that all nodes of this plan have, if there is one")(
-      "threads", po::value<int>()->default_value(1),
-      "threads for arithmetic; another number may change the last bits")(
+      "resume",
+      "go on from the newest checkpoint that all nodes of this plan have, or else all of a cluster, if there "
+      "is one")("threads", po::value<int>()->default_value(1),
+                "threads for arithmetic; another number may change the last bits")(
       "json", "print progress as one JSON object a line")(
       "progress-interval", po::value<double>()->default_value(1, "1"),
       "with --json: seconds from one progress line to the next, at least; 0: a line a step");

@@ -30,8 +30,27 @@ std::string to_string(const MessageKey& key) {
       return fmt::format("{} before step {}", key.edge, key.step);
     case MessageKind::kCheckpoint:
       return fmt::format("piece {} of the checkpoint's {}", key.micro_batch, key.edge);
+    case MessageKind::kAverage:
+      return fmt::format("piece {} of round {}{}{}", key.micro_batch, key.step, key.edge.empty() ? "" : ": ",
+                         key.edge);
+    case MessageKind::kClusterNumbers:
+      return fmt::format("{} of the clusters at step {}", key.edge, key.step);
   }
   ROOKERY_CHECK(false, "there is no message of kind {}", static_cast<int>(key.kind));
+}
+
+MessageBytes Link::receive_bytes(int from_rank, const MessageKey& key, const TensorType& type) {
+  MessageBytes bytes = make_bytes(type.bytes());
+  receive(from_rank, key, {type, bytes.get()});
+  return bytes;
+}
+
+void Link::send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes bytes) {
+  send(to_rank, key, {type, bytes.get()});
+}
+
+MessageBytes Link::make_bytes(std::uint64_t bytes) {
+  return MessageBytes(new std::byte[bytes]);
 }
 
 void send_number(Link& link, int to_rank, const MessageKey& key, double number) {

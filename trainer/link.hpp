@@ -27,10 +27,16 @@ enum class MessageKind : std::uint8_t {
   // trainer/checkpoint).
   kAgreement = 7,
   // Between any two stages, before the first step: bytes that make a text or a tensor of a checkpoint, `edge`
-  // says of what, and `micro_batch` counts the pieces (see trainer/checkpoint/reshard.hpp).
+  // says of what, and `micro_batch` counts the pieces (see trainer/checkpoint/reshard/pieces.hpp).
   kCheckpoint = 8,
+  // In a ring, from each member to the next: a piece of round `step`, u8[n]; `micro_batch` says
+  // which
+  // (see trainer/averaging).
+  kAverage = 9,
+  // From each cluster's Root to the next one's: f64[n]; `edge` says of what (see trainer/averaging).
+  kClusterNumbers = 10,
 };
-constexpr int kMessageKinds = 9;
+constexpr int kMessageKinds = 11;
 
 // A key says what a tensor is: the value or parameter `edge` of micro-batch `micro_batch` of step `step`.
 // Training steps count updates; validation passes have steps of their own (see StageWorker), so a key is used
@@ -60,6 +66,10 @@ class PendingTransfer {
   virtual void wait() = 0;
 };
 
+// The elements of a message, aligned for those of any type: for whoever holds them, until the last reference
+// is gone.
+using MessageBytes = std::shared_ptr<std::byte[]>;
+
 // One member's view of its group. The others are addressed by rank: in a pipeline, the stage. Tensors are the
 // host's. All calls belong to one thread; what lies beneath may use threads of its own.
 class Link {
@@ -84,6 +94,14 @@ class Link {
   void receive(int from_rank, const MessageKey& key, TensorView into) {
     begin_receive(from_rank, key, into)->wait();
   }
+
+  // The same for messages that are handed on, without copies where the link can do without: the elements that
+  // have come, which are the caller's from then on; and elements that nobody changes any more once they are
+  // sent.
+  virtual MessageBytes receive_bytes(int from_rank, const MessageKey& key, const TensorType& type);
+  virtual void send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes bytes);
+  // Memory for so many bytes to be sent.
+  virtual MessageBytes make_bytes(std::uint64_t bytes);
 
   // Returns when everything taken has arrived. TransportError as above.
   virtual void flush() = 0;

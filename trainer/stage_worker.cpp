@@ -56,13 +56,14 @@ WorkTimes WorkTimes::operator-(const WorkTimes& before) const {
 }
 
 StageWorker::StageWorker(Executable& executable, Link& link, ScheduleSettings schedule, FillInput fill_input,
-                         std::optional<double> clip_gradient_norm)
+                         std::optional<double> clip_gradient_norm, ClusterPlace place)
     : executable_(executable),
       link_(link),
       stage_(executable.stage()),
       schedule_(std::move(schedule)),
       fill_input_(std::move(fill_input)),
-      exchange_(executable, link, clip_gradient_norm) {
+      place_(place),
+      exchange_(executable, link, clip_gradient_norm, place.averager) {
   ROOKERY_CHECK(is_synchronous(schedule_) || !clip_gradient_norm, "clipping without a common step");
   sample_ids_ = index_of(stage_.inputs, kSampleIds);
   for (const LossOp& loss : losses_of(stage_.graph)) {
@@ -82,7 +83,8 @@ StageWorker::Batch StageWorker::make_batch(Mode mode, std::int64_t step, std::sp
                                    .step = step,
                                    .index = static_cast<int>(batch.micro_batches.size()),
                                    .size = size,
-                                   .loss_weight = static_cast<float>(share)});
+                                   .loss_weight = static_cast<float>(share),
+                                   .preceding = place_.preceding});
   }
   return batch;
 }
@@ -92,10 +94,12 @@ void StageWorker::train(const TrainingRun& run) {
   std::int64_t begun = 0;
   std::int64_t number = 0;  // of micro-batches begun
   const auto begin = [&] {
-    under_way.push_back(make_batch(Mode::kTraining, run.first_step + begun, run.begin(begun)));
+    const std::vector<std::int64_t> sizes = run.begin(begun);
+    under_way.push_back(
+        make_batch(Mode::kTraining, run.first_step + begun, sizes, run.mean_over ? run.mean_over(begun) : 0));
     std::vector<MicroBatch>& micro_batches = under_way.back().micro_batches;
     const int slots =
-        in_flight(schedule_, stage_.index, stage_.count, static_cast<int>(micro_batches.size()));
+        in_flight(schedule_, stage_.index, stage_.count, std::max(1, static_cast<int>(micro_batches.size())));
     for (MicroBatch& micro_batch : micro_batches) micro_batch.slot = static_cast<int>(number++ % slots);
     // Parameters that later stages borrow are to be as old as what this stage's forward uses.
     if (begun > 0) exchange_.spread_parameters(run.first_step + begun - 1);
@@ -105,6 +109,7 @@ void StageWorker::train(const TrainingRun& run) {
   try {
     begin();
     const auto micro_batches = static_cast<int>(under_way.front().micro_batches.size());
+    if (micro_batches == 0) return skip(run, under_way.front().result);
     Schedule schedule(schedule_, stage_.index, stage_.count, run.batches, micro_batches);
     while (const std::optional<Action> action = schedule.next()) {
       step = run.first_step + action->batch;
@@ -128,25 +133,53 @@ void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch
       observe(micro_batch, batch);
       break;
     case ActionKind::kBackwardInputs:
-      backward_inputs(micro_batch);
+      backward_inputs(micro_batch, done_of(batch, micro_batch));
       break;
     case ActionKind::kBackwardWeights: {
       const Timer timer(times_.backward);
-      executable_.backward_weights(micro_batch);
+      executable_.backward_weights(micro_batch, done_of(batch, micro_batch));
       ++times_.micro_batches;
       break;
     }
     case ActionKind::kUpdate: {
       ROOKERY_CHECK(&micro_batch == &batch.micro_batches.back(), "batches of a run differ in micro-batches");
       exchange_.finish_gradients(micro_batch.step);
-      {
-        const Timer timer(times_.update);
-        executable_.update(micro_batch.step, run.learning_rate(micro_batch.step));
-      }
+      update(run, micro_batch.step);
+      // Of a mean over more samples it is a share until here.
+      batch.result.scale(static_cast<double>(batch.mean_over) / static_cast<double>(batch.result.samples));
       run.end(batch.result);
       break;
     }
   }
+}
+
+// What is to be called in the last backward of a batch whose gradients the clusters sum.
+Executable::GradientDone StageWorker::done_of(const Batch& batch, const MicroBatch& micro_batch) const {
+  const bool sums = place_.averager != nullptr && place_.averager->sums_gradients();
+  if (!sums || &micro_batch != &batch.micro_batches.back()) return nullptr;
+  return [this](const std::string& parameter) { place_.averager->after_gradient_of(parameter); };
+}
+
+void StageWorker::update(const TrainingRun& run, std::int64_t step) {
+  {
+    const Timer timer(times_.update);
+    executable_.update(step, run.learning_rate(step));
+  }
+  if (place_.averager != nullptr) place_.averager->after_update(step);
+}
+
+// The clusters that have samples make an update; where gradients are summed it is this one's, too.
+void StageWorker::skip(const TrainingRun& run, const BatchResult& result) {
+  ROOKERY_CHECK(run.batches == 1 && place_.averager != nullptr, "a step without samples");
+  if (place_.averager->sums_gradients()) {
+    executable_.skip_step(run.first_step);
+    exchange_.finish_gradients(run.first_step);
+    update(run, run.first_step);
+  } else {
+    place_.averager->after_update(run.first_step);
+  }
+  run.end(result);
+  exchange_.spread_parameters(run.first_step);
 }
 
 BatchResult StageWorker::train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes) {
@@ -202,7 +235,7 @@ void StageWorker::forward(const MicroBatch& micro_batch) {
   }
 }
 
-void StageWorker::backward_inputs(const MicroBatch& micro_batch) {
+void StageWorker::backward_inputs(const MicroBatch& micro_batch, const Executable::GradientDone& done) {
   constexpr MessageKind kKind = MessageKind::kBackwardGradient;
   for (std::size_t i = 0; i < stage_.outputs.size(); ++i) {
     const StageOutput& output = stage_.outputs[i];
@@ -217,8 +250,9 @@ void StageWorker::backward_inputs(const MicroBatch& micro_batch) {
             executable_.partial_gradient(i, micro_batch));
   }
   {
+    if (done) place_.averager->before_last_gradients(micro_batch.step);
     const Timer timer(times_.backward);
-    executable_.backward_inputs(micro_batch);
+    executable_.backward_inputs(micro_batch, done);
   }
   for (std::size_t i = 0; i < stage_.inputs.size(); ++i) {
     const StageInput& input = stage_.inputs[i];

@@ -11,6 +11,7 @@
 
 #include "models/base/fnv.hpp"
 #include "models/runtime/executable.hpp"
+#include "trainer/averager.hpp"
 #include "trainer/link.hpp"
 #include "trainer/progress/batch_result.hpp"
 #include "trainer/schedule/schedule.hpp"
@@ -28,8 +29,11 @@ struct TrainingRun {
   std::int64_t first_step = 0;  // steps count from 0
   std::int64_t batches = 1;
   // Called in their order, before a batch's first forward: the samples of its micro-batches. All batches of a
-  // run have as many micro-batches.
+  // run have as many micro-batches. None, in a run of one batch: the step has samples on other clusters
+  // alone.
   std::function<std::vector<std::int64_t>(std::int64_t batch)> begin;
+  // The samples over which a batch's losses take their mean, as far as gradients go; empty: its own.
+  std::function<std::int64_t(std::int64_t batch)> mean_over;
   std::function<double(std::int64_t step)> learning_rate;
   // Called in their order, after a batch's update. On the Leaf the result is filled, elsewhere only
   // `samples`.
@@ -49,14 +53,20 @@ struct WorkTimes {
   WorkTimes operator-(const WorkTimes& before) const;
 };
 
-// One thread. Link and Executable outlive the worker. Errors carry "stage K: step S: " before what
+// The place of a stage's cluster among others.
+struct ClusterPlace {
+  Averager* averager = nullptr;  // nullptr: there are no others
+  int preceding = 0;             // MicroBatch's
+};
+
+// One thread. Link, Executable and Averager outlive the worker. Errors carry "stage K: step S: " before what
 // happened.
 class StageWorker {
  public:
   // ConfigError for an unknown schedule; `fill_input` may be empty but on stage 0.
   // `clip_gradient_norm`: StepExchange's; with a synchronous schedule only.
   StageWorker(Executable& executable, Link& link, ScheduleSettings schedule, FillInput fill_input,
-              std::optional<double> clip_gradient_norm = std::nullopt);
+              std::optional<double> clip_gradient_norm = std::nullopt, ClusterPlace place = {});
 
   // Forwards, backwards and updates; at its end shared parameters have their new values on every stage.
   void train(const TrainingRun& run);
@@ -93,8 +103,11 @@ class StageWorker {
   Batch make_batch(Mode mode, std::int64_t step, std::span<const std::int64_t> sizes,
                    std::int64_t mean_over = 0) const;
   void act(const TrainingRun& run, const Action& action, Batch& batch);
+  void skip(const TrainingRun& run, const BatchResult& result);
+  void update(const TrainingRun& run, std::int64_t step);
   void forward(const MicroBatch& micro_batch);
-  void backward_inputs(const MicroBatch& micro_batch);
+  void backward_inputs(const MicroBatch& micro_batch, const Executable::GradientDone& done);
+  Executable::GradientDone done_of(const Batch& batch, const MicroBatch& micro_batch) const;
   void receive(int from_stage, MessageKind kind, const MicroBatch& micro_batch, const std::string& value,
                TensorView into);
   void digest_samples(const MicroBatch& micro_batch);
@@ -105,6 +118,7 @@ class StageWorker {
   const Stage& stage_;  // the Executable's
   ScheduleSettings schedule_;
   FillInput fill_input_;
+  ClusterPlace place_;
   StepExchange exchange_;
   std::optional<std::size_t> sample_ids_;  // index of the input
   std::vector<Observed> observed_;

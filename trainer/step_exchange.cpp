@@ -9,14 +9,20 @@
 
 namespace rookery {
 
-StepExchange::StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm)
+StepExchange::StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm,
+                           Averager* averager)
     : executable_(executable),
       link_(link),
       stage_(executable.stage()),
-      clip_gradient_norm_(clip_gradient_norm) {}
+      clip_gradient_norm_(clip_gradient_norm),
+      averager_(averager) {}
 
 void StepExchange::finish_gradients(std::int64_t step) {
   sum_shared_gradients(step);
+  if (averager_ != nullptr && averager_->sums_gradients()) {
+    executable_.finish_gradients();
+    averager_->after_gradients(step);
+  }
   if (clip_gradient_norm_) clip_gradients(step);
 }
 

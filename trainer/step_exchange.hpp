@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "models/runtime/executable.hpp"
+#include "trainer/averager.hpp"
 #include "trainer/link.hpp"
 
 namespace rookery {
@@ -20,7 +21,9 @@ class StepExchange {
  public:
   // `clip_gradient_norm`: what the norm of all gradients is scaled down to where it is larger, as
   // torch.nn.utils.clip_grad_norm_ does.
-  StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm);
+  // `averager`: of several clusters; outlives it.
+  StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm,
+               Averager* averager = nullptr);
 
   // After the last backward_weights() of the step: all that comes before update().
   void finish_gradients(std::int64_t step);
@@ -43,6 +46,7 @@ class StepExchange {
   Link& link_;
   const Stage& stage_;  // the Executable's
   std::optional<double> clip_gradient_norm_;
+  Averager* averager_;
   double seconds_waiting_ = 0;
 };
 

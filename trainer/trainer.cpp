@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "trainer/feed/batch_feed.hpp"
 #include "trainer/progress/plateau.hpp"
@@ -16,11 +16,23 @@
 
 namespace rookery {
 
+namespace {
+
+// A cluster's batch_size is its share of a step.
+TrainerOptions of_own_share(TrainerOptions options) {
+  if (!options.shares) options.shares = one_cluster(options.settings.batch_size);
+  options.settings.batch_size = options.shares->own();
+  return options;
+}
+
+}  // namespace
+
 class Trainer::Impl {
  public:
   Impl(Executable& executable, Link& link, const Dataset* dataset, TrainerOptions options)
-      : options_(std::move(options)),
+      : options_(of_own_share(std::move(options))),
         link_(link),
+        agreement_(link, executable.stage().index, executable.stage().count, options_.roots),
         stages_(executable.stage().count),
         is_leaf_(executable.stage().is_leaf()),
         state_(first_state(options_)),
@@ -28,16 +40,18 @@ class Trainer::Impl {
         plateau_(state_.learning_rate, options_.settings.learning_rate_schedule),
         loss_ops_(losses_of(executable.stage().graph)),
         feed_(make_feed(executable.stage(), dataset, options_)),
-        worker_(
-            executable, link, options_.settings.schedule,
-            [this](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
-              feed_->fill(micro_batch, value, into);
-            },
-            options_.settings.clip_gradient_norm) {
+        worker_(executable, link, options_.settings.schedule,
+                [this](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
+                  feed_->fill(micro_batch, value, into);
+                },
+                options_.settings.clip_gradient_norm,
+                {options_.averager, shares().cluster * options_.settings.micro_batches}) {
     check_validation(settings(), options_.data);
     plateau_.go_on(state_.learning_rate, state_.plateau);
     worker_.continue_digest(state_.sample_digest);
-    const RunDescription run{settings(), options_.data, loss_ops_, options_.from ? &*options_.from : nullptr};
+    const RunDescription run{
+        settings(),           options_.data, steps(), loss_ops_, options_.from ? &*options_.from : nullptr,
+        shares().cluster == 0};
     tell([&](RunLog& log) { log.begin(run); });
     if (is_leaf_ && follows_plateau() && settings().learning_rate_schedule.metric == "validation_accuracy" &&
         !classifies()) {
@@ -68,19 +82,21 @@ class Trainer::Impl {
   double train_epoch(std::int64_t epoch) {
     if (epoch != state_.epoch || state_.samples == options_.data.train_samples) begin_epoch(epoch);
     if (feed_) feed_->start_epoch(epoch);
-    const std::int64_t batches = batches_per_epoch(settings(), options_.data.train_samples);
-    const std::int64_t together = is_synchronous(settings().schedule) ? 1 : batches;
-    for (std::int64_t first = state_.samples / settings().batch_size; first < batches; first += together) {
+    const std::int64_t batches = steps_per_epoch();
+    for (std::int64_t first = state_.samples / shares().joint(); first < batches;) {
       stand(false);
+      const std::int64_t together = batches_together(first);
       if (together > 1) last_step_.reset();  // filling the pipeline takes longer than a step
-      worker_.train(
-          {.first_step = state_.step,
-           .batches = together,
-           .begin = [&](std::int64_t i) { return next_batch(first + i, options_.data.train_samples); },
-           .learning_rate = [&](std::int64_t step) { return learning_rate_of(step); },
-           .end = [&](const BatchResult& result) { end_step(epoch, result); }});
+      worker_.train({.first_step = state_.step,
+                     .batches = together,
+                     .begin = [&](std::int64_t i) { return next_training_batch(first + i); },
+                     .mean_over = [&](std::int64_t i) { return mean_over(joint_batch(first + i)).count; },
+                     .learning_rate = [&](std::int64_t step) { return learning_rate_of(step); },
+                     .end = [&](const BatchResult& result) { end_step(epoch, result); }});
+      first += together;
     }
-    const double mean_loss = state_.epoch_loss / static_cast<double>(options_.data.train_samples);
+    const double mean_loss = state_.epoch_loss / static_cast<double>(shares().trained_of(
+                                                     shares().cluster, options_.data.train_samples));
     const Progress now = progress(epoch);
     tell([&](RunLog& log) { log.after_epoch(now, mean_loss); });
     return mean_loss;
@@ -90,14 +106,19 @@ class Trainer::Impl {
     if (feed_) feed_->start_validation();
     last_step_.reset();
     const std::int64_t samples = options_.data.validation_samples;
+    const SampleRange own = shares().part_of(samples);
     BatchResult total;
-    for (std::int64_t i = 0; i < batches_per_epoch(settings(), samples); ++i)
-      total.add(worker_.validate(state_.validation_batches++, next_batch(i, samples), samples));
+    for (std::int64_t i = 0; i < batches_per_epoch(settings().batch_size, own.count); ++i)
+      total.add(worker_.validate(state_.validation_batches + i, next_validation_batch(i, own), samples));
+    // The same on all clusters, and no less than each has: rounding gives one of several a sample more.
+    state_.validation_batches +=
+        batches_per_epoch(shares().joint(), samples) + (shares().clusters() > 1 ? 1 : 0);
     ++state_.validations;
+    total = of_all_clusters("validation results", std::move(total));
     if (!is_leaf_) return {};
     Progress now = progress(epoch);
     now.accuracy = total.accuracy();
-    tell([&](RunLog& log) { log.after_validation(now, total); });
+    if (shares().cluster == 0) tell([&](RunLog& log) { log.after_validation(now, total); });
     return {total.loss, total.accuracy()};
   }
 
@@ -112,7 +133,8 @@ class Trainer::Impl {
   };
 
   static RunState first_state(const TrainerOptions& options) {
-    if (options.from) return going_on(*options.from, options.settings, options.data.train_samples);
+    if (options.from)
+      return going_on(*options.from, options.settings, options.shares->joint(), options.data.train_samples);
     const double rate = options.settings.optimizer.learning_rate;
     return {.base_rate = rate, .learning_rate = rate};
   }
@@ -126,6 +148,7 @@ class Trainer::Impl {
   // All stages stand between the same two steps.
   void stand(bool is_end) {
     if (!options_.between_steps || state_.step == first_step_) return;
+    if (options_.averager != nullptr && !options_.averager->is_united(state_.step)) return;
     RunState state = state_;
     state.sample_digest = worker_.sample_digest();
     state.plateau = plateau_.memory();
@@ -150,12 +173,13 @@ class Trainer::Impl {
   void follow_plateau(const EpochResult& result) {
     if (watches_validation() && !result.validation) return;
     const MessageKey key{.kind = MessageKind::kBackwardLearningRate, .step = state_.step};
+    const double training_loss = watches_validation() ? 0 : joint_training_loss(result.training_loss);
     if (!is_leaf_) {
       receive_rate(key);
       return;
     }
     const std::string& metric = settings().learning_rate_schedule.metric;
-    plateau_.note(metric == "training_loss" ? result.training_loss
+    plateau_.note(metric == "training_loss" ? training_loss
                   : metric == "validation_loss"
                       ? result.validation->loss
                       : result.validation->accuracy.value_or(std::numeric_limits<double>::quiet_NaN()));
@@ -173,20 +197,69 @@ class Trainer::Impl {
     state_.learning_rate = rate;
   }
 
-  // Makes the Root's feed ready for batch `i` of an epoch of so many samples; the sizes of its micro-batches.
-  std::vector<std::int64_t> next_batch(std::int64_t i, std::int64_t samples) {
-    throw_if_stopped();
-    const std::int64_t first = i * settings().batch_size;
-    const std::int64_t batch = std::min(settings().batch_size, samples - first);
-    if (feed_) feed_->set_batch(first, batch);
-    return micro_batch_sizes(settings(), batch);
+  // Batch `i` of an epoch, of all clusters, and this one's part of it: places in the epoch's order.
+  SampleRange joint_batch(std::int64_t i) const {
+    const std::int64_t first = i * shares().joint();
+    return {first, std::min(shares().joint(), options_.data.train_samples - first)};
+  }
+  SampleRange own_batch(std::int64_t i) const {
+    const SampleRange joint = joint_batch(i);
+    const SampleRange part = shares().part_of(joint.count);
+    return {joint.first + part.first, part.count};
+  }
+  SampleRange mean_over(SampleRange joint) const {
+    const bool sums = options_.averager != nullptr && options_.averager->sums_gradients();
+    return sums ? joint : SampleRange{joint.first, 0};
   }
 
-  void end_step(std::int64_t epoch, const BatchResult& result) {
+  // How many batches are trained in one go from batch `first` on.
+  std::int64_t batches_together(std::int64_t first) const {
+    if (is_synchronous(settings().schedule)) return 1;
+    const std::int64_t last = steps_per_epoch() - 1;
+    return first == last || own_batch(last).count > 0 ? last + 1 - first : last - first;
+  }
+
+  // These make the Root's feed ready; the sizes of the batch's micro-batches.
+  std::vector<std::int64_t> next_training_batch(std::int64_t i) {
+    throw_if_stopped();
+    const SampleRange own = own_batch(i);
+    const SampleRange wider = mean_over(joint_batch(i));
+    if (feed_) feed_->set_batch(own, wider.count > 0 ? wider : own);
+    return micro_batch_sizes(settings(), own.count);
+  }
+  std::vector<std::int64_t> next_validation_batch(std::int64_t i, SampleRange own) {
+    throw_if_stopped();
+    const std::int64_t before = i * settings().batch_size;
+    const SampleRange batch{own.first + before, std::min(settings().batch_size, own.count - before)};
+    if (feed_) feed_->set_batch(batch, batch);
+    return micro_batch_sizes(settings(), batch.count);
+  }
+
+  // The sum of what the clusters' Leaves have, on each of them.
+  BatchResult of_all_clusters(const char* what, BatchResult own) {
+    if (shares().clusters() == 1) return own;
+    own.losses.resize(settings().loss.terms.size());
+    return result_from(agreement_.sum_of_leaves(state_.step, what, to_numbers(own)));
+  }
+
+  // The mean over the samples of all clusters, where each Leaf has that over its own.
+  double joint_training_loss(double own) {
+    if (shares().clusters() == 1) return own;
+    const std::vector<double> sum =
+        agreement_.sum_of_leaves(state_.step, "training loss", {state_.epoch_loss});
+    return sum.front() / static_cast<double>(options_.data.train_samples);
+  }
+
+  void end_step(std::int64_t epoch, BatchResult result) {
     note_step(result.samples);
+    const std::int64_t joint = joint_batch(state_.samples / shares().joint()).count;
     ++state_.step;
-    state_.samples += result.samples;
-    if (is_leaf_) state_.epoch_loss += result.loss * static_cast<double>(result.samples);
+    state_.samples += joint;
+    if (result.samples == 0) {
+      result.scale(std::numeric_limits<double>::quiet_NaN());
+    } else if (is_leaf_) {
+      state_.epoch_loss += result.loss * static_cast<double>(result.samples);
+    }
     samples_done_ += result.samples;
     Progress now = progress(epoch);
     if (is_leaf_) now.loss = result.loss;
@@ -206,9 +279,15 @@ class Trainer::Impl {
 
   // The same on every stage.
   double learning_rate_of(std::int64_t step) const {
-    return learning_rate(state_.learning_rate, settings().learning_rate_schedule, step,
-                         batches_per_epoch(settings(), options_.data.train_samples), settings().epochs);
+    return learning_rate(state_.learning_rate, settings().learning_rate_schedule, step, steps_per_epoch(),
+                         settings().epochs);
   }
+
+  const ClusterShares& shares() const { return *options_.shares; }
+  std::int64_t steps_per_epoch() const {
+    return batches_per_epoch(shares().joint(), options_.data.train_samples);
+  }
+  std::int64_t steps() const { return settings().epochs * steps_per_epoch(); }
 
   template <typename Event>
   void tell(Event&& event) const {
@@ -217,14 +296,13 @@ class Trainer::Impl {
 
   Progress progress(std::int64_t epoch) const {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-    const std::int64_t steps = settings().epochs * batches_per_epoch(settings(), options_.data.train_samples);
     return {.epoch = epoch,
             .epochs = settings().epochs,
             .step = state_.step,
-            .steps = steps,
+            .steps = steps(),
             .samples_per_second = static_cast<double>(samples_done_) / seconds,
             .seconds_left = seconds / static_cast<double>(state_.step - first_step_) *
-                            static_cast<double>(steps - state_.step),
+                            static_cast<double>(steps() - state_.step),
             .loss = std::nullopt,
             .accuracy = std::nullopt};
   }
@@ -233,6 +311,7 @@ class Trainer::Impl {
 
   const TrainerOptions options_;
   Link& link_;
+  Agreement agreement_;
   const int stages_;
   const bool is_leaf_;
   RunState state_;  // its digest and plateau as they were at the beginning
@@ -288,12 +367,14 @@ std::uint64_t Trainer::sample_digest() const {
   return impl_->worker().sample_digest();
 }
 
-CompileOptions compile_options(const TrainingSettings& settings, const DataSizes& data, int stage, int stages,
-                               const KernelChoice& kernels) {
-  const std::int64_t largest_batch = std::min(settings.batch_size, data.train_samples);
-  const int micro_batches = static_cast<int>(micro_batch_sizes(settings, largest_batch).size());
-  return {.training_sizes = training_sizes(settings, data),
-          .inference_sizes = validation_sizes(settings, data),
+CompileOptions compile_options(TrainingSettings settings, const DataSizes& data, int stage, int stages,
+                               const KernelChoice& kernels, const std::optional<ClusterShares>& shares) {
+  const ClusterShares used = shares ? *shares : one_cluster(settings.batch_size);
+  settings.batch_size = used.own();
+  const std::int64_t largest_batch = used.part_of(std::min(used.joint(), data.train_samples)).count;
+  const int micro_batches = std::max(1, static_cast<int>(micro_batch_sizes(settings, largest_batch).size()));
+  return {.training_sizes = training_sizes(settings, data, used),
+          .inference_sizes = validation_sizes(settings, data, used),
           .slots = in_flight(settings.schedule, stage, stages, micro_batches),
           .stashes_weights = !is_synchronous(settings.schedule),
           .accumulates = micro_batches > 1,

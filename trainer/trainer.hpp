@@ -10,11 +10,14 @@
 
 #include "models/kernels/choose.hpp"
 #include "models/runtime/executable.hpp"
+#include "trainer/agreement.hpp"
+#include "trainer/averager.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/link.hpp"
 #include "trainer/progress/run_log.hpp"
 #include "trainer/progress/run_state.hpp"
 #include "trainer/settings/batch_sizes.hpp"
+#include "trainer/settings/cluster_shares.hpp"
 #include "trainer/settings/settings.hpp"
 #include "trainer/stage_worker.hpp"
 
@@ -28,9 +31,15 @@ struct TrainerOptions {
   // The place where the run goes on, to which the Executable's state belongs; nothing: it begins.
   std::optional<RunState> from;
   // Called when all stages stand between the same two steps: before each step, with an asynchronous schedule
-  // before each epoch, but for the first of this Trainer, and by finish(), then with `is_end`. May use the
-  // Link, as long as every stage does the same; what it throws ends the run there.
+  // before each epoch, but for the first of this Trainer, and by finish(), then with `is_end`; of several
+  // clusters where they hold the same model. May use the Link and the ClusterRoots, as long as every stage
+  // does the same; what it throws ends the run there.
   std::function<void(const RunState&, bool is_end)> between_steps;
+  // Where a plan has several clusters: this one and what each trains of a step; what keeps them one model;
+  // and on their Roots what joins these. All outlive the Trainer.
+  std::optional<ClusterShares> shares;  // nothing: one cluster
+  Averager* averager = nullptr;
+  ClusterRoots* roots = nullptr;
 };
 
 // The time that steps took: of those of a whole batch that follow another step at once, so that neither the
@@ -80,8 +89,9 @@ class Trainer {
   std::unique_ptr<Impl> impl_;
 };
 
-// The CompileOptions that a stage needs for this run.
-CompileOptions compile_options(const TrainingSettings& settings, const DataSizes& data, int stage, int stages,
-                               const KernelChoice& kernels);
+// The CompileOptions that a stage needs for this run; `shares`: TrainerOptions::shares.
+CompileOptions compile_options(TrainingSettings settings, const DataSizes& data, int stage, int stages,
+                               const KernelChoice& kernels,
+                               const std::optional<ClusterShares>& shares = std::nullopt);
 
 }  // namespace rookery

@@ -223,18 +223,19 @@ std::vector<PlacedCluster> CostModel::placed(const Clusters& clusters) const {
   return all;
 }
 
-// By a ring's first segment, what it sends divided by the number of clusters; 0 elsewhere.
-std::vector<double> CostModel::ring_bytes(const std::vector<const StagePartition*>& cuts) const {
+// By a ring's first segment, a message's bytes in the round of one of so many fragments; 0 elsewhere.
+std::vector<double> CostModel::ring_bytes(const std::vector<const StagePartition*>& cuts,
+                                          int fragments) const {
   std::vector<bool> begins(static_cast<std::size_t>(costs().count()), false);
   for (const StagePartition* cut : cuts) {
     for (const int begin : cut->begins) begins[static_cast<std::size_t>(begin)] = true;
   }
   std::vector<double> bytes(begins.size(), 0);
+  const double messages = static_cast<double>(cuts.size()) * fragments;
   std::size_t first = 0;
   for (std::size_t end = 1; end <= begins.size(); ++end) {
     if (end < begins.size() && !begins[end]) continue;
-    bytes[first] =
-        (sums_.parameter_bytes[end] - sums_.parameter_bytes[first]) / static_cast<double>(cuts.size());
+    bytes[first] = (sums_.round_bytes[end] - sums_.round_bytes[first]) / messages;
     first = end;
   }
   return bytes;
@@ -279,12 +280,13 @@ StageRange CostModel::unreachable_part(const PlacedCluster& cluster, const Stage
 
 bool CostModel::rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a, const PlacedCluster& b,
                               const StagePartition& cut_of_b) const {
+  if (!pool_.can_connect(a.members->front(), b.members->front())) return false;
   const StageRange one = unreachable_part(a, cut_of_a);
   const StageRange other = unreachable_part(b, cut_of_b);
   const int begin = std::max(one.first, other.first);
   const int end = std::min(one.last, other.last);
   if (begin >= end) return true;
-  const std::vector<double>& bytes = sums_.parameter_bytes;
+  const std::vector<double>& bytes = sums_.round_bytes;
   return bytes[static_cast<std::size_t>(end)] == bytes[static_cast<std::size_t>(begin)];
 }
 
@@ -334,16 +336,15 @@ int CostModel::unconnected(const std::vector<PlacedCluster>& clusters,
   return count;
 }
 
-double CostModel::averaging_seconds(const std::vector<PlacedCluster>& clusters,
-                                    const std::vector<const StagePartition*>& cuts) const {
+double CostModel::round_seconds(const std::vector<PlacedCluster>& clusters,
+                                const std::vector<const StagePartition*>& cuts, int fragments) const {
   const auto count = static_cast<double>(clusters.size());
-  if (clusters.size() < 2) return 0;
-  const std::vector<double> bytes = ring_bytes(cuts);
+  const std::vector<double> bytes = ring_bytes(cuts, fragments);
   double message = 0;  // the slowest
   for (std::size_t c = 0; c < clusters.size(); ++c) {
     const std::size_t next = (c + 1) % clusters.size();
     message = std::max(message, message_seconds(clusters[c], *cuts[c], clusters[next], *cuts[next], bytes));
-    message = std::max(message, cuts[c]->load_seconds / count);
+    message = std::max(message, cuts[c]->load_seconds / count / fragments);
   }
   return 2 * (count - 1) * message;
 }
@@ -351,7 +352,7 @@ double CostModel::averaging_seconds(const std::vector<PlacedCluster>& clusters,
 std::vector<std::vector<double>> CostModel::ring_ways(const std::vector<PlacedCluster>& clusters) const {
   std::vector<const StagePartition*> cuts;
   for (const PlacedCluster& cluster : clusters) cuts.push_back(&cluster.cost->cuts.front());
-  const std::vector<double> bytes = ring_bytes(cuts);
+  const std::vector<double> bytes = ring_bytes(cuts, 1);
   std::vector<std::vector<double>> ways(clusters.size(), std::vector<double>(clusters.size(), 0));
   for (std::size_t a = 0; a < clusters.size(); ++a) {
     for (std::size_t b = a + 1; b < clusters.size(); ++b)
@@ -379,10 +380,15 @@ Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters) con
 Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters,
                                  std::vector<const StagePartition*> cuts) const {
   Throughput found;
-  found.averaging_seconds = averaging_seconds(clusters, cuts);
+  for (const StagePartition* cut : cuts) found.step_seconds = std::max(found.step_seconds, cut->step_seconds);
+  if (clusters.size() > 1) {
+    const RoundRate rate = costs().averaging.rate(static_cast<int>(clusters.size()));
+    RoundSeconds round{.whole = round_seconds(clusters, cuts, 1)};
+    round.fragment = rate.fragments == 1 ? round.whole : round_seconds(clusters, cuts, rate.fragments);
+    found.averaging_seconds = exposed_seconds(rate, round, found.step_seconds);
+    found.round_seconds = mean_seconds(rate, round);
+  }
   found.cuts = std::move(cuts);
-  for (const StagePartition* cut : found.cuts)
-    found.step_seconds = std::max(found.step_seconds, cut->step_seconds);
   found.samples_per_second = static_cast<double>(costs().batch_size) * static_cast<double>(clusters.size()) /
                              (found.step_seconds + found.averaging_seconds);
   return found;

@@ -15,11 +15,14 @@
 //         at stage m, which has done n_m - 1 forwards more when it does a backward
 // All members of a cluster connect to each other, whatever they send: the first to the last, for targets, and
 // every two to know that the other is there. So one of them at most may be a node that cannot be reached,
-// which opens the connections to all others. Averaging over C clusters: 2 (C - 1) messages of w_r / C along
-// every ring r at once, rings on one node sharing its connection; a cluster's neighbours in all rings are the
-// ones before and behind it.
+// which opens the connections to all others. A round of averaging over C clusters: 2 (C - 1) messages of
+// w_r / C along every ring r at once, rings on one node sharing its connection; a cluster's neighbours in all
+// rings are the ones before and behind it. w_r is what travels, compressed and with all that is averaged; of
+// F fragments each has w_r / F.
 //   samples per second = C · batch / (longest step + averaging)
-// In a ring only neighbours connect; the averaging of two that cannot takes infinitely long.
+//   averaging          = what rounds take that steps wait for: averaging_costs.hpp
+// In a ring only neighbours connect, and the Roots are a ring in any case; the averaging of two that cannot
+// takes infinitely long.
 #pragma once
 
 #include <set>
@@ -56,8 +59,9 @@ struct PlacedCluster {
 
 struct Throughput {
   double samples_per_second = 0;
-  double step_seconds = 0;  // of the slowest cluster
-  double averaging_seconds = 0;
+  double step_seconds = 0;                  // of the slowest cluster
+  double averaging_seconds = 0;             // that a step waits for rounds, on the average
+  double round_seconds = 0;                 // of a round, on the average
   std::vector<const StagePartition*> cuts;  // by cluster; they live as long as the model
 };
 
@@ -113,7 +117,7 @@ class CostModel {
   }
   // By cluster and its neighbour: seconds of a message of the slowest ring, with each cluster's first cut.
   std::vector<std::vector<double>> ring_ways(const std::vector<PlacedCluster>& clusters) const;
-  // Can, of neighbours in the rings, every two nodes that average a parameter connect?
+  // Can, of neighbours in the rings, every two nodes that average a parameter connect, and both Roots?
   bool rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a, const PlacedCluster& b,
                      const StagePartition& cut_of_b) const;
   // Of how many clusters that is not so, with these cuts of them.
@@ -127,10 +131,10 @@ class CostModel {
   ClusterCost evaluate(const std::vector<int>& members, const std::vector<int>& begins = {}) const;
   Throughput throughput(const std::vector<PlacedCluster>& clusters,
                         std::vector<const StagePartition*> cuts) const;
-  // One exchange of all parameters.
-  double averaging_seconds(const std::vector<PlacedCluster>& clusters,
-                           const std::vector<const StagePartition*>& cuts) const;
-  std::vector<double> ring_bytes(const std::vector<const StagePartition*>& cuts) const;
+  // A round of one of so many fragments.
+  double round_seconds(const std::vector<PlacedCluster>& clusters,
+                       const std::vector<const StagePartition*>& cuts, int fragments) const;
+  std::vector<double> ring_bytes(const std::vector<const StagePartition*>& cuts, int fragments) const;
   std::vector<const StagePartition*> cuts_within(const std::vector<PlacedCluster>& clusters,
                                                  double limit) const;
   void connect_with_next(const std::vector<PlacedCluster>& clusters, double limit, std::size_t at,

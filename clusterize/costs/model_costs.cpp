@@ -160,6 +160,7 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   merge_small(costs.segments, most_segments);
   costs.shared = shared_bytes(graph, costs.segments);
   costs.clips_gradients = settings.clip_gradient_norm.has_value();
+  costs.averaging = averaging_costs(graph, settings, data);
   std::vector<OpId> begins;
   for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
   costs.may_recompute = settings.recompute != "none";

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "clusterize/costs/averaging/averaging_costs.hpp"
 #include "clusterize/costs/memory_model.hpp"
 #include "clusterize/profile/op_profile.hpp"
 #include "models/graph/graph.hpp"
@@ -59,6 +60,7 @@ struct ModelCosts {
   std::vector<Segment> segments;
   std::vector<SharedSegments> shared;
   bool clips_gradients = false;
+  AveragingCosts averaging;
   std::int64_t batch_size = 1;
   int micro_batches = 1;
   ScheduleSettings schedule;

@@ -36,13 +36,14 @@ double update_seconds(const ModelCosts& costs, int first, int last, double flops
 }
 
 PartitionSums::PartitionSums(const ModelCosts& model)
-    : costs(model), flops{0}, forward_flops{0}, update_flops{0}, parameters{0}, parameter_bytes{0} {
+    : costs(model), flops{0}, forward_flops{0}, update_flops{0}, parameters{0}, round_bytes{0} {
   for (const Segment& segment : model.segments) {
     flops.push_back(flops.back() + segment.forward_flops + segment.backward_flops);
     forward_flops.push_back(forward_flops.back() + segment.forward_flops);
     update_flops.push_back(update_flops.back() + segment.update_flops);
     parameters.push_back(parameters.back() + static_cast<double>(segment.parameters));
-    parameter_bytes.push_back(parameter_bytes.back() + static_cast<double>(segment.parameter_bytes));
+    round_bytes.push_back(round_bytes.back() +
+                          model.averaging.bytes_per_byte * static_cast<double>(segment.parameter_bytes));
   }
 }
 
@@ -182,7 +183,7 @@ StagePartitioner::Label StagePartitioner::label_of(const Part& part) const {
   Label label{.sum = work,
               .period = work,
               .update = between(sums_.update_flops, part.begin, part.end) / machine.flops_per_second,
-              .load = between(sums_.parameter_bytes, part.begin, part.end) / machine.bytes_per_second};
+              .load = between(sums_.round_bytes, part.begin, part.end) / machine.bytes_per_second};
   if (machines_.size() > 1) {
     const Segment& first = segments[static_cast<std::size_t>(part.begin)];
     label.sum += 2 * way_.latency + (first.activation_bytes + first.gradient_bytes) / way_.bytes_per_second;

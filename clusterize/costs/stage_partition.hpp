@@ -38,7 +38,7 @@ struct StagePartition {
   std::vector<bool> recompute;  // by stage: does it run forward twice?
   int empty_stages = 0;         // without parameters
   double step_seconds = 0;      // of one batch, see cost_model.hpp; without exchanges at its end
-  double load_seconds = 0;      // most that a machine's connection needs for its parameters once
+  double load_seconds = 0;      // most that a machine's connection needs for its part of a round, sent once
 };
 
 // Sums over a model's segments that all cuts need. Refers to `costs`.
@@ -47,8 +47,8 @@ class PartitionSums {
   explicit PartitionSums(const ModelCosts& costs);
 
   const ModelCosts& costs;
-  // Over the segments before.
-  std::vector<double> flops, forward_flops, update_flops, parameters, parameter_bytes;
+  // Over the segments before. `round_bytes`: that a round of averaging carries.
+  std::vector<double> flops, forward_flops, update_flops, parameters, round_bytes;
 };
 
 // A row of `stages` machines that is built from its Root on. A stage that does not fit its machine

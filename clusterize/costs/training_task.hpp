@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct TrainingTask {
   std::optional<ResumePoint> resume = {};        // of the run that it goes on with
   StateDict model_weights = {};                  // that the model's file has
   std::optional<ModuleDescription> module = {};  // that it says it is of
+  std::set<std::string> module_buffers = {};     // by its file
   std::vector<std::string> warnings = {};        // of its file
   StateDict model_extras = {};                   // of the module's state dict, not of the graph
   std::optional<OpProfile> profile = {};         // measured times of this graph's ops, where there are any

@@ -217,7 +217,7 @@ double RingOrder::way_seconds(int from, int to, std::size_t clusters) const {
   const CutWay way =
       model_.way(best_node_[static_cast<std::size_t>(from)], best_node_[static_cast<std::size_t>(to)]);
   return way.latency +
-         model_.sums().parameter_bytes.back() / static_cast<double>(clusters) / way.bytes_per_second;
+         model_.sums().round_bytes.back() / static_cast<double>(clusters) / way.bytes_per_second;
 }
 
 const std::vector<int>& RingOrder::tour(const std::vector<int>& regions, std::size_t clusters) const {

@@ -5,11 +5,15 @@
 
 #include "clusterize/plan/cluster_plan.hpp"
 #include "models/graph/stage.hpp"
+#include "trainer/averaging/averagers.hpp"
 
 namespace rookery {
 
-// The rings of clusters cut like this, numbered from 0: in graph order, a new one begins wherever a
-// parameter lies on another stage than the one before it, in any cluster.
-std::vector<Ring> make_rings(const Graph& graph, const std::vector<std::vector<Stage>>& clusters);
+// The rings of clusters that are cut from one graph like this, numbered from 0. In the order in which ops
+// first use averaged_values(), as each stage's graph has its own, a new ring begins wherever one of them lies
+// on another stage than the one before it, in any cluster. So no two rings have the same nodes.
+std::vector<Ring> make_rings(const std::vector<std::vector<Stage>>& clusters);
+
+AveragedLoad load_of(const Ring& ring);
 
 }  // namespace rookery

@@ -6,6 +6,7 @@
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/prediction_json.hpp"
+#include "trainer/settings/settings.hpp"
 
 namespace rookery {
 namespace {
@@ -45,12 +46,14 @@ OrderedJson to_json(const PlannedCluster& cluster, const ScheduleSettings& sched
   OrderedJson links = OrderedJson::array();
   for (const PlannedLink& link : cluster.links) links.push_back(to_json(link));
   return {{"id", cluster.id},
+          {"share", cluster.share},
           {"predicted_step_ms", cluster.predicted_step_ms},
           {"round_trip_ms", cluster.round_trip_ms},
           {"period_ms", cluster.period_ms},
           {"update_ms", cluster.update_ms},
           {"exchange_ms", cluster.exchange_ms},
           {"simulated_step_ms", cluster.simulated_step_ms},
+          {"share_step_ms", cluster.share_step_ms},
           {"stages", stages},
           {"links", links}};
 }
@@ -64,6 +67,27 @@ OrderedJson to_json(const Ring& ring, const ClusterPlan& plan) {
           {"stages", ring.stages},
           {"nodes", nodes},
           {"parameters", ring.parameters}};
+}
+
+OrderedJson to_json(const AveragingSettings& averaging) {
+  TrainingSettings settings;
+  settings.averaging = averaging;
+  return to_json(settings).at("averaging");
+}
+
+OrderedJson to_json(const AveragingCandidate& candidate) {
+  return {{"averaging", to_json(candidate.averaging)},
+          {"clusters", candidate.clusters},
+          {"samples_per_second", candidate.samples_per_second},
+          {"step_ms", candidate.step_ms},
+          {"averaging_ms", candidate.averaging_ms},
+          {"round_ms", candidate.round_ms}};
+}
+
+OrderedJson to_json(const AveragingChoice& choice) {
+  OrderedJson all = {{"reason", choice.reason}, {"gradients", to_json(choice.gradients)}};
+  if (choice.parameters) all["parameters"] = to_json(*choice.parameters);
+  return all;
 }
 
 }  // namespace
@@ -90,20 +114,22 @@ OrderedJson to_json(const ClusterPlan& plan) {
                      {"simulated_samples_per_second", plan.simulated_samples_per_second},
                      {"bound_samples_per_second", plan.bound_samples_per_second},
                      {"share_of_bound", share},
+                     {"averaging", to_json(plan.averaging)},
                      {"predicted_averaging_ms", plan.predicted_averaging_ms},
+                     {"predicted_round_ms", plan.predicted_round_ms},
+                     {"rounds_per_step", plan.rounds_per_step},
                      {"clusters", clusters},
                      {"rings", rings},
                      {"left_out", left_out}};
+  if (plan.averaging_choice) all["averaging_choice"] = to_json(*plan.averaging_choice);
   if (plan.resume) all["resume"] = to_json(*plan.resume);
   return all;
 }
 
-std::string training_problem(std::size_t clusters) {
-  if (clusters == 1) return {};
-  return fmt::format(
-      "this plan cannot be trained yet: it has {} clusters, and this version of Rookery trains plans of one "
-      "cluster only; clusterize --clusters 1 makes one",
-      clusters);
+ClusterShares shares_of(const ClusterPlan& plan, int cluster) {
+  ClusterShares shares{.cluster = cluster, .samples = {}};
+  for (const PlannedCluster& planned : plan.clusters) shares.samples.push_back(planned.share);
+  return shares;
 }
 
 }  // namespace rookery

@@ -12,6 +12,8 @@
 #include "models/base/files/json_file.hpp"
 #include "models/graph/stage.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/settings/averaging.hpp"
+#include "trainer/settings/cluster_shares.hpp"
 #include "trainer/settings/resume_point.hpp"
 
 namespace rookery {
@@ -28,12 +30,15 @@ struct PlannedStage {
   StagePrediction prediction;
 };
 
-// A maximal run of parameters that live together on one node in every cluster.
+// A maximal run of averaged_values() that live together on one node in every cluster: parameters, and buffers
+// that training changes.
 struct Ring {
   int id = 0;
-  std::vector<std::string> parameters;  // in graph order; the first names the ring
-  std::int64_t bytes = 0;               // of all of them
-  std::vector<int> stages;              // by cluster: the stage that holds them
+  std::vector<std::string>
+      parameters;                 // and these buffers, in the order of first use; the first names the ring
+  std::int64_t bytes = 0;         // of all of them
+  std::int64_t buffer_bytes = 0;  // of the buffers among them
+  std::vector<int> stages;        // by cluster: the stage that holds them
 };
 
 // Between two stages of a cluster, of which `from` is the earlier; per micro-batch of the full size.
@@ -50,6 +55,7 @@ struct PlannedLink {
 
 struct PlannedCluster {
   int id = 0;
+  std::int64_t share = 0;  // samples that it trains of a full step, see ClusterShares
   std::vector<PlannedStage> stages;
   std::vector<PlannedLink> links;
   // Milliseconds of a batch: round trip + (micro-batches - 1) period + update + exchange; async: period +
@@ -60,8 +66,25 @@ struct PlannedCluster {
   double period_ms = 0;
   double update_ms = 0;
   double exchange_ms = 0;
-  // The same as its schedule runs, event by event (step_simulation.hpp): what providers compare with.
+  // The same as its schedule runs, event by event (step_simulation.hpp); and of a step of its share.
   double simulated_step_ms = 0;
+  double share_step_ms = 0;
+};
+
+// What averaging in a mode was predicted to cost.
+struct AveragingCandidate {
+  AveragingSettings averaging;
+  int clusters = 1;  // of the plan with it
+  double samples_per_second = 0;
+  double step_ms = 0;       // of the slowest cluster
+  double averaging_ms = 0;  // of a step besides, on the average
+  double round_ms = 0;
+};
+// Why the clusters of a plan average as they do, where that was left to the planner.
+struct AveragingChoice {
+  std::string reason;
+  AveragingCandidate gradients;
+  std::optional<AveragingCandidate> parameters;  // where it was looked at
 };
 
 struct LeftOutNode {
@@ -73,7 +96,7 @@ struct ClusterPlan {
   std::string plan_id;  // 16 hex digits, a digest of everything that decides the run
   std::string objective;
   std::string model;
-  std::int64_t batch_size = 0;  // of each cluster
+  std::int64_t batch_size = 0;  // that predictions are for: the largest share of a cluster
   int micro_batches = 0;
   ScheduleSettings schedule;
   std::uint64_t seed = 0;
@@ -81,17 +104,21 @@ struct ClusterPlan {
   std::vector<PlannedCluster> clusters;
   std::vector<Ring> rings;            // that their nodes form in the order of the clusters
   std::vector<LeftOutNode> left_out;  // nodes not used
-  double predicted_averaging_ms = 0;  // after every step, of all rings
+  AveragingSettings averaging;
+  std::optional<AveragingChoice> averaging_choice;
+  double predicted_averaging_ms = 0;  // that a step waits for rounds, on the average
+  double predicted_round_ms = 0;      // of a round of all rings, on the average
+  double rounds_per_step = 1;         // of the whole model
   double predicted_samples_per_second = 0;
-  double simulated_samples_per_second = 0;  // of the simulated steps, and the predicted averaging
-  double bound_samples_per_second = 0;      // of all machines' arithmetic, without any waiting
+  // Of the simulated steps, each by its cluster's share, and the predicted averaging.
+  double simulated_samples_per_second = 0;
+  double bound_samples_per_second = 0;  // of all machines' arithmetic, without any waiting
 };
+
+// What each cluster trains of a step.
+ClusterShares shares_of(const ClusterPlan& plan, int cluster);
 
 // node_data/plan.json.
 OrderedJson to_json(const ClusterPlan& plan);
-
-// Why this version cannot train a plan of so many clusters, and what to do: "this plan cannot be trained yet:
-// …". Empty where it can.
-std::string training_problem(std::size_t clusters);
 
 }  // namespace rookery

@@ -94,6 +94,14 @@ OrderedJson to_json(const NodeMetadata& metadata) {
                        {"validation_samples", metadata.data.validation_samples},
                        {"bytes", metadata.data.bytes}}},
                      {"settings", to_json(metadata.settings)}};
+  if (metadata.clusters > 1) {
+    all["roots"] = to_json(metadata.roots);
+    all["ring_count"] = metadata.ring_count;
+    all["shares"] = metadata.shares.samples;
+    all["predicted_averaging_ms"] = metadata.predicted_averaging_ms;
+    all["predicted_round_ms"] = metadata.predicted_round_ms;
+    if (!metadata.fragments.empty()) all["fragments"] = metadata.fragments;
+  }
   if (metadata.resume) all["resume"] = to_json(*metadata.resume);
   return all;
 }
@@ -122,8 +130,14 @@ Json make_schema() {
         "type": "object", "required": ["id", "first_parameter", "peers"], "additionalProperties": false,
         "properties": {"id": {"$ref": "#/definitions/index"}, "first_parameter": {"type": "string"},
                        "peers": {"$ref": "#/definitions/peers"}}}},
+      "roots": {"$ref": "#/definitions/peers"},
+      "ring_count": {"$ref": "#/definitions/count"},
+      "shares": {"type": "array", "items": {"$ref": "#/definitions/count"}},
       "recompute": {"type": "boolean"},
       "predicted_step_ms": {"type": "number", "minimum": 0},
+      "predicted_averaging_ms": {"type": "number", "minimum": 0},
+      "predicted_round_ms": {"type": "number", "minimum": 0},
+      "fragments": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 999}},
       "kernels": {"type": "object", "additionalProperties": {"type": "string"}},
       "data": {"type": "object", "required": ["train_samples", "validation_samples", "bytes"],
                "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1125899906842624}},
@@ -172,6 +186,19 @@ void read_rings(const Json& list, NodeMetadata& metadata, std::string_view file)
   }
 }
 
+void read_roots(const Json& document, NodeMetadata& metadata, std::string_view file) {
+  for (const char* key : {"roots", "ring_count", "shares", "predicted_averaging_ms", "predicted_round_ms"}) {
+    if (!document.contains(key))
+      fail(file, "'{}' is missing in a plan of {} clusters", key, metadata.clusters);
+  }
+  metadata.roots = peers_from_json(document.at("roots"), "roots", file);
+  metadata.ring_count = document.at("ring_count").get<int>();
+  metadata.predicted_averaging_ms = document.at("predicted_averaging_ms").get<double>();
+  metadata.predicted_round_ms = document.at("predicted_round_ms").get<double>();
+  metadata.shares.samples = document.at("shares").get<std::vector<std::int64_t>>();
+  metadata.fragments = document.value("fragments", std::map<std::string, int>());
+}
+
 // The first two of which neither can open a connection to the other.
 std::optional<std::pair<std::string, std::string>> unreachable_pair(const std::vector<PeerInfo>& members) {
   const auto is_unreachable = [](const PeerInfo& member) { return !member.reachable; };
@@ -204,13 +231,55 @@ void check_members(const NodeMetadata& metadata, std::string_view file) {
   }
 }
 
+// In rings only neighbours connect.
+std::optional<std::pair<std::string, std::string>> unreachable_neighbours(
+    const std::vector<PeerInfo>& peers) {
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    const PeerInfo& next = peers[(i + 1) % peers.size()];
+    if (peers.size() > 1 && !peers[i].reachable && !next.reachable)
+      return std::pair(peers[i].node, next.node);
+  }
+  return std::nullopt;
+}
+
+// One node of every cluster, by cluster, of which `self` is this one's.
+void check_ring(const NodeMetadata& metadata, const std::vector<PeerInfo>& peers, const PeerInfo& self,
+                const std::string& key, std::string_view file) {
+  if (std::ssize(peers) != metadata.clusters)
+    fail(file, "{}: there are {} for {} clusters", key, peers.size(), metadata.clusters);
+  const PeerInfo& own = peers[static_cast<std::size_t>(metadata.cluster)];
+  if (own != self) fail(file, "{}/{}: {} is not {}", key, metadata.cluster, own.node, self.node);
+  std::set<std::string> nodes;
+  for (const PeerInfo& peer : peers) {
+    if (!nodes.insert(peer.node).second) fail(file, "{}: {} is there twice", key, peer.node);
+  }
+  if (const auto apart = unreachable_neighbours(peers)) {
+    fail(file, "{}: {} and {} are neighbours, and neither can be reached by the other", key, apart->first,
+         apart->second);
+  }
+}
+
+void check_shares(const NodeMetadata& metadata, std::string_view file) {
+  const std::vector<std::int64_t>& shares = metadata.shares.samples;
+  if (std::ssize(shares) != metadata.clusters)
+    fail(file, "shares: there are {} for {} clusters", shares.size(), metadata.clusters);
+  const std::int64_t most = metadata.settings.batch_size;
+  for (std::size_t i = 0; i < shares.size(); ++i)
+    if (shares[i] > most) fail(file, "shares/{}: {} is more than batch_size, {}", i, shares[i], most);
+}
+
 void check_rings(const NodeMetadata& metadata, std::string_view file) {
+  const PeerInfo& self = metadata.members[static_cast<std::size_t>(metadata.stage)];
   for (const auto& [id, peers] : metadata.ring_peers) {
-    if (std::ssize(peers) != metadata.clusters)
-      fail(file, "rings/{}/peers: there are {} for {} clusters", id, peers.size(), metadata.clusters);
-    const PeerInfo& self = peers[static_cast<std::size_t>(metadata.cluster)];
-    if (self != metadata.members[static_cast<std::size_t>(metadata.stage)])
-      fail(file, "rings/{}/peers/{}: {} is not this node", id, metadata.cluster, self.node);
+    check_ring(metadata, peers, self, fmt::format("rings/{}/peers", id), file);
+    if (metadata.clusters > 1 && id >= metadata.ring_count)
+      fail(file, "rings: {} is not below {}, the number of rings", id, metadata.ring_count);
+  }
+  if (metadata.clusters == 1) return;
+  check_shares(metadata, file);
+  check_ring(metadata, metadata.roots, metadata.members.front(), "roots", file);
+  for (const PeerInfo& root : metadata.roots) {
+    if (root.stage != 0) fail(file, "roots: {} is stage {}", root.node, root.stage);
   }
 }
 
@@ -277,7 +346,12 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
   for (const Json& output : document.at("outputs")) metadata.outputs.push_back(output_from_json(output));
   for (const Json& shared : document.at("shared_parameters"))
     metadata.shared.push_back(shared_from_json(shared));
+  if (metadata.settings.averaging.mode == "auto")
+    fail(file, "settings/averaging/mode: \"auto\" is for clusterize, which decides it");
   read_rings(document.at("rings"), metadata, file);
+  metadata.shares = one_cluster(metadata.settings.batch_size);
+  metadata.shares.cluster = metadata.cluster;
+  if (metadata.clusters > 1) read_roots(document, metadata, file);
   if (const auto resume = document.find("resume"); resume != document.end())
     metadata.resume = resume_point_from_json(*resume);
 

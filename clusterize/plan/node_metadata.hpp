@@ -43,15 +43,23 @@ struct NodeMetadata {
   std::vector<PeerInfo> members;                    // of the cluster, by stage, itself included
   std::map<int, std::string> rings;                 // ring id -> first parameter, of the rings it is in
   std::map<int, std::vector<PeerInfo>> ring_peers;  // one member per cluster, by cluster
+  // In a plan of several clusters: all Roots, by cluster; and how many rings the plan has.
+  std::vector<PeerInfo> roots;
+  int ring_count = 0;
+  // Of what its rings average: in which of several fragments (AveragingSettings) it is.
+  std::map<std::string, int> fragments;
   // Where each input of the stage comes from and each output goes, both empty when not recorded; and
   // with whom it shares parameters.
   std::vector<StageInput> inputs;
   std::vector<StageOutput> outputs;
   std::vector<SharedParameter> shared;
-  bool recompute = false;  // activations: decided by the planner where settings leave it open
-  StagePrediction prediction;
-  double predicted_step_ms = 0;  // of its cluster, simulated
-  KernelChoice kernels;          // of its own ops
+  bool recompute = false;             // activations: decided by the planner where settings leave it open
+  ClusterShares shares;               // of the samples of a step; its cluster is this one
+  StagePrediction prediction;         // of micro-batches of the settings' batch_size
+  double predicted_step_ms = 0;       // of its cluster, simulated, with its share
+  double predicted_averaging_ms = 0;  // that a step waits for rounds of averaging, on the average
+  double predicted_round_ms = 0;      // of averaging with the other clusters
+  KernelChoice kernels;               // of its own ops
   TrainingSettings settings;
   DataSizes data;
   std::optional<ResumePoint> resume;  // what the plan's training starts from

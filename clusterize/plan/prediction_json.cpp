@@ -5,20 +5,22 @@
 namespace rookery {
 
 OrderedJson to_json(const StagePrediction& prediction) {
-  return {{"forward_ms", prediction.forward_ms},
-          {"backward_ms", prediction.backward_ms},
-          {"send_ms", prediction.send_ms},
-          {"update_ms", prediction.update_ms},
-          {"memory",
-           {{"parameters", prediction.memory.parameters},
-            {"versions", prediction.memory.versions},
-            {"gradients", prediction.memory.gradients},
-            {"optimizer", prediction.memory.optimizer},
-            {"stash", prediction.memory.stash},
-            {"workspace", prediction.memory.workspace},
-            {"program", prediction.memory.program},
-            {"transport", prediction.transport_bytes},
-            {"dataset", prediction.dataset_bytes}}}};
+  OrderedJson all{{"forward_ms", prediction.forward_ms},
+                  {"backward_ms", prediction.backward_ms},
+                  {"send_ms", prediction.send_ms},
+                  {"update_ms", prediction.update_ms},
+                  {"memory",
+                   {{"parameters", prediction.memory.parameters},
+                    {"versions", prediction.memory.versions},
+                    {"gradients", prediction.memory.gradients},
+                    {"optimizer", prediction.memory.optimizer},
+                    {"stash", prediction.memory.stash},
+                    {"workspace", prediction.memory.workspace},
+                    {"program", prediction.memory.program},
+                    {"transport", prediction.transport_bytes},
+                    {"dataset", prediction.dataset_bytes}}}};
+  if (prediction.averaging_bytes > 0) all["memory"]["averaging"] = prediction.averaging_bytes;
+  return all;
 }
 
 StagePrediction prediction_from_json(const Json& document) {
@@ -35,7 +37,8 @@ StagePrediction prediction_from_json(const Json& document) {
                      .workspace = memory.at("workspace").get<std::int64_t>(),
                      .program = memory.at("program").get<std::int64_t>()},
           .transport_bytes = memory.at("transport").get<std::int64_t>(),
-          .dataset_bytes = memory.at("dataset").get<std::int64_t>()};
+          .dataset_bytes = memory.at("dataset").get<std::int64_t>(),
+          .averaging_bytes = memory.value("averaging", std::int64_t{0})};
 }
 
 const Json& prediction_schema() {

@@ -24,9 +24,7 @@ constexpr const char* kInputFormat = "rookery.stage_inputs";
 constexpr const char* kOutputFormat = "rookery.stage_outputs";
 constexpr const char* kModelInputFormat = "rookery.model_inputs";
 constexpr std::int64_t kStageVersion = 2;  // 1 had no plan_id
-constexpr const char* kPlanId = "plan_id";
 constexpr const char* kOnnxFile = "submod.onnx";
-constexpr const char* kWeightsFile = "submod.safetensors";
 constexpr const char* kModelInputsFile = "model_inputs.json";
 
 // ---- Types of values, with "batch" where they follow the micro-batch -------------------------
@@ -220,6 +218,21 @@ void check_plan_id(const std::filesystem::path& path, const Metadata& found, con
   check_plan_id(path, entry == found.end() ? std::string() : entry->second, metadata);
 }
 
+// Of the graph and of the files of its weights.
+void check_plan_ids(const std::filesystem::path& folder, const NodeMetadata& metadata) {
+  const std::filesystem::path path = folder / kOnnxFile;
+  const OnnxHeader header = read_onnx_header(path);
+  check_plan_id(path, header.metadata, metadata);
+  for (const std::string& name : header.weights) {
+    if (!is_weights_file(name)) {
+      throw ConfigError(
+          fmt::format("{}: its weights are in '{}', which is no file of a stage: run clusterize again",
+                      path.string(), name));
+    }
+    check_plan_id(folder / name, safetensors_metadata(folder / name), metadata);
+  }
+}
+
 // The entries of a routing file that belongs to this stage.
 Json read_routing(const std::filesystem::path& path, const char* format, const char* list,
                   const Json& edge_schema, const NodeMetadata& metadata) {
@@ -270,18 +283,11 @@ void check_types(const Graph& graph, const std::vector<NamedType>& declared,
 
 }  // namespace
 
-void write_stage(const std::filesystem::path& folder, const Stage& stage, const StateDict& state,
-                 const std::string& plan_id) {
+void write_stage(const std::filesystem::path& folder, const Stage& stage, PlanWeights& weights) {
   make_directories(folder);
-  StateDict own;
-  for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
-    for (const ValueId id : ids) {
-      const std::string& name = stage.graph.value(id).name;
-      if (const auto found = state.find(name); found != state.end()) own.emplace(name, found->second.clone());
-    }
-  }
-  check_state(stage.graph, own);
-  write_onnx(folder / kOnnxFile, kWeightsFile, inference_graph(stage.graph), own, {{kPlanId, plan_id}});
+  const std::string& plan_id = weights.metadata().at(kPlanId);
+  write_onnx(folder / kOnnxFile, weights.put(folder, stage.graph), inference_graph(stage.graph),
+             weights.metadata());
   const std::vector<TensorType> types = batch_types(stage.graph);
   write_routing(routing_path(folder, stage.index, "input"), kInputFormat, "inputs", plan_id, stage,
                 stage.inputs, types);
@@ -294,8 +300,7 @@ LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& 
   const std::filesystem::path input_path = routing_path(folder, metadata.stage, "input");
   const std::filesystem::path output_path = routing_path(folder, metadata.stage, "output");
   // First of all: what else is wrong with files of another plan would mislead.
-  check_plan_id(folder / kOnnxFile, onnx_metadata(folder / kOnnxFile), metadata);
-  check_plan_id(folder / kWeightsFile, safetensors_metadata(folder / kWeightsFile), metadata);
+  check_plan_ids(folder, metadata);
   OnnxModel model = read_onnx(folder / kOnnxFile);
 
   LoadedStage loaded{.stage = {.index = metadata.stage, .count = metadata.stages}};
@@ -337,8 +342,7 @@ LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& 
 
 bool holds_stage(const std::filesystem::path& folder, const NodeMetadata& metadata) {
   try {
-    check_plan_id(folder / kOnnxFile, onnx_metadata(folder / kOnnxFile), metadata);
-    check_plan_id(folder / kWeightsFile, safetensors_metadata(folder / kWeightsFile), metadata);
+    check_plan_ids(folder, metadata);
     read_routing(routing_path(folder, metadata.stage, "input"), kInputFormat, "inputs", input_schema(),
                  metadata);
     read_routing(routing_path(folder, metadata.stage, "output"), kOutputFormat, "outputs", output_schema(),
@@ -350,7 +354,7 @@ bool holds_stage(const std::filesystem::path& folder, const NodeMetadata& metada
 }
 
 bool is_stage_file(const std::string& name) {
-  return name == kOnnxFile || name == kWeightsFile || name == kModelInputsFile ||
+  return name == kOnnxFile || is_weights_file(name) || name == kModelInputsFile ||
          (name.starts_with("submod_") && (name.ends_with("_input.json") || name.ends_with("_output.json")));
 }
 

@@ -6,15 +6,15 @@
 #include <string>
 
 #include "clusterize/plan/node_metadata.hpp"
+#include "clusterize/plan/plan_weights.hpp"
 #include "models/graph/stage.hpp"
 #include "models/graph/state/state_dict.hpp"
 
 namespace rookery {
 
-// submod.onnx, submod.safetensors, submod_<stage>_input.json, submod_<stage>_output.json and, on
+// submod.onnx, the files of its weights, submod_<stage>_input.json, submod_<stage>_output.json and, on
 // the Root, model_inputs.json. Each carries the plan's id.
-void write_stage(const std::filesystem::path& folder, const Stage& stage, const StateDict& state,
-                 const std::string& plan_id);
+void write_stage(const std::filesystem::path& folder, const Stage& stage, PlanWeights& weights);
 
 struct LoadedStage {
   Stage stage;

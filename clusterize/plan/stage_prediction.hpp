@@ -16,7 +16,11 @@ struct StagePrediction {
   MemoryUse memory;
   std::int64_t transport_bytes = 0;  // buffers of the link
   std::int64_t dataset_bytes = 0;    // on the Root
-  std::int64_t total_bytes() const { return memory.total() + transport_bytes + dataset_bytes; }
+  std::int64_t averaging_bytes =
+      0;  // with other clusters: buffers of the rings, and an outer optimizer's state
+  std::int64_t total_bytes() const {
+    return memory.total() + transport_bytes + dataset_bytes + averaging_bytes;
+  }
 };
 
 }  // namespace rookery

@@ -1,6 +1,24 @@
 #include "clusterize/planner/make_metadata.hpp"
 
+#include "trainer/averaging/fragments.hpp"
+
 namespace rookery {
+namespace {
+
+// None where all of the model is in one.
+std::map<std::string, int> fragments_of_stage(const TrainingTask& task, const Stage& stage) {
+  std::map<std::string, int> fragments;
+  const int count = task.settings.averaging.fragments;
+  if (count == 1) return fragments;
+  const std::map<std::string, int> of_model = fragments_of(task.graph, count);
+  for (const ValueId id : stage.owned_averaged_values()) {
+    const std::string& name = stage.graph.value(id).name;
+    fragments.emplace(name, of_model.at(name));
+  }
+  return fragments;
+}
+
+}  // namespace
 
 NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int cluster, int stage) {
   const ClusterPlan& plan = planned.plan;
@@ -25,8 +43,9 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .outputs = part.outputs,
                         .shared = part.shared,
                         .recompute = self.recompute,
+                        .shares = shares_of(plan, cluster),
                         .prediction = self.prediction,
-                        .predicted_step_ms = own.simulated_step_ms,
+                        .predicted_step_ms = own.share_step_ms,
                         .settings = task.settings,
                         .data = task.data,
                         .resume = task.resume};
@@ -36,6 +55,13 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
     metadata.rings[ring.id] = ring.parameters.front();
     for (int c = 0; c < clusters; ++c)
       metadata.ring_peers[ring.id].push_back(peer(c, ring.stages[static_cast<std::size_t>(c)]));
+  }
+  if (clusters > 1) {
+    for (int c = 0; c < clusters; ++c) metadata.roots.push_back(peer(c, 0));
+    metadata.predicted_round_ms = plan.predicted_round_ms;
+    metadata.predicted_averaging_ms = plan.predicted_averaging_ms;
+    metadata.ring_count = static_cast<int>(plan.rings.size());
+    metadata.fragments = fragments_of_stage(task, part);
   }
   for (const auto& entry : task.kernels) {
     if (part.graph.has_op(chosen_op(task.graph, entry.first))) metadata.kernels.insert(entry);

@@ -1,12 +1,20 @@
 #include "clusterize/planner/planner.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
 
+#include "clusterize/costs/averaging/averaging_memory.hpp"
+#include "clusterize/genetic/time_limit.hpp"
 #include "clusterize/order/rings.hpp"
 #include "clusterize/planner/left_out.hpp"
 #include "clusterize/planner/plan_id.hpp"
 #include "clusterize/planner/predictions.hpp"
 #include "clusterize/simulation/simulation.hpp"
+#include "models/base/check.hpp"
+#include "models/base/error.hpp"
+#include "trainer/averaging/averagers.hpp"
 
 namespace rookery {
 namespace {
@@ -32,18 +40,132 @@ void add_clusters(const TrainingTask& task, const Fit& fit, Planned& planned) {
   }
 }
 
-// The step as its schedule runs, with the averaging that the search predicts.
+// The most samples, but for no more than a whole batch, of which a step is hardly longer than `limit`: by
+// less than a sample adds to what all clusters train of a step.
+std::int64_t share_within(double limit, const ClusterPlan& plan,
+                          const std::function<double(std::int64_t samples)>& step_ms) {
+  const double all = static_cast<double>(plan.batch_size) * static_cast<double>(plan.clusters.size());
+  std::int64_t fits = 1;
+  std::int64_t exceeds = plan.batch_size + 1;
+  while (exceeds - fits > 1) {
+    const std::int64_t samples = fits + (exceeds - fits) / 2;
+    (step_ms(samples) <= limit * (1 + 1 / all) ? fits : exceeds) = samples;
+  }
+  return fits;
+}
+
+// Steps as their schedule runs, and shares: the fastest cluster trains a whole batch, and each other as much
+// as it does in the same time, of which a part, the update, is the same for any share.
 void add_simulated(const TrainingTask& task, const NodePool& pool, double averaging_seconds,
                    Planned& planned) {
   ClusterPlan& plan = planned.plan;
-  double longest = averaging_seconds;
+  const auto step_ms = [&](std::size_t cluster, std::int64_t samples) {
+    return 1e3 * simulated_step_seconds(task, pool, planned, cluster, samples);
+  };
+  for (std::size_t c = 0; c < plan.clusters.size(); ++c)
+    plan.clusters[c].simulated_step_ms = step_ms(c, plan.batch_size);
+  const double shortest =
+      std::ranges::min(plan.clusters, {}, &PlannedCluster::simulated_step_ms).simulated_step_ms;
+  double longest = 0;
   for (std::size_t c = 0; c < plan.clusters.size(); ++c) {
-    const double step = simulated_step_seconds(task, pool, planned, c);
-    plan.clusters[c].simulated_step_ms = 1e3 * step;
-    longest = std::max(longest, step + averaging_seconds);
+    PlannedCluster& cluster = plan.clusters[c];
+    cluster.share =
+        task.settings.shares == "equal"
+            ? plan.batch_size
+            : share_within(shortest, plan, [&](std::int64_t samples) { return step_ms(c, samples); });
+    cluster.share_step_ms = step_ms(c, cluster.share);
+    longest = std::max(longest, cluster.share_step_ms / 1e3 + averaging_seconds);
   }
-  plan.simulated_samples_per_second =
-      static_cast<double>(plan.batch_size) * static_cast<double>(plan.clusters.size()) / longest;
+  plan.simulated_samples_per_second = static_cast<double>(shares_of(plan, 0).joint()) / longest;
+}
+
+// Of plans of several clusters. The most that the buffers of a stage's rings take.
+std::int64_t add_averaging_memory(const TrainingTask& task, Planned& planned) {
+  ClusterPlan& plan = planned.plan;
+  const int clusters = static_cast<int>(plan.clusters.size());
+  if (clusters == 1) return 0;
+  std::map<std::pair<std::size_t, int>, std::int64_t> of_rings;  // by cluster and stage
+  for (const Ring& ring : plan.rings) {
+    const AveragedLoad load = load_of(ring);
+    const auto buffers =
+        static_cast<std::int64_t>(round_traffic(task.settings, load, clusters).buffer_bytes());
+    for (std::size_t c = 0; c < plan.clusters.size(); ++c) {
+      PlannedStage& stage = plan.clusters[c].stages[static_cast<std::size_t>(ring.stages[c])];
+      stage.prediction.averaging_bytes += buffers + averager_bytes(task.settings, load);
+      of_rings[{c, ring.stages[c]}] += buffers;
+    }
+  }
+  std::int64_t most = 0;
+  for (const auto& [place, bytes] : of_rings) most = std::max(most, bytes);
+  return most;
+}
+
+void check_all_fit(const NodePool& pool, const Planned& planned) {
+  for (std::size_t c = 0; c < planned.members.size(); ++c) {
+    for (std::size_t i = 0; i < planned.members[c].size(); ++i)
+      check_fits(planned.plan.clusters[c].stages[i], pool.node(planned.members[c][i]));
+  }
+}
+
+struct FittedClusters {
+  Fit fit;
+  Planned planned;  // clusters and rings
+  std::int64_t ring_bytes = 0;
+};
+
+FittedClusters fitted_clusters(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
+                               const SearchOptions& options) {
+  FittedClusters found{.fit = find_fit(pool, costs, options), .planned = {}};
+  add_clusters(task, found.fit, found.planned);
+  found.planned.plan.rings = make_rings(found.planned.stages);
+  found.ring_bytes = add_averaging_memory(task, found.planned);
+  return found;
+}
+
+// Advice is of plans with averaging, too.
+ModelCosts costs_with_averaging(const TrainingTask& task, const ModelCosts& costs, std::int64_t ring_bytes) {
+  const auto memory_of = [graph = task.graph, settings = task.settings, ring_bytes](const ModelCosts& of) {
+    std::vector<OpId> begins;
+    for (const Segment& segment : of.segments) begins.push_back(segment.begin);
+    return with_averaging(of.memory, graph, begins, settings, ring_bytes);
+  };
+  ModelCosts counted = costs;
+  counted.memory = memory_of(costs);
+  if (costs.trained) {
+    counted.trained = [trained = costs.trained, memory_of](const Training& training) {
+      ModelCosts other = trained(training);
+      other.memory = memory_of(other);
+      return other;
+    };
+  }
+  return counted;
+}
+
+// At first without the memory that averaging takes, which depends on the plan: most often there is enough.
+// Then with what it took in the plan that did not fit; and where none fits so, as one cluster, which averages
+// nothing.
+FittedClusters clusters_that_fit(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
+                                 const SearchOptions& options) {
+  const TimeLimit limit(options.seconds);
+  SearchOptions within = options;
+  FittedClusters found = fitted_clusters(task, pool, costs, within);
+  for (std::int64_t ring_bytes = -1;;) {
+    try {
+      check_all_fit(pool, found.planned);
+      return found;
+    } catch (const ConfigError&) {
+      if (found.ring_bytes <= ring_bytes) throw;
+    }
+    ring_bytes = found.ring_bytes;
+    within.seconds = limit.left();
+    try {
+      found = fitted_clusters(task, pool, costs_with_averaging(task, costs, ring_bytes), within);
+    } catch (const ConfigError&) {
+      if (options.clusters) throw;
+      within.clusters = 1;
+      return fitted_clusters(task, pool, costs, within);
+    }
+  }
 }
 
 void add_left_out(const NodePool& pool, const Fit& fit, const SearchOptions& options, ClusterPlan& plan) {
@@ -62,20 +184,23 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOp
 
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
                   const SearchOptions& options) {
-  const Fit fit = find_fit(pool, costs, options);
-  Planned planned;
+  ROOKERY_CHECK(task.settings.averaging.mode != "auto", "averaging is not decided");
+  FittedClusters found = clusters_that_fit(task, pool, costs, options);
+  const Fit& fit = found.fit;
+  Planned planned = std::move(found.planned);
   ClusterPlan& plan = planned.plan;
   plan.objective = name_of(options.objective);
   plan.model = task.settings.model;
   plan.batch_size = task.settings.batch_size;
   plan.micro_batches = costs.micro_batches;
   plan.schedule = task.settings.schedule;
+  plan.averaging = task.settings.averaging;
   plan.seed = options.seed;
   plan.resume = task.resume;
-  add_clusters(task, fit, planned);
-  plan.rings = make_rings(task.graph, planned.stages);
   add_left_out(pool, fit, options, plan);
   plan.predicted_averaging_ms = 1e3 * fit.throughput.averaging_seconds;
+  plan.predicted_round_ms = 1e3 * fit.throughput.round_seconds;
+  plan.rounds_per_step = costs.averaging.rate(static_cast<int>(plan.clusters.size())).rounds();
   plan.predicted_samples_per_second = fit.throughput.samples_per_second;
   plan.bound_samples_per_second = fit.model->bound_samples_per_second();
   add_simulated(task, pool, fit.throughput.averaging_seconds, planned);

@@ -37,12 +37,7 @@ PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const St
                                       .memory = memory_use(stage, options),
                                       .transport_bytes = transport_bytes(stage, micro_batch),
                                       .dataset_bytes = stage.is_root() ? task.data.bytes : 0}};
-  const auto needed = static_cast<double>(planned.prediction.total_bytes());
-  if (needed > 1e9 * node.ram_gb) {
-    throw ConfigError(
-        fmt::format("{} ({}): its stage needs {:.3g} GB, but the machine has {} GB: use a smaller batch_size",
-                    planned.node, planned.address, needed / 1e9, node.ram_gb));
-  }
+  check_fits(planned, node);
   return planned;
 }
 
@@ -58,6 +53,14 @@ void add_flops(const ModelCosts& costs, const StagePartition& cut, std::vector<P
 }
 
 }  // namespace
+
+void check_fits(const PlannedStage& stage, const PoolNode& node) {
+  const auto needed = static_cast<double>(stage.prediction.total_bytes());
+  if (needed <= 1e9 * node.ram_gb) return;
+  throw ConfigError(
+      fmt::format("{} ({}): its stage needs {:.3g} GB, but the machine has {} GB: use a smaller batch_size",
+                  stage.node, stage.address, needed / 1e9, node.ram_gb));
+}
 
 PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& model,
                                  const std::vector<int>& members, const StagePartition& cut,

@@ -16,4 +16,7 @@ PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& mode
                                  const std::vector<int>& members, const StagePartition& partition,
                                  const std::vector<Stage>& stages);
 
+// ConfigError naming the node where its memory is less than the stage is predicted to need.
+void check_fits(const PlannedStage& stage, const PoolNode& node);
+
 }  // namespace rookery

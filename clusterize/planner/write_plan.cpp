@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <system_error>
+#include <utility>
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/plan_lock.hpp"
@@ -58,18 +60,28 @@ std::vector<fs::path> plan_entries(const fs::path& folder) {
   return entries;
 }
 
+// Stages of clusters that are cut alike are the same files.
 void write_into(const fs::path& folder, const TrainingTask& task, const Planned& planned,
                 const StateDict& state, const std::string& token) {
   make_directories(folder);
+  PlanWeights weights(planned.stages, state, planned.plan.plan_id);
+  std::map<std::pair<std::vector<int>, int>, fs::path> written;  // by cut and stage
   for (std::size_t cluster = 0; cluster < planned.stages.size(); ++cluster) {
     for (const Stage& stage : planned.stages[cluster]) {
       NodeMetadata metadata = make_metadata(task, planned, static_cast<int>(cluster), stage.index);
       metadata.token = token;
       write_metadata(folder, metadata);
-      write_stage(stage_folder(folder, metadata), stage, state, planned.plan.plan_id);
+      const fs::path place = stage_folder(folder, metadata);
+      const auto [same, is_new] = written.try_emplace({planned.cuts[cluster].begins, stage.index}, place);
+      if (!is_new) {
+        make_directories(place);
+        for (const fs::directory_entry& entry : fs::directory_iterator(same->second))
+          link_file(entry.path(), place / entry.path().filename());
+        continue;
+      }
+      write_stage(place, stage, weights);
       // What its provider would refuse is told now.
-      with_context(fmt::format("the stage of {}", metadata.node),
-                   [&] { read_stage(stage_folder(folder, metadata), metadata); });
+      with_context(fmt::format("the stage of {}", metadata.node), [&] { read_stage(place, metadata); });
     }
   }
   write_json(folder / "plan.json", to_json(planned.plan));

@@ -121,7 +121,8 @@ class Profiler {
     std::chrono::duration<double> taken{};
     std::int64_t samples = 0;
     while (taken.count() < kLongEnough) {
-      feed.set_batch(samples % (request_.data.train_samples - size + 1), size);
+      const SampleRange batch{samples % (request_.data.train_samples - size + 1), size};
+      feed.set_batch(batch, batch);
       for (auto& [name, tensor] : inputs) feed.fill({.size = size}, name, tensor.view());
       samples += size;
       taken = Clock::now() - begin;

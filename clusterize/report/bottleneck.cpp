@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "clusterize/report/averaging_text.hpp"
 #include "clusterize/report/simulation_report.hpp"
 #include "clusterize/simulation/critical_path.hpp"
 #include "clusterize/simulation/simulation.hpp"
@@ -42,7 +43,7 @@ std::string text_of(const NodePool& pool, const Planned& planned, const Bottlene
     case Kind::kExchange:
       return "what the stages exchange when a step ends";
     case Kind::kAveraging:
-      return "the averaging between clusters";
+      return fmt::format("the averaging between clusters ({})", averaging_text(planned.plan.averaging));
   }
   return {};
 }
@@ -147,7 +148,7 @@ Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const
     if (seconds > 0) shares.add(part, seconds / full.steps);
   }
   Bottleneck worst = shares.worst();
-  const double averaging = averaging_seconds(pool, planned);
+  const double averaging = averaging_seconds(task, pool, planned, full.step_seconds());
   if (averaging > worst.seconds) worst = {.kind = Kind::kAveraging, .seconds = averaging};
   worst.cluster = static_cast<int>(cluster);
   const double step = full.step_seconds() + averaging;

@@ -8,6 +8,7 @@
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/planner/make_metadata.hpp"
+#include "clusterize/report/averaging_text.hpp"
 
 namespace rookery {
 namespace {
@@ -87,6 +88,7 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
   text += fmt::format("\n{}\n", table(plan));
   text += left_out_text(plan.left_out);
   text += staleness_text(plan);
+  text += describe_averaging(plan);
   text += fmt::format(
       "Plan {} ({}): {} on {}, predicted {:.0f} samples/s ({:.0f} simulated), "
       "{:.2g}% of the {:.0f} that the arithmetic of all machines would allow\n",

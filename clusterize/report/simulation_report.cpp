@@ -24,9 +24,9 @@ std::string step_text(const Simulation& simulation) {
                   duration_text(simulation.predicted_step_seconds),
                   100 * (simulation.step_seconds / simulation.predicted_step_seconds - 1));
   if (simulation.averaging_seconds > 0) {
-    text +=
-        fmt::format("; {} of it averaging between clusters{}", duration_text(simulation.averaging_seconds),
-                    simulation.averaging_is_estimated ? " (estimated)" : "");
+    text += fmt::format("; {} of it waiting for rounds of averaging, of which each takes {}{}",
+                        duration_text(simulation.averaging_seconds), duration_text(simulation.round_seconds),
+                        simulation.averaging_is_estimated ? " (estimated)" : "");
   }
   return text + fmt::format("; bubble (the share of time in which nodes do not compute) {}\n\n",
                             percent(simulation.bubble_share));
@@ -139,6 +139,7 @@ OrderedJson to_json(const Simulation& simulation, const SimulationOptions& optio
                           {"samples_per_second", simulation.samples_per_second},
                           {"step_seconds", simulation.step_seconds},
                           {"averaging_seconds", simulation.averaging_seconds},
+                          {"round_seconds", simulation.round_seconds},
                           {"averaging_is_estimated", simulation.averaging_is_estimated},
                           {"predicted_step_seconds", simulation.predicted_step_seconds},
                           {"bubble_share", simulation.bubble_share},

@@ -20,7 +20,7 @@ struct Row {
 std::string kind_of(const Value& value, const TrainingTask& task) {
   if (value.kind == ValueKind::kParameter) return "parameter";
   if (value.kind == ValueKind::kConstant) return "constant";
-  const bool is_buffer = !value.fixed || (task.module && task.module->buffers.contains(value.name));
+  const bool is_buffer = !value.fixed || task.module_buffers.contains(value.name);
   return is_buffer ? "buffer" : "parameter";
 }
 
@@ -35,7 +35,7 @@ std::vector<Row> rows_of(const TrainingTask& task) {
                     .trained = value.kind == ValueKind::kParameter});
   }
   for (const auto& [name, tensor] : task.model_extras) {
-    const bool is_buffer = task.module && task.module->buffers.contains(name);
+    const bool is_buffer = task.module_buffers.contains(name);
     rows.push_back({.name = name,
                     .kind = is_buffer ? "buffer" : "parameter",
                     .shape = tensor.type().to_string(),

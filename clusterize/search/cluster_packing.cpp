@@ -58,7 +58,7 @@ class Packer {
     for (int node = 0; node < model.nodes(); ++node) {
       const double seconds =
           model.costs().micro_batches * model.sums().flops.back() / model.flops_per_second(node);
-      const double load = model.sums().parameter_bytes.back() / model.machine(node, 1).bytes_per_second;
+      const double load = model.sums().round_bytes.back() / model.machine(node, 1).bytes_per_second;
       shortest_ = {std::min(shortest_.first, seconds), std::min(shortest_.second, load)};
       longest_ = {std::max(longest_.first, seconds), std::max(longest_.second, load)};
     }
@@ -202,7 +202,7 @@ class Packer {
     for (const Packed& region : packed) {
       for (const std::vector<int>& cluster : region.clusters) stages = std::max(stages, cluster.size());
     }
-    const double ring_bytes = model_.sums().parameter_bytes.back() / static_cast<double>(stages);
+    const double ring_bytes = model_.sums().round_bytes.back() / static_cast<double>(stages);
     for (Component& component : components(packed, ring_bytes)) {
       double clusters = 0;
       for (const std::size_t region : component.regions)
@@ -210,7 +210,11 @@ class Packer {
       if (clusters == 0) continue;
       const double message = std::max(component.latency + ring_bytes / clusters / component.bytes_per_second,
                                       limits.second / clusters);
-      all.emplace_back(-clusters / (limits.first + 2 * (clusters - 1) * message), std::move(component));
+      const double round = 2 * (clusters - 1) * message;
+      const RoundRate rate = model_.costs().averaging.rate(static_cast<int>(clusters));
+      const double averaging =
+          exposed_seconds(rate, {.whole = round, .fragment = round / rate.fragments}, limits.first);
+      all.emplace_back(-clusters / (limits.first + averaging), std::move(component));
     }
     std::ranges::stable_sort(all, {}, &std::pair<double, Component>::first);
     std::vector<Component> best;

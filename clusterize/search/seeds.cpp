@@ -131,7 +131,7 @@ class Seeder {
   // Each node followed by the one that it exchanges the model with soonest, of those left.
   std::vector<int> nearest_first() const {
     std::vector<int> order = ids_;
-    const double bytes = model_.sums().parameter_bytes.back();
+    const double bytes = model_.sums().round_bytes.back();
     for (std::size_t i = 1; i < order.size(); ++i) {
       std::size_t nearest = i;
       double least = std::numeric_limits<double>::infinity();

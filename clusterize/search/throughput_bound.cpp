@@ -20,7 +20,7 @@ class Runs {
     for (std::size_t begin = 0; begin < count; ++begin) {
       for (std::size_t end = begin + 1; end < count; ++end)
         runs_.emplace_back(sums.flops[end] - sums.flops[begin],
-                           sums.parameter_bytes[end] - sums.parameter_bytes[begin]);
+                           sums.round_bytes[end] - sums.round_bytes[begin]);
     }
     std::ranges::sort(runs_);
   }
@@ -43,6 +43,7 @@ class Runs {
 struct Interval {
   double clusters, clusters_end;
   double message, message_end;
+  RoundRate rate;  // none of these numbers of clusters has less to wait for
 };
 
 class Bound {
@@ -58,14 +59,15 @@ class Bound {
       if (segment.parameter_bytes == 0)
         without_parameters += flops;
       else
-        least_bytes_ = std::min(least_bytes_, static_cast<double>(segment.parameter_bytes));
+        least_bytes_ = std::min(least_bytes_, model.costs().averaging.bytes_per_byte *
+                                                  static_cast<double>(segment.parameter_bytes));
     }
     share_in_rings_ = 1 - without_parameters / model.sums().flops.back();
   }
 
   double samples_per_second() {
     const auto nodes = static_cast<double>(model_.nodes());
-    best_ = value({1, 2, 0, 0}, shortest_step(fastest_first_, 1, kInfinite));
+    best_ = value({1, 2, 0, 0, {}}, shortest_step(fastest_first_, 1, kInfinite));
     for (double clusters = 2; clusters <= nodes;) {
       const double end = std::min(nodes + 1, std::max(clusters + 1, std::floor(clusters * kRatio)));
       try_messages(clusters, end);
@@ -105,11 +107,12 @@ class Bound {
 
   void try_messages(double clusters, double clusters_end) {
     const double least_step = shortest_step(fastest_first_, clusters, kInfinite);
+    const RoundRate rate = least_rate(clusters, clusters_end);
     double message = kInfinite;
     for (const CutWay& way : ways_)
       message = std::min(message, way.latency + least_bytes_ / clusters_end / way.bytes_per_second);
     for (;; message *= kRatio) {
-      const Interval interval{clusters, clusters_end, message, message * kRatio};
+      const Interval interval{clusters, clusters_end, message, message * kRatio, rate};
       if (value(interval, least_step) <= best_) return;
       const std::vector<int> nodes = usable(interval);
       if (static_cast<double>(nodes.size()) < clusters) continue;
@@ -119,8 +122,23 @@ class Bound {
     }
   }
 
+  // The least of each.
+  RoundRate least_rate(double clusters, double clusters_end) const {
+    RoundRate least = model_.costs().averaging.rate(static_cast<int>(clusters));
+    for (int count = static_cast<int>(clusters) + 1; count < static_cast<int>(clusters_end); ++count) {
+      const RoundRate rate = model_.costs().averaging.rate(count);
+      least.waited = std::min(least.waited, rate.waited);
+      least.overlapped = std::min(least.overlapped, rate.overlapped);
+      least.steps_beside = std::max(least.steps_beside, rate.steps_beside);
+    }
+    return least;
+  }
+
+  // A fragment has its part of the bytes, and no less latency.
   double value(const Interval& of, double step) const {
-    const double averaging = 2 * (of.clusters - 1) * of.message;
+    const double round = 2 * (of.clusters - 1) * of.message;
+    const double averaging =
+        exposed_seconds(of.rate, {.whole = round, .fragment = round / of.rate.fragments}, step);
     return static_cast<double>(model_.costs().batch_size) * (of.clusters_end - 1) / (step + averaging);
   }
 

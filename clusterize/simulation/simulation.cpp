@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "clusterize/order/rings.hpp"
 #include "models/base/rng.hpp"
 
 namespace rookery {
@@ -28,10 +29,6 @@ double connection(const NodePool& pool, int node) {
   return bytes_per_second(pool.connection_mbps(node));
 }
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) {
-  return (a + b - 1) / b;
-}
-
 std::int64_t instructions(const StepProgram& program) {
   std::int64_t count = 0;
   for (const auto& one : program.programs) count += std::ssize(one);
@@ -40,6 +37,16 @@ std::int64_t instructions(const StepProgram& program) {
 
 double uniform(CounterRng& rng) {  // above 0, up to 1
   return (static_cast<double>(rng.next()) + 1) / 4294967296.0;
+}
+
+RoundSeconds simulated_rounds(const TrainingTask& task, const NodePool& pool, const Planned& planned) {
+  const auto seconds = [&](int fragments) {
+    return simulate_step(averaging_program(task, pool, planned, fragments)).seconds;
+  };
+  const int fragments = round_rate(planned).fragments;
+  RoundSeconds round{.whole = seconds(1)};
+  round.fragment = fragments == 1 ? round.whole : seconds(fragments);
+  return round;
 }
 
 // A kind of batch, or several that run together: one program per cluster, and how long it takes without
@@ -63,26 +70,28 @@ class Simulator {
 
   Simulation run() {
     const TrainingSettings& settings = task_.settings;
-    const std::int64_t clusters = std::ssize(models_);
-    const std::int64_t samples = divide_up(task_.data.train_samples, clusters);
+    const ClusterShares shares = shares_of(planned_.plan, 0);
+    const std::int64_t samples = task_.data.train_samples;
     const std::int64_t together = batches_to_simulate(settings, most_stages(planned_));
-    full_ = batches(
-        [&](const PipelineModel& model) { return program_of_full_batches(settings, model, together); });
-    full_steps_ = samples / settings.batch_size;
-    if (const std::int64_t rest = samples % settings.batch_size; rest > 0) {
+    full_ = batches(shares.samples, [&](const PipelineModel& model, std::int64_t share) {
+      return program_of_batches(settings, model, together, share);
+    });
+    full_steps_ = samples / shares.joint();
+    if (const std::int64_t rest = samples % shares.joint(); rest > 0) {
       if (is_synchronous(settings.schedule)) {
-        const std::vector<std::int64_t> sizes = micro_batch_sizes(settings, rest);
-        last_ = batches([&](const PipelineModel& model) { return training_program(model, sizes); });
+        last_ = batches(parts(shares, rest), [&](const PipelineModel& model, std::int64_t part) {
+          return program_of_batches(settings, model, 1, part);
+        });
       } else {
         ++full_steps_;  // taken to be whole
       }
     }
-    validation_ = validation_batch(divide_up(task_.data.validation_samples, clusters));
+    validation_ = validation_batch(shares);
     average();
 
     result_.epochs = options_.epochs.value_or(settings.epochs);
     result_.steps = result_.epochs * (full_steps_ + (last_ ? 1 : 0));
-    result_.samples = result_.epochs * samples * clusters;
+    result_.samples = result_.epochs * samples;
     run_epochs();
     result_.step_seconds = full_.step_seconds + result_.averaging_seconds;
     describe_use();
@@ -91,11 +100,19 @@ class Simulator {
   }
 
  private:
+  static std::vector<std::int64_t> parts(const ClusterShares& shares, std::int64_t samples) {
+    std::vector<std::int64_t> counts;
+    for (const SampleRange& part : shares.parts_of(samples)) counts.push_back(part.count);
+    return counts;
+  }
+
+  // `samples`: by cluster; one without any has nothing to do.
   template <typename Program>
-  Batches batches(const Program& program) {
+  Batches batches(const std::vector<std::int64_t>& samples, const Program& program) {
     Batches made;
-    for (const PipelineModel& model : models_) {
-      made.programs.push_back(program(model));
+    for (std::size_t c = 0; c < models_.size(); ++c) {
+      const PipelineModel& model = models_[c];
+      made.programs.push_back(samples[c] == 0 ? StepProgram() : program(model, samples[c]));
       made.runs.push_back(simulate_step(made.programs.back()));
       const StepRun& run = made.runs.back();
       made.count = std::max<std::int64_t>(made.count, std::ssize(run.updated));
@@ -110,26 +127,33 @@ class Simulator {
   }
 
   // All batches of a validation, one behind the other.
-  std::optional<Batches> validation_batch(std::int64_t samples) {
+  std::optional<Batches> validation_batch(const ClusterShares& shares) {
     const TrainingSettings& settings = task_.settings;
-    if (settings.validate_every == 0 || samples == 0) return std::nullopt;
-    std::vector<std::int64_t> sizes;
-    for (std::int64_t first = 0; first < samples; first += settings.batch_size) {
-      for (const std::int64_t size :
-           micro_batch_sizes(settings, std::min(settings.batch_size, samples - first)))
-        sizes.push_back(size);
-    }
-    return batches([&](const PipelineModel& model) { return validation_pass(model, sizes); });
+    const std::int64_t all = task_.data.validation_samples;
+    if (settings.validate_every == 0 || all == 0) return std::nullopt;
+    return batches(parts(shares, all), [&](const PipelineModel& model, std::int64_t samples) {
+      std::vector<std::int64_t> sizes;
+      for (std::int64_t first = 0; first < samples; first += settings.batch_size) {
+        for (const std::int64_t size :
+             micro_batch_sizes(settings, std::min(settings.batch_size, samples - first)))
+          sizes.push_back(size);
+      }
+      return validation_pass(model, sizes);
+    });
   }
 
   void average() {
     result_.averaging_is_estimated = !averaging_is_simulated(planned_.plan);
     if (result_.averaging_is_estimated) {
       result_.averaging_seconds = planned_.plan.predicted_averaging_ms / 1e3;
+      result_.round_seconds = planned_.plan.predicted_round_ms / 1e3;
       return;
     }
-    averaging_ = averaging_program(pool_, planned_);
-    result_.averaging_seconds = simulate_step(averaging_).seconds;
+    const RoundRate rate = round_rate(planned_);
+    const RoundSeconds round = simulated_rounds(task_, pool_, planned_);
+    result_.averaging_seconds = exposed_seconds(rate, round, full_.step_seconds);
+    result_.round_seconds = mean_seconds(rate, round);
+    averaging_ = averaging_program(task_, pool_, planned_, 1);
     result_.simulated_actions += instructions(averaging_);
   }
 
@@ -200,8 +224,10 @@ class Simulator {
           full_.programs[c], [&](int stage) { return members[static_cast<std::size_t>(stage)]; }, bytes);
     }
     for (auto& [nodes, sum] : bytes) sum /= static_cast<double>(full_.count);
+    std::map<std::pair<int, int>, double> of_a_round;
     add_bytes(
-        averaging_, [](int node) { return node; }, bytes);
+        averaging_, [](int node) { return node; }, of_a_round);
+    for (const auto& [nodes, sum] : of_a_round) bytes[nodes] += sum * planned_.plan.rounds_per_step;
     for (const auto& [nodes, sum] : bytes) describe_link(nodes.first, nodes.second, sum);
     std::ranges::stable_sort(result_.links, std::greater<>(), &LinkUse::used);
   }
@@ -211,7 +237,8 @@ class Simulator {
     double computing = 0;
     for (std::size_t c = 0; c < models_.size(); ++c) {
       const PlannedCluster& cluster = planned_.plan.clusters[c];
-      slowest = std::max(slowest, cluster.predicted_step_ms);
+      const double part = cluster.share_step_ms / cluster.simulated_step_ms;
+      slowest = std::max(slowest, part * cluster.predicted_step_ms);
       for (std::size_t stage = 0; stage < models_[c].stages.size(); ++stage) {
         place_[planned_.members[c][stage]] = result_.nodes.size();
         const double own = full_.runs[c].computing[stage] / static_cast<double>(full_.count);
@@ -316,12 +343,15 @@ std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t s
   return is_synchronous(settings.schedule) ? 1 : 4 * static_cast<std::int64_t>(stages) + 8;
 }
 
+StepProgram program_of_batches(const TrainingSettings& settings, const PipelineModel& model,
+                               std::int64_t batches, std::int64_t samples) {
+  if (is_synchronous(settings.schedule)) return training_program(model, micro_batch_sizes(settings, samples));
+  return training_program(model, std::vector<std::int64_t>(static_cast<std::size_t>(batches), samples));
+}
+
 StepProgram program_of_full_batches(const TrainingSettings& settings, const PipelineModel& model,
                                     std::int64_t batches) {
-  if (is_synchronous(settings.schedule))
-    return training_program(model, micro_batch_sizes(settings, settings.batch_size));
-  return training_program(model,
-                          std::vector<std::int64_t>(static_cast<std::size_t>(batches), settings.batch_size));
+  return program_of_batches(settings, model, batches, settings.batch_size);
 }
 
 // The pipeline is full from the first update of its first stage on, until that has no forwards left.
@@ -333,11 +363,11 @@ FullSpan full_span(const StepRun& run, std::size_t stages) {
 }
 
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
-                              std::size_t cluster) {
+                              std::size_t cluster, std::int64_t samples) {
   const PipelineModel model = pipeline_model(task, pool, planned, cluster);
   const std::size_t stages = model.stages.size();
   const StepProgram program =
-      program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, stages));
+      program_of_batches(task.settings, model, batches_to_simulate(task.settings, stages), samples);
   return full_span(simulate_step(program), stages).step_seconds();
 }
 
@@ -346,12 +376,18 @@ bool averaging_is_simulated(const ClusterPlan& plan) {
   return std::ssize(plan.rings) * clusters * 2 * (clusters - 1) <= kMostAveragingMessages;
 }
 
-StepProgram averaging_program(const NodePool& pool, const Planned& planned) {
+RoundRate round_rate(const Planned& planned) {
+  return planned.costs.averaging.rate(static_cast<int>(std::ssize(planned.members)));
+}
+
+StepProgram averaging_program(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                              int fragments) {
   if (planned.members.size() < 2) return {};
   std::vector<AverageRing> rings;
   for (const Ring& ring : planned.plan.rings) {
     AverageRing& made = rings.emplace_back();
-    made.bytes = static_cast<double>(ring.bytes);
+    // Two members send each byte once.
+    made.bytes = round_bytes(task.settings, load_of(ring), 2) / fragments;
     for (std::size_t c = 0; c < planned.members.size(); ++c)
       made.nodes.push_back(planned.members[c][static_cast<std::size_t>(ring.stages[c])]);
   }
@@ -365,9 +401,10 @@ StepProgram averaging_program(const NodePool& pool, const Planned& planned) {
   });
 }
 
-double averaging_seconds(const NodePool& pool, const Planned& planned) {
+double averaging_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                         double step_seconds) {
   if (!averaging_is_simulated(planned.plan)) return planned.plan.predicted_averaging_ms / 1e3;
-  return simulate_step(averaging_program(pool, planned)).seconds;
+  return exposed_seconds(round_rate(planned), simulated_rounds(task, pool, planned), step_seconds);
 }
 
 Simulation simulate(const TrainingTask& task, const NodePool& pool, const Planned& planned,

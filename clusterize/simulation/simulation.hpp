@@ -3,8 +3,9 @@
 //
 // Every node runs the actions of its schedule (step_program.hpp), transfers share connections
 // (flow_network.hpp). A step begins on all nodes of all clusters when the one before has ended on all, and
-// with it the averaging between clusters; async, an epoch does, and its steps are taken to last as long as
-// those of a filled pipeline. Clusters share the samples of an epoch.
+// with it the averaging between clusters that steps wait for (averaging_costs.hpp); async, an epoch does, and
+// its steps are taken to last as long as those of a filled pipeline. Clusters train their shares of every
+// step's samples.
 #pragma once
 
 #include <cstdint>
@@ -69,6 +70,7 @@ struct Simulation {
   // One step of a full batch without stragglers, averaging included, and the same as the cost model has it.
   double step_seconds = 0;
   double averaging_seconds = 0;
+  double round_seconds = 0;  // on the average; of those that overlap steps more than these wait for
   double predicted_step_seconds = 0;
   double bubble_share = 0;              // of all nodes' time in it: they do not compute
   std::vector<NodeUse> nodes;           // by cluster and stage
@@ -87,7 +89,9 @@ std::size_t most_stages(const Planned& planned);
 // Batches from one common update to the next; async, enough to fill a pipeline of so many stages and to go on
 // so for a while.
 std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages);
-// The cluster's program for so many full batches; one, but async.
+// The cluster's program for so many batches of as many samples, or of the most; one, but async.
+StepProgram program_of_batches(const TrainingSettings& settings, const PipelineModel& model,
+                               std::int64_t batches, std::int64_t samples);
 StepProgram program_of_full_batches(const TrainingSettings& settings, const PipelineModel& model,
                                     std::int64_t batches);
 // Steps of that program that are alike: the whole run, which is one; or async those while the pipeline is
@@ -99,15 +103,20 @@ struct FullSpan {
   double step_seconds() const { return (end - begin) / steps; }
 };
 FullSpan full_span(const StepRun& run, std::size_t stages);
-// Seconds of one of the cluster's steps, with a full batch.
+// Seconds of one of the cluster's steps, with a batch of so many samples.
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
-                              std::size_t cluster);
+                              std::size_t cluster, std::int64_t samples);
 // False where the rings would send too many messages; the cost model's prediction stands for it then.
 bool averaging_is_simulated(const ClusterPlan& plan);
-// Nothing to average: an empty program.
-StepProgram averaging_program(const NodePool& pool, const Planned& planned);
-// Simulated, or predicted where it is not.
-double averaging_seconds(const NodePool& pool, const Planned& planned);
+// How often the plan's clusters average.
+RoundRate round_rate(const Planned& planned);
+// A round of one of so many fragments. Nothing to average: an empty program.
+StepProgram averaging_program(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                              int fragments);
+// That a step of so many seconds waits for rounds, on the average: simulated, or predicted where these are
+// not.
+double averaging_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
+                         double step_seconds);
 
 // A function of its arguments alone.
 Simulation simulate(const TrainingTask& task, const NodePool& pool, const Planned& planned,

@@ -13,10 +13,24 @@
 #include "trainer/feed/split.hpp"
 
 namespace rookery {
+namespace {
+
+// What nobody has said would be taken for trained.
+void check_is_said(const OpenedModel& model, const TrainingSettings& settings) {
+  if (model.says_what_is_trained || !settings.frozen.empty() || !settings.trained.empty()) return;
+  throw ConfigError(
+      fmt::format("model: {} does not say which parameters require a gradient: export the module with "
+                  "models/rookery_export.py, or say it in train.json: \"trained\": [\"*\"] for all, "
+                  "\"frozen\": [\"body.*\"] for all but these",
+                  settings.model));
+}
+
+}  // namespace
 
 TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::path& node_data,
                        MeasuredKernels* measured) {
   OpenedModel model = open_model(settings.model, node_data);
+  check_is_said(model, settings);
   choose_trained(model, settings.frozen, settings.trained);
   TrainingSettings with_ties = settings;
   if (model.module) with_ties.tied.insert(model.module->tied.begin(), model.module->tied.end());
@@ -25,6 +39,7 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
   task.model_weights = std::move(model.weights);
   task.model_extras = std::move(model.extras);
   task.module = std::move(model.module);
+  task.module_buffers = std::move(model.buffers);
   task.warnings = std::move(model.warnings);
   return task;
 }

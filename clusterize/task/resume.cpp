@@ -95,6 +95,8 @@ std::vector<std::string> changes(const TrainingSettings& before, const TrainingS
     return all.contains(key) ? all.at(key).dump() : std::string("not given");
   };
   std::vector<std::string> lines;
+  // What is chosen instead is told with the plan.
+  if (now.averaging.mode == "auto") keys.erase("averaging");
   for (const std::string& key : keys) {
     if (text(old, key) != text(fresh, key))
       lines.push_back(fmt::format("{} is now {}, and was {}", key, text(fresh, key), text(old, key)));
@@ -138,14 +140,14 @@ void bring(const CheckpointFiles& files, const std::filesystem::path& node_data,
 
 }  // namespace
 
-std::vector<std::string> resume_task(TrainingTask& task, const std::filesystem::path& node_data,
-                                     const std::string& step_or_folder) {
+Resumption resume_task(TrainingTask& task, const std::filesystem::path& node_data,
+                       const std::string& step_or_folder) {
   Found found = find(node_data, step_or_folder);
   const RunState& run = found.facts.run;
   add_kernels_of_plan(found, node_data);
   check_model(found, task);
   check_optimizer(found.facts.settings, task.settings);
-  going_on(run, task.settings, task.data.train_samples);
+  going_on(run, task.settings, 1, task.data.train_samples);  // whatever the steps of the plan will be
   bring(found.files, node_data, run.step);
   task.resume = {
       .plan_id = found.files.plan_id, .stages = static_cast<int>(found.files.parts.size()), .step = run.step};
@@ -159,7 +161,11 @@ std::vector<std::string> resume_task(TrainingTask& task, const std::filesystem::
   }
   std::ranges::move(changes(found.facts.settings, task.settings), std::back_inserter(lines));
   take_kernels(task, found, lines);
-  return lines;
+  return {.run = run, .lines = std::move(lines)};
+}
+
+void check_place(const RunState& run, const TrainingTask& task, const ClusterPlan& plan) {
+  going_on(run, task.settings, shares_of(plan, 0).joint(), task.data.train_samples);
 }
 
 }  // namespace rookery

@@ -300,6 +300,23 @@ std::vector<ValueId> Stage::borrowed_parameters() const {
   return parameters_of(*this, true);
 }
 
+std::vector<ValueId> Stage::owned_averaged_values() const {
+  std::vector<ValueId> values = averaged_values(graph);
+  const std::vector<ValueId> borrowed = borrowed_parameters();
+  std::erase_if(values, [&](ValueId id) { return std::ranges::count(borrowed, id) > 0; });
+  return values;
+}
+
+std::vector<ValueId> averaged_values(const Graph& graph) {
+  std::vector<ValueId> values = graph.parameters();
+  for (const ValueId id : graph.buffers()) {
+    const Value& buffer = graph.value(id);
+    if (!buffer.fixed && buffer.type.dtype == DType::kF32) values.push_back(id);
+  }
+  std::ranges::sort(values);
+  return values;
+}
+
 GradientRequest Stage::gradient_request(const Graph& lowered) const {
   GradientRequest request;
   for (const StageInput& input : inputs) {

@@ -77,4 +77,9 @@ class Arithmetic {
 // That of the host, by the SIMD loops.
 const Arithmetic& host_arithmetic();
 
+// On the host, for arrays too large to stay in the processor's caches until they are used: what is written
+// goes past them. That spares reading the memory that is overwritten, and leaves in the caches what is there.
+// The arrays do not overlap.
+void copy_past_caches(float* to, const float* from, std::size_t count);
+
 }  // namespace rookery

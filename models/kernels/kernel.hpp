@@ -21,7 +21,7 @@ namespace rookery {
 // All that changes from micro-batch to micro-batch.
 struct StepContext {
   std::int64_t step = 0;  // update counter, from 0
-  int micro_batch = 0;    // within the step
+  int micro_batch = 0;    // within the step, of all clusters
   float loss_weight = 1;  // share of this micro-batch in the batch's mean loss
   std::uint64_t stream() const {
     return (static_cast<std::uint64_t>(step) << 20) | static_cast<std::uint64_t>(micro_batch);

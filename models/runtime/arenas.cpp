@@ -27,13 +27,16 @@ Arenas::Arenas(const Stage& stage, const CompileOptions& options, const Compiled
       buffer_layout_(lay_out(stage.graph, stage.graph.buffers())),
       constant_layout_(lay_out(stage.graph, stage.graph.constants())),
       weights_(layout_.parameter_bytes, memory_of(processor_)),
-      buffers_(buffer_layout_.bytes, memory_of(processor_)),
+      buffers_(AlignedBuffer::unwritten(buffer_layout_.bytes, memory_of(processor_))),
       constants_(constant_layout_.bytes, memory_of(processor_)) {
   with_context(fmt::format("stage {}", stage.index), [&] { check_state(stage.graph, initial); });
   for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
     for (const ValueId id : ids) {
       const std::string& name = stage.graph.value(id).name;
-      copy(initial.at(name).view(), state(id));
+      const TensorView view = state(id);
+      const std::size_t bytes = view.type.bytes();
+      copy(initial.at(name).view(), view);
+      memory_of(processor_).fill(view.data + bytes, std::byte{0}, align_up(bytes) - bytes);
       if (consumed != nullptr) consumed->erase(name);
     }
   }
@@ -68,6 +71,10 @@ TensorView Arenas::gradient_term(const std::string& parameter, std::size_t index
 TensorView Arenas::optimizer_state(std::size_t i, ValueId parameter) {
   const Value& value = stage_.graph.value(parameter);
   return {value.type, optimizer_state_.at(i).data() + layout_.parameters.at(value.name), device_};
+}
+
+void Arenas::clear_gradients() {
+  memory_of(processor_).fill(gradients_.data(), std::byte{0}, gradients_.size());
 }
 
 void Arenas::sum_gradient(const std::string& parameter) {

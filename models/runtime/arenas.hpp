@@ -41,6 +41,8 @@ class Arenas {
   std::size_t optimizer_states() const { return optimizer_state_.size(); }
   std::byte* working(std::size_t offset) { return working_.data() + offset; }
 
+  // All terms of all gradients are 0.
+  void clear_gradients();
   // Adds the terms of a parameter's gradient up to the total, in their order.
   void sum_gradient(const std::string& parameter);
   // The optimizer sees the newest parameters that this stage owns, their total gradients and their

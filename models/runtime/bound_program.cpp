@@ -9,6 +9,8 @@
 namespace rookery {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::size_t kPhases = 3;
 // The first micro-batch of a step writes the gradients of parameters, later ones add to them.
 enum Turn : std::size_t { kFirst, kLater, kTurns };
@@ -35,6 +37,7 @@ struct BoundProgram::BoundOp {
     std::size_t count;
   };
   std::vector<Sum> sums;
+  std::vector<std::string> completed;  // parameters whose gradient has its only term from this op
 
   void run(const StepContext& context, const Arithmetic& arithmetic) const {
     kernel->run(inputs, outputs, scratch, context);
@@ -54,6 +57,7 @@ struct BoundProgram::BoundSlot {
 struct BoundProgram::BoundVariant {
   CompiledVariant compiled;
   std::map<ValueId, std::size_t> gradient_offsets;  // of what the gradient arena holds
+  std::map<ValueId, std::string> completed_by;      // the parameter of which this is all of the gradient
   std::vector<std::byte*> slot_memory;              // where the stash of each slot begins
   std::byte* transient = nullptr;                   // after the last of them
   std::vector<BoundSlot> slots;
@@ -85,6 +89,9 @@ BoundProgram::BoundVariant BoundProgram::bind(CompiledVariant compiled, int slot
     const std::vector<std::size_t>& terms = arenas_.layout().gradient_terms.at(name);
     const std::size_t first = terms.size() - uses.size();  // 1 after a partial sum of later stages
     for (std::size_t i = 0; i < uses.size(); ++i) variant.gradient_offsets[uses[i]] = terms[first + i];
+    const bool is_shared =
+        std::ranges::find(stage_.shared, name, &SharedParameter::parameter) != stage_.shared.end();
+    if (terms.size() == 1 && !is_shared) variant.completed_by[uses.front()] = name;
   }
   for (std::size_t slot = 0; slot < count; ++slot) {
     BoundSlot bound;
@@ -107,6 +114,8 @@ BoundProgram::BoundOp BoundProgram::bind_op(const BoundVariant& variant, std::si
   for (const ValueId input : op.inputs) bound.inputs.push_back(place(variant, slot, input, later));
   for (const ValueId output : op.outputs) {
     bound.outputs.push_back(place(variant, slot, output, later));
+    if (const auto parameter = variant.completed_by.find(output); parameter != variant.completed_by.end())
+      bound.completed.push_back(parameter->second);
     if (!later || !variant.gradient_offsets.contains(output)) continue;
     const TensorView total = place(variant, slot, output);
     bound.sums.push_back({.total = reinterpret_cast<float*>(total.data),
@@ -163,22 +172,23 @@ TensorView BoundProgram::view(const std::string& value, const MicroBatch& micro_
   return place(variant, static_cast<std::size_t>(micro_batch.slot), id);
 }
 
-void BoundProgram::run(Phase phase, const MicroBatch& micro_batch) {
+void BoundProgram::run(Phase phase, const MicroBatch& micro_batch, const Executable::GradientDone& done) {
   const BoundVariant& variant = variant_of(micro_batch);
   const Turn turn = phase == Phase::kForward || micro_batch.index == 0 ? kFirst : kLater;
   const std::vector<BoundOp>& ops = variant.slots[static_cast<std::size_t>(micro_batch.slot)].of(phase, turn);
-  const StepContext context{
-      .step = micro_batch.step, .micro_batch = micro_batch.index, .loss_weight = micro_batch.loss_weight};
+  const StepContext context{.step = micro_batch.step,
+                            .micro_batch = micro_batch.preceding + micro_batch.index,
+                            .loss_weight = micro_batch.loss_weight};
   const Arithmetic& arithmetic = arenas_.processor().arithmetic();
-  if (op_seconds_.empty() || &variant != &variants_.front()) {
-    for (const BoundOp& op : ops) op.run(context, arithmetic);
-    return;
-  }
+  const bool is_timed = !op_seconds_.empty() && &variant == &variants_.front();
   for (const BoundOp& op : ops) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = is_timed ? Clock::now() : Clock::time_point();
     op.run(context, arithmetic);
-    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
-    op_seconds_[static_cast<std::size_t>(op.id)] += taken.count();
+    if (is_timed)
+      op_seconds_[static_cast<std::size_t>(op.id)] +=
+          std::chrono::duration<double>(Clock::now() - begin).count();
+    if (!done) continue;
+    for (const std::string& parameter : op.completed) done(parameter);
   }
 }
 

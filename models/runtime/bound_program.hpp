@@ -21,7 +21,8 @@ class BoundProgram {
 
   // BugError unless the micro-batch has a compiled size and one of the slots.
   void check(const MicroBatch& micro_batch) const;
-  void run(Phase phase, const MicroBatch& micro_batch);
+  // `done`: Executable::GradientDone.
+  void run(Phase phase, const MicroBatch& micro_batch, const Executable::GradientDone& done = nullptr);
 
   // The place of a value of the stage, or of the gradient that `gradients_of` has for it.
   using GradientTable = std::map<ValueId, ValueId> TrainingGraph::*;

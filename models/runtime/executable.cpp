@@ -110,17 +110,17 @@ void Executable::forward(const MicroBatch& micro_batch) {
   impl_->progress.note_forward(micro_batch);
 }
 
-void Executable::backward_inputs(const MicroBatch& micro_batch) {
+void Executable::backward_inputs(const MicroBatch& micro_batch, const GradientDone& done) {
   BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_backward_inputs(micro_batch);
-  program.run(Phase::kBackwardInputs, micro_batch);
+  program.run(Phase::kBackwardInputs, micro_batch, done);
   impl_->progress.note_backward_inputs(micro_batch);
 }
 
-void Executable::backward_weights(const MicroBatch& micro_batch) {
+void Executable::backward_weights(const MicroBatch& micro_batch, const GradientDone& done) {
   BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_backward_weights(micro_batch);
-  program.run(Phase::kBackwardWeights, micro_batch);
+  program.run(Phase::kBackwardWeights, micro_batch, done);
   impl_->progress.note_backward_weights(micro_batch);
 }
 
@@ -167,7 +167,7 @@ void Executable::update(std::int64_t step, double learning_rate) {
 }
 
 TensorView Executable::shared_parameter(std::size_t i) {
-  impl_->progress.check_replaceable();
+  impl_->progress.check_replaceable("shared_parameter()");
   return impl_->arenas.state(impl_->stage.graph.at(impl_->stage.shared.at(i).parameter));
 }
 
@@ -190,7 +190,7 @@ StateViews Executable::state_views() const {
 }
 
 std::map<std::string, TensorView> Executable::training_state() {
-  impl_->progress.check_at_rest();
+  impl_->progress.check_replaceable("training_state()");
   const Graph& graph = impl_->stage.graph;
   std::map<std::string, TensorView> state;
   for (const auto& ids : {graph.parameters(), graph.buffers()})
@@ -201,6 +201,21 @@ std::map<std::string, TensorView> Executable::training_state() {
       state.emplace(optimizer_key(names[i], graph.value(id).name), impl_->arenas.optimizer_state(i, id));
   }
   return state;
+}
+
+TensorView Executable::owned_gradient(const std::string& parameter) {
+  impl_->progress.check_finished();
+  return impl_->arenas.gradient_term(parameter, 0);
+}
+
+TensorView Executable::gradient_place(const std::string& parameter) {
+  return impl_->arenas.gradient_term(parameter, 0);
+}
+
+void Executable::skip_step(std::int64_t step) {
+  impl_->progress.check_skip(step);
+  impl_->arenas.clear_gradients();
+  impl_->progress.note_skip(step);
 }
 
 ConstTensorView Executable::gradient(const std::string& parameter) const {

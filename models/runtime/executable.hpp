@@ -4,6 +4,7 @@
 // known before it is built (compile_options.hpp).
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -67,9 +68,11 @@ class Executable {
   ConstTensorView input_gradient(std::size_t i, const MicroBatch& micro_batch) const;
 
   void forward(const MicroBatch& micro_batch);
-  void backward_inputs(const MicroBatch& micro_batch);
-  // Adds to the gradients of the step.
-  void backward_weights(const MicroBatch& micro_batch);
+  // Both together add to the gradients of the step. `done` is called between ops, as soon as a gradient has
+  // all that this micro-batch adds to it; not for parameters that other stages share or that several ops use.
+  using GradientDone = std::function<void(const std::string& parameter)>;
+  void backward_inputs(const MicroBatch& micro_batch, const GradientDone& done = nullptr);
+  void backward_weights(const MicroBatch& micro_batch, const GradientDone& done = nullptr);
 
   // For stage.shared[i]: where the partial gradient that comes from gradient_from is put; then
   // sum_gradient() adds this stage's share, once a step, and the result is for gradient_to, or for update()
@@ -84,6 +87,14 @@ class Executable {
   double add_squared_gradients(double sum);
   // Multiplies these gradients.
   void scale_gradients(float factor);
+  // The total gradient of a parameter that this stage owns: to be read or replaced from finish_gradients() to
+  // update().
+  TensorView owned_gradient(const std::string& parameter);
+  // Where that is, at any time: to be used as soon as backward of the step's last micro-batch says that it is
+  // done, or from finish_gradients() on.
+  TensorView gradient_place(const std::string& parameter);
+  // Begins and ends a step of no micro-batches, when none is in flight: its gradients are 0.
+  void skip_step(std::int64_t step);
   // Changes the parameters that this stage owns. `step` is that of the micro-batches.
   void update(std::int64_t step, double learning_rate);
   // The newest value of stage.shared[i]: to be sent after update(), or to be replaced where it is borrowed.
@@ -95,7 +106,8 @@ class Executable {
   StateViews state_views() const;
   // All that training changes: buffers, and parameters, those too that the stage borrows, by global name; and
   // by optimizer_key() the optimizer's state of those that it owns. Training goes on from these in any cut.
-  // To be read or replaced while no micro-batch is in flight and no update is due.
+  // To be read or replaced while no micro-batch is in flight and no update is due; where weights are stashed
+  // also directly after an update.
   std::map<std::string, TensorView> training_state();
   // The gradient of one parameter, as far as this stage knows it, from finish_gradients() to the next
   // backward.

@@ -206,14 +206,22 @@ void StepProgress::note_update() {
   summed_step_.reset();
 }
 
-void StepProgress::check_replaceable() const {
-  ROOKERY_CHECK(stashes_weights_ || !any_in_flight(),
-                "stage {}: shared_parameter() while micro-batches are in flight", stage_.index);
+void StepProgress::check_replaceable(const char* call) const {
+  ROOKERY_CHECK(stashes_weights_ || !any_in_flight(), "stage {}: {} while micro-batches are in flight",
+                stage_.index, call);
 }
 
-void StepProgress::check_at_rest() const {
-  ROOKERY_CHECK(!any_in_flight(), "stage {}: training_state() while micro-batches are in flight",
-                stage_.index);
+void StepProgress::check_skip(std::int64_t step) const {
+  ROOKERY_CHECK(!any_in_flight(), "stage {}: skip_step() of step {} while micro-batches are in flight",
+                stage_.index, step);
+  ROOKERY_CHECK(!summed_step_, "stage {}: skip_step() of step {} before the update of step {}", stage_.index,
+                step, summed_step_.value_or(0));
+}
+
+void StepProgress::note_skip(std::int64_t step) {
+  shared_summed_.assign(shared_summed_.size(), false);
+  summed_step_ = step;
+  is_finished_ = false;
 }
 
 }  // namespace rookery

@@ -35,8 +35,10 @@ class StepProgress {
   void check_partial_sum(std::size_t i) const;
   void check_sum(std::size_t i) const;
   void note_sum(std::size_t i);
-  void check_replaceable() const;
-  void check_at_rest() const;  // nothing in flight
+  void check_replaceable(const char* call) const;
+  // A step without micro-batches.
+  void check_skip(std::int64_t step) const;
+  void note_skip(std::int64_t step);
 
   // Once a step, after its last backward_weights() and when every shared parameter is summed: true the first
   // time, when the caller has to add up what is left.

@@ -3,7 +3,7 @@
 namespace rookery {
 
 WeightVersions::WeightVersions(std::size_t bytes, Device& device) : device_(device), is_newest_{true} {
-  copies_.emplace_back(bytes, device);
+  copies_.push_back(AlignedBuffer::unwritten(bytes, device));
 }
 
 void WeightVersions::stash(int slots) {

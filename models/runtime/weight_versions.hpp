@@ -11,7 +11,7 @@ namespace rookery {
 
 class WeightVersions {
  public:
-  // One version, for all slots.
+  // One version, for all slots; its memory is written by who has the weights.
   WeightVersions(std::size_t bytes, Device& device);
   // From here on every slot has a copy of its own. Addresses change.
   void stash(int slots);

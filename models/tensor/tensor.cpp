@@ -78,10 +78,15 @@ std::string TensorType::to_string() const {
   return name_of(dtype) + shape.to_string();
 }
 
-AlignedBuffer::AlignedBuffer(std::size_t bytes, Device& device) : size_(align_up(bytes)) {
-  if (size_ == 0) return;
-  memory_ = {device.allocate(size_), Release{&device, size_}};
-  device.fill(memory_.get(), std::byte{0}, size_);  // the first steps need not wait for pages
+AlignedBuffer::AlignedBuffer(std::size_t bytes, Device& device) : AlignedBuffer(unwritten(bytes, device)) {
+  if (size_ > 0) device.fill(memory_.get(), std::byte{0}, size_);  // the first steps need not wait for pages
+}
+
+AlignedBuffer AlignedBuffer::unwritten(std::size_t bytes, Device& device) {
+  AlignedBuffer buffer;
+  buffer.size_ = align_up(bytes);
+  if (buffer.size_ > 0) buffer.memory_ = {device.allocate(buffer.size_), Release{&device, buffer.size_}};
+  return buffer;
 }
 
 Tensor Tensor::clone() const {

@@ -127,13 +127,15 @@ struct BasicTensorView {
 using TensorView = BasicTensorView<std::byte>;
 using ConstTensorView = BasicTensorView<const std::byte>;
 
-// Owned, zeroed, aligned memory, padded to a multiple of kAlignment. It is resident from the beginning, and
-// what is large goes back to the system at the end, so that planned and measured memory agree.
+// Owned, aligned memory, padded to a multiple of kAlignment. It is zeroed, so that it is resident from the
+// beginning, and what is large goes back to the system at the end: planned and measured memory agree.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   // The device outlives the buffer. std::bad_alloc.
   explicit AlignedBuffer(std::size_t bytes, Device& device = host_device());
+  // Holds anything, and is resident as far as it was written: for who writes all of it.
+  static AlignedBuffer unwritten(std::size_t bytes, Device& device);
   std::byte* data() { return memory_.get(); }
   const std::byte* data() const { return memory_.get(); }
   std::size_t size() const { return size_; }

@@ -20,23 +20,23 @@ bool is_file(const std::string& name) {
 }  // namespace
 
 OpenedModel open_model(const std::string& name, const std::filesystem::path& node_data) {
-  if (!is_file(name))
-    return {.graph = zoo_model(name), .weights = {}, .module = {}, .extras = {}, .warnings = {}};
+  if (!is_file(name)) {
+    return {
+        .graph = zoo_model(name), .weights = {}, .module = {}, .extras = {}, .buffers = {}, .warnings = {}};
+  }
   OnnxModel model = import_onnx(node_data / name);
   return {.graph = recognize_recurrent(recognize_linear(recognize_layers(model.graph))),
           .weights = std::move(model.state),
           .module = std::move(model.module),
           .extras = std::move(model.extras),
+          .buffers = std::move(model.buffers),
+          .says_what_is_trained = model.says_what_is_trained,
           .warnings = std::move(model.warnings)};
 }
 
 void choose_trained(OpenedModel& model, const std::vector<std::string>& frozen,
                     const std::vector<std::string>& trained) {
-  std::vector<std::string> buffers;
-  if (model.module) {
-    for (const auto& [name, persistent] : model.module->buffers) buffers.push_back(name);
-  }
-  choose_trained(model.graph, frozen, trained, buffers);
+  choose_trained(model.graph, frozen, trained, model.buffers);
 }
 
 void remove_extras(const std::optional<ModuleDescription>& module, const StateDict& extras,

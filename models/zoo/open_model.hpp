@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "models/graph/state/state_dict.hpp"
 #include "models/io/onnx/module.hpp"
@@ -17,7 +19,10 @@ struct OpenedModel {
   // does not have.
   std::optional<ModuleDescription> module;
   StateDict extras;
-  std::vector<std::string> warnings;  // see OnnxModel
+  // See OnnxModel.
+  std::set<std::string> buffers;
+  bool says_what_is_trained = true;
+  std::vector<std::string> warnings;
 };
 
 // The graph's parameters, fixed and trained as train.json says.

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
-#include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "node/benchmark/messages.hpp"
 #include "node/benchmark/rest.hpp"
 #include "node/sockets/address.hpp"

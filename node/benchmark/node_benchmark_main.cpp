@@ -17,6 +17,7 @@
 #include "models/base/process/log.hpp"
 #include "models/base/process/machine_memory.hpp"
 #include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "models/base/process/terminal.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/profile/machine_speed.hpp"

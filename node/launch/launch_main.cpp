@@ -3,6 +3,7 @@
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "node/launch/launcher.hpp"
 #include "node/run/plan_run.hpp"
 
@@ -16,7 +17,6 @@ int launch(const ProgramArguments& arguments) {
   options.output = arguments["output"].as<std::string>();
   options.resume = arguments.count("resume") != 0;
   const std::vector<NodeMetadata> nodes = read_all_metadata(options.node_data);
-  check_runnable(nodes.front());
   catch_stop_signals();
   Launcher launcher(options, nodes);
   return launcher.run();

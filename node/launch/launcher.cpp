@@ -11,6 +11,7 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "node/membership/root_cause.hpp"
 #include "node/sockets/address.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"

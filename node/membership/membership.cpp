@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/base/check.hpp"
-#include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 
 namespace rookery {
 namespace {
@@ -28,8 +28,9 @@ std::string stop_reason(int signal) {
   return fmt::format("was stopped by {}", signal_name(signal));
 }
 
-Membership::Membership(MembershipOptions options, std::vector<std::string> peers, Time now)
-    : options_(std::move(options)), started_(now), reported_(now), ticked_(now) {
+Membership::Membership(MembershipOptions options, std::vector<std::string> peers, Time now,
+                       std::function<std::string()> place)
+    : options_(std::move(options)), place_(std::move(place)), started_(now), reported_(now), ticked_(now) {
   for (std::string& name : peers) {
     Peer peer;
     peer.name = std::move(name);
@@ -47,8 +48,7 @@ Membership::Actions Membership::handle(const event::PeerCame& came, Time now) {
   peer.heard = now;
   peer.refused.clear();
   if (peer.nonce && *peer.nonce != came.nonce && !gathering()) {
-    return peer.gone ? Actions{}
-                     : lose(fmt::format("{} is lost: it was restarted during the run", peer.name));
+    return peer.gone ? Actions{} : lose(peer, "it was restarted during the run");
   }
   Actions actions;
   if (peer.nonce && *peer.nonce != came.nonce) {
@@ -110,17 +110,23 @@ Membership::Actions Membership::handle(const event::PeerSaidBye& bye, Time) {
 
 Membership::Actions Membership::handle(const event::StopCame& stop, Time) {
   run_ = Run::kFailed;
-  const std::string origin = stop.notice.origin;
-  const auto named = std::find_if(peers_.begin(), peers_.end(),
-                                  [&](const Peer& peer) { return peer.name.starts_with(origin + " ("); });
-  const std::string& name = named == peers_.end() ? origin : named->name;
-  return {action::FloodStop{stop.notice, stop.peer}, action::Fail{name + " " + stop.notice.reason}};
+  StopNotice notice = stop.notice;
+  // Whoever gets it from here may not know where that node is.
+  const auto named = std::ranges::find_if(
+      peers_, [&](const Peer& peer) { return peer.name.starts_with(notice.origin + " ("); });
+  if (named != peers_.end()) notice.origin = named->name;
+  return {action::FloodStop{notice, stop.peer}, action::Fail{notice.origin + " " + notice.reason}};
 }
 
 Membership::Actions Membership::handle(const event::StopWanted& stop, Time) {
   run_ = Run::kFailed;
   return {action::FloodStop{stop.notice},
           action::Fail{stop.notice.origin + " " + stop.notice.reason, stop.notice.signal}};
+}
+
+Membership::Actions Membership::handle(const event::RunEnded& ended, Time) {
+  run_ = Run::kFailed;
+  return {action::FloodStop{ended.notice}, action::Fail{ended.message, ended.signal}};
 }
 
 Membership::Actions Membership::handle(const event::LeaveWanted&, Time) {
@@ -185,7 +191,7 @@ Membership::Actions Membership::watch(Time now) {
       const bool has_ended = peer.closed && now - *peer.closed >= kConfirmation;
       peer.told = peer.told || (run_ == Run::kLeaving && (has_ended || silent));
     } else if (away || silent) {
-      return lose(fmt::format("{} is lost: {}", peer.name, absence(peer, now)));
+      return lose(peer, absence(peer, now));
     }
   }
   return end_when_all_parted();
@@ -200,8 +206,11 @@ std::string Membership::absence(const Peer& peer, Time now) const {
                      closed.empty() ? "" : ", ", closed);
 }
 
-Membership::Actions Membership::lose(const std::string& what) {
+Membership::Actions Membership::lose(const Peer& peer, const std::string& why) {
   run_ = Run::kFailed;
+  const std::string place = place_ ? place_() : "";
+  const std::string what =
+      fmt::format("{} is lost{}{}: {}", peer.name, place.empty() ? "" : " in ", place, why);
   return {action::FloodStop{{options_.node, "ended the run: " + what}}, action::Fail{what}};
 }
 

@@ -1,7 +1,7 @@
 // Membership decides who takes part in a group's run, and whether the run goes on: the authority over the
 // other members, its peers, apart from sockets, threads and clocks. It is told events and answers with
 // actions. Every group has its own, and knows nothing of others: a peer that is lost ends each group that it
-// is in.
+// is in, and the process's owner says whether that ends others, too (RunEnded).
 //
 //   run:   gathering ─all peers here─► running ─leave wanted─► leaving ─all byes confirmed─► ended
 //          any of them ─peer lost, stop, nobody came─► failed
@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -29,7 +30,7 @@ struct MembershipOptions {
 
 // Why a run ends before its time.
 struct StopNotice {
-  std::string origin;  // node
+  std::string origin;  // node; "node_1 (0.0.0.0:8081)" once another node has relayed it
   std::string reason;  // "was stopped by SIGINT (Ctrl-C)", "failed: losses.txt: No space left on device"
   int signal = 0;      // 0: none
   bool operator==(const StopNotice&) const = default;
@@ -69,13 +70,18 @@ struct StopCame {
 };
 struct StopWanted {
   StopNotice notice;
-};                      // by this node
+};  // by this node
+struct RunEnded {
+  StopNotice notice;
+  std::string message;  // for this node's calls
+  int signal;
+};                      // another group of this process has failed so, and takes this one with it
 struct LeaveWanted {};  // this node's run is done
 struct Tick {};
 }  // namespace event
 using MembershipEvent =
     std::variant<event::PeerCame, event::PeerWelcomed, event::PeerJoined, event::PeerHeard, event::PeerClosed,
-                 event::PeerRefused, event::PeerSaidBye, event::StopCame, event::StopWanted,
+                 event::PeerRefused, event::PeerSaidBye, event::StopCame, event::StopWanted, event::RunEnded,
                  event::LeaveWanted, event::Tick>;
 
 namespace action {
@@ -125,8 +131,11 @@ class Membership {
   using Time = std::chrono::steady_clock::time_point;
   using Actions = std::vector<MembershipAction>;
 
-  // `peers` are their names for people, "node_1 (0.0.0.0:8081)"; events count them from 0.
-  Membership(MembershipOptions options, std::vector<std::string> peers, Time now);
+  // `peers` are their names for people, "node_1 (0.0.0.0:8081)"; events count them from 0. They are the
+  // members that this one talks with, all or its neighbours; through them a stop comes to all. `place` says
+  // where a loss has struck, "ring 2, round 17"; empty, as none, where nobody would ask.
+  Membership(MembershipOptions options, std::vector<std::string> peers, Time now,
+             std::function<std::string()> place = {});
 
   Actions on(const MembershipEvent& event, Time now);
 
@@ -162,6 +171,7 @@ class Membership {
   Actions handle(const event::PeerSaidBye& bye, Time now);
   Actions handle(const event::StopCame& stop, Time now);
   Actions handle(const event::StopWanted& stop, Time now);
+  Actions handle(const event::RunEnded& ended, Time now);
   Actions handle(const event::LeaveWanted& leave, Time now);
   Actions handle(const event::Tick& tick, Time now);
 
@@ -169,7 +179,7 @@ class Membership {
   Actions end_when_all_parted();
   Actions gather(Time now);
   Actions watch(Time now);
-  Actions lose(const std::string& what);
+  Actions lose(const Peer& peer, const std::string& why);
   std::string absence(const Peer& peer, Time now) const;
   static std::string why_not_here(const Peer& peer);
   std::string missing() const;
@@ -177,6 +187,7 @@ class Membership {
 
   MembershipOptions options_;
   std::vector<Peer> peers_;
+  std::function<std::string()> place_;
   Run run_ = Run::kGathering;
   Time started_;
   Time reported_;

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <vector>
 
 #include "node/wire/packets.hpp"
 #include "node/wire/stream.hpp"
-#include "trainer/checkpoint/reshard.hpp"
+#include "trainer/checkpoint/reshard/pieces.hpp"
 #include "trainer/transfers.hpp"
 
 namespace rookery {
@@ -25,7 +26,11 @@ void set_budgets(GroupOptions& options, const Stage& stage, const NodeMetadata& 
   };
   std::map<int, Traffic> traffic;
   std::vector<std::uint64_t> buffers;
-  options.max_message_bytes = metadata.resume ? kCheckpointPieceBytes : kNumberBytes;
+  options.max_message_bytes = metadata.resume || metadata.clusters > 1 ? kCheckpointPieceBytes : kNumberBytes;
+  // What Leaves tell the Roots of several clusters of a validation: to_numbers().
+  const std::uint64_t numbers = 1 + 3 * metadata.settings.loss.terms.size();
+  if (metadata.clusters > 1)
+    options.max_message_bytes = std::max(options.max_message_bytes, numbers * kNumberBytes);
   const std::int64_t micro_batch = micro_batch_sizes(metadata.settings, metadata.settings.batch_size).front();
   for (const Transfer& transfer : transfers(stage, micro_batch)) {
     const auto bytes = static_cast<std::uint64_t>(transfer.bytes);
@@ -63,16 +68,41 @@ EndpointOptions endpoint_options(const NodeOptions& options, const NodeMetadata&
   made.reconnect_grace = settings.reconnect_grace_seconds
                              ? std::min(to_milliseconds(*settings.reconnect_grace_seconds), made.peer_timeout)
                              : made.peer_timeout;
+  made.groups_end_together = true;
   made.on_waiting = options.on_waiting;
   return made;
 }
 
 std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata) {
   std::vector<EndpointPeer> peers;
-  for (const PeerInfo& member : metadata.members) {
-    if (member.node != metadata.node) peers.push_back({member.node, member.address, member.reachable});
-  }
+  const auto add = [&](const PeerInfo& peer) {
+    const bool is_new =
+        peer.node != metadata.node && std::ranges::find(peers, peer.node, &EndpointPeer::node) == peers.end();
+    if (is_new) peers.push_back({peer.node, peer.address, peer.reachable});
+  };
+  const auto add_neighbours = [&](const std::vector<PeerInfo>& ring) {
+    const int count = metadata.clusters;
+    for (const int cluster : {metadata.cluster + count - 1, metadata.cluster + 1})
+      add(ring.at(static_cast<std::size_t>(cluster % count)));
+  };
+  for (const PeerInfo& member : metadata.members) add(member);
+  if (metadata.clusters == 1) return peers;
+  for (const auto& [id, ring] : metadata.ring_peers) add_neighbours(ring);
+  if (metadata.stage == 0) add_neighbours(metadata.roots);
   return peers;
+}
+
+milliseconds longest_wait(const NodeMetadata& metadata) {
+  constexpr std::chrono::minutes kAtLeast{10};
+  constexpr double kAtMostSeconds = 365.0 * 86'400;  // what a clock can be asked to wait for
+  constexpr double kTimesSlower = 10;
+  if (metadata.clusters == 1) return kAtLeast;
+  const AveragingSettings& averaging = metadata.settings.averaging;
+  std::int64_t steps = 1;
+  if (averaging.mode != "gradients")
+    steps = averaging.every.value_or(batches_per_epoch(metadata.shares.joint(), metadata.data.train_samples));
+  const double predicted = kTimesSlower * static_cast<double>(steps) * metadata.predicted_step_ms / 1e3;
+  return kAtLeast + to_milliseconds(std::min(predicted, kAtMostSeconds));
 }
 
 GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage) {
@@ -81,6 +111,7 @@ GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& me
   for (const PeerInfo& member : metadata.members) made.members.push_back(member.node);
   made.priority = kPipelinePriority;
   made.wait_for_peers = options.wait_for_peers;
+  made.deadline = longest_wait(metadata);
   set_budgets(made, stage, metadata);
   return made;
 }

@@ -1,6 +1,8 @@
 // The network of one node of a plan: where it listens, how long it waits, how much may be under way.
 #pragma once
 
+#include <chrono>
+
 #include <vector>
 
 #include "clusterize/plan/node_metadata.hpp"
@@ -13,9 +15,15 @@ namespace rookery {
 // The group of a cluster's stages.
 constexpr GroupId kPipelineGroup = 0;
 
-// All that an Endpoint needs but a stop descriptor; and whom it talks with.
+// All that an Endpoint needs but a stop descriptor; and whom it talks with: the stages of its cluster, its
+// neighbours in its rings and, as a Root, those among the Roots.
 EndpointOptions endpoint_options(const NodeOptions& options, const NodeMetadata& metadata);
 std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata);
+// The deadline of a group's waits. Whoever is first in a round of several clusters waits for the slowest,
+// which may take several times as long for its steps. Nobody is lost meanwhile without being noticed:
+// heartbeats go on.
+std::chrono::milliseconds longest_wait(const NodeMetadata& metadata);
+
 // The pipeline, with budgets and buffers that the tensors of `stage` never fill.
 GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 
 #include "trainer/trainer.hpp"
 
@@ -18,6 +19,13 @@ struct NodeReport {
   double backward_ms = 0;  // per micro-batch
   double update_ms = 0;    // per step
   double step_ms = 0;
+  // Rounds of averaging with other clusters: how many, the mean of what each took from its beginning to its
+  // end, and for how long the stage has waited for them in all, which is the part that training did not hide;
+  // and the bytes that the node has sent in them, by ring.
+  std::int64_t rounds = 0;
+  double round_ms = 0;
+  double exposed_seconds = 0;
+  std::map<int, std::uint64_t> ring_bytes;
   // The floor: memory that is resident whatever the stage is, beside what the plan counts. It is the program,
   // its libraries and sockets.
   std::int64_t floor_bytes = 0;

@@ -17,13 +17,11 @@
 #include "models/base/files/files.hpp"
 #include "models/base/process/cpu_steal.hpp"
 #include "models/base/process/process_memory.hpp"
-#include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "node/membership/membership.hpp"
-#include "node/run/link_options.hpp"
 #include "node/run/status_exchange.hpp"
-#include "trainer/checkpoint/reshard.hpp"
+#include "trainer/checkpoint/reshard/reshard.hpp"
 #include "trainer/feed/split.hpp"
-#include "trainer/memory_link.hpp"
 #include "trainer/progress/text_files.hpp"
 
 namespace rookery {
@@ -32,10 +30,10 @@ namespace {
 // The least that the disk must have room for before a Leaf joins the others: a few thousand lines of losses.
 constexpr std::uint64_t kLeastLogBytes = 1U << 16;
 
-NodeMetadata runnable_metadata(const NodeOptions& options) {
-  NodeMetadata metadata = read_metadata(options.node_data, options.name);
-  check_runnable(metadata);
-  return metadata;
+// Of the clusters after the first a folder of their own: on one machine each of them writes its losses.
+std::filesystem::path output_of(const NodeOptions& options, const NodeMetadata& metadata) {
+  if (metadata.cluster == 0) return options.output;
+  return options.output / fmt::format("cluster_{}", metadata.cluster);
 }
 
 std::string way_on(std::int64_t newest) {
@@ -47,20 +45,16 @@ std::string way_on(std::int64_t newest) {
 
 }  // namespace
 
-void check_runnable(const NodeMetadata& metadata) {
-  const std::string problem = training_problem(static_cast<std::size_t>(metadata.clusters));
-  if (!problem.empty()) throw ConfigError(problem);
-}
-
 PlanRun::PlanRun(NodeProcess& process)
     : process_(process),
       lock_(lock_for_running(process.options().node_data, process.options().on_waiting)),
-      metadata_(runnable_metadata(process.options())) {
+      metadata_(read_metadata(process.options().node_data, process.options().name)),
+      output_(output_of(process.options(), metadata_)) {
   const NodeOptions& options = process_.options();
-  make_directories(options.output);
+  make_directories(output_);
   LoadedStage loaded = read_stage(stage_folder(options.node_data, metadata_), metadata_);
   take_room(loaded);
-  listen(loaded.stage);
+  network_.emplace(options, metadata_, loaded.stage);
   throw_if_stopped();
   open_data(loaded.stage);
   throw_if_stopped();
@@ -72,21 +66,7 @@ void PlanRun::take_room(const LoadedStage& loaded) {
   const NodeOptions& options = process_.options();
   if (metadata_.settings.save) trained_.emplace(options.node_data, metadata_, views_of(loaded.state));
   // The logs themselves begin when all peers are here: until then those of the run before stay.
-  if (loaded.stage.is_leaf()) AtomicFile(options.output / "losses.txt", kLeastLogBytes);
-}
-
-// A cluster of one has nobody to talk to: no sockets.
-void PlanRun::listen(const Stage& stage) {
-  if (metadata_.stages == 1) {
-    link_ = std::move(make_memory_links(1, std::chrono::milliseconds(0)).front());
-    return;
-  }
-  pipeline_ = pipeline_options(process_.options(), metadata_, stage);
-  transport_bytes_ = static_cast<std::int64_t>(pipeline_.buffers.bytes());
-  catch_stop_signals();
-  EndpointOptions made = endpoint_options(process_.options(), metadata_);
-  made.stop_descriptor = stop_descriptor();
-  endpoint_.emplace(std::move(made));
+  if (loaded.stage.is_leaf()) AtomicFile(output_ / "losses.txt", kLeastLogBytes);
 }
 
 void PlanRun::open_data(const Stage& stage) {
@@ -98,27 +78,14 @@ void PlanRun::open_data(const Stage& stage) {
 
 void PlanRun::compile(LoadedStage loaded) {
   CompileOptions options = compile_options(metadata_.settings, metadata_.data, metadata_.stage,
-                                           metadata_.stages, metadata_.kernels);
+                                           metadata_.stages, metadata_.kernels, metadata_.shares);
   options.recompute = metadata_.recompute;
   // What the plan counts is no part of the floor, though it is here already.
   floor_bytes_ =
-      process_memory().anonymous - transport_bytes_ - (dataset_ != nullptr ? dataset_->bytes() : 0);
+      process_memory().anonymous - network_->buffer_bytes() - (dataset_ != nullptr ? dataset_->bytes() : 0);
   for (const auto& [name, tensor] : loaded.state)
     floor_bytes_ -= static_cast<std::int64_t>(tensor.type().bytes());
   executable_.emplace(loaded.stage, options, std::move(loaded.state));
-}
-
-void PlanRun::join() {
-  if (!endpoint_) return;
-  endpoint_->start(endpoint_peers(metadata_));
-  auto network = endpoint_->open(std::move(pipeline_));
-  network_ = network.get();
-  link_ = std::move(network);
-  network_->join();
-}
-
-void PlanRun::stop_others(const std::string& reason) {
-  if (network_ != nullptr) network_->stop(reason);
 }
 
 NodeReport PlanRun::run(const std::function<void(Trainer&)>& loop) {
@@ -126,7 +93,7 @@ NodeReport PlanRun::run(const std::function<void(Trainer&)>& loop) {
     NodeReport report = train_with_others(loop);
     if (!not_saved_) return report;
   } catch (Interrupted& interrupted) {
-    stop_others(stop_reason(interrupted.signal()));
+    network_->stop(stop_reason(interrupted.signal()));
     advise(interrupted);
     throw;
   } catch (RunEnded& ended) {
@@ -135,12 +102,12 @@ NodeReport PlanRun::run(const std::function<void(Trainer&)>& loop) {
     throw RunEnded(
         fmt::format("this node finished{}, but {}", is_saved_ ? " and saved its weights" : "", ended.what()));
   } catch (Error& error) {
-    stop_others(fmt::format("failed: {}", error.what()));
+    network_->stop(fmt::format("failed: {}", error.what()));
     advise(error);
     if (is_saved_) error.add_context("this node finished and saved its weights, but");
     throw;
   } catch (const std::exception& error) {
-    stop_others(fmt::format("failed: {}", error.what()));
+    network_->stop(fmt::format("failed: {}", error.what()));
     throw;
   }
   std::rethrow_exception(not_saved_);
@@ -148,14 +115,13 @@ NodeReport PlanRun::run(const std::function<void(Trainer&)>& loop) {
 
 NodeReport PlanRun::train_with_others(const std::function<void(Trainer&)>& loop) {
   const NodeOptions& options = process_.options();
-  join();
+  network_->join();
+  join_clusters();
   if (options.on_training) options.on_training();
-  StatusExchange status(network_, executable_->stage().is_leaf(), options.on_progress);
+  StatusExchange status(network_->pipeline_network(), executable_->stage().is_leaf(), options.on_progress);
   NodeReport report = train(status, loop);
-  if (network_ != nullptr) {
-    network_->leave();
-    status.tell_end();
-  }
+  network_->leave();
+  status.tell_end();
   const ProcessMemory memory = process_memory();
   // Code is mapped page by page as it is first used: all of it is known only now.
   report.floor_bytes = floor_bytes_ + memory.of_files;
@@ -165,20 +131,24 @@ NodeReport PlanRun::train_with_others(const std::function<void(Trainer&)>& loop)
 }
 
 NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& loop) {
-  TextFiles files(process_.options().output);
+  TextFiles files(output_);
   TrainerOptions options{.settings = metadata_.settings,
                          .data = metadata_.data,
                          .logs = {&files, &status},
-                         .from = starting_point()};
+                         .from = starting_point(),
+                         .shares = metadata_.shares,
+                         .averager = averager_.get(),
+                         .roots = roots_ ? &*roots_ : nullptr};
+  if (averager_) averager_->begin(options.from ? options.from->step : 0);
   if (metadata_.settings.checkpoint_every != "never") {
-    checkpoints_.emplace(checkpoint_owner(), metadata_.settings, metadata_.kernels, *executable_, *link_,
-                         RunSteps{options.from ? options.from->step : 0, steps()});
+    checkpoints_.emplace(checkpoint_owner(), metadata_.settings, metadata_.kernels, *executable_, agreement(),
+                         course(options.from.value_or(RunState())));
     options.between_steps = [&](const RunState& run, bool is_end) {
       if (const auto stopped = checkpoints_->between_steps(run, is_end)) end_early(*stopped);
     };
   }
   if (stops_between_steps(metadata_.settings)) stops_later_.emplace();
-  Trainer trainer(*executable_, *link_, dataset_, options);
+  Trainer trainer(*executable_, network_->pipeline(), dataset_, options);
   const auto begin = std::chrono::steady_clock::now();
   const CpuSteal stolen;
   const std::exception_ptr ended = run_loop(trainer, loop);
@@ -186,6 +156,7 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
   // A signal of the last step is too late to stop anything; one that comes from here on ends the waiting.
   if (stop_signal() == 0) stops_later_.reset();
   NodeReport report = report_of(trainer);
+  add_rounds(report);
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   report.stolen = stolen.share();
   if (trained_) save(trainer);
@@ -193,21 +164,66 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
   return report;
 }
 
+void PlanRun::add_rounds(NodeReport& report) const {
+  if (!rings_ || rings_->rounds() == 0) return;
+  report.rounds = rings_->rounds();
+  report.round_ms = 1e3 * rings_->seconds() / static_cast<double>(rings_->rounds());
+  report.exposed_seconds = rings_->waited_seconds();
+  const std::vector<std::uint64_t> bytes = rings_->bytes_sent();
+  for (std::size_t i = 0; i < bytes.size(); ++i) report.ring_bytes[rings_->members()[i].id] = bytes[i];
+}
+
+// Where there are several.
+void PlanRun::join_clusters() {
+  if (metadata_.clusters == 1) return;
+  std::vector<RingMember> members;
+  for (const OpenedRing& ring : network_->rings())
+    members.push_back({.id = ring.id, .tensors = ring.parameters, .link = ring.link.get()});
+  rings_.emplace(std::move(members), metadata_.cluster, metadata_.clusters,
+                 parse_compression(metadata_.settings.averaging.compression));
+  averager_ = make_averager({.settings = metadata_.settings,
+                             .shares = metadata_.shares,
+                             .train_samples = metadata_.data.train_samples,
+                             .validates = metadata_.data.validation_samples > 0,
+                             .fragments = metadata_.fragments},
+                            *executable_, *rings_);
+  if (network_->roots() != nullptr) roots_.emplace(*network_->roots(), metadata_.cluster, metadata_.clusters);
+}
+
+AveragingState PlanRun::averaging_state() const {
+  return averager_ ? averager_->state() : AveragingState();
+}
+
+RunCourse PlanRun::course(const RunState& from) const {
+  RunCourse course{.from = from, .steps = steps(), .averaging = averaging_state()};
+  if (averager_) course.next_place = [this](std::int64_t step) { return averager_->united_after(step); };
+  return course;
+}
+
+Agreement PlanRun::agreement() {
+  return {network_->pipeline(), metadata_.stage, metadata_.stages, roots_ ? &*roots_ : nullptr};
+}
+
 CheckpointOwner PlanRun::checkpoint_owner() const {
   return {.node_data = process_.options().node_data,
           .plan_id = metadata_.plan_id,
           .stage = metadata_.stage,
-          .stages = metadata_.stages};
+          .stages = metadata_.stages,
+          .cluster = metadata_.cluster};
 }
 
-// A checkpoint of this plan, where one is asked for and there is one; else what the plan was made to go on
-// from.
+// A checkpoint of this plan, where one is asked for and all nodes have their part of one; else that of a
+// cluster whose nodes have theirs; else what the plan was made to go on from.
 std::optional<RunState> PlanRun::starting_point() {
   const bool resume = process_.options().resume;
   std::optional<RunState> from;
-  if (resume) from = go_on_from_newest(checkpoint_owner(), *executable_, *link_);
-  if (!from && metadata_.resume)
-    from = reshard(process_.options().node_data, *metadata_.resume, *executable_, *link_);
+  if (resume) from = go_on_from_newest(checkpoint_owner(), *executable_, agreement(), averaging_state());
+  if (!from) {
+    std::optional<ResumePoint> of_others = metadata_.resume;
+    if (resume && metadata_.clusters > 1)
+      if (const auto newest = newest_of_a_cluster(checkpoint_owner(), agreement())) of_others = newest;
+    if (of_others) from = take_over(*of_others);
+  }
   if (process_.options().on_waiting && from)
     process_.options().on_waiting(fmt::format("going on after step {}", from->step));
   if (process_.options().on_waiting && resume && !from)
@@ -215,15 +231,24 @@ std::optional<RunState> PlanRun::starting_point() {
   return from;
 }
 
+// Where clusters have residuals of their own, those of others are not for them.
+RunState PlanRun::take_over(const ResumePoint& point) {
+  AveragingState taken = averaging_state();
+  if (metadata_.cluster != point.cluster)
+    std::erase_if(taken, [](const auto& entry) { return is_residual_key(entry.first); });
+  return reshard(process_.options().node_data, point, *executable_, agreement(), taken);
+}
+
 std::int64_t PlanRun::steps() const {
-  return metadata_.settings.epochs * batches_per_epoch(metadata_.settings, metadata_.data.train_samples);
+  return metadata_.settings.epochs *
+         batches_per_epoch(metadata_.shares.joint(), metadata_.data.train_samples);
 }
 
 // All stages are here, and have nothing to say to each other any more: nobody takes the end for a loss.
 void PlanRun::end_early(const StoppedRun& stopped) {
   is_stopped_ = true;
   try {
-    if (network_ != nullptr) network_->leave();
+    network_->leave();
   } catch (const TransportError& error) {
     spdlog::warn("{}", error.what());  // who is lost now has written its part
   }
@@ -232,10 +257,19 @@ void PlanRun::end_early(const StoppedRun& stopped) {
   if (stopped.newest) where += fmt::format(": {}", way_on(*stopped.newest));
   if (const int own = stop_signal(); own != 0)
     throw Interrupted(own, fmt::format("stopped by {} {}", signal_name(own), where));
-  const auto peer = std::ranges::find(metadata_.members, stopped.request.stage, &PeerInfo::stage);
-  ROOKERY_CHECK(peer != metadata_.members.end(), "stage {} of {}", stopped.request.stage, metadata_.stages);
   throw RunEnded(
-      fmt::format("{} ({}) {} {}", peer->node, peer->address, stop_reason(stopped.request.signal), where));
+      fmt::format("{} {} {}", name_of(stopped.request), stop_reason(stopped.request.signal), where));
+}
+
+// The node that was asked; of another cluster this one knows the Root by name.
+std::string PlanRun::name_of(const StopRequest& request) const {
+  const bool is_own = request.cluster == metadata_.cluster;
+  const std::vector<PeerInfo>& known = is_own ? metadata_.members : metadata_.roots;
+  const int at = is_own ? request.stage : request.cluster;
+  const PeerInfo& peer = known.at(static_cast<std::size_t>(at));
+  std::string name = fmt::format("{} ({})", peer.node, peer.address);
+  if (is_own || request.stage == 0) return name;
+  return fmt::format("stage {} of cluster {}, whose Root is {},", request.stage, request.cluster, name);
 }
 
 // Where the run has ended in the middle of a step.
@@ -262,8 +296,7 @@ void PlanRun::save(const Trainer& trainer) {
   // Stems see no sample ids.
   const std::uint64_t digest = trainer.sample_digest();
   std::error_code code;
-  const std::vector<std::filesystem::path> elsewhere{process_.options().output,
-                                                     std::filesystem::current_path(code),
+  const std::vector<std::filesystem::path> elsewhere{output_, std::filesystem::current_path(code),
                                                      std::filesystem::temp_directory_path(code)};
   try {
     trained_->write(executable_->state_views(), trainer.steps_done(),

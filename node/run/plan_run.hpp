@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,17 +14,17 @@
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/file_lock.hpp"
-#include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "models/runtime/executable.hpp"
 #include "node/run/node_process.hpp"
 #include "node/run/node_report.hpp"
-#include "node/transport/endpoint.hpp"
+#include "node/run/run_network.hpp"
+#include "trainer/agreement.hpp"
+#include "trainer/averaging/averagers.hpp"
+#include "trainer/averaging/ring/rings.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
 
 namespace rookery {
-
-// ConfigError for a plan that cannot be run: one with several clusters.
-void check_runnable(const NodeMetadata& metadata);
 
 // One thread, the process's.
 class PlanRun {
@@ -39,17 +40,21 @@ class PlanRun {
 
  private:
   void take_room(const LoadedStage& loaded);
-  void listen(const Stage& stage);
   void open_data(const Stage& stage);
   void compile(LoadedStage loaded);
-  void join();
-  void stop_others(const std::string& reason);
   NodeReport train_with_others(const std::function<void(Trainer&)>& loop);
   NodeReport train(RunLog& status, const std::function<void(Trainer&)>& loop);
+  void join_clusters();
+  void add_rounds(NodeReport& report) const;
+  AveragingState averaging_state() const;
+  RunCourse course(const RunState& from) const;
+  Agreement agreement();
   CheckpointOwner checkpoint_owner() const;
   std::int64_t steps() const;
   std::optional<RunState> starting_point();
+  RunState take_over(const ResumePoint& point);
   [[noreturn]] void end_early(const StoppedRun& stopped);
+  std::string name_of(const StopRequest& request) const;
   void advise(Error& error);
   std::exception_ptr run_loop(Trainer& trainer, const std::function<void(Trainer&)>& loop) const;
   void save(const Trainer& trainer);
@@ -57,15 +62,16 @@ class PlanRun {
   NodeProcess& process_;
   const FileLock lock_;  // on the plan
   const NodeMetadata metadata_;
+  const std::filesystem::path output_;  // of logs
   std::optional<TrainedFile> trained_;  // where weights are saved
-  std::optional<Endpoint> endpoint_;    // where there is a network
-  GroupOptions pipeline_;               // until it is opened
-  std::unique_ptr<Link> link_;
-  ZmqLink* network_ = nullptr;        // the same link, over the endpoint
+  std::optional<RunNetwork> network_;
   const Dataset* dataset_ = nullptr;  // the Root's, the process's
   std::optional<Executable> executable_;
-  std::int64_t transport_bytes_ = 0;  // of the link's buffers
-  std::int64_t floor_bytes_ = 0;      // anonymous memory of the program itself
+  // Of several clusters.
+  std::optional<Rings> rings_;
+  std::unique_ptr<StatefulAverager> averager_;
+  std::optional<ClusterRoots> roots_;  // on a Root
+  std::int64_t floor_bytes_ = 0;       // anonymous memory of the program itself
   std::optional<Checkpointer> checkpoints_;
   std::optional<StopDeferral> stops_later_;  // between two steps
   bool is_stopped_ = false;                  // there

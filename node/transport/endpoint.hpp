@@ -29,6 +29,10 @@ struct EndpointOptions {
   // peer_timeout.
   std::chrono::milliseconds reconnect_grace{10'000};
 
+  // Whether its groups are one run's: what ends one of them before its time ends them all, and whoever is in
+  // any of them hears whose fault it was.
+  bool groups_end_together = false;
+
   // Becomes readable when this process is asked to stop, which ends all groups; stop_signal() then says by
   // what.
   int stop_descriptor = -1;

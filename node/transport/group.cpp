@@ -1,5 +1,7 @@
 #include "node/transport/group.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -27,6 +29,12 @@ std::vector<std::string> names_of(const std::vector<Group::Place>& places) {
   return names;
 }
 
+// Where a ring's work is: "ring 2, round 17", its newest.
+std::string place_of(const Group& group) {
+  if (group.options.name.empty() || !group.newest) return group.options.name;
+  return fmt::format("{}, round {}", group.options.name, *group.newest);
+}
+
 MembershipOptions membership_options(const EndpointOptions& endpoint, const GroupOptions& group) {
   MembershipOptions made;
   made.node = endpoint.node;
@@ -38,14 +46,26 @@ MembershipOptions membership_options(const EndpointOptions& endpoint, const Grou
 
 }  // namespace
 
+std::vector<int> partners(const GroupOptions& options, const std::string& node) {
+  const int own = rank_of(node, options);
+  const auto count = static_cast<int>(options.members.size());
+  std::vector<int> ranks;
+  for (int rank = 0; rank < count; ++rank) {
+    const bool is_neighbour = (rank + 1) % count == own || (own + 1) % count == rank;
+    if (rank != own && (options.topology == Topology::kMesh || is_neighbour)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
 Group::Group(Waker& waker, const EndpointOptions& endpoint, GroupOptions given, std::vector<Place> others)
     : options(holding_a_message(std::move(given))),
       node(endpoint.node),
       rank(rank_of(endpoint.node, options)),
       places(std::move(others)),
-      queues(waker, names_of(places), options.send_budget, options.receive_budget / 8, kMaxChunkBytes,
-             options.deadline),
-      membership(membership_options(endpoint, options), names_of(places), Clock::now()) {
+      queues(waker, options.name, names_of(places), options.send_budget, options.receive_budget / 8,
+             kMaxChunkBytes, options.deadline),
+      membership(membership_options(endpoint, options), names_of(places), Clock::now(),
+                 [this] { return place_of(*this); }) {
   for (std::size_t i = 0; i < places.size(); ++i) members.push_back(new_member());
 }
 
@@ -57,8 +77,7 @@ Group::Member Group::new_member() const {
 
 int Group::member_with(int at) const {
   const auto found = std::ranges::find(places, at, &Place::rank);
-  ROOKERY_CHECK(found != places.end(), "rank {} is no other member of group {} of {}", at, options.group,
-                node);
+  ROOKERY_CHECK(found != places.end(), "{} does not talk with rank {} of group {}", node, at, options.group);
   return static_cast<int>(found - places.begin());
 }
 
@@ -71,7 +90,12 @@ std::optional<int> Group::member_of(int peer) const {
 std::string Group::name_of(int at) const {
   if (at == rank) return "this node";
   const auto found = std::ranges::find(places, at, &Place::rank);
-  return found == places.end() ? "" : found->name;
+  if (found != places.end()) return found->name;
+  return at < 0 || at >= std::ssize(options.members) ? "" : options.members[static_cast<std::size_t>(at)];
+}
+
+void Group::note(const MessageKey& key) {
+  newest = std::max(newest.value_or(key.step), key.step);
 }
 
 }  // namespace rookery

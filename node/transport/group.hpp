@@ -1,6 +1,6 @@
-// A group as its endpoint keeps it: the other members, the streams to and from them, and whether its run goes
-// on. `queues` may be used by any thread as they say themselves; what stands below them is protected by the
-// turn of `IoLoop`, and all else never changes.
+// A group as its endpoint keeps it: the other members that this one talks with, the streams to and from them,
+// and whether its run goes on. `queues` may be used by any thread as they say themselves; what stands below
+// them is protected by the turn of `IoLoop`, and all else never changes.
 #pragma once
 
 #include <chrono>
@@ -16,20 +16,25 @@
 
 namespace rookery {
 
+// Ranks of the members that this node talks with, rising.
+std::vector<int> partners(const GroupOptions& options, const std::string& node);
+
 struct Group {
-  struct Place {  // another member's
+  struct Place {  // of another member that this node talks with
     int peer;     // of the endpoint
     int rank;
     std::string name;  // "node_1 (0.0.0.0:8081)"
   };
   Group(Waker& waker, const EndpointOptions& endpoint, GroupOptions given, std::vector<Place> others);
 
-  // Which of the other members has this rank; BugError where none has.
+  // Which of the places has this rank; BugError where none has.
   int member_with(int rank) const;
   // Which of them is this peer of the endpoint, if any.
   std::optional<int> member_of(int peer) const;
-  // "this node", "node_1 (…)"; empty for a rank that nobody has.
+  // "this node", "node_1 (…)", "node_1" that this node does not talk with; empty for a rank that nobody has.
   std::string name_of(int at) const;
+  // A message of this key was sent or comes.
+  void note(const MessageKey& key);
 
   const GroupOptions options;
   const std::string node;  // own name
@@ -47,7 +52,8 @@ struct Group {
   // The streams of a process that has said nothing yet.
   Member new_member() const;
 
-  std::vector<Member> members;
+  std::vector<Member> members;         // by place
+  std::optional<std::int64_t> newest;  // step of which there was a message
   Membership membership;
   LinkQueues::Requests requests;
   std::optional<CtlStatus> status;   // to be told

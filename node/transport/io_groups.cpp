@@ -7,7 +7,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
-#include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "node/transport/io_loop.hpp"
 
 namespace rookery {
@@ -21,9 +21,8 @@ constexpr milliseconds kJoinAgain{1000};
 
 std::shared_ptr<Group> IoLoop::open(GroupOptions options) {
   std::vector<Group::Place> places;
-  for (int rank = 0; rank < static_cast<int>(options.members.size()); ++rank) {
+  for (const int rank : partners(options, options_.node)) {
     const std::string& node = options.members[static_cast<std::size_t>(rank)];
-    if (node == options_.node) continue;
     const auto known = std::ranges::find_if(peers_, [&](const Peer& peer) { return peer.who.node == node; });
     ROOKERY_CHECK(known != peers_.end(), "{} is no peer of {}", node, options_.node);
     places.push_back({static_cast<int>(known - peers_.begin()), rank, known->name});
@@ -42,6 +41,7 @@ std::shared_ptr<Group> IoLoop::open(GroupOptions options) {
 }
 
 void IoLoop::begin(Group& group) {
+  if (run_ended_) return tell(group, *run_ended_);
   for (const Group::Place& place : group.places) {
     if (peers_[place.peer].shares.size() < kMostGroups) continue;
     return tell(group,
@@ -91,7 +91,10 @@ void IoLoop::serve_requests(Group& group) {
     const Share share{&group, member};
     Group::Member& streams = share.streams();
     const int peer = peer_of(share);
-    for (const OutgoingMessage& message : requests.messages[member]) streams.out.push(message);
+    for (const OutgoingMessage& message : requests.messages[member]) {
+      group.note(message.key);
+      streams.out.push(message);
+    }
     send_chunks(peer);
     if (requests.flush && !streams.out.empty())
       line(peer, Channel::kData).way.send(encode(CtlAckRequest{group.options.group}));
@@ -182,9 +185,15 @@ void IoLoop::act(Group& group, const MembershipAction& action) {
     group.queues.depart(departed->peer);
   } else if (const auto* fail = std::get_if<action::Fail>(&action)) {
     group.queues.fail(fail->message, fail->signal);
+    if (options_.groups_end_together && !run_ended_) end_run(*group.notice, *fail);
   } else {
     group.queues.end();
   }
+}
+
+void IoLoop::end_run(const StopNotice& notice, const action::Fail& fail) {
+  run_ended_ = {notice, fail.message, fail.signal};
+  for (const auto& [number, group] : groups_) tell(*group, *run_ended_);
 }
 
 // Connections stand as long as a group has both of their nodes.

@@ -133,7 +133,7 @@ class IoLoop {
   void accept_heartbeat(int peer, const CtlHeartbeat& heartbeat);
   void accept_join(int peer, const CtlJoin& join);
   void accept_stop(int peer, const CtlStop& stop);
-  void accept_chunk(int peer, const DataChunk& chunk, const Received& received);
+  void accept_chunk(int peer, const DataChunk& chunk, Received& received);
   void acknowledge(const Share& share, const StreamPosition& position);
 
   // io_groups.cpp
@@ -160,6 +160,7 @@ class IoLoop {
     for (const Share& share : peers_[peer].shares) tell(*share.group, Event{share.member, rest...});
   }
   void act(Group& group, const MembershipAction& action);
+  void end_run(const StopNotice& notice, const action::Fail& fail);
 
   Line& line(int peer, Channel channel) { return peers_[peer].lines[static_cast<std::size_t>(channel)]; }
 
@@ -175,6 +176,7 @@ class IoLoop {
   std::unordered_map<std::string, Binding> bindings_;
   std::map<GroupId, std::shared_ptr<Group>> groups_;    // that have not ended
   std::map<GroupId, std::optional<StopNotice>> ended_;  // in good order: no notice
+  std::optional<event::RunEnded> run_ended_;            // where groups end together: how the first has failed
   WarningLimiter warnings_;
   Clock::time_point now_;
   Clock::time_point heartbeat_at_;

@@ -11,8 +11,20 @@
 namespace rookery {
 namespace {
 
+// "node_1 (10.0.0.7:8080)", whose host name may have 253 characters.
+constexpr std::size_t kMostOfAnOrigin = 300;
+
+// In the time that a group's receive budget takes to arrive.
+constexpr std::uint64_t kAcknowledgements = 8;
+
 std::span<const std::byte> bytes_of(const zmq::message_t& message) {
   return {static_cast<const std::byte*>(message.data()), message.size()};
+}
+
+// The same, taken from the frame.
+SharedBytes owned_bytes_of(zmq::message_t& message) {
+  const auto owner = std::make_shared<zmq::message_t>(std::move(message));
+  return {owner, static_cast<std::byte*>(owner->data())};
 }
 
 }  // namespace
@@ -156,7 +168,7 @@ void IoLoop::accept_stop(int peer, const CtlStop& stop) {
   const auto share = share_of(peer, stop.group);
   if (!share) return;
   tell(*share->group, event::StopCame{share->member,
-                                      {printable(stop.origin, kMostOfAName),
+                                      {printable(stop.origin, kMostOfAnOrigin),
                                        printable(stop.reason, kMostOfAReason), stop.signal}});
 }
 
@@ -182,7 +194,7 @@ void IoLoop::accept_join(int peer, const CtlJoin& join) {
   if (!join.knows) send_join(*share);
 }
 
-void IoLoop::accept_chunk(int peer, const DataChunk& chunk, const Received& received) {
+void IoLoop::accept_chunk(int peer, const DataChunk& chunk, Received& received) {
   const auto share = share_of(peer, chunk.group);
   if (!share) {  // on its way when the group ended
     if (ended_.contains(chunk.group)) return;
@@ -190,10 +202,14 @@ void IoLoop::accept_chunk(int peer, const DataChunk& chunk, const Received& rece
         fmt::format("{} of group {}, which this node has not joined", to_string(chunk.key), chunk.group));
   }
   Group::Member& streams = share->streams();
-  const auto verdict = streams.in.offer(chunk, bytes_of(received.payload));
+  ReceiveStream::Keep keep;
+  if (share->group->options.keeps_arrivals) keep = [&received] { return owned_bytes_of(received.payload); };
+  const auto verdict = streams.in.offer(chunk, bytes_of(received.payload), keep);
   if (!streams.ack_at) streams.ack_at = now_ + kAckDelay;
   if (verdict != ReceiveStream::Verdict::kAccepted) return;
-  if (streams.in.unannounced_bytes() >= kMaxChunkBytes) send_ack(*share);
+  share->group->note(chunk.key);
+  const std::uint64_t often = share->group->options.receive_budget / kAcknowledgements;
+  if (streams.in.unannounced_bytes() >= std::max(kMaxChunkBytes, often)) send_ack(*share);
   if (auto message = streams.in.take_message()) {
     const std::uint64_t cost = message->cost;
     try {

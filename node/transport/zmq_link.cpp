@@ -18,6 +18,13 @@ LinkQueues::Meanwhile doing_io(IoLoop& loop) {
   };
 }
 
+[[noreturn]] void throw_other_type(const Group& group, int member, const MessageKey& key,
+                                   const TensorType& came, const TensorType& expected) {
+  throw TransportError(fmt::format("receiving {}: {} sent {}, this node expects {}", to_string(key),
+                                   group.places[static_cast<std::size_t>(member)].name, came.to_string(),
+                                   expected.to_string()));
+}
+
 // Done once it is in the outbox; the I/O does the rest.
 class Send final : public PendingTransfer {
  public:
@@ -56,11 +63,7 @@ class Receive final : public PendingTransfer {
     if (is_done_) return true;
     const auto message = group_.queues.take(member_, key_);
     if (!message) return false;
-    if (message->type != into_.type) {
-      throw TransportError(fmt::format("receiving {}: {} sent {}, this node expects {}", to_string(key_),
-                                       group_.places[static_cast<std::size_t>(member_)].name,
-                                       message->type.to_string(), into_.type.to_string()));
-    }
+    if (message->type != into_.type) throw_other_type(group_, member_, key_, message->type, into_.type);
     copy(ConstTensorView{message->type, message->bytes.get()}, into_);
     return is_done_ = true;
   }
@@ -92,11 +95,7 @@ void ZmqLink::join() {
 
 std::unique_ptr<PendingTransfer> ZmqLink::begin_send(int to_rank, const MessageKey& key,
                                                      ConstTensorView tensor) {
-  if (tensor.type.bytes() > group_->options.max_message_bytes) {
-    throw TransportError(fmt::format("sending {}: {} has {} bytes, a message of this plan at most {}",
-                                     to_string(key), tensor.type.to_string(), tensor.type.bytes(),
-                                     group_->options.max_message_bytes));
-  }
+  check_size(key, tensor.type);
   auto begun = std::make_unique<Send>(*loop_, *group_, group_->member_with(to_rank), key, tensor);
   begun->test();
   return begun;
@@ -105,6 +104,37 @@ std::unique_ptr<PendingTransfer> ZmqLink::begin_send(int to_rank, const MessageK
 std::unique_ptr<PendingTransfer> ZmqLink::begin_receive(int from_rank, const MessageKey& key,
                                                         TensorView into) {
   return std::make_unique<Receive>(*loop_, *group_, group_->member_with(from_rank), key, into);
+}
+
+MessageBytes ZmqLink::receive_bytes(int from_rank, const MessageKey& key, const TensorType& type) {
+  const int member = group_->member_with(from_rank);
+  auto message = group_->queues.take(member, key);
+  while (!message) {
+    group_->queues.wait_for(member, key, doing_io(*loop_));
+    message = group_->queues.take(member, key);
+  }
+  if (message->type != type) throw_other_type(*group_, member, key, message->type, type);
+  return std::move(message->bytes);
+}
+
+void ZmqLink::send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes bytes) {
+  check_size(key, type);
+  const int member = group_->member_with(to_rank);
+  while (!group_->queues.has_room(member, key, type.bytes()))
+    group_->queues.wait_for_room(member, key, type.bytes(), doing_io(*loop_));
+  group_->queues.put(member, {key, type, std::move(bytes)});
+  loop_->serve();
+}
+
+MessageBytes ZmqLink::make_bytes(std::uint64_t bytes) {
+  return group_->options.buffers.take(bytes);
+}
+
+void ZmqLink::check_size(const MessageKey& key, const TensorType& type) const {
+  if (type.bytes() <= group_->options.max_message_bytes) return;
+  throw TransportError(fmt::format("sending {}: {} has {} bytes, a message of this plan at most {}",
+                                   to_string(key), type.to_string(), type.bytes(),
+                                   group_->options.max_message_bytes));
 }
 
 void ZmqLink::flush() {

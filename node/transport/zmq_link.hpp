@@ -19,9 +19,17 @@ namespace rookery {
 constexpr int kPipelinePriority = 0;
 constexpr int kRingPriority = 1;
 
+// Which members of a group talk with each other, and connect.
+enum class Topology : std::uint8_t {
+  kMesh,  // all
+  kRing,  // those of neighbouring ranks, the last and the first among them
+};
+
 struct GroupOptions {
   GroupId group = 0;                 // the same on all members; used once in a process's life
+  std::string name;                  // for messages: "ring 2"; empty: the pipeline, which needs none
   std::vector<std::string> members;  // nodes by rank, this one among them
+  Topology topology = Topology::kMesh;
   int priority = kPipelinePriority;
 
   std::chrono::milliseconds deadline{600'000};  // of every wait of a send, receive, flush and leave
@@ -33,6 +41,9 @@ struct GroupOptions {
   std::uint64_t send_budget = 64ULL << 20;
   std::uint64_t receive_budget = 64ULL << 20;
   BufferPool buffers = BufferPool();  // for tensors on their way, of all peers
+  // Whether messages of one chunk stay in the memory that they came in, which is the heap's, instead of being
+  // copied to `buffers`.
+  bool keeps_arrivals = false;
 };
 
 // The numbers that the last rank tells all others about the run.
@@ -55,18 +66,21 @@ class ZmqLink final : public Link {
   // Fails the group for all others where neither leave() nor anything else has ended it.
   ~ZmqLink() override;
 
-  // Waits until all members are here, which goes before everything else. TransportError naming those who did
-  // not come.
+  // Waits until all members that this one talks with are here, which goes before everything else.
+  // TransportError naming those who did not come.
   void join();
 
   std::unique_ptr<PendingTransfer> begin_send(int to_rank, const MessageKey& key,
                                               ConstTensorView tensor) override;
   std::unique_ptr<PendingTransfer> begin_receive(int from_rank, const MessageKey& key,
                                                  TensorView into) override;
+  MessageBytes receive_bytes(int from_rank, const MessageKey& key, const TensorType& type) override;
+  void send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes bytes) override;
+  MessageBytes make_bytes(std::uint64_t bytes) override;
   void flush() override;
 
-  // The orderly end: flushes, says bye, and waits until all others have, so that nobody takes the end
-  // for a loss.
+  // The orderly end: flushes, says bye, and waits until all others that this one talks with have, so that
+  // nobody takes the end for a loss.
   void leave();
   // Ends the group: all other members fail with "<this node> <reason>".
   void stop(const std::string& reason);
@@ -76,6 +90,8 @@ class ZmqLink final : public Link {
   std::optional<RunStatus> heard_status() const;
 
  private:
+  void check_size(const MessageKey& key, const TensorType& type) const;
+
   std::shared_ptr<IoLoop> loop_;
   std::shared_ptr<Group> group_;
 };

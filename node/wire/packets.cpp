@@ -31,9 +31,8 @@ enum class Type : std::uint8_t {
 
 // By MessageKind.
 constexpr std::array<const char*, kMessageKinds> kDataNames = {
-    "FwdActivation",   "BwdGradient", "BwdParameterGradient",
-    "FwdParameter",    "BwdSquares",  "FwdSquares",
-    "BwdLearningRate", "Agreement",   "Checkpoint"};
+    "FwdActivation",   "BwdGradient", "BwdParameterGradient", "FwdParameter", "BwdSquares",    "FwdSquares",
+    "BwdLearningRate", "Agreement",   "Checkpoint",           "Average",      "ClusterNumbers"};
 
 Type type_of(const Packet& packet) {
   if (const auto* chunk = std::get_if<DataChunk>(&packet)) {

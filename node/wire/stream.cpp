@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -10,6 +11,14 @@
 #include "models/base/error.hpp"
 
 namespace rookery {
+namespace {
+
+// As elements of every type must be. Small messages lie wherever they came in a packet of the network.
+bool is_aligned(const std::byte* bytes) {
+  return reinterpret_cast<std::uintptr_t>(bytes) % alignof(double) == 0;
+}
+
+}  // namespace
 
 std::uint64_t message_cost(std::uint64_t bytes, std::size_t chunk_bytes) {
   const std::uint64_t chunks = std::max<std::uint64_t>(1, (bytes + chunk_bytes - 1) / chunk_bytes);
@@ -90,16 +99,19 @@ void ReceiveStream::check(const DataChunk& chunk, std::size_t payload) const {
   if (!fits) throw TransportError(fmt::format("{}: a piece out of place", to_string(chunk.key)));
 }
 
-ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, std::span<const std::byte> payload) {
+ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, std::span<const std::byte> payload,
+                                            const Keep& keep) {
   ROOKERY_CHECK(!complete_, "a complete message was not taken");
   if (chunk.sequence < received_) return Verdict::kDuplicate;
   if (chunk.sequence > received_) return Verdict::kGap;
   check(chunk, payload.size());
+  const bool is_kept = keep && payload.size() == chunk.total && is_aligned(payload.data());
   if (!partial_) {
-    partial_ = IncomingMessage{chunk.key, chunk.type, buffers_.take(chunk.total), 0};
+    partial_ = IncomingMessage{chunk.key, chunk.type, is_kept ? keep() : buffers_.take(chunk.total), 0};
     filled_ = 0;
   }
-  if (!payload.empty()) std::memcpy(partial_->bytes.get() + filled_, payload.data(), payload.size());
+  if (!payload.empty() && !is_kept)
+    std::memcpy(partial_->bytes.get() + filled_, payload.data(), payload.size());
   filled_ += payload.size();
   partial_->cost += chunk_cost(payload.size());
   arrived_ += chunk_cost(payload.size());

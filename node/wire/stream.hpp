@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -95,8 +96,11 @@ class ReceiveStream {
 
   enum class Verdict : std::uint8_t { kAccepted, kDuplicate, kGap };
   // Takes a chunk; a message that it completes is in take_message(). TransportError when the chunk
-  // contradicts its message, the budget or the credit; nothing is changed then.
-  Verdict offer(const DataChunk& chunk, std::span<const std::byte> payload);
+  // contradicts its message, the budget or the credit; nothing is changed then. `keep`, where it is not
+  // empty, gives the memory that the payload lies in, which then is that of a message of one chunk, if
+  // elements of any type may lie there.
+  using Keep = std::function<SharedBytes()>;
+  Verdict offer(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep = {});
   std::optional<IncomingMessage> take_message();
   // A message has been used: its cost may be sent again.
   void release(std::uint64_t cost) { granted_ += cost; }

@@ -14,6 +14,7 @@
 #include "clusterize/provider_symlinks.hpp"
 #include "clusterize/task/make_task.hpp"
 #include "models/graph/ops/builder.hpp"
+#include "models/graph/passes/freeze.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "node/launch/child_process.hpp"
@@ -44,6 +45,19 @@ Graph wide_layers() {
     x = b.relu("relu_" + layer, b.linear("dense_" + layer, x, 2000));
   }
   return b.finish(b.linear("last", x, 10));
+}
+
+// 64 x 1 million weights, 256 MB, of which the last layer alone is trained.
+Graph frozen_layers() {
+  GraphBuilder b;
+  ValueId x = b.linear("first", b.flatten("flat", b.input("input", {1, 8, 8})), 1000);
+  for (int i = 0; i < 64; ++i) {
+    const std::string layer = std::to_string(i);
+    x = b.relu("relu_" + layer, b.linear("dense_" + layer, x, 1000));
+  }
+  Graph graph = b.finish(b.linear("last", x, 10));
+  choose_trained(graph, {"*"}, {"last.*"}, {});
+  return graph;
 }
 
 // Activations of 32 channels in every layer.
@@ -133,6 +147,11 @@ void expect_agreement(const std::vector<Measured>& stages) {
 TEST(Memory, OfLargeWeightsIsAsPlanned) {
   const TrainingSettings settings{.loss = "cross_entropy", .epochs = 2, .batch_size = 64, .micro_batches = 2};
   expect_agreement(run_providers(wide_layers(), settings, 256, 1));
+}
+
+TEST(Memory, OfFrozenWeightsIsAsPlanned) {
+  const TrainingSettings settings{.loss = "cross_entropy", .epochs = 2, .batch_size = 64};
+  expect_agreement(run_providers(frozen_layers(), settings, 256, 1));
 }
 
 TEST(Memory, OfLargeActivationsIsAsPlanned) {

@@ -1,10 +1,6 @@
 #include "node/node.hpp"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <future>
 #include <nlohmann/json.hpp>
@@ -17,27 +13,11 @@
 #include "clusterize/task/make_task.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/state/initialize.hpp"
+#include "tests/support/free_ports.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {
 namespace {
-
-// Ports that were free a moment ago.
-std::vector<int> free_ports(int count) {
-  std::vector<int> sockets, ports;
-  for (int i = 0; i < count; ++i) {
-    sockets.push_back(::socket(AF_INET, SOCK_STREAM, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(::bind(sockets.back(), reinterpret_cast<const sockaddr*>(&address), size), 0);
-    ::getsockname(sockets.back(), reinterpret_cast<sockaddr*>(&address), &size);
-    ports.push_back(ntohs(address.sin_port));
-  }
-  for (const int socket : sockets) ::close(socket);
-  return ports;
-}
 
 // The digits job on two nodes, in threads of this process.
 class NodeTest : public testing::Test {

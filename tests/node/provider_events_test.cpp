@@ -93,6 +93,33 @@ TEST(ProviderEvents, TheEndComparesWhatWasPredictedWithWhatWasMeasured) {
   EXPECT_TRUE(parse_json_line(line));
 }
 
+TEST(ProviderEvents, TheEndOfSeveralClustersTellsOfTheirRounds) {
+  const NodeMetadata metadata{
+      .predicted_step_ms = 8, .predicted_averaging_ms = 0.75, .predicted_round_ms = 3};
+  const NodeReport report{.steps = 40,
+                          .seconds = 0.4,
+                          .compared_steps = 30,
+                          .step_ms = 10,
+                          .rounds = 10,
+                          .round_ms = 4,
+                          .exposed_seconds = 0.04,
+                          .ring_bytes = {{0, 2'500'000}, {3, 1'000'000}}};
+  const std::string text = report_text(metadata, report);
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "10 rounds, waiting for which took 10.0 % of the time; sent 2.5 MB in ring 0, 1.0 MB in ring 3\n"));
+  EXPECT_THAT(text, HasSubstr("step           8.750 ms     10.000 ms"));  // with what it waits for rounds
+  EXPECT_THAT(text, HasSubstr("round          3.000 ms      4.000 ms    +33 %"));
+  const ProviderEvent done{.kind = ProviderEvent::Kind::kDone,
+                           .node = "node_0",
+                           .rounds = report.rounds,
+                           .exposed_seconds = report.exposed_seconds,
+                           .ring_bytes = report.ring_bytes};
+  EXPECT_THAT(to_json_line(done),
+              HasSubstr(R"("rounds":10,"exposed_seconds":0.04,"ring_bytes":{"0":2500000,"3":1000000})"));
+}
+
 TEST(ProviderEvents, TheEndSaysWhenTheHostKeptProcessorsAway) {
   const NodeReport report{.steps = 9, .stolen = 0.125};
   const ProviderEvent done{.kind = ProviderEvent::Kind::kDone,

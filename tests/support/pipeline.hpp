@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -52,7 +53,8 @@ struct PipelineOptions {
   const Processor* processor = &host_processor();  // of every stage
   // Changes the options of a stage's Trainer; empty: they stay.
   std::function<TrainerOptions(const Stage&, Executable&, Link&, TrainerOptions)> make_trainer_options;
-  const Snapshot* from = nullptr;                         // where the run goes on
+  std::optional<ClusterShares> shares;  // of several clusters, which make_trainer_options joins
+  const Snapshot* from = nullptr;       // where the run goes on
   std::map<std::int64_t, Snapshot>* snapshots = nullptr;  // filled between all steps where that is possible
 };
 
@@ -102,7 +104,7 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
         state.emplace(name, initial.at(name).clone());
       }
     }
-    CompileOptions compile = compile_options(settings, data, stage.index, count, kernels);
+    CompileOptions compile = compile_options(settings, data, stage.index, count, kernels, options.shares);
     compile.processor = options.processor;
     Executable executable(stage, compile, state);
     TextFiles files(options.output.empty() ? scratch.path() : options.output);
@@ -110,7 +112,8 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
       if (progress.loss) result.losses.push_back(*progress.loss);
       if (progress.accuracy) result.accuracies.push_back(*progress.accuracy);
     });
-    TrainerOptions trained{.settings = settings, .data = data, .logs = {&files, &keep}};
+    TrainerOptions trained{
+        .settings = settings, .data = data, .logs = {&files, &keep}, .shares = options.shares};
     if (options.from != nullptr) {
       trained.from = options.from->state;
       for (const auto& [name, view] : executable.training_state())

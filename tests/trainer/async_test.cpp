@@ -71,7 +71,7 @@ class Definition {
       const std::int64_t first_step = step;
       for (std::int64_t first = 0; first < data_.train_samples; first += settings_.batch_size, ++step) {
         const std::int64_t size = std::min(settings_.batch_size, data_.train_samples - first);
-        feed.set_batch(first, size);
+        feed.set_batch({first, size}, {first, size});
         result.losses.push_back(train(feed, first_step, step, size));
       }
     }

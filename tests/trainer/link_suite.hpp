@@ -283,6 +283,27 @@ TEST_P(LinkSuite, AnotherTypeThanExpectedIsRefused) {
               testing::HasSubstr("f32[3]"));
 }
 
+TEST_P(LinkSuite, BytesAreHandedOn) {
+  auto links = make(2);
+  for (const std::int64_t count : {0, 1, 1000, 100'000}) {
+    const TensorType type{DType::kI32, Shape{count}};
+    MessageBytes sent = links[0]->make_bytes(type.bytes());
+    std::iota(reinterpret_cast<std::int32_t*>(sent.get()),
+              reinterpret_cast<std::int32_t*>(sent.get()) + count, 7);
+    links[0]->send_bytes(1, forward(count), type, std::move(sent));
+    MessageBytes there = links[1]->receive_bytes(0, forward(count), type);
+    for (std::int64_t i = 0; i < count; ++i) ++reinterpret_cast<std::int32_t*>(there.get())[i];
+    links[1]->send_bytes(0, backward(count), type, std::move(there));
+    const auto back = received<std::int32_t>(*links[0], 1, backward(count), static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(back[static_cast<std::size_t>(i)], i + 8);
+  }
+  links[0]->send(1, forward(1), tensor_of<std::int64_t>({1}).view());
+  EXPECT_THAT(transport_error([&] {
+                links[1]->receive_bytes(0, forward(1), {DType::kF32, Shape{2}});
+              }),
+              testing::HasSubstr("f32[2]"));
+}
+
 TEST_P(LinkSuite, AReceiveIsBegunBeforeAnythingCameAndTestedUntilItIsDone) {
   auto links = make(2);
   Tensor first(DType::kI64, {2});

@@ -11,7 +11,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"

@@ -9,164 +9,21 @@ import unittest
 import warnings
 
 import torch
-from torch import nn
 from torch.nn import functional
 
 from whole import BIN, PATIENCE, ROOT, WholeTest
 
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from safetensors_file import read_safetensors, write_safetensors  # noqa: E402
+from torch_modules import SAMPLES  # noqa: E402
+from torch_modules.images import Normed, Residual, Series, TwoInputs, TwoOutputs, UpAndDown  # noqa: E402
+from torch_modules.sequences import Causal, Encoder  # noqa: E402
+from torch_modules.traps import Tied  # noqa: E402
 
-SAMPLES, STEPS = 12, 20
+STEPS = 20
 # Other PyTorches than Debian's to try: interpreters, separated by colons.
 OTHER_PYTHONS = [python for python in os.environ.get("ROOKERY_PYTHONS", "").split(":") if python]
 KEPT = {"training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False}
-
-
-class Residual(nn.Module):
-    """Blocks with a way around them, BatchNorm, grouped and depthwise convolutions, SiLU."""
-
-    def __init__(self):
-        super().__init__()
-        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(inplace=True))
-        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
-        self.norm = nn.BatchNorm2d(8)
-        self.down = nn.Conv2d(8, 16, 3, stride=2, padding=1, groups=4)
-        self.fc = nn.Linear(16, 5)
-
-    def forward(self, x):
-        x = self.stem(x)
-        x = functional.silu(self.norm(self.depthwise(x)) + x)
-        x = functional.adaptive_avg_pool2d(functional.max_pool2d(self.down(x), 2), 1)
-        return self.fc(torch.flatten(x, 1))
-
-
-class Normed(nn.Module):
-    """GroupNorm, LayerNorm, both kinds of GELU, a linear layer over images' rows, shapes read from tensors."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 8, 3)
-        self.group = nn.GroupNorm(2, 8)
-        self.layer = nn.LayerNorm(36)
-        self.fc1 = nn.Linear(36, 16)
-        self.fc2 = nn.Linear(16, 5, bias=False)
-
-    def forward(self, x):
-        x = self.group(self.conv(x))
-        batch, channels, height, width = x.shape
-        x = self.layer(x.view(batch, channels, height * width))
-        x = functional.gelu(self.fc1(x))
-        return self.fc2(functional.gelu(x, approximate="tanh")).mean(1)
-
-
-class UpAndDown(nn.Module):
-    """A transposed convolution, upsampling, a skip by concatenation; a mask as output."""
-
-    def __init__(self):
-        super().__init__()
-        self.down = nn.Conv2d(3, 8, 3, stride=2, padding=1)
-        self.up = nn.ConvTranspose2d(8, 8, 2, stride=2)
-        self.last = nn.Conv2d(19, 1, 1)
-
-    def forward(self, x):
-        small = functional.leaky_relu(self.down(x), 0.1)
-        large = functional.interpolate(small, scale_factor=2, mode="nearest")
-        return self.last(torch.cat([self.up(small), large, x], dim=1))
-
-
-class Encoder(nn.Module):
-    """PyTorch's transformer, an embedding, positions, a token for the class."""
-
-    def __init__(self):
-        super().__init__()
-        self.tokens = nn.Embedding(11, 16)
-        self.positions = nn.Parameter(torch.randn(1, 6, 16))
-        self.first = nn.Parameter(torch.randn(1, 1, 16))
-        layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, dropout=0.0)
-        self.layers = nn.TransformerEncoder(layer, 2)
-        self.head = nn.Linear(16, 5)
-
-    def forward(self, ids):
-        x = self.tokens(ids) + self.positions
-        x = torch.cat([self.first.expand(x.shape[0], -1, -1), x], dim=1)
-        return self.head(self.layers(x)[:, 0])
-
-
-class Causal(nn.Module):
-    """Attention written by hand, with a mask that is a buffer of the module; next tokens are predicted."""
-
-    def __init__(self):
-        super().__init__()
-        self.tokens = nn.Embedding(11, 16)
-        self.place = nn.Embedding(6, 16)
-        self.qkv = nn.Linear(16, 48)
-        self.join = nn.Linear(16, 16)
-        self.norm = nn.LayerNorm(16)
-        self.head = nn.Linear(16, 11, bias=False)
-        self.register_buffer("mask", torch.tril(torch.ones(6, 6)).view(1, 1, 6, 6) == 0, persistent=False)
-
-    def forward(self, ids):
-        batch, length = ids.shape
-        x = self.tokens(ids) + self.place(torch.arange(length).unsqueeze(0))
-        q, k, v = (part.view(batch, length, 2, 8).transpose(1, 2) for part in self.qkv(self.norm(x)).split(16, dim=2))
-        scores = (q @ k.transpose(-2, -1)) * 8**-0.5
-        scores = scores.masked_fill(self.mask[:, :, :length, :length], float("-inf"))
-        y = (functional.softmax(scores, dim=-1) @ v).transpose(1, 2).contiguous().view(batch, length, 16)
-        return self.head(x + self.join(y))
-
-
-class Tied(Causal):
-    """Its embedding is its head."""
-
-    def __init__(self):
-        super().__init__()
-        self.head.weight = self.tokens.weight
-
-
-class TwoInputs(nn.Module):
-    """Two inputs of their own shapes, an operand that depends on both."""
-
-    def __init__(self):
-        super().__init__()
-        self.image = nn.Linear(192, 16)
-        self.facts = nn.Sequential(nn.Linear(7, 16), nn.Tanh(), nn.Dropout(0.0))
-        self.both = nn.Linear(32, 5)
-        self.gain = nn.Parameter(torch.ones(16))
-
-    def forward(self, image, facts):
-        image = functional.elu(self.image(image.flatten(1)))
-        facts = self.facts(facts) * self.gain
-        return self.both(torch.cat([image, facts], 1))
-
-
-class TwoOutputs(nn.Module):
-    """A class and a number of every image."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.PReLU(8), nn.AvgPool2d(2), nn.Flatten())
-        self.label = nn.Linear(128, 5)
-        self.number = nn.Linear(128, 1)
-
-    def forward(self, x):
-        x = self.body(x)
-        return self.label(x), torch.sigmoid(self.number(x))
-
-
-class Series(nn.Module):
-    """One dimension: convolutions, BatchNorm, a transposed convolution."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv1d(4, 8, 5, stride=2, padding=2)
-        self.norm = nn.BatchNorm1d(8)
-        self.up = nn.ConvTranspose1d(8, 6, 4, stride=2, padding=1)
-        self.fc = nn.Linear(6, 5)
-
-    def forward(self, x):
-        x = functional.hardswish(self.norm(self.conv(x)))
-        return self.fc(functional.relu(self.up(x)).mean(2))
 
 
 def images():
@@ -221,7 +78,8 @@ class BringYourModel(WholeTest):
         write_safetensors(self.node_data / "data.safetensors", {name: tensor.numpy() for name, tensor in tensors.items()})
         self.write_settings(
             data="tensors:data.safetensors", train_fraction=1.0, loss=loss, batch_size=SAMPLES, epochs=STEPS,
-            validate_every=0, optimizer={"name": "sgd", "learning_rate": 0.05, "momentum": 0.9}, **settings,
+            validate_every=0, optimizer={"name": "sgd", "learning_rate": 0.05, "momentum": 0.9}, trained=["*"],
+            **settings,
         )
         self.run_program("clusterize", "--model", "node_data/model.onnx", "--min-nodes-per-cluster", "2")
         self.run_program("launch")
@@ -299,6 +157,23 @@ class BringYourModel(WholeTest):
         _, errors = self.run_program("clusterize", "--model", "node_data/model.onnx", code=1)
         self.assertIn("export with dynamic_axes=", errors)
 
+    def test_what_is_trained_has_to_be_said(self):
+        self.export(Series(), {"x": torch.randn(SAMPLES, 4, 20)})
+        tensors = {"x": torch.randn(SAMPLES, 4, 20), "labels": labels()}
+        write_safetensors(self.node_data / "data.safetensors", {name: each.numpy() for name, each in tensors.items()})
+        job = {"data": "tensors:data.safetensors", "loss": "cross_entropy", "model": "model.onnx"}
+        self.write_settings(**job)
+        _, errors = self.run_program("clusterize", code=1)
+        self.assertIn('model.onnx does not say which parameters require a gradient', errors)
+        self.assertIn('"trained": ["*"] for all', errors)
+        self.assertFalse((self.node_data / "plan.json").exists())
+        for said in ({"trained": ["*"]}, {"frozen": ["norm.*"]}):
+            self.write_settings(**job, **said)
+            told, _ = self.run_program("clusterize", "--json")
+            rows = {row["name"]: row["trained"] for row in json.loads(told)["tensors"]}
+            self.assertEqual(rows["norm.weight"], "trained" in said)
+            self.assertTrue(rows["fc.weight"])
+
     def test_lost_names_are_refused_with_the_fix(self):
         self.export(Residual(), images(), training=torch.onnx.TrainingMode.EVAL, do_constant_folding=True)
         _, errors = self.run_program("clusterize", "--model", "node_data/model.onnx", code=1)
@@ -320,18 +195,19 @@ class BringYourModel(WholeTest):
         )
         # Without the setting, from a state dict that has both.
         torch.save(Tied().state_dict(), self.folder / "begin.pt")
-        self.write_settings(data="tensors:data.safetensors", loss="cross_entropy", batch_size=SAMPLES)
+        self.write_settings(data="tensors:data.safetensors", loss="cross_entropy", batch_size=SAMPLES, trained=["*"])
         self.run_program(
             "clusterize", "--model", "node_data/model.onnx", "--init", "begin.pt", "--min-nodes-per-cluster", "2"
         )
         node = json.loads((self.node_data / "nodes" / "node_0.json").read_text())
         self.assertEqual(node["settings"]["tied"], second)
-        self.write_settings(data="tensors:data.safetensors", loss="cross_entropy", tied={"tail.weight": "token.weight"})
+        tied = {"tail.weight": "token.weight"}
+        self.write_settings(data="tensors:data.safetensors", loss="cross_entropy", trained=["*"], tied=tied)
         _, errors = self.run_program("clusterize", "--model", "node_data/model.onnx", code=1)
         self.assertIn("tied/tail.weight: 'token.weight' is not a parameter of", errors)
 
     def test_two_inputs(self):
-        self.check_classes(TwoInputs, images() | {"facts": torch.randn(SAMPLES, 7)})
+        self.check_classes(TwoInputs, images() | {"facts": torch.randn(SAMPLES, 6)})
 
     def test_two_outputs(self):
         target, size = labels(), torch.rand(SAMPLES, 1)
@@ -360,7 +236,8 @@ class BringYourModel(WholeTest):
         (settings,) = (text for language, text in blocks if language == "json")
         (commands,) = (text for language, text in blocks if language == "sh")
         self.run_python(python, module + (theirs if other else ours))
-        (self.node_data / "train.json").write_text(settings)
+        settings = json.loads(settings) | ({"trained": ["*"]} if other else {})
+        (self.node_data / "train.json").write_text(json.dumps(settings))
         done = subprocess.run(
             ["bash", "-ec", commands], cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE,
             env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"},
@@ -390,7 +267,7 @@ class BringYourModel(WholeTest):
         """The default call of a PyTorch whose exporter optimizes is refused; without it the same is trained."""
         module, _, _, call = (text for language, text in page_blocks() if language == "python")
         options = 'net, (torch.zeros(2, 1, 8, 8),), "net.onnx", input_names=["image"], dynamo=True'
-        self.write_settings(epochs=1, model="../net.onnx")
+        self.write_settings(epochs=1, model="../net.onnx", trained=["*"])
         for python in OTHER_PYTHONS:
             with self.subTest(python=python):
                 self.run_python(python, f"{module}\ntorch.onnx.export({options})")

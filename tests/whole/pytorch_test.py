@@ -29,7 +29,7 @@ class StartingWeights(WholeTest):
         self.clusterize("--init", "weights.pt")
         self.assertNotEqual(self.plan_id(), from_seed)
         planned = {}
-        for path in self.node_data.glob("cluster_0/*/submod.safetensors"):
+        for path in self.node_data.glob("cluster_0/*/submod*.safetensors"):
             planned |= read_safetensors(path)
         self.assertEqual(set(planned), set(model.state_dict()))
         for name, tensor in model.state_dict().items():

@@ -1,10 +1,12 @@
 """A terminal for tests: a pseudo-terminal, and what a person would see on it."""
 
+import codecs
 import fcntl
 import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -13,6 +15,8 @@ import time
 from whole import PATIENCE
 
 ESCAPE = re.compile(r"\x1b\[([0-9;]*)([A-Za-z])")
+BEGUN_ESCAPE = re.compile(r"\x1b(\[[0-9;]*)?$")
+MARK = "\x1b[27m"  # shows nothing, and no program writes it
 
 
 class Screen:
@@ -23,8 +27,13 @@ class Screen:
         self.columns, self.rows = columns, rows
         self.lines, self.row, self.column = [""], 0, 0  # all lines ever, those that have left the screen too
         self.wraps = 0  # lines that were too long
+        self.begun = ""  # an escape sequence whose end is still to come
 
     def feed(self, text):
+        text = self.begun + text
+        begun = BEGUN_ESCAPE.search(text)
+        self.begun = begun[0] if begun else ""
+        text = text.removesuffix(self.begun)
         at = 0
         while at < len(text):
             escape = ESCAPE.match(text, at)
@@ -88,6 +97,8 @@ class TerminalProcess:
     def __init__(self, arguments, cwd, columns=80, rows=24):
         self.screen, self.raw, self.drawn = Screen(columns, rows), "", 0
         self.ours, theirs = pty.openpty()
+        self.name = os.ttyname(theirs)
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
         self.set_size(columns)
 
         def take_terminal():
@@ -104,9 +115,19 @@ class TerminalProcess:
         fcntl.ioctl(self.ours, termios.TIOCSWINSZ, struct.pack("HHHH", self.screen.rows, columns, 0, 0))
 
     def resize(self, columns):
+        """Between two drawings: what was drawn for the width before and is shown at the new one leaves rows behind, on
+        any terminal. After a drawing the command waits for longer than it takes to stop it; what it has written by
+        then is all there once a mark comes that was written after it."""
+        self.redraws(1)
+        self.popen.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.popen.pid, os.WSTOPPED)
+        theirs = os.open(self.name, os.O_WRONLY | os.O_NOCTTY)
+        os.write(theirs, MARK.encode())
+        self.read_until(lambda: self.raw.endswith(MARK), "mark")
         self.set_size(columns)
-        self.read(0)
         self.screen.resize(columns)
+        os.close(theirs)
+        self.popen.send_signal(signal.SIGCONT)
 
     def read(self, seconds):
         """Shows what comes within this time at most; False once the command has closed its terminal."""
@@ -116,9 +137,9 @@ class TerminalProcess:
             block = os.read(self.ours, 1 << 16)
         except OSError:
             return False
-        text = block.decode()
+        text = self.decoder.decode(block)
         self.raw += text
-        self.drawn += text.count("\x1b[J")
+        self.drawn = self.raw.count("\x1b[J")
         self.screen.feed(text)
         return True
 

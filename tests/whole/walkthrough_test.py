@@ -12,9 +12,13 @@ from whole import BIN, PATIENCE, ROOT, SLOWER, Process, WholeTest, free_ports
 README = (ROOT / "README.md").read_text()
 
 
-def code_blocks(language):
+MAIN_PART, _, REST = README.partition("## Several clusters")
+SEVERAL_CLUSTERS = REST.partition("## ")[0]
+
+
+def code_blocks(language, text=README):
     """The commands of all blocks of this language, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 class Walkthrough(WholeTest):
@@ -30,12 +34,14 @@ class Walkthrough(WholeTest):
 
     def use_free_ports(self):
         """Their ports are rewritten; everything else is the pool that users get."""
-        path = self.node_data / "node_configs.json"
-        text = path.read_text()
-        for old, new in zip(("8080", "8081", "8082"), free_ports(3)):
-            self.assertIn(f":{old}\"", text)
-            text = text.replace(f":{old}\"", f":{new}\"")
-        path.write_text(text)
+        ports = free_ports(6)
+        for name, nodes in (("node_configs.json", 3), ("pools/six_nodes.json", 6)):
+            path = self.node_data / name
+            text = path.read_text()
+            for old, new in zip(range(8080, 8080 + nodes), ports):
+                self.assertIn(f":{old}\"", text)
+                text = text.replace(f":{old}\"", f":{new}\"")
+            path.write_text(text)
 
     def start_line(self, exports, line):
         process = Process(["bash", "-c", f"{exports}\nexec {line}"], self.folder)
@@ -67,10 +73,8 @@ class Walkthrough(WholeTest):
         return output
 
     def test_as_written(self):
-        lines = [line for block in code_blocks("sh") for line in block.splitlines()]
-        output = self.run_lines(lines)
-        accuracy = float(re.search(r"(\d+\.\d+)\s*%", output).group(1))
-        self.assertGreaterEqual(accuracy, 97.0 if SLOWER == 1 else 20.0, output)
+        lines = [line for block in code_blocks("sh", MAIN_PART) for line in block.splitlines()]
+        self.check_accuracy(self.run_lines(lines))
         epochs = 100 if SLOWER == 1 else 5
         self.assertEqual(len(self.losses()), epochs * 17)
 
@@ -80,6 +84,17 @@ class Walkthrough(WholeTest):
             timeout=PATIENCE, env=os.environ,
         ).stdout
         self.assertIn("'dense_2.weight': (10, 256)", shown)
+
+    def check_accuracy(self, output):
+        accuracy = float(re.search(r"(\d+\.\d+)\s*%", output).group(1))
+        self.assertGreaterEqual(accuracy, 97.0 if SLOWER == 1 else 20.0, output)
+
+    def test_several_clusters_as_written(self):
+        (block,) = code_blocks("sh", SEVERAL_CLUSTERS)
+        self.check_accuracy(self.run_lines(["export PATH=$PWD/build/bin:$PATH", *block.splitlines()]))
+        epochs = 100 if SLOWER == 1 else 5
+        self.assertEqual(len(self.losses()), epochs * 9)
+        self.assertEqual(len((self.folder / "cluster_1" / "losses.txt").read_text().split()), epochs * 9)
 
     def test_what_is_built_is_all_that_is_used(self):
         """By the commands under "By hand", in a folder of its own and without the compiler's work; and by the quickstart."""

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
+#include <string_view>
 #include <system_error>
 
 #include "models/base/error.hpp"
@@ -27,6 +27,15 @@ std::optional<std::int64_t> whole_number(const std::string& text) {
   return number;
 }
 
+// Of one to six digits.
+std::optional<int> part_number(std::string_view digits) {
+  int number = 0;
+  const char* const last = digits.data() + digits.size();
+  const auto [end, error] = std::from_chars(digits.data(), last, number);
+  if (error != std::errc() || end != last || digits.size() > 6 || digits[0] == '-') return std::nullopt;
+  return number;
+}
+
 const std::string& entry(const Metadata& metadata, const char* key) {
   const auto found = metadata.find(key);
   if (found == metadata.end()) throw DataError(fmt::format("its metadata has no '{}'", key));
@@ -42,10 +51,17 @@ void check_format(const Metadata& metadata) {
   }
 }
 
+std::string file_name(const std::string& plan_id, const std::string& cluster, const std::string& stage,
+                      const std::string& stages) {
+  return fmt::format("{}{}_{}_of_{}.safetensors", plan_id, cluster == "0" ? "" : "_cluster_" + cluster, stage,
+                     stages);
+}
+
 // That it is the part that its name says, of the step that its folder says.
 void check_name(const std::filesystem::path& path, const Metadata& metadata, std::int64_t step) {
-  const std::string name = fmt::format("{}_{}_of_{}.safetensors", entry(metadata, "plan_id"),
-                                       entry(metadata, "stage"), entry(metadata, "stages"));
+  const std::string cluster = metadata.contains("cluster") ? metadata.at("cluster") : "0";
+  const std::string name =
+      file_name(entry(metadata, "plan_id"), cluster, entry(metadata, "stage"), entry(metadata, "stages"));
   if (path.filename() == name && step_of_folder(path.parent_path()).value_or(step) == step) return;
   throw DataError(
       fmt::format("this is {} of step {}, and not what its name says: was it renamed?", name, step));
@@ -71,7 +87,8 @@ std::filesystem::path checkpoints_folder(const std::filesystem::path& node_data)
 
 std::filesystem::path part_path(const CheckpointOwner& owner, std::int64_t step) {
   return checkpoints_folder(owner.node_data) / fmt::to_string(step) /
-         fmt::format("{}_{}_of_{}.safetensors", owner.plan_id, owner.stage, owner.stages);
+         file_name(owner.plan_id, fmt::to_string(owner.cluster), fmt::to_string(owner.stage),
+                   fmt::to_string(owner.stages));
 }
 
 std::vector<std::int64_t> part_steps(const CheckpointOwner& owner) {
@@ -90,12 +107,16 @@ std::optional<std::int64_t> step_of_folder(const std::filesystem::path& folder) 
 }
 
 std::optional<PartName> part_name(const std::filesystem::path& file) {
-  static const std::regex pattern("([0-9a-f]+)_([0-9]{1,6})_of_([0-9]{1,6})\\.safetensors");
-  const std::string name = file.filename().string();
-  std::smatch match;
-  if (!std::regex_match(name, match, pattern)) return std::nullopt;
-  const PartName part{.plan_id = match[1], .stage = std::stoi(match[2]), .stages = std::stoi(match[3])};
-  return part.stage < part.stages ? std::optional(part) : std::nullopt;
+  if (file.extension() != ".safetensors") return std::nullopt;
+  const std::string name = file.stem().string();  // PLAN-ID_STAGE_of_STAGES
+  const std::size_t id_end = name.find_first_not_of("0123456789abcdef");
+  if (id_end == 0 || id_end == std::string::npos || name[id_end] != '_') return std::nullopt;
+  const std::size_t of = name.find("_of_", id_end + 1);
+  if (of == std::string::npos) return std::nullopt;
+  const auto stage = part_number(std::string_view(name).substr(id_end + 1, of - id_end - 1));
+  const auto stages = part_number(std::string_view(name).substr(of + 4));
+  if (!stage || !stages || *stage >= *stages) return std::nullopt;
+  return PartName{.plan_id = name.substr(0, id_end), .stage = *stage, .stages = *stages};
 }
 
 void write_part(const std::filesystem::path& path, const CheckpointOwner& owner, const CheckpointFacts& facts,
@@ -105,6 +126,7 @@ void write_part(const std::filesystem::path& path, const CheckpointOwner& owner,
                 {{"format", kFormat},
                  {"version", kVersion},
                  {"plan_id", owner.plan_id},
+                 {"cluster", fmt::to_string(owner.cluster)},
                  {"stage", fmt::to_string(owner.stage)},
                  {"stages", fmt::to_string(owner.stages)},
                  {"run", to_text(facts.run)},

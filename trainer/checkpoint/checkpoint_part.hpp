@@ -1,6 +1,9 @@
 // A checkpoint is everything that a run goes on from: node_data/checkpoints/<step>/ holds a file for each
 // stage of the plan that wrote it, <plan id>_<stage>_of_<stages>.safetensors, and the checkpoint is there
-// when all of them are. models/io/FORMAT.md, "Metadata of a checkpoint's part".
+// when all of them are. Of several clusters, which hold the same model where one is written, these are the
+// parts of cluster 0; those of another, <plan id>_cluster_<cluster>_<stage>_of_<stages>.safetensors, are for
+// itself, when the plan goes on: its optimizer may have a state of its own. Where a cluster has lost its own,
+// all take over those of one that has not. models/io/FORMAT.md, "Metadata of a checkpoint's part".
 #pragma once
 
 #include <filesystem>
@@ -22,6 +25,7 @@ struct CheckpointOwner {
   std::string plan_id;
   int stage = 0;
   int stages = 1;
+  int cluster = 0;
 };
 
 // What a part says besides its tensors, which are Executable::training_state() by its names.
@@ -43,7 +47,7 @@ struct PartName {
   int stage = 0;
   int stages = 1;
 };
-// What a part's file name says; nothing for other files.
+// What the file name of a part of cluster 0 says; nothing for other files.
 std::optional<PartName> part_name(const std::filesystem::path& file);
 
 // Makes the folder. DataError.

@@ -9,50 +9,25 @@ namespace {
 // For a checkpoint. Where steps become slower, it is late by this part of the interval times how much slower.
 constexpr double kLeastDecisions = 16;
 
-MessageKey agreement(std::int64_t step, const std::string& what) {
-  return {.kind = MessageKind::kAgreement, .step = step, .edge = what};
-}
-
 }  // namespace
 
-std::int64_t told_by_root(Link& link, int stage, int stages, std::int64_t step, const std::string& what,
-                          std::int64_t number) {
-  const MessageKey key = agreement(step, what);
-  if (stage != 0) return static_cast<std::int64_t>(receive_number(link, 0, key));
-  for (int to = 1; to < stages; ++to) send_number(link, to, key, static_cast<double>(number));
-  return number;
-}
-
-std::int64_t least_of_all(Link& link, int stage, int stages, std::int64_t step, const std::string& what,
-                          std::int64_t number) {
-  const MessageKey key = agreement(step, what);
-  if (stage != 0) {
-    send_number(link, 0, key, static_cast<double>(number));
-  } else {
-    for (int from = 1; from < stages; ++from)
-      number = std::min(number, static_cast<std::int64_t>(receive_number(link, from, key)));
-  }
-  return told_by_root(link, stage, stages, step, what, number);
-}
-
-CheckpointSchedule::CheckpointSchedule(CheckpointInterval interval, Link& link, int stage, int stages,
-                                       std::int64_t first_step, std::function<Clock::time_point()> now)
+CheckpointSchedule::CheckpointSchedule(CheckpointInterval interval, Agreement agreement,
+                                       const RunState& first, std::function<Clock::time_point()> now)
     : interval_(interval),
-      link_(link),
-      stage_(stage),
-      stages_(stages),
+      agreement_(agreement),
       now_(std::move(now)),
-      last_step_(first_step),
+      last_step_(first.step),
+      last_epoch_(first.epoch),
       last_time_(now_()),
       decision_time_(last_time_),
-      decision_step_(first_step) {}
+      decision_step_(first.step) {}
 
 bool CheckpointSchedule::is_due(const RunState& run) {
   switch (interval_.unit) {
     case CheckpointInterval::Unit::kSteps:
       return run.step / interval_.count > std::exchange(last_step_, run.step) / interval_.count;
     case CheckpointInterval::Unit::kEpochs:
-      return run.samples == 0 && run.epoch % interval_.count == 0;
+      return run.epoch / interval_.count > std::exchange(last_epoch_, run.epoch) / interval_.count;
     case CheckpointInterval::Unit::kSeconds:
       return is_due_by_time(run);
   }
@@ -63,7 +38,7 @@ bool CheckpointSchedule::is_due_by_time(const RunState& run) {
   if (run.step < next_decision_) return false;
   bool is_due = false;
   std::int64_t next = 0;
-  if (stage_ == 0) {
+  if (agreement_.stage() == 0) {
     const Clock::time_point now = now_();
     const std::chrono::seconds interval(interval_.count);
     is_due = now - last_time_ >= interval;
@@ -77,8 +52,8 @@ bool CheckpointSchedule::is_due_by_time(const RunState& run) {
     decision_time_ = now;
     decision_step_ = run.step;
   }
-  next_decision_ = told_by_root(link_, stage_, stages_, run.step, "next decision", next);
-  return told_by_root(link_, stage_, stages_, run.step, "checkpoint", is_due ? 1 : 0) != 0;
+  next_decision_ = agreement_.told_by_root(run.step, "next decision", next);
+  return agreement_.told_by_root(run.step, "checkpoint", is_due ? 1 : 0) != 0;
 }
 
 }  // namespace rookery

@@ -5,20 +5,20 @@
 #include <cstdint>
 #include <functional>
 
-#include "trainer/link.hpp"
+#include "trainer/agreement.hpp"
 #include "trainer/progress/run_state.hpp"
 #include "trainer/settings/checkpoint_interval.hpp"
 
 namespace rookery {
 
-// One thread. Steps and epochs are counted by every stage. Of seconds the Root's clock decides, and it tells
-// the others; with each decision it tells at which step the next comes, as far as it can foresee: some twenty
-// decisions for a checkpoint, however short the steps.
+// One thread. Steps and epochs are counted by every stage. Of seconds the Root's clock decides, that of
+// cluster 0, and it tells the others; with each decision it tells at which step the next comes, as far as it
+// can foresee: some twenty decisions for a checkpoint, however short the steps.
 class CheckpointSchedule {
  public:
   using Clock = std::chrono::steady_clock;
-  // The link outlives it; `first_step` is the first that comes, `now` the clock.
-  CheckpointSchedule(CheckpointInterval interval, Link& link, int stage, int stages, std::int64_t first_step,
+  // `first` is where the run begins, `now` the clock.
+  CheckpointSchedule(CheckpointInterval interval, Agreement agreement, const RunState& first,
                      std::function<Clock::time_point()> now = Clock::now);
 
   // Asked by every stage between the same steps, which rise; the answer is the same on all.
@@ -28,22 +28,14 @@ class CheckpointSchedule {
   bool is_due_by_time(const RunState& run);
 
   const CheckpointInterval interval_;
-  Link& link_;
-  const int stage_, stages_;
+  Agreement agreement_;
   const std::function<Clock::time_point()> now_;
-  std::int64_t last_step_;  // that was asked for
+  std::int64_t last_step_, last_epoch_;  // that were asked for
   std::int64_t next_decision_ = 0;
   // The Root's.
   Clock::time_point last_time_;      // of a checkpoint, or the beginning
   Clock::time_point decision_time_;  // the last one, and its step
   std::int64_t decision_step_;
 };
-
-// The number that the Root has, on every stage: told with this key's step and a name for what it is.
-std::int64_t told_by_root(Link& link, int stage, int stages, std::int64_t step, const std::string& what,
-                          std::int64_t number);
-// The least of all stages' numbers, on every stage.
-std::int64_t least_of_all(Link& link, int stage, int stages, std::int64_t step, const std::string& what,
-                          std::int64_t number);
 
 }  // namespace rookery

@@ -31,10 +31,11 @@ std::int64_t newest_part(const CheckpointOwner& owner, std::int64_t at_most) {
 }
 
 // Nothing where it is missing or damaged; the Executable's state is then perhaps half of it.
-std::optional<RunState> try_load(const CheckpointOwner& owner, std::int64_t step, Executable& executable) {
+std::optional<RunState> try_load(const CheckpointOwner& owner, std::int64_t step, Executable& executable,
+                                 const AveragingState& averaging) {
   try {
     PartReader part(part_path(owner, step));
-    load_part(part, executable);
+    load_part(part, executable, averaging);
     return part.facts().run;
   } catch (const DataError& error) {
     spdlog::warn("the checkpoint of step {} cannot be used: {}: the one before is taken", step, error.what());
@@ -49,19 +50,19 @@ bool stops_between_steps(const TrainingSettings& settings) {
 }
 
 Checkpointer::Checkpointer(CheckpointOwner owner, TrainingSettings settings, KernelChoice kernels,
-                           Executable& executable, Link& link, RunSteps steps,
-                           std::function<int()> stop_signal)
+                           Executable& executable, Agreement agreement, RunCourse run)
     : owner_(std::move(owner)),
       settings_(std::move(settings)),
       kernels_(std::move(kernels)),
       executable_(executable),
-      link_(link),
-      first_step_(steps.done),
-      schedule_(interval_of(settings_), link, owner_.stage, owner_.stages, steps.done),
+      averaging_(std::move(run.averaging)),
+      agreement_(agreement),
+      first_step_(run.from.step),
+      schedule_(interval_of(settings_), agreement, run.from),
       writer_(owner_) {
   put_aside_later_ones();
   if (stops_between_steps(settings_))
-    stop_.emplace(link_, owner_.stage, owner_.stages, steps.all, std::move(stop_signal));
+    stop_.emplace(agreement_, run.steps, std::move(run.stop_signal), std::move(run.next_place));
 }
 
 std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool is_end) {
@@ -70,14 +71,20 @@ std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool 
   if (const auto whole = newest_of_all(run.step, "newest checkpoint")) remove_old(*whole);
   const CheckpointFacts facts{.run = run, .settings = settings_, .kernels = kernels_};
   if (!is_end && !stop) {
-    writer_.write_beside(facts, executable_.training_state());
+    writer_.write_beside(facts, state());
     return std::nullopt;
   }
-  writer_.write_now(facts, executable_.training_state());
+  writer_.write_now(facts, state());
   if (!stop) return std::nullopt;
   const std::optional<std::int64_t> newest = newest_of_all(run.step, "newest checkpoint in the end");
   if (newest) remove_old(*newest);
   return StoppedRun{*stop, run.step, newest};
+}
+
+std::map<std::string, TensorView> Checkpointer::state() {
+  std::map<std::string, TensorView> state = executable_.training_state();
+  state.insert(averaging_.begin(), averaging_.end());
+  return state;
 }
 
 std::optional<std::int64_t> Checkpointer::newest() {
@@ -86,15 +93,14 @@ std::optional<std::int64_t> Checkpointer::newest() {
   return first_step_;
 }
 
-// The newest step of which every stage has its part or a newer one.
+// The newest step of which every node has its part or a newer one.
 std::optional<std::int64_t> Checkpointer::newest_of_all(std::int64_t step, const char* what) {
-  const std::int64_t least =
-      least_of_all(link_, owner_.stage, owner_.stages, step, what, newest().value_or(kNoStep));
+  const std::int64_t least = agreement_.least_of_all(step, what, newest().value_or(kNoStep));
   if (least == kNoStep) return std::nullopt;
   return least;
 }
 
-// A part counts as one of those that stay when every stage has its part of that step or a newer one.
+// A part counts as one of those that stay when every node has its part of that step or a newer one.
 void Checkpointer::remove_old(std::int64_t whole) {
   std::vector<std::int64_t> steps = part_steps(owner_);
   std::erase_if(steps, [&](std::int64_t step) { return step > whole; });
@@ -119,8 +125,10 @@ void Checkpointer::put_aside_later_ones() const {
   }
 }
 
-void load_part(PartReader& part, Executable& executable) {
-  const std::map<std::string, TensorView> state = executable.training_state();
+void load_part(PartReader& part, Executable& executable, const AveragingState& averaging) {
+  std::map<std::string, TensorView> state = executable.training_state();
+  for (const auto& entry : averaging)
+    if (part.tensors().types().contains(entry.first)) state.insert(entry);
   for (const auto& [name, view] : state) {
     const auto type = part.tensors().types().find(name);
     if (type == part.tensors().types().end() || type->second != view.type) {
@@ -138,11 +146,12 @@ void load_part(PartReader& part, Executable& executable) {
   }
 }
 
-std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable& executable, Link& link) {
+std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable& executable,
+                                          Agreement agreement, const AveragingState& averaging) {
   std::int64_t at_most = std::numeric_limits<std::int64_t>::max();
   for (int round = 0;; ++round) {
     const auto least = [&](const char* what, std::int64_t number) {
-      return least_of_all(link, owner.stage, owner.stages, round, what, number);
+      return agreement.least_of_all(round, what, number);
     };
     const std::int64_t step = least("newest checkpoint to go on from", newest_part(owner, at_most));
     if (step == kNoStep && round == 0) return std::nullopt;
@@ -151,7 +160,7 @@ std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executab
           "{}: every checkpoint of plan {} is damaged on one node or another: start without --resume",
           checkpoints_folder(owner.node_data).string(), owner.plan_id));
     }
-    const std::optional<RunState> run = try_load(owner, step, executable);
+    const std::optional<RunState> run = try_load(owner, step, executable, averaging);
     if (least("checkpoint that is loaded", run ? 1 : 0) == 1) return run;
     at_most = step - 1;
   }

@@ -4,15 +4,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 
-#include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 #include "models/runtime/executable.hpp"
+#include "trainer/agreement.hpp"
 #include "trainer/checkpoint/checkpoint_part.hpp"
 #include "trainer/checkpoint/checkpoint_schedule.hpp"
 #include "trainer/checkpoint/checkpoint_writer.hpp"
 #include "trainer/checkpoint/stop_agreement.hpp"
-#include "trainer/link.hpp"
 
 namespace rookery {
 
@@ -20,10 +22,19 @@ namespace rookery {
 // schedule that is asynchronous has no such place soon.
 bool stops_between_steps(const TrainingSettings& settings);
 
-// The steps of a run: those that are done, and all.
-struct RunSteps {
-  std::int64_t done = 0;
-  std::int64_t all = 0;
+// What a checkpoint has besides the Executable's training_state(): the Averager's state, which stays where it
+// is. A checkpoint of a run that had none of it leaves it as it is.
+using AveragingState = std::map<std::string, TensorView>;
+
+// A run that writes checkpoints.
+struct RunCourse {
+  RunState from;           // where it begins
+  std::int64_t steps = 0;  // of the whole run
+  // Which signal has asked this stage to stop, 0: none.
+  std::function<int()> stop_signal = rookery::stop_signal;
+  // The next number of steps, above this one, after which all nodes stand between the same two.
+  std::function<std::int64_t(std::int64_t)> next_place = [](std::int64_t step) { return step + 1; };
+  AveragingState averaging;
 };
 
 // The end of a run that was asked to stop, the same on all stages.
@@ -34,14 +45,13 @@ struct StoppedRun {
       newest;  // checkpoint that every stage has: of that step, unless a disk was full
 };
 
-// One thread, the one that trains. Executable and Link outlive it.
+// One thread, the one that trains. The Executable and what the Agreement is made of outlive it.
 class Checkpointer {
  public:
   // Parts of later steps, of a run from which this one does not go on, are called NAME.1 from here on.
-  // DataError. The settings' checkpoint_every is not "never"; `steps` are those before training.
-  // `stop_signal` says which signal has asked this stage to stop, 0: none.
+  // DataError. The settings' checkpoint_every is not "never"; `run` is before training.
   Checkpointer(CheckpointOwner owner, TrainingSettings settings, KernelChoice kernels, Executable& executable,
-               Link& link, RunSteps steps, std::function<int()> stop_signal = rookery::stop_signal);
+               Agreement agreement, RunCourse run);
 
   // For TrainerOptions::between_steps. Where it returns something the run is to end here, on all stages.
   std::optional<StoppedRun> between_steps(const RunState& run, bool is_end);
@@ -52,6 +62,7 @@ class Checkpointer {
   std::int64_t bytes() const { return writer_.bytes(); }
 
  private:
+  std::map<std::string, TensorView> state();
   std::optional<std::int64_t> newest_of_all(std::int64_t step, const char* what);
   void remove_old(std::int64_t whole);
   void put_aside_later_ones() const;
@@ -60,7 +71,8 @@ class Checkpointer {
   const TrainingSettings settings_;
   const KernelChoice kernels_;
   Executable& executable_;
-  Link& link_;
+  const AveragingState averaging_;
+  Agreement agreement_;
   const std::int64_t first_step_;
   CheckpointSchedule schedule_;
   std::optional<StopAgreement> stop_;
@@ -68,11 +80,12 @@ class Checkpointer {
 };
 
 // Takes a part's tensors over. DataError where they are not this stage's.
-void load_part(PartReader& part, Executable& executable);
+void load_part(PartReader& part, Executable& executable, const AveragingState& averaging = {});
 
-// Called by all stages at once, before they train: takes over the newest checkpoint of which each of them has
+// Called by all nodes at once, before they train: takes over the newest checkpoint of which each of them has
 // an undamaged part, and says where it stands; nothing where one has no part at all. Damaged ones are told in
 // the log; DataError when there is no other.
-std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable& executable, Link& link);
+std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable& executable,
+                                          Agreement agreement, const AveragingState& averaging = {});
 
 }  // namespace rookery

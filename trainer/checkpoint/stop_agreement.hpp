@@ -2,12 +2,14 @@
 // there is one checkpoint.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "trainer/agreement.hpp"
 #include "trainer/link.hpp"
 
 namespace rookery {
@@ -16,6 +18,7 @@ namespace rookery {
 struct StopRequest {
   int stage = 0;  // that was asked
   int signal = 0;
+  int cluster = 0;  // of the stage
   bool operator==(const StopRequest&) const = default;
 };
 
@@ -23,12 +26,17 @@ struct StopRequest {
 // the Root, having been asked or told, tells all others that the run ends after the step that comes, and
 // begins that step only when they have it. Nobody can have finished that step before the Root begins it, so
 // that all find the message when they look for it there, and nobody ever waits for one: but for the Root's
-// flush it costs a look at what has arrived. One thread.
+// flush it costs a look at what has arrived.
+//
+// Of several clusters the Roots tell each other, a few times a second, what they have been asked; all of them
+// then decide on the next place where the run may end. One thread.
 class StopAgreement {
  public:
-  // The link outlives it. `steps` are those of the whole run; `signal` says which one has asked this stage to
-  // stop, 0: none.
-  StopAgreement(Link& link, int stage, int stages, std::int64_t steps, std::function<int()> signal);
+  // `steps` are those of the whole run; `signal` says which one has asked this stage to stop, 0: none;
+  // `next_place` the next number of steps, above this one, after which it is asked again.
+  StopAgreement(
+      Agreement agreement, std::int64_t steps, std::function<int()> signal,
+      std::function<std::int64_t(std::int64_t)> next_place = [](std::int64_t step) { return step + 1; });
 
   // Asked by every stage between the same steps, of which one is to come; the answer is the same on all.
   // Whether the run ends here, and why. Not after it was due.
@@ -44,17 +52,24 @@ class StopAgreement {
 
   void decide(std::int64_t step);
   std::optional<StopRequest> request();
+  std::optional<StopRequest> request_of_clusters(std::int64_t step);
   void tell_wish();
   void hear_decision(std::int64_t step);
 
-  Link& link_;
+  Agreement agreement_;
+  Link& link_;  // the agreement's
   const int stage_, stages_;
   const MessageKey wish_key_, decision_key_;
   const std::function<int()> signal_;
+  const std::function<std::int64_t(std::int64_t)> next_place_;
   std::vector<PendingNumber> wishes_;      // the Root's: by stage, from stage 1 on; elsewhere the own one
   PendingNumber decision_;                 // of the others
   StopRequest request_;                    // the Root's, once it has decided
   std::optional<std::int64_t> last_step_;  // once known
+  // Of the Roots of several clusters: when they tell each other again, and when and where they last did.
+  std::int64_t next_exchange_ = 0;
+  std::chrono::steady_clock::time_point exchanged_ = std::chrono::steady_clock::now();
+  std::int64_t exchanged_step_ = 0;
 };
 
 }  // namespace rookery

@@ -29,9 +29,13 @@ void BatchFeed::start_validation() {
   source_.set_batch(order_);
 }
 
-void BatchFeed::set_batch(std::int64_t first, std::int64_t samples) {
-  batch_ = std::span(order_).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(samples));
-  if (!is_validation_) source_.set_batch(batch_);
+void BatchFeed::set_batch(SampleRange batch, SampleRange mean_over) {
+  const auto samples = [&](SampleRange range) {
+    return std::span<const std::int64_t>(order_).subspan(static_cast<std::size_t>(range.first),
+                                                         static_cast<std::size_t>(range.count));
+  };
+  batch_ = samples(batch);
+  if (!is_validation_) source_.set_batch(samples(mean_over));
 }
 
 void BatchFeed::fill(const MicroBatch& micro_batch, const std::string& value, TensorView into) const {

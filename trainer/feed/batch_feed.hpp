@@ -12,6 +12,7 @@
 #include "trainer/feed/sample_source.hpp"
 #include "trainer/feed/split.hpp"
 #include "trainer/settings/batch_sizes.hpp"
+#include "trainer/settings/cluster_shares.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {
@@ -27,8 +28,8 @@ class BatchFeed {
   // losses are one batch.
   void start_epoch(std::int64_t epoch);
   void start_validation();
-  // The batch at hand: `samples` ids from `first` on.
-  void set_batch(std::int64_t first, std::int64_t samples);
+  // The batch at hand. Losses take their mean over `mean_over`, which has the batch in it.
+  void set_batch(SampleRange batch, SampleRange mean_over);
 
   // FillInput: copies the value of the micro-batch's samples.
   void fill(const MicroBatch& micro_batch, const std::string& value, TensorView into) const;

@@ -25,7 +25,12 @@ struct BatchResult {
   std::int64_t samples = 0;
 
   void add(const BatchResult& other);
+  void scale(double factor);               // the losses; 1 changes nothing
   std::optional<double> accuracy() const;  // of the first loss that has one
 };
+
+// All of a result but its samples, as numbers that may be added: 1 + 3 · losses. And back.
+std::vector<double> to_numbers(const BatchResult& result);
+BatchResult result_from(const std::vector<double>& numbers);
 
 }  // namespace rookery

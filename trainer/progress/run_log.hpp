@@ -33,8 +33,10 @@ struct Progress {
 struct RunDescription {
   const TrainingSettings& settings;
   const DataSizes& data;
+  std::int64_t steps = 0;          // of the whole run
   std::span<const LossOp> losses;  // those that this stage computes: on the Leaf all of them, elsewhere none
   const RunState* from = nullptr;  // where the run goes on; nullptr: it begins
+  bool is_first_cluster = true;    // of several, which is told of validations: they are of all
 };
 
 // All of it is called by the training thread, which waits meanwhile: no function may block. What a function
@@ -45,7 +47,7 @@ class RunLog {
   // Once, by the constructor of the Trainer.
   virtual void begin(const RunDescription& /*run*/) {}
   virtual void after_update(const Progress& /*progress*/, const BatchResult& /*batch*/) {}
-  // On the Leaf alone. `total`: of all validation samples.
+  // On the Leaf alone, of the first cluster. `total`: of all validation samples.
   virtual void after_validation(const Progress& /*progress*/, const BatchResult& /*total*/) {}
   // When the last update of an epoch is made, before the validation that may follow. `mean_loss`: over the
   // training samples, each with the weights of its step; 0 on all stages but the Leaf.

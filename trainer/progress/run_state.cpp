@@ -22,16 +22,17 @@ double to_number(const Json& json) {
 
 }  // namespace
 
-RunState going_on(RunState from, const TrainingSettings& settings, std::int64_t train_samples) {
+RunState going_on(RunState from, const TrainingSettings& settings, std::int64_t batch,
+                  std::int64_t train_samples) {
   const double rate = settings.optimizer.learning_rate;
   if (from.base_rate != rate) from.base_rate = from.learning_rate = rate;
   const bool is_within = from.samples > 0 && from.samples != train_samples;
-  if (is_within && (from.samples > train_samples || from.samples % settings.batch_size != 0)) {
+  if (is_within && (from.samples > train_samples || from.samples % batch != 0)) {
     throw ConfigError(
         fmt::format("batch_size: the run goes on after sample {} of epoch {}, which no batch of {} of {} "
                     "samples ends with: "
-                    "keep batch_size and data until the epoch's end",
-                    from.samples, from.epoch + 1, settings.batch_size, train_samples));
+                    "keep batch_size and data, and of several clusters the machines, until the epoch's end",
+                    from.samples, from.epoch + 1, batch, train_samples));
   }
   if (!is_synchronous(settings.schedule) && is_within) {
     throw ConfigError(fmt::format(

@@ -30,9 +30,10 @@ struct RunState {
 };
 
 // Where a run with these settings goes on from there: with their learning rate where that is another than
-// until here. ConfigError where they have no such place: in the middle of a batch or of an asynchronous
-// epoch, or beyond their last epoch.
-RunState going_on(RunState from, const TrainingSettings& settings, std::int64_t train_samples);
+// until here. `batch` is that of all clusters. ConfigError where they have no such place: in the middle of a
+// batch or of an asynchronous epoch, or beyond their last epoch.
+RunState going_on(RunState from, const TrainingSettings& settings, std::int64_t batch,
+                  std::int64_t train_samples);
 
 // JSON text, in which every number comes back to the bit. DataError for what is none.
 std::string to_text(const RunState& state);

@@ -42,7 +42,6 @@ TextFiles::TextFiles(std::filesystem::path folder) : folder_(std::move(folder)) 
 void TextFiles::begin(const RunDescription& run) {
   if (run.losses.empty()) return;
   const std::int64_t epochs = run.settings.epochs;
-  const std::int64_t steps = epochs * batches_per_epoch(run.settings, run.data.train_samples);
   const std::int64_t titles = run.losses.size() > 1 ? 1 : 0;
   const auto open = [&](std::optional<LineLog>& log, const char* name, std::int64_t lines,
                         std::int64_t done) {
@@ -60,13 +59,15 @@ void TextFiles::begin(const RunDescription& run) {
     names += " " + loss.value;
     if (loss.hits) classifiers += " " + loss.value;
   }
-  open(losses_, "losses.txt", steps, from.step);
-  open(validation_losses_, "val_losses.txt", epochs, from.validations);
-  if (std::ranges::count(classifies_, true) > 0)
-    open(accuracies_, "val_accuracies.txt", epochs, from.validations);
+  open(losses_, "losses.txt", run.steps, from.step);
+  if (run.is_first_cluster) {
+    open(validation_losses_, "val_losses.txt", epochs, from.validations);
+    if (std::ranges::count(classifies_, true) > 0)
+      open(accuracies_, "val_accuracies.txt", epochs, from.validations);
+  }
   if (titles == 0 || run.from != nullptr) return;
   losses_->write(names);
-  validation_losses_->write(names);
+  if (validation_losses_) validation_losses_->write(names);
   if (accuracies_) accuracies_->write(classifiers);
 }
 

@@ -15,12 +15,11 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Largest first.
-std::vector<std::int64_t> sizes_of_epoch(const TrainingSettings& settings, std::int64_t samples) {
+// Those of batches of these sizes, largest first.
+std::vector<std::int64_t> sizes_of(const TrainingSettings& settings,
+                                   std::initializer_list<std::int64_t> batches) {
   std::set<std::int64_t, std::greater<>> sizes;
-  const std::int64_t full = std::min(samples, settings.batch_size);
-  const std::int64_t last = samples % settings.batch_size;
-  for (const std::int64_t batch : {full, last}) {
+  for (const std::int64_t batch : batches) {
     for (const std::int64_t size : micro_batch_sizes(settings, batch)) sizes.insert(size);
   }
   return {sizes.begin(), sizes.end()};
@@ -46,17 +45,22 @@ std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, st
   return sizes;
 }
 
-std::vector<std::int64_t> training_sizes(const TrainingSettings& settings, const DataSizes& data) {
-  return sizes_of_epoch(settings, data.train_samples);
+std::vector<std::int64_t> training_sizes(const TrainingSettings& settings, const DataSizes& data,
+                                         const ClusterShares& shares) {
+  const std::int64_t joint = shares.joint();
+  return sizes_of(settings, {shares.part_of(std::min(data.train_samples, joint)).count,
+                             shares.part_of(data.train_samples % joint).count});
 }
 
-std::vector<std::int64_t> validation_sizes(const TrainingSettings& settings, const DataSizes& data) {
+std::vector<std::int64_t> validation_sizes(const TrainingSettings& settings, const DataSizes& data,
+                                           const ClusterShares& shares) {
   if (settings.validate_every == 0) return {};
-  return sizes_of_epoch(settings, data.validation_samples);
+  const std::int64_t own = shares.part_of(data.validation_samples).count;
+  return sizes_of(settings, {std::min(own, settings.batch_size), own % settings.batch_size});
 }
 
-std::int64_t batches_per_epoch(const TrainingSettings& settings, std::int64_t samples) {
-  return divide_up(samples, settings.batch_size);
+std::int64_t batches_per_epoch(std::int64_t batch_size, std::int64_t samples) {
+  return divide_up(samples, batch_size);
 }
 
 }  // namespace rookery

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "trainer/settings/cluster_shares.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {
@@ -22,9 +23,13 @@ void check_validation(const TrainingSettings& settings, const DataSizes& data);
 // The sizes of the micro-batches of a batch of `samples`: settings' micro-batch size
 // ceil(batch_size / micro_batches) until what is left is smaller.
 std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, std::int64_t samples);
-// Every size that training (validation) will bring: what a stage must be compiled for.
-std::vector<std::int64_t> training_sizes(const TrainingSettings& settings, const DataSizes& data);
-std::vector<std::int64_t> validation_sizes(const TrainingSettings& settings, const DataSizes& data);
-std::int64_t batches_per_epoch(const TrainingSettings& settings, std::int64_t samples);
+// Every size that training (validation) will bring to a cluster: what a stage must be compiled for. The
+// settings' batch_size is that of the cluster, its own share.
+std::vector<std::int64_t> training_sizes(const TrainingSettings& settings, const DataSizes& data,
+                                         const ClusterShares& shares);
+std::vector<std::int64_t> validation_sizes(const TrainingSettings& settings, const DataSizes& data,
+                                           const ClusterShares& shares);
+// Of so many samples each, but for the last.
+std::int64_t batches_per_epoch(std::int64_t batch_size, std::int64_t samples);
 
 }  // namespace rookery

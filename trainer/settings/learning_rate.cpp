@@ -10,7 +10,7 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/named_rows.hpp"
-#include "trainer/settings/key_builders.hpp"
+#include "trainer/settings/keys/key_builders.hpp"
 
 namespace rookery {
 namespace {

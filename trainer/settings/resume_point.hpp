@@ -14,6 +14,7 @@ struct ResumePoint {
   std::string plan_id;
   int stages = 1;  // of that plan's cluster: as many parts as the checkpoint has
   std::int64_t step = 0;
+  int cluster = 0;  // that wrote the parts; of another plan always the first, which is not said in JSON
   bool operator==(const ResumePoint&) const = default;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,7 +10,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files/problems.hpp"
 #include "models/base/named_rows.hpp"
-#include "trainer/settings/settings_keys.hpp"
+#include "trainer/settings/keys/settings_keys.hpp"
 
 namespace rookery {
 namespace {
@@ -32,13 +33,13 @@ void read_object(const SettingsObject& object, const std::string& path, const Js
                  TrainingSettings& settings, Problems& problems) {
   if (!value.is_string() && !value.is_object()) {
     const std::string& example = object.variants.front().name;
-    problems.add(path, fmt::format("{} is not a name, e.g. \"{}\", or an object, e.g. {{\"name\": \"{}\"}}",
-                                   shown(value), example, example));
+    problems.add(path, fmt::format("{} is not a name, e.g. \"{}\", or an object, e.g. {{\"{}\": \"{}\"}}",
+                                   shown(value), example, object.discriminator, example));
     return;
   }
   const bool is_name = value.is_string();
-  const Json name = is_name ? value : value.value("name", Json());
-  const std::string place = is_name ? path : path + "/name";
+  const Json name = is_name ? value : value.value(object.discriminator, Json());
+  const std::string place = is_name ? path : path + "/" + object.discriminator;
   const SettingsVariant* variant =
       name.is_string() ? find_row(object.variants, name.get<std::string>()) : nullptr;
   if (variant == nullptr) {
@@ -49,9 +50,10 @@ void read_object(const SettingsObject& object, const std::string& path, const Js
   object.choose(variant->name, settings);
   if (is_name) return;
   for (const auto& [key, of_key] : value.items()) {
-    if (key == "name" || read_key(key, of_key, variant->keys, path + "/", settings, problems)) continue;
+    if (key == object.discriminator || read_key(key, of_key, variant->keys, path + "/", settings, problems))
+      continue;
     std::vector<std::string> known = names_of(variant->keys);
-    known.insert(known.begin(), "name");
+    known.insert(known.begin(), object.discriminator);
     problems.add(fmt::format("{}/{}", path, key),
                  fmt::format("\"{}\" has no such key; it has {}", variant->name, fmt::join(known, ", ")));
   }
@@ -130,10 +132,11 @@ OrderedJson to_json(const SettingsObject& object, const TrainingSettings& settin
   const std::string name = object.chosen(settings);
   const SettingsVariant* variant = find_row(object.variants, name);
   if (variant == nullptr) {
-    throw ConfigError(fmt::format("{}/name: \"{}\" is not {}", object.name, name, object.choices()));
+    throw ConfigError(
+        fmt::format("{}/{}: \"{}\" is not {}", object.name, object.discriminator, name, object.choices()));
   }
   OrderedJson document;
-  document["name"] = name;
+  document[object.discriminator] = name;
   for (const SettingsKey& key : variant->keys) document[key.name] = key.write(settings);
   return document;
 }
@@ -177,6 +180,17 @@ void check_async(const TrainingSettings& settings, Problems& problems) {
   }
 }
 
+void check_averaging(const AveragingSettings& averaging, Problems& problems) {
+  const std::int64_t every = averaging.every.value_or(std::numeric_limits<std::int64_t>::max());
+  const auto check = [&](const char* key, std::int64_t value) {
+    if (value > every)
+      problems.add(fmt::format("averaging/{}", key),
+                   fmt::format("{} is more than the {} updates from round to round (every)", value, every));
+  };
+  check("fragments", averaging.fragments);
+  check("overlap", averaging.overlapped_updates());
+}
+
 // Checks what no key alone tells.
 void check_together(const TrainingSettings& settings, Problems& problems) {
   if (settings.micro_batches > settings.batch_size) {
@@ -188,6 +202,7 @@ void check_together(const TrainingSettings& settings, Problems& problems) {
     problems.add("optimizer/nesterov", "needs a momentum above 0 and a dampening of 0");
   }
   check_async(settings, problems);
+  check_averaging(settings.averaging, problems);
   check_plateau(settings, problems);
 }
 
@@ -196,8 +211,9 @@ void add_unknown_key(const std::string& name, const Json& value, Problems& probl
   for (const SettingsObject& object : settings_objects()) {
     for (const SettingsVariant& variant : object.variants) {
       if (find_row(variant.keys, name) == nullptr) continue;
-      problems.add(name, fmt::format("it is a key of {}: give \"{}\": {{\"name\": \"{}\", \"{}\": {}}}",
-                                     object.name, object.name, variant.name, name, shown(value)));
+      problems.add(name,
+                   fmt::format("it is a key of {}: give \"{}\": {{\"{}\": \"{}\", \"{}\": {}}}", object.name,
+                               object.name, object.discriminator, variant.name, name, shown(value)));
       return;
     }
   }

@@ -12,6 +12,7 @@
 #include "models/graph/passes/loss.hpp"
 #include "models/runtime/optimizer.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/settings/averaging.hpp"
 #include "trainer/settings/learning_rate.hpp"
 
 namespace rookery {
@@ -30,6 +31,8 @@ struct TrainingSettings {
   int micro_batches = 1;  // per full batch
   ScheduleSettings schedule;
   std::string recompute = "auto";  // activations: "none", "full"; "auto": where a stage fits only so
+  AveragingSettings averaging;     // of several clusters
+  std::string shares = "speed";    // of a step's samples, by cluster; or "equal"
   int validate_every = 1;          // epochs; 0: never
   std::string precision = "fp32";  // or "bf16"
   std::uint64_t seed = 42;

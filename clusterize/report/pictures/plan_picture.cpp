@@ -7,6 +7,7 @@
 #include <array>
 
 #include "clusterize/plan/node_metadata.hpp"
+#include "clusterize/report/averaging_text.hpp"
 #include "clusterize/report/pictures/svg.hpp"
 #include "models/base/text.hpp"
 
@@ -311,8 +312,8 @@ class PlanPicture {
   }
 
   void rings() {
-    lines(fmt::format("Rings: averaged after every step, all at once, in {}",
-                      duration_text(plan_.predicted_averaging_ms / 1e3)),
+    lines(fmt::format("Rings: {}, all at once; a round takes {}", averaging_text(plan_.averaging),
+                      duration_text(plan_.predicted_round_ms / 1e3)),
           {.size = 12, .bold = true});
     for (std::size_t r = 0; r < std::min(plan_.rings.size(), kMostListed); ++r) {
       const Ring& ring = plan_.rings[r];

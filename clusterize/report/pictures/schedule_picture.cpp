@@ -70,7 +70,7 @@ class SchedulePicture {
       runs_.push_back(simulate_step(programs_.back(), {}, &traces_.back()));
       barrier_ = std::max(barrier_, runs_.back().seconds);
     }
-    averages(pool);
+    averages(task, pool);
     choose_rows();
   }
 
@@ -89,15 +89,21 @@ class SchedulePicture {
     return 2 * static_cast<std::int64_t>(most_stages(planned)) + 2;
   }
 
-  void averages(const NodePool& pool) {
+  // A round behind the step; or, where rounds overlap, that of a fragment beside it, with what it is longer
+  // than the steps beside which it runs.
+  void averages(const TrainingTask& task, const NodePool& pool) {
     end_ = barrier_;
     if (planned_.members.size() < 2) return;
-    if (!averaging_is_simulated(plan_)) {
-      end_ += plan_.predicted_averaging_ms / 1e3;
-      return;
+    const RoundRate rate = round_rate(planned_);
+    double seconds = plan_.predicted_round_ms / 1e3;
+    if (averaging_is_simulated(plan_)) {
+      averaging_program_ = averaging_program(task, pool, planned_, rate.fragments);
+      seconds = simulate_step(averaging_program_, {}, &averaging_).seconds;
     }
-    averaging_program_ = averaging_program(pool, planned_);
-    end_ += simulate_step(averaging_program_, {}, &averaging_).seconds;
+    const bool overlaps = rate.steps_beside > 0;
+    round_begin_ = overlaps ? 0 : barrier_;
+    end_ += overlaps ? std::max(0.0, seconds - rate.steps_beside * barrier_) : seconds;
+    round_end_ = std::min(round_begin_ + seconds, end_);
   }
 
   // The slowest clusters first, as long as there is room; then in their order.
@@ -221,12 +227,12 @@ class SchedulePicture {
       add(work[static_cast<std::size_t>(span.node)],
           {span.begin, span.end, color_of(span.work), numbered ? std::to_string(span.micro_batch) : ""});
     }
+    add_averaging(cluster, sending);
     for (const MessageSpan& span : traces_[cluster].messages) {
       const ProgramMessage& message = programs_[cluster].messages[static_cast<std::size_t>(span.message)];
       add(sending[static_cast<std::size_t>(programs_[cluster].ways[message.way].from)],
           {span.begin, span.sent, sending_color(cluster, message), ""});
     }
-    add_averaging(cluster, sending);
     for (std::size_t stage = 0; stage < stages; ++stage) {
       row(plan_.clusters[cluster].stages[stage].node, runs_[cluster].computing[stage] / end_,
           is_worst_node(cluster, stage), work[stage], sending[stage]);
@@ -236,14 +242,15 @@ class SchedulePicture {
   void add_averaging(std::size_t cluster, std::vector<std::vector<Bar>>& sending) const {
     const std::vector<int>& members = planned_.members[cluster];
     if (planned_.members.size() > 1 && !averaging_is_simulated(plan_)) {
-      for (std::vector<Bar>& bars : sending) add(bars, {barrier_, end_, averaging_color(), ""});
+      for (std::vector<Bar>& bars : sending) add(bars, {round_begin_, round_end_, averaging_color(), ""});
     }
     for (const MessageSpan& span : averaging_.messages) {
       const ProgramMessage& message = averaging_program_.messages[static_cast<std::size_t>(span.message)];
       const auto member = std::ranges::find(members, averaging_program_.ways[message.way].from);
       if (member == members.end()) continue;
+      if (round_begin_ + span.begin >= round_end_) continue;
       add(sending[static_cast<std::size_t>(member - members.begin())],
-          {barrier_ + span.begin, barrier_ + span.sent, averaging_color(), ""});
+          {round_begin_ + span.begin, std::min(round_begin_ + span.sent, round_end_), averaging_color(), ""});
     }
   }
 
@@ -299,7 +306,9 @@ class SchedulePicture {
   std::vector<StepTrace> traces_;
   std::vector<StepRun> runs_;
   double barrier_ = 0;  // when the slowest cluster is done
-  double end_ = 0;      // and the averaging behind it
+  double end_ = 0;      // and the averaging that it waits for
+  double round_begin_ = 0;
+  double round_end_ = 0;  // as far as it is drawn
   StepProgram averaging_program_;
   StepTrace averaging_;
   std::vector<std::size_t> shown_;  // clusters

@@ -15,7 +15,7 @@
 #include <thread>
 #include <utility>
 
-#include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 
 namespace rookery {
 namespace {

@@ -107,6 +107,15 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
   return text;
 }
 
+void link_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::error_code code;
+  std::filesystem::create_hard_link(from, to, code);
+  if (code) std::filesystem::copy_file(from, to, code);
+  if (code)
+    throw DataError(
+        fmt::format("{}: cannot be copied to {}: {}", from.string(), to.string(), code.message()));
+}
+
 void make_directories(const std::filesystem::path& path) {
   std::error_code code;
   std::filesystem::create_directories(path, code);

@@ -44,6 +44,10 @@ void write_file(const std::filesystem::path& path, std::string_view text);
 // The whole file; DataError when it is missing, unreadable or larger than `max_bytes`.
 std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes);
 
+// The same file once more, without taking room on the disk where the file system has hard links; a copy where
+// it has not. `to` is not there yet. DataError when that fails.
+void link_file(const std::filesystem::path& from, const std::filesystem::path& to);
+
 // Makes the folder and its parents; DataError when that fails.
 void make_directories(const std::filesystem::path& path);
 

@@ -3,46 +3,22 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
-#include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <mutex>
+#include <sstream>
+#include <string>
 #include <system_error>
 
-#include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/process/log.hpp"
+#include "models/base/process/stop_signals.hpp"
 
 namespace rookery {
 namespace {
-
-std::atomic<int> caught_signal{0};
-std::atomic<int> stop_event{-1};
-std::atomic<int> deferrals{0};
-
-// After the signal is set, or after a deferral has ended: whoever comes second of a signal and the end of the
-// last deferral sees the other.
-void wake_stop_waiters() {
-  if (deferrals.load() > 0) return;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t ignored = ::write(stop_event, &one, sizeof one);
-}
-
-// A terminal that closes sends SIGHUP more than once: by the shell and by the kernel. That is nobody's
-// impatience.
-void on_stop_signal(int signal) {
-  int before = 0;
-  if (!caught_signal.compare_exchange_strong(before, signal)) {
-    if (signal == SIGHUP) return;
-    ::_exit(kSignalBase + signal);
-  }
-  wake_stop_waiters();
-}
 
 void print_help(const ProgramInfo& info, const ProgramOptions& options) {
   ProgramOptions all("Options");
@@ -129,79 +105,7 @@ void print_now(std::string_view text) {
   errno = 0;
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return;
   note_output_error(errno);
-  int none = 0;
-  if (output_error.load() == EPIPE && stop_event >= 0 && caught_signal.compare_exchange_strong(none, SIGPIPE))
-    wake_stop_waiters();
-}
-
-namespace {
-
-void catch_signals() {
-  stop_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  ROOKERY_CHECK(stop_event >= 0, "no eventfd");
-  struct sigaction action {};
-  action.sa_handler = on_stop_signal;
-  ::sigemptyset(&action.sa_mask);
-  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
-  struct sigaction before {};
-  ::sigaction(SIGHUP, nullptr, &before);
-  if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
-  ::signal(SIGPIPE, SIG_IGN);
-}
-
-}  // namespace
-
-void catch_stop_signals() {
-  static std::once_flag once;
-  std::call_once(once, catch_signals);
-}
-
-std::string signal_name(int signal) {
-  switch (signal) {
-    case SIGINT:
-      return "SIGINT (Ctrl-C)";
-    case SIGTERM:
-      return "SIGTERM";
-    case SIGHUP:
-      return "SIGHUP (terminal closed)";
-    case SIGPIPE:
-      return "SIGPIPE (nobody reads its output any more)";
-    default:
-      if (const char* name = ::sigabbrev_np(signal)) return fmt::format("SIG{}", name);
-      return fmt::format("signal {}", signal);
-  }
-}
-
-int stop_signal() {
-  return caught_signal.load();
-}
-
-int stop_descriptor() {
-  ROOKERY_CHECK(stop_event >= 0, "catch_stop_signals() comes first");
-  return stop_event;
-}
-
-void throw_if_stopped() {
-  if (const int signal = stop_signal(); signal != 0 && !is_stop_deferred())
-    throw Interrupted(signal, fmt::format("stopped by {}", signal_name(signal)));
-}
-
-StopDeferral::StopDeferral() {
-  ++deferrals;
-  if (stop_signal() == 0) return;
-  defers_ = false;
-  --deferrals;
-  wake_stop_waiters();  // of a signal that has come in between
-}
-
-StopDeferral::~StopDeferral() {
-  if (!defers_) return;
-  --deferrals;
-  if (stop_signal() != 0) wake_stop_waiters();
-}
-
-bool is_stop_deferred() {
-  return stop_signal() != 0 && deferrals.load() > 0;
+  if (output_error.load() == EPIPE) note_stop_signal(SIGPIPE);
 }
 
 }  // namespace rookery

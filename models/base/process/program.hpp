@@ -33,34 +33,4 @@ int run_program(const ProgramInfo& info, ProgramOptions options, int argc, char*
 // once catch_stop_signals() was called. One thread at a time.
 void print_now(std::string_view text);
 
-// From here on SIGINT, SIGTERM and SIGHUP only set a flag; a second one, but for SIGHUP, ends the process at
-// once. A SIGHUP that is ignored stays ignored: nohup wants it so. Any thread, any number of times.
-void catch_stop_signals();
-// The signal caught, or 0.
-int stop_signal();
-// "SIGINT (Ctrl-C)"
-std::string signal_name(int signal);
-// A descriptor that becomes readable when a stop signal comes; for poll loops. Valid after
-// catch_stop_signals().
-int stop_descriptor();
-// Throws Interrupted when a stop signal has come.
-void throw_if_stopped();
-
-// While one of these is there a stop signal that comes is kept back: stop_signal() tells it, but
-// throw_if_stopped() does not throw and stop_descriptor() is not readable before the last of them is gone.
-// For work that, asked to stop, comes to a good end by itself. A second signal ends the process as ever. One
-// that is made when a signal has come already keeps nothing back. Any thread.
-class StopDeferral {
- public:
-  StopDeferral();
-  ~StopDeferral();
-  StopDeferral(const StopDeferral&) = delete;
-  StopDeferral& operator=(const StopDeferral&) = delete;
-
- private:
-  bool defers_ = true;
-};
-// Whether a stop signal is kept back.
-bool is_stop_deferred();
-
 }  // namespace rookery

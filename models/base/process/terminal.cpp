@@ -138,8 +138,8 @@ LiveLines::~LiveLines() {
 void LiveLines::draw(const std::vector<LineParts>& lines) {
   if (!is_terminal_) return;
   const std::scoped_lock lock(shown_mutex);
-  std::string text = up_to_first();
   const TerminalSize now = terminal_size(::fileno(stream_));
+  std::string text = up_to_first(now.columns);
   if (now != size_) dropped_ = 0;
   size_ = now;
   // One column stays free: a cursor behind the last one stands differently in different terminals.
@@ -186,17 +186,17 @@ void without_live_lines(const std::function<void()>& print) {
 }
 
 void LiveLines::erase() {
-  if (!widths_.empty()) write(up_to_first() + "\x1b[J");
+  if (!widths_.empty()) write(up_to_first(terminal_size(::fileno(stream_)).columns) + "\x1b[J");
   widths_.clear();
 }
 
 // From the end of the last line to the start of the first. Terminals that have become narrower have broken
 // what was wider than they are now.
-std::string LiveLines::up_to_first() const {
+std::string LiveLines::up_to_first(int columns) const {
   if (widths_.empty()) return {};
-  const auto columns = static_cast<std::size_t>(terminal_size(::fileno(stream_)).columns);
+  const auto wide = static_cast<std::size_t>(columns);
   std::size_t rows = 0;
-  for (const std::size_t width : widths_) rows += std::max<std::size_t>(1, (width + columns - 1) / columns);
+  for (const std::size_t width : widths_) rows += std::max<std::size_t>(1, (width + wide - 1) / wide);
   return rows == 1 ? "\r" : fmt::format("\r\x1b[{}A", rows - 1);
 }
 

@@ -37,9 +37,10 @@ std::string joined(const LineParts& parts);
 std::vector<std::string> fitted(const std::vector<LineParts>& lines, int columns, int& dropped);
 
 // The lines that a program keeps at the bottom of its terminal, the cursor at the end of the last. They
-// follow the terminal's size: it is asked for at every drawing. What is written to a terminal is decoration,
-// so that a terminal that is gone is no error. Any thread; a program has one object that shows something at a
-// time.
+// follow the terminal's size: it is asked for at every drawing, once. A terminal that becomes narrower
+// between the question and the drawing keeps what stood there before: nothing tells a program in which order
+// a terminal does these. What is written to a terminal is decoration, so that a terminal that is gone is no
+// error. Any thread; a program has one object that shows something at a time.
 class LiveLines {
  public:
   // A stream that is no terminal shows nothing. It outlives the object.
@@ -62,7 +63,7 @@ class LiveLines {
  private:
   friend void without_live_lines(const std::function<void()>& print);
   void erase();
-  std::string up_to_first() const;
+  std::string up_to_first(int columns) const;
   void write(const std::string& text);
 
   std::FILE* const stream_;

@@ -5,12 +5,24 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 
 namespace rookery {
 namespace {
+
+// Running means and variances.
+std::set<ValueId> statistics(const Graph& graph) {
+  std::set<ValueId> all;
+  for (const Op& op : graph.ops()) {
+    if (op.type == "BatchNormalization")
+      all.insert({op.inputs[kBatchNormMean], op.inputs[kBatchNormVariance]});
+  }
+  return all;
+}
 
 // The nearest names to a pattern, for messages.
 std::string nearest(const std::string& pattern, std::vector<std::string> names) {
@@ -23,13 +35,14 @@ std::string nearest(const std::string& pattern, std::vector<std::string> names) 
 }  // namespace
 
 void choose_trained(Graph& graph, const std::vector<std::string>& frozen,
-                    const std::vector<std::string>& trained, const std::vector<std::string>& fixed_names) {
+                    const std::vector<std::string>& trained, const std::set<std::string>& buffers) {
+  const std::set<ValueId> of_norms = statistics(graph);
   std::vector<ValueId> all;
   std::vector<std::string> names;
   for (std::size_t id = 0; id < graph.values().size(); ++id) {
     const Value& value = graph.values()[id];
     if (value.kind != ValueKind::kParameter && !value.fixed) continue;
-    if (std::ranges::count(fixed_names, value.name) > 0) continue;
+    if (buffers.contains(value.name) || of_norms.contains(static_cast<ValueId>(id))) continue;
     all.push_back(static_cast<ValueId>(id));
     names.push_back(value.name);
   }

@@ -1,6 +1,7 @@
 // Decides which parameters of a graph are trained.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,10 +10,10 @@
 namespace rookery {
 
 // Fixes the parameters whose names match one of `frozen`, then trains those that match one of `trained`,
-// whatever they were before; names as in a shell: *, ?, [a-z]. `fixed_names` are no parameters and stay as
-// they are. ConfigError for a pattern that matches nothing, naming what there is, and when nothing is left to
-// train.
+// whatever they were before; names as in a shell: *, ?, [a-z]. `buffers` and the statistics of a
+// BatchNormalization are no parameters and stay as they are. ConfigError for a pattern that matches nothing,
+// naming what there is, and when nothing is left to train.
 void choose_trained(Graph& graph, const std::vector<std::string>& frozen,
-                    const std::vector<std::string>& trained, const std::vector<std::string>& fixed_names);
+                    const std::vector<std::string>& trained, const std::set<std::string>& buffers);
 
 }  // namespace rookery

@@ -1,9 +1,11 @@
-// ONNX files (IR version 8, opset 17). Weights live in a safetensors file beside the model, which
+// ONNX files (IR version 8, opset 17). Weights live in safetensors files beside the model, which
 // the initializers point into as ONNX external data (location, offset, length).
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,13 @@ namespace rookery {
 void write_onnx(const std::filesystem::path& path, const std::string& weights, const Graph& graph,
                 const StateDict& state, const Metadata& metadata = {});
 
+// By the names of files in the model's folder: what lies where in each.
+using WeightsFiles = std::map<std::string, std::map<std::string, TensorExtent>>;
+// The same for weights that are written already: every parameter and buffer of the graph is in one of the
+// files.
+void write_onnx(const std::filesystem::path& path, const WeightsFiles& weights, const Graph& graph,
+                const Metadata& metadata);
+
 struct OnnxModel {
   Graph graph;
   StateDict state;
@@ -26,6 +35,9 @@ struct OnnxModel {
   // does not have.
   std::optional<ModuleDescription> module;
   StateDict extras;
+  std::set<std::string> buffers;  // of the module, by the file: names that are no parameters
+  // Where it does not, everything that may be a parameter is trained.
+  bool says_what_is_trained = true;
   std::vector<std::string> warnings;  // what training may take otherwise than the module meant it
 };
 
@@ -42,7 +54,12 @@ OnnxModel import_onnx(const std::filesystem::path& path);
 // operators or attributes, wrong types, external data outside the folder or the file are DataErrors
 // naming node and reason.
 OnnxModel read_onnx(const std::filesystem::path& path);
-// The `metadata` of such a file alone, whatever else is wrong with it.
-Metadata onnx_metadata(const std::filesystem::path& path);
+// The `metadata` of such a file, and the names of the files that it points into, whatever else is wrong with
+// it.
+struct OnnxHeader {
+  Metadata metadata;
+  std::set<std::string> weights;
+};
+OnnxHeader read_onnx_header(const std::filesystem::path& path);
 
 }  // namespace rookery

@@ -356,7 +356,7 @@ void check_version(const onnx::ModelProto& model) {
   }
 }
 
-Metadata metadata_of(const onnx::ModelProto& model) {
+Metadata model_metadata(const onnx::ModelProto& model) {
   Metadata metadata;
   for (const auto& property : model.metadata_props()) {
     if (property.key() != kOnnxVersionKey) metadata.emplace(property.key(), property.value());
@@ -366,12 +366,18 @@ Metadata metadata_of(const onnx::ModelProto& model) {
 
 }  // namespace
 
-Metadata onnx_metadata(const std::filesystem::path& path) {
+OnnxHeader read_onnx_header(const std::filesystem::path& path) {
   const std::string bytes = read_file(path, kMaxOnnxBytes);
   return with_context(path.string(), [&] {
     const onnx::ModelProto model = parse_onnx(bytes);
     check_version(model);
-    return metadata_of(model);
+    OnnxHeader header{.metadata = model_metadata(model), .weights = {}};
+    for (const onnx::TensorProto& tensor : model.graph().initializer()) {
+      for (const onnx::StringStringEntryProto& entry : tensor.external_data()) {
+        if (entry.key() == "location") header.weights.insert(entry.value());
+      }
+    }
+    return header;
   });
 }
 
@@ -382,7 +388,7 @@ OnnxModel read_onnx(const std::filesystem::path& path) {
       const onnx::ModelProto model = parse_onnx(bytes);
       check_version(model);
       OnnxModel read = Reader(model.graph(), path.parent_path()).read();
-      read.metadata = metadata_of(model);
+      read.metadata = model_metadata(model);
       return read;
     } catch (const ConfigError& error) {  // what Graph finds wrong
       throw DataError(error.what());

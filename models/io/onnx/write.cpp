@@ -20,12 +20,12 @@ namespace {
 
 class Writer {
  public:
-  Writer(const Graph& graph, std::string weights, std::map<std::string, TensorExtent> extents)
-      : graph_(graph),
-        weights_(std::move(weights)),
-        extents_(std::move(extents)),
-        of_two_(graph.types(2)),
-        of_three_(graph.types(3)) {}
+  Writer(const Graph& graph, const WeightsFiles& weights)
+      : graph_(graph), of_two_(graph.types(2)), of_three_(graph.types(3)) {
+    for (const auto& [file, extents] : weights) {
+      for (const auto& [name, extent] : extents) places_.insert_or_assign(name, Place{file, extent});
+    }
+  }
 
   onnx::ModelProto model(const Metadata& metadata) {
     onnx::ModelProto model;
@@ -56,6 +56,11 @@ class Writer {
   }
 
  private:
+  struct Place {
+    std::string file;
+    TensorExtent extent;
+  };
+
   void add_node(const Op& op) {
     const OpSignature* known = op_signature(op.type);
     const OnnxFunction* function = onnx_function_of(op, input_types(op));
@@ -212,20 +217,22 @@ class Writer {
     }
     tensor.set_data_location(onnx::TensorProto::EXTERNAL);
     if (value.fixed) tensor.set_doc_string(kOnnxFixed);
-    const TensorExtent& extent = extents_.at(value.name);
+    const auto place = places_.find(value.name);
+    if (place == places_.end())
+      throw ConfigError(fmt::format("'{}' is in none of the files of weights", value.name));
+    const auto& [file, extent] = place->second;
     const auto add = [&](const char* key, std::string text) {
       onnx::StringStringEntryProto& entry = *tensor.add_external_data();
       entry.set_key(key);
       entry.set_value(std::move(text));
     };
-    add("location", weights_);
+    add("location", file);
     add("offset", std::to_string(extent.offset));
     add("length", std::to_string(extent.bytes));
   }
 
-  const Graph& graph_;  // outlives the writer: both live in write_onnx()
-  std::string weights_;
-  std::map<std::string, TensorExtent> extents_;
+  const Graph& graph_;                   // outlives the writer: both live in write_onnx()
+  std::map<std::string, Place> places_;  // by tensor
   IdVector<TensorType> of_two_, of_three_;
   onnx::GraphProto* out_ = nullptr;  // of the model under construction in model()
   std::set<ValueId> used_;
@@ -258,6 +265,20 @@ void check_left_out(const Graph& graph) {
 
 }  // namespace
 
+void write_onnx(const std::filesystem::path& path, const WeightsFiles& weights, const Graph& graph,
+                const Metadata& metadata) {
+  const std::string bytes = with_context(path.string(), [&] {
+    check_left_out(graph);
+    return Writer(graph, weights).model(metadata).SerializeAsString();
+  });
+  if (bytes.size() > kMaxOnnxBytes) {
+    throw ConfigError(fmt::format(
+        "{}: the model without its weights takes {} bytes, more than {}: its constants are too large",
+        path.string(), bytes.size(), kMaxOnnxBytes));
+  }
+  write_file(path, bytes);
+}
+
 void write_onnx(const std::filesystem::path& path, const std::string& weights, const Graph& graph,
                 const StateDict& state, const Metadata& metadata) {
   with_context(path.string(), [&] {
@@ -269,17 +290,7 @@ void write_onnx(const std::filesystem::path& path, const std::string& weights, c
   });
   const std::filesystem::path weights_path = path.parent_path() / weights;
   write_safetensors(weights_path, state, metadata);
-  const std::string bytes = with_context(path.string(), [&] {
-    return Writer(graph, weights, SafetensorsReader(weights_path).extents())
-        .model(metadata)
-        .SerializeAsString();
-  });
-  if (bytes.size() > kMaxOnnxBytes) {
-    throw ConfigError(fmt::format(
-        "{}: the model without its weights takes {} bytes, more than {}: its constants are too large",
-        path.string(), bytes.size(), kMaxOnnxBytes));
-  }
-  write_file(path, bytes);
+  write_onnx(path, {{weights, SafetensorsReader(weights_path).extents()}}, graph, metadata);
 }
 
 }  // namespace rookery

@@ -3,7 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <numeric>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "models/base/check.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
@@ -97,6 +102,24 @@ namespace rookery {
 const Arithmetic& host_arithmetic() {
   static const simd::HostArithmetic arithmetic;
   return arithmetic;
+}
+
+void copy_past_caches(float* to, const float* from, std::size_t count) {
+#if defined(__SSE2__)
+  constexpr std::size_t kLanes = 4;
+  const auto is_aligned = [](const float* at) {
+    return reinterpret_cast<std::uintptr_t>(at) % sizeof(__m128) == 0;
+  };
+  for (; count > 0 && !is_aligned(to); --count) *to++ = *from++;
+  for (; count >= kLanes; count -= kLanes) {
+    _mm_stream_ps(to, _mm_loadu_ps(from));
+    to += kLanes;
+    from += kLanes;
+  }
+  _mm_sfence();  // such stores are in no order with others, those that tell another thread of them among
+                 // these
+#endif
+  std::copy_n(from, count, to);
 }
 
 }  // namespace rookery

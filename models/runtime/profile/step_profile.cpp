@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
 #include <thread>
 #include <utility>
 
 #include "models/base/rng.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/graph/state/initialize.hpp"
 
 namespace rookery {
@@ -17,17 +21,24 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// Numbers of everyday size; whole ones are 0, an index that every table has, but for counts.
+// Numbers of everyday size; whole ones are 0, an index that every table has.
 Tensor made_up(const TensorType& type, const std::string& name) {
   Tensor tensor(type);
   std::ranges::fill(tensor.view().bytes(), std::byte{0});
   if (type.dtype == DType::kF32) {
     CounterRng random(rng_key(0, name), 0);
     for (float& value : tensor.as<float>()) value = random.next_float() - 0.5F;
-  } else if (name.ends_with(".counted")) {
-    std::ranges::fill(tensor.as<std::int64_t>(), 1);
   }
   return tensor;
+}
+
+// The numbers of positions that count for a loss, by the input that says them: those of all its targets.
+std::map<std::string, std::int64_t> counted_positions(const Graph& graph, std::int64_t micro_batch) {
+  const IdVector<TensorType> types = graph.types(micro_batch);
+  std::map<std::string, std::int64_t> positions;
+  for (const LossOp& loss : losses_of(graph))
+    if (loss.counted) positions[*loss.counted] = types[graph.at(loss.target)].shape.elements();
+  return positions;
 }
 
 }  // namespace
@@ -40,9 +51,12 @@ class StepProfiler::ProfiledStage {
     const auto type_of = [&](const std::string& value) {
       return stage.graph.types(micro_batch_.size).at(static_cast<std::size_t>(stage.graph.at(value)));
     };
+    const auto positions = counted_positions(stage.graph, micro_batch_.size);
     for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
       const StageInput& input = stage.inputs[i];
       inputs_.emplace_back(made_up(type_of(input.value), input.value), i);
+      if (const auto counted = positions.find(input.value); counted != positions.end())
+        inputs_.back().first.as<std::int64_t>()[0] = counted->second;
       if (input.gradient_from != kNoStage)
         partial_gradients_.emplace_back(made_up(inputs_.back().first.type(), input.value), i);
     }

@@ -21,10 +21,11 @@ std::string to_text(Clock::duration duration) {
 
 }  // namespace
 
-LinkQueues::LinkQueues(Waker& waker, std::vector<std::string> peers, std::uint64_t send_budget,
-                       std::uint64_t release_step, std::size_t chunk_bytes,
+LinkQueues::LinkQueues(Waker& waker, const std::string& group, std::vector<std::string> peers,
+                       std::uint64_t send_budget, std::uint64_t release_step, std::size_t chunk_bytes,
                        std::chrono::milliseconds deadline)
     : waker_(waker),
+      place_(group.empty() ? "" : " in " + group),
       send_budget_(send_budget),
       release_step_(release_step),
       chunk_bytes_(chunk_bytes),
@@ -63,7 +64,7 @@ void LinkQueues::wait(Lock& lock, const Meanwhile& meanwhile, int peer, const Me
 void LinkQueues::throw_failure(const std::string& doing) const {
   if (!failure_) return;
   if (failure_signal_ != 0) throw Interrupted(failure_signal_, *failure_);
-  throw RunEnded(doing.empty() ? *failure_ : fmt::format("{} (here: {})", *failure_, doing));
+  throw RunEnded(doing.empty() ? *failure_ : fmt::format("{} (here: {}{})", *failure_, doing, place_));
 }
 
 void LinkQueues::wait_begun() {

@@ -25,10 +25,12 @@ namespace rookery {
 
 class LinkQueues {
  public:
-  // `waker` outlives it. `peers` are names for people. `send_budget` bounds the cost of what is on its way to
-  // one peer; taking `release_step` of cost from one peer wakes the I/O, so that it grants new credit.
-  LinkQueues(Waker& waker, std::vector<std::string> peers, std::uint64_t send_budget,
-             std::uint64_t release_step, std::size_t chunk_bytes, std::chrono::milliseconds deadline);
+  // `waker` outlives it. `group` and `peers` are names for people, that of the group "ring 2" or empty.
+  // `send_budget` bounds the cost of what is on its way to one peer; taking `release_step` of cost from one
+  // peer wakes the I/O, so that it grants new credit.
+  LinkQueues(Waker& waker, const std::string& group, std::vector<std::string> peers,
+             std::uint64_t send_budget, std::uint64_t release_step, std::size_t chunk_bytes,
+             std::chrono::milliseconds deadline);
 
   // ---- for the group's thread; all throw TransportError, Interrupted after an own signal ----
 
@@ -108,6 +110,7 @@ class LinkQueues {
   std::string describe(const Peer& peer) const;
 
   Waker& waker_;
+  const std::string place_;  // " in ring 2"
   const std::uint64_t send_budget_;
   const std::uint64_t release_step_;
   const std::size_t chunk_bytes_;

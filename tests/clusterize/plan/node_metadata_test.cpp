@@ -87,6 +87,8 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_EQ(read.members, original.members);
   EXPECT_EQ(read.rings, original.rings);
   EXPECT_EQ(read.ring_peers, original.ring_peers);
+  EXPECT_EQ(read.roots, original.roots);
+  EXPECT_EQ(read.ring_count, original.ring_count);
   EXPECT_EQ(read.inputs, original.inputs);
   EXPECT_EQ(read.outputs, original.outputs);
   EXPECT_EQ(read.kernels, original.kernels);
@@ -98,6 +100,53 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_FALSE(read.kernels.empty());
   ASSERT_EQ(read.ring_peers.size(), 1U);
   EXPECT_EQ(read.ring_peers.begin()->second.size(), 2U);
+}
+
+TEST_F(MetadataFile, KnowsTheRootsOfAllClusters) {
+  const NodeMetadata read = read_metadata(folder(), "node_1");
+  EXPECT_EQ(read.roots,
+            (std::vector<PeerInfo>{{"node_0", "host8080:8080", 0}, {"node_3", "host8083:8083", 0}}));
+  EXPECT_EQ(read.ring_count, 3);
+  for (const char* key : {"roots", "ring_count"})
+    EXPECT_THAT(error_after([&](Json& d) { d.erase(key); }), HasSubstr(fmt::format("'{}'", key)));
+  EXPECT_THAT(error_after([](Json& d) { d["roots"].erase(1); }),
+              HasSubstr("roots: there are 1 for 2 clusters"));
+  EXPECT_THAT(error_after([](Json& d) { d["roots"][0]["node"] = "node_9"; }),
+              HasSubstr("roots/0: node_9 is not node_0"));
+  EXPECT_THAT(error_after([](Json& d) { d["roots"][1]["node"] = "node_0"; }),
+              HasSubstr("roots: node_0 is there twice"));
+  EXPECT_THAT(error_after([](Json& d) { d["roots"][1]["stage"] = 2; }),
+              HasSubstr("roots: node_3 is stage 2"));
+  EXPECT_THAT(error_after([](Json& d) { d["roots"][1]["address"] = "../../x:1"; }),
+              HasSubstr("roots/1/address: '../../x:1'"));
+  EXPECT_THAT(error_after([](Json& d) { d["ring_count"] = 1; }),
+              HasSubstr("rings: 1 is not below 1, the number of rings"));
+  EXPECT_THAT(error_after([](Json& d) { d["ring_count"] = 0; }), HasSubstr("ring_count"));
+}
+
+TEST_F(MetadataFile, OneClusterHasNoRootsToKnow) {
+  const TrainingTask task = cnn_task();
+  const Planned planned = make_plan(task, pool_of(equal_nodes(3)), {.min_nodes = 3});
+  NodeMetadata metadata = make_metadata(task, planned, 0, 1);
+  metadata.token = kToken;
+  write_metadata(folder(), metadata);
+  EXPECT_THAT(read_metadata(folder(), "node_1").roots, testing::IsEmpty());
+  for (const char* key : {"roots", "ring_count"})
+    EXPECT_FALSE(read_json(metadata_path(folder(), "node_1")).contains(key));
+}
+
+TEST_F(MetadataFile, NeighboursInRingsCanConnect) {
+  const auto cannot = [](Json& peers) { peers[0]["reachable"] = peers[1]["reachable"] = false; };
+  EXPECT_THAT(error_after([&](Json& d) {
+                d["members"][1]["reachable"] = false;
+                cannot(d["rings"][0]["peers"]);
+              }),
+              HasSubstr("rings/1/peers: node_1 and node_4 are neighbours, and neither can be reached"));
+  EXPECT_THAT(error_after([&](Json& d) {
+                d["members"][0]["reachable"] = false;
+                cannot(d["roots"]);
+              }),
+              HasSubstr("roots: node_0 and node_3 are neighbours, and neither can be reached"));
 }
 
 TEST_F(MetadataFile, SharedParametersComeBackAndAreChecked) {
@@ -212,6 +261,8 @@ TEST_F(MetadataFile, RoutingGoesForwardOnly) {
 }
 
 TEST_F(MetadataFile, BadSettingsAreNamed) {
+  EXPECT_THAT(error_after([](Json& d) { d["settings"]["averaging"] = "auto"; }),
+              HasSubstr("settings/averaging/mode: \"auto\" is for clusterize"));
   EXPECT_THAT(error_after([](Json& d) { d["settings"]["batch_size"] = 0; }),
               AllOf(HasSubstr("settings"), HasSubstr("batch_size")));
 }

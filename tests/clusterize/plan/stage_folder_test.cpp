@@ -135,15 +135,18 @@ TEST_F(StageFiles, OfSeveralLossesComeBackAsTheyWere) {
   const std::vector<OpId> positions = cut_positions(graph);
   for (const std::vector<OpId>& begins :
        {std::vector<OpId>{0}, {0, positions[3]}, {0, positions[5], positions[7]}, {0, positions[10]}}) {
-    for (const Stage& stage : cut(graph, begins)) {
+    const std::vector<Stage> stages = cut(graph, begins);
+    PlanWeights weights({stages}, state, "0123456789abcdef");
+    for (const Stage& stage : stages) {
       NodeMetadata metadata;
       metadata.node = "node_0";
       metadata.stage = stage.index;
       metadata.stages = stage.count;
       metadata.settings = settings;
       metadata.plan_id = "0123456789abcdef";
-      write_stage(folder() / "stage", stage, state, metadata.plan_id);
-      const LoadedStage loaded = read_stage(folder() / "stage", metadata);
+      const std::filesystem::path place = folder() / fmt::format("{}_of_{}", stage.index, stage.count);
+      write_stage(place, stage, weights);
+      const LoadedStage loaded = read_stage(place, metadata);
       EXPECT_EQ(loaded.stage.inputs, stage.inputs);
       EXPECT_EQ(loaded.stage.outputs, stage.outputs);
       EXPECT_EQ(describe(loaded.stage.graph), describe(stage.graph));

@@ -81,7 +81,11 @@ void check_peers(const Planned& planned, const TrainingTask& task) {
       RC_ASSERT(output != outputs.end());
       RC_ASSERT(std::ranges::find(output->to, place.second) != output->to.end());
     }
+    RC_ASSERT(node.roots.size() == (node.clusters == 1 ? 0 : planned.plan.clusters.size()));
+    for (std::size_t c = 0; c < node.roots.size(); ++c)
+      RC_ASSERT(node.roots[c] == all.at({static_cast<int>(c), 0}).members.front());
     for (const auto& [ring, peers] : node.ring_peers) {
+      RC_ASSERT(node.clusters == 1 || ring < node.ring_count);
       RC_ASSERT(peers.size() == planned.plan.clusters.size());
       RC_ASSERT(peers[static_cast<std::size_t>(cluster)].node == node.node);
       for (std::size_t c = 0; c < peers.size(); ++c) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -14,6 +15,7 @@
 #include "clusterize/planner/write_plan.hpp"
 #include "clusterize/provider_symlinks.hpp"
 #include "clusterize/report/report.hpp"
+#include "clusterize/simulation/simulation.hpp"
 #include "clusterize/task/make_task.hpp"
 #include "models/base/files/files.hpp"
 #include "models/graph/state/initialize.hpp"
@@ -130,9 +132,54 @@ TEST(Plan, RingsAreRunsThatLieTogetherInEveryCluster) {
     EXPECT_TRUE(r == 0 || rings[r].stages != rings[r - 1].stages) << r;  // maximal
   }
   std::vector<std::string> all;
-  for (const ValueId id : task.graph.parameters()) all.push_back(task.graph.value(id).name);
-  EXPECT_EQ(in_rings, all);
+  for (const ValueId id : averaged_values(task.graph)) all.push_back(task.graph.value(id).name);
+  EXPECT_THAT(in_rings, testing::UnorderedElementsAreArray(all));
   EXPECT_GE(rings.size(), 4U);
+}
+
+TEST(Plan, RareRoundsTakeLittleOfAStep) {
+  const TrainingTask often = cnn_task();
+  TrainingTask rarely = cnn_task();
+  rarely.settings.averaging = {.mode = "parameters", .every = 1000};
+  rarely.settings.validate_every = 0;
+  const Planned each = plan(equal_nodes(6), often);
+  const Planned some = plan(equal_nodes(6), rarely);
+  ASSERT_EQ(each.plan.clusters.size(), 2U);
+  ASSERT_EQ(some.plan.clusters.size(), 2U);
+  EXPECT_EQ(each.plan.rounds_per_step, 1);
+  EXPECT_EQ(some.plan.rounds_per_step, 1e-3);
+  EXPECT_LT(some.plan.predicted_averaging_ms, 0.01 * each.plan.predicted_averaging_ms);
+  EXPECT_EQ(some.plan.predicted_round_ms, each.plan.predicted_round_ms);
+  EXPECT_NEAR(some.plan.predicted_averaging_ms, 1e-3 * some.plan.predicted_round_ms, 1e-9);
+  EXPECT_GT(some.plan.simulated_samples_per_second, each.plan.simulated_samples_per_second);
+  for (const PlannedCluster& cluster : each.plan.clusters)
+    for (const PlannedStage& stage : cluster.stages) EXPECT_GT(stage.prediction.averaging_bytes, 0);
+}
+
+TEST(Plan, SharesFollowTheSpeedOfClusters) {
+  TrainingTask task = cnn_task();
+  Json pool = equal_nodes(2);
+  pool["0"]["benchmarks"]["gflops"] = 10;
+  pool["1"]["benchmarks"]["gflops"] = 40;
+  const SearchOptions options{.min_nodes = 1, .clusters = 2};
+  const Planned planned = plan(pool, task, options);
+  ASSERT_EQ(planned.plan.clusters.size(), 2U);
+  const bool is_first_slower = planned.plan.clusters[0].share < planned.plan.clusters[1].share;
+  const PlannedCluster& slow = planned.plan.clusters[is_first_slower ? 0 : 1];
+  const PlannedCluster& fast = planned.plan.clusters[is_first_slower ? 1 : 0];
+  EXPECT_EQ(fast.share, task.settings.batch_size);
+  EXPECT_NEAR(static_cast<double>(slow.share), 16, 4);
+  EXPECT_EQ(fast.share_step_ms, fast.simulated_step_ms);
+  const double hardly = 1 + 1 / 128.0;  // what a sample adds to two batches
+  EXPECT_LE(slow.share_step_ms, hardly * fast.share_step_ms);
+  const std::size_t at = is_first_slower ? 0 : 1;
+  const auto step_ms = [&](std::int64_t samples) {
+    return 1e3 * simulated_step_seconds(task, pool_of(pool), planned, at, samples);
+  };
+  EXPECT_EQ(slow.share_step_ms, step_ms(slow.share));
+  EXPECT_GT(step_ms(slow.share + 1), hardly * fast.share_step_ms);
+  task.settings.shares = "equal";
+  for (const PlannedCluster& cluster : plan(pool, task, options).plan.clusters) EXPECT_EQ(cluster.share, 64);
 }
 
 TEST(Plan, ASharedParameterIsItsOwnersOnce) {
@@ -180,6 +227,41 @@ TEST(Plan, MemoryIsAHardBound) {
   EXPECT_THAT(error_of([&] { plan(equal_nodes(3, whole / 100), task); }),
               AllOf(HasSubstr("cnn_net with batch_size 64 and micro_batches 1 does not fit"),
                     HasSubstr("more or larger machines are needed")));
+}
+
+TEST(Plan, MemoryOfAveragingIsFoundRoomFor) {
+  TrainingTask task = cnn_task();
+  task.settings.averaging = {.mode = "diloco", .every = 100, .fragments = 4, .overlap = 2};
+  const auto most_bytes = [](const Planned& planned, bool averages) {
+    std::int64_t most = 0;
+    for (const PlannedCluster& cluster : planned.plan.clusters) {
+      for (const PlannedStage& stage : cluster.stages)
+        most = std::max(most,
+                        stage.prediction.total_bytes() - (averages ? 0 : stage.prediction.averaging_bytes));
+    }
+    return most;
+  };
+  // Each of four nodes has room for the whole model, but not for averaging it.
+  const SearchOptions alone{.objective = Objective::kThroughput, .min_nodes = 1};
+  const auto nodes = [](int count, double ram) {
+    Json pool = equal_nodes(count, ram);
+    for (Json& node : pool) node["benchmarks"]["bandwidth"] = 10'000;
+    pool["network"] = {{"default", {{"latency_ms", 0.001}, {"bandwidth_mbps", 10'000}}}};
+    return pool;
+  };
+  const Planned roomy = plan(nodes(4, 8), task, alone);
+  ASSERT_EQ(roomy.plan.clusters.size(), 4U);
+  const double each = static_cast<double>(most_bytes(roomy, false)) / 1e9 * 1.001;
+  ASSERT_LT(each * 1e9, static_cast<double>(most_bytes(roomy, true)));
+  const Planned fitted = plan(nodes(4, each), task, alone);
+  EXPECT_LT(fitted.plan.clusters.size(), 4U);
+  EXPECT_LE(static_cast<double>(most_bytes(fitted, true)), each * 1e9);
+  // Of two clusters that are asked for there is no plan.
+  EXPECT_THAT(error_of([&] {
+                plan(nodes(2, each), task,
+                     {.objective = Objective::kThroughput, .min_nodes = 1, .clusters = 2});
+              }),
+              HasSubstr("no plan was found that meets the constraints"));
 }
 
 TEST(Plan, AStageRecomputesWhereItFitsOnlySo) {
@@ -248,6 +330,27 @@ TEST(WritePlan, TheSameInputGivesTheSameBytes) {
   EXPECT_EQ(files_of(one.path()), files_of(two.path()));
   EXPECT_EQ(files_of(one.path()).count("plan.json"), 1U);
   EXPECT_EQ(files_of(one.path()).count("cluster_1/host8083:8083/model_inputs.json"), 1U);
+}
+
+TEST(WritePlan, StagesThatAreAlikeAreOneFile) {
+  const ScratchFolder folder;
+  const TrainingTask task = cnn_task();
+  const SearchOptions options{.min_nodes = 1, .clusters = 3};
+  const Planned planned = plan(equal_nodes(3), task, options);
+  ASSERT_EQ(planned.plan.clusters.size(), 3U);
+  write_plan(folder.path(), task, planned, initial_state(task.graph, 42));
+  for (const NodeMetadata& node : read_all_metadata(folder.path())) {
+    const fs::path stage = stage_folder(folder.path(), node);
+    for (const char* name : {"submod.onnx", "submod.safetensors", "model_inputs.json"})
+      EXPECT_EQ(fs::hard_link_count(stage / name), 3U) << stage / name;
+    EXPECT_EQ(read_stage(stage, node).stage.index, 0);
+  }
+  // Another plan takes its place, and leaves nothing of it.
+  write_plan(folder.path(), task, plan(equal_nodes(2), task, {.min_nodes = 1, .clusters = 2}),
+             initial_state(task.graph, 42));
+  EXPECT_EQ(fs::hard_link_count(stage_folder(folder.path(), read_metadata(folder.path(), "node_0")) /
+                                "submod.onnx"),
+            2U);
 }
 
 // But for the token, which nobody can compute.

@@ -39,7 +39,7 @@ class BruteForce {
     double step = 0;
     for (const DefinedCluster& cluster : clusters) step = std::max(step, cluster.step_seconds);
     return static_cast<double>(costs_.batch_size) * static_cast<double>(clusters.size()) /
-           (step + averaging(clusters));
+           (step + averaging(clusters, step));
   }
 
  private:
@@ -142,13 +142,25 @@ class BruteForce {
     return transfers + (is_async() ? 0 : longest);
   }
 
-  // 2 (C - 1) messages along the slowest ring, or through the busiest connection.
-  double averaging(const std::vector<DefinedCluster>& clusters) const {
+  // Of a step: what it waits for; of rounds that overlap what they take longer than the steps beside them.
+  double averaging(const std::vector<DefinedCluster>& clusters, double step) const {
+    if (clusters.size() == 1) return 0;
+    const RoundRate rate = costs_.averaging.rate(static_cast<int>(clusters.size()));
+    const double whole = round(clusters, 1);
+    if (whole == kInfinite) return kInfinite;
+    const double fragment = round(clusters, 1.0 / rate.fragments);
+    return rate.waited * whole +
+           rate.overlapped * rate.fragments * std::max(0.0, fragment - rate.steps_beside * step);
+  }
+
+  // 2 (C - 1) messages of this part of the model along the slowest ring, or through the busiest connection.
+  double round(const std::vector<DefinedCluster>& clusters, double part) const {
     const auto count = static_cast<double>(clusters.size());
     std::map<std::vector<int>, double> rings;  // bytes by nodes
     std::map<int, double> loads;               // bytes by node
     for (int segment = 0; segment < costs_.count() && count > 1; ++segment) {
-      const auto bytes =
+      const double bytes =
+          part * costs_.averaging.bytes_per_byte *
           static_cast<double>(costs_.segments[static_cast<std::size_t>(segment)].parameter_bytes);
       std::vector<int> nodes;
       for (const DefinedCluster& cluster : clusters) {
@@ -158,6 +170,10 @@ class BruteForce {
         loads[nodes.back()] += bytes;
       }
       rings[nodes] += bytes;
+    }
+    for (std::size_t c = 0; c < clusters.size(); ++c) {  // Roots talk with each other
+      const DefinedCluster& next = clusters[(c + 1) % clusters.size()];
+      if (count > 1 && !can_connect(clusters[c].members[0], next.members[0])) return kInfinite;
     }
     double message = 0;
     for (const auto& [nodes, bytes] : rings) {

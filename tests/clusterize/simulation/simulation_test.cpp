@@ -105,6 +105,53 @@ TEST(Simulation, ClustersShareTheSamplesAndAverage) {
   EXPECT_TRUE(std::ranges::any_of(found.links, averages));
 }
 
+TEST(Simulation, ASlowClusterHasASmallShareOfEveryStep) {
+  Json pool = equal_nodes(2);
+  for (Json& node : pool) node["benchmarks"]["bandwidth"] = 10'000;
+  pool["0"]["benchmarks"]["gflops"] = 1;
+  pool["1"]["benchmarks"]["gflops"] = 4;
+  const World world(settings_with(1), pool, {.min_nodes = 1, .clusters = 2});
+  const std::int64_t joint = shares_of(world.planned.plan, 0).joint();
+  EXPECT_LT(joint, 90);
+  const Simulation found = world.simulate();
+  EXPECT_EQ(found.steps, 3 * ((1078 + joint - 1) / joint));
+  EXPECT_EQ(found.samples, 3 * 1078);
+  // The plan takes a step to be in proportion to its share; its update is not.
+  EXPECT_NEAR(found.samples_per_second / world.planned.plan.simulated_samples_per_second, 1, 0.2);
+  EXPECT_NEAR(found.predicted_step_seconds / found.step_seconds, 1, 0.2);
+  for (const NodeUse& node : found.nodes) EXPECT_GT(node.computing, 0.7);
+}
+
+TEST(Simulation, RoundsThatOverlapTakeFewBytesAndLittleTime) {
+  const auto simulated = [](const AveragingSettings& averaging) {
+    TrainingSettings settings = settings_with(1);
+    settings.batch_size = 16;  // 34 steps of an epoch
+    settings.validate_every = 0;
+    settings.averaging = averaging;
+    const World world(settings, equal_nodes(6));
+    Simulation found = world.simulate();
+    EXPECT_EQ(world.planned.members.size(), 2U);
+    EXPECT_NEAR(found.averaging_seconds / world.planned.plan.predicted_averaging_ms * 1e3, 1, 0.25);
+    return found;
+  };
+  const auto bytes = [](const Simulation& found) {
+    double sum = 0;
+    for (const LinkUse& link : found.links) sum += link.from_cluster != link.to_cluster ? link.bytes : 0;
+    return sum;
+  };
+  const Simulation waited = simulated({.mode = "diloco", .every = 10});
+  const Simulation beside = simulated({.mode = "diloco", .every = 10, .overlap = 9});
+  const Simulation parts = simulated({.mode = "diloco", .every = 10, .fragments = 5});
+  const Simulation few = simulated({.mode = "diloco", .every = 10, .compression = "int8"});
+  // At the end of three epochs a round is waited for: 1 of 102 steps instead of 1 of 10.
+  EXPECT_NEAR(beside.averaging_seconds / waited.averaging_seconds, 10.0 / 102, 1e-3);
+  EXPECT_LT(parts.averaging_seconds, waited.averaging_seconds);
+  EXPECT_LT(parts.round_seconds, 0.5 * waited.round_seconds);
+  EXPECT_LT(few.averaging_seconds, 0.5 * waited.averaging_seconds);
+  EXPECT_LT(bytes(few), 0.35 * bytes(waited));
+  EXPECT_GT(bytes(few), 0.2 * bytes(waited));
+}
+
 TEST(Simulation, StragglersCostTimeTheSameForTheSameSeed) {
   const World world(settings_with(4), equal_nodes(3));
   const Simulation calm = world.simulate();

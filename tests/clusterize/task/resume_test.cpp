@@ -62,7 +62,19 @@ class Resume : public testing::Test {
   }
 
   std::vector<std::string> resume(TrainingTask& now, const std::string& name = "") const {
-    return resume_task(now, node_data_.path(), name);
+    return resume_task(now, node_data_.path(), name).lines;
+  }
+  // That clusters with these shares cannot go on.
+  std::string error_of_shares(const std::vector<std::int64_t>& shares) const {
+    TrainingTask now = task();
+    ClusterPlan plan{.batch_size = std::ranges::max(shares)};
+    for (const std::int64_t share : shares) plan.clusters.push_back({.share = share});
+    try {
+      check_place(resume_task(now, node_data_.path(), "").run, now, plan);
+    } catch (const Error& caught) {
+      return caught.what();
+    }
+    return "";
   }
   // The lines for these settings.
   std::vector<std::string> lines(const std::function<void(TrainingSettings&)>& change) {
@@ -189,9 +201,18 @@ TEST_F(Resume, AnOptimizerOfOtherStateIsRefused) {
   EXPECT_EQ(error([](TrainingSettings& settings) { settings.optimizer = optimizer_defaults("adamw"); }), "");
 }
 
+TEST_F(Resume, APlaceBetweenStepsIsOneOfAllClusters) {
+  EXPECT_EQ(error_of_shares({64}), "");
+  EXPECT_EQ(error_of_shares({50, 46}), "");  // 4 steps of 96
+  settings_.batch_size = 50;
+  EXPECT_EQ(error_of_shares({50, 46}), "");
+  EXPECT_THAT(error_of_shares({64, 64, 64, 64}),
+              HasSubstr("after sample 384 of epoch 3, which no batch of 256 of 1078"));
+}
+
 TEST_F(Resume, APlaceThatTheSettingsDoNotHaveIsRefused) {
   EXPECT_THAT(
-      error([](TrainingSettings& settings) { settings.batch_size = 100; }),
+      error_of_shares({100}),
       HasSubstr("batch_size: the run goes on after sample 384 of epoch 3, which no batch of 100 of 1078"));
   EXPECT_THAT(error([](TrainingSettings& settings) {
                 settings.batch_size = 64;

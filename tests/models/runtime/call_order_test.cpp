@@ -261,6 +261,18 @@ TEST(CallOrder, TheNextStepWaitsForTheUpdate) {
   step(executable, 1);
 }
 
+TEST(CallOrder, AStepIsSkippedBetweenSteps) {
+  Executable executable = compile(branching_model(), {});
+  forward(executable, micro_batch(0));
+  expect_bug([&] { executable.skip_step(0); }, "skip_step() of step 0 while micro-batches are in flight");
+  backward(executable, micro_batch(0));
+  expect_bug([&] { executable.skip_step(1); }, "skip_step() of step 1 before the update of step 0");
+  executable.update(0, 0);
+  executable.skip_step(1);
+  expect_bug([&] { executable.update(2, 0); }, "the gradients are those of step 1");
+  executable.update(1, 0);
+}
+
 TEST(CallOrder, StashedWeightsMakeAnUpdateAfterEachBackward) {
   Executable executable =
       compile(branching_model(), {.slots = 3, .stashes_weights = true, .accumulates = true});

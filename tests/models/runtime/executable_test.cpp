@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
@@ -367,6 +370,29 @@ TEST(Executable, ScalingGradientsByTheirNormClipsThem) {
   EXPECT_NEAR(executable.add_squared_gradients(2), 3, 1e-5);
 }
 
+TEST(Executable, AStepWithoutSamplesHasTheGradientsThatItIsGiven) {
+  const Graph graph = tied_model_with_loss();
+  CompileOptions options = options_for(graph, 6);
+  options.optimizer = {.name = "sgd", .learning_rate = 1};
+  const StateDict before = initial_state(graph, kSeed);
+  Executable executable(whole(graph), options, before);
+  executable.skip_step(4);
+  executable.finish_gradients();
+  EXPECT_EQ(executable.add_squared_gradients(0), 0);
+  for (const ValueId id : graph.parameters()) {
+    write_from_host(executable.owned_gradient(graph.value(id).name),
+                    [](TensorView gradient) { std::ranges::fill(gradient.as<float>(), 0.5F); });
+  }
+  executable.update(4, 1);
+  const StateDict after = executable.state();
+  for (const ValueId id : graph.parameters()) {
+    const std::string& name = graph.value(id).name;
+    const auto numbers = after.at(name).as<float>();
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      ASSERT_EQ(numbers[i], before.at(name).as<float>()[i] - 0.5F) << name;
+  }
+}
+
 TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {
   GraphBuilder b;
   ValueId x = b.input("input", {2, 6, 6});
@@ -397,6 +423,44 @@ TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {
   const std::vector<float> both = gradient_of({&one, &two});
   const std::vector<float> second = gradient_of({&two});
   for (std::size_t i = 0; i < both.size(); ++i) EXPECT_EQ(both[i], first[i] + second[i]);
+}
+
+// What it says is done stays as it is, and comes as backward goes; what several ops use it leaves out.
+void expect_gradients_when_done(const Graph& graph, const std::vector<std::string>& left_out) {
+  CompileOptions options = options_for(graph, 3);
+  options.slots = 2;
+  options.accumulates = true;
+  Executable executable(whole(graph), options, initial_state(graph, kSeed));
+  std::map<std::string, std::vector<float>> done;
+  const auto keep = [&](const std::string& parameter) {
+    const HostTensor there(executable.gradient_place(parameter));
+    const auto numbers = there.view().as<float>();
+    EXPECT_TRUE(done.emplace(parameter, std::vector<float>(numbers.begin(), numbers.end())).second);
+  };
+  for (int index = 0; index < 2; ++index) {
+    const MicroBatch micro_batch{.index = index, .size = 3, .slot = index, .loss_weight = 0.5F};
+    fill(executable, micro_batch, random_batch(graph, 3, static_cast<std::uint64_t>(index)));
+    executable.forward(micro_batch);
+    const Executable::GradientDone done_now = index == 1 ? keep : Executable::GradientDone();
+    executable.backward_inputs(micro_batch, done_now);
+    executable.backward_weights(micro_batch, done_now);
+  }
+  for (std::size_t i = 0; i < executable.stage().shared.size(); ++i) executable.sum_gradient(i);
+  executable.finish_gradients();
+  for (const ValueId id : graph.parameters()) {
+    const std::string& name = graph.value(id).name;
+    const bool is_left_out = std::ranges::find(left_out, name) != left_out.end();
+    ASSERT_EQ(done.contains(name), !is_left_out) << name;
+    if (is_left_out) continue;
+    const HostTensor last(executable.gradient(name));
+    EXPECT_TRUE(std::ranges::equal(done.at(name), last.view().as<float>())) << name;
+  }
+}
+
+TEST(Executable, SaysWhichGradientsAreDone) {
+  expect_gradients_when_done(branching_model(false), {});
+  expect_gradients_when_done(recurrent_model(8), {});
+  expect_gradients_when_done(tied_model_with_loss(), {"key", "core.weight", "core.bias", "gain"});
 }
 
 TEST(Executable, InferenceUsesRunningStatisticsAndNoDropout) {

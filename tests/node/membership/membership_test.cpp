@@ -189,10 +189,32 @@ TEST_F(MembershipTest, OwnStandstillIsNoSilenceOfPeers) {
 TEST_F(MembershipTest, AStopIsRelayedOnceAndNamesItsOrigin) {
   begin();
   const StopNotice notice{"node_2", "was stopped by SIGTERM", 15};
+  const StopNotice relayed{"node_2 (b:2)", notice.reason, 15};  // to those who may not know where it is
   EXPECT_THAT(on(event::StopCame{1, notice}),
-              ElementsAre(MembershipAction(action::FloodStop{notice, 1}),
+              ElementsAre(MembershipAction(action::FloodStop{relayed, 1}),
                           MembershipAction(action::Fail{"node_2 (b:2) was stopped by SIGTERM"})));
   EXPECT_THAT(on(event::StopCame{0, notice}), IsEmpty());
+}
+
+// As a member of a ring hears of one that is not its neighbour.
+TEST_F(MembershipTest, AStopOfANodeThatIsNoPeerNamesItAsItCame) {
+  begin();
+  const StopNotice notice{"node_11 (c:3)", "ended the run: node_12 (d:4) is lost: nothing heard"};
+  EXPECT_THAT(on(event::StopCame{0, notice}),
+              ElementsAre(MembershipAction(action::FloodStop{notice, 0}),
+                          MembershipAction(action::Fail{"node_11 (c:3) " + notice.reason})));
+}
+
+TEST_F(MembershipTest, ALossSaysWhereItHasStruck) {
+  std::string place = "ring 2";
+  membership_ = Membership(options(), {"node_1 (a:1)", "node_2 (b:2)"}, now_, [&] { return place; });
+  begin();
+  place += ", round 17";
+  const std::string what =
+      "node_2 (b:2) is lost in ring 2, round 17: nothing heard for 10.0 s (peer_timeout_seconds)";
+  EXPECT_THAT(pass(seconds(11), {0}),
+              ElementsAre(MembershipAction(action::FloodStop{{"node_0", "ended the run: " + what}}),
+                          MembershipAction(action::Fail{what})));
 }
 
 TEST_F(MembershipTest, AnOwnStopCarriesItsSignal) {
@@ -201,6 +223,15 @@ TEST_F(MembershipTest, AnOwnStopCarriesItsSignal) {
   EXPECT_THAT(on(event::StopWanted{notice}),
               ElementsAre(MembershipAction(action::FloodStop{notice}),
                           MembershipAction(action::Fail{"node_0 was stopped by SIGINT (Ctrl-C)", 2})));
+}
+
+// Word for word, to members and to this node's own calls.
+TEST_F(MembershipTest, AnotherGroupsEndIsHandedOn) {
+  const event::RunEnded ended{{"node_7 (c:3)", "was stopped by SIGTERM", 15}, "this node's words", 15};
+  EXPECT_THAT(on(ended), ElementsAre(MembershipAction(action::FloodStop{ended.notice}),
+                                     MembershipAction(action::Fail{"this node's words", 15})));
+  EXPECT_TRUE(membership_.over());
+  EXPECT_THAT(on(ended), IsEmpty());
 }
 
 TEST_F(MembershipTest, AStopNamesItsSignal) {

@@ -35,6 +35,13 @@ TEST(RootCause, WhoPassesBlameOnIsNotTheCause) {
   EXPECT_EQ(found.witness, 0U);
 }
 
+// The neighbour in a ring who has found out belongs to another cluster.
+TEST(RootCause, WhoIsLostInARingIsTheCause) {
+  const std::string lost = kNode1 + " is lost in ring 2, round 17: nothing heard for 10.0 s";
+  const Blame found = blame(kNode2 + " ended the run: " + lost, "", lost + " (here: waiting)", 0);
+  EXPECT_EQ(found.cause, 1U);
+}
+
 TEST(RootCause, WhomANodeWaitsForIsNotBlamed) {
   const Blame found =
       blame(kNode1 + " failed: waiting for x: " + kNode2 + " has not sent it for 9 s",

@@ -11,6 +11,7 @@
 
 #include "models/base/error.hpp"
 #include "node/wire/stream.hpp"
+#include "tests/node/transport/endpoints.hpp"
 #include "tests/node/transport/loopback.hpp"
 #include "tests/node/transport/tcp_proxy.hpp"
 #include "tests/support/captured_log.hpp"
@@ -22,82 +23,7 @@ using std::chrono::milliseconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr GroupId kPipeline = 0;
 constexpr GroupId kRing = 7;
-
-MessageKey key(std::int64_t step) {
-  return {.step = step, .edge = "x"};
-}
-
-template <typename Action>
-std::string error_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-// Nodes that know each other.
-class Endpoints {
- public:
-  explicit Endpoints(int nodes, const std::function<void(EndpointOptions&)>& change = {}) {
-    for (int i = 0; i < nodes; ++i) {
-      EndpointOptions options = loopback_options(i).endpoint();
-      if (change) change(options);
-      options_.push_back(options);
-      endpoints_.push_back(std::make_unique<Endpoint>(options));
-    }
-    for (int i = 0; i < nodes; ++i) start(i);
-  }
-
-  // As when its process is killed and another one started; the others still have its former address.
-  void restart(int node) {
-    endpoints_[node].reset();
-    endpoints_[node] = std::make_unique<Endpoint>(options_[node]);
-    start(node);
-  }
-
-  // The group of these nodes: their links, by rank, none of which was waited for.
-  std::vector<std::unique_ptr<ZmqLink>> open(GroupId number, const std::vector<int>& nodes,
-                                             const std::function<void(GroupOptions&)>& change = {}) {
-    GroupOptions options;
-    options.group = number;
-    options.priority = number == kPipeline ? kPipelinePriority : kRingPriority;
-    options.wait_for_peers = std::chrono::seconds(60);
-    for (const int node : nodes) options.members.push_back(loopback_name(node));
-    if (change) change(options);
-    std::vector<std::unique_ptr<ZmqLink>> links;
-    for (const int node : nodes) links.push_back(endpoints_[node]->open(options));
-    return links;
-  }
-  std::vector<std::unique_ptr<ZmqLink>> gather(GroupId number, const std::vector<int>& nodes,
-                                               const std::function<void(GroupOptions&)>& change = {}) {
-    auto links = open(number, nodes, change);
-    for (const auto& link : links) link->join();
-    return links;
-  }
-  std::unique_ptr<Endpoint>& operator[](int node) { return endpoints_[node]; }
-
- private:
-  void start(int node) {
-    std::vector<EndpointPeer> peers;
-    for (int peer = 0; peer < static_cast<int>(endpoints_.size()); ++peer) {
-      if (peer != node)
-        peers.push_back({loopback_name(peer), endpoints_[peer]->address(), options_[peer].reachable});
-    }
-    endpoints_[node]->start(std::move(peers));
-  }
-
-  std::vector<EndpointOptions> options_;
-  std::vector<std::unique_ptr<Endpoint>> endpoints_;
-};
-
-void leave_all(std::vector<std::unique_ptr<ZmqLink>>& links) {
-  std::vector<std::jthread> threads;
-  for (const auto& link : links) threads.emplace_back([&link] { link->leave(); });
-}
 
 // A number from each to each.
 void expect_to_work(const std::vector<std::unique_ptr<ZmqLink>>& links, std::int64_t step) {

@@ -73,8 +73,8 @@ class Queues : public testing::Test {
   }
 
   Waker waker_;
-  LinkQueues queues_{waker_,          {"node_1 (a:1)", "node_2 (b:2)"}, 2 * kCost, 2 * kCost, kChunk,
-                     milliseconds(50)};
+  LinkQueues queues_{waker_, "ring 2",        {"node_1 (a:1)", "node_2 (b:2)"}, 2 * kCost, 2 * kCost,
+                     kChunk, milliseconds(50)};
 };
 
 TEST_F(Queues, WhatIsPutIsCollectedInOrder) {

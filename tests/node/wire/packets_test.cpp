@@ -75,9 +75,9 @@ TEST(Packets, TheNamesSayTheDirection) {
   std::vector<std::string> names;
   for (const Packet& packet : one_of_each()) names.emplace_back(name_of(packet));
   names.erase(names.begin(), names.begin() + 10);
-  EXPECT_THAT(names,
-              testing::ElementsAre("FwdActivation", "BwdGradient", "BwdParameterGradient", "FwdParameter",
-                                   "BwdSquares", "FwdSquares", "BwdLearningRate", "Agreement", "Checkpoint"));
+  EXPECT_THAT(names, testing::ElementsAre("FwdActivation", "BwdGradient", "BwdParameterGradient",
+                                          "FwdParameter", "BwdSquares", "FwdSquares", "BwdLearningRate",
+                                          "Agreement", "Checkpoint", "Average", "ClusterNumbers"));
   EXPECT_STREQ(name_of(CtlBye{}), "CtlBye");
 }
 

@@ -142,6 +142,31 @@ TEST_F(ReceiveStreamTest, AMessageBeyondThePlanIsRefusedBeforeMemoryIsTaken) {
   EXPECT_EQ(in_.position().received, 0U);
 }
 
+TEST_F(ReceiveStreamTest, AMessageOfOneChunkMayStayWhereItCame) {
+  SharedBytes came = std::make_shared<std::byte[]>(100);
+  const ReceiveStream::Keep keep = [&] { return came; };
+  EXPECT_EQ(in_.offer(chunk(0, 0, 100), {came.get(), 100}, keep), Verdict::kAccepted);
+  const auto first = in_.take_message();
+  EXPECT_EQ(first->bytes, came);
+  in_.release(first->cost);
+  EXPECT_EQ(in_.offer(chunk(1, 1, 100), {came.get(), 60}, keep),
+            Verdict::kAccepted);  // a part of it is copied
+  EXPECT_EQ(in_.offer(chunk(2, 1, 100, 60), {came.get(), 40}, keep), Verdict::kAccepted);
+  EXPECT_NE(in_.take_message()->bytes, came);
+  EXPECT_THROW(in_.offer(chunk(3, 2, 1LL << 40), {came.get(), 100}, keep), TransportError);
+}
+
+TEST_F(ReceiveStreamTest, AMessageThatLiesWhereNoElementMayIsCopied) {
+  const SharedBytes packet = std::make_shared<std::byte[]>(101);
+  SharedBytes came(packet, packet.get() + 1);
+  came[99] = std::byte{7};
+  EXPECT_EQ(in_.offer(chunk(0, 0, 100), {came.get(), 100}, [&] { return came; }), Verdict::kAccepted);
+  const auto message = in_.take_message();
+  EXPECT_NE(message->bytes, came);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(message->bytes.get()) % alignof(double), 0U);
+  EXPECT_EQ(message->bytes[99], std::byte{7});
+}
+
 TEST_F(ReceiveStreamTest, ContradictionsAreRefused) {
   EXPECT_THROW(offer(chunk(0, 0, 100, 50), 50), TransportError);  // begins in the middle
   EXPECT_THROW(offer(chunk(0, 0, 100), 101), TransportError);     // longer than the whole

@@ -35,7 +35,8 @@ std::vector<std::vector<std::int64_t>> due_steps(CheckpointInterval interval, st
       threads.emplace_back([&, stage] {
         std::int64_t step = first;
         CheckpointSchedule schedule(
-            interval, *links.at(static_cast<std::size_t>(stage)), stage, kStages, first,
+            interval, Agreement(*links.at(static_cast<std::size_t>(stage)), stage, kStages),
+            {.step = first, .epoch = first / kStepsAnEpoch},
             [&] { return Clock::time_point() + (stage == 0 ? time_of(step) : Clock::duration()); });
         for (++step; step <= first + steps; ++step) {
           const RunState run{.step = step, .epoch = step / kStepsAnEpoch, .samples = step % kStepsAnEpoch};

@@ -32,11 +32,12 @@ class CheckpointedRun : public testing::Test {
     PipelineOptions options;
     options.make_trainer_options = [&](const Stage& stage, Executable& executable, Link& link,
                                        TrainerOptions made) {
-      if (resume) made.from = go_on_from_newest(owner(stage.index), executable, link);
+      if (resume)
+        made.from = go_on_from_newest(owner(stage.index), executable, Agreement(link, stage.index, kStages));
       if (stage.is_leaf()) from_ = made.from;
-      auto checkpoints =
-          std::make_shared<Checkpointer>(owner(stage.index), settings_, KernelChoice(), executable, link,
-                                         RunSteps{made.from ? made.from->step : 0, 12});
+      auto checkpoints = std::make_shared<Checkpointer>(
+          owner(stage.index), settings_, KernelChoice(), executable, Agreement(link, stage.index, kStages),
+          RunCourse{.from = made.from.value_or(RunState()), .steps = 12});
       made.between_steps = [checkpoints, stop_at](const RunState& now, bool is_end) {
         checkpoints->between_steps(now, is_end);
         if (now.step == stop_at) throw DataError("killed");

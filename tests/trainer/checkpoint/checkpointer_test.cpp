@@ -40,9 +40,12 @@ class CheckpointerTest : public CheckpointedRun {
     options.make_trainer_options = [&](const Stage& stage, Executable& executable, Link& link,
                                        TrainerOptions made) {
       auto done = std::make_shared<std::int64_t>(0);
-      auto checkpoints = std::make_shared<Checkpointer>(
-          owner(stage.index), settings_, KernelChoice(), executable, link, RunSteps{0, 12},
-          [=, at = stage.index] { return at == asked && *done >= when ? SIGTERM : 0; });
+      auto checkpoints =
+          std::make_shared<Checkpointer>(owner(stage.index), settings_, KernelChoice(), executable,
+                                         Agreement(link, stage.index, stage.count),
+                                         RunCourse{.steps = 12, .stop_signal = [=, at = stage.index] {
+                                                     return at == asked && *done >= when ? SIGTERM : 0;
+                                                   }});
       made.between_steps = [&, checkpoints, done](const RunState& now, bool is_end) {
         *done = now.step;
         const auto stopped = checkpoints->between_steps(now, is_end);

@@ -36,7 +36,7 @@ std::vector<End> run(const std::function<int(int stage, std::int64_t step)>& sig
       threads.emplace_back([&, stage] {
         Link& link = *links[static_cast<std::size_t>(stage)];
         End& end = ends[static_cast<std::size_t>(stage)];
-        StopAgreement agreement(link, stage, kStages, kSteps,
+        StopAgreement agreement(Agreement(link, stage, kStages), kSteps,
                                 [&, stage] { return signals(stage, end.step); });
         while (end.step < kSteps) {
           const MessageKey there{.kind = MessageKind::kForwardActivation, .step = end.step, .edge = "x"};
@@ -103,7 +103,7 @@ TEST(StopAgreement, InTheLastStepTheRunIsDone) {
 TEST(StopAgreement, OneStageEndsAtOnce) {
   const auto links = make_memory_links(1, std::chrono::seconds(1));
   int signal = 0;
-  StopAgreement agreement(*links[0], 0, 1, kSteps, [&] { return signal; });
+  StopAgreement agreement(Agreement(*links[0], 0, 1), kSteps, [&] { return signal; });
   EXPECT_FALSE(agreement.is_due(1).has_value());
   signal = SIGHUP;
   EXPECT_EQ(agreement.is_due(2), (StopRequest{0, SIGHUP}));
@@ -115,8 +115,8 @@ TEST(StopAgreement, NumbersThatNobodyCanHaveSentAreRefused) {
   const auto key = [](const char* what) {
     return MessageKey{.kind = MessageKind::kAgreement, .step = kSteps, .edge = what};
   };
-  StopAgreement root(*links[0], 0, 2, kSteps, none);
-  StopAgreement leaf(*links[1], 1, 2, kSteps, none);
+  StopAgreement root(Agreement(*links[0], 0, 2), kSteps, none);
+  StopAgreement leaf(Agreement(*links[1], 1, 2), kSteps, none);
   send_number(*links[1], 0, key("a wish to stop"), 1e9);
   EXPECT_THROW(root.is_due(3), TransportError);
   send_number(*links[0], 1, key("the decision to stop"), 2);

@@ -13,7 +13,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "trainer/settings/batch_sizes.hpp"
-#include "trainer/settings/settings_keys.hpp"
+#include "trainer/settings/keys/settings_keys.hpp"
 
 namespace rookery {
 namespace {
@@ -82,7 +82,7 @@ TEST(Settings, WritingAndReadingGivesTheSame) {
 TEST(Settings, EveryOptimizerAndScheduleIsReadAndWritten) {
   for (const SettingsObject& object : settings_objects()) {
     for (const SettingsVariant& variant : object.variants) {
-      const Json named = {{object.name, {{"name", variant.name}}}};
+      const Json named = {{object.name, {{object.discriminator, variant.name}}}};
       const TrainingSettings settings = settings_from_json(named, "train.json");
       EXPECT_EQ(object.chosen(settings), variant.name);
       EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
@@ -97,6 +97,34 @@ TEST(Settings, EveryOptimizerAndScheduleIsReadAndWritten) {
   EXPECT_EQ(settings.learning_rate_schedule.warmup, 5);
   EXPECT_EQ(settings.learning_rate_schedule.per, "epoch");
   EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
+}
+
+TEST(Settings, OfAveragingDependOnItsMode) {
+  EXPECT_EQ(TrainingSettings().averaging, AveragingSettings{.mode = "gradients"});
+  EXPECT_EQ(parse(R"({"averaging": "parameters"})").averaging, AveragingSettings{.mode = "parameters"});
+  EXPECT_EQ(parse(R"({"averaging": {"mode": "parameters", "every": 16, "optimizer": true}})").averaging,
+            (AveragingSettings{.mode = "parameters", .every = 16, .optimizer = true}));
+  EXPECT_EQ(parse(R"({"averaging": {"mode": "diloco", "every": 8, "outer_momentum": 0.5}})").averaging,
+            (AveragingSettings{.mode = "diloco", .every = 8, .outer_momentum = 0.5}));
+  EXPECT_EQ(parse(R"({"averaging": {"mode": "diloco", "every": 8, "fragments": 4, "overlap": 2,
+                                    "compression": "topk:0.01:2"}})")
+                .averaging,
+            (AveragingSettings{
+                .mode = "diloco", .every = 8, .fragments = 4, .overlap = 2, .compression = "topk:0.01:2"}));
+  EXPECT_THAT(problem(R"({"averaging": {"mode": "diloco", "every": 8, "fragments": 9, "overlap": 10}})"),
+              AllOf(HasSubstr("averaging/fragments: 9 is more than the 8 updates"),
+                    HasSubstr("averaging/overlap: 10 is more than the 8 updates")));
+  EXPECT_THAT(problem(R"({"averaging": {"mode": "gradients", "compression": "topk:2"}})"),
+              HasSubstr("averaging/compression: \"topk:2\" is not \"none\", \"fp16\""));
+  EXPECT_THAT(problem(R"({"averaging": {"every": 8}})"),
+              HasSubstr("averaging/mode: is missing: give one of \"gradients\", \"parameters\", \"diloco\""));
+  EXPECT_THAT(problem(R"({"averaging": {"mode": "gradients", "every": 8}})"),
+              HasSubstr("averaging/every: \"gradients\" has no such key; it has mode"));
+  EXPECT_THAT(problem(R"({"averaging": {"mode": "parameters", "every": 0}})"),
+              HasSubstr("averaging/every: 0 is not an integer from 1 to"));
+  EXPECT_THAT(
+      problem(R"({"every": 8})"),
+      HasSubstr("it is a key of averaging: give \"averaging\": {\"mode\": \"parameters\", \"every\": 8}"));
 }
 
 TEST(LossSettings, ANameAnObjectOrAList) {
@@ -166,7 +194,7 @@ TEST(Settings, AnObjectWithANameMayBeTheName) {
   for (const SettingsObject& object : settings_objects()) {
     for (const SettingsVariant& variant : object.variants) {
       const Json short_form = {{object.name, variant.name}};
-      const Json long_form = {{object.name, {{"name", variant.name}}}};
+      const Json long_form = {{object.name, {{object.discriminator, variant.name}}}};
       EXPECT_EQ(settings_from_json(short_form, "train.json"), settings_from_json(long_form, "train.json"));
     }
   }
@@ -360,12 +388,12 @@ TEST(BatchSizes, TheLastPieceIsSmaller) {
 TEST(BatchSizes, OfTheDigitsRun) {
   const TrainingSettings settings;
   const DataSizes data{.train_samples = 1078, .validation_samples = 719};
-  EXPECT_EQ(training_sizes(settings, data), (std::vector<std::int64_t>{64, 54}));
-  EXPECT_EQ(validation_sizes(settings, data), (std::vector<std::int64_t>{64, 15}));
-  EXPECT_EQ(batches_per_epoch(settings, 1078), 17);
+  EXPECT_EQ(training_sizes(settings, data, one_cluster(64)), (std::vector<std::int64_t>{64, 54}));
+  EXPECT_EQ(validation_sizes(settings, data, one_cluster(64)), (std::vector<std::int64_t>{64, 15}));
+  EXPECT_EQ(batches_per_epoch(64, 1078), 17);
   TrainingSettings silent = settings;
   silent.validate_every = 0;
-  EXPECT_TRUE(validation_sizes(silent, data).empty());
+  EXPECT_TRUE(validation_sizes(silent, data, one_cluster(64)).empty());
 }
 
 RC_GTEST_PROP(BatchSizesProperty, EverySampleIsInOneMicroBatchOfAKnownSize, ()) {
@@ -373,9 +401,9 @@ RC_GTEST_PROP(BatchSizesProperty, EverySampleIsInOneMicroBatchOfAKnownSize, ()) 
   settings.batch_size = *rc::gen::inRange<std::int64_t>(1, 200);
   settings.micro_batches = *rc::gen::inRange(1, static_cast<int>(settings.batch_size) + 1);
   const std::int64_t samples = *rc::gen::inRange<std::int64_t>(1, 1000);
-  const auto known = training_sizes(settings, {.train_samples = samples});
+  const auto known = training_sizes(settings, {.train_samples = samples}, one_cluster(settings.batch_size));
   std::int64_t left = samples;
-  for (std::int64_t batch = 0; batch < batches_per_epoch(settings, samples); ++batch) {
+  for (std::int64_t batch = 0; batch < batches_per_epoch(settings.batch_size, samples); ++batch) {
     const auto sizes = micro_batch_sizes(settings, std::min(left, settings.batch_size));
     RC_ASSERT(sizes.size() <= static_cast<std::size_t>(settings.micro_batches));
     for (const std::int64_t size : sizes) RC_ASSERT(std::ranges::count(known, size) == 1);

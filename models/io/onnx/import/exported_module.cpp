@@ -51,6 +51,12 @@ bool ExportedModule::is_trained(const std::string& name) const {
   return !description_ || (description_->parameters.contains(name) && description_->parameters.at(name));
 }
 
+std::set<std::string> ExportedModule::buffer_names() const {
+  std::set<std::string> names;
+  for (const auto& [name, persistent] : description_ ? description_->buffers : buffers_) names.insert(name);
+  return names;
+}
+
 std::set<std::string> ExportedModule::state_names() const {
   if (description_) return {description_->state_dict.begin(), description_->state_dict.end()};
   std::set<std::string> names;
@@ -106,13 +112,11 @@ std::vector<std::string> ExportedModule::warnings(const OnnxModel& model,
     all.push_back(fmt::format("began equal to others and are trained as parameters of their own: {}",
                               fmt::join(aliases, ", ")));
   }
-  all.emplace_back(
-      signature_.empty()
-          ? "the file does not say what requires no gradient, which embeddings have a padding_idx and "
-            "where forward "
-            "detaches: all parameters are trained; models/rookery_export.py writes files that say it"
-          : "the file does not say what requires no gradient: all parameters are trained; name others in "
-            "\"frozen\", or export with models/rookery_export.py");
+  all.push_back(
+      fmt::format("the file does not say what forward computes under torch.no_grad(){}: "
+                  "models/rookery_export.py writes files that say it",
+                  signature_.empty() ? ", where it detaches and which embeddings have a padding_idx"
+                                     : " and, if the exporter has optimized it, where forward detaches"));
   return all;
 }
 

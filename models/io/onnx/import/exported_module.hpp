@@ -27,6 +27,8 @@ class ExportedModule {
   bool is_transient(const std::string& name) const;
   // Whether this weight is trained. All are of which nothing else is said.
   bool is_trained(const std::string& name) const;
+  // Names of its buffers, as far as they are known to be some.
+  std::set<std::string> buffer_names() const;
   // Names of its state dict, as far as they are known to be some.
   std::set<std::string> state_names() const;
 

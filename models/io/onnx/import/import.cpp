@@ -69,6 +69,8 @@ class Importer {
     OnnxModel model = graph_.finish();
     add_extras(model);
     model.module = module_.description();
+    model.buffers = module_.buffer_names();
+    model.says_what_is_trained = model.module.has_value();
     if (!model.module) model.warnings = module_.warnings(model, aliases_);
     return model;
   }

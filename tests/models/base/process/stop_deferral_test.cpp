@@ -8,6 +8,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/process/program.hpp"
+#include "models/base/process/stop_signals.hpp"
 
 namespace rookery {
 namespace {

@@ -57,6 +57,30 @@ TEST(Freeze, PatternsFixAndTrainAgain) {
   EXPECT_THAT(trained(graph), testing::Contains("first.weight"));
 }
 
+TEST(Freeze, StatisticsAreNoParameters) {
+  Graph graph;
+  const TensorType row{DType::kF32, {4}};
+  const std::vector<ValueId> of_norm{graph.add_input("x", {DType::kF32, {kBatch, 4}}),
+                                     graph.add_parameter("weight", row), graph.add_parameter("bias", row),
+                                     graph.add_fixed("mean", row), graph.add_fixed("variance", row)};
+  graph.add_op({.name = "norm",
+                .type = "BatchNormalization",
+                .inputs = of_norm,
+                .outputs = {},
+                .attributes = {{"epsilon", 1e-5F}, {"momentum", 0.9F}}},
+               {"y"});
+  choose_trained(graph, {"weight"}, {"*"}, {});
+  EXPECT_EQ(graph.parameters().size(), 2U);
+  EXPECT_THROW(choose_trained(graph, {}, {"mean"}, {}), ConfigError);
+}
+
+TEST(Freeze, ClustersAverageWhatIsTrained) {
+  Graph graph = three_layers();
+  choose_trained(graph, {"*"}, {"third.*"}, {});
+  EXPECT_EQ(averaged_values(graph), graph.parameters());
+  EXPECT_EQ(graph.parameters().size(), 2U);
+}
+
 TEST(Freeze, PatternsThatFitNothingAreNamedWithWhatThereIs) {
   EXPECT_THAT(refusal({"thrid.*"}),
               AllOf(HasSubstr("frozen: no parameter is called 'thrid.*'"), HasSubstr("third.")));

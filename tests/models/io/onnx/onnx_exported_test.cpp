@@ -131,6 +131,8 @@ TEST(Described, ModulesAreAsTheyWere) {
   EXPECT_TRUE(model.extras.contains("unused") && model.extras.contains("order"));
   EXPECT_FALSE(model.extras.contains("shift"));
   EXPECT_THAT(model.warnings, testing::IsEmpty());
+  EXPECT_TRUE(model.says_what_is_trained);
+  EXPECT_TRUE(model.buffers.contains("scale") && model.buffers.contains("one.running_mean"));
 }
 
 // The same by PyTorch's newer exporter, whose metadata has most of it.
@@ -146,8 +148,13 @@ TEST(KeptByTheExporter, OperationsAndBuffersAreUndone) {
   ASSERT_NE(find_op(graph, "Gather"), nullptr);
   EXPECT_EQ(find_op(graph, "Gather")->integer("padding_idx", -1), 2);
   EXPECT_TRUE(model.extras.contains("order"));
-  EXPECT_THAT(model.warnings,
-              testing::Contains(AllOf(HasSubstr("the file lacks"), HasSubstr("first.weight, unused"))));
+  EXPECT_FALSE(model.says_what_is_trained);
+  EXPECT_TRUE(model.buffers.contains("scale"));
+  EXPECT_FALSE(model.buffers.contains("first.bias"));
+  EXPECT_THAT(
+      model.warnings,
+      ElementsAre(AllOf(HasSubstr("the file lacks"), HasSubstr("first.weight, unused")),
+                  AllOf(HasSubstr("under torch.no_grad() and"), HasSubstr("where forward detaches"))));
 }
 
 // The older exporter, as for inference: the tied weight has become two.

@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <functional>
+#include <numeric>
 
 #include "models/io/onnx/onnx.hpp"
 #include "tests/models/io/files.hpp"
@@ -139,6 +140,31 @@ TEST_F(HandMade, ASequenceOfPartsIsASplit) {
   add("Relu", {"parts"}, {"z"});
   model_.mutable_graph()->mutable_output(0)->set_name("z");
   EXPECT_THAT(error(), HasSubstr("reads a sequence"));
+}
+
+TEST_F(HandMade, BlocksOfPlacesAreChannels) {
+  model_.mutable_graph()->clear_input();
+  add_type(*model_.mutable_graph()->add_input(), "x", {-1, 8, 1, 1});
+  Tensor x(DType::kF32, {3, 8, 1, 1});
+  std::iota(x.as<float>().begin(), x.as<float>().end(), 0.0F);
+  const auto sample = [&](const OnnxModel& model) {
+    const std::vector<float> y = run(model.graph, model.state, x.view());
+    EXPECT_EQ(y.size(), 24U);
+    return std::vector<float>(y.begin() + 8, y.begin() + 16);
+  };
+  set_integer(add("DepthToSpace", {"x"}, {"y"}), "blocksize", 2);
+  EXPECT_THAT(sample(import()), ElementsAre(8, 10, 12, 14, 9, 11, 13, 15));
+  set_text(*model_.mutable_graph()->mutable_node(0), "mode", "CRD");
+  EXPECT_THAT(sample(import()), ElementsAre(8, 9, 10, 11, 12, 13, 14, 15));
+
+  onnx::NodeProto& first = *model_.mutable_graph()->mutable_node(0);
+  first.mutable_attribute(1)->set_s("DCR");
+  first.set_output(0, "blocks");
+  set_integer(add("SpaceToDepth", {"blocks"}, {"y"}), "blocksize", 2);
+  EXPECT_THAT(sample(import()), ElementsAre(8, 9, 10, 11, 12, 13, 14, 15));
+
+  set_integer(*model_.mutable_graph()->mutable_node(0), "blocksize", 3);
+  EXPECT_THAT(error(), HasSubstr("blocks of 3 of ["));
 }
 
 TEST_F(HandMade, EquationsThatDoNotFitAreRefused) {

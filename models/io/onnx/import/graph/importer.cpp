@@ -122,7 +122,9 @@ Operand GraphImporter::buffer(const Operand& operand, bool fixed) {
   const Weight& of = **weight;
   if (fixed) return parameter({of.name, of.type, of.data, of.initializer, false});
   if (model_.graph.find(of.name))
-    throw DataError(fmt::format("shares {} with another node", in_quotes(of.name)));
+    throw DataError(fmt::format(
+        "shares {} with another node: give each use of the layer in forward a BatchNorm of its own",
+        in_quotes(of.name)));
   const ValueId id = model_.graph.add_buffer(of.name, of.type, of.initializer);
   types_.emplace_back().fill(of.type);
   if (of.data) model_.state.emplace(of.name, of.data->clone());

@@ -132,6 +132,54 @@ Operands import_resize(GraphImporter& graph, ImportedNode& node) {
   return import_by_signature(graph, node);
 }
 
+// x in the dimensions `apart`, which are put into another order and read as `to`.
+Operands rearrange(GraphImporter& graph, const ImportedNode& node, const AtProbes<Integers>& apart,
+                   const Integers& order, const AtProbes<Integers>& to) {
+  const Operand split = graph.reshape(node.name + ".apart", input(node, 0), apart, false, {});
+  const Operand turned = graph.emit(node.name + ".turned", "Transpose", {split}, {{"perm", order}});
+  return {graph.reshape(node.name, turned, to, false, node.outputs[0])};
+}
+
+std::int64_t block_of(const ImportedNode& node, const Shape& x) {
+  const std::int64_t block = integer(node, "blocksize", 0);
+  if (block < 1 || x.rank() != 4) throw DataError(fmt::format("blocks of {} of {}", block, x.to_string()));
+  return block;
+}
+
+// A block of elements of one place, from channels.
+Operands import_depth_to_space(GraphImporter& graph, ImportedNode& node) {
+  const AtProbes<Shape> shapes = graph.shapes(input(node, 0));
+  const std::int64_t block = block_of(node, shapes[0]);
+  if (shapes[0][1] % (block * block) != 0)
+    throw DataError(fmt::format("blocks of {} of {}", block, shapes[0].to_string()));
+  const auto mode = node.attributes.find("mode");
+  const bool by_columns = mode != node.attributes.end() && mode->second == Attribute(std::string("CRD"));
+  AtProbes<Integers> apart, to;
+  for (std::size_t probe = 0; probe < kProbes; ++probe) {
+    const Shape& x = shapes[probe];
+    const std::int64_t channels = x[1] / (block * block);
+    apart[probe] = by_columns ? Integers{x[0], channels, block, block, x[2], x[3]}
+                              : Integers{x[0], block, block, channels, x[2], x[3]};
+    to[probe] = {x[0], channels, x[2] * block, x[3] * block};
+  }
+  return rearrange(graph, node, apart, by_columns ? Integers{0, 1, 4, 2, 5, 3} : Integers{0, 3, 4, 1, 5, 2},
+                   to);
+}
+
+Operands import_space_to_depth(GraphImporter& graph, ImportedNode& node) {
+  const AtProbes<Shape> shapes = graph.shapes(input(node, 0));
+  const std::int64_t block = block_of(node, shapes[0]);
+  if (shapes[0][2] % block != 0 || shapes[0][3] % block != 0)
+    throw DataError(fmt::format("blocks of {} of {}", block, shapes[0].to_string()));
+  AtProbes<Integers> apart, to;
+  for (std::size_t probe = 0; probe < kProbes; ++probe) {
+    const Shape& x = shapes[probe];
+    apart[probe] = {x[0], x[1], x[2] / block, block, x[3] / block, block};
+    to[probe] = {x[0], x[1] * block * block, x[2] / block, x[3] / block};
+  }
+  return rearrange(graph, node, apart, {0, 3, 5, 1, 2, 4}, to);
+}
+
 Operands import_shape(GraphImporter& graph, ImportedNode& node) {
   return {graph.shape_of(input(node, 0), integer(node, "start", 0),
                          integer(node, "end", std::numeric_limits<std::int64_t>::max()))};
@@ -148,10 +196,16 @@ Operands import_size(GraphImporter& graph, ImportedNode& node) {
 
 ImportTable shape_imports() {
   return {
-      {"Expand", import_expand},   {"Reshape", import_reshape},
-      {"Resize", import_resize},   {"SequenceAt", import_sequence_at},
-      {"Shape", import_shape},     {"Size", import_size},
-      {"Split", import_split},     {"SplitToSequence", import_split_to_sequence},
+      {"DepthToSpace", import_depth_to_space},
+      {"Expand", import_expand},
+      {"Reshape", import_reshape},
+      {"Resize", import_resize},
+      {"SequenceAt", import_sequence_at},
+      {"Shape", import_shape},
+      {"Size", import_size},
+      {"SpaceToDepth", import_space_to_depth},
+      {"Split", import_split},
+      {"SplitToSequence", import_split_to_sequence},
       {"Squeeze", import_squeeze},
   };
 }

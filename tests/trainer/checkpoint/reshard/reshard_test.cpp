@@ -1,6 +1,7 @@
 // A run that was killed goes on in another cut, from parts that lie anywhere.
-#include "trainer/checkpoint/reshard.hpp"
+#include "trainer/checkpoint/reshard/reshard.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +14,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/zoo/zoo.hpp"
+#include "tests/support/on_all_nodes.hpp"
 #include "tests/support/pipeline.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
 
@@ -43,13 +45,13 @@ class Reshard : public testing::Test {
                                        TrainerOptions made) {
       const std::filesystem::path& node_data = folders_.at(static_cast<std::size_t>(stage.index));
       if (point) {
-        made.from = reshard(node_data, *point, executable, link);
+        made.from = reshard(node_data, *point, executable, Agreement(link, stage.index, stages));
         if (stage.is_leaf()) from_ = made.from->step;
         return made;
       }
-      auto checkpoints =
-          std::make_shared<Checkpointer>(CheckpointOwner{node_data, kPlan, stage.index, stages}, settings_,
-                                         KernelChoice(), executable, link, RunSteps{0, 12});
+      auto checkpoints = std::make_shared<Checkpointer>(
+          CheckpointOwner{node_data, kPlan, stage.index, stages}, settings_, KernelChoice(), executable,
+          Agreement(link, stage.index, stages), RunCourse{.steps = 12});
       made.between_steps = [checkpoints](const RunState& now, bool is_end) {
         checkpoints->between_steps(now, is_end);
         if (now.step == kKilledAt) throw DataError("killed");
@@ -155,6 +157,38 @@ TEST_F(Reshard, ATensorThatNoPartHasIsNamed) {
   settings_.optimizer = optimizer_defaults("sgd");
   settings_.optimizer.momentum = 0.9;
   EXPECT_THAT(error_of(2), HasSubstr("has no optimizer/momentum"));
+}
+
+// Every stage with a node_data of its own, which has empty files for parts.
+TEST(NewestOfACluster, IsThatOfWhichAllItsStagesHaveTheirPart) {
+  const ScratchFolder folder;
+  const auto owner = [&](int cluster, int stage, int stages) {
+    return CheckpointOwner{folder.path() / fmt::format("{}_{}", cluster, stage), kPlan, stage, stages,
+                           cluster};
+  };
+  const auto put = [&](const CheckpointOwner& of, std::int64_t step) {
+    make_directories(part_path(of, step).parent_path());
+    write_file(part_path(of, step), "");
+  };
+  const std::vector<int> stages{2, 3, 1};
+  const auto newest = [&] {
+    const auto found = on_all<std::optional<ResumePoint>>(stages, [&](Agreement& agreement, int cluster) {
+      return newest_of_a_cluster(owner(cluster, agreement.stage(), agreement.stages()), agreement);
+    });
+    for (const auto& of_cluster : found)
+      for (const auto& of_stage : of_cluster) EXPECT_EQ(of_stage, found[0][0]);
+    return found[0][0];
+  };
+  EXPECT_EQ(newest(), std::nullopt);
+  put(owner(0, 0, 2), 4);
+  EXPECT_EQ(newest(), std::nullopt);  // the other stage has none
+  for (int stage = 0; stage < 3; ++stage) put(owner(1, stage, 3), 4);
+  EXPECT_EQ(newest(), (ResumePoint{.plan_id = kPlan, .stages = 3, .step = 4, .cluster = 1}));
+  put(owner(2, 0, 1), 6);
+  EXPECT_EQ(newest(), (ResumePoint{.plan_id = kPlan, .stages = 1, .step = 6, .cluster = 2}));
+  put(owner(0, 1, 2), 6);
+  put(owner(0, 0, 2), 6);
+  EXPECT_EQ(newest(), (ResumePoint{.plan_id = kPlan, .stages = 2, .step = 6, .cluster = 0}));
 }
 
 }  // namespace

@@ -28,15 +28,16 @@ struct SettingsKey {
 // The keys of all but the objects, in the order in which they are written.
 const std::vector<SettingsKey>& settings_keys();
 
-// An object whose keys depend on its "name".
+// An object whose keys depend on one of them, most often "name".
 struct SettingsVariant {
   std::string name;
   std::string help;               // may be empty
-  std::vector<SettingsKey> keys;  // besides "name"
+  std::vector<SettingsKey> keys;  // besides that one
 };
 struct SettingsObject {
-  std::string name;  // "optimizer"
-  std::string help;  // of its "name", before that of the variants
+  std::string name;                    // "optimizer"
+  std::string discriminator = "name";  // the key that says which variant it is
+  std::string help;                    // of that key, before those of the variants
   std::function<std::string(const TrainingSettings&)> chosen;
   std::function<void(const std::string&, TrainingSettings&)> choose;  // a variant, with its defaults
   std::vector<SettingsVariant> variants;
@@ -46,7 +47,8 @@ struct SettingsObject {
 };
 const SettingsObject& optimizer_object();
 const SettingsObject& learning_rate_object();
-// These two, in the order in which they are written.
+const SettingsObject& averaging_object();
+// These, in the order in which they are written.
 const std::vector<SettingsObject>& settings_objects();
 
 // `loss` is a name, an object, or a list of losses. Its keys read and write loss.terms.front().

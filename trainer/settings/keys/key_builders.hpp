@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/settings/settings_keys.hpp"
+#include "trainer/settings/keys/settings_keys.hpp"
 
 namespace rookery {
 

@@ -1,6 +1,6 @@
 // The keys of `optimizer`: those of the options of each row of optimizer_kinds().
 #include "models/base/check.hpp"
-#include "trainer/settings/key_builders.hpp"
+#include "trainer/settings/keys/key_builders.hpp"
 
 namespace rookery {
 namespace {

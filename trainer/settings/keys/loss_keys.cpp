@@ -1,6 +1,6 @@
 // The keys of `loss`: those of the options of each row of loss_kinds().
 #include "models/base/check.hpp"
-#include "trainer/settings/key_builders.hpp"
+#include "trainer/settings/keys/key_builders.hpp"
 
 namespace rookery {
 namespace {

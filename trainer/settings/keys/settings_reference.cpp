@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "models/base/named_rows.hpp"
-#include "trainer/settings/key_builders.hpp"
+#include "trainer/settings/keys/key_builders.hpp"
 
 namespace rookery {
 namespace {
@@ -24,8 +24,8 @@ Json variants_schema(const SettingsObject& object) {
   Json choices = Json::array();
   for (const SettingsVariant& variant : object.variants) {
     Json choice = object_schema(variant.keys);
-    choice["properties"]["name"] = {{"const", variant.name}};
-    choice["required"] = {"name"};
+    choice["properties"][object.discriminator] = {{"const", variant.name}};
+    choice["required"] = {object.discriminator};
     choices.push_back(choice);
   }
   choices.push_back({{"enum", names_of(object.variants)}});
@@ -74,8 +74,9 @@ std::string object_reference(const SettingsObject& object) {
       }
     }
   }
-  std::string text = reference_row(object.name + "/name", object.choices(), object.chosen(TrainingSettings()),
-                                   object.help + help_of_rows(object.variants));
+  std::string text =
+      reference_row(object.name + "/" + object.discriminator, object.choices(),
+                    object.chosen(TrainingSettings()), object.help + help_of_rows(object.variants));
   for (const Row& row : rows) {
     text += reference_row(object.name + "/" + row.key, row.values, row.initial,
                           fmt::format("{}: {}", fmt::join(row.variants, ", "), row.help));

@@ -1,10 +1,10 @@
-#include "trainer/settings/settings_keys.hpp"
+#include "trainer/settings/keys/settings_keys.hpp"
 
 #include "models/base/named_rows.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/checkpoint_interval.hpp"
-#include "trainer/settings/key_builders.hpp"
+#include "trainer/settings/keys/key_builders.hpp"
 
 namespace rookery {
 namespace {
@@ -116,6 +116,11 @@ std::vector<SettingsKey> make_settings_keys() {
           "recompute", {"none", "full", "auto"}, [](S& s) -> std::string& { return s.recompute; },
           "run forward again before backward instead of keeping activations: less memory, more time, the "
           "same bits. `auto`: on machines whose memory is too small otherwise"),
+      choice_key(
+          "shares", {"speed", "equal"}, [](S& s) -> std::string& { return s.shares; },
+          "how several clusters share the samples of a step. `speed`: the fastest one trains batch_size, and "
+          "the "
+          "others as many as they are predicted to do in the same time; `equal`: each trains batch_size"),
       integer_key(
           "validate_every", 0, 1'000'000, [](S& s) -> int& { return s.validate_every; },
           "epochs from one validation to the next; 0: never"),
@@ -149,10 +154,12 @@ std::vector<SettingsKey> make_settings_keys() {
                        "parameters that are not trained, whatever the model's file says, by name or pattern: "
                        "`[\"body.*\"]`. They have no gradient and no optimizer state"),
                    Json::array({"body.*"})),
-      with_example(patterns_key(
-                       "trained", [](S& s) -> std::vector<std::string>& { return s.trained; },
-                       "parameters that are trained, whatever the model's file and `frozen` say"),
-                   Json::array({"head.*"})),
+      with_example(
+          patterns_key(
+              "trained", [](S& s) -> std::vector<std::string>& { return s.trained; },
+              "parameters that are trained, whatever the model's file and `frozen` say. Where the file says "
+              "nothing of it, one of the two keys has to: `[\"*\"]` trains all"),
+          Json::array({"head.*"})),
   };
 }
 
@@ -171,7 +178,8 @@ std::string SettingsObject::choices() const {
 }
 
 const std::vector<SettingsObject>& settings_objects() {
-  static const std::vector<SettingsObject> objects{optimizer_object(), learning_rate_object()};
+  static const std::vector<SettingsObject> objects{optimizer_object(), learning_rate_object(),
+                                                   averaging_object()};
   return objects;
 }
 

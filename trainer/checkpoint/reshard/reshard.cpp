@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/reshard.hpp"
+#include "trainer/checkpoint/reshard/reshard.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,120 +16,93 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
-#include "trainer/checkpoint/checkpoint_part.hpp"
-#include "trainer/checkpoint/checkpoint_schedule.hpp"
+#include "trainer/checkpoint/reshard/part_relay.hpp"
+#include "trainer/checkpoint/reshard/pieces.hpp"
 
 namespace rookery {
 namespace {
 
-// Bytes of any number as messages that are small enough for every plan. A name is used once between two
-// stages.
-class Pieces {
- public:
-  explicit Pieces(Link& link) : link_(link) {}
+using Parts = std::set<int>;  // by the stages that wrote them
+using PartsOfSteps = std::map<std::int64_t, Parts>;
 
-  void send(int to, const std::string& name, std::span<const std::byte> bytes) {
-    for (std::size_t at = 0; at < bytes.size(); at += kCheckpointPieceBytes) {
-      const auto piece = bytes.subspan(at, std::min<std::size_t>(kCheckpointPieceBytes, bytes.size() - at));
-      link_.send(to, key(name, at), {type_of(piece.size()), piece.data()});
-    }
-  }
-  void receive(int from, const std::string& name, std::span<std::byte> bytes) {
-    for (std::size_t at = 0; at < bytes.size(); at += kCheckpointPieceBytes) {
-      const auto piece = bytes.subspan(at, std::min<std::size_t>(kCheckpointPieceBytes, bytes.size() - at));
-      link_.receive(from, key(name, at), {type_of(piece.size()), piece.data()});
-    }
-  }
+// Which parts lie where.
+struct Holdings {
+  std::map<std::int64_t, std::vector<Parts>>
+      stages;                          // by step, by stage of the present plan: in this cluster
+  std::vector<PartsOfSteps> clusters;  // by cluster: on any of its machines
+  int cluster = 0;                     // this one
 
-  void send_text(int to, const std::string& name, const std::string& text) {
-    send_number(link_, to, length_key(name), static_cast<double>(text.size()));
-    send(to, name, std::as_bytes(std::span(text)));
+  // On any machine at all.
+  PartsOfSteps all() const {
+    PartsOfSteps all;
+    for (const PartsOfSteps& of_cluster : clusters)
+      for (const auto& [step, parts] : of_cluster) all[step].insert(parts.begin(), parts.end());
+    return all;
   }
-  std::string receive_text(int from, const std::string& name) {
-    constexpr double kLongest = 1U << 30;
-    const double length = receive_number(link_, from, length_key(name));
-    if (!(length >= 0 && length <= kLongest))
-      throw TransportError(fmt::format("receive {} from stage {}: it has {} bytes", name, from, length));
-    std::string text(static_cast<std::size_t>(length), ' ');
-    receive(from, name, std::as_writable_bytes(std::span(text)));
-    return text;
-  }
-
- private:
-  static TensorType type_of(std::size_t bytes) {
-    return {DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
-  }
-  static MessageKey key(const std::string& name, std::size_t at) {
-    return {.kind = MessageKind::kCheckpoint,
-            .micro_batch = static_cast<std::int32_t>(at / kCheckpointPieceBytes),
-            .edge = name};
-  }
-  static MessageKey length_key(const std::string& name) {
-    return {.kind = MessageKind::kCheckpoint, .edge = "length of " + name};
-  }
-
-  Link& link_;
 };
-
-// Which parts lie on the stages' machines: by step, by stage of the present plan.
-using Holdings = std::map<std::int64_t, std::vector<std::set<int>>>;
-
-bool is_whole(const std::vector<std::set<int>>& of_stages, int parts) {
-  std::set<int> all;
-  for (const std::set<int>& own : of_stages) all.insert(own.begin(), own.end());
-  return static_cast<int>(all.size()) == parts;
-}
 
 class Resharding {
  public:
   Resharding(const std::filesystem::path& node_data, const ResumePoint& from, Executable& executable,
-             Link& link)
+             const Agreement& agreement, const std::map<std::string, TensorView>& averaging)
       : node_data_(node_data),
         from_(from),
-        stage_(executable.stage().index),
-        stages_(executable.stage().count),
+        stage_(agreement.stage()),
+        stages_(agreement.stages()),
         sees_samples_(executable.stage().is_root() || executable.stage().is_leaf()),
-        link_(link),
-        pieces_(link),
-        state_(executable.training_state()) {}
+        agreement_(agreement),
+        pieces_(agreement.link()),
+        averaging_(averaging),
+        state_(merged(executable.training_state(), averaging)) {}
 
   RunState run() {
     std::int64_t at_most = from_.step;
     for (int round = 0;; ++round) {
       const Holdings holdings = all_holdings(at_most, round);
-      const auto newest = std::ranges::find_if(holdings.rbegin(), holdings.rend(), [&](const auto& entry) {
-        return is_whole(entry.second, from_.stages);
+      const PartsOfSteps all = holdings.all();
+      const auto newest = std::ranges::find_if(all.rbegin(), all.rend(), [&](const auto& entry) {
+        return std::ssize(entry.second) == from_.stages;
       });
-      if (newest == holdings.rend()) throw DataError(none_text(holdings, round));
-      std::tie(step_, held_) = *newest;
+      if (newest == all.rend()) throw DataError(none_text(all, round));
+      step_ = newest->first;
       if (round == 0 && step_ < at_most)
         spdlog::warn("the checkpoint of step {} is not whole: that of step {} is taken", at_most, step_);
+      hold(holdings, round);
       const std::int64_t is_read = read_own() ? 1 : 0;
-      if (least_of_all(link_, stage_, stages_, round, "parts that are read", is_read) == 1) return fetch();
+      if (agreement_.least_of_all(round, "parts that are read", is_read) == 1) return fetch();
       at_most = step_ - 1;
     }
   }
 
  private:
+  static std::map<std::string, TensorView> merged(std::map<std::string, TensorView> one,
+                                                  const std::map<std::string, TensorView>& other) {
+    one.insert(other.begin(), other.end());
+    return one;
+  }
   static std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
   CheckpointOwner owner(int part) const {
-    return {.node_data = node_data_, .plan_id = from_.plan_id, .stage = part, .stages = from_.stages};
+    return {.node_data = node_data_,
+            .plan_id = from_.plan_id,
+            .stage = part,
+            .stages = from_.stages,
+            .cluster = from_.cluster};
   }
   std::filesystem::path path(int part) const { return part_path(owner(part), step_); }
 
   bool is_on_all(int part) const {
     return std::ranges::all_of(held_, [&](const auto& own) { return own.contains(part); });
   }
-  // The stage that gives this part to those that have it not.
+  // The stage that gives this part to those that have it not; the number of stages where none has.
   int holder(int part) const {
-    const auto found = std::ranges::find_if(held_, [&](const auto& own) { return own.contains(part); });
+    const auto found = std::ranges::find_if(held_, [&](const Parts& own) { return own.contains(part); });
     return static_cast<int>(found - held_.begin());
   }
 
   // Those of this machine, by their names.
-  std::map<std::int64_t, std::set<int>> own_holdings(std::int64_t at_most) const {
-    std::map<std::int64_t, std::set<int>> own;
+  PartsOfSteps own_holdings(std::int64_t at_most) const {
+    PartsOfSteps own;
     for (int part = 0; part < from_.stages; ++part) {
       for (const std::int64_t step : part_steps(owner(part)))
         if (step <= at_most) own[step].insert(part);
@@ -137,33 +110,75 @@ class Resharding {
     return own;
   }
 
-  // The Root gathers them, and tells all.
+  // The Roots gather them, and tell all.
   Holdings all_holdings(std::int64_t at_most, int round) {
     const std::string name = fmt::format("parts in round {}", round);
     const std::string own = Json(own_holdings(at_most)).dump();
+    Holdings all;
     if (stage_ != 0) {
       pieces_.send_text(0, name, own);
-      return from_text<Holdings>(pieces_.receive_text(0, name));
+      std::tie(all.stages, all.clusters, all.cluster) =
+          from_text<std::tuple<decltype(all.stages), decltype(all.clusters), int>>(
+              pieces_.receive_text(0, name));
+      return all;
     }
-    Holdings all;
+    PartsOfSteps here;
     for (int stage = 0; stage < stages_; ++stage) {
       const std::string text = stage == 0 ? own : pieces_.receive_text(stage, name);
-      for (const auto& [step, parts] : from_text<std::map<std::int64_t, std::set<int>>>(text)) {
-        all[step].resize(at(stages_));
-        all[step][at(stage)] = parts;
+      for (const auto& [step, parts] : from_text<PartsOfSteps>(text)) {
+        all.stages[step].resize(at(stages_));
+        all.stages[step][at(stage)] = parts;
+        here[step].insert(parts.begin(), parts.end());
       }
     }
-    for (int stage = 1; stage < stages_; ++stage) pieces_.send_text(stage, name, Json(all).dump());
+    for (const std::string& text : texts_of_clusters(name, Json(here).dump()))
+      all.clusters.push_back(from_text<PartsOfSteps>(text));
+    if (agreement_.roots() != nullptr) all.cluster = agreement_.roots()->cluster();
+    const std::string told = Json(std::tuple(all.stages, all.clusters, all.cluster)).dump();
+    for (int stage = 1; stage < stages_; ++stage) pieces_.send_text(stage, name, told);
     return all;
   }
 
-  std::string none_text(const Holdings& holdings, int round) const {
-    std::set<int> missing;
-    for (int part = 0; part < from_.stages; ++part) missing.insert(part);
-    if (!holdings.empty()) {
-      for (const std::set<int>& own : holdings.rbegin()->second)
-        for (const int part : own) missing.erase(part);
+  // By cluster what its Root has: in each round every Root hands on what it got in the round before.
+  std::vector<std::string> texts_of_clusters(const std::string& name, const std::string& own) const {
+    const ClusterRoots* roots = agreement_.roots();
+    if (roots == nullptr) return {own};
+    const int clusters = roots->clusters();
+    Pieces ring(roots->link());
+    std::vector<std::string> texts(at(clusters));
+    texts[at(roots->cluster())] = own;
+    for (int round = 1; round < clusters; ++round) {
+      const std::string key = fmt::format("{}, {}", name, round);
+      ring.send_text(roots->next(), key, texts[at((roots->cluster() - round + 1 + clusters) % clusters)]);
+      texts[at((roots->cluster() - round + clusters) % clusters)] = ring.receive_text(roots->before(), key);
     }
+    return texts;
+  }
+
+  // Which parts of the checkpoint that is tried each stage has, once the Root has taken those that no machine
+  // of its cluster has from another cluster.
+  void hold(const Holdings& holdings, int round) {
+    const auto of_step = holdings.stages.find(step_);
+    held_ = of_step != holdings.stages.end() ? of_step->second : std::vector<Parts>(at(stages_));
+    for (int part = 0; part < from_.stages; ++part) {
+      PartRoute route{.path = path(part),
+                      .name = fmt::format("file of part {} in round {}", part, round),
+                      .cluster = holdings.cluster};
+      for (const PartsOfSteps& of_cluster : holdings.clusters) {
+        const auto found = of_cluster.find(step_);
+        route.lacks.push_back(found == of_cluster.end() || !found->second.contains(part));
+      }
+      if (const int stage = holder(part); stage < stages_) route.holder = stage;
+      relay_part(route, agreement_);
+      if (!route.holder) held_.front().insert(part);
+    }
+  }
+
+  // `all`: what any machine has.
+  std::string none_text(const PartsOfSteps& all, int round) const {
+    Parts missing;
+    for (int part = 0; part < from_.stages; ++part)
+      if (all.empty() || !all.rbegin()->second.contains(part)) missing.insert(part);
     if (round > 0 || missing.empty()) {
       return fmt::format(
           "the checkpoint of step {} of plan {} and all before it are damaged: plan another one with "
@@ -173,8 +188,8 @@ class Resharding {
     return fmt::format(
         "no node of this plan has the part of stage {} of {} of the checkpoint of step {} of plan {}: copy "
         "it from the machine that trained it, to {}",
-        fmt::join(missing, ", "), from_.stages, holdings.empty() ? from_.step : holdings.rbegin()->first,
-        from_.plan_id, checkpoints_folder(node_data_).string());
+        fmt::join(missing, ", "), from_.stages, all.empty() ? from_.step : all.rbegin()->first, from_.plan_id,
+        checkpoints_folder(node_data_).string());
   }
 
   // Takes what the own parts have. False where one is damaged, which the log tells.
@@ -224,6 +239,7 @@ class Resharding {
         if (stage_ == stage) ask(part);
       }
     }
+    std::erase_if(left_, [&](const std::string& name) { return averaging_.contains(name); });
     if (!left_.empty()) {
       throw DataError(
           fmt::format("the checkpoint of step {} of plan {} has no {}: it is of another model or optimizer",
@@ -285,21 +301,48 @@ class Resharding {
   const ResumePoint& from_;
   const int stage_, stages_;
   const bool sees_samples_;
-  Link& link_;
+  Agreement agreement_;
   Pieces pieces_;
+  const std::map<std::string, TensorView>& averaging_;
   const std::map<std::string, TensorView> state_;
   std::set<std::string> left_;  // of its names, those not taken yet
   // The checkpoint that is tried, and which of its parts each stage has.
   std::int64_t step_ = 0;
-  std::vector<std::set<int>> held_;
+  std::vector<Parts> held_;
   RunState run_;
 };
 
 }  // namespace
 
 RunState reshard(const std::filesystem::path& node_data, const ResumePoint& from, Executable& executable,
-                 Link& link) {
-  return Resharding(node_data, from, executable, link).run();
+                 const Agreement& agreement, const std::map<std::string, TensorView>& averaging) {
+  return Resharding(node_data, from, executable, agreement, averaging).run();
+}
+
+std::optional<ResumePoint> newest_of_a_cluster(const CheckpointOwner& owner, const Agreement& agreement) {
+  constexpr std::int64_t kNone = -1;
+  Agreement own(agreement.link(), agreement.stage(), agreement.stages());
+  const std::vector<std::int64_t> steps = part_steps(owner);
+  std::int64_t step =
+      own.least_of_all(0, "newest checkpoint of the cluster", steps.empty() ? kNone : steps.back());
+  std::int64_t cluster = owner.cluster;
+  std::int64_t stages = owner.stages;
+  if (ClusterRoots* roots = agreement.roots(); roots != nullptr) {
+    const auto all = roots->gather(0, "newest checkpoint of a cluster",
+                                   {static_cast<double>(step), static_cast<double>(stages)});
+    const auto newest = std::ranges::max_element(all, {}, [](const auto& numbers) { return numbers[0]; });
+    cluster = newest - all.begin();
+    step = static_cast<std::int64_t>((*newest)[0]);
+    stages = static_cast<std::int64_t>((*newest)[1]);
+  }
+  step = own.told_by_root(0, "step of that checkpoint", step);
+  cluster = own.told_by_root(0, "cluster of that checkpoint", cluster);
+  stages = own.told_by_root(0, "parts of that checkpoint", stages);
+  if (step == kNone) return std::nullopt;
+  return ResumePoint{.plan_id = owner.plan_id,
+                     .stages = static_cast<int>(stages),
+                     .step = step,
+                     .cluster = static_cast<int>(cluster)};
 }
 
 }  // namespace rookery

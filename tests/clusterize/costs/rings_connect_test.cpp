@@ -1,0 +1,43 @@
+// Which nodes of neighbouring clusters have to connect.
+#include <gtest/gtest.h>
+
+#include "clusterize/costs/cost_model.hpp"
+#include "tests/clusterize/chain_model.hpp"
+
+namespace rookery {
+namespace {
+
+// Clusters {0, 1} and {2, 3} of a model whose first segment has no parameters, cut before these segments.
+bool connect(std::initializer_list<int> unreachable, int second_of_a, int second_of_b) {
+  Json document = equal_nodes(4);
+  for (const int node : unreachable) document[std::to_string(node)]["reachable"] = false;
+  const NodePool pool = pool_of(document);
+  ModelCosts costs = chain(4);
+  costs.segments.front().parameters = costs.segments.front().parameter_bytes = 0;
+  const CostModel model(pool, costs);
+  const Clusters clusters{{0, 1}, {2, 3}};
+  const std::vector<PlacedCluster> placed = model.placed(clusters);
+  return model.rings_connect(placed[0], *model.cut(clusters[0], {0, second_of_a}), placed[1],
+                             *model.cut(clusters[1], {0, second_of_b}));
+}
+
+TEST(RingsConnect, NodesThatAverageAParameterDo) {
+  EXPECT_TRUE(connect({}, 2, 2));
+  EXPECT_TRUE(connect({1}, 2, 2));
+  EXPECT_FALSE(connect({1, 3}, 2, 2));
+  EXPECT_FALSE(connect({1, 2}, 2, 3)) << "segment 2";
+  EXPECT_TRUE(connect({1, 2}, 2, 2)) << "no segment in common";
+  EXPECT_TRUE(connect({1, 2}, 2, 1));
+}
+
+// They tell each other how many samples their clusters have trained, with parameters or without.
+TEST(RingsConnect, RootsDo) {
+  EXPECT_FALSE(connect({0, 2}, 2, 2));
+  EXPECT_FALSE(connect({0, 2}, 1, 1)) << "neither has a parameter";
+  EXPECT_FALSE(connect({0, 2}, 1, 3));
+  EXPECT_TRUE(connect({0}, 1, 1));
+  EXPECT_TRUE(connect({0, 3}, 1, 1));
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,42 @@
+// The numbers of a round as they travel from cluster to cluster, in fewer bytes than they have in memory.
+//
+// Numbers are encoded in blocks, each by itself. A decoded number is a function of the bytes alone, the same
+// bits on every machine. Values that are no numbers make all of their block so (kInt8, kInt4), or stay.
+//   kFloat16, kBFloat16  rounded to nearest, what is too large to the largest there is; NaN stays
+//   kInt8, kInt4         a scale and multiples of it, from -127 to 127 or -7 to 7
+//   kTopK                the numbers with the largest magnitude, with their places; all others are 0. With 8
+//                        bits a value as kInt8 has them, with 2 bits two magnitudes and a sign (as in
+//                        SparseLoCo, arXiv 2508.15706)
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "trainer/settings/compression.hpp"
+
+namespace rookery {
+
+// Belongs to one thread.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+
+  // Numbers that are encoded together; the last block of a tensor's segment may have fewer.
+  virtual std::size_t block() const = 0;
+  // Of a block of so many numbers: a function of that alone.
+  virtual std::size_t block_bytes(std::size_t numbers) const = 0;
+  virtual void encode(std::span<const float> block, std::byte* bytes) = 0;
+  virtual void decode(const std::byte* bytes, std::span<float> block) const = 0;
+
+  // Of so many numbers in a row.
+  std::size_t bytes(std::size_t numbers) const {
+    const std::size_t rest = numbers % block();
+    return numbers / block() * block_bytes(block()) + (rest > 0 ? block_bytes(rest) : 0);
+  }
+};
+
+// Null where numbers travel as they are.
+std::unique_ptr<Codec> make_codec(const Compression& compression);
+
+}  // namespace rookery

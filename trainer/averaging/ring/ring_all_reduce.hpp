@@ -1,0 +1,89 @@
+// The sum of tensors over the members of a ring, on each of them: a reduce-scatter and an all-gather
+// (Patarasuk, Yuan, Bandwidth optimal all-reduce algorithms, 2009), by which each member sends 2 (C - 1) / C
+// of the bytes.
+//
+// Each tensor is cut into C segments at places that follow from its elements and C alone. Segment s is added
+// up beginning with member s, then s + 1 and so on, modulo C. So the order in which members are added to an
+// element is the same whatever else is summed with it, in how many rings, and in what pieces it travels.
+//
+// The segments s of all tensors, the last first, as backward makes gradients, are strip s. It travels in
+// pieces: piece p makes 2 (C
+// - 1) hops, each to the next member, as C strips do at the same time; hop h of piece p belongs to tick p + h
+// · D, and all members send and receive in the order of ticks. D ticks lie between receiving a piece and
+// sending it on: that many are under way on every link, and no more.
+//
+// Tensors may travel encoded (codec.hpp). Then a member encodes each sum that it has added to, and what that
+// has lost is the member's residual, which it adds the next time (error feedback: Karimireddy and others,
+// arXiv 1901.09847); the last sum is encoded, too, and all take what comes of it. Blocks begin with a
+// tensor's segment, so all this is the same in other rings as well.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "models/tensor/tensor.hpp"
+#include "trainer/averaging/ring/codec.hpp"
+#include "trainer/link.hpp"
+
+namespace rookery {
+
+// What a link of a ring has to take, so that members never wait for each other: messages of so many bytes at
+// most, and so many of them under way.
+struct RingTraffic {
+  std::uint64_t message_bytes = 0;
+  std::uint64_t messages = 0;
+
+  // Of those that begin at a member and of those that have come to it.
+  std::uint64_t buffer_bytes() const { return 2 * messages * message_bytes; }
+};
+// What is summed at once: so many numbers in so many tensors.
+struct RingLoad {
+  std::uint64_t numbers = 0;
+  std::size_t tensors = 0;
+};
+// Of rounds over what is encoded and what travels as it is.
+RingTraffic ring_traffic(const RingLoad& plain, const RingLoad& encoded, const Compression& compression,
+                         int members);
+// What each member sends in such a round, on the average.
+double ring_bytes(const RingLoad& plain, const RingLoad& encoded, const Compression& compression,
+                  int members);
+
+struct RingTensor {
+  std::span<float> numbers;
+  std::span<float> residual = {};  // as many; empty: it travels as it is
+  float factor = 1;                // of this member's numbers
+  bool is_ready = true;            // false: they are not there yet
+};
+
+// One thread; the link outlives it.
+class RingAllReduce {
+ public:
+  // Members send to the next rank alone, and the last one to the first. All have the same compression.
+  RingAllReduce(Link& link, int rank, int members, const Compression& compression = {});
+
+  // Replaces each number by the sum over the members of their factor times theirs. All call it with tensors
+  // of the same sizes, in the same order; `round` is used once on a link. Throws what the Link throws: then
+  // the tensors hold anything. Before a tensor that is not ready is touched, await(its number) waits for it;
+  // the last one is needed first.
+  using Await = std::function<void(std::size_t tensor)>;
+  void sum(std::int64_t round, std::span<const RingTensor> tensors, const Await& await = nullptr);
+
+  // To the next member, of all rounds.
+  std::uint64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  Link& link_;
+  const int rank_, members_;
+  const std::unique_ptr<Codec> codec_;
+  std::uint64_t bytes_sent_ = 0;
+};
+
+// The elements of a tensor of so many that belong to a segment: from the first number up to the second.
+std::pair<std::size_t, std::size_t> ring_segment(std::size_t elements, int segment, int members);
+
+}  // namespace rookery

@@ -1,0 +1,48 @@
+// What the ways of averaging have in common: the weights of clusters, and what compression has lost.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "models/tensor/tensor.hpp"
+#include "trainer/averaging/averagers.hpp"
+
+namespace rookery {
+
+class RingAverager : public StatefulAverager {
+ public:
+  RingAverager(AveragedRun run, Executable& executable, Rings& rings);
+
+  bool sums_gradients() const override { return false; }
+  void before_last_gradients(std::int64_t /*step*/) override {}
+  void after_gradient_of(const std::string& /*parameter*/) override {}
+  void after_gradients(std::int64_t /*step*/) override {}
+  void after_update(std::int64_t /*step*/) override {}
+  bool is_united(std::int64_t steps) const override { return schedule_.is_united(steps); }
+  std::int64_t united_after(std::int64_t steps) const override { return schedule_.united_after(steps); }
+  std::map<std::string, TensorView> state() override;
+  void begin(std::int64_t steps_done) override { first_step_ = steps_done; }
+
+ protected:
+  // This cluster's part of all samples that were trained in the steps from `begin` to `end`.
+  float weight(std::int64_t begin, std::int64_t end) const;
+  // That of the steps since the last round of the fragment before this one.
+  float weight_of_round(std::int64_t steps_done, int fragment) const;
+
+  bool is_parameter(const std::string& tensor) const;
+  // RingTensor::residual; of a buffer, and without compression, empty.
+  std::span<float> residual_of(const std::string& tensor);
+
+  const AveragedRun run_;
+  Executable& executable_;
+  Rings& rings_;
+  const RoundSchedule schedule_;
+
+ private:
+  std::int64_t first_step_ = 0;
+  std::map<std::string, Tensor> residuals_;  // by parameter
+};
+
+}  // namespace rookery
