@@ -41,7 +41,7 @@ LAYERS = [
     ["trainer/settings", "clusterize/pool"],
     ["trainer/feed", "trainer/progress", "clusterize/plan"],
     ["trainer"],
-    ["trainer/checkpoint", "clusterize/genetic", "clusterize/profile", "node/wire", "node/membership"],
+    ["trainer/averaging", "trainer/checkpoint", "clusterize/genetic", "clusterize/profile", "node/wire", "node/membership"],
     ["fusion", "clusterize/costs", "node/sockets"],
     ["clusterize/task", "clusterize/order", "node/transport"],
     ["clusterize/search", "clusterize/simulation", "node/run", "node/benchmark"],
