@@ -45,7 +45,7 @@ MessageBytes Link::receive_bytes(int from_rank, const MessageKey& key, const Ten
   return bytes;
 }
 
-void Link::send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes bytes) {
+void Link::send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes&& bytes) {
   send(to_rank, key, {type, bytes.get()});
 }
 

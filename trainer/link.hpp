@@ -99,7 +99,7 @@ class Link {
   // have come, which are the caller's from then on; and elements that nobody changes any more once they are
   // sent.
   virtual MessageBytes receive_bytes(int from_rank, const MessageKey& key, const TensorType& type);
-  virtual void send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes bytes);
+  virtual void send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes&& bytes);
   // Memory for so many bytes to be sent.
   virtual MessageBytes make_bytes(std::uint64_t bytes);
 

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "models/base/error.hpp"
+#include "models/base/process/stop_signals.hpp"
 
 namespace rookery {
 namespace {
@@ -35,6 +36,7 @@ struct Pipe {
 // In the child: only calls that are safe after fork().
 [[noreturn]] void become(char* const* arguments, pid_t parent, int output, int errors) {
   ::setpgid(0, 0);
+  accept_stop_signals();
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(kCannotStart);
   ::dup2(output, STDOUT_FILENO);

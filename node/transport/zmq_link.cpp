@@ -117,7 +117,7 @@ MessageBytes ZmqLink::receive_bytes(int from_rank, const MessageKey& key, const 
   return std::move(message->bytes);
 }
 
-void ZmqLink::send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes bytes) {
+void ZmqLink::send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes&& bytes) {
   check_size(key, type);
   const int member = group_->member_with(to_rank);
   while (!group_->queues.has_room(member, key, type.bytes()))

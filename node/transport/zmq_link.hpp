@@ -75,7 +75,7 @@ class ZmqLink final : public Link {
   std::unique_ptr<PendingTransfer> begin_receive(int from_rank, const MessageKey& key,
                                                  TensorView into) override;
   MessageBytes receive_bytes(int from_rank, const MessageKey& key, const TensorType& type) override;
-  void send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes bytes) override;
+  void send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes&& bytes) override;
   MessageBytes make_bytes(std::uint64_t bytes) override;
   void flush() override;
 

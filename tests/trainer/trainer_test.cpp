@@ -15,6 +15,7 @@
 #include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/stop_with.hpp"
 #include "trainer/progress/text_files.hpp"
 
 namespace rookery {
@@ -200,7 +201,7 @@ TEST_F(TrainerTest, AStopSignalEndsTheRunBetweenSteps) {
         catch_stop_signals();
         try {
           run([](const Progress& progress) {
-            if (progress.step == 2) std::raise(SIGTERM);
+            if (progress.step == 2) stop_with(SIGTERM);
           });
         } catch (const Interrupted& interrupted) {
           const auto losses = numbers_in(folder_.path() / "losses.txt").size();

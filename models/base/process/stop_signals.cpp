@@ -6,9 +6,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <thread>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
@@ -16,6 +18,8 @@
 
 namespace rookery {
 namespace {
+
+constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGHUP};
 
 std::atomic<int> caught_signal{0};
 std::atomic<int> stop_event{-1};
@@ -40,6 +44,24 @@ void on_stop_signal(int signal) {
   wake_stop_waiters();
 }
 
+sigset_t stop_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  for (const int signal : kStopSignals) ::sigaddset(&signals, signal);
+  return signals;
+}
+
+// Signals go to a thread that has nothing else to do. Elsewhere they would interrupt system calls, and not
+// all that libraries make are begun again: ZeroMQ's fail.
+void receive_signals_on_own_thread() {
+  const sigset_t signals = stop_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals] {
+    ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+    while (true) ::pause();
+  }).detach();
+}
+
 void catch_signals() {
   stop_event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   ROOKERY_CHECK(stop_event >= 0, "no eventfd");
@@ -51,6 +73,7 @@ void catch_signals() {
   ::sigaction(SIGHUP, nullptr, &before);
   if (before.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  receive_signals_on_own_thread();
 }
 
 }  // namespace
@@ -58,6 +81,11 @@ void catch_signals() {
 void catch_stop_signals() {
   static std::once_flag once;
   std::call_once(once, catch_signals);
+}
+
+void accept_stop_signals() {
+  const sigset_t signals = stop_signals();
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
 }
 
 std::string signal_name(int signal) {

@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
+
+#include "models/base/process/stop_signals.hpp"
 
 namespace rookery {
 namespace {
@@ -49,6 +52,20 @@ TEST(ChildProcess, ASignalCountsAsAShellCountsIt) {
   EXPECT_FALSE(process.exit_code());
   process.signal(SIGTERM);
   EXPECT_EQ(wait_for_end(process), 128 + SIGTERM);
+}
+
+// The test's own thread no longer gets them.
+TEST(ChildProcess, ItGetsSignalsWhereTheParentCatchesThem) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        catch_stop_signals();
+        ChildProcess process = shell("echo ready; exec sleep 1000");
+        read_some(process.standard_output());
+        process.signal(SIGTERM);
+        std::_Exit(wait_for_end(process) == 128 + SIGTERM ? 42 : 1);
+      },
+      testing::ExitedWithCode(42), "");
 }
 
 TEST(ChildProcess, ItIsNotInThisProcessGroup) {

@@ -1,14 +1,18 @@
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <thread>
 
 #include "models/base/error.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "tests/support/stop_with.hpp"
 
 namespace rookery {
 namespace {
@@ -41,7 +45,7 @@ void expect_in_a_process(const std::function<bool()>& holds) {
 TEST(StopDeferral, KeepsASignalBackUntilTheLastIsGone) {
   expect_in_a_process([] {
     std::optional<StopDeferral> first(std::in_place), second(std::in_place);
-    std::raise(SIGTERM);
+    stop_with(SIGTERM);
     bool is_kept = is_stop_deferred() && stop_signal() == SIGTERM;
     first.reset();
     is_kept = is_kept && is_stop_deferred() && !throws_interrupted() && !is_readable(stop_descriptor());
@@ -59,7 +63,7 @@ TEST(StopDeferral, WithoutASignalItLeavesNothing) {
 
 TEST(StopDeferral, ASignalThatWasThereBeforeIsNotKeptBack) {
   expect_in_a_process([] {
-    std::raise(SIGINT);
+    stop_with(SIGINT);
     const StopDeferral deferral;
     return !is_stop_deferred() && throws_interrupted() && is_readable(stop_descriptor());
   });
@@ -71,11 +75,23 @@ TEST(StopDeferral, ASecondSignalEndsTheProcess) {
       {
         catch_stop_signals();
         const StopDeferral deferral;
-        std::raise(SIGINT);
-        std::raise(SIGTERM);
+        stop_with(SIGINT);
+        ::kill(::getpid(), SIGTERM);
+        std::this_thread::sleep_for(std::chrono::seconds(60));
         std::_Exit(1);
       },
       testing::ExitedWithCode(kSignalBase + SIGTERM), "");
+}
+
+// Not all libraries begin one again.
+TEST(StopSignals, InterruptNoSystemCall) {
+  expect_in_a_process([] {
+    std::jthread other([] { stop_with(SIGINT); });
+    int interrupted = 0;
+    while (stop_signal() == 0)
+      if (::poll(nullptr, 0, 20) < 0) ++interrupted;
+    return interrupted == 0;
+  });
 }
 
 }  // namespace
