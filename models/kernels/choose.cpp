@@ -29,6 +29,8 @@ struct TypedOp {
   KernelRequest request() const { return {.op = op, .inputs = inputs, .outputs = outputs}; }
 };
 
+constexpr const char* kWinograd = "simd/blocked-winograd";
+
 class Chooser {
  public:
   Chooser(const Graph& graph, std::int64_t micro_batch, MeasuredKernels* measured)
@@ -39,6 +41,7 @@ class Chooser {
     for (const Op& op : graph_.ops()) {
       if (gains_from_blocks(op)) choose_blocked(op);
       if (op.type == "Conv" && measured_ != nullptr) measure(op);
+      if (op.type == "Conv" && measured_ == nullptr && gains_from_winograd(op)) choose_winograd(op);
     }
     return std::move(choice_);
   }
@@ -130,6 +133,17 @@ class Chooser {
     });
   }
 
+  // Without measurements: windows of 3 x 3 over maps that are not small.
+  bool gains_from_winograd(const Op& op) const {
+    constexpr std::int64_t kLeastSide = 8;
+    const Shape& result = type_of(op.outputs[0]).shape;
+    return is_blocked_.contains(op.outputs[0]) && result[2] >= kLeastSide && result[3] >= kLeastSide;
+  }
+
+  void choose_winograd(const Op& op) {
+    if (serves(kWinograd, op)) choice_[op.name] = kWinograd;
+  }
+
   // A large convolution's algorithm, pass by pass.
   void measure(const Op& op) {
     constexpr double kLeastFlops = 20e6;
@@ -139,10 +153,8 @@ class Chooser {
     const std::string prefix = blocked ? choice + "-" : choice + "/";
     for (const TypedOp& typed : training_ops(op, blocked)) {
       if (op_definition(typed.op.type).flops(typed.op, typed.inputs, typed.outputs) < kLeastFlops) continue;
-      // oneDNN's Winograd takes scratch memory without bounds.
-      const std::string winograd = blocked ? "simd/blocked-winograd" : "onednn/winograd";
       choice_[typed.op.name] =
-          measured_->fastest(typed.request(), {prefix + "direct", winograd, prefix + "places"});
+          measured_->fastest(typed.request(), {prefix + "direct", kWinograd, prefix + "places"});
     }
   }
 

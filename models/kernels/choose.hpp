@@ -13,7 +13,7 @@ namespace rookery {
 
 class MeasuredKernels;  // measured.hpp
 
-// By name of the op, "backend" or "backend/variant": "eigen", "onednn", "onednn/winograd", "simd", …
+// By name of the op, "backend" or "backend/variant": "eigen", "onednn", "onednn/direct", "simd", …
 // Gradient ops without an entry of their own ("conv1.ConvGradInput") follow their forward op.
 using KernelChoice = std::map<std::string, std::string>;
 

@@ -9,6 +9,7 @@
 #include "models/kernels/backend.hpp"
 #include "models/kernels/precision.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery {
 
@@ -59,7 +60,10 @@ class RectifiedKernel final : public Kernel {
            const StepContext& context) override {
     kernel_->run(inputs, outputs, scratch, context);
     const std::span<float> y = outputs[0].as<float>();
-    simd::loops().relu(std::ssize(y), y.data(), y.data());
+    in_runs(
+        std::ssize(y), 1,
+        [&](std::int64_t at, std::int64_t count) { simd::loops().relu(count, y.data() + at, y.data() + at); },
+        kAlignment);
   }
 
  private:

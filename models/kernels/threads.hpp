@@ -5,6 +5,8 @@
 #include <omp.h>
 #endif
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "models/base/parallel.hpp"
@@ -20,6 +22,38 @@ int kernel_threads();
 template <typename Body>
 void in_parallel(std::int64_t n, Body body) {
   parallel_for(n, kernel_threads(), body, on_team);
+}
+
+// The least elements, or operations, of a piece of work that is worth another thread; tests make it small.
+std::int64_t least_shared_work();
+void set_least_shared_work(std::int64_t work);
+
+// body(first, count) for runs that together are all i < n, each a multiple of `multiple` but for the last. An
+// i is `work` elements or operations. Which runs there are depends on the number of threads, so that what
+// comes of an i must not depend on its run.
+template <typename Body>
+void in_runs(std::int64_t n, std::int64_t work, Body body, std::int64_t multiple = 1) {
+  const std::int64_t wanted =
+      std::max<std::int64_t>(1, least_shared_work() / std::max<std::int64_t>(1, work));
+  const std::int64_t run = (wanted + multiple - 1) / multiple * multiple;
+  if (n <= run || kernel_threads() == 1) {
+    body(std::int64_t{0}, n);
+    return;
+  }
+  in_parallel((n + run - 1) / run, [&](std::int64_t i) { body(i * run, std::min(run, n - i * run)); });
+}
+
+// Threads that a kernel of n rounds uses. Each has a place of its own, such as for scratch memory.
+inline std::int64_t places_for(std::int64_t n) {
+  return std::min<std::int64_t>(n, kernel_threads());
+}
+// body(place, i) for i < n in any order; nobody else is at that place, of `places`, meanwhile.
+template <typename Body>
+void in_places(std::int64_t n, std::int64_t places, Body body) {
+  std::atomic<std::int64_t> next{0};
+  in_parallel(places, [&](std::int64_t place) {
+    for (std::int64_t i = next.fetch_add(1); i < n; i = next.fetch_add(1)) body(place, i);
+  });
 }
 
 // body(member, members, barrier) once on each member of a team of at most kernel_threads() threads. Bodies do

@@ -21,6 +21,7 @@
 #include "models/graph/state/initialize.hpp"
 #include "models/graph/state/state_dict.hpp"
 #include "models/kernels/choose.hpp"
+#include "models/kernels/threads.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/feed/sample_source.hpp"
@@ -53,6 +54,7 @@ struct PipelineOptions {
   const Processor* processor = &host_processor();  // of every stage
   // Changes the options of a stage's Trainer; empty: they stay.
   std::function<TrainerOptions(const Stage&, Executable&, Link&, TrainerOptions)> make_trainer_options;
+  int threads = 1;                      // of the kernels of every stage
   std::optional<ClusterShares> shares;  // of several clusters, which make_trainer_options joins
   const Snapshot* from = nullptr;       // where the run goes on
   std::map<std::int64_t, Snapshot>* snapshots = nullptr;  // filled between all steps where that is possible
@@ -97,6 +99,7 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
   std::mutex state_mutex;
   FirstError error;
   const auto run_stage = [&](const Stage& stage, std::unique_ptr<Link> link) {
+    set_kernel_threads(options.threads);
     StateDict state;
     for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
       for (const ValueId id : ids) {

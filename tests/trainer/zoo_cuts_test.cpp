@@ -53,6 +53,26 @@ TEST_P(ZooCuts, TrainTheSameBits) {
   }
 }
 
+TEST_P(ZooCuts, TrainTheSameBitsOnAnyNumberOfThreads) {
+  const Job& job = GetParam();
+  const auto dataset = open_dataset(job.data, ROOKERY_SOURCE_DIR "/node_data");
+  TrainingSettings settings{.batch_size = 4, .validate_every = 0};
+  settings.loss = zoo_entry(job.model).loss;
+  if (job.model.starts_with("small_xception")) settings.loss.terms.at(0).target = "answers";
+  settings.clip_gradient_norm = 1;
+  settings.train_fraction = 8.0 / static_cast<double>(dataset->size());
+  const auto train_with = [&](int threads) {
+    return run_pipeline(zoo_model(job.model), std::vector<OpId>{0}, settings, *dataset, {.threads = threads});
+  };
+  const PipelineResult expected = train_with(1);
+  ASSERT_EQ(expected.losses.size(), 2U);
+  for (const int threads : {2, 3, 5, 8}) {
+    const PipelineResult result = train_with(threads);
+    EXPECT_EQ(result.losses, expected.losses) << threads;
+    EXPECT_TRUE(same_state(result.state, expected.state)) << threads;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Zoo, ZooCuts, testing::ValuesIn(jobs()),
                          [](const auto& instance) { return NamedOptions(instance.param.model).name(); });
 

@@ -1,41 +1,19 @@
-// Conv and its gradients. Winograd F(4x4, 3x3) (Lavin and Gray, arXiv 1509.09308) serves 3x3 windows
-// over maps that are large enough to gain from it, where this oneDNN and processor have it.
+// Conv and the gradient of its input.
+#include "models/kernels/onednn/convolution.hpp"
+
 #include <algorithm>
+#include <string>
 
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/onednn/place_convolution.hpp"
-#include "models/kernels/onednn/program.hpp"
+#include "models/kernels/onednn/product.hpp"
 #include "models/kernels/shapes/channels.hpp"
-#include "models/kernels/shapes/shapes.hpp"
 
 namespace rookery::onednn {
-namespace {
 
 using dnnl::memory;
 
-struct ConvDescription {
-  ConvShape shape;
-  bool is_blocked = false;
-  memory::data_type source = memory::data_type::f32;
-  memory::dims x, w, bias, y;
-  memory::dims strides, dilations, pad_begin, pad_end;
-  Tag x_tag = Tag::nchw, y_tag = Tag::nchw;  // of the op's arguments
-
-  memory::desc own_x() const { return {x, memory::data_type::f32, x_tag}; }
-  memory::desc plain_w() const { return {w, memory::data_type::f32, w.size() == 5 ? Tag::goihw : Tag::oihw}; }
-  memory::desc plain_bias() const { return {bias, memory::data_type::f32, Tag::x}; }
-  memory::desc own_y() const { return {y, memory::data_type::f32, y_tag}; }
-  // What primitives are asked for: blocked images as they are, plain ones in any layout. Sources may be
-  // rounded to bf16; results are f32.
-  memory::desc source_x() const { return {x, source, is_blocked ? x_tag : Tag::any}; }
-  memory::desc source_w() const { return {w, source, Tag::any}; }
-  memory::desc source_y() const { return {y, source, is_blocked ? y_tag : Tag::any}; }
-  memory::desc result_x() const { return {x, memory::data_type::f32, is_blocked ? x_tag : Tag::any}; }
-  memory::desc result_w() const { return {w, memory::data_type::f32, Tag::any}; }
-  memory::desc result_y() const { return {y, memory::data_type::f32, is_blocked ? y_tag : Tag::any}; }
-};
-
-ConvDescription describe(const KernelRequest& request) {
+ConvDescription describe_convolution(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   const Window& window = s.window;
   Plane pad_end = window.pad_end;
@@ -65,33 +43,10 @@ ConvDescription describe(const KernelRequest& request) {
   return d;
 }
 
-bool gains_from_winograd(const ConvShape& s) {
-  const std::array<std::int64_t, 2> one{1, 1};
-  return s.window.kernel == std::array<std::int64_t, 2>{3, 3} && s.window.stride == one &&
-         s.window.dilation == one && s.groups == 1 && s.in_channels >= 16 && s.out_channels >= 16 &&
-         s.out_h >= 8 && s.out_w >= 8;
-}
-
-// What make(algorithm) gives for the algorithm that the variant names, else for the rule's. Where the rule's
-// Winograd does not exist, direct takes its place.
-template <typename Make>
-auto with_algorithm(const KernelRequest& request, const ConvShape& shape, Make make) {
-  if (request.asks_for("winograd")) return make(dnnl::algorithm::convolution_winograd);
-  const bool may_choose = !request.asks_for("direct") && !request.asks_for("bf16");
-  if (may_choose && gains_from_winograd(shape)) {
-    try {
-      return make(dnnl::algorithm::convolution_winograd);
-    } catch (const dnnl::error& error) {
-      if (error.status != dnnl_unimplemented) throw;
-    }
-  }
-  return make(dnnl::algorithm::convolution_direct);
-}
-
-using Forward = dnnl::convolution_forward;
-
-Forward::primitive_desc forward_descriptor(const ConvDescription& d, dnnl::algorithm algorithm, bool bias) {
+dnnl::convolution_forward::primitive_desc forward_descriptor(const ConvDescription& d, bool bias) {
+  using Forward = dnnl::convolution_forward;
   const auto kind = dnnl::prop_kind::forward_training;
+  const auto algorithm = dnnl::algorithm::convolution_direct;
   const Forward::desc description =
       bias ? Forward::desc(kind, algorithm, d.source_x(), d.source_w(), d.plain_bias(), d.result_y(),
                            d.strides, d.dilations, d.pad_begin, d.pad_end)
@@ -100,89 +55,98 @@ Forward::primitive_desc forward_descriptor(const ConvDescription& d, dnnl::algor
   return {description, user_scratchpad(), cpu_engine()};
 }
 
-bool has(const std::vector<ValueId>& ids, std::size_t index) {
-  return index < ids.size() && ids[index] != kNoValue;
+std::vector<Run> runs(std::int64_t count, std::int64_t parts, std::int64_t block) {
+  const std::int64_t blocks = (count + block - 1) / block;
+  std::vector<Run> all;
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const std::int64_t first = i * blocks / parts * block;
+    all.push_back({first, std::min((i + 1) * blocks / parts * block, count) - first});
+  }
+  return all;
+}
+
+memory images_of(Program& program, const memory& whole, Tag tag, const Run& images) {
+  memory::dims dims = whole.get_desc().dims();
+  std::size_t image = sizeof(float);
+  for (std::size_t axis = 1; axis < dims.size(); ++axis) image *= static_cast<std::size_t>(dims[axis]);
+  dims[0] = images.count;
+  return program.part_of(whole, {dims, memory::data_type::f32, tag},
+                         static_cast<std::size_t>(images.first) * image);
+}
+
+namespace {
+
+// add(description, images) for all images; or, where threads would share sums, for runs of them, each a piece
+// of the program.
+template <typename Add>
+void for_images(Program& program, const ConvDescription& d, const char* implementation, Add add) {
+  if (!shares_sums(implementation)) return add(d, Run{0, d.shape.batch});
+  const OneThread one;
+  for (const Run& images : runs(d.shape.batch, std::min(d.shape.batch, kMostPieces))) {
+    ConvDescription part = d;
+    part.x[0] = part.y[0] = images.count;
+    program.begin_piece();
+    add(part, images);
+  }
+  program.end_pieces();
 }
 
 std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
   if (request.asks_for("places")) return make_place_convolution(request);
-  const ConvDescription d = describe(request);
-  const bool bias = has(request.op.inputs, 2);
-  const auto descriptor = with_algorithm(
-      request, d.shape, [&](dnnl::algorithm algorithm) { return forward_descriptor(d, algorithm, bias); });
-  if (!is_optimized(descriptor.impl_info_str())) return nullptr;
+  const ConvDescription whole = describe_convolution(request);
+  const bool bias = is_given(request.op.inputs, 2);
+  const std::string implementation = forward_descriptor(whole, bias).impl_info_str();
+  if (!is_optimized(implementation.c_str())) return nullptr;
   auto program = std::make_unique<Program>();
-  const memory y = program->output(0, d.own_y());
-  const memory staged = program->staging(y, descriptor.dst_desc());
-  std::unordered_map<int, memory> arguments{
-      {DNNL_ARG_SRC, program->converted(program->input(0, d.own_x()), descriptor.src_desc())},
-      {DNNL_ARG_WEIGHTS, program->converted(program->input(1, d.plain_w()), descriptor.weights_desc())},
-      {DNNL_ARG_DST, staged}};
-  if (bias) arguments.emplace(DNNL_ARG_BIAS, program->input(2, d.plain_bias()));
-  program->add<Forward>(descriptor, std::move(arguments));
-  program->deliver(staged, y);
+  const memory all_x = program->input(0, whole.own_x());
+  const memory w = program->input(1, whole.plain_w());
+  const memory row = bias ? program->input(2, whole.plain_bias()) : memory();
+  const memory all_y = program->output(0, whole.own_y());
+  for_images(*program, whole, implementation.c_str(), [&](const ConvDescription& d, const Run& images) {
+    const auto descriptor = forward_descriptor(d, bias);
+    const memory x = images_of(*program, all_x, d.x_tag, images);
+    const memory y = images_of(*program, all_y, d.y_tag, images);
+    const memory staged = program->staging(y, descriptor.dst_desc());
+    std::unordered_map<int, memory> arguments{
+        {DNNL_ARG_SRC, program->converted(x, descriptor.src_desc())},
+        {DNNL_ARG_WEIGHTS, program->converted(w, descriptor.weights_desc())},
+        {DNNL_ARG_DST, staged}};
+    if (bias) arguments.emplace(DNNL_ARG_BIAS, row);
+    program->add<dnnl::convolution_forward>(descriptor, std::move(arguments));
+    program->deliver(staged, y);
+  });
   return program;
 }
 
 std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
   if (request.asks_for("places")) return make_place_convolution(request);
   using Backward = dnnl::convolution_backward_data;
-  const ConvDescription d = describe(request);
-  const auto descriptor = with_algorithm(request, d.shape, [&](dnnl::algorithm algorithm) {
-    return Backward::primitive_desc(
-        {algorithm, d.result_x(), d.source_w(), d.source_y(), d.strides, d.dilations, d.pad_begin, d.pad_end},
-        user_scratchpad(), cpu_engine(), forward_descriptor(d, algorithm, false));
-  });
-  if (!is_optimized(descriptor.impl_info_str())) return nullptr;
+  const auto descriptor_of = [](const ConvDescription& d) {
+    return Backward::primitive_desc({dnnl::algorithm::convolution_direct, d.result_x(), d.source_w(),
+                                     d.source_y(), d.strides, d.dilations, d.pad_begin, d.pad_end},
+                                    user_scratchpad(), cpu_engine(), forward_descriptor(d, false));
+  };
+  const ConvDescription whole = describe_convolution(request);
+  const std::string implementation = descriptor_of(whole).impl_info_str();
+  if (!is_optimized(implementation.c_str())) return nullptr;
   auto program = std::make_unique<Program>();
-  const memory dx = program->output(0, d.own_x());
-  const memory staged = program->staging(dx, descriptor.diff_src_desc());
-  program->add<Backward>(
-      descriptor,
-      {{DNNL_ARG_DIFF_DST, program->converted(program->input(0, d.own_y()), descriptor.diff_dst_desc())},
-       {DNNL_ARG_WEIGHTS, program->converted(program->input(1, d.plain_w()), descriptor.weights_desc())},
-       {DNNL_ARG_DIFF_SRC, staged}});
-  program->deliver(staged, dx);
-  if (has(request.op.inputs, 2)) {  // of a ConvTranspose
-    program->finally([s = d.shape](const Arguments& args) {
+  const memory all_dy = program->input(0, whole.own_y());
+  const memory w = program->input(1, whole.plain_w());
+  const memory all_dx = program->output(0, whole.own_x());
+  for_images(*program, whole, implementation.c_str(), [&](const ConvDescription& d, const Run& images) {
+    const Backward::primitive_desc descriptor = descriptor_of(d);
+    const memory dy = images_of(*program, all_dy, d.y_tag, images);
+    const memory dx = images_of(*program, all_dx, d.x_tag, images);
+    const memory staged = program->staging(dx, descriptor.diff_src_desc());
+    program->add<Backward>(descriptor,
+                           {{DNNL_ARG_DIFF_DST, program->converted(dy, descriptor.diff_dst_desc())},
+                            {DNNL_ARG_WEIGHTS, program->converted(w, descriptor.weights_desc())},
+                            {DNNL_ARG_DIFF_SRC, staged}});
+    program->deliver(staged, dx);
+  });
+  if (is_given(request.op.inputs, 2)) {  // of a ConvTranspose
+    program->finally([s = whole.shape](const Arguments& args) {
       add_to_channels(s.batch, s.in_channels, s.in_plane(), args.in(2), args.out(0));
-    });
-  }
-  return program;
-}
-
-std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
-  if (request.asks_for("places")) return make_place_convolution(request);
-  using Backward = dnnl::convolution_backward_weights;
-  if (!has(request.op.outputs, 0)) return nullptr;
-  const ConvDescription d = describe(request);
-  const bool transposed = is_transposed(request.op);
-  const bool bias = !transposed && has(request.op.outputs, 1);
-  const auto descriptor = with_algorithm(request, d.shape, [&](dnnl::algorithm algorithm) {
-    const Backward::desc description =
-        bias ? Backward::desc(algorithm, d.source_x(), d.result_w(), d.plain_bias(), d.source_y(), d.strides,
-                              d.dilations, d.pad_begin, d.pad_end)
-             : Backward::desc(algorithm, d.source_x(), d.result_w(), d.source_y(), d.strides, d.dilations,
-                              d.pad_begin, d.pad_end);
-    return Backward::primitive_desc(description, user_scratchpad(), cpu_engine(),
-                                    forward_descriptor(d, algorithm, bias));
-  });
-  if (!is_optimized(descriptor.impl_info_str())) return nullptr;
-  auto program = std::make_unique<Program>();
-  const memory dw = program->output(0, d.plain_w());
-  const memory staged = program->staging(dw, descriptor.diff_weights_desc());
-  std::unordered_map<int, memory> arguments{
-      {DNNL_ARG_DIFF_DST,
-       program->converted(program->input(transposed ? 1 : 0, d.own_y()), descriptor.diff_dst_desc())},
-      {DNNL_ARG_SRC,
-       program->converted(program->input(transposed ? 0 : 1, d.own_x()), descriptor.src_desc())},
-      {DNNL_ARG_DIFF_WEIGHTS, staged}};
-  if (bias) arguments.emplace(DNNL_ARG_DIFF_BIAS, program->output(1, d.plain_bias()));
-  program->add<Backward>(descriptor, std::move(arguments));
-  program->deliver(staged, dw);
-  if (transposed && has(request.op.outputs, 1)) {
-    program->finally([s = d.shape](const Arguments& args) {
-      sum_channels(s.batch, s.in_channels, s.in_plane(), args.in(0), args.out(1));
     });
   }
   return program;
@@ -193,10 +157,8 @@ std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
 void add_convolution(KernelTable& table) {
   table.add("Conv", {make_conv});
   table.add("ConvGradInput", {make_conv_grad_input});
-  table.add("ConvGradWeight", {make_conv_grad_weight});
   table.add("ConvTranspose", {make_conv_grad_input});
   table.add("ConvTransposeGradInput", {make_conv});
-  table.add("ConvTransposeGradWeight", {make_conv_grad_weight});
 }
 
 }  // namespace rookery::onednn

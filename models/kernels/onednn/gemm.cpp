@@ -2,7 +2,7 @@
 // strides. Formulas as in eigen/gemm.cpp.
 #include <algorithm>
 
-#include "models/kernels/onednn/program.hpp"
+#include "models/kernels/onednn/product.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 
@@ -32,17 +32,11 @@ std::unique_ptr<Program> product(const KernelRequest& request, const Operand& a,
   const memory::desc right = rounds ? b.desc(memory::data_type::bf16) : b.desc();
   const memory::desc result = Operand{0, a.rows, b.columns, false, a.batch}.desc();
   const memory::desc row({1, b.columns}, memory::data_type::f32, memory::format_tag::ab);
-  const dnnl::matmul::desc description =
-      bias ? dnnl::matmul::desc(left, right, row, result) : dnnl::matmul::desc(left, right, result);
-  const dnnl::matmul::primitive_desc descriptor(description, user_scratchpad(), cpu_engine());
-  if (!is_optimized(descriptor.impl_info_str())) return nullptr;
   auto program = std::make_unique<Program>();
-  std::unordered_map<int, memory> arguments{
-      {DNNL_ARG_SRC, program->converted(program->input(a.input, a.desc()), left)},
-      {DNNL_ARG_WEIGHTS, program->converted(program->input(b.input, b.desc()), right)},
-      {DNNL_ARG_DST, program->output(0, result)}};
-  if (bias) arguments.emplace(DNNL_ARG_BIAS, program->input(2, row));
-  program->add<dnnl::matmul>(descriptor, std::move(arguments));
+  const memory from_a = program->converted(program->input(a.input, a.desc()), left);
+  const memory from_b = program->converted(program->input(b.input, b.desc()), right);
+  const memory to = program->output(0, result);
+  if (!add_product(*program, from_a, from_b, to, bias ? program->input(2, row) : memory())) return nullptr;
   return program;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "models/base/check.hpp"
 #include "models/kernels/threads.hpp"
 
 namespace rookery::onednn {
@@ -28,11 +29,15 @@ void apply_threads() {
 #endif
 }
 
+OneThread::OneThread() {
+#ifdef _OPENMP
+  omp_set_num_threads(1);
+#endif
+}
+
 bool is_optimized(const char* implementation) {
   return std::string_view(implementation).find("ref") == std::string_view::npos;
 }
-
-Program::Program() : stream_(cpu_engine()) {}
 
 dnnl::memory Program::input(std::size_t index, const dnnl::memory::desc& desc, std::size_t offset) {
   inputs_.push_back({dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE), index, offset});
@@ -42,6 +47,19 @@ dnnl::memory Program::input(std::size_t index, const dnnl::memory::desc& desc, s
 dnnl::memory Program::output(std::size_t index, const dnnl::memory::desc& desc, std::size_t offset) {
   outputs_.push_back({dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE), index, offset});
   return outputs_.back().memory;
+}
+
+dnnl::memory Program::part_of(const dnnl::memory& whole, const dnnl::memory::desc& desc, std::size_t offset) {
+  dnnl::memory part(desc, cpu_engine(), DNNL_MEMORY_NONE);
+  for (std::vector<Bound>* all : {&inputs_, &outputs_, &temporaries_}) {
+    const auto found =
+        std::ranges::find_if(*all, [&](const Bound& bound) { return bound.memory.get() == whole.get(); });
+    if (found == all->end()) continue;
+    const Bound bound{part, found->place, found->offset + offset};
+    all->push_back(bound);
+    return part;
+  }
+  ROOKERY_CHECK(false, "a part of memory that is not this program's");
 }
 
 Program::Scratch Program::scratch(const dnnl::memory::desc& desc) {
@@ -71,9 +89,8 @@ dnnl::memory Program::temporary(const dnnl::memory::desc& desc) {
 }
 
 dnnl::memory Program::scratchpad(const dnnl::memory::desc& desc) {
-  scratchpads_.emplace_back(desc, cpu_engine(), nullptr);
   scratchpad_bytes_ = std::max(scratchpad_bytes_, align_up(desc.get_size()));
-  return scratchpads_.back();
+  return {desc, cpu_engine(), DNNL_MEMORY_NONE};
 }
 
 void Program::add_reorder(const dnnl::memory& from, const dnnl::memory& to) {
@@ -82,10 +99,33 @@ void Program::add_reorder(const dnnl::memory& from, const dnnl::memory& to) {
   add<dnnl::reorder>(descriptor, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
+void Program::begin_piece() {
+  if (!in_pieces_) steps_.emplace_back();
+  in_pieces_ = true;
+  std::vector<Piece>& pieces = steps_.back().pieces;
+  pieces.push_back({dnnl::stream(cpu_engine()), {}});
+  workers_ = std::max(workers_, static_cast<std::size_t>(places_for(std::ssize(pieces))));
+}
+
+void Program::add_work(std::function<void()> work) {
+  steps_.push_back({.pieces = {}, .work = std::move(work)});
+}
+
+void Program::add_call(Call call) {
+  if (!in_pieces_)
+    steps_.push_back({.pieces = {{dnnl::stream(cpu_engine()), {}}}, .work = {}, .for_all = true});
+  std::vector<Piece>& pieces = steps_.back().pieces;
+  pieces.back().calls.push_back(std::move(call));
+  if (pieces.size() == 1) ++primitives_;
+}
+
 void Program::prepare() {
   apply_threads();
   for (Step& step : steps_) {
-    if (!step.primitive) step.primitive = step.make();
+    for (Piece& piece : step.pieces) {
+      for (Call& call : piece.calls)
+        if (!call.primitive) call.primitive = call.make();
+    }
   }
 }
 
@@ -94,15 +134,37 @@ void Program::run(std::span<const ConstTensorView> inputs, std::span<const Tenso
   apply_threads();
   for (const Bound& bound : inputs_) {
     // oneDNN knows no constant memory; primitives only read their sources.
-    bound.memory.set_data_handle(const_cast<std::byte*>(inputs[bound.place].data) + bound.offset, stream_);
+    bound.memory.set_data_handle(const_cast<std::byte*>(inputs[bound.place].data) + bound.offset);
   }
-  for (const Bound& bound : outputs_)
-    bound.memory.set_data_handle(outputs[bound.place].data + bound.offset, stream_);
-  for (const Bound& bound : temporaries_) bound.memory.set_data_handle(scratch + bound.place, stream_);
-  for (const dnnl::memory& memory : scratchpads_) memory.set_data_handle(scratch + temporary_bytes_, stream_);
-  for (const Step& step : steps_) step.primitive.execute(stream_, step.arguments);
-  stream_.wait();
+  for (const Bound& bound : outputs_) bound.memory.set_data_handle(outputs[bound.place].data + bound.offset);
+  for (const Bound& bound : temporaries_) bound.memory.set_data_handle(scratch + bound.place + bound.offset);
+  for (Step& step : steps_) {
+    if (step.work) {
+      step.work();
+    } else if (step.for_all) {
+      run_piece(step.pieces.front(), scratch + temporary_bytes_);
+    } else {
+      run_pieces(step.pieces, scratch + temporary_bytes_);
+    }
+  }
   if (finally_) finally_(Arguments{inputs, outputs, scratch, context});
+}
+
+void Program::run_piece(Piece& piece, std::byte* scratchpad) {
+  for (Call& call : piece.calls) {
+    call.scratchpad.set_data_handle(scratchpad);
+    call.primitive.execute(piece.stream, call.arguments);
+  }
+  piece.stream.wait();
+}
+
+void Program::run_pieces(std::vector<Piece>& pieces, std::byte* scratchpads) {
+  in_places(std::ssize(pieces), static_cast<std::int64_t>(workers_),
+            [&](std::int64_t worker, std::int64_t i) {
+              const OneThread alone;
+              run_piece(pieces[static_cast<std::size_t>(i)],
+                        scratchpads + static_cast<std::size_t>(worker) * scratchpad_bytes_);
+            });
 }
 
 }  // namespace rookery::onednn

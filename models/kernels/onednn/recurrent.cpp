@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/kernels/onednn/program.hpp"
+#include "models/kernels/onednn/product.hpp"
 #include "models/kernels/simd/recurrent.hpp"
 #include "models/kernels/threads.hpp"
 
@@ -20,15 +20,6 @@ memory::desc matrix(std::int64_t rows, std::int64_t columns, bool turned = false
 // The transpose of some columns of rows that are `stride` floats apart.
 memory::desc turned_columns(std::int64_t columns, std::int64_t rows, std::int64_t stride) {
   return {{columns, rows}, memory::data_type::f32, memory::dims{1, stride}};
-}
-
-// Appends to = a b. False where oneDNN has only reference loops for it.
-bool add_product(Program& program, const memory& a, const memory& b, const memory& to) {
-  const dnnl::matmul::desc description(a.get_desc(), b.get_desc(), to.get_desc());
-  const dnnl::matmul::primitive_desc descriptor(description, user_scratchpad(), cpu_engine());
-  if (!is_optimized(descriptor.impl_info_str())) return false;
-  program.add<dnnl::matmul>(descriptor, {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, to}});
-  return true;
 }
 
 // Sums of columns, in groups of rows that do not depend on the threads.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <vector>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -13,6 +14,7 @@
 #include "models/base/check.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 #include "models/kernels/threads.hpp"
+#include "models/tensor/tensor.hpp"
 
 namespace rookery::simd {
 
@@ -28,6 +30,12 @@ void in_parts(std::size_t count, Body body) {
   if (all <= kPart) return body(Index{0}, all);
   in_parallel((all + kPart - 1) / kPart,
               [&](Index part) { body(part * kPart, std::min(kPart, all - part * kPart)); });
+}
+
+// body(first, elements) for runs of any number of elements.
+template <typename Body>
+void for_elements(std::size_t count, Body body) {
+  in_runs(static_cast<Index>(count), 1, body, kAlignment);
 }
 
 // A part of an array that may be absent.
@@ -68,7 +76,32 @@ class HostArithmetic final : public Arithmetic {
     loops().lamb_step(c, static_cast<float>(learning_rate * ratio), n, p, m, v);
   }
 
+  // In blocks whose sums are added in their order.
   double sum_of_squares(const float* values, std::size_t count) const override {
+    constexpr std::size_t kBlock = 1 << 16;
+    std::vector<double> sums((count + kBlock - 1) / kBlock);
+    in_runs(std::ssize(sums), kBlock, [&](Index first, Index blocks) {
+      for (auto block = static_cast<std::size_t>(first); block < static_cast<std::size_t>(first + blocks);
+           ++block)
+        sums[block] = squares_of_block(values + block * kBlock, std::min(kBlock, count - block * kBlock));
+    });
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
+  }
+
+  void add(float* total, const float* share, std::size_t count) const override {
+    for_elements(count, [&](Index at, Index n) {
+      for (Index i = at; i < at + n; ++i) total[i] += share[i];
+    });
+  }
+
+  void scale(float* values, float factor, std::size_t count) const override {
+    for_elements(count, [&](Index at, Index n) {
+      for (Index i = at; i < at + n; ++i) values[i] *= factor;
+    });
+  }
+
+ private:
+  static double squares_of_block(const float* values, std::size_t count) {
     constexpr std::size_t kSums = 16;  // enough for the widest vectors
     std::array<double, kSums> sums{};
     std::size_t i = 0;
@@ -83,14 +116,6 @@ class HostArithmetic final : public Arithmetic {
       sums[j] += value * value;
     }
     return std::accumulate(sums.begin(), sums.end(), 0.0);
-  }
-
-  void add(float* total, const float* share, std::size_t count) const override {
-    for (std::size_t i = 0; i < count; ++i) total[i] += share[i];
-  }
-
-  void scale(float* values, float factor, std::size_t count) const override {
-    for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
   }
 };
 

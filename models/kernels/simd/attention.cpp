@@ -7,6 +7,7 @@
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/attention_shape.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -26,7 +27,8 @@ class Attention {
   Attention(const KernelRequest& request, bool backward)
       : s_(attention_shape(request)),
         key_(rng_key(request.seed, request.op.text("forward", request.op.name))),
-        loops_(loops()) {
+        loops_(loops()),
+        places_(places_for(s_.batch * s_.heads)) {
     block_rows_ =
         std::clamp<Index>(kScoresInCache / s_.stride(), 16, s_.is_causal ? kMostCausalRows : kMostRows);
     block_rows_ = std::min(block_rows_, s_.rows);
@@ -46,12 +48,12 @@ class Attention {
     outputs_ = take(padded_size(s_.rows, s_.width));
   }
 
-  std::size_t scratch_bytes() const { return float_bytes(floats_); }
+  std::size_t scratch_bytes() const { return float_bytes(floats_ * places_); }
 
   void forward(const Arguments& args) const {
     const AttentionOperands all = attention_operands(s_, args, 0);
-    float* const scratch = args.floats();
-    for_each_head([&](Index b, Index h) {
+    for_each_head([&](Index b, Index h, Index place) {
+      float* const scratch = args.floats() + place * floats_;
       loops_.transpose_whole(s_.columns, s_.depth, all.k + s_.k.at(b, h), s_.k.row, scratch + keys_,
                              s_.stride());
       const Right v = right(all.v + s_.v.at(b, h), s_.v.row, s_.columns, s_.width, scratch + values_);
@@ -83,8 +85,8 @@ class Attention {
   void gradient(const Arguments& args) const {
     const AttentionOperands all = attention_operands(s_, args, 1);
     const AttentionGradients gradients = attention_gradients(s_, args);
-    float* const scratch = args.floats();
-    for_each_head([&](Index b, Index h) {
+    for_each_head([&](Index b, Index h, Index place) {
+      float* const scratch = args.floats() + place * floats_;
       loops_.transpose_whole(s_.columns, s_.depth, all.k + s_.k.at(b, h), s_.k.row, scratch + keys_,
                              s_.stride());
       loops_.transpose_whole(s_.columns, s_.width, all.v + s_.v.at(b, h), s_.v.row, scratch + values_,
@@ -153,11 +155,11 @@ class Attention {
     return columns == padded(columns) ? 0 : rows * padded(columns);
   }
 
+  // body(image of the batch, head, place of the scratch memory)
   template <typename Body>
   void for_each_head(Body body) const {
-    for (Index b = 0; b < s_.batch; ++b) {
-      for (Index h = 0; h < s_.heads; ++h) body(b, h);
-    }
+    in_places(s_.batch * s_.heads, places_,
+              [&](Index place, Index i) { body(i / s_.heads, i % s_.heads, place); });
   }
 
   // The rows from `first` on, and the columns that some of them see. Where there is a mask the scores are
@@ -248,8 +250,9 @@ class Attention {
   RngKey key_;
   const Loops& loops_;
   Index block_rows_ = 0;
-  // Places in scratch memory.
+  Index places_;  // of threads in scratch memory, each with so many floats
   Index floats_ = 0;
+  // Where in them.
   Index keys_ = 0, values_ = 0;  // transposed but for the values of the forward op
   Index scores_ = 0, slopes_ = 0, dropped_ = 0, mask_ = 0;
   Index plain_keys_ = 0, queries_ = 0, outputs_ = 0;  // where their rows are no whole vectors

@@ -9,6 +9,7 @@
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -18,7 +19,9 @@ constexpr Index kBlock = kChannelBlock;
 // body(first channel, offset of the block's first number) for every block.
 template <typename Body>
 void for_blocks(const BatchNormShape& s, Body body) {
-  for (Index c = 0; c < s.channels; c += kBlock) body(c, c * s.plane);
+  in_runs(s.channels / kBlock, s.batch * s.plane * kBlock, [&](Index block, Index count) {
+    for (Index c = block * kBlock; c < (block + count) * kBlock; c += kBlock) body(c, c * s.plane);
+  });
 }
 
 ChannelBlock block_of(const BatchNormShape& s) {
@@ -116,6 +119,18 @@ BlockedPool blocked_pool(const KernelRequest& request) {
           .pad_left = w.pad_begin[1]};
 }
 
+// body(some planes, where they begin in the input and in the output)
+template <typename Body>
+void for_planes(const BlockedPool& all, Body body) {
+  const Index in = all.in_h * all.in_w * kBlock;
+  const Index out = all.out_h * all.out_w * kBlock;
+  in_runs(all.planes, in, [&](Index first, Index count) {
+    BlockedPool some = all;
+    some.planes = count;
+    body(some, first * in, first * out);
+  });
+}
+
 // Do its windows have no gaps, and an index that fits into a byte?
 bool is_dense(const Window& window) {
   return window.dilation == Plane{1, 1} && window.taps() <= 256;
@@ -124,14 +139,20 @@ bool is_dense(const Window& window) {
 std::unique_ptr<Kernel> make_blocked_max_pool(const KernelRequest& request) {
   if (!is_dense(pool_shape(request).window)) return nullptr;
   return lambda_kernel([s = blocked_pool(request), &all = loops()](const Arguments& args) {
-    all.blocked_max_pool(s, args.in(0), args.out(0), args.out<std::uint8_t>(1));
+    for_planes(s, [&](const BlockedPool& some, Index in, Index out) {
+      auto* window = args.out<std::uint8_t>(1);
+      all.blocked_max_pool(some, args.in(0) + in, args.out(0) + out,
+                           window == nullptr ? nullptr : window + out);
+    });
   });
 }
 
 std::unique_ptr<Kernel> make_blocked_max_pool_grad(const KernelRequest& request) {
   if (!is_dense(pool_shape(request).window)) return nullptr;
   return lambda_kernel([s = blocked_pool(request), &all = loops()](const Arguments& args) {
-    all.blocked_max_pool_grad(s, args.in(0), args.in<std::uint8_t>(1), args.out(0));
+    for_planes(s, [&](const BlockedPool& some, Index in, Index out) {
+      all.blocked_max_pool_grad(some, args.in(0) + out, args.in<std::uint8_t>(1) + out, args.out(0) + in);
+    });
   });
 }
 
@@ -149,13 +170,16 @@ std::unique_ptr<Kernel> make_conversion(const KernelRequest& request) {
   const Index blocks = s[0] * s[1];
   const Index plane = s[2] * s[3];
   return lambda_kernel([=, &all = loops()](const Arguments& args) {
-    for (Index begin = 0; begin < blocks * plane * kBlock; begin += plane * kBlock) {
-      if (to_blocked) {
-        all.transpose(kBlock, plane, args.in(0) + begin, plane, args.out(0) + begin, kBlock);
-      } else {
-        all.transpose(plane, kBlock, args.in(0) + begin, kBlock, args.out(0) + begin, plane);
+    in_runs(blocks, plane * kBlock, [&](Index first, Index count) {
+      for (Index begin = first * plane * kBlock; begin < (first + count) * plane * kBlock;
+           begin += plane * kBlock) {
+        if (to_blocked) {
+          all.transpose(kBlock, plane, args.in(0) + begin, plane, args.out(0) + begin, kBlock);
+        } else {
+          all.transpose(plane, kBlock, args.in(0) + begin, kBlock, args.out(0) + begin, plane);
+        }
       }
-    }
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -37,24 +38,41 @@ struct RightOperand {
   }
 };
 
+// C's rows on several threads; each element is one sum, whatever rows are done with it.
+void multiply(const Loops& loops, const Product& all) {
+  constexpr Index kRows = 16;           // at a time, so that B is not read for a few of them
+  constexpr Index kProductsATime = 16;  // of an operation in this arithmetic
+  in_runs(
+      all.m, all.n * all.k / kProductsATime,
+      [&](Index first, Index count) {
+        Product some = all;
+        some.m = count;
+        some.a += first * all.a_row;
+        some.c += first * all.c_row;
+        if (some.rows != nullptr) some.rows += first;
+        loops.multiply(some);
+      },
+      kRows);
+}
+
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request) {
   const GemmShape s = gemm_shape(request);
   if (!is_plain(s)) return nullptr;
   const RightOperand b{s.k, s.n, s.trans_b, loops()};
   return lambda_kernel(
       [s, b, relu = has_activation(request.op)](const Arguments& args) {
-        b.loops.multiply({.m = s.m,
-                          .n = s.n,
-                          .k = s.k,
-                          .a = args.in(0),
-                          .a_row = s.k,
-                          .a_column = 1,
-                          .b = b.prepare(args.in(1), args.floats()),
-                          .b_row = b.padded(),
-                          .c = args.out(0),
-                          .c_row = s.n,
-                          .columns = args.in(2),
-                          .relu = relu});
+        multiply(b.loops, {.m = s.m,
+                           .n = s.n,
+                           .k = s.k,
+                           .a = args.in(0),
+                           .a_row = s.k,
+                           .a_column = 1,
+                           .b = b.prepare(args.in(1), args.floats()),
+                           .b_row = b.padded(),
+                           .c = args.out(0),
+                           .c_row = s.n,
+                           .columns = args.in(2),
+                           .relu = relu});
       },
       b.scratch_bytes());
 }
@@ -65,16 +83,16 @@ std::unique_ptr<Kernel> make_gemm_grad_input(const KernelRequest& request) {
   const RightOperand b{s.n, s.k, !s.trans_b, loops()};
   return lambda_kernel(
       [s, b](const Arguments& args) {
-        b.loops.multiply({.m = s.m,
-                          .n = s.k,
-                          .k = s.n,
-                          .a = args.in(0),
-                          .a_row = s.n,
-                          .a_column = 1,
-                          .b = b.prepare(args.in(1), args.floats()),
-                          .b_row = b.padded(),
-                          .c = args.out(0),
-                          .c_row = s.k});
+        multiply(b.loops, {.m = s.m,
+                           .n = s.k,
+                           .k = s.n,
+                           .a = args.in(0),
+                           .a_row = s.n,
+                           .a_column = 1,
+                           .b = b.prepare(args.in(1), args.floats()),
+                           .b_row = b.padded(),
+                           .c = args.out(0),
+                           .c_row = s.k});
       },
       b.scratch_bytes());
 }
@@ -90,16 +108,16 @@ std::unique_ptr<Kernel> make_gemm_grad_weight(const KernelRequest& request) {
         const float* dy = args.in(0);
         const float* a = args.in(1);
         if (args.out(0) != nullptr) {
-          right.loops.multiply({.m = rows,
-                                .n = right.columns,
-                                .k = s.m,
-                                .a = s.trans_b ? dy : a,
-                                .a_row = 1,
-                                .a_column = rows,
-                                .b = right.prepare(s.trans_b ? a : dy, args.floats()),
-                                .b_row = right.padded(),
-                                .c = args.out(0),
-                                .c_row = right.columns});
+          multiply(right.loops, {.m = rows,
+                                 .n = right.columns,
+                                 .k = s.m,
+                                 .a = s.trans_b ? dy : a,
+                                 .a_row = 1,
+                                 .a_column = rows,
+                                 .b = right.prepare(s.trans_b ? a : dy, args.floats()),
+                                 .b_row = right.padded(),
+                                 .c = args.out(0),
+                                 .c_row = right.columns});
         }
         if (args.out(1) != nullptr) right.loops.column_sums(s.m, s.n, dy, args.out(1));
       },

@@ -1,11 +1,13 @@
 // Losses and their gradients; cross entropy along the last axis.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <vector>
 
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -34,29 +36,46 @@ double sum_of_row(const LossShape& s, const Loops& all, float normalizer, const 
   return share == 0 ? given : (1 - share) * given + share * even;
 }
 
+// Rows are done on several threads, and then added in their order.
+struct RowResult {
+  double loss = 0;
+  bool counts = false, is_hit = false;
+};
+
 std::unique_ptr<Kernel> make_cross_entropy(const KernelRequest& request) {
   const LossShape shape = loss_shape(request);
   if (shape.inner != 1) return nullptr;
-  return lambda_kernel([s = shape, &all = loops()](const Arguments& args) {
-    const auto* labels = s.indices ? args.in<std::int64_t>(1) : nullptr;
-    const auto* counted = args.in<std::int64_t>(3);
-    double sum = 0;
-    Index seen = 0;
-    Index correct = 0;
-    for (Index row = 0; row < s.outer; ++row) {
-      const float* x = args.in(0) + row * s.classes;
-      const float peak = all.peak_of(s.classes, x);
-      const float normalizer = peak + std::log(all.sum_exp(s.classes, x, peak));
-      if (args.out(2) != nullptr) args.out(2)[row] = normalizer;
-      if (s.indices && !s.counts(labels, row)) continue;
-      sum += sum_of_row(s, all, normalizer, x, s.indices ? labels + row : nullptr,
-                        s.indices ? nullptr : args.in(1) + row * s.classes);
-      ++seen;
-      if (s.indices && !std::isnan(normalizer) && is_hit(x, peak, labels[row])) ++correct;
-    }
-    write_hits(args.out<std::int64_t>(1), correct, seen, counted);
-    *args.out(0) = loss_of_sum(sum, s.outer, counted, args.context);
-  });
+  return lambda_kernel(
+      [s = shape, &all = loops()](const Arguments& args) {
+        const auto* labels = s.indices ? args.in<std::int64_t>(1) : nullptr;
+        const auto* counted = args.in<std::int64_t>(3);
+        auto* const results = reinterpret_cast<RowResult*>(args.scratch);
+        in_runs(s.outer, s.classes, [&](Index first, Index count) {
+          for (Index row = first; row < first + count; ++row) {
+            const float* x = args.in(0) + row * s.classes;
+            const float peak = all.peak_of(s.classes, x);
+            const float normalizer = peak + std::log(all.sum_exp(s.classes, x, peak));
+            if (args.out(2) != nullptr) args.out(2)[row] = normalizer;
+            RowResult& result = results[row] = {};
+            if (s.indices && !s.counts(labels, row)) continue;
+            result.loss = sum_of_row(s, all, normalizer, x, s.indices ? labels + row : nullptr,
+                                     s.indices ? nullptr : args.in(1) + row * s.classes);
+            result.counts = true;
+            result.is_hit = s.indices && !std::isnan(normalizer) && is_hit(x, peak, labels[row]);
+          }
+        });
+        double sum = 0;
+        Index seen = 0;
+        Index correct = 0;
+        for (Index row = 0; row < s.outer; ++row) {
+          sum += results[row].loss;
+          seen += results[row].counts ? 1 : 0;
+          correct += results[row].is_hit ? 1 : 0;
+        }
+        write_hits(args.out<std::int64_t>(1), correct, seen, counted);
+        *args.out(0) = loss_of_sum(sum, s.outer, counted, args.context);
+      },
+      static_cast<std::size_t>(shape.outer) * sizeof(RowResult));
 }
 
 std::unique_ptr<Kernel> make_cross_entropy_grad(const KernelRequest& request) {
@@ -66,7 +85,7 @@ std::unique_ptr<Kernel> make_cross_entropy_grad(const KernelRequest& request) {
     const float factor = gradient_factor(s, s.outer, args.in<std::int64_t>(3), args.context);
     const float even = factor * s.smoothing / static_cast<float>(s.classes);
     const float given = factor * (1 - s.smoothing);
-    for (Index row = 0; row < s.outer; ++row) {
+    const auto of_row = [&](Index row) {
       const float* x = args.in(0) + row * s.classes;
       float* gradient = args.out(0) + row * s.classes;
       const float normalizer = args.in(2)[row];
@@ -81,7 +100,10 @@ std::unique_ptr<Kernel> make_cross_entropy_grad(const KernelRequest& request) {
       } else {
         std::fill_n(gradient, s.classes, 0.0F);
       }
-    }
+    };
+    in_runs(s.outer, s.classes, [&](Index first, Index count) {
+      for (Index row = first; row < first + count; ++row) of_row(row);
+    });
   });
 }
 
@@ -128,20 +150,31 @@ using Distance = float (*)(Index, const float*, const float*);
 using Difference = void (*)(Index, float, const float*, const float*, float*);
 
 std::unique_ptr<Kernel> mean_kernel(const LossShape& shape, Distance distance) {
-  return lambda_kernel([s = shape, distance](const Arguments& args) {
-    double sum = 0;
-    for (Index i = 0; i < s.elements(); i += kChunk) {
-      const Index count = std::min(kChunk, s.elements() - i);
-      sum += static_cast<double>(distance(count, args.in(0) + i, args.in(1) + i));
-    }
-    *args.out(0) = loss_of_sum(sum, s.elements(), nullptr, args.context);
-  });
+  const Index chunks = (shape.elements() + kChunk - 1) / kChunk;
+  return lambda_kernel(
+      [s = shape, distance, chunks](const Arguments& args) {
+        in_runs(chunks, kChunk, [&](Index first, Index some) {
+          for (Index chunk = first; chunk < first + some; ++chunk) {
+            const Index i = chunk * kChunk;
+            const Index count = std::min(kChunk, s.elements() - i);
+            args.floats()[chunk] = distance(count, args.in(0) + i, args.in(1) + i);
+          }
+        });
+        const double sum = std::accumulate(args.floats(), args.floats() + chunks, 0.0);
+        *args.out(0) = loss_of_sum(sum, s.elements(), nullptr, args.context);
+      },
+      float_bytes(chunks));
 }
 
 std::unique_ptr<Kernel> slope_kernel(const LossShape& shape, float scale, Difference difference) {
   return lambda_kernel([s = shape, scale, difference](const Arguments& args) {
     const float factor = scale * gradient_factor(s, s.elements(), nullptr, args.context);
-    difference(s.elements(), factor, args.in(0), args.in(1), args.out(0));
+    in_runs(
+        s.elements(), 1,
+        [&](Index at, Index count) {
+          difference(count, factor, args.in(0) + at, args.in(1) + at, args.out(0) + at);
+        },
+        kAlignment);
   });
 }
 

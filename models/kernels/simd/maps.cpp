@@ -7,39 +7,55 @@
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
+
+// body(first, count) for runs of elements that begin where vectors do, also of bytes.
+template <typename Body>
+void for_elements(Index n, Body body) {
+  in_runs(n, 1, body, kAlignment);
+}
+
+constexpr Index kDropoutBlock = 4;  // elements of a counter, see Dropout
 
 std::unique_ptr<Kernel> make_dropout(const KernelRequest& request) {
   if (request.outputs.size() < 2) return nullptr;
   const RngKey key = rng_key(request.seed, request.op.name);
   return lambda_kernel([s = dropout_shape(request), key, &all = loops()](const Arguments& args) {
-    all.dropout({.elements = s.elements,
-                 .key_low = key.low,
-                 .key_high = key.high,
-                 .stream = args.context.stream(),
-                 .threshold = s.threshold,
-                 .scale = s.scale},
-                args.in(0), args.out(0), args.out<std::uint8_t>(1));
+    for_elements(s.elements, [&](Index at, Index n) {
+      all.dropout({.elements = n,
+                   .key_low = key.low,
+                   .key_high = key.high,
+                   .stream = args.context.stream(),
+                   .threshold = s.threshold,
+                   .scale = s.scale,
+                   .first_block = static_cast<std::uint64_t>(at / kDropoutBlock)},
+                  args.in(0) + at, args.out(0) + at, args.out<std::uint8_t>(1) + at);
+    });
   });
 }
 
 std::unique_ptr<Kernel> make_dropout_grad(const KernelRequest& request) {
   return lambda_kernel([s = dropout_shape(request), &all = loops()](const Arguments& args) {
-    all.dropout_grad(s.elements, s.scale, args.in(0), args.in<std::uint8_t>(1), args.out(0));
+    for_elements(s.elements, [&](Index at, Index n) {
+      all.dropout_grad(n, s.scale, args.in(0) + at, args.in<std::uint8_t>(1) + at, args.out(0) + at);
+    });
   });
 }
 
 std::unique_ptr<Kernel> make_relu(const KernelRequest& request) {
   return lambda_kernel([n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
-    all.relu(n, args.in(0), args.out(0));
+    for_elements(n, [&](Index at, Index count) { all.relu(count, args.in(0) + at, args.out(0) + at); });
   });
 }
 
 std::unique_ptr<Kernel> make_relu_grad(const KernelRequest& request) {
   return lambda_kernel([n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
-    all.relu_grad(n, args.in(0), args.in(1), args.out(0));
+    for_elements(n, [&](Index at, Index count) {
+      all.relu_grad(count, args.in(0) + at, args.in(1) + at, args.out(0) + at);
+    });
   });
 }
 
@@ -61,8 +77,10 @@ std::optional<Function> function_of(const Op& op, std::string_view type) {
 std::unique_ptr<Kernel> make_function(const KernelRequest& request) {
   const auto function = function_of(request.op, request.op.type);
   if (!function) return nullptr;
-  return lambda_kernel([f = *function, n = request.outputs[0].shape.elements(),
-                        &all = loops()](const Arguments& args) { all.map(f, n, args.in(0), args.out(0)); });
+  return lambda_kernel(
+      [f = *function, n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
+        for_elements(n, [&](Index at, Index count) { all.map(f, count, args.in(0) + at, args.out(0) + at); });
+      });
 }
 
 std::unique_ptr<Kernel> make_function_grad(const KernelRequest& request) {
@@ -72,14 +90,18 @@ std::unique_ptr<Kernel> make_function_grad(const KernelRequest& request) {
   if (!function) return nullptr;
   return lambda_kernel(
       [f = *function, n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
-        all.map_grad(f, n, args.in(0), args.in(1), args.out(0));
+        for_elements(n, [&](Index at, Index count) {
+          all.map_grad(f, count, args.in(0) + at, args.in(1) + at, args.out(0) + at);
+        });
       });
 }
 
 std::unique_ptr<Kernel> make_add(const KernelRequest& request) {
   if (request.inputs[0] != request.inputs[1] || request.inputs[0].dtype != DType::kF32) return nullptr;
   return lambda_kernel([n = request.outputs[0].shape.elements(), &all = loops()](const Arguments& args) {
-    all.add(n, args.in(0), args.in(1), args.out(0));
+    for_elements(n, [&](Index at, Index count) {
+      all.add(count, args.in(0) + at, args.in(1) + at, args.out(0) + at);
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -15,6 +16,19 @@ bool is_halving(const PoolShape& s) {
 
 HalvingPool halving(const PoolShape& s) {
   return {.planes = s.planes, .out_h = s.out_h, .out_w = s.out_w, .in_h = s.in_h, .in_w = s.in_w};
+}
+
+// body(some planes, where they begin in the input and in the output). As many as let vectors begin there.
+template <typename Body>
+void for_planes(const HalvingPool& all, Body body) {
+  in_runs(
+      all.planes, all.in_h * all.in_w,
+      [&](Index first, Index count) {
+        HalvingPool some = all;
+        some.planes = count;
+        body(some, first * all.in_h * all.in_w, first * all.out_h * all.out_w);
+      },
+      kAlignment);
 }
 
 // The windows of an average pool, and the memory of what describes them.
@@ -80,7 +94,10 @@ std::unique_ptr<Kernel> make_max_pool(const KernelRequest& request) {
   const PoolShape s = pool_shape(request);
   if (!is_halving(s)) return eigen::kernels().make(request);
   return lambda_kernel([p = halving(s), &all = loops()](const Arguments& args) {
-    all.pool_halves(p, args.in(0), args.out(0), args.out<std::uint8_t>(1));
+    for_planes(p, [&](const HalvingPool& some, Index in, Index out) {
+      auto* window = args.out<std::uint8_t>(1);
+      all.pool_halves(some, args.in(0) + in, args.out(0) + out, window == nullptr ? nullptr : window + out);
+    });
   });
 }
 
@@ -88,7 +105,9 @@ std::unique_ptr<Kernel> make_max_pool_grad(const KernelRequest& request) {
   const PoolShape s = pool_shape(request);
   if (!is_halving(s)) return eigen::kernels().make(request);
   return lambda_kernel([p = halving(s), &all = loops()](const Arguments& args) {
-    all.pool_halves_grad(p, args.in(0), args.in<std::uint8_t>(1), args.out(0));
+    for_planes(p, [&](const HalvingPool& some, Index in, Index out) {
+      all.pool_halves_grad(some, args.in(0) + out, args.in<std::uint8_t>(1) + out, args.out(0) + in);
+    });
   });
 }
 

@@ -105,6 +105,7 @@ TEST(Bf16, TakesProductsThatGain) {
   const Graph graph = net.finish(net.linear("linear", net.input("features", {100}), 10));
   KernelChoice choice = choose_kernels(graph, 2);
   choice["winograd"] = "simd/blocked-winograd";
+  choice["conv"] = "onednn/blocked";
   choice["conv.ConvGradInput"] = "onednn/direct";
   const std::string small = choice.at("matmul16");
   choice = in_bf16(graph, choice);

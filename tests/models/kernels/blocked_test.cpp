@@ -99,8 +99,7 @@ bool has_blocked_convolutions() {
 std::vector<std::string> choices(bool convolution) {
   if (!convolution) return {"eigen/blocked", "simd/blocked"};
   if (!has_blocked_convolutions()) return {"eigen/blocked"};
-  return {"eigen/blocked", "onednn/blocked", "onednn/blocked-direct", "onednn/blocked-winograd",
-          "onednn/blocked-places"};
+  return {"eigen/blocked", "onednn/blocked", "onednn/blocked-direct", "onednn/blocked-places"};
 }
 
 TEST(Blocked, ConversionsAreCopiesOnEveryBackend) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -15,6 +16,7 @@
 
 #include "models/graph/op_definition.hpp"
 #include "models/kernels/kernel.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::kernel_tests {
 
@@ -123,12 +125,37 @@ inline void check_in_place(Kernel& kernel, const OpCase& test, const std::vector
   }
 }
 
-// nullopt where the back end does not serve the op. Runs it in place, too.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::array kThreadCounts{3};
+#else
+constexpr std::array kThreadCounts{2, 3, 5, 8};
+#endif
+
+// The number of threads makes no difference, however small the pieces are that they share.
+inline void check_threads(const std::string& backend, const OpCase& test,
+                          const std::vector<Tensor>& expected) {
+  const std::int64_t least_work = least_shared_work();
+  set_least_shared_work(1);
+  for (const int threads : kThreadCounts) {
+    set_kernel_threads(threads);
+    const auto results = run_kernel(*kernel_of(backend, test), test, 0xFF);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (test.op.outputs[i] == kNoValue) continue;
+      EXPECT_TRUE(same_bits(results[i], expected[i])) << "output " << i << " of " << test.op.type << " on "
+                                                      << backend << " with " << threads << " threads";
+    }
+  }
+  set_kernel_threads(1);
+  set_least_shared_work(least_work);
+}
+
+// nullopt where the back end does not serve the op. Runs it in place, and on several threads, too.
 inline std::optional<std::vector<Tensor>> run_on(const std::string& backend, const OpCase& test) {
   const auto kernel = kernel_of(backend, test);
   if (!kernel) return std::nullopt;
   auto results = run_kernel(*kernel, test, 0xFF);
   check_in_place(*kernel, test, results);
+  check_threads(backend, test, results);
   return results;
 }
 
