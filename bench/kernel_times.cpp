@@ -1,7 +1,12 @@
-// Time of every kernel in a training step of a model, one thread, each checked against the Eigen back end
-// before it is timed; its rate, its scratch memory, and the memory of the whole step.
+// Time of every kernel in a training step of a model, each checked against the Eigen back end before it is
+// timed; its rate, its scratch memory, and the memory of the whole step. With several threads also its time
+// on one, whose result has to be the same bits, and from both the share of its work that ran on one thread
+// (Amdahl's law).
 //
-//   kernel_times [MODEL [CHOICE]]     cnn_net unless told; the chosen kernels, or one choice for all ops
+//   kernel_times [--threads N] [--cold] [MODEL [CHOICE]]
+//
+// cnn_net unless told; the chosen kernels, or one choice for all ops. --cold: the caches are swept before
+// every run, as by all the other kernels of a step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,12 +17,15 @@
 #include <vector>
 
 #include "bench/measured_models.hpp"
+#include "models/base/error.hpp"
+#include "models/base/process/program.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/kernels/measured.hpp"
+#include "models/kernels/threads.hpp"
 #include "models/runtime/compile/compiled_variant.hpp"
 
 namespace rookery {
@@ -25,7 +33,14 @@ namespace {
 
 class Bench {
  public:
-  Bench(const std::string& model, std::string only) : only_(std::move(only)) {
+  struct Options {
+    std::string model, choice;
+    int threads = 1;
+    bool cold = false;
+  };
+
+  explicit Bench(const Options& told) : told_(told) {
+    const std::string& model = told.model;
     const std::int64_t batch = measured_batch(model);
     Graph forward = measured_model(model);
     const std::string loss =
@@ -45,21 +60,20 @@ class Bench {
   }
 
   void run() {
-    double total = 0;
+    Times total;
     for (OpId id = 0; id < std::ssize(graph().ops()); ++id) {
       const Op& op = graph().op(id);
       if (is_view(op)) {
         copy_view(op);
         continue;
       }
-      const double microseconds = run_op(id);
-      by_type_[op.type] += microseconds;
-      total += microseconds;
+      const Times times = run_op(id);
+      by_type_[op.type].add(times);
+      total.add(times);
     }
-    for (const auto& [type, microseconds] : by_type_) {
-      fmt::print("{:>10.2f} us  {:>3.0f} %  {}\n", microseconds, 100 * microseconds / total, type);
-    }
-    fmt::print("{:>10.2f} us  sum\n", total);
+    for (const auto& [type, times] : by_type_)
+      fmt::print("{}  {:>3.0f} %  {}\n", text_of(times), 100 * times.shared / total.shared, type);
+    fmt::print("{}  sum\n", text_of(total));
     const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) * 1e-6; };
     fmt::print(
         "MB: parameters {:.1f}, gradients {:.1f}, optimizer {:.1f}, stash {:.1f}, workspace {:.1f}, program "
@@ -70,6 +84,18 @@ class Bench {
 
  private:
   static constexpr std::uint64_t kSeed = 42;
+
+  struct Times {
+    double alone = 0, shared = 0;  // microseconds on one thread and on all
+    int threads = 1;
+
+    void add(const Times& other) {
+      alone += other.alone;
+      shared += other.shared;
+      threads = other.threads;
+    }
+    double serial() const { return std::clamp((threads * shared / alone - 1) / (threads - 1), 0.0, 1.0); }
+  };
 
   const Graph& graph() const { return variant_.training.graph; }
   Tensor& tensor(ValueId id) { return tensors_.at(static_cast<std::size_t>(id)); }
@@ -93,33 +119,59 @@ class Bench {
     std::ranges::copy(from, tensor(op.outputs[0]).view().bytes().begin());
   }
 
-  // Microseconds of the kernel; leaves the outputs of the Eigen one.
-  double run_op(OpId id) {
+  // Leaves the outputs of the Eigen kernel.
+  Times run_op(OpId id) {
     const Op& op = graph().op(id);
     std::vector<TensorType> input_types;
     std::vector<TensorType> output_types;
     for (const ValueId input : op.inputs) input_types.push_back(type_of(input));
     for (const ValueId output : op.outputs) output_types.push_back(type_of(output));
     const KernelRequest request{.op = op, .inputs = input_types, .outputs = output_types, .seed = kSeed};
-    const std::string backend = only_.empty() ? chosen_kernel(choice_, op) : only_;
+    const std::string backend = told_.choice.empty() ? chosen_kernel(choice_, op) : told_.choice;
     const auto kernel = make_kernel(backend, request);
     const auto reference = make_kernel("eigen", request);
     const bool pure = op.type != "BatchNormalization";  // which updates its statistics
-    run_once(op, *kernel);
-    std::vector<Tensor> results;
-    for (const ValueId output : op.outputs)
-      results.push_back(output == kNoValue ? Tensor() : tensor(output).clone());
-    const double microseconds = best_time(op, *kernel);
+    const std::vector<Tensor> results = results_of(op, *kernel);
+    Times times{.alone = best_time(op, *kernel), .shared = 0, .threads = told_.threads};
+    times.shared = times.alone;
+    if (told_.threads > 1) {
+      set_kernel_threads(told_.threads);
+      const auto sharing = make_kernel(backend, request);
+      if (pure) check_bits(op, results, results_of(op, *sharing));
+      times.shared = best_time(op, *sharing);
+      set_kernel_threads(1);
+    }
     run_once(op, *reference);
     for (std::size_t i = 0; i < (pure ? results.size() : 1); ++i) {
       if (op.outputs[i] != kNoValue) check(op, results[i], tensor(op.outputs[i]));
     }
     const auto& flops = op_definition(op.type).flops;
     const double gflops =
-        flops ? flops(op, plain(input_types), plain(output_types)) / microseconds * 1e-3 : 0;
-    fmt::print("{:>10.2f} us  {:>4.0f} GFLOP/s  {:>5.1f} MB  {:<23} {}\n", microseconds, gflops,
+        flops ? flops(op, plain(input_types), plain(output_types)) / times.shared * 1e-3 : 0;
+    fmt::print("{}  {:>4.0f} GFLOP/s  {:>5.1f} MB  {:<23} {}\n", text_of(times), gflops,
                static_cast<double>(kernel->scratch_bytes()) * 1e-6, backend, op.name);
-    return microseconds;
+    return times;
+  }
+
+  static std::string text_of(const Times& times) {
+    if (times.threads == 1) return fmt::format("{:>10.2f} us", times.alone);
+    return fmt::format("{:>10.2f} us  {:>10.2f} us  {:>3.0f} % on one", times.alone, times.shared,
+                       100 * times.serial());
+  }
+
+  std::vector<Tensor> results_of(const Op& op, Kernel& kernel) {
+    run_once(op, kernel);
+    std::vector<Tensor> results;
+    for (const ValueId output : op.outputs)
+      results.push_back(output == kNoValue ? Tensor() : tensor(output).clone());
+    return results;
+  }
+
+  static void check_bits(const Op& op, const std::vector<Tensor>& alone, const std::vector<Tensor>& shared) {
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      if (op.outputs[i] != kNoValue && !std::ranges::equal(alone[i].view().bytes(), shared[i].view().bytes()))
+        throw BugError(fmt::format("{}: other bits on several threads", op.name));
+    }
   }
 
   static std::vector<TensorType> plain(std::vector<TensorType> types) {
@@ -155,13 +207,18 @@ class Bench {
     double best = std::numeric_limits<double>::max();
     int repetitions = 1;
     for (int round = 0; round < kRounds; ++round) {
+      if (told_.cold) sweep_caches();
       const auto begin = std::chrono::steady_clock::now();
       for (int i = 0; i < repetitions; ++i) kernel.run(inputs, outputs, scratch.data(), {});
       const std::chrono::duration<double, std::micro> taken = std::chrono::steady_clock::now() - begin;
       best = std::min(best, taken.count() / repetitions);
-      repetitions = std::max(repetitions, static_cast<int>(kLongEnough / best));
+      if (!told_.cold) repetitions = std::max(repetitions, static_cast<int>(kLongEnough / best));
     }
     return best;
+  }
+
+  void sweep_caches() {
+    for (float& value : sweep_) value += 1;
   }
 
   static void check(const Op& op, const Tensor& actual, const Tensor& expected) {
@@ -178,8 +235,9 @@ class Bench {
     }
   }
 
-  std::string only_;
-  std::map<std::string, double> by_type_;
+  const Options told_;
+  std::vector<float> sweep_ = std::vector<float>(told_.cold ? 24 << 20 : 0);  // larger than caches are
+  std::map<std::string, Times> by_type_;
   KernelChoice choice_;
   CompiledVariant variant_;
   MemoryUse memory_;
@@ -190,11 +248,18 @@ class Bench {
 }  // namespace rookery
 
 int main(int argc, char** argv) {
-  try {
-    rookery::Bench(argc > 1 ? argv[1] : "cnn_net", argc > 2 ? argv[2] : "").run();
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "kernel_times: {}\n", error.what());
-    return 1;
-  }
+  namespace po = boost::program_options;
+  const rookery::ProgramInfo info{.name = "kernel_times",
+                                  .summary = "The time of every kernel of a training step.",
+                                  .example = "  kernel_times --threads 2 resnet18\n"};
+  rookery::ProgramOptions options;
+  rookery::Bench::Options told;
+  options.add_options()("threads", po::value<int>(&told.threads)->default_value(1), "of kernels")(
+      "cold", po::bool_switch(&told.cold), "with caches that hold something else")(
+      "model", po::value<std::string>(&told.model)->default_value("cnn_net"), "a model of the benchmarks")(
+      "choice", po::value<std::string>(&told.choice), "for all ops, as \"eigen\"");
+  return rookery::run_program(info, options, argc, argv, [&](const rookery::ProgramArguments&) {
+    rookery::Bench(told).run();
+    return rookery::kDone;
+  });
 }
