@@ -12,6 +12,7 @@
 #include "models/base/process/log.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "models/base/process/threads_option.hpp"
 #include "node/node.hpp"
 #include "node/progress_pace.hpp"
 #include "node/provider_events.hpp"
@@ -104,8 +105,7 @@ NodeOptions node_options(const ProgramArguments& arguments, const std::string& c
   options.listen = arguments["listen"].as<std::string>();
   if (!options.listen.empty()) check_address("--listen", options.listen);
   options.resume = arguments.count("resume") != 0;
-  options.threads = arguments["threads"].as<int>();
-  if (options.threads < 1) throw UsageError(fmt::format("--threads {}: 1 or more", options.threads));
+  options.threads = threads_of(arguments);
   options.wait_for_peers = std::chrono::milliseconds(
       static_cast<std::int64_t>(1000 * seconds_of(arguments, "wait-for-peers", false)));
   return options;
@@ -182,11 +182,10 @@ int main(int argc, char** argv) {
                                  "seconds to wait for the other providers")(
       "resume",
       "go on from the newest checkpoint that all nodes of this plan have, or else all of a cluster, if there "
-      "is one")("threads", po::value<int>()->default_value(1),
-                "threads for arithmetic; another number may change the last bits")(
-      "json", "print progress as one JSON object a line")(
+      "is one")("json", "print progress as one JSON object a line")(
       "progress-interval", po::value<double>()->default_value(1, "1"),
       "with --json: seconds from one progress line to the next, at least; 0: a line a step");
+  add_threads_option(options, 1, "threads for arithmetic; any number computes the same bits");
   return run_program(info, options, argc, argv,
                      [&](const ProgramArguments& arguments) { return provide(arguments, called_as); });
 }

@@ -19,6 +19,7 @@
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "models/base/process/terminal.hpp"
+#include "models/base/process/threads_option.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/profile/machine_speed.hpp"
 #include "node/benchmark/link_benchmark.hpp"
@@ -213,10 +214,7 @@ int benchmark(const ProgramArguments& arguments) {
       throw UsageError("--serve answers others and measures nothing: start another one with --write");
     return serve(arguments["serve"].as<std::string>());
   }
-  const int threads = arguments["threads"].as<int>();
-  constexpr int kMostThreads = 1024;
-  if (threads < 1 || threads > kMostThreads)
-    throw UsageError(fmt::format("--threads {}: from 1 to {}", threads, kMostThreads));
+  const int threads = threads_of(arguments);
   const LinkBenchmarkOptions options{
       .seconds = positive(arguments, "seconds"),
       .answer = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * positive(arguments, "wait")))};
@@ -292,7 +290,7 @@ int main(int argc, char** argv) {
       "processor, on all of them at the same time")("seconds", po::value<double>()->default_value(3, "3"),
                                                     "for this machine, and for each link")(
       "wait", po::value<double>()->default_value(3, "3"), "seconds for another machine's first answer")(
-      "threads", po::value<int>()->default_value(1),
-      "threads for arithmetic, as the provider will have them")("json", "print the results as JSON");
+      "json", "print the results as JSON");
+  add_threads_option(options, 1, "threads for arithmetic, as the provider will have them");
   return run_program(info, options, argc, argv, benchmark);
 }

@@ -4,6 +4,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "models/base/process/threads_option.hpp"
 #include "node/launch/launcher.hpp"
 #include "node/run/plan_run.hpp"
 
@@ -16,6 +17,7 @@ int launch(const ProgramArguments& arguments) {
   options.node_data = arguments["node-data"].as<std::string>();
   options.output = arguments["output"].as<std::string>();
   options.resume = arguments.count("resume") != 0;
+  options.threads = threads_of(arguments);
   const std::vector<NodeMetadata> nodes = read_all_metadata(options.node_data);
   catch_stop_signals();
   Launcher launcher(options, nodes);
@@ -43,5 +45,7 @@ int main(int argc, char** argv) {
       "output", po::value<std::string>()->default_value("."),
       "folder for losses.txt, val_losses.txt and val_accuracies.txt")(
       "resume", "go on from the newest checkpoint of this plan, if there is one");
+  add_threads_option(options, 1,
+                     "threads for arithmetic of each provider; any number computes the same bits");
   return run_program(info, options, argc, argv, launch);
 }

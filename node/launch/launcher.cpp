@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <iterator>
+#include <string>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
@@ -78,7 +79,9 @@ void Launcher::start(const NodeMetadata& node) {
                                    "--node-data",
                                    options_.node_data.string(),
                                    "--output",
-                                   options_.output.string()};
+                                   options_.output.string(),
+                                   "--threads",
+                                   std::to_string(options_.threads)};
   if (options_.resume) command.emplace_back("--resume");
   provider.process = std::make_unique<ChildProcess>(command);
 }

@@ -21,6 +21,7 @@ struct LauncherOptions {
   std::filesystem::path node_data;
   std::filesystem::path output;
   bool resume = false;  // of every provider
+  int threads = 1;      // of each
 };
 
 // One thread. catch_stop_signals() comes first.

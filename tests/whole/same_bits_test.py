@@ -27,6 +27,22 @@ class SameBits(WholeTest):
             with self.subTest(nodes=nodes):
                 self.assert_same(alone, self.result(nodes))
 
+    def test_any_number_of_threads(self):
+        alone = self.result(1)
+        self.write_settings(epochs=2)
+        self.write_pool(3)
+        self.run_program("clusterize")
+        providers = [
+            self.start("provider", "--name", f"node_{i}", "--threads", str(threads))
+            for i, threads in enumerate((3, 1, 2))
+        ]
+        for provider in providers:
+            self.assertEqual(provider.wait(), 0, provider.errors())
+        self.fuse()
+        self.assert_same(alone, {name: (self.folder / name).read_bytes() for name in alone})
+        self.run_program("launch", "--threads", "2")
+        self.assertEqual((self.folder / "losses.txt").read_bytes(), alone["losses.txt"])
+
     def test_micro_batches(self):
         alone = self.result(1, micro_batches=4)
         self.assert_same(alone, self.result(3, micro_batches=4))

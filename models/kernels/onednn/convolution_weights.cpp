@@ -1,6 +1,6 @@
-// The gradient of a convolution's weights. oneDNN shares the sums over images and places among the threads that
-// there are, so that results would depend on them. Here they do not: the work is cut into pieces by shapes
-// alone, each for one thread: runs of images, whose sums are added in their order, or runs of output
+// The gradient of a convolution's weights. oneDNN shares the sums over images and places among the threads
+// that there are, so that results would depend on them. Here they do not: the work is cut into pieces by
+// shapes alone, each for one thread: runs of images, whose sums are added in their order, or runs of output
 // channels, which have nothing in common.
 #include <algorithm>
 #include <vector>
