@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "models/base/error.hpp"
+#include "models/base/machine/processors.hpp"
 #include "models/base/process/terminal.hpp"
 
 namespace rookery {
@@ -96,7 +97,7 @@ void add_search_options(ProgramOptions& options) {
   options.add_options()("time-limit", po::value<double>()->value_name("SECONDS"),
                         "stop the search after this time, with the best plan so far");
   options.add_options()("threads", po::value<int>()->value_name("N"),
-                        "threads of the search; default: one per processor");
+                        "threads of the search; default: one per processor that there is to use");
 }
 
 std::set<std::string> excluded_nodes(const ProgramArguments& arguments) {
@@ -125,7 +126,8 @@ SearchOptions search_options(const ProgramArguments& arguments, const NodePool& 
   if (options.objective == Objective::kLatency && options.clusters.value_or(1) != 1)
     throw UsageError(
         fmt::format("--clusters {}: the objective latency always makes 1 cluster", *options.clusters));
-  if (arguments.count("threads") != 0) options.threads = positive(arguments, "threads", kMostThreads);
+  options.threads =
+      arguments.count("threads") != 0 ? positive(arguments, "threads", kMostThreads) : usable_processors();
   if (arguments.count("time-limit") != 0) {
     options.seconds = arguments["time-limit"].as<double>();
     if (!std::isfinite(*options.seconds) || *options.seconds <= 0)

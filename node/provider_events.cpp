@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "models/base/process/cpu_steal.hpp"
+#include "models/base/machine/cpu_steal.hpp"
 
 namespace rookery {
 namespace {

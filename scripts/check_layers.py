@@ -23,6 +23,7 @@ import sys
 # From the lowest layer to the highest.
 LAYERS = [
     ["models/base"],
+    ["models/base/machine"],
     ["models/base/process"],
     ["models/base/files"],
     ["models/tensor", "trainer/schedule"],

@@ -10,8 +10,6 @@
 #include <mutex>
 #include <thread>
 
-#include "models/base/process/processors.hpp"
-
 namespace rookery {
 
 // Both call `work`, which does not throw, once on each of up to `threads` threads at the same time, one of
@@ -24,13 +22,13 @@ void on_new_threads(int threads, const std::function<void()>& work);
 // processors to themselves.
 void on_team(int threads, const std::function<void()>& work);
 
-// body(i) for 0 <= i < count in no order, on up to `threads` threads (0: one per processor that the process
-// may use). Throws the first exception that a body throws; rounds that nobody has begun by then are left out.
+// body(i) for 0 <= i < count in no order, on up to `threads` threads (0: one per processor). Throws the first
+// exception that a body throws; rounds that nobody has begun by then are left out.
 template <std::integral Index, typename Body>
 void parallel_for(Index count, int threads, const Body& body,
                   decltype(on_new_threads)& on_threads = on_new_threads) {
   const auto rounds = static_cast<std::int64_t>(count);
-  const std::int64_t wanted = threads > 0 ? threads : usable_processors();
+  const std::int64_t wanted = threads > 0 ? threads : std::thread::hardware_concurrency();
   const auto workers = static_cast<int>(std::min(wanted, rounds));
   if (workers <= 1) {
     for (Index i = 0; i < count; ++i) body(i);

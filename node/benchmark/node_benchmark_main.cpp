@@ -13,9 +13,9 @@
 
 #include "clusterize/pool/node_pool.hpp"
 #include "models/base/error.hpp"
-#include "models/base/process/cpu_steal.hpp"
+#include "models/base/machine/cpu_steal.hpp"
+#include "models/base/machine/machine_memory.hpp"
 #include "models/base/process/log.hpp"
-#include "models/base/process/machine_memory.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "models/base/process/terminal.hpp"

@@ -15,7 +15,7 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/base/process/cpu_steal.hpp"
+#include "models/base/machine/cpu_steal.hpp"
 #include "models/base/process/process_memory.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "node/membership/membership.hpp"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
-#include "models/base/process/machine_memory.hpp"
+#include "models/base/machine/machine_memory.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/base/error.hpp"
-#include "models/base/process/processors.hpp"
+#include "models/base/machine/processors.hpp"
 
 namespace rookery {
 

@@ -137,7 +137,7 @@ class WeightGradient {
   memory x_of(const Run& images) const { return images_of(*program_, x_given_, whole_.x_tag, images); }
 
   memory dy_of(const Run& images, const Run& channels) const {
-    const memory all = images_of(*program_, dy_given_, whole_.y_tag, images);
+    memory all = images_of(*program_, dy_given_, whole_.y_tag, images);
     if (channels.count == whole_.shape.out_channels) return all;
     memory::dims dims = all.get_desc().dims();
     dims[1] = channels.count;

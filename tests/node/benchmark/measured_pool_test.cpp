@@ -9,8 +9,8 @@
 #include "clusterize/pool/node_pool.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
-#include "models/base/process/cpu_steal.hpp"
-#include "models/base/process/machine_memory.hpp"
+#include "models/base/machine/cpu_steal.hpp"
+#include "models/base/machine/machine_memory.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {

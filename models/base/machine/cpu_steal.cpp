@@ -1,4 +1,4 @@
-#include "models/base/process/cpu_steal.hpp"
+#include "models/base/machine/cpu_steal.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "models/base/process/processors.hpp"
+#include "models/base/machine/processors.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>

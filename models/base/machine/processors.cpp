@@ -1,4 +1,4 @@
-#include "models/base/process/processors.hpp"
+#include "models/base/machine/processors.hpp"
 
 #include <sched.h>
 
@@ -8,7 +8,7 @@
 #include <optional>
 #include <thread>
 
-#include "models/base/process/control_groups.hpp"
+#include "models/base/machine/control_groups.hpp"
 
 namespace rookery {
 namespace {

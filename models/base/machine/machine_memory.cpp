@@ -1,4 +1,4 @@
-#include "models/base/process/machine_memory.hpp"
+#include "models/base/machine/machine_memory.hpp"
 
 #include <algorithm>
 #include <fstream>
@@ -7,7 +7,7 @@
 #include <sstream>
 #include <string>
 
-#include "models/base/process/control_groups.hpp"
+#include "models/base/machine/control_groups.hpp"
 
 namespace rookery {
 namespace {

@@ -14,8 +14,8 @@ struct ControlGroup {
   int version = 2;
 };
 
-// Its own and all above it that limit what `controller` ("memory", "cpu") hands out, of version 1 and 2. `root`:
-// where /proc and /sys are looked for.
+// Its own and all above it that limit what `controller` ("memory", "cpu") hands out, of version 1 and 2.
+// `root`: where /proc and /sys are looked for.
 std::vector<ControlGroup> control_groups(std::string_view controller,
                                          const std::filesystem::path& root = "/");
 

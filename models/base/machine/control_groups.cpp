@@ -1,4 +1,4 @@
-#include "models/base/process/control_groups.hpp"
+#include "models/base/machine/control_groups.hpp"
 
 #include <fstream>
 #include <string>
