@@ -253,6 +253,7 @@ class Trainer::Impl {
   void end_step(std::int64_t epoch, BatchResult result) {
     note_step(result.samples);
     const std::int64_t joint = joint_batch(state_.samples / shares().joint()).count;
+    const double rate = learning_rate_of(state_.step);
     ++state_.step;
     state_.samples += joint;
     if (result.samples == 0) {
@@ -262,6 +263,7 @@ class Trainer::Impl {
     }
     samples_done_ += result.samples;
     Progress now = progress(epoch);
+    now.learning_rate = rate;
     if (is_leaf_) now.loss = result.loss;
     tell([&](RunLog& log) { log.after_update(now, result); });
   }

@@ -22,6 +22,7 @@
 #include "node/run/status_exchange.hpp"
 #include "trainer/checkpoint/reshard/reshard.hpp"
 #include "trainer/feed/split.hpp"
+#include "trainer/progress/tensorboard/run_folder.hpp"
 #include "trainer/progress/text_files.hpp"
 
 namespace rookery {
@@ -132,9 +133,10 @@ NodeReport PlanRun::train_with_others(const std::function<void(Trainer&)>& loop)
 
 NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& loop) {
   TextFiles files(output_);
+  RunFolder board(output_);
   TrainerOptions options{.settings = metadata_.settings,
                          .data = metadata_.data,
-                         .logs = {&files, &status},
+                         .logs = {&files, &board, &status},
                          .from = starting_point(),
                          .shares = metadata_.shares,
                          .averager = averager_.get(),

@@ -133,6 +133,9 @@ std::vector<SettingsKey> make_settings_keys() {
           "of initial weights, dropout, split and order of the samples"),
       bool_key(
           "save", [](S& s) -> bool& { return s.save; }, "write each submodel's trained weights at the end"),
+      bool_key(
+          "tensorboard", [](S& s) -> bool& { return s.tensorboard; },
+          "the Leaf writes the curves of the run for TensorBoard, and as JSON lines, into `runs/`"),
       checkpoint_key([](S& s) -> std::string& { return s.checkpoint_every; }),
       integer_key(
           "keep_checkpoints", 1, 1000, [](S& s) -> int& { return s.keep_checkpoints; },
