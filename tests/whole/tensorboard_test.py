@@ -132,7 +132,7 @@ class RealTensorBoard(WholeTest):
     def serve(self, fast):
         (self.port,) = free_ports(1)
         server = Process([TENSORBOARD, "-m", "tensorboard.main", "--logdir", self.folder, "--port", str(self.port),
-                          "--samples_per_plugin", "scalars=0", "--reload_interval", "1", "--load_fast", fast], self.folder)
+                          "--samples_per_plugin", "scalars=1000000", "--reload_interval", "1", "--load_fast", fast], self.folder)
         self.addCleanup(server.close)
         return server
 
