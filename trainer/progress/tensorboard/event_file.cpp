@@ -92,8 +92,7 @@ EventFile::~EventFile() {
   ::close(descriptor_);
 }
 
-void EventFile::write_scalars(std::int64_t step,
-                              const std::vector<std::pair<std::string, float>>& scalars) {
+void EventFile::write_scalars(std::int64_t step, const std::vector<std::pair<std::string, float>>& scalars) {
   tensorboard::Event event = event_at(step);
   for (const auto& [tag, number] : scalars) {
     tensorboard::Summary::Value& value = *event.mutable_summary()->add_value();
@@ -152,8 +151,8 @@ void EventFile::flush() {
     waiting_.erase(0, written);
   }
   if (std::exchange(has_warned_, true)) return;
-  spdlog::warn("{}: cannot write: {}: training goes on, and the events wait in memory for room", path_.string(),
-               std::strerror(reason));
+  spdlog::warn("{}: cannot write: {}: training goes on, and the events wait in memory for room",
+               path_.string(), std::strerror(reason));
 }
 
 }  // namespace rookery

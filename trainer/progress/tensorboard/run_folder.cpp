@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "models/base/files/files.hpp"
@@ -21,9 +23,12 @@ std::string number_text(double number) {
   return fmt::format("{:.9g}", number);
 }
 
-// As JSON; bytes that are no UTF-8 are replaced.
-std::string quoted(const std::string& text) {
-  return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+constexpr std::size_t kMostLineBytes = 1U << 16;
+
+// As JSON has it between quotation marks; bytes that are no UTF-8 are replaced.
+std::string escaped(const std::string& text) {
+  const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return quoted.substr(1, quoted.size() - 2);
 }
 
 // "resnet18?image_size=32" as the name of a folder; of a file's path its last part.
@@ -49,6 +54,10 @@ std::int64_t lines_until(const std::filesystem::path& path, std::int64_t step) {
 
 }  // namespace
 
+RunFolder::~RunFolder() {
+  if (events_) flush();
+}
+
 void RunFolder::begin(const RunDescription& run) {
   if (run.losses.empty() || !run.settings.tensorboard) return;
   const std::filesystem::path folder = folder_ / "runs" / folder_name(run.settings.model);
@@ -62,7 +71,7 @@ void RunFolder::begin(const RunDescription& run) {
 }
 
 void RunFolder::open(const std::filesystem::path& folder, const RunDescription& run) {
-  for (const LossOp& loss : run.losses) names_.push_back(loss.value);
+  for (const LossOp& loss : run.losses) names_.push_back(escaped(loss.value));
   stride_ = std::max<std::int64_t>(1, (run.steps + kMostPoints - 1) / kMostPoints);
   since_ = std::chrono::steady_clock::now();
   make_directories(folder);
@@ -91,6 +100,7 @@ void RunFolder::after_update(const Progress& progress, const BatchResult& batch)
   }
   if (has_rate) numbers.emplace_back("samples_per_second", rate_);
   write(progress.step, numbers);
+  if (has_rate) flush();
 }
 
 // Once a second it is time to write it.
@@ -114,7 +124,7 @@ void RunFolder::after_validation(const Progress& progress, const BatchResult& to
                            *accuracy);
   }
   write(progress.step, numbers);
-  events_->flush();
+  flush();
   since_ = std::chrono::steady_clock::now();
   samples_ = 0;
 }
@@ -129,14 +139,23 @@ RunFolder::Numbers RunFolder::losses_of_result(const BatchResult& result, const 
 
 void RunFolder::write(std::int64_t step, const Numbers& numbers) {
   std::vector<std::pair<std::string, float>> scalars;
-  std::string line = fmt::format(R"({{"step": {})", step);
+  std::string& lines = waiting_lines_;
+  const auto end = std::back_inserter(lines);
+  fmt::format_to(end, R"({}{{"step": {})", lines.empty() ? "" : "\n", step);
   for (const auto& [tag, number] : numbers) {
     const std::string text = number_text(number);
     scalars.emplace_back(tag, static_cast<float>(std::strtod(text.c_str(), nullptr)));
-    line += fmt::format(", {}: {}", quoted(tag), std::isfinite(number) ? text : "null");
+    fmt::format_to(end, R"(, "{}": {})", tag, std::isfinite(number) ? text : "null");
   }
-  lines_->write(line + "}");
+  lines += '}';
   events_->write_scalars(step, scalars);
+  if (lines.size() > kMostLineBytes) flush();
+}
+
+void RunFolder::flush() {
+  if (!waiting_lines_.empty()) lines_->write(waiting_lines_);
+  waiting_lines_.clear();
+  events_->flush();
 }
 
 }  // namespace rookery

@@ -16,10 +16,11 @@
 
 namespace rookery {
 
-// The Leaf's alone, and only where the setting `tensorboard` asks for it; elsewhere it does nothing. It writes
-// runs/MODEL/ in the folder:
+// The Leaf's alone, and only where the setting `tensorboard` asks for it; elsewhere it does nothing. It
+// writes runs/MODEL/ in the folder:
 //
-// - events.out.tfevents.…: loss/train and learning_rate of every step, or, of runs of more than kMostPoints steps,
+// - events.out.tfevents.…: loss/train and learning_rate of every step, or, of runs of more than kMostPoints
+// steps,
 //   of so many evenly chosen ones and the last; samples_per_second at most once a second; loss/validation
 //   and accuracy/validation of every validation; where there are several losses, each as loss/train/NAME and
 //   so on; and the settings as text. Losses are the numbers of losses.txt, as floats.
@@ -27,8 +28,11 @@ namespace rookery {
 //   is no number (NaN, infinity) is null.
 //
 // A run that goes on does so in a new event file of the folder, which tells TensorBoard to forget the steps
-// that are trained again; metrics.jsonl goes on behind the lines of the step where it does. Of a run that begins
-// metrics.jsonl is new, and the one before is kept as metrics.jsonl.1.
+// that are trained again; metrics.jsonl goes on behind the lines of the step where it does. Of a run that
+// begins metrics.jsonl is new, and the one before is kept as metrics.jsonl.1.
+//
+// All is handed to the system once a second, with the next step, and after validations: a step takes no call
+// for it, and a run that is killed lacks at most what the last second has brought.
 //
 // What cannot be made or written is a warning: nothing here ends a run.
 class RunFolder : public RunLog {
@@ -37,6 +41,9 @@ class RunFolder : public RunLog {
 
   // `folder` exists.
   explicit RunFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  ~RunFolder() override;
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
   void begin(const RunDescription& run) override;
   void after_update(const Progress& progress, const BatchResult& batch) override;
   void after_validation(const Progress& progress, const BatchResult& total) override;
@@ -48,6 +55,7 @@ class RunFolder : public RunLog {
   bool measure_rate(const BatchResult& batch);
   Numbers losses_of_result(const BatchResult& result, const std::string& kind) const;
   void write(std::int64_t step, const Numbers& numbers);
+  void flush();
 
   std::filesystem::path folder_;
   std::vector<std::string> names_;  // of the losses
@@ -58,6 +66,7 @@ class RunFolder : public RunLog {
   double rate_ = 0;
   std::optional<EventFile> events_;
   std::optional<LineLog> lines_;
+  std::string waiting_lines_;  // not handed on yet
 };
 
 }  // namespace rookery

@@ -36,10 +36,11 @@ TEST(EventFile, BeginsAsTensorBoardExpects) {
   const ScratchFolder folder;
   const EventFile file(folder.path(), 0);
   const std::string bytes = read_file(file.path(), 1000);
-  EXPECT_EQ(little_endian<std::uint64_t>(bytes), 9 + 2 + 13U);   // wall_time, and a text of 13 bytes
-  EXPECT_EQ(bytes.substr(12, 1), "\x09");                        // field 1, a double
-  EXPECT_EQ(bytes.substr(12 + 9, 15), "\x1a\x0d"                 // field 3, bytes
-                                      "brain.Event:2");
+  EXPECT_EQ(little_endian<std::uint64_t>(bytes), 9 + 2 + 13U);  // wall_time, and a text of 13 bytes
+  EXPECT_EQ(bytes.substr(12, 1), "\x09");                       // field 1, a double
+  EXPECT_EQ(bytes.substr(12 + 9, 15),
+            "\x1a\x0d"  // field 3, bytes
+            "brain.Event:2");
 }
 
 TEST(EventFile, HasWhatWasWritten) {
@@ -52,7 +53,8 @@ TEST(EventFile, HasWhatWasWritten) {
   ASSERT_EQ(events.size(), 4);
   EXPECT_EQ(events[1].session_log().status(), tensorboard::SessionLog::START);
   EXPECT_EQ(events[1].step(), 7);
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   EXPECT_NEAR(events[2].wall_time(), now, 60);
   EXPECT_THAT(curves_in(file.path()), ElementsAre(Pair("learning_rate", ElementsAre(Pair(7, 1e-3F))),
                                                   Pair("loss/train", ElementsAre(Pair(7, 0.1F)))));
@@ -90,9 +92,9 @@ TEST(EventFile, OnAFullDiskEventsWaitForRoom) {
   disk.room = FailingFiles::kUnlimited;
   file.write_scalars(3, {{"loss/train", 3.0F}});
   file.flush();
-  EXPECT_THAT(curves_in(file.path())["loss/train"],
-              ElementsAre(Pair(1, 1.0F), Pair(2, 2.0F), Pair(3, 3.0F)));
-  EXPECT_THAT(told.lines(), ElementsAre(HasSubstr("cannot write: No space left on device: training goes on")));
+  EXPECT_THAT(curves_in(file.path())["loss/train"], ElementsAre(Pair(1, 1.0F), Pair(2, 2.0F), Pair(3, 3.0F)));
+  EXPECT_THAT(told.lines(),
+              ElementsAre(HasSubstr("cannot write: No space left on device: training goes on")));
 }
 
 TEST(EventFile, WhatWaitsIsBounded) {

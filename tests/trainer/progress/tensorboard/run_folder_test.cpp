@@ -7,6 +7,7 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,8 +57,9 @@ TEST_F(RunFolderTest, HasCurvesAndLinesAndSettings) {
     log.begin(run(2));
     step(log, 1, 2, 0.1234567891234);
     step(log, 2, 2, std::numeric_limits<double>::quiet_NaN());
-    log.after_validation({.step = 2, .steps = 2},
-                         {.loss = 0.25, .losses = {{.loss = 0.25, .positions = 4, .correct = 3}}, .samples = 4});
+    log.after_validation(
+        {.step = 2, .steps = 2},
+        {.loss = 0.25, .losses = {{.loss = 0.25, .positions = 4, .correct = 3}}, .samples = 4});
   }
   EXPECT_THAT(lines(), ElementsAre(R"({"step": 1, "loss/train": 0.123456789, "learning_rate": 0.5})",
                                    R"({"step": 2, "loss/train": null, "learning_rate": 0.25})",
@@ -77,9 +79,10 @@ TEST_F(RunFolderTest, HasCurvesAndLinesAndSettings) {
 
 TEST_F(RunFolderTest, SeveralLossesAreCurvesOfTheirOwn) {
   losses_.push_back({.value = "second"});
-  RunFolder log(folder_.path());
-  log.begin(run(1));
-  log.after_update({.step = 1, .steps = 1}, {.loss = 3, .losses = {{.loss = 1}, {.loss = 2}}, .samples = 4});
+  std::optional<RunFolder> log(folder_.path());
+  log->begin(run(1));
+  log->after_update({.step = 1, .steps = 1}, {.loss = 3, .losses = {{.loss = 1}, {.loss = 2}}, .samples = 4});
+  log.reset();
   EXPECT_THAT(lines(), ElementsAre(R"({"step": 1, "loss/train": 3, "loss/train/loss": 1, )"
                                    R"("loss/train/second": 2, "learning_rate": 0})"));
 }
@@ -111,11 +114,12 @@ TEST_F(RunFolderTest, GoesOnBehindLinesThatAreNone) {
 }
 
 TEST_F(RunFolderTest, LongRunsAreThinned) {
-  RunFolder log(folder_.path());
+  std::optional<RunFolder> log(folder_.path());
   const std::int64_t steps = 2 * RunFolder::kMostPoints + 3;
-  log.begin(run(steps));
-  for (const std::int64_t i : {1L, 2L, 3L, 4L, 5L, 6L, 7L}) step(log, i, steps, 1);
-  step(log, steps, steps, 1);
+  log->begin(run(steps));
+  for (const std::int64_t i : {1L, 2L, 3L, 4L, 5L, 6L, 7L}) step(*log, i, steps, 1);
+  step(*log, steps, steps, 1);
+  log.reset();
   std::vector<std::int64_t> told;
   for (const std::string& line : lines()) told.push_back(Json::parse(line).at("step").get<std::int64_t>());
   EXPECT_THAT(told, ElementsAre(3, 6, steps));
@@ -152,10 +156,11 @@ TEST_F(RunFolderTest, ARunGoesOnOnAFullDisk) {
     RunFolder log(folder_.path());
     log.begin(run(100));
     for (std::int64_t i = 1; i <= 100; ++i) step(log, i, 100, 1);
+    log.after_validation({.step = 100, .steps = 100}, {.loss = 1, .losses = {{.loss = 1}}, .samples = 4});
     EXPECT_EQ(told.lines().size(), 2) << "once for each file";
     disk.room = FailingFiles::kUnlimited;
   }
-  EXPECT_EQ(lines().size(), 100);
+  EXPECT_EQ(lines().size(), 101);
   EXPECT_EQ(curves_in(event_files(board()).front())["loss/train"].size(), 100);
 }
 
