@@ -30,12 +30,13 @@ struct Cut {
   std::vector<Run> images, channels;  // of one of them there is one run: all
 };
 
-// Images where what is added up is smaller than the images are, since channels have to be copied.
+// Images where what is added up is small beside them, since channels have to be copied.
 Cut cut_of(const ConvDescription& d) {
+  constexpr std::int64_t kSmall = 8;
   const std::int64_t products = d.shape.batch * d.shape.out_plane() * elements(d.w);
   const std::int64_t wanted = std::clamp<std::int64_t>(products / kLeastProducts, 1, kMostPieces);
   const std::int64_t images =
-      std::min({wanted, d.shape.batch, (elements(d.x) + elements(d.y)) / elements(d.w)});
+      std::min({wanted, d.shape.batch, (elements(d.x) + elements(d.y)) / (kSmall * elements(d.w))});
   const std::int64_t blocks = (d.shape.out_channels + kChannelBlock - 1) / kChannelBlock;
   const std::int64_t channels = d.shape.groups == 1 ? std::min(wanted, blocks) : 1;
   const bool by_images = images >= channels;

@@ -54,7 +54,8 @@ TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
           // What neighbours but one share counts more than once.
           EXPECT_GE(estimated / measured, 0.97)
               << first << " + " << length << " of " << model.segments << ", " << slots << recompute;
-          EXPECT_LE(estimated / measured, 1.5)
+          // The first stage has no gradient of its inputs, which the windows that it is estimated by have.
+          EXPECT_LE(estimated / measured, first == 0 ? 1.8 : 1.5)
               << first << " + " << length << " of " << model.segments << ", " << slots << recompute;
         }
       }
