@@ -315,6 +315,34 @@ def _repeat_interleave(self, repeats, dim=None, **options):
 _REPEAT_INTERLEAVE = torch.Tensor.repeat_interleave
 
 
+def _unflatten(self, dim, sizes):
+    dim = dim % self.dim()
+    return self.reshape([*self.shape[:dim], *sizes, *self.shape[dim + 1 :]])
+
+
+def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
+    scale = float(query.shape[-1]) ** -0.5 if scale is None else scale
+    scores = query @ key.transpose(-2, -1) * scale
+    if is_causal:
+        attn_mask = torch.ones_like(scores, dtype=torch.bool).tril()
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -float("inf"))
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    shares = scores.softmax(-1)
+    return (F.dropout(shares, dropout_p) if dropout_p > 0 else shares) @ value
+
+
+def _unknown_functions():
+    """Functions of PyTorch 2.0 that its own exporter does not know, made of others: (place, name, function)."""
+    from torch.onnx import symbolic_opset13, symbolic_opset14
+
+    if hasattr(F, "scaled_dot_product_attention") and not hasattr(symbolic_opset14, "scaled_dot_product_attention"):
+        yield F, "scaled_dot_product_attention", _attention
+    if not hasattr(symbolic_opset13, "unflatten"):
+        yield from ((place, "unflatten", _unflatten) for place in (torch, torch.Tensor) if hasattr(place, "unflatten"))
+
+
 @contextlib.contextmanager
 def _plainly():
     """Without the fused paths of attention for inference, which no export knows, and with functions that older
@@ -364,7 +392,9 @@ def _export_by_trace(module, inputs):
     for name, function in symbolics.items():
         torch.onnx.register_custom_op_symbolic(name, function, OPSETS[0])
     try:
-        with _plainly():
+        with _plainly(), contextlib.redirect_stdout(io.StringIO()), contextlib.ExitStack() as patches:
+            for place, name, function in _unknown_functions():
+                patches.enter_context(unittest.mock.patch.object(place, name, function))
             export_function(
                 module, arguments, file, input_names=list(inputs), output_names=names, opset_version=OPSETS[0],
                 dynamic_axes={name: {0: "batch"} for name in inputs}, training=torch.onnx.TrainingMode.PRESERVE,
