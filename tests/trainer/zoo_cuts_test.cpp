@@ -66,7 +66,12 @@ TEST_P(ZooCuts, TrainTheSameBitsOnAnyNumberOfThreads) {
   };
   const PipelineResult expected = train_with(1);
   ASSERT_EQ(expected.losses.size(), 2U);
-  for (const int threads : {2, 3, 5, 8}) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const std::vector<int> counts{3};
+#else
+  const std::vector<int> counts{2, 3, 5, 8};
+#endif
+  for (const int threads : counts) {
     const PipelineResult result = train_with(threads);
     EXPECT_EQ(result.losses, expected.losses) << threads;
     EXPECT_TRUE(same_state(result.state, expected.state)) << threads;
