@@ -20,9 +20,9 @@ namespace rookery {
 // writes runs/MODEL/ in the folder:
 //
 // - events.out.tfevents.…: loss/train and learning_rate of every step, or, of runs of more than
-//   kMostPoints steps, of so many evenly chosen ones and the last; samples_per_second at most once a second; loss/validation
-//   and accuracy/validation of every validation; where there are several losses, each as loss/train/NAME and
-//   so on; and the settings as text. Losses are the numbers of losses.txt, as floats.
+//   kMostPoints steps, of so many evenly chosen ones and the last; samples_per_second at most once a second;
+//   loss/validation and accuracy/validation of every validation; where there are several losses, each as
+//   loss/train/NAME and so on; and the settings as text. Losses are the numbers of losses.txt, as floats.
 // - metrics.jsonl: the same, an object a line, {"step": 1, "loss/train": 2.31, "learning_rate": 0.001}. What
 //   is no number (NaN, infinity) is null.
 //
