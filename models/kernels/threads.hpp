@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 
 #include "models/base/parallel.hpp"
 
@@ -18,10 +19,14 @@ namespace rookery {
 void set_kernel_threads(int threads);
 int kernel_threads();
 
+// on_team() with all of kernel_threads(), however few are asked for: OpenMP ends the threads that a smaller team
+// leaves over, and the next larger one would have to begin them anew.
+void on_whole_team(int threads, const std::function<void()>& work);
+
 // body(i) for i < n in any order, on so many threads. Bodies write to places of their own.
 template <typename Body>
 void in_parallel(std::int64_t n, Body body) {
-  parallel_for(n, kernel_threads(), body, on_team);
+  parallel_for(n, kernel_threads(), body, on_whole_team);
 }
 
 // The least elements, or operations, of a piece of work that is worth another thread; tests make it small.
@@ -56,14 +61,14 @@ void in_places(std::int64_t n, std::int64_t places, Body body) {
   });
 }
 
-// body(member, members, barrier) once on each member of a team of at most kernel_threads() threads. Bodies do
-// not throw, and all call barrier() equally often: none comes back before all have called.
+// body(member, members, barrier) once on each member of a team of kernel_threads() threads, or of one where n is
+// 1: with n pieces of work, members beyond them have none. Bodies do not throw, and all call barrier() equally
+// often: none comes back before all have called.
 template <typename Body>
-void in_team(std::int64_t most, Body body) {
+void in_team(std::int64_t n, Body body) {
 #ifdef _OPENMP
-  const int threads = most < kernel_threads() ? static_cast<int>(most) : kernel_threads();
-  if (threads > 1) {
-#pragma omp parallel num_threads(threads)
+  if (n > 1 && kernel_threads() > 1) {
+#pragma omp parallel num_threads(kernel_threads())
     body(std::int64_t{omp_get_thread_num()}, std::int64_t{omp_get_num_threads()}, [] {
 #pragma omp barrier
     });
