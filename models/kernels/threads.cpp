@@ -6,9 +6,9 @@ namespace rookery {
 
 namespace {
 
-// Some tens of microseconds of a simple loop. To begin and end shared work takes about one; what the other core
-// then reads and writes of this one's caches takes more where the two share none: with 1 << 14, a cnn_net step
-// took twice as long on two such cores as on one, from here on as long.
+// Some tens of microseconds of a simple loop. To begin and end shared work takes about one; what the other
+// core then reads and writes of this one's caches takes more where the two share none: with 1 << 14, a
+// cnn_net step took twice as long on two such cores as on one, from here on as long.
 constexpr std::int64_t kLeastSharedWork = 1 << 16;
 
 thread_local int threads_of_this_thread = 1;
@@ -25,8 +25,11 @@ int kernel_threads() {
   return threads_of_this_thread;
 }
 
-void on_whole_team(int threads, const std::function<void()>& work) {
-  on_team(std::max(threads, kernel_threads()), work);
+void on_whole_team(int /*threads*/, const std::function<void()>& work) {
+  const int team = threads_of_this_thread;
+  threads_of_this_thread = 1;
+  on_team(team, work);
+  threads_of_this_thread = team;
 }
 
 std::int64_t least_shared_work() {

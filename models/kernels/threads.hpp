@@ -19,11 +19,13 @@ namespace rookery {
 void set_kernel_threads(int threads);
 int kernel_threads();
 
-// on_team() with all of kernel_threads(), however few are asked for: OpenMP ends the threads that a smaller team
-// leaves over, and the next larger one would have to begin them anew.
+// on_team() with all of kernel_threads(), however few are asked for: OpenMP ends the threads that a smaller
+// team leaves over, and the next larger one would have to begin them anew. Meanwhile kernel_threads() is 1 on
+// each.
 void on_whole_team(int threads, const std::function<void()>& work);
 
-// body(i) for i < n in any order, on so many threads. Bodies write to places of their own.
+// body(i) for i < n in any order, on so many threads. Bodies write to places of their own; loops within them
+// run on the body's thread.
 template <typename Body>
 void in_parallel(std::int64_t n, Body body) {
   parallel_for(n, kernel_threads(), body, on_whole_team);
@@ -61,11 +63,11 @@ void in_places(std::int64_t n, std::int64_t places, Body body) {
   });
 }
 
-// body(member, members, barrier) once on each member of a team of kernel_threads() threads, or of one where n is
-// 1: with n pieces of work, members beyond them have none. Bodies do not throw, and all call barrier() equally
-// often: none comes back before all have called.
+// body(member, members, barrier) once on each member of a team of kernel_threads() threads, or of one where n
+// is 1: with n pieces of work, members beyond them have none. Bodies do not throw, and all call barrier()
+// equally often: none comes back before all have called.
 template <typename Body>
-void in_team(std::int64_t n, Body body) {
+void in_team([[maybe_unused]] std::int64_t n, Body body) {
 #ifdef _OPENMP
   if (n > 1 && kernel_threads() > 1) {
 #pragma omp parallel num_threads(kernel_threads())

@@ -1,6 +1,8 @@
 // Conv and its gradients for 3 x 3 windows on images in blocks, by Winograd's algorithm (loops/winograd.cpp):
 // matrix products of tiles by channels, 36 of them or 9. Work goes in slices of channels and of tiles, so
-// that what is transformed stays in the cache and scratch memory is bounded whatever the sizes.
+// that what is transformed stays in the cache and scratch memory is bounded whatever the sizes. Where one
+// slice of tiles is all, each thread takes slices of channels from end to end, with scratch memory of its
+// own; otherwise threads share each step of a slice.
 //
 // Matrices are in panels of 32 columns; each matrix has a little room behind it, since matrices that are a
 // power of two apart would share few places of the cache.
@@ -37,6 +39,20 @@ Index column(Index channel, Index rows) {
 template <typename Body>
 void for_slices(Index n, Index size, Body body) {
   for (Index begin = 0; begin < n; begin += size) body(begin, std::min(begin + size, n));
+}
+Index slices(Index n, Index size) {
+  return (n + size - 1) / size;
+}
+
+// body(place, begin, end) for such slices, by `places` threads at most.
+template <typename Body>
+void for_slices_in_places(Index n, Index size, Index places, Body body) {
+  if (places == 1) {
+    for_slices(n, size, [&](Index begin, Index end) { body(0, begin, end); });
+    return;
+  }
+  in_places(slices(n, size), places,
+            [&](Index place, Index slice) { body(place, slice * size, std::min((slice + 1) * size, n)); });
 }
 
 template <typename Body>
@@ -136,32 +152,38 @@ class Convolution {
         turned_(of_input),
         relu_(relu),
         slice_(slices_of(tiling_, tiling_.to.channels, matrices() * depth(), matrices() * depth())),
+        places_(at_once() ? places_for(slices(tiling_.to.channels, slice_.channels)) : 1),
         weight_step_(apart(slice_.channels * depth())),
         from_step_(apart(slice_.tiles * depth())),
         to_step_(apart(slice_.tiles * slice_.channels)) {}
 
   std::size_t scratch_bytes() const {
-    return float_bytes(matrices() * (weight_step_ + from_step_ + to_step_));
+    return float_bytes(matrices() * (from_step_ + places_ * (weight_step_ + to_step_)));
   }
 
   void run(const float* from, const float* weight, const float* bias, float* to, float* scratch) const {
-    float* const weights = scratch;
-    float* const fields = weights + matrices() * weight_step_;
-    float* const results = fields + matrices() * from_step_;
-    const bool at_once = slice_.tiles >= tiling_.tiles();
-    for_slices(tiling_.to.channels, slice_.channels, [&](Index first, Index last) {
+    float* const fields = scratch;
+    const auto weights_of = [&](Index place) {
+      return scratch + matrices() * (from_step_ + place * (weight_step_ + to_step_));
+    };
+    const auto run_slice = [&](Index place, Index first, Index last) {
+      float* const weights = weights_of(place);
+      float* const results = weights + matrices() * weight_step_;
       transform_weight(weight, first, last, weights);
       for_slices(tiling_.tiles(), slice_.tiles, [&](Index begin, Index end) {
-        if (first == 0 || !at_once) transform_fields(from, begin, end, fields);
+        if (!at_once()) transform_fields(from, begin, end, fields);
         multiply(fields, weights, end - begin, last - first, results);
         write_tiles(results, begin, end, first, last, bias, to);
       });
-    });
+    };
+    if (at_once()) transform_fields(from, 0, tiling_.tiles(), fields);
+    for_slices_in_places(tiling_.to.channels, slice_.channels, places_, run_slice);
   }
 
  private:
   Index matrices() const { return tiling_.loops.matrices; }
   Index depth() const { return tiling_.from.channels; }
+  bool at_once() const { return slice_.tiles >= tiling_.tiles(); }
 
   void transform_weight(const float* weight, Index first, Index last, float* weights) const {
     in_parallel(depth(), [&](Index k) {
@@ -217,6 +239,7 @@ class Convolution {
   Index window_step_, depth_step_;  // between windows of neighbouring results, and of neighbouring sources
   bool turned_, relu_;
   Slices slice_;  // of the result's channels
+  Index places_;  // of threads that take slices of channels
   Index weight_step_, from_step_, to_step_;
 };
 
@@ -226,27 +249,32 @@ class WeightGradient {
   explicit WeightGradient(const ConvShape& s)
       : tiling_(tiling_of(s, false)),
         slice_(slices_of(tiling_, s.in_channels, matrices() * results(), matrices() * results())),
+        places_(at_once() ? places_for(slices(s.in_channels, slice_.channels)) : 1),
         from_step_(apart(slice_.tiles * slice_.channels)),
         to_step_(apart(slice_.tiles * results())),
         weight_step_(apart(slice_.channels * results())) {}
 
   std::size_t scratch_bytes() const {
-    return float_bytes(matrices() * (weight_step_ + from_step_ + to_step_));
+    return float_bytes(matrices() * (to_step_ + places_ * (weight_step_ + from_step_)));
   }
 
   void run(const float* x, const float* dy, float* dw, float* scratch) const {
-    float* const weights = scratch;
-    float* const fields = weights + matrices() * weight_step_;
-    float* const tiles = fields + matrices() * from_step_;
-    const bool at_once = slice_.tiles >= tiling_.tiles();
-    for_slices(tiling_.from.channels, slice_.channels, [&](Index first, Index last) {
+    float* const tiles = scratch;
+    const auto weights_of = [&](Index place) {
+      return scratch + matrices() * (to_step_ + place * (weight_step_ + from_step_));
+    };
+    const auto run_slice = [&](Index place, Index first, Index last) {
+      float* const weights = weights_of(place);
+      float* const fields = weights + matrices() * weight_step_;
       for_slices(tiling_.tiles(), slice_.tiles, [&](Index begin, Index end) {
         transform_fields(x, begin, end, first, last, fields);
-        if (first == 0 || !at_once) transform_tiles(dy, begin, end, tiles);
+        if (!at_once()) transform_tiles(dy, begin, end, tiles);
         multiply(fields, tiles, end - begin, last - first, begin > 0, weights);
       });
       write_weight(weights, first, last, dw);
-    });
+    };
+    if (at_once()) transform_tiles(dy, 0, tiling_.tiles(), tiles);
+    for_slices_in_places(tiling_.from.channels, slice_.channels, places_, run_slice);
   }
 
   void sum_bias(const float* dy, float* db) const {
@@ -263,6 +291,7 @@ class WeightGradient {
 
  private:
   Index matrices() const { return tiling_.loops.matrices; }
+  bool at_once() const { return slice_.tiles >= tiling_.tiles(); }
   // Channels of the result, in whole panels.
   Index results() const { return panels(tiling_.to.channels) * kPanel; }
 
@@ -328,6 +357,7 @@ class WeightGradient {
   const Loops& loops_ = loops();
   Tiling tiling_;
   Slices slice_;  // of the source's channels
+  Index places_;  // of threads that take slices of channels
   Index from_step_, to_step_, weight_step_;
 };
 
