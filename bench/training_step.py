@@ -125,10 +125,10 @@ class Bench:
                      " reference BLAS; give it a fast one: apt-get install libopenblas0-pthread")
         subprocess.run([*self.rookery_program(), "--choose"], check=True)
 
-    def rookery_program(self):
+    def rookery_program(self, threads=None):
         return [str(part) for part in (
             self.options.build / "bin" / "training_step", "--model", self.model.name, "--folder", self.folder,
-            "--threads", self.threads, "--loss", self.model.loss, *(["--bf16"] if self.is_bf16() else []))]
+            "--threads", threads or self.threads, "--loss", self.model.loss, *(["--bf16"] if self.is_bf16() else []))]
 
     def rookery(self, *more):
         return Side([*self.rookery_program(), *more], self.threads)

@@ -200,19 +200,25 @@ TEST(Blocked, ConvByWinograd) {
 
 TEST(Blocked, WinogradsBitsDependOnNoThreads) {
   Random random(12);
-  const OpCase forward = conv_case({3, 32, 8, 8, 48}, random);
-  std::vector<OpCase> tests;
-  tests.push_back(blocked(forward));
-  for (const GradientOf& gradient :
-       product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
-    tests.push_back(blocked(gradient.test));
-  for (const OpCase& test : tests) {
-    const std::vector<Tensor> expected = *run_on("simd/blocked-winograd", test);
-    set_kernel_threads(2);
-    const std::vector<Tensor> actual = *run_on("simd/blocked-winograd", test);
-    set_kernel_threads(1);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_TRUE(test.op.outputs[i] == kNoValue || same_bits(expected[i], actual[i])) << describe(test);
+  // The second has several slices of channels, which threads take from end to end.
+  const std::vector<ConvSpec> specs{{3, 32, 8, 8, 48}, {3, 64, 8, 8, 96}};
+  for (const ConvSpec& spec : specs) {
+    const OpCase forward = conv_case(spec, random);
+    std::vector<OpCase> tests;
+    tests.push_back(blocked(forward));
+    for (const GradientOf& gradient :
+         product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
+      tests.push_back(blocked(gradient.test));
+    for (const OpCase& test : tests) {
+      const std::vector<Tensor> expected = *run_on("simd/blocked-winograd", test);
+      for (const int threads : {2, 3}) {
+        set_kernel_threads(threads);
+        const std::vector<Tensor> actual = *run_on("simd/blocked-winograd", test);
+        set_kernel_threads(1);
+        for (std::size_t i = 0; i < expected.size(); ++i) {
+          EXPECT_TRUE(test.op.outputs[i] == kNoValue || same_bits(expected[i], actual[i])) << describe(test);
+        }
+      }
     }
   }
 }
