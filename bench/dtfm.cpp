@@ -33,7 +33,7 @@ constexpr int kGroups = 8;
 std::vector<Grouping> first_groupings(const NodePool& pool, std::uint64_t seed) {
   const auto nodes = std::ssize(pool.nodes());
   const auto region = [&](int node) { return pool.node(node).region; };
-  std::vector<int> by_region(static_cast<std::size_t>(nodes));
+  std::vector<int> by_region(nodes);
   std::iota(by_region.begin(), by_region.end(), 0);
   std::ranges::stable_sort(by_region, {}, region);
   std::vector<Grouping> seeds;

@@ -98,7 +98,7 @@ class Bench {
   };
 
   const Graph& graph() const { return variant_.training.graph; }
-  Tensor& tensor(ValueId id) { return tensors_.at(static_cast<std::size_t>(id)); }
+  Tensor& tensor(ValueId id) { return tensors_.at(id); }
 
   void fill_inputs() {
     CounterRng random(rng_key(1, "samples"), 0);
@@ -181,9 +181,7 @@ class Bench {
     return types;
   }
 
-  TensorType type_of(ValueId id) const {
-    return id == kNoValue ? TensorType{} : variant_.types.at(static_cast<std::size_t>(id));
-  }
+  TensorType type_of(ValueId id) const { return id == kNoValue ? TensorType{} : variant_.types.at(id); }
 
   void run_once(const Op& op, Kernel& kernel) {
     std::vector<ConstTensorView> inputs;

@@ -160,7 +160,7 @@ class Member {
 
  private:
   static std::string address(const std::vector<int>& ports, int rank) {
-    return fmt::format("127.0.0.1:{}", ports[static_cast<std::size_t>(rank)]);
+    return fmt::format("127.0.0.1:{}", ports[rank]);
   }
   static EndpointOptions endpoint_options(int rank, const std::vector<int>& ports) {
     EndpointOptions options;

@@ -82,7 +82,7 @@ TrainingSettings settings_of(const EvaluationRequest& request, const Metadata& m
 
 std::vector<std::int64_t> ids_of(const Dataset& dataset, const TrainingSettings& settings, Subset subset) {
   if (subset == Subset::kAll) {
-    std::vector<std::int64_t> ids(static_cast<std::size_t>(dataset.size()));
+    std::vector<std::int64_t> ids(dataset.size());
     std::iota(ids.begin(), ids.end(), 0);
     return ids;
   }

@@ -21,10 +21,8 @@ auto view_of(std::vector<Number>& numbers) {
 // In each of clusters - 1 rounds every Root hands on what it got in the round before.
 std::vector<std::vector<double>> ClusterRoots::gather(std::int64_t step, const std::string& what,
                                                       std::vector<double> own) {
-  std::vector<std::vector<double>> all(static_cast<std::size_t>(clusters_), std::vector<double>(own.size()));
-  const auto of = [&](int cluster) -> std::vector<double>& {
-    return all[static_cast<std::size_t>((cluster + clusters_) % clusters_)];
-  };
+  std::vector<std::vector<double>> all(clusters_, std::vector<double>(own.size()));
+  const auto of = [&](int cluster) -> std::vector<double>& { return all[(cluster + clusters_) % clusters_]; };
   of(cluster_) = std::move(own);
   for (int round = 0; round + 1 < clusters_; ++round) {
     const MessageKey key{

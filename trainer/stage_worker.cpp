@@ -126,7 +126,7 @@ void StageWorker::train(const TrainingRun& run) {
 }
 
 void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch) {
-  const MicroBatch& micro_batch = batch.micro_batches.at(static_cast<std::size_t>(action.micro_batch));
+  const MicroBatch& micro_batch = batch.micro_batches.at(action.micro_batch);
   switch (action.kind) {
     case ActionKind::kForward:
       forward(micro_batch);

@@ -7,7 +7,7 @@ std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch) {
   std::vector<Transfer> found;
   const auto add = [&](int peer, const std::string& value, bool is_sent) {
     if (peer == kNoStage) return;
-    const TensorType& type = types[static_cast<std::size_t>(stage.graph.at(value))];
+    const TensorType& type = types[stage.graph.at(value)];
     found.push_back({peer, is_sent, static_cast<std::int64_t>(type.bytes())});
   };
   for (const StageInput& input : stage.inputs) {

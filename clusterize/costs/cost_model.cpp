@@ -175,14 +175,13 @@ std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members,
     const double transfer = transfer_seconds_per_byte(members[stage]);
     for (const int boundary : {begin, end}) {
       if (boundary == 0 || boundary == costs().count()) continue;
-      const Segment& behind = costs().segments[static_cast<std::size_t>(boundary)];
+      const Segment& behind = costs().segments[boundary];
       times.forward += behind.activation_bytes * transfer;
       times.backward += behind.gradient_bytes * transfer;
     }
     if (!last) {
       const CutWay next = way(members[stage], members[stage + 1]);
-      times.send = next.latency +
-                   costs().segments[static_cast<std::size_t>(end)].activation_bytes / next.bytes_per_second;
+      times.send = next.latency + costs().segments[end].activation_bytes / next.bytes_per_second;
     }
     all.push_back(times);
   }
@@ -226,9 +225,9 @@ std::vector<PlacedCluster> CostModel::placed(const Clusters& clusters) const {
 // By a ring's first segment, a message's bytes in the round of one of so many fragments; 0 elsewhere.
 std::vector<double> CostModel::ring_bytes(const std::vector<const StagePartition*>& cuts,
                                           int fragments) const {
-  std::vector<bool> begins(static_cast<std::size_t>(costs().count()), false);
+  std::vector<bool> begins(costs().count(), false);
   for (const StagePartition* cut : cuts) {
-    for (const int begin : cut->begins) begins[static_cast<std::size_t>(begin)] = true;
+    for (const int begin : cut->begins) begins[begin] = true;
   }
   std::vector<double> bytes(begins.size(), 0);
   const double messages = static_cast<double>(cuts.size()) * fragments;
@@ -287,7 +286,7 @@ bool CostModel::rings_connect(const PlacedCluster& a, const StagePartition& cut_
   const int end = std::min(one.last, other.last);
   if (begin >= end) return true;
   const std::vector<double>& bytes = sums_.round_bytes;
-  return bytes[static_cast<std::size_t>(end)] == bytes[static_cast<std::size_t>(begin)];
+  return bytes[end] == bytes[begin];
 }
 
 // Of each cluster the cut with the least load whose step is within the limit; others where neighbours in the

@@ -86,7 +86,7 @@ class CostModel {
   double least_bytes() const { return least_bytes_; }
   // Nodes of one class can change places without any effect (node_equivalence.hpp); it is called by its first
   // node.
-  int node_class(int node) const { return node_classes_[static_cast<std::size_t>(node)]; }
+  int node_class(int node) const { return node_classes_[node]; }
   // Are there as many segments, and can every two of them connect? No order of them is a cluster otherwise.
   bool may_be_cluster(const std::vector<int>& members) const;
   // Can it connect with all of them?

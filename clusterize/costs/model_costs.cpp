@@ -103,7 +103,7 @@ void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Se
     const Value& value = graph.value(id);
     if (value.kind != ValueKind::kInput && value.kind != ValueKind::kActivation) continue;
     const std::size_t first = value.producer == kNoOp ? 0 : segment_of(value.producer, segments);
-    const auto bytes = static_cast<double>(types[static_cast<std::size_t>(id)].bytes());
+    const auto bytes = static_cast<double>(types[id].bytes());
     for (std::size_t segment = first + 1; segment <= last; ++segment) {
       segments[segment].activation_bytes += bytes;
       if (have_gradients.contains(id)) segments[segment].gradient_bytes += bytes;

@@ -66,8 +66,8 @@ void StageMemory::find_tied() {
 // the rest is cut.
 Stage StageMemory::stage(int first, int last) const {
   std::vector<OpId> cuts{0};
-  if (first > 0) cuts.push_back(begins_[static_cast<std::size_t>(first)]);
-  if (last < segments()) cuts.push_back(begins_[static_cast<std::size_t>(last)]);
+  if (first > 0) cuts.push_back(begins_[first]);
+  if (last < segments()) cuts.push_back(begins_[last]);
   std::vector<Stage> stages = cut(graph_, cuts);
   return std::move(stages[first > 0 ? 1 : 0]);
 }
@@ -105,19 +105,19 @@ std::int64_t StageMemory::measured(const StageRange& range) {
 std::vector<StageMemory::Parts> StageMemory::windows(int length, bool recompute) const {
   const int slots =
       recompute || options_.stashes_weights ? 2 : 1;  // of one nothing is computed again, or stashed
-  std::vector<Parts> all(static_cast<std::size_t>(segments() - length + 1));
+  std::vector<Parts> all(segments() - length + 1);
   // A cut into windows side by side, for every place where the first may begin.
   for (int offset = 0; offset < length; ++offset) {
     std::vector<OpId> begins{0};
     for (int i = offset; i < segments(); i += length) {
-      if (i > 0) begins.push_back(begins_[static_cast<std::size_t>(i)]);
+      if (i > 0) begins.push_back(begins_[i]);
     }
     const std::vector<Stage> stages = cut(graph_, begins);
     std::size_t stage = offset == 0 ? 0 : 1;
     for (int i = offset; i + length <= segments(); i += length, ++stage) {
       const MemoryUse use = memory_use(stages[stage], options(slots, recompute));
       const std::int64_t version = use.versions / std::max(1, slots - 1);
-      all[static_cast<std::size_t>(i)] = {
+      all[i] = {
           .fixed = static_cast<double>(use.total() - use.stash - use.workspace - use.versions - version),
           .stash = static_cast<double>(use.stash) / slots + static_cast<double>(version),
           .workspace = static_cast<double>(use.workspace),
@@ -154,7 +154,7 @@ std::int64_t StageMemory::estimate_of(const StageRange& range) {
   const auto& [first, last, slots, recompute] = range;
   const Estimate& known = estimate(recompute);
   const int length = std::min(last - first, kWindow);
-  const std::vector<Parts>& windows = known.windows[static_cast<std::size_t>(length - 1)];
+  const std::vector<Parts>& windows = known.windows[length - 1];
   const auto begin = static_cast<std::size_t>(first);
   const auto end = static_cast<std::size_t>(last - length);  // where the last window begins
   Parts sum = windows[begin];

@@ -9,14 +9,14 @@ namespace {
 
 template <typename T>
 T between(const std::vector<T>& sums, int begin, int end) {
-  return sums[static_cast<std::size_t>(end)] - sums[static_cast<std::size_t>(begin)];
+  return sums[end] - sums[begin];
 }
 
 double seconds(const ModelCosts& costs, int first, int last, double flops_per_second,
                double Segment::*flops) {
   double total = 0;
   for (int i = first; i < last; ++i) {
-    total += costs.segments[static_cast<std::size_t>(i)].*flops / flops_per_second;
+    total += costs.segments[i].*flops / flops_per_second;
   }
   return total;
 }
@@ -67,7 +67,7 @@ void StagePartitioner::push(const CutMachine& machine, const CutWay& from_before
   Cells cells(static_cast<std::size_t>(count) + 1);
   const int rest = stages_ - 1 - stage;  // machines that follow need a segment each
   for (int end = rest == 0 ? count : stage + 1; end <= count - rest; ++end) {
-    if (end == only_end.value_or(end)) extend(cells_.back(), end, cells[static_cast<std::size_t>(end)]);
+    if (end == only_end.value_or(end)) extend(cells_.back(), end, cells[end]);
   }
   cells_.push_back(std::move(cells));
 }
@@ -85,7 +85,7 @@ void StagePartitioner::extend(const Cells& before, int end, Cell& cell) const {
   const auto stage = static_cast<int>(machines_.size()) - 1;
   const ModelCosts& costs = sums_.costs;
   for (int begin = stage; begin < end; ++begin) {
-    const Cell& front = before[static_cast<std::size_t>(begin)];
+    const Cell& front = before[begin];
     if (front.labels.empty()) continue;
     Part part{begin, end, costs.must_recompute};
     if (!is_of_use(front, part, cell)) continue;  // memory is dear to measure
@@ -171,13 +171,13 @@ StagePartitioner::Label StagePartitioner::label_of(const Part& part) const {
   double in = 0;
   double out = 0;
   if (machines_.size() > 1) {
-    const Segment& first = segments[static_cast<std::size_t>(part.begin)];
+    const Segment& first = segments[part.begin];
     in += first.activation_bytes;
     out += first.gradient_bytes;
   }
   if (part.end < sums_.costs.count()) {
-    in += segments[static_cast<std::size_t>(part.end)].gradient_bytes;
-    out += segments[static_cast<std::size_t>(part.end)].activation_bytes;
+    in += segments[part.end].gradient_bytes;
+    out += segments[part.end].activation_bytes;
   }
   const double work = flops / machine.flops_per_second + (in + out) * machine.seconds_per_byte;
   Label label{.sum = work,
@@ -185,7 +185,7 @@ StagePartitioner::Label StagePartitioner::label_of(const Part& part) const {
               .update = between(sums_.update_flops, part.begin, part.end) / machine.flops_per_second,
               .load = between(sums_.round_bytes, part.begin, part.end) / machine.bytes_per_second};
   if (machines_.size() > 1) {
-    const Segment& first = segments[static_cast<std::size_t>(part.begin)];
+    const Segment& first = segments[part.begin];
     label.sum += 2 * way_.latency + (first.activation_bytes + first.gradient_bytes) / way_.bytes_per_second;
     label.period = std::max(label.period,
                             std::max(first.activation_bytes, first.gradient_bytes) / way_.bytes_per_second);
@@ -253,13 +253,13 @@ std::vector<StagePartition> StagePartitioner::cuts() const {
 }
 
 StagePartition StagePartitioner::trace(int label) const {
-  const Label& last = cells_.back().back().labels[static_cast<std::size_t>(label)];
+  const Label& last = cells_.back().back().labels[label];
   StagePartition cut{.empty_stages = cells_.back().back().empty,
                      .step_seconds = step_seconds(last),
                      .load_seconds = last.load};
   auto end = static_cast<std::size_t>(sums_.costs.count());
   for (std::size_t stage = cells_.size() - 1; stage > 0; --stage) {
-    const Label& at = cells_[stage][end].labels[static_cast<std::size_t>(label)];
+    const Label& at = cells_[stage][end].labels[label];
     cut.begins.insert(cut.begins.begin(), at.begin);
     cut.recompute.insert(cut.recompute.begin(), at.recompute);
     end = static_cast<std::size_t>(at.begin);

@@ -16,7 +16,7 @@ struct Boundary {
 
 Boundary boundary_behind(const ModelCosts& costs, const StagePartition& cut, std::size_t stage) {
   if (stage + 1 >= cut.begins.size()) return {};
-  const Segment& next = costs.segments[static_cast<std::size_t>(cut.begins[stage + 1])];
+  const Segment& next = costs.segments[cut.begins[stage + 1]];
   return {next.activation_bytes, next.gradient_bytes};
 }
 
@@ -35,7 +35,7 @@ void set_period(const ModelCosts& costs, const std::vector<StageTimes>& times, S
     return;
   }
   for (int first = 0; first < stages; ++first) {
-    double seconds = times[static_cast<std::size_t>(first)].update;
+    double seconds = times[first].update;
     for (int last = first; last < stages; ++last) {
       const auto at = static_cast<std::size_t>(last);
       seconds += parts.work[at] + (last > first ? parts.transfers[at - 1] : 0);

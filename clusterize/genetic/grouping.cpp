@@ -19,7 +19,7 @@ std::size_t below(CounterRng& rng, std::size_t bound) {
 }
 
 std::vector<int>& list(Grouping& grouping, int cluster) {
-  return cluster < 0 ? grouping.left_out : grouping.clusters[static_cast<std::size_t>(cluster)];
+  return cluster < 0 ? grouping.left_out : grouping.clusters[cluster];
 }
 
 std::size_t count_nodes(const Grouping& grouping) {

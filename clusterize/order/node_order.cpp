@@ -54,7 +54,7 @@ class OrderSearch {
           if (a == b) continue;
           std::vector<int> row = best_;
           if (a < b) {
-            std::swap(row[static_cast<std::size_t>(a)], row[static_cast<std::size_t>(b)]);
+            std::swap(row[a], row[b]);
           } else {
             std::rotate(row.begin() + b, row.begin() + a, row.begin() + a + 1);
           }
@@ -86,10 +86,10 @@ class OrderSearch {
     std::vector<int> others;
     for (const int node : row) {
       const auto given = stages_.find(node);
-      const bool has_place = given != stages_.end() && given->second < std::ssize(row) &&
-                             result[static_cast<std::size_t>(given->second)] < 0;
+      const bool has_place =
+          given != stages_.end() && given->second < std::ssize(row) && result[given->second] < 0;
       if (has_place) {
-        result[static_cast<std::size_t>(given->second)] = node;
+        result[given->second] = node;
       } else {
         others.push_back(node);
       }

@@ -139,7 +139,7 @@ class RingOrder::Walk {
   }
 
  private:
-  std::vector<PlacedCluster>& of(int region) { return clusters_[static_cast<std::size_t>(region)]; }
+  std::vector<PlacedCluster>& of(int region) { return clusters_[region]; }
 
   void begin() {
     row_.clear();
@@ -147,7 +147,7 @@ class RingOrder::Walk {
   }
 
   void put(int region, std::size_t count) {
-    std::size_t& used = used_[static_cast<std::size_t>(region)];
+    std::size_t& used = used_[region];
     for (; count > 0 && used < of(region).size(); --count) row_.emplace_back(of(region)[used++], region);
   }
 
@@ -170,8 +170,8 @@ class RingOrder::Walk {
       if (part[a] == part[b] || tree_[a].size() == clusters_[a].size() ||
           tree_[b].size() == clusters_[b].size())
         continue;
-      std::ptrdiff_t& of_both = free[static_cast<std::size_t>(part[a])];
-      const std::ptrdiff_t left = of_both + free[static_cast<std::size_t>(part[b])] - 2;
+      std::ptrdiff_t& of_both = free[part[a]];
+      const std::ptrdiff_t left = of_both + free[part[b]] - 2;
       if (left == 0 && parts > 2) continue;
       of_both = left;
       std::ranges::replace(part, int{part[b]}, int{part[a]});
@@ -184,7 +184,7 @@ class RingOrder::Walk {
 
   // One cluster is kept for each way back.
   void visit(int region, int from) {
-    const std::vector<int>& next = tree_[static_cast<std::size_t>(region)];
+    const std::vector<int>& next = tree_[region];
     const std::size_t kept = next.size() - (from < 0 ? 0 : 1);
     put(region, std::max<std::size_t>(1, of(region).size() - kept));
     for (const int other : next) {
@@ -207,15 +207,14 @@ RingOrder::RingOrder(const CostModel& model) : model_(model) {
     const auto [region, is_new] = numbers.emplace(own.region, static_cast<int>(numbers.size()));
     if (is_new) best_node_.push_back(node);
     region_of_.push_back(region->second);
-    int& best = best_node_[static_cast<std::size_t>(region->second)];
+    int& best = best_node_[region->second];
     if (own.bandwidth_mbps > model.pool().node(best).bandwidth_mbps) best = node;
   }
 }
 
 double RingOrder::way_seconds(int from, int to, std::size_t clusters) const {
   if (from == to) return 0;
-  const CutWay way =
-      model_.way(best_node_[static_cast<std::size_t>(from)], best_node_[static_cast<std::size_t>(to)]);
+  const CutWay way = model_.way(best_node_[from], best_node_[to]);
   return way.latency +
          model_.sums().round_bytes.back() / static_cast<double>(clusters) / way.bytes_per_second;
 }
@@ -248,7 +247,7 @@ const std::vector<RingOrder::Way>& RingOrder::ways(std::size_t clusters) const {
 }
 
 int RingOrder::region(const PlacedCluster& cluster) const {
-  return region_of_[static_cast<std::size_t>(cluster.members->front())];
+  return region_of_[cluster.members->front()];
 }
 
 void RingOrder::arrange(std::vector<PlacedCluster>& clusters) const {
@@ -261,8 +260,7 @@ void RingOrder::arrange(std::vector<PlacedCluster>& clusters) const {
 void RingOrder::arrange_by_regions(std::vector<PlacedCluster>& clusters) const {
   std::ranges::sort(clusters, {}, [](const PlacedCluster& cluster) { return cluster.members->front(); });
   std::vector<std::vector<PlacedCluster>> by_region(best_node_.size());
-  for (const PlacedCluster& cluster : clusters)
-    by_region[static_cast<std::size_t>(region(cluster))].push_back(cluster);
+  for (const PlacedCluster& cluster : clusters) by_region[region(cluster)].push_back(cluster);
   // Of very many regions there is one tour for all sets of them, and no tree.
   constexpr std::size_t kManyRegions = 300;
   const bool are_many = by_region.size() > kManyRegions;

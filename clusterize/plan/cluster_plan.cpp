@@ -42,7 +42,7 @@ OrderedJson to_json(const PlannedCluster& cluster, const ScheduleSettings& sched
   OrderedJson stages = OrderedJson::array();
   const int count = static_cast<int>(cluster.stages.size());
   for (int stage = 0; stage < count; ++stage)
-    stages.push_back(to_json(cluster.stages[static_cast<std::size_t>(stage)], schedule, stage, count));
+    stages.push_back(to_json(cluster.stages[stage], schedule, stage, count));
   OrderedJson links = OrderedJson::array();
   for (const PlannedLink& link : cluster.links) links.push_back(to_json(link));
   return {{"id", cluster.id},
@@ -61,7 +61,7 @@ OrderedJson to_json(const PlannedCluster& cluster, const ScheduleSettings& sched
 OrderedJson to_json(const Ring& ring, const ClusterPlan& plan) {
   OrderedJson nodes = OrderedJson::array();
   for (std::size_t c = 0; c < ring.stages.size(); ++c)
-    nodes.push_back(plan.clusters[c].stages[static_cast<std::size_t>(ring.stages[c])].node);
+    nodes.push_back(plan.clusters[c].stages[ring.stages[c]].node);
   return {{"id", ring.id},
           {"bytes", ring.bytes},
           {"stages", ring.stages},

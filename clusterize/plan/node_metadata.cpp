@@ -38,7 +38,7 @@ OrderedJson forward_peers(const NodeMetadata& metadata) {
   std::set<int> stages;
   for (const StageOutput& output : metadata.outputs) stages.insert(output.to.begin(), output.to.end());
   OrderedJson names = OrderedJson::array();
-  for (const int stage : stages) names.push_back(metadata.members.at(static_cast<std::size_t>(stage)).node);
+  for (const int stage : stages) names.push_back(metadata.members.at(stage).node);
   return names;
 }
 
@@ -48,7 +48,7 @@ OrderedJson backward_peers(const NodeMetadata& metadata) {
     if (input.from != kNoStage) stages.insert(input.from);
   }
   OrderedJson names = OrderedJson::array();
-  for (const int stage : stages) names.push_back(metadata.members.at(static_cast<std::size_t>(stage)).node);
+  for (const int stage : stages) names.push_back(metadata.members.at(stage).node);
   return names;
 }
 
@@ -224,7 +224,7 @@ void check_members(const NodeMetadata& metadata, std::string_view file) {
   if (const auto apart = unreachable_pair(metadata.members)) {
     fail(file, "members: neither {} nor {} can be reached by the other", apart->first, apart->second);
   }
-  const PeerInfo& self = metadata.members[static_cast<std::size_t>(metadata.stage)];
+  const PeerInfo& self = metadata.members[metadata.stage];
   if (self.node != metadata.node || self.address != metadata.address) {
     fail(file, "members/{}: {} ({}) is not this node, {} ({})", metadata.stage, self.node, self.address,
          metadata.node, metadata.address);
@@ -247,7 +247,7 @@ void check_ring(const NodeMetadata& metadata, const std::vector<PeerInfo>& peers
                 const std::string& key, std::string_view file) {
   if (std::ssize(peers) != metadata.clusters)
     fail(file, "{}: there are {} for {} clusters", key, peers.size(), metadata.clusters);
-  const PeerInfo& own = peers[static_cast<std::size_t>(metadata.cluster)];
+  const PeerInfo& own = peers[metadata.cluster];
   if (own != self) fail(file, "{}/{}: {} is not {}", key, metadata.cluster, own.node, self.node);
   std::set<std::string> nodes;
   for (const PeerInfo& peer : peers) {
@@ -269,7 +269,7 @@ void check_shares(const NodeMetadata& metadata, std::string_view file) {
 }
 
 void check_rings(const NodeMetadata& metadata, std::string_view file) {
-  const PeerInfo& self = metadata.members[static_cast<std::size_t>(metadata.stage)];
+  const PeerInfo& self = metadata.members[metadata.stage];
   for (const auto& [id, peers] : metadata.ring_peers) {
     check_ring(metadata, peers, self, fmt::format("rings/{}/peers", id), file);
     if (metadata.clusters > 1 && id >= metadata.ring_count)

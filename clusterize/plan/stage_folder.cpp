@@ -125,17 +125,17 @@ Graph inference_graph(const Graph& graph) {
   for (const Op& op : graph.ops()) {
     if (is_loss(op)) continue;
     for (const ValueId input : op.inputs) {
-      if (input != kNoValue) used[static_cast<std::size_t>(input)] = true;
+      if (input != kNoValue) used[input] = true;
     }
-    for (const ValueId output : op.outputs) made[static_cast<std::size_t>(output)] = true;
+    for (const ValueId output : op.outputs) made[output] = true;
   }
   std::vector<NamedType> inputs;
   for (const ValueId id : graph.inputs()) {
-    if (used[static_cast<std::size_t>(id)]) inputs.push_back({graph.value(id).name, graph.value(id).type});
+    if (used[id]) inputs.push_back({graph.value(id).name, graph.value(id).type});
   }
   std::vector<std::string> outputs;
   for (const ValueId id : graph.outputs()) {
-    if (made[static_cast<std::size_t>(id)]) outputs.push_back(graph.value(id).name);
+    if (made[id]) outputs.push_back(graph.value(id).name);
   }
   Selection selection(graph, inputs);
   for (const NamedType& input : inputs) selection.add_input(input.name);
@@ -175,7 +175,7 @@ void write_routing(const std::filesystem::path& path, const char* format, const 
   OrderedJson entries = OrderedJson::array();
   for (const Edge& edge : edges) {
     OrderedJson entry = to_json(edge);
-    add_type(entry, types[static_cast<std::size_t>(stage.graph.at(edge.value))]);
+    add_type(entry, types[stage.graph.at(edge.value)]);
     entries.push_back(entry);
   }
   write_json(path, {{"format", format},
@@ -191,7 +191,7 @@ void write_model_inputs(const std::filesystem::path& folder, const std::string& 
   OrderedJson inputs = OrderedJson::array();
   for (const StageInput& input : stage.inputs) {
     OrderedJson entry = {{"value", input.value}};
-    add_type(entry, types[static_cast<std::size_t>(stage.graph.at(input.value))]);
+    add_type(entry, types[stage.graph.at(input.value)]);
     inputs.push_back(entry);
   }
   write_json(
@@ -274,10 +274,9 @@ void check_types(const Graph& graph, const std::vector<NamedType>& declared,
   const std::vector<TensorType> types = batch_types(graph);
   for (const NamedType& value : declared) {
     const std::optional<ValueId> id = graph.find(value.name);
-    if (!id || types[static_cast<std::size_t>(*id)] == value.type) continue;
+    if (!id || types[*id] == value.type) continue;
     throw ConfigError(fmt::format("{}: '{}' is {}, in {} it is {}", path.string(), value.name,
-                                  value.type.to_string(), kOnnxFile,
-                                  types[static_cast<std::size_t>(*id)].to_string()));
+                                  value.type.to_string(), kOnnxFile, types[*id].to_string()));
   }
 }
 

@@ -29,8 +29,8 @@ void take_if_better(const CostModel& model, Clusters clusters, int cluster, int 
           .cluster = cluster,
           .stage = stage,
           .averaging_seconds = found.averaging_seconds,
-          .work_seconds = parts.work[static_cast<std::size_t>(stage)],
-          .transfer_seconds = parts.transfers[static_cast<std::size_t>(stage)] +
+          .work_seconds = parts.work[stage],
+          .transfer_seconds = parts.transfers[stage] +
                               (stage > 0 ? parts.transfers[static_cast<std::size_t>(stage) - 1] : 0)};
 }
 
@@ -144,10 +144,10 @@ std::optional<Place> best_place(const CostModel& model, const SearchOptions& opt
   if (may_be_alone) best = place_alone(model, clusters, node);
   const auto count = static_cast<int>(clusters.size());
   for (int cluster = 0; cluster < count; ++cluster) {
-    const auto stages = static_cast<int>(clusters[static_cast<std::size_t>(cluster)].size());
+    const auto stages = static_cast<int>(clusters[cluster].size());
     for (int stage = 0; stage <= stages && tried < most; ++stage, ++tried) {
       Clusters with = clusters;
-      std::vector<int>& members = with[static_cast<std::size_t>(cluster)];
+      std::vector<int>& members = with[cluster];
       members.insert(members.begin() + stage, node);
       take_if_better(model, std::move(with), cluster, stage, best);
     }

@@ -23,14 +23,13 @@ std::map<std::string, int> fragments_of_stage(const TrainingTask& task, const St
 NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int cluster, int stage) {
   const ClusterPlan& plan = planned.plan;
   const auto peer = [&](int of_cluster, int of_stage) {
-    const PlannedStage& other =
-        plan.clusters[static_cast<std::size_t>(of_cluster)].stages[static_cast<std::size_t>(of_stage)];
+    const PlannedStage& other = plan.clusters[of_cluster].stages[of_stage];
     return PeerInfo{other.node, other.address, of_stage, other.reachable};
   };
   const auto clusters = static_cast<int>(plan.clusters.size());
-  const PlannedCluster& own = plan.clusters[static_cast<std::size_t>(cluster)];
-  const PlannedStage& self = own.stages[static_cast<std::size_t>(stage)];
-  const Stage& part = planned.stages[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)];
+  const PlannedCluster& own = plan.clusters[cluster];
+  const PlannedStage& self = own.stages[stage];
+  const Stage& part = planned.stages[cluster][stage];
 
   NodeMetadata metadata{.node = self.node,
                         .address = self.address,
@@ -51,10 +50,9 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .resume = task.resume};
   for (int i = 0; i < part.count; ++i) metadata.members.push_back(peer(cluster, i));
   for (const Ring& ring : plan.rings) {
-    if (ring.stages[static_cast<std::size_t>(cluster)] != stage) continue;
+    if (ring.stages[cluster] != stage) continue;
     metadata.rings[ring.id] = ring.parameters.front();
-    for (int c = 0; c < clusters; ++c)
-      metadata.ring_peers[ring.id].push_back(peer(c, ring.stages[static_cast<std::size_t>(c)]));
+    for (int c = 0; c < clusters; ++c) metadata.ring_peers[ring.id].push_back(peer(c, ring.stages[c]));
   }
   if (clusters > 1) {
     for (int c = 0; c < clusters; ++c) metadata.roots.push_back(peer(c, 0));

@@ -22,8 +22,7 @@ namespace {
 // First op of every stage.
 std::vector<OpId> op_begins(const ModelCosts& costs, const StagePartition& partition) {
   std::vector<OpId> begins;
-  for (const int segment : partition.begins)
-    begins.push_back(costs.segments[static_cast<std::size_t>(segment)].begin);
+  for (const int segment : partition.begins) begins.push_back(costs.segments[segment].begin);
   return begins;
 }
 
@@ -90,7 +89,7 @@ std::int64_t add_averaging_memory(const TrainingTask& task, Planned& planned) {
     const auto buffers =
         static_cast<std::int64_t>(round_traffic(task.settings, load, clusters).buffer_bytes());
     for (std::size_t c = 0; c < plan.clusters.size(); ++c) {
-      PlannedStage& stage = plan.clusters[c].stages[static_cast<std::size_t>(ring.stages[c])];
+      PlannedStage& stage = plan.clusters[c].stages[ring.stages[c]];
       stage.prediction.averaging_bytes += buffers + averager_bytes(task.settings, load);
       of_rings[{c, ring.stages[c]}] += buffers;
     }

@@ -45,7 +45,7 @@ void add_flops(const ModelCosts& costs, const StagePartition& cut, std::vector<P
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     const int end = stage + 1 < stages.size() ? cut.begins[stage + 1] : costs.count();
     for (int i = cut.begins[stage]; i < end; ++i) {
-      const Segment& segment = costs.segments[static_cast<std::size_t>(i)];
+      const Segment& segment = costs.segments[i];
       stages[stage].forward_flops += segment.forward_flops;
       stages[stage].backward_flops += segment.backward_flops;
     }

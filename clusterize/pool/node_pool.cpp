@@ -92,7 +92,7 @@ NodePool NodePool::without(const std::set<std::string>& ids) const {
 
 NodePool NodePool::with_reachable(const std::vector<int>& nodes) const {
   NodePool pool = *this;
-  for (const int node : nodes) pool.nodes_[static_cast<std::size_t>(node)].reachable = true;
+  for (const int node : nodes) pool.nodes_[node].reachable = true;
   return pool;
 }
 

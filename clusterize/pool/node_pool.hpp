@@ -48,7 +48,7 @@ class NodePool {
 
   const std::vector<PoolNode>& nodes() const { return nodes_; }  // ids in rising order
   int size() const { return static_cast<int>(nodes_.size()); }
-  const PoolNode& node(int index) const { return nodes_[static_cast<std::size_t>(index)]; }
+  const PoolNode& node(int index) const { return nodes_[index]; }
   // The most specific of links, regions and default, never faster than either node's own connection; where
   // none is given, what nodes on one machine, or of one local network, have. Symmetric; between indices of
   // nodes().

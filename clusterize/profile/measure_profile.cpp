@@ -31,8 +31,7 @@ class Profiler {
     profile_.kernels = request.kernels;
     const std::vector<TensorType> types = request.graph.types(micro_batch_);
     for (const Op& op : request.graph.ops()) {
-      profile_.ops[op.name] = {.type = op.type,
-                               .output = types[static_cast<std::size_t>(op.outputs.at(0))].to_string()};
+      profile_.ops[op.name] = {.type = op.type, .output = types[op.outputs.at(0)].to_string()};
     }
   }
 
@@ -115,7 +114,7 @@ class Profiler {
     const std::vector<TensorType> types = whole.graph.types(size);
     std::vector<std::pair<std::string, Tensor>> inputs;
     for (const StageInput& input : whole.inputs)
-      inputs.emplace_back(input.value, types[static_cast<std::size_t>(whole.graph.at(input.value))]);
+      inputs.emplace_back(input.value, types[whole.graph.at(input.value)]);
     feed.start_epoch(0);
     const auto begin = Clock::now();
     std::chrono::duration<double> taken{};

@@ -116,7 +116,7 @@ std::string profile_problem(const OpProfile& profile, const Graph& graph, const 
                        micro_batch);
   const std::vector<TensorType> types = graph.types(micro_batch);
   for (const Op& op : graph.ops()) {
-    const std::string output = types[static_cast<std::size_t>(op.outputs.at(0))].to_string();
+    const std::string output = types[op.outputs.at(0)].to_string();
     if (std::string problem = op_problem(profile, op, output); !problem.empty()) return problem;
   }
   if (profile.kernels != kernels) return "it was measured with other kernels";

@@ -18,7 +18,7 @@ namespace {
 using Kind = Bottleneck::Kind;
 
 const PoolNode& node_of(const NodePool& pool, const Planned& planned, int cluster, int stage) {
-  return pool.node(planned.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)]);
+  return pool.node(planned.members[cluster][stage]);
 }
 
 std::string text_of(const NodePool& pool, const Planned& planned, const Bottleneck& worst) {
@@ -28,9 +28,8 @@ std::string text_of(const NodePool& pool, const Planned& planned, const Bottlene
       return fmt::format("the work of node_{} ({:g} GFLOP/s{})", own.id,
                          own.gflops.value_or(planned.costs.assumed_gflops), own.gflops ? "" : ", assumed");
     case Kind::kLink: {
-      const auto& members = planned.members[static_cast<std::size_t>(worst.cluster)];
-      const LinkSpeed link = pool.link(members[static_cast<std::size_t>(worst.stage)],
-                                       members[static_cast<std::size_t>(worst.to_stage)]);
+      const auto& members = planned.members[worst.cluster];
+      const LinkSpeed link = pool.link(members[worst.stage], members[worst.to_stage]);
       return fmt::format("the link between node_{} and node_{} ({:g} ms, {:g} Mbit/s)", own.id,
                          node_of(pool, planned, worst.cluster, worst.to_stage).id, link.latency_ms,
                          link.bandwidth_mbps);
@@ -53,11 +52,10 @@ class Shares {
  public:
   Shares(const StepProgram& program, const StepTrace& trace)
       : program_(program), spans_(program.messages.size()), load_(program.connections.size(), 0) {
-    for (const MessageSpan& span : trace.messages) spans_[static_cast<std::size_t>(span.message)] = span;
+    for (const MessageSpan& span : trace.messages) spans_[span.message] = span;
     for (const ProgramMessage& message : program.messages) {
       const FlowWay& way = program.ways[message.way];
-      for (const int node : {way.from, way.to})
-        load(node) += message.bytes / program.connections[static_cast<std::size_t>(node)];
+      for (const int node : {way.from, way.to}) load(node) += message.bytes / program.connections[node];
     }
   }
 
@@ -83,7 +81,7 @@ class Shares {
   }
 
  private:
-  double& load(int node) { return load_[static_cast<std::size_t>(node)]; }
+  double& load(int node) { return load_[node]; }
 
   // `whole`: from its sending to its arrival.
   void add_message(int number, double seconds, double whole) {

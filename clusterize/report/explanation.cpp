@@ -66,9 +66,7 @@ class Explainer {
   NodePool pool_of(const Json& document) const {
     return NodePool::from_json(document, "node_configs.json").without(excluded_);
   }
-  const PoolNode& node(int cluster, int stage) const {
-    return pool_.node(planned_.members[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(stage)]);
-  }
+  const PoolNode& node(int cluster, int stage) const { return pool_.node(planned_.members[cluster][stage]); }
 
   // The fastest of the plan; of equals the one with the fastest connection.
   const PoolNode& best_node() const {
@@ -94,9 +92,8 @@ class Explainer {
                  with_faster_node(document_, own, 2, planned_.costs.assumed_gflops)}};
       case Kind::kLink: {
         const std::string& next = node(worst.cluster, worst.to_stage).id;
-        const auto& members = planned_.members[static_cast<std::size_t>(worst.cluster)];
-        const LinkSpeed link = pool_.link(members[static_cast<std::size_t>(worst.stage)],
-                                          members[static_cast<std::size_t>(worst.to_stage)]);
+        const auto& members = planned_.members[worst.cluster];
+        const LinkSpeed link = pool_.link(members[worst.stage], members[worst.to_stage]);
         const std::string between = fmt::format("between node_{} and node_{}", own, next);
         return {{"twice the bandwidth " + between,
                  with_link(with_connections(), own, next, {link.latency_ms, 2 * link.bandwidth_mbps})},

@@ -42,7 +42,7 @@ std::string table(const ClusterPlan& plan) {
   for (const PlannedCluster& cluster : plan.clusters) {
     const auto stages = static_cast<int>(cluster.stages.size());
     for (int i = 0; i < stages; ++i) {
-      const PlannedStage& stage = cluster.stages[static_cast<std::size_t>(i)];
+      const PlannedStage& stage = cluster.stages[i];
       const StagePrediction& prediction = stage.prediction;
       recomputes = recomputes || stage.recompute;
       text += fmt::format("{:<10} {:>7} {:>5} {:<9} {:>4} {:>11} {:>11} {:>9.3f} {:>9.3f} {:>9.3f}{}\n",

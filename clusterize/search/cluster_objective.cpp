@@ -121,7 +121,7 @@ void ClusterObjective::arrange(std::vector<int>& cluster) const {
     return order;
   });
   std::vector<int> arranged;
-  for (const int place : places) arranged.push_back(cluster[static_cast<std::size_t>(place)]);
+  for (const int place : places) arranged.push_back(cluster[place]);
   cluster = std::move(arranged);
 }
 

@@ -47,7 +47,7 @@ class Packer {
     std::map<std::string, std::vector<int>> regions;
     for (int node = 0; node < model.nodes(); ++node) regions[model.pool().node(node).region].push_back(node);
     if (regions.size() > kMostRegions) {
-      std::vector<int> all(static_cast<std::size_t>(model.nodes()));
+      std::vector<int> all(model.nodes());
       std::iota(all.begin(), all.end(), 0);
       regions = {{"", all}};
     }
@@ -275,14 +275,13 @@ class Packer {
       grouping.clusters.insert(grouping.clusters.end(), more.clusters.begin(), more.clusters.end());
     }
     const std::optional<int> wanted = objective_.constraints().clusters;
-    if (wanted && std::ssize(grouping.clusters) > *wanted)
-      grouping.clusters.resize(static_cast<std::size_t>(*wanted));
-    std::vector<bool> used(static_cast<std::size_t>(model_.nodes()), false);
+    if (wanted && std::ssize(grouping.clusters) > *wanted) grouping.clusters.resize(*wanted);
+    std::vector<bool> used(model_.nodes(), false);
     for (const std::vector<int>& cluster : grouping.clusters) {
-      for (const int node : cluster) used[static_cast<std::size_t>(node)] = true;
+      for (const int node : cluster) used[node] = true;
     }
     for (int node = 0; node < model_.nodes(); ++node) {
-      if (!used[static_cast<std::size_t>(node)]) grouping.left_out.push_back(node);
+      if (!used[node]) grouping.left_out.push_back(node);
     }
     return connected(model_, std::move(grouping));
   }

@@ -18,10 +18,10 @@ constexpr std::size_t kFewSeeds = 40;           // however many nodes there are
 class Seeder {
  public:
   Seeder(const CostModel& model, const Constraints& constraints) : model_(model), constraints_(constraints) {
-    ids_.resize(static_cast<std::size_t>(model.nodes()));
+    ids_.resize(model.nodes());
     std::iota(ids_.begin(), ids_.end(), 0);
     const auto& nodes = model.pool().nodes();
-    const auto node = [&nodes](int id) -> const PoolNode& { return nodes[static_cast<std::size_t>(id)]; };
+    const auto node = [&nodes](int id) -> const PoolNode& { return nodes[id]; };
     const auto sorted = [&](const auto& key) {
       std::vector<int> order = ids_;
       std::ranges::stable_sort(order, {}, key);
@@ -62,10 +62,10 @@ class Seeder {
   void add(Grouping grouping) {
     std::vector<bool> used(ids_.size(), false);
     for (const std::vector<int>& cluster : grouping.clusters) {
-      for (const int node : cluster) used[static_cast<std::size_t>(node)] = true;
+      for (const int node : cluster) used[node] = true;
     }
     for (const int node : ids_) {
-      if (!used[static_cast<std::size_t>(node)]) grouping.left_out.push_back(node);
+      if (!used[node]) grouping.left_out.push_back(node);
     }
     seeds_.push_back(connected(model_, std::move(grouping)));
   }

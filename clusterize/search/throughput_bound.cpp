@@ -50,7 +50,7 @@ class Bound {
  public:
   explicit Bound(const CostModel& model) : model_(model), runs_(model.sums()) {
     collect_regions();
-    fastest_first_.resize(static_cast<std::size_t>(model.nodes()));
+    fastest_first_.resize(model.nodes());
     std::iota(fastest_first_.begin(), fastest_first_.end(), 0);
     std::ranges::stable_sort(fastest_first_, {}, [&](int node) { return -model.flops_per_second(node); });
     double without_parameters = 0;
@@ -86,12 +86,12 @@ class Bound {
     for (const PoolNode& node : model_.pool().nodes())
       region_of_.push_back(is_one ? 0 : numbers.at(node.region));
     ways_.assign(regions_ * regions_, {.latency = kInfinite, .bytes_per_second = 0});
-    fastest_way_.assign(static_cast<std::size_t>(model_.nodes()), 0);
+    fastest_way_.assign(model_.nodes(), 0);
     for (int a = 0; a < model_.nodes(); ++a) {
       for (int b = a + 1; b < model_.nodes(); ++b) {
         const CutWay way = model_.way(a, b);
         for (const int node : {a, b}) {
-          double& fastest = fastest_way_[static_cast<std::size_t>(node)];
+          double& fastest = fastest_way_[node];
           fastest = std::max(fastest, way.bytes_per_second);
         }
         for (CutWay* best : {&way_between(region(a), region(b)), &way_between(region(b), region(a))}) {
@@ -102,7 +102,7 @@ class Bound {
     }
   }
 
-  std::size_t region(int node) const { return region_of_[static_cast<std::size_t>(node)]; }
+  std::size_t region(int node) const { return region_of_[node]; }
   CutWay& way_between(std::size_t a, std::size_t b) { return ways_[a * regions_ + b]; }
 
   void try_messages(double clusters, double clusters_end) {
@@ -159,9 +159,7 @@ class Bound {
       }
     }
     std::vector<int> count(regions_, 0);
-    const auto is_connected = [&](int node) {
-      return fastest_way_[static_cast<std::size_t>(node)] >= needed[region(node)];
-    };
+    const auto is_connected = [&](int node) { return fastest_way_[node] >= needed[region(node)]; };
     for (int node = 0; node < model_.nodes(); ++node) {
       if (is_connected(node)) ++count[set[region(node)]];
     }

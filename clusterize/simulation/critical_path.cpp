@@ -22,8 +22,7 @@ Times times_of(const StepProgram& program, const std::vector<double>& arrivals) 
     for (const Instruction& instruction : instructions) {
       reached.push_back(now);
       if (instruction.kind == Instruction::Kind::kCompute) now += instruction.seconds;
-      if (instruction.kind == Instruction::Kind::kReceive)
-        now = std::max(now, arrivals[static_cast<std::size_t>(instruction.message)]);
+      if (instruction.kind == Instruction::Kind::kReceive) now = std::max(now, arrivals[instruction.message]);
     }
     reached.push_back(now);
   }
@@ -35,8 +34,7 @@ std::vector<Sender> senders_of(const StepProgram& program) {
   for (std::size_t process = 0; process < program.programs.size(); ++process) {
     const std::vector<Instruction>& instructions = program.programs[process];
     for (std::size_t i = 0; i < instructions.size(); ++i) {
-      if (instructions[i].kind == Instruction::Kind::kSend)
-        senders[static_cast<std::size_t>(instructions[i].message)] = {process, i};
+      if (instructions[i].kind == Instruction::Kind::kSend) senders[instructions[i].message] = {process, i};
     }
   }
   return senders;
@@ -46,8 +44,7 @@ std::vector<Sender> senders_of(const StepProgram& program) {
 
 std::vector<PathPart> critical_path(const StepProgram& program, const StepTrace& trace) {
   std::vector<double> arrivals(program.messages.size(), 0);
-  for (const MessageSpan& span : trace.messages)
-    arrivals[static_cast<std::size_t>(span.message)] = span.arrive;
+  for (const MessageSpan& span : trace.messages) arrivals[span.message] = span.arrive;
   const Times times = times_of(program, arrivals);
   const std::vector<Sender> senders = senders_of(program);
   const auto last =
@@ -68,7 +65,7 @@ std::vector<PathPart> critical_path(const StepProgram& program, const StepTrace&
       continue;
     }
     // It waited for this message: what the sender did until then decides.
-    const Sender& sender = senders[static_cast<std::size_t>(instruction.message)];
+    const Sender& sender = senders[instruction.message];
     process = sender.process;
     at = sender.instruction;
     path.push_back({.message = instruction.message, .begin = times[process][at], .end = end});

@@ -74,8 +74,8 @@ void FlowNetwork::share() {
   std::ranges::fill(out_ways_, 0);
   std::ranges::fill(in_ways_, 0);
   for (const std::size_t way : active_) {
-    ++out_ways_[static_cast<std::size_t>(ways_[way].from)];
-    ++in_ways_[static_cast<std::size_t>(ways_[way].to)];
+    ++out_ways_[ways_[way].from];
+    ++in_ways_[ways_[way].to];
   }
   open_ = active_;
   while (!open_.empty()) {

@@ -221,7 +221,7 @@ class Simulator {
     for (std::size_t c = 0; c < models_.size(); ++c) {
       const std::vector<int>& members = planned_.members[c];
       add_bytes(
-          full_.programs[c], [&](int stage) { return members[static_cast<std::size_t>(stage)]; }, bytes);
+          full_.programs[c], [&](int stage) { return members[stage]; }, bytes);
     }
     for (auto& [nodes, sum] : bytes) sum /= static_cast<double>(full_.count);
     std::map<std::pair<int, int>, double> of_a_round;
@@ -389,7 +389,7 @@ StepProgram averaging_program(const TrainingTask& task, const NodePool& pool, co
     // Two members send each byte once.
     made.bytes = round_bytes(task.settings, load_of(ring), 2) / fragments;
     for (std::size_t c = 0; c < planned.members.size(); ++c)
-      made.nodes.push_back(planned.members[c][static_cast<std::size_t>(ring.stages[c])]);
+      made.nodes.push_back(planned.members[c][ring.stages[c]]);
   }
   std::vector<double> connections;
   for (int node = 0; node < std::ssize(pool.nodes()); ++node) connections.push_back(connection(pool, node));

@@ -12,7 +12,7 @@ namespace rookery {
 namespace {
 
 std::int64_t bytes_of(const Stage& stage, const std::vector<TensorType>& types, const std::string& value) {
-  return static_cast<std::int64_t>(types[static_cast<std::size_t>(stage.graph.at(value))].bytes());
+  return static_cast<std::int64_t>(types[stage.graph.at(value)].bytes());
 }
 
 class Builder {
@@ -52,7 +52,6 @@ class Builder {
 
  private:
   int count() const { return static_cast<int>(model_.stages.size()); }
-  static std::size_t at(int stage) { return static_cast<std::size_t>(stage); }
 
   // As StageWorker does.
   void add(const Stage& stage, const Action& action, int micro_batches) {
@@ -76,36 +75,36 @@ class Builder {
   }
 
   const StageRoutes& routes(int stage, int micro_batch) const {
-    return routes_.at(sizes_[at(micro_batch)])[at(stage)];
+    return routes_.at(sizes_[micro_batch])[stage];
   }
 
   // Without what is computed once more.
   double pure_backward(int stage) const {
-    const StageWork& work = model_.work[at(stage)];
+    const StageWork& work = model_.work[stage];
     return work.backward - (work.recompute ? work.forward : 0);
   }
 
   void add_forward(int stage, int micro_batch) {
     for (int from = 0; from < stage; ++from) {
-      if (routes(from, micro_batch).activation_bytes[at(stage)] > 0)
+      if (routes(from, micro_batch).activation_bytes[stage] > 0)
         receive(MessageUse::kActivation, from, stage, micro_batch);
     }
-    compute(stage, Work::kForward, micro_batch, model_.work[at(stage)].forward);
+    compute(stage, Work::kForward, micro_batch, model_.work[stage].forward);
     for (int to = stage + 1; to < count(); ++to) {
-      const std::int64_t bytes = routes(stage, micro_batch).activation_bytes[at(to)];
+      const std::int64_t bytes = routes(stage, micro_batch).activation_bytes[to];
       if (bytes > 0) send(MessageUse::kActivation, stage, to, micro_batch, bytes);
     }
   }
 
   void add_backward_inputs(int stage, int micro_batch) {
     for (int from = stage + 1; from < count(); ++from) {
-      if (routes(from, micro_batch).gradient_bytes[at(stage)] > 0)
+      if (routes(from, micro_batch).gradient_bytes[stage] > 0)
         receive(MessageUse::kGradient, from, stage, micro_batch);
     }
     compute(stage, Work::kBackwardInputs, micro_batch,
-            model_.work[at(stage)].backward - pure_backward(stage) / 2);
+            model_.work[stage].backward - pure_backward(stage) / 2);
     for (int to = 0; to < stage; ++to) {
-      const std::int64_t bytes = routes(stage, micro_batch).gradient_bytes[at(to)];
+      const std::int64_t bytes = routes(stage, micro_batch).gradient_bytes[to];
       if (bytes > 0) send(MessageUse::kGradient, stage, to, micro_batch, bytes);
     }
   }
@@ -121,7 +120,7 @@ class Builder {
         send(MessageUse::kSharedGradient, own, shared.gradient_to, number, bytes_of(stage, shared));
     }
     if (model_.clips_gradients) add_norm(stage);
-    compute(own, Work::kUpdate, batch, model_.work[at(own)].update, false);
+    compute(own, Work::kUpdate, batch, model_.work[own].update, false);
   }
 
   void add_shared_values(const Stage& stage, int before_batch) {
@@ -155,29 +154,27 @@ class Builder {
 
   void compute(int stage, Work work, int micro_batch, double seconds, bool per_sample = true) {
     if (per_sample)
-      seconds *= static_cast<double>(sizes_[at(micro_batch)]) / static_cast<double>(model_.micro_batch);
-    made_.programs[at(stage)].push_back(
+      seconds *= static_cast<double>(sizes_[micro_batch]) / static_cast<double>(model_.micro_batch);
+    made_.programs[stage].push_back(
         {.kind = Instruction::Kind::kCompute, .work = work, .micro_batch = micro_batch, .seconds = seconds});
   }
 
   void send(MessageUse use, int from, int to, int number, std::int64_t bytes) {
     const int id = message(use, from, to, number);
-    made_.messages[at(id)].bytes = static_cast<double>(bytes);
-    made_.programs[at(from)].push_back(
-        {.kind = Instruction::Kind::kSend, .micro_batch = number, .message = id});
+    made_.messages[id].bytes = static_cast<double>(bytes);
+    made_.programs[from].push_back({.kind = Instruction::Kind::kSend, .micro_batch = number, .message = id});
   }
 
   void receive(MessageUse use, int from, int to, int number) {
     const int id = message(use, from, to, number);
-    made_.programs[at(to)].push_back(
-        {.kind = Instruction::Kind::kReceive, .micro_batch = number, .message = id});
+    made_.programs[to].push_back({.kind = Instruction::Kind::kReceive, .micro_batch = number, .message = id});
   }
 
   int message(MessageUse use, int from, int to, int number) {
     const auto [known, is_new] =
         ids_.emplace(std::tuple(use, from, to, number), static_cast<int>(made_.messages.size()));
     if (is_new) {
-      const std::size_t way = at(from) * model_.stages.size() + at(to);
+      const std::size_t way = from * model_.stages.size() + to;
       made_.messages.push_back({.way = way, .use = use, .micro_batch = number});
     }
     return known->second;
@@ -197,16 +194,14 @@ std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_
   const StageRoutes none{std::vector<std::int64_t>(stages.size()), std::vector<std::int64_t>(stages.size())};
   std::vector<StageRoutes> routes(stages.size(), none);
   for (const Stage& stage : stages) {
-    StageRoutes& own = routes[static_cast<std::size_t>(stage.index)];
+    StageRoutes& own = routes[stage.index];
     const std::vector<TensorType> types = stage.graph.types(micro_batch);
     for (const StageOutput& output : stage.outputs) {
-      for (const int to : output.to)
-        own.activation_bytes[static_cast<std::size_t>(to)] += bytes_of(stage, types, output.value);
+      for (const int to : output.to) own.activation_bytes[to] += bytes_of(stage, types, output.value);
     }
     for (const StageInput& input : stage.inputs) {
       if (input.gradient_to != kNoStage)
-        own.gradient_bytes[static_cast<std::size_t>(input.gradient_to)] +=
-            bytes_of(stage, types, input.value);
+        own.gradient_bytes[input.gradient_to] += bytes_of(stage, types, input.value);
     }
   }
   return routes;
@@ -235,8 +230,8 @@ StepProgram averaging_round(std::span<const AverageRing> rings, std::vector<doub
     const auto first = static_cast<int>(made.messages.size());
     for (int member = 0; member < members; ++member) {
       const int before = (member + members - 1) % members;
-      const int own = ring.nodes[static_cast<std::size_t>(member)];
-      const int next = ring.nodes[static_cast<std::size_t>((member + 1) % members)];
+      const int own = ring.nodes[member];
+      const int next = ring.nodes[(member + 1) % members];
       std::vector<Instruction> program;
       for (int round = 0; round < rounds; ++round) {
         made.messages.push_back({.way = way_of(own, next),

@@ -82,7 +82,7 @@ class StepSimulator {
     const int node = program_.node_of[process];
     const double seconds = instruction.seconds * (slowdown_ ? slowdown_(node, instruction.micro_batch) : 1);
     const double end = now_ + seconds;
-    run_.computing[static_cast<std::size_t>(node)] += seconds;
+    run_.computing[node] += seconds;
     events_.push({end, order_++, false, process});
     if (instruction.work == Work::kUpdate) {
       const auto batch = static_cast<std::size_t>(instruction.micro_batch);

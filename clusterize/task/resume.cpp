@@ -60,7 +60,7 @@ void check_model(const Found& found, const TrainingTask& task) {
   for (const auto& ids : {task.graph.parameters(), task.graph.buffers()}) {
     for (const ValueId id : ids) {
       const std::string& name = task.graph.value(id).name;
-      const TensorType& type = types[static_cast<std::size_t>(id)];
+      const TensorType& type = types[id];
       const auto there = found.types.find(name);
       if (there == found.types.end() && !found.files.is_complete()) continue;
       if (there == found.types.end() || there->second != type) {

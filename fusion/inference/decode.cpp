@@ -16,7 +16,7 @@ class Decoder {
   Decoder(const Graph& model, const StateDict& state, std::int64_t sequences, std::int64_t batch)
       : whole_(model, state, sequences, batch) {
     const std::vector<TensorType> types = model.types(1);
-    const auto type_of = [&](ValueId id) { return types[static_cast<std::size_t>(id)]; };
+    const auto type_of = [&](ValueId id) { return types[id]; };
     const bool fits = model.inputs().size() == 1 && model.outputs().size() == 1 &&
                       type_of(model.inputs()[0]).dtype == DType::kI64 &&
                       type_of(model.inputs()[0]).shape.rank() == 2 &&
@@ -96,7 +96,7 @@ Decoded decode_greedily(const Graph& model, const StateDict& state, const Datase
   Decoder decoder(model, state, std::ssize(ids), batch);
   Decoded decoded{.sequences = std::ssize(ids)};
   for (const std::int64_t size : decoder.batches()) {
-    const auto part = ids.first(static_cast<std::size_t>(size));
+    const auto part = ids.first(size);
     decoded.right +=
         decoder.count_right(gather(data, input->first, part), gather(data, target, part), ignored);
     ids = ids.subspan(part.size());

@@ -18,8 +18,8 @@ StateDict empty_outputs(const Graph& model, std::int64_t samples) {
   StateDict outputs;
   for (const ValueId id : model.outputs()) {
     const std::string& name = model.value(id).name;
-    const TensorType one = model.types(1)[static_cast<std::size_t>(id)];
-    const TensorType two = model.types(2)[static_cast<std::size_t>(id)];
+    const TensorType one = model.types(1)[id];
+    const TensorType two = model.types(2)[id];
     std::vector<std::int64_t> dims(one.shape.dims().begin(), one.shape.dims().end());
     if (!dims.empty()) dims[0] *= 2;
     if (one.shape == two.shape || !std::ranges::equal(dims, two.shape.dims())) {

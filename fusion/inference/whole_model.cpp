@@ -6,7 +6,7 @@ namespace rookery {
 namespace {
 
 std::vector<std::int64_t> batch_sizes(std::int64_t samples, std::int64_t batch) {
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(samples / batch), batch);
+  std::vector<std::int64_t> sizes(samples / batch, batch);
   if (samples % batch != 0) sizes.push_back(samples % batch);
   return sizes;
 }

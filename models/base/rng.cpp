@@ -27,7 +27,7 @@ std::uint32_t CounterRng::next() {
     ++block_index_;
     used_ = 0;
   }
-  return block_[static_cast<std::size_t>(used_++)];
+  return block_[used_++];
 }
 
 std::uint32_t CounterRng::next_below(std::uint32_t bound) {
@@ -45,7 +45,7 @@ float CounterRng::next_float() {
 
 std::vector<std::int64_t> random_permutation(std::int64_t n, RngKey key, std::uint64_t stream) {
   ROOKERY_CHECK(n >= 0 && n <= std::numeric_limits<std::uint32_t>::max(), "cannot permute {} things", n);
-  std::vector<std::int64_t> order(static_cast<std::size_t>(n));
+  std::vector<std::int64_t> order(n);
   std::iota(order.begin(), order.end(), 0);
   CounterRng rng(key, stream);
   for (std::size_t i = order.size(); i > 1; --i) {

@@ -61,7 +61,7 @@ class GradientBuilder {
 
   TrainingGraph& training_;  // outlives the builder: both live in differentiate()
   std::set<ValueId> wanted_;
-  IdVector<TensorType> of_two_, of_three_;       // types at a batch of two and three
+  std::vector<TensorType> of_two_, of_three_;    // types at a batch of two and three
   std::map<ValueId, ValueId> gradients_;         // of values that are no parameters
   std::map<ValueId, std::string> newest_users_;  // of parameters: the op whose gradient came last
 };

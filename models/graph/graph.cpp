@@ -184,8 +184,8 @@ ValueId Graph::at(std::string_view name) const {
   return *id;
 }
 
-IdVector<TensorType> Graph::types(std::int64_t batch) const {
-  IdVector<TensorType> types(values_.size());
+std::vector<TensorType> Graph::types(std::int64_t batch) const {
+  std::vector<TensorType> types(values_.size());
   const auto type_of = [&](ValueId id) { return id == kNoValue ? TensorType{} : types[id]; };
   for (std::size_t id = 0; id < values_.size(); ++id) {
     const Value& value = values_[id];
@@ -232,9 +232,9 @@ IdVector<TensorType> Graph::types(std::int64_t batch) const {
   return types;
 }
 
-IdVector<TensorType> batch_types(const Graph& graph) {
-  IdVector<TensorType> of_two = graph.types(2);
-  const IdVector<TensorType> of_three = graph.types(3);
+std::vector<TensorType> batch_types(const Graph& graph) {
+  std::vector<TensorType> of_two = graph.types(2);
+  const std::vector<TensorType> of_three = graph.types(3);
   for (std::size_t id = 0; id < of_two.size(); ++id) {
     Shape& shape = of_two[id].shape;
     for (int axis = 0; axis < shape.rank(); ++axis) {

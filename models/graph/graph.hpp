@@ -13,7 +13,6 @@
 #include <variant>
 #include <vector>
 
-#include "models/graph/id_vector.hpp"
 #include "models/tensor/tensor.hpp"
 
 namespace rookery {
@@ -94,8 +93,8 @@ class Graph {
   ValueId add_output_like(OpId op, std::string name, ValueId like);
   void mark_output(ValueId value);
 
-  const IdVector<Value>& values() const { return values_; }
-  const IdVector<Op>& ops() const { return ops_; }
+  const std::vector<Value>& values() const { return values_; }
+  const std::vector<Op>& ops() const { return ops_; }
   const Value& value(ValueId id) const { return values_.at(id); }
   const Op& op(OpId id) const { return ops_.at(id); }
   Op& op(OpId id) { return ops_.at(id); }
@@ -114,19 +113,19 @@ class Graph {
 
   // The type of every value when the micro-batch has `batch` samples, by ValueId. Throws
   // ConfigError naming op, operator and shapes where they do not fit.
-  IdVector<TensorType> types(std::int64_t batch) const;
+  std::vector<TensorType> types(std::int64_t batch) const;
 
  private:
   ValueId add_value(Value value);
 
-  IdVector<Value> values_;
-  IdVector<Op> ops_;
+  std::vector<Value> values_;
+  std::vector<Op> ops_;
   std::vector<ValueId> inputs_, outputs_, parameters_, buffers_, constants_;
   std::map<std::string, ValueId, std::less<>> by_name_;
   std::set<std::string> op_names_;
 };
 
 // The type of every value, by ValueId, with kBatch for dimensions that follow the micro-batch.
-IdVector<TensorType> batch_types(const Graph& graph);
+std::vector<TensorType> batch_types(const Graph& graph);
 
 }  // namespace rookery

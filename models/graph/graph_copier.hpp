@@ -27,7 +27,7 @@ class GraphCopier {
  private:
   const Graph& from_;
   Graph to_;
-  IdVector<ValueId> copies_;  // by ValueId of the original
+  std::vector<ValueId> copies_;  // by ValueId of the original
 };
 
 }  // namespace rookery

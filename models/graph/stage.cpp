@@ -118,8 +118,8 @@ class Routing {
   }
 
   const Graph& graph_;  // outlives the Routing: both live in cut()
-  IdVector<TensorType> of_two_, of_three_;
-  IdVector<int> stage_of_op_;
+  std::vector<TensorType> of_two_, of_three_;
+  std::vector<int> stage_of_op_;
   std::map<ValueId, std::set<int>> users_;
   std::map<ValueId, std::set<int>> gradient_users_;
 };
@@ -140,10 +140,10 @@ OpId last_measured(const Graph& graph) {
 }
 
 // By op: what keeps it on the stage of the op before it; nothing where a stage may begin.
-IdVector<std::optional<Bond>> find_bonds(const Graph& graph) {
-  const IdVector<TensorType> of_two = graph.types(2);
-  const IdVector<TensorType> of_three = graph.types(3);
-  IdVector<std::optional<Bond>> bonds(graph.ops().size());
+std::vector<std::optional<Bond>> find_bonds(const Graph& graph) {
+  const std::vector<TensorType> of_two = graph.types(2);
+  const std::vector<TensorType> of_three = graph.types(3);
+  std::vector<std::optional<Bond>> bonds(graph.ops().size());
   const OpId measured = last_measured(graph);
   std::map<ValueId, OpId> first_use;
   for (OpId last = 0; last < std::ssize(graph.ops()); ++last) {
@@ -264,7 +264,7 @@ class StageMaker {
 }  // namespace
 
 std::map<ValueId, std::vector<OpId>> gradient_users(const Graph& graph) {
-  const IdVector<TensorType> types = graph.types(2);
+  const std::vector<TensorType> types = graph.types(2);
   const auto is_real = [&](ValueId value) { return value != kNoValue && is_floating(types[value].dtype); };
   std::set<ValueId> trained(graph.parameters().begin(), graph.parameters().end());
   for (const Op& op : graph.ops()) {
@@ -330,7 +330,7 @@ GradientRequest Stage::gradient_request(const Graph& lowered) const {
 }
 
 std::vector<OpId> cut_positions(const Graph& graph) {
-  const IdVector<std::optional<Bond>> bonds = find_bonds(graph);
+  const std::vector<std::optional<Bond>> bonds = find_bonds(graph);
   std::vector<OpId> positions;
   for (std::size_t p = 1; p < bonds.size(); ++p) {
     if (!bonds[p]) positions.push_back(static_cast<OpId>(p));
@@ -340,7 +340,7 @@ std::vector<OpId> cut_positions(const Graph& graph) {
 
 std::vector<Stage> cut(const Graph& graph, std::span<const OpId> begins) {
   if (begins.empty() || begins[0] != 0) throw ConfigError("the first stage must begin with the first op");
-  const IdVector<std::optional<Bond>> bonds = find_bonds(graph);
+  const std::vector<std::optional<Bond>> bonds = find_bonds(graph);
   for (std::size_t stage = 1; stage < begins.size(); ++stage) {
     const OpId begin = begins[stage];
     if (begin <= begins[stage - 1] || begin >= std::ssize(bonds)) {

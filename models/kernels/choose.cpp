@@ -82,7 +82,7 @@ class Chooser {
 
   const TensorType& type_of(ValueId id) const {
     static const TensorType absent;
-    return id == kNoValue ? absent : types_[static_cast<std::size_t>(id)];
+    return id == kNoValue ? absent : types_[id];
   }
 
   std::vector<TensorType> types_of(const std::vector<ValueId>& ids) const {
@@ -186,8 +186,7 @@ class Chooser {
     const std::vector<TensorType> types = graph.types(1);  // whose batch is fixed
     const auto types_of = [&](const std::vector<ValueId>& ids) {
       std::vector<TensorType> result;
-      for (const ValueId id : ids)
-        result.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
+      for (const ValueId id : ids) result.push_back(id == kNoValue ? TensorType{} : types[id]);
       return result;
     };
     std::vector<TypedOp> ops;

@@ -13,7 +13,7 @@ namespace {
 bool is_large(const Op& matmul, const std::vector<TensorType>& types) {
   constexpr std::int64_t kLeast = 48;  // measured
   return std::ranges::all_of(matmul.inputs, [&](ValueId id) {
-    const Shape& shape = types[static_cast<std::size_t>(id)].shape;
+    const Shape& shape = types[id].shape;
     return shape.rank() >= 2 && shape[shape.rank() - 1] >= kLeast;
   });
 }

@@ -96,8 +96,8 @@ BoundProgram::BoundVariant BoundProgram::bind(CompiledVariant compiled, int slot
   for (std::size_t slot = 0; slot < count; ++slot) {
     BoundSlot bound;
     for (OpId op = 0; op < std::ssize(variant.compiled.kernels); ++op) {
-      if (!variant.compiled.kernels[static_cast<std::size_t>(op)]) continue;
-      const Phase phase = variant.compiled.training.phases[static_cast<std::size_t>(op)];
+      if (!variant.compiled.kernels[op]) continue;
+      const Phase phase = variant.compiled.training.phases[op];
       bound.of(phase, kFirst).push_back(bind_op(variant, slot, op, false));
       if (phase != Phase::kForward && accumulates)
         bound.of(phase, kLater).push_back(bind_op(variant, slot, op, true));
@@ -110,7 +110,7 @@ BoundProgram::BoundVariant BoundProgram::bind(CompiledVariant compiled, int slot
 BoundProgram::BoundOp BoundProgram::bind_op(const BoundVariant& variant, std::size_t slot, OpId id,
                                             bool later) const {
   const Op& op = variant.compiled.training.graph.op(id);
-  BoundOp bound{.id = id, .kernel = variant.compiled.kernels[static_cast<std::size_t>(id)].get()};
+  BoundOp bound{.id = id, .kernel = variant.compiled.kernels[id].get()};
   for (const ValueId input : op.inputs) bound.inputs.push_back(place(variant, slot, input, later));
   for (const ValueId output : op.outputs) {
     bound.outputs.push_back(place(variant, slot, output, later));
@@ -122,8 +122,7 @@ BoundProgram::BoundOp BoundProgram::bind_op(const BoundVariant& variant, std::si
                           .share = reinterpret_cast<float*>(bound.outputs.back().data),
                           .count = static_cast<std::size_t>(total.elements())});
   }
-  bound.scratch = address(variant.slot_memory, variant.transient, slot,
-                          variant.compiled.plan.scratch[static_cast<std::size_t>(id)]);
+  bound.scratch = address(variant.slot_memory, variant.transient, slot, variant.compiled.plan.scratch[id]);
   return bound;
 }
 
@@ -132,8 +131,8 @@ TensorView BoundProgram::place(const BoundVariant& variant, std::size_t slot, Va
                                bool accumulate) const {
   if (id == kNoValue) return {};
   const Graph& graph = variant.compiled.training.graph;
-  const TensorType& type = variant.compiled.types[static_cast<std::size_t>(id)];
-  const ValuePlace& place = variant.compiled.plan.places[static_cast<std::size_t>(id)];
+  const TensorType& type = variant.compiled.types[id];
+  const ValuePlace& place = variant.compiled.plan.places[id];
   Device* const device = arenas_.processor().device();
   if (place.placement == Placement::kState) {
     // Passes number the values of a variant anew: the stage's has the same name.
@@ -175,7 +174,7 @@ TensorView BoundProgram::view(const std::string& value, const MicroBatch& micro_
 void BoundProgram::run(Phase phase, const MicroBatch& micro_batch, const Executable::GradientDone& done) {
   const BoundVariant& variant = variant_of(micro_batch);
   const Turn turn = phase == Phase::kForward || micro_batch.index == 0 ? kFirst : kLater;
-  const std::vector<BoundOp>& ops = variant.slots[static_cast<std::size_t>(micro_batch.slot)].of(phase, turn);
+  const std::vector<BoundOp>& ops = variant.slots[micro_batch.slot].of(phase, turn);
   const StepContext context{.step = micro_batch.step,
                             .micro_batch = micro_batch.preceding + micro_batch.index,
                             .loss_weight = micro_batch.loss_weight};
@@ -184,9 +183,7 @@ void BoundProgram::run(Phase phase, const MicroBatch& micro_batch, const Executa
   for (const BoundOp& op : ops) {
     const auto begin = is_timed ? Clock::now() : Clock::time_point();
     op.run(context, arithmetic);
-    if (is_timed)
-      op_seconds_[static_cast<std::size_t>(op.id)] +=
-          std::chrono::duration<double>(Clock::now() - begin).count();
+    if (is_timed) op_seconds_[op.id] += std::chrono::duration<double>(Clock::now() - begin).count();
     if (!done) continue;
     for (const std::string& parameter : op.completed) done(parameter);
   }
@@ -209,8 +206,8 @@ std::vector<OpTime> BoundProgram::op_times() const {
     times.push_back({.name = op.name,
                      .type = op.type,
                      .forward = owner,
-                     .phase = training.phases[static_cast<std::size_t>(id)],
-                     .seconds = op_seconds_[static_cast<std::size_t>(id)]});
+                     .phase = training.phases[id],
+                     .seconds = op_seconds_[id]});
   }
   return times;
 }

@@ -33,7 +33,7 @@ StepProgress::StepProgress(const Stage& stage, const CompileOptions& options)
       shared_summed_(stage.shared.size(), false) {}
 
 const StepProgress::Flight* StepProgress::flight_of(const MicroBatch& micro_batch) const {
-  const std::optional<Flight>& flight = slots_.at(static_cast<std::size_t>(micro_batch.slot));
+  const std::optional<Flight>& flight = slots_.at(micro_batch.slot);
   return flight && is_same(flight->micro_batch, micro_batch) ? &*flight : nullptr;
 }
 
@@ -59,7 +59,7 @@ void StepProgress::check_input(const MicroBatch& micro_batch) const {
     ROOKERY_CHECK(!any_in_flight(), "stage {}: inference while micro-batches are in flight", stage_.index);
     return;
   }
-  const std::optional<Flight>& flight = slots_.at(static_cast<std::size_t>(micro_batch.slot));
+  const std::optional<Flight>& flight = slots_.at(micro_batch.slot);
   ROOKERY_CHECK(!flight, "stage {}: {} in slot {}, where {} is in flight", stage_.index, name_of(micro_batch),
                 micro_batch.slot, name_of(flight->micro_batch));
 }
@@ -86,7 +86,7 @@ void StepProgress::note_forward(const MicroBatch& micro_batch) {
     last_inference_ = micro_batch;
     return;
   }
-  slots_.at(static_cast<std::size_t>(micro_batch.slot)) = Flight{.micro_batch = micro_batch};
+  slots_.at(micro_batch.slot) = Flight{.micro_batch = micro_batch};
   last_forward_ = micro_batch;
 }
 
@@ -130,7 +130,7 @@ void StepProgress::check_backward_inputs(const MicroBatch& micro_batch) const {
 }
 
 void StepProgress::note_backward_inputs(const MicroBatch& micro_batch) {
-  slots_[static_cast<std::size_t>(micro_batch.slot)]->has_input_gradients = true;
+  slots_[micro_batch.slot]->has_input_gradients = true;
   weights_due_ = micro_batch;
   is_finished_ = false;
 }

@@ -50,7 +50,7 @@ Graph resnet(const ImageOptions& options, std::array<int, 4> blocks, bool is_dee
   x = net.relu("relu", conv_norm(net, "conv1", "bn1", x, stem, {.kernel = 7, .stride = 2}));
   x = net.max_pool2d("maxpool", x, 3, 2, 1);
   for (int layer = 0; layer < 4; ++layer) {
-    for (int i = 0; i < blocks[static_cast<std::size_t>(layer)]; ++i) {
+    for (int i = 0; i < blocks[layer]; ++i) {
       const std::string name = fmt::format("layer{}.{}", layer + 1, i);
       const std::int64_t stride = layer > 0 && i == 0 ? 2 : 1;
       const bool resizes = i == 0 && (layer > 0 || is_deep);

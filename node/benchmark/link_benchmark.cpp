@@ -60,7 +60,7 @@ class Connection {
     while (!bytes.empty()) {
       const ssize_t sent = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent >= 0) {
-        bytes = bytes.subspan(static_cast<std::size_t>(sent));
+        bytes = bytes.subspan(sent);
       } else if (!can_go_on(POLLOUT, deadline)) {
         throw TransportError(fmt::format("{}: the connection takes no message", address_));
       }
@@ -74,7 +74,7 @@ class Connection {
       if (got == 0)
         throw TransportError(fmt::format("{}: the other side has closed the connection", address_));
       if (got > 0) {
-        bytes = bytes.subspan(static_cast<std::size_t>(got));
+        bytes = bytes.subspan(got);
       } else if (!can_go_on(POLLIN, deadline)) {
         return false;
       }

@@ -83,7 +83,7 @@ std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata) {
   const auto add_neighbours = [&](const std::vector<PeerInfo>& ring) {
     const int count = metadata.clusters;
     for (const int cluster : {metadata.cluster + count - 1, metadata.cluster + 1})
-      add(ring.at(static_cast<std::size_t>(cluster % count)));
+      add(ring.at(cluster % count));
   };
   for (const PeerInfo& member : metadata.members) add(member);
   if (metadata.clusters == 1) return peers;

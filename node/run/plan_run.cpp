@@ -268,7 +268,7 @@ std::string PlanRun::name_of(const StopRequest& request) const {
   const bool is_own = request.cluster == metadata_.cluster;
   const std::vector<PeerInfo>& known = is_own ? metadata_.members : metadata_.roots;
   const int at = is_own ? request.stage : request.cluster;
-  const PeerInfo& peer = known.at(static_cast<std::size_t>(at));
+  const PeerInfo& peer = known.at(at);
   std::string name = fmt::format("{} ({})", peer.node, peer.address);
   if (is_own || request.stage == 0) return name;
   return fmt::format("stage {} of cluster {}, whose Root is {},", request.stage, request.cluster, name);

@@ -91,7 +91,7 @@ std::string Group::name_of(int at) const {
   if (at == rank) return "this node";
   const auto found = std::ranges::find(places, at, &Place::rank);
   if (found != places.end()) return found->name;
-  return at < 0 || at >= std::ssize(options.members) ? "" : options.members[static_cast<std::size_t>(at)];
+  return at < 0 || at >= std::ssize(options.members) ? "" : options.members[at];
 }
 
 void Group::note(const MessageKey& key) {

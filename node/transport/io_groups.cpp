@@ -22,7 +22,7 @@ constexpr milliseconds kJoinAgain{1000};
 std::shared_ptr<Group> IoLoop::open(GroupOptions options) {
   std::vector<Group::Place> places;
   for (const int rank : partners(options, options_.node)) {
-    const std::string& node = options.members[static_cast<std::size_t>(rank)];
+    const std::string& node = options.members[rank];
     const auto known = std::ranges::find_if(peers_, [&](const Peer& peer) { return peer.who.node == node; });
     ROOKERY_CHECK(known != peers_.end(), "{} is no peer of {}", node, options_.node);
     places.push_back({static_cast<int>(known - peers_.begin()), rank, known->name});
@@ -160,7 +160,7 @@ void IoLoop::tell(Group& group, const MembershipEvent& event) {
 
 void IoLoop::act(Group& group, const MembershipAction& action) {
   const GroupId number = group.options.group;
-  const auto peer = [&](int member) { return group.places[static_cast<std::size_t>(member)].peer; };
+  const auto peer = [&](int member) { return group.places[member].peer; };
   if (std::holds_alternative<action::Begin>(action)) {
     group.queues.begin();
   } else if (const auto* report = std::get_if<action::Report>(&action)) {
@@ -179,7 +179,7 @@ void IoLoop::act(Group& group, const MembershipAction& action) {
     if (group.status) send_control(peer(bye->peer), *group.status);  // the last one
     send_control(peer(bye->peer), CtlBye{number, bye->confirms});
   } else if (const auto* forget = std::get_if<action::Forget>(&action)) {
-    group.members[static_cast<std::size_t>(forget->peer)] = group.new_member();
+    group.members[forget->peer] = group.new_member();
     group.queues.forget(forget->peer);
   } else if (const auto* departed = std::get_if<action::Departed>(&action)) {
     group.queues.depart(departed->peer);
@@ -206,10 +206,10 @@ void IoLoop::retire_ended() {
   for (const std::shared_ptr<Group>& group : over) {
     ended_[group->options.group] = group->notice;
     for (int member = 0; member < static_cast<int>(group->members.size()); ++member) {
-      const int index = group->places[static_cast<std::size_t>(member)].peer;
+      const int index = group->places[member].peer;
       Peer& peer = peers_[index];
       std::erase_if(peer.shares, [&](const Share& share) { return share.group == group.get(); });
-      peer.order.remove(group->members[static_cast<std::size_t>(member)].out);
+      peer.order.remove(group->members[member].out);
       if (peer.shares.empty()) part_from(index);
     }
   }

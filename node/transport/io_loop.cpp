@@ -274,7 +274,7 @@ void IoLoop::send_heartbeat(int peer) {
     const int awaited = group.requests.waiting_for;
     ReceiveStream& in = share.streams().in;
     heartbeat.groups.push_back({group.options.group, in.position(), group.requests.progress,
-                                awaited < 0 ? -1 : group.places[static_cast<std::size_t>(awaited)].rank});
+                                awaited < 0 ? -1 : group.places[awaited].rank});
     in.announced();
   }
   send_control(peer, heartbeat);

@@ -68,7 +68,7 @@ class IoLoop {
   struct Share {
     Group* group;
     int member;
-    Group::Member& streams() const { return group->members[static_cast<std::size_t>(member)]; }
+    Group::Member& streams() const { return group->members[member]; }
   };
   struct Line {  // one channel to a peer
     explicit Line(PeerLine made) : way(std::move(made)) {}
@@ -150,9 +150,7 @@ class IoLoop {
   std::optional<Share> share_of(int peer, GroupId group);
   void send_join(const Share& share);
   void send_ack(const Share& share);
-  int peer_of(const Share& share) const {
-    return share.group->places[static_cast<std::size_t>(share.member)].peer;
-  }
+  int peer_of(const Share& share) const { return share.group->places[share.member].peer; }
   void tell(Group& group, const MembershipEvent& event);
   // The same of this peer in every group.
   template <typename Event, typename... Rest>

@@ -176,7 +176,7 @@ void IoLoop::accept_join(int peer, const CtlJoin& join) {
   const auto share = share_of(peer, join.group);
   if (!share) return tell_end(peer, join.group);
   const Group& group = *share->group;
-  const Group::Place& place = group.places[static_cast<std::size_t>(share->member)];
+  const Group::Place& place = group.places[share->member];
   const int ranks = static_cast<int>(group.options.members.size());
   if (join.rank != place.rank || join.ranks != ranks) {
     throw TransportError(

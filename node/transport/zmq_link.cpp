@@ -21,8 +21,7 @@ LinkQueues::Meanwhile doing_io(IoLoop& loop) {
 [[noreturn]] void throw_other_type(const Group& group, int member, const MessageKey& key,
                                    const TensorType& came, const TensorType& expected) {
   throw TransportError(fmt::format("receiving {}: {} sent {}, this node expects {}", to_string(key),
-                                   group.places[static_cast<std::size_t>(member)].name, came.to_string(),
-                                   expected.to_string()));
+                                   group.places[member].name, came.to_string(), expected.to_string()));
 }
 
 // Done once it is in the outbox; the I/O does the rest.

@@ -96,7 +96,7 @@ void list(Archive& archive, std::vector<Item>& items) {
   archive(cereal::make_size_tag(count));
   if (count > kMostGroups)
     throw TransportError(fmt::format("the header tells of {} groups; the limit is {}", count, kMostGroups));
-  items.resize(static_cast<std::size_t>(count));
+  items.resize(count);
   for (Item& item : items) fields(archive, item);
 }
 

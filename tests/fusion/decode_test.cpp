@@ -30,8 +30,7 @@ class Counting : public GeneratedDataset {
   void draw(std::int64_t id, const std::string& name, TensorView into) const override {
     const auto to = into.as<std::int64_t>();
     const bool follows = name == "labels";
-    for (std::int64_t i = 0; i < kLength; ++i)
-      to[static_cast<std::size_t>(i)] = (id + i + (follows ? 1 : 0)) % kKinds;
+    for (std::int64_t i = 0; i < kLength; ++i) to[i] = (id + i + (follows ? 1 : 0)) % kKinds;
     if (follows) to[0] = kIgnored;
     if (follows && id % 3 == 0) to[kLength - 1] = (id + kLength + 1) % kKinds;
   }
@@ -47,8 +46,7 @@ StateDict table(std::int64_t step) {
   StateDict state;
   state.emplace("table.weight", Tensor(DType::kF32, {kKinds, kKinds}));
   const auto weights = state.at("table.weight").as<float>();
-  for (std::int64_t i = 0; i < kKinds; ++i)
-    weights[static_cast<std::size_t>(i * kKinds + (i + step) % kKinds)] = 1;
+  for (std::int64_t i = 0; i < kKinds; ++i) weights[i * kKinds + (i + step) % kKinds] = 1;
   return state;
 }
 
@@ -73,8 +71,7 @@ TEST(Decode, CountsSequencesThatAreRightAsAWhole) {
 TEST(Decode, GoesOnFromItsOwnTokens) {
   StateDict state = table(1);
   const auto weights = state.at("table.weight").as<float>();
-  for (std::int64_t to = 0; to < kKinds; ++to)
-    weights[static_cast<std::size_t>(1 * kKinds + to)] = to == 5 ? 1 : 0;
+  for (std::int64_t to = 0; to < kKinds; ++to) weights[1 * kKinds + to] = to == 5 ? 1 : 0;
   std::vector<std::int64_t> one{1};  // 1 2 3 4 5, which asks for 3 4 5 6 after 1 2
   EXPECT_EQ(decode_greedily(next_token_model(), state, Counting(), "labels", kIgnored, one, 1).right, 1);
   one = {7};  // 0 1 2 3 4 asks for what follows 1

@@ -83,7 +83,7 @@ inline ClustersResult run_clusters(const Graph& model, const std::vector<std::ve
     options.shares = ClusterShares{.cluster = cluster, .samples = shares};
     options.make_trainer_options = [&](const Stage& stage, Executable& executable, Link& /*link*/,
                                        TrainerOptions made) {
-      OfStage& part = parts[static_cast<std::size_t>(stage.index)];
+      OfStage& part = parts[stage.index];
       std::vector<RingMember> members;
       for (std::size_t i = 0; i < rings.size(); ++i) {
         if (rings[i].stages[at] == stage.index)

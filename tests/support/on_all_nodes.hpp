@@ -31,9 +31,9 @@ std::vector<std::vector<Found>> on_all(const std::vector<int>& stages,
       for (int stage = 0; stage < stages[at]; ++stage) {
         threads.emplace_back([&, cluster, stage, at] {
           ClusterRoots roots(*root_links[at], cluster, clusters);
-          Agreement agreement(*pipelines[at][static_cast<std::size_t>(stage)], stage, stages[at],
+          Agreement agreement(*pipelines[at][stage], stage, stages[at],
                               stage == 0 && clusters > 1 ? &roots : nullptr);
-          found[at][static_cast<std::size_t>(stage)] = ask(agreement, cluster);
+          found[at][stage] = ask(agreement, cluster);
         });
       }
     }

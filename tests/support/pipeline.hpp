@@ -140,13 +140,13 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
     trainer.run();
     const std::scoped_lock lock(state_mutex);
     result.state.merge(executable.state());
-    result.sample_digests[static_cast<std::size_t>(stage.index)] = trainer.sample_digest();
-    result.times[static_cast<std::size_t>(stage.index)] = trainer.times();
+    result.sample_digests[stage.index] = trainer.sample_digest();
+    result.times[stage.index] = trainer.times();
   };
   {
     std::vector<std::jthread> threads;
     for (const Stage& stage : stages) {
-      threads.emplace_back([&, link = std::move(links[static_cast<std::size_t>(stage.index)])]() mutable {
+      threads.emplace_back([&, link = std::move(links[stage.index])]() mutable {
         try {
           run_stage(stage, std::move(link));
         } catch (...) {

@@ -41,7 +41,7 @@ class RandomGraph {
   // A value made before, of the shape that all have now; late ones are likelier.
   ValueId any() {
     const int count = static_cast<int>(values_.size());
-    return values_[static_cast<std::size_t>(count - 1 - pick(1 + pick(count)))];
+    return values_[count - 1 - pick(1 + pick(count))];
   }
 
   void flatten(int layer) {

@@ -43,8 +43,7 @@ TEST(ClusterRoots, GatherWhatEachHas) {
         });
     for (const auto& cluster : all) {
       ASSERT_EQ(cluster[0].size(), static_cast<std::size_t>(clusters));
-      for (int of = 0; of < clusters; ++of)
-        EXPECT_THAT(cluster[0][static_cast<std::size_t>(of)], ElementsAre(of, of + 1));
+      for (int of = 0; of < clusters; ++of) EXPECT_THAT(cluster[0][of], ElementsAre(of, of + 1));
     }
   }
 }

@@ -58,8 +58,7 @@ TEST_P(GoldenTrace, LossesAndWeightsAreThoseOfPyTorch) {
                         read_safetensors(kGolden / "cnn_net_initial.safetensors").tensors);
   auto links = make_memory_links(1, std::chrono::seconds(1));
   const auto fill = [&](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
-    const auto ids =
-        trace_.at("batches").at(static_cast<std::size_t>(micro_batch.step)).get<std::vector<std::int64_t>>();
+    const auto ids = trace_.at("batches").at(micro_batch.step).get<std::vector<std::int64_t>>();
     if (value == kSampleIds) {
       std::ranges::copy(ids, into.as<std::int64_t>().begin());
     } else {

@@ -77,7 +77,7 @@ class LinkSuite : public testing::TestWithParam<LinkMaker> {
 
   // first, first + 1, … in an order that RapidCheck draws.
   static std::vector<std::int64_t> any_order(std::int64_t first, std::int64_t count) {
-    std::vector<std::int64_t> numbers(static_cast<std::size_t>(count));
+    std::vector<std::int64_t> numbers(count);
     std::iota(numbers.begin(), numbers.end(), first);
     std::ranges::shuffle(numbers, std::mt19937(*rc::gen::arbitrary<std::uint32_t>()));
     return numbers;
@@ -188,7 +188,7 @@ TEST_P(LinkSuite, BigTensors) {
   for (std::int64_t step = 0; step < 3; ++step) {
     Tensor tensor(DType::kF32, {kElements});
     links[1]->receive(0, forward(step), tensor.view());
-    std::vector<float> expected(static_cast<std::size_t>(kElements));
+    std::vector<float> expected(kElements);
     std::iota(expected.begin(), expected.end(), static_cast<float>(step));
     ASSERT_TRUE(std::ranges::equal(tensor.as<float>(), expected));
   }
@@ -211,9 +211,8 @@ TEST_P(LinkSuite, BothDirectionsAtOnce) {
     for (std::int64_t step = 0; step < kSteps; ++step) {
       const std::vector<float> sent(kElements, static_cast<float>(step * 2 + self));
       const std::vector<float> expected(kElements, static_cast<float>(step * 2 + peer));
-      links[static_cast<std::size_t>(self)]->send(peer, out(step, "x"), tensor_of(sent).view());
-      ASSERT_EQ(received<float>(*links[static_cast<std::size_t>(self)], peer, in(step, "x"), kElements),
-                expected);
+      links[self]->send(peer, out(step, "x"), tensor_of(sent).view());
+      ASSERT_EQ(received<float>(*links[self], peer, in(step, "x"), kElements), expected);
     }
   };
   const auto ahead = [](std::int64_t step, std::string edge) { return forward(step, std::move(edge)); };
@@ -227,7 +226,7 @@ TEST_P(LinkSuite, StagesReachEachOtherDirectly) {
   std::vector<std::jthread> threads;
   for (int self = 0; self < kStages; ++self) {
     threads.emplace_back([&links, self] {
-      Link& link = *links[static_cast<std::size_t>(self)];
+      Link& link = *links[self];
       for (int peer = 0; peer < kStages; ++peer) {
         if (peer != self) link.send(peer, forward(0), tensor_of<std::int64_t>({self * 10 + peer}).view());
       }
@@ -295,7 +294,7 @@ TEST_P(LinkSuite, BytesAreHandedOn) {
     for (std::int64_t i = 0; i < count; ++i) ++reinterpret_cast<std::int32_t*>(there.get())[i];
     links[1]->send_bytes(0, backward(count), type, std::move(there));
     const auto back = received<std::int32_t>(*links[0], 1, backward(count), static_cast<std::size_t>(count));
-    for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(back[static_cast<std::size_t>(i)], i + 8);
+    for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(back[i], i + 8);
   }
   links[0]->send(1, forward(1), tensor_of<std::int64_t>({1}).view());
   EXPECT_THAT(transport_error([&] {

@@ -218,7 +218,7 @@ std::string error_of(int stage, MessageKind kind, double lie) {
   settings.learning_rate_schedule = {.name = "plateau"};
   Graph graph = tied();
   add_loss(graph, settings.loss);
-  const Stage part = cut(graph, cut_into(3, tied(), settings))[static_cast<std::size_t>(stage)];
+  const Stage part = cut(graph, cut_into(3, tied(), settings))[stage];
   StateDict state;
   for (auto& [name, tensor] : initial_state(graph, 1)) {
     if (part.graph.find(name)) state.emplace(name, tensor.clone());

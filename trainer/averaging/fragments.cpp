@@ -13,7 +13,7 @@ std::map<std::string, int> fragments_of(const Graph& graph, int fragments) {
   std::vector<ValueId> values = averaged_values(graph);
   const auto bytes = [&](ValueId id) { return graph.value(id).type.bytes(); };
   std::ranges::stable_sort(values, std::ranges::greater(), bytes);
-  std::vector<std::uint64_t> taken(static_cast<std::size_t>(fragments));
+  std::vector<std::uint64_t> taken(fragments);
   std::map<std::string, int> fragment_of;
   for (const ValueId id : values) {
     const auto least = std::ranges::min_element(taken);

@@ -42,7 +42,7 @@ StopAgreement::StopAgreement(Agreement agreed, std::int64_t steps, std::function
     return;
   }
   for (int from = 1; from < stages_; ++from) {
-    PendingNumber& wish = wishes_[static_cast<std::size_t>(from - 1)];
+    PendingNumber& wish = wishes_[from - 1];
     wish.transfer = link_.begin_receive(from, wish_key_, wish.view());
   }
 }
@@ -78,7 +78,7 @@ void StopAgreement::decide(std::int64_t step) {
 std::optional<StopRequest> StopAgreement::request() {
   if (const int signal = signal_(); signal != 0) return StopRequest{0, signal};
   for (int from = 1; from < stages_; ++from) {
-    const PendingNumber& wish = wishes_[static_cast<std::size_t>(from - 1)];
+    const PendingNumber& wish = wishes_[from - 1];
     if (!wish.transfer->test()) continue;
     if (!(wish.number >= 1 && wish.number < NSIG)) {
       throw TransportError(fmt::format("receive {} from stage {}: there is no signal {}",

@@ -53,8 +53,8 @@ std::vector<CheckpointFiles> checkpoints_in(const std::filesystem::path& folder)
     CheckpointFiles& files = found[{name->plan_id, name->stages}];
     files.folder = folder;
     files.plan_id = name->plan_id;
-    files.parts.resize(static_cast<std::size_t>(name->stages));
-    files.parts[static_cast<std::size_t>(name->stage)] = file.path();
+    files.parts.resize(name->stages);
+    files.parts[name->stage] = file.path();
     files.written = std::max(files.written, file.last_write_time(code));
   }
   std::vector<CheckpointFiles> all;

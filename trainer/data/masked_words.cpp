@@ -79,7 +79,7 @@ class MaskedWords : public GeneratedDataset {
     mask(pair, rng);
     for (auto* part : {&pair.tokens, &pair.types, &pair.attended})
       part->resize(static_cast<std::size_t>(options_.length), kFilling);
-    pair.labels.resize(static_cast<std::size_t>(options_.length), kIgnoredLabel);
+    pair.labels.resize(options_.length, kIgnoredLabel);
     return pair;
   }
 

@@ -49,8 +49,7 @@ class MemoryDataset : public Dataset {
 
   void copy_labels(std::span<const std::int64_t> ids, std::span<std::int64_t> to) const {
     ROOKERY_CHECK(to.size() == ids.size(), "{} labels into {}", ids.size(), to.size());
-    std::ranges::transform(ids, to.begin(),
-                           [&](std::int64_t id) { return labels_[static_cast<std::size_t>(id)]; });
+    std::ranges::transform(ids, to.begin(), [&](std::int64_t id) { return labels_[id]; });
   }
 
   void copy_values(std::span<const std::int64_t> ids, std::span<float> to) const {

@@ -31,8 +31,7 @@ void BatchFeed::start_validation() {
 
 void BatchFeed::set_batch(SampleRange batch, SampleRange mean_over) {
   const auto samples = [&](SampleRange range) {
-    return std::span<const std::int64_t>(order_).subspan(static_cast<std::size_t>(range.first),
-                                                         static_cast<std::size_t>(range.count));
+    return std::span<const std::int64_t>(order_).subspan(range.first, static_cast<std::size_t>(range.count));
   };
   batch_ = samples(batch);
   if (!is_validation_) source_.set_batch(samples(mean_over));
@@ -41,8 +40,7 @@ void BatchFeed::set_batch(SampleRange batch, SampleRange mean_over) {
 void BatchFeed::fill(const MicroBatch& micro_batch, const std::string& value, TensorView into) const {
   // All micro-batches but a batch's last have the size of its first.
   const std::int64_t first = micro_batch.index * micro_batch_sizes(settings_, std::ssize(batch_)).front();
-  const auto ids =
-      batch_.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(micro_batch.size));
+  const auto ids = batch_.subspan(first, static_cast<std::size_t>(micro_batch.size));
   source_.fill(value, ids, into);
 }
 

@@ -9,7 +9,7 @@ std::vector<std::int64_t> epoch_order(std::span<const std::int64_t> train_ids, s
   std::vector<std::int64_t> order =
       random_permutation(static_cast<std::int64_t>(train_ids.size()), rng_key(seed, "epoch_order"),
                          static_cast<std::uint64_t>(epoch));
-  for (std::int64_t& position : order) position = train_ids[static_cast<std::size_t>(position)];
+  for (std::int64_t& position : order) position = train_ids[position];
   return order;
 }
 

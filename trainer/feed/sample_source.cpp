@@ -108,7 +108,7 @@ void SampleSource::fill(const std::string& value, std::span<const std::int64_t> 
 }
 
 void check_labels(const Dataset& dataset, const Graph& graph) {
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(dataset.size()));
+  std::vector<std::int64_t> ids(dataset.size());
   std::iota(ids.begin(), ids.end(), 0);
   for (const LossOp& loss : losses_of(graph)) {
     if (!loss.hits) continue;

@@ -19,9 +19,9 @@ Split split_dataset(std::int64_t samples, const TrainingSettings& settings) {
     throw ConfigError(fmt::format("train_fraction: {} of {} samples leaves none to train on",
                                   settings.train_fraction, samples));
   }
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(samples));
+  std::vector<std::int64_t> ids(samples);
   if (settings.split == "in_order") {
-    for (std::int64_t i = 0; i < samples; ++i) ids[static_cast<std::size_t>(i)] = i;
+    for (std::int64_t i = 0; i < samples; ++i) ids[i] = i;
   } else {
     ids = random_permutation(samples, rng_key(settings.seed, "split"), 0);
   }

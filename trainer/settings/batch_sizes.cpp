@@ -40,7 +40,7 @@ std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, st
   ROOKERY_CHECK(samples >= 0 && samples <= settings.batch_size, "a batch of {} samples where {} is the most",
                 samples, settings.batch_size);
   const std::int64_t size = divide_up(settings.batch_size, settings.micro_batches);
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(samples / size), size);
+  std::vector<std::int64_t> sizes(samples / size, size);
   if (samples % size > 0) sizes.push_back(samples % size);
   return sizes;
 }

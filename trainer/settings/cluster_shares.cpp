@@ -21,7 +21,7 @@ std::vector<SampleRange> ClusterShares::parts_of(std::int64_t count) const {
                            [&](std::size_t i) { return count * samples[i] % whole; });
   std::int64_t left = count;
   for (const SampleRange& part : parts) left -= part.count;
-  for (std::int64_t i = 0; i < left; ++i) ++parts[by_remainder[static_cast<std::size_t>(i)]].count;
+  for (std::int64_t i = 0; i < left; ++i) ++parts[by_remainder[i]].count;
   std::int64_t first = 0;
   for (SampleRange& part : parts) {
     part.first = first;
@@ -31,7 +31,7 @@ std::vector<SampleRange> ClusterShares::parts_of(std::int64_t count) const {
 }
 
 SampleRange ClusterShares::part_of(std::int64_t count) const {
-  return parts_of(count)[static_cast<std::size_t>(cluster)];
+  return parts_of(count)[cluster];
 }
 
 std::int64_t ClusterShares::trained_of(int of, std::int64_t count) const {

@@ -25,7 +25,7 @@ struct ClusterShares {
   std::vector<std::int64_t> samples;
 
   int clusters() const { return static_cast<int>(samples.size()); }
-  std::int64_t own() const { return samples[static_cast<std::size_t>(cluster)]; }
+  std::int64_t own() const { return samples[cluster]; }
   // Of a full step, of all clusters.
   std::int64_t joint() const;
   // Every cluster's part of `count` samples: in proportion to the shares, rounded so that the largest

@@ -41,8 +41,7 @@ class AveragingMemory final : public MemoryModel {
       : memory_(std::move(memory)), before_(std::move(before)), ring_bytes_(ring_bytes) {}
 
   std::int64_t bytes(const StageRange& range) const override {
-    return memory_->bytes(range) + ring_bytes_ + before_[static_cast<std::size_t>(range.last)] -
-           before_[static_cast<std::size_t>(range.first)];
+    return memory_->bytes(range) + ring_bytes_ + before_[range.last] - before_[range.first];
   }
   bool is_exact() const override { return memory_->is_exact(); }
   std::shared_ptr<const MemoryModel> refine(std::span<const StageRange> stages) const override {

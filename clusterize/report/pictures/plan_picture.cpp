@@ -255,8 +255,7 @@ class PlanPicture {
     std::vector<std::string> all;
     for (const PlannedLink& link : cluster.links) {
       if (link.to == link.from + 1) continue;
-      all.push_back(fmt::format("{} → {} {}", cluster.stages[static_cast<std::size_t>(link.from)].node,
-                                cluster.stages[static_cast<std::size_t>(link.to)].node,
+      all.push_back(fmt::format("{} → {} {}", cluster.stages[link.from].node, cluster.stages[link.to].node,
                                 bytes_text(static_cast<double>(link.activation_bytes))));
     }
     return all.empty() ? std::string() : fmt::format("And, per micro-batch: {}", fmt::join(all, "; "));
@@ -269,13 +268,13 @@ class PlanPicture {
   }
 
   const PoolNode& pool_node(int cluster, std::size_t stage) const {
-    return pool_.node(members_[static_cast<std::size_t>(cluster)][stage]);
+    return pool_.node(members_[cluster][stage]);
   }
 
   std::string rings_of(int cluster, std::size_t stage) const {
     std::vector<int> ids;
     for (const Ring& ring : plan_.rings) {
-      if (ring.stages[static_cast<std::size_t>(cluster)] == static_cast<int>(stage)) ids.push_back(ring.id);
+      if (ring.stages[cluster] == static_cast<int>(stage)) ids.push_back(ring.id);
     }
     if (ids.empty()) return "in no ring";
     return fmt::format("{} {}", ids.size() == 1 ? "ring" : "rings", fmt::join(ids, ", "));
@@ -319,7 +318,7 @@ class PlanPicture {
       const Ring& ring = plan_.rings[r];
       std::vector<std::string> names;
       for (std::size_t c = 0; c < ring.stages.size(); ++c)
-        names.push_back(plan_.clusters[c].stages[static_cast<std::size_t>(ring.stages[c])].node);
+        names.push_back(plan_.clusters[c].stages[ring.stages[c]].node);
       const std::string text =
           fmt::format("ring {}: {} from {} on: {} → {}", ring.id, bytes_text(static_cast<double>(ring.bytes)),
                       ring.parameters.front(), fmt::join(names, " → "), names.front());

@@ -224,13 +224,13 @@ class SchedulePicture {
     std::vector<std::vector<Bar>> sending(stages);
     for (const WorkSpan& span : traces_[cluster].work) {
       const bool numbered = span.work != Work::kUpdate;
-      add(work[static_cast<std::size_t>(span.node)],
+      add(work[span.node],
           {span.begin, span.end, color_of(span.work), numbered ? std::to_string(span.micro_batch) : ""});
     }
     add_averaging(cluster, sending);
     for (const MessageSpan& span : traces_[cluster].messages) {
-      const ProgramMessage& message = programs_[cluster].messages[static_cast<std::size_t>(span.message)];
-      add(sending[static_cast<std::size_t>(programs_[cluster].ways[message.way].from)],
+      const ProgramMessage& message = programs_[cluster].messages[span.message];
+      add(sending[programs_[cluster].ways[message.way].from],
           {span.begin, span.sent, sending_color(cluster, message), ""});
     }
     for (std::size_t stage = 0; stage < stages; ++stage) {
@@ -245,11 +245,11 @@ class SchedulePicture {
       for (std::vector<Bar>& bars : sending) add(bars, {round_begin_, round_end_, averaging_color(), ""});
     }
     for (const MessageSpan& span : averaging_.messages) {
-      const ProgramMessage& message = averaging_program_.messages[static_cast<std::size_t>(span.message)];
+      const ProgramMessage& message = averaging_program_.messages[span.message];
       const auto member = std::ranges::find(members, averaging_program_.ways[message.way].from);
       if (member == members.end()) continue;
       if (round_begin_ + span.begin >= round_end_) continue;
-      add(sending[static_cast<std::size_t>(member - members.begin())],
+      add(sending[member - members.begin()],
           {round_begin_ + span.begin, std::min(round_begin_ + span.sent, round_end_), averaging_color(), ""});
     }
   }

@@ -60,7 +60,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
     const ssize_t written = file_calls().write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail("cannot write");
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    bytes = bytes.subspan(written);
     written_ += static_cast<std::uint64_t>(written);
   }
 }

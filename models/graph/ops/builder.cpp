@@ -180,7 +180,7 @@ ValueId GraphBuilder::cast(const std::string& name, ValueId x, DType to) {
 }
 
 ValueId GraphBuilder::upsample(const std::string& name, ValueId x, float factor, const std::string& mode) {
-  std::vector<float> scales(static_cast<std::size_t>(shape_of(x).rank()), factor);
+  std::vector<float> scales(shape_of(x).rank(), factor);
   scales[0] = scales[1] = 1;
   if (mode == "nearest") {
     return apply(name, "Resize", {x},

@@ -156,7 +156,7 @@ ValueId GraphBuilder::batch_norm(const std::string& name, ValueId x, float epsil
 
 ValueId GraphBuilder::layer_norm(const std::string& name, ValueId x, int dimensions, float epsilon) {
   const Shape shape = shape_of(x);
-  const TensorType type = f32(Shape(shape.dims().last(static_cast<std::size_t>(dimensions))));
+  const TensorType type = f32(Shape(shape.dims().last(dimensions)));
   const Initializer ones{.kind = Initializer::Kind::kOnes};
   const ValueId scale = graph_.add_parameter(name + ".weight", type, ones);
   const ValueId bias = graph_.add_parameter(name + ".bias", type);

@@ -57,7 +57,7 @@ Shape slices_at(const Shape& data, const Shape& indices, std::int64_t batch_dims
                                   indices.to_string(), data.to_string(), batch_dims));
   }
   std::vector<std::int64_t> dims(indices.dims().begin(), indices.dims().end() - 1);
-  const auto left = data.dims().subspan(static_cast<std::size_t>(batch_dims + depth));
+  const auto left = data.dims().subspan(batch_dims + depth);
   dims.insert(dims.end(), left.begin(), left.end());
   return checked_shape(dims);
 }

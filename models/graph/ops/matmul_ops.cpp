@@ -13,7 +13,7 @@ namespace {
 
 // Its dimensions but the last two.
 Shape batch_of(const Shape& shape) {
-  return Shape(shape.dims().first(static_cast<std::size_t>(std::max(shape.rank() - 2, 0))));
+  return Shape(shape.dims().first(std::max(shape.rank() - 2, 0)));
 }
 
 // An operand of rank 1 is a row on the left, a column on the right, and its dimension of one is left out

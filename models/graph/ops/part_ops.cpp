@@ -30,7 +30,7 @@ Types infer_concat(const Op& op, std::span<const TensorType> inputs) {
   const int rank = inputs[0].shape.rank();
   const int axis = axis_of(required_axis(op), rank);
   Integers dims = dims_of(inputs[0].shape);
-  std::int64_t& size = dims[static_cast<std::size_t>(axis)];
+  std::int64_t& size = dims[axis];
   for (const TensorType& input : inputs.subspan(1)) {
     bool fits = input.dtype == inputs[0].dtype && input.shape.rank() == rank;
     for (int i = 0; fits && i < rank; ++i) fits = i == axis || input.shape[i] == inputs[0].shape[i];

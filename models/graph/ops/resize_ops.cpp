@@ -116,7 +116,7 @@ Shape resized_shape(const Op& op, const Shape& shape) {
     throw ConfigError(fmt::format("needs {} scales, the first two of them 1", shape.rank()));
   std::vector<std::int64_t> dims{shape[0], shape[1]};
   for (int axis = 2; axis < shape.rank(); ++axis) {
-    const float scale = scales[static_cast<std::size_t>(axis)];
+    const float scale = scales[axis];
     const double size = std::floor(static_cast<double>(shape[axis]) * scale);
     if (!(scale > 0) || !(size >= 1 && size <= 0x1p40))
       throw ConfigError(fmt::format("a scale of {} for an axis of {}", scale, shape[axis]));
@@ -126,7 +126,7 @@ Shape resized_shape(const Op& op, const Shape& shape) {
 }
 
 std::vector<Sample> samples_along(const Op& op, int axis, std::int64_t from, std::int64_t to) {
-  const double scale = scales_of(op).at(static_cast<std::size_t>(axis));
+  const double scale = scales_of(op).at(axis);
   const Coordinates coordinates = coordinates_of(op);
   const Rounding rounding = rounding_of(op);
   const bool linear = is_linear(op);

@@ -47,7 +47,7 @@ void differentiate_where(GradientBuilder& builder, const Op& op) {
   if (dy == kNoValue) return;
   // The last input first, as everywhere where gradients are summed.
   for (const auto& [input, type] : {std::pair{2, "WhereGradRight"}, std::pair{1, "WhereGradLeft"}}) {
-    const ValueId target = op.inputs[static_cast<std::size_t>(input)];
+    const ValueId target = op.inputs[input];
     builder.add(builder.phase_for(target), op, type, {dy, op.inputs[0]}, {target});
   }
 }

@@ -59,8 +59,8 @@ Types infer_flatten(const Op& op, std::span<const TensorType> inputs) {
   if (axis < 0) axis += shape.rank();
   if (axis < 0 || axis > shape.rank())
     throw ConfigError(fmt::format("axis {} of rank {}", axis, shape.rank()));
-  const auto rows = shape.dims().first(static_cast<std::size_t>(axis));
-  const auto columns = shape.dims().subspan(static_cast<std::size_t>(axis));
+  const auto rows = shape.dims().first(axis);
+  const auto columns = shape.dims().subspan(axis);
   return {{inputs[0].dtype, {Shape(rows).elements(), Shape(columns).elements()}}};
 }
 

@@ -128,9 +128,9 @@ class Pass {
   }
 
   const Graph& forward_;  // outlives the pass: both live in with_blocked_layout()
-  IdVector<TensorType> types_;
+  std::vector<TensorType> types_;
   std::vector<bool> blocked_ops_;
-  IdVector<Copies> copies_;  // by ValueId of the forward graph
+  std::vector<Copies> copies_;  // by ValueId of the forward graph
   Graph result_;
 };
 

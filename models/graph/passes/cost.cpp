@@ -9,13 +9,13 @@ namespace rookery {
 namespace {
 
 // What an op reads or writes.
-std::vector<TensorType> types_of(const std::vector<ValueId>& ids, const IdVector<TensorType>& types) {
+std::vector<TensorType> types_of(const std::vector<ValueId>& ids, const std::vector<TensorType>& types) {
   std::vector<TensorType> result;
   for (const ValueId id : ids) result.push_back(id == kNoValue ? TensorType{} : types[id]);
   return result;
 }
 
-double bytes_of(const Op& op, const IdVector<TensorType>& types) {
+double bytes_of(const Op& op, const std::vector<TensorType>& types) {
   double bytes = 0;
   if (is_view(op)) return bytes;
   for (const auto* ids : {&op.inputs, &op.outputs}) {
@@ -26,7 +26,7 @@ double bytes_of(const Op& op, const IdVector<TensorType>& types) {
   return bytes;
 }
 
-double flops_of(const Op& op, const IdVector<TensorType>& types) {
+double flops_of(const Op& op, const std::vector<TensorType>& types) {
   if (is_view(op)) return 0;
   const std::vector<TensorType> inputs = types_of(op.inputs, types);
   const std::vector<TensorType> outputs = types_of(op.outputs, types);
@@ -39,7 +39,7 @@ double flops_of(const Op& op, const IdVector<TensorType>& types) {
 
 std::vector<OpCost> op_costs(const Graph& graph, std::int64_t micro_batch) {
   std::vector<OpCost> costs(graph.ops().size());
-  const IdVector<TensorType> types = graph.types(micro_batch);
+  const std::vector<TensorType> types = graph.types(micro_batch);
   std::set<ValueId> counted;
   for (std::size_t i = 0; i < costs.size(); ++i) {
     const Op& op = graph.ops()[i];
@@ -57,7 +57,7 @@ std::vector<OpCost> op_costs(const Graph& graph, std::int64_t micro_batch) {
   }
   // Gradient ops follow all forward ops and carry the name of theirs.
   const TrainingGraph training = differentiate(graph, {});
-  const IdVector<TensorType> training_types = training.graph.types(micro_batch);
+  const std::vector<TensorType> training_types = training.graph.types(micro_batch);
   std::map<std::string, std::size_t> position;
   for (std::size_t i = 0; i < costs.size(); ++i) position.emplace(graph.ops()[i].name, i);
   for (std::size_t i = costs.size(); i < training.graph.ops().size(); ++i) {

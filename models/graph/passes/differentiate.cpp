@@ -14,7 +14,7 @@ namespace {
 
 // Every value of real numbers that a parameter or a wanted input flows into.
 std::set<ValueId> reached_from(const Graph& graph, std::set<ValueId> sources) {
-  const IdVector<TensorType> types = graph.types(2);
+  const std::vector<TensorType> types = graph.types(2);
   for (const Op& op : graph.ops()) {
     if (!op_definition(op.type).differentiate) continue;
     if (std::ranges::any_of(op.inputs, [&](ValueId input) { return sources.contains(input); })) {

@@ -190,7 +190,7 @@ std::string counted_value(const LossSettings& loss, const LossTerm& term) {
 
 std::vector<LossOp> losses_of(const Graph& graph) {
   enum : std::size_t { kPrediction = 0, kTarget = 1, kCounted = 3, kHits = 1 };
-  const IdVector<TensorType> types = graph.types(1);
+  const std::vector<TensorType> types = graph.types(1);
   std::vector<LossOp> losses;
   for (OpId id = 0; id < std::ssize(graph.ops()); ++id) {
     const Op& op = graph.op(id);

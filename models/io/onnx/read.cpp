@@ -284,7 +284,7 @@ class Reader {
       const TensorType& type = graph.value(id).type;
       check_size(graph.value(id), {type.dtype, type.shape.with_batch(1)});
     }
-    const IdVector<TensorType> types = graph.types(1);
+    const std::vector<TensorType> types = graph.types(1);
     for (std::size_t id = 0; id < types.size(); ++id) check_size(graph.values()[id], types[id]);
     for (const Op& op : graph.ops()) {
       const OpSignature* known = op_signature(op.type);

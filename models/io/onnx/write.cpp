@@ -233,7 +233,7 @@ class Writer {
 
   const Graph& graph_;                   // outlives the writer: both live in write_onnx()
   std::map<std::string, Place> places_;  // by tensor
-  IdVector<TensorType> of_two_, of_three_;
+  std::vector<TensorType> of_two_, of_three_;
   onnx::GraphProto* out_ = nullptr;  // of the model under construction in model()
   std::set<ValueId> used_;
   std::set<ValueId> left_out_;

@@ -129,8 +129,7 @@ Window window_from(const PickleObject& object) {
   std::int64_t last = window.offset;
   for (int axis = 0; axis < window.shape.rank() && window.shape.elements() > 0; ++axis) {
     std::int64_t reach = 0;
-    if (__builtin_mul_overflow(window.shape[axis] - 1, window.strides[static_cast<std::size_t>(axis)],
-                               &reach) ||
+    if (__builtin_mul_overflow(window.shape[axis] - 1, window.strides[axis], &reach) ||
         __builtin_add_overflow(last, reach, &last)) {
       last = window.stored;
       break;

@@ -60,7 +60,7 @@ class PickleWriter {
 };
 
 std::vector<std::int64_t> row_major_strides(const Shape& shape) {
-  std::vector<std::int64_t> strides(static_cast<std::size_t>(shape.rank()), 1);
+  std::vector<std::int64_t> strides(shape.rank(), 1);
   for (std::size_t axis = strides.size(); axis-- > 1;) {
     strides[axis - 1] = strides[axis] * shape[static_cast<int>(axis)];
   }

@@ -64,7 +64,7 @@ void drop_row(const AttentionShape& s, RngKey key, std::uint64_t stream, const R
         philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
                 static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                key);
-    const bool kept = words[static_cast<std::size_t>(j % 4)] >= s.threshold;
+    const bool kept = words[j % 4] >= s.threshold;
     values[j] = kept ? values[j] * s.kept_scale : 0;
   }
 }

@@ -22,7 +22,7 @@ std::unique_ptr<Kernel> make_dropout(const KernelRequest& request) {
                         static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
                        key);
       }
-      const bool kept = block[static_cast<std::size_t>(i % 4)] >= s.threshold;
+      const bool kept = block[i % 4] >= s.threshold;
       mask[i] = kept ? 1 : 0;
       y[i] = kept ? x[i] * s.scale : 0;
     }

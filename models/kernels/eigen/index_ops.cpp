@@ -66,7 +66,7 @@ std::unique_ptr<Kernel> make_gather(const KernelRequest& request) {
       for (std::int64_t o = 0; o < rows.outer; ++o, data += rows.axis.size * bytes) {
         for (std::int64_t i = 0; i < rows.count; ++i, y += bytes) {
           const std::int64_t place = rows.axis.place(indices[i], i);
-          if (bytes > 0) std::memcpy(y, data + place * bytes, static_cast<std::size_t>(bytes));
+          if (bytes > 0) std::memcpy(y, data + place * bytes, bytes);
         }
       }
     });
@@ -110,7 +110,7 @@ struct Elements {
 Elements elements_of(const Op& op, const Shape& data, const Shape& indices) {
   const int axis = axis_of(op.integer("axis", 0), data.rank());
   std::vector<std::int64_t> steps = steps_of(data);
-  const std::int64_t step = std::exchange(steps[static_cast<std::size_t>(axis)], 0);
+  const std::int64_t step = std::exchange(steps[axis], 0);
   return {Broadcasting<1>(dims_of(indices), {steps}), step, indexed_axis(op, data, axis)};
 }
 
@@ -193,7 +193,7 @@ Points points_of(const Op& op, const Shape& data, const Shape& indices) {
   for (int i = batch_dims; i < data.rank(); ++i) points.data *= data[i];
   for (int i = batch_dims; i < batch_dims + depth; ++i) {
     points.axes.push_back(indexed_axis(op, data, i));
-    points.steps.push_back(steps[static_cast<std::size_t>(i)]);
+    points.steps.push_back(steps[i]);
   }
   for (int i = batch_dims + depth; i < data.rank(); ++i) points.inner *= data[i];
   return points;

@@ -193,7 +193,7 @@ class PosWeight {
   }
   // Factor of softplus(-x), or of its derivative.
   double factor(double t, std::int64_t i) const {
-    return 1 + (static_cast<double>(weights_[static_cast<std::size_t>(i % last_)]) - 1) * t;
+    return 1 + (static_cast<double>(weights_[i % last_]) - 1) * t;
   }
 
  private:

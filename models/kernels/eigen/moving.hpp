@@ -55,7 +55,7 @@ inline std::vector<std::int64_t> dims_of(const Shape& shape) {
 
 // Elements between neighbours along each axis.
 inline std::vector<std::int64_t> steps_of(const Shape& shape) {
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(shape.rank()), 1);
+  std::vector<std::int64_t> steps(shape.rank(), 1);
   for (std::size_t axis = steps.size(); axis-- > 1;)
     steps[axis - 1] = steps[axis] * shape[static_cast<int>(axis)];
   return steps;

@@ -68,7 +68,7 @@ std::unique_ptr<Kernel> make_part(const Parts& parts) {
       begin += bytes;
       if (bytes == 0 || to == nullptr) continue;
       for (std::int64_t row = 0; row < parts.rows; ++row)
-        std::memcpy(to + row * bytes, from + row * parts.row_bytes, static_cast<std::size_t>(bytes));
+        std::memcpy(to + row * bytes, from + row * parts.row_bytes, bytes);
     }
   });
 }
@@ -187,8 +187,7 @@ struct Mirror {
     std::array<std::int64_t, kMaxRank> at{};
     for (std::int64_t run = 0; run < runs; ++run) {
       std::int64_t offset = 0;
-      for (std::size_t axis = 0; axis + 1 < dims.size(); ++axis)
-        offset += places[axis][static_cast<std::size_t>(at[axis])];
+      for (std::size_t axis = 0; axis + 1 < dims.size(); ++axis) offset += places[axis][at[axis]];
       body(run * dims.back(), offset);
       for (std::size_t axis = dims.size() - 1; axis-- > 0;) {
         if (++at[axis] < dims[axis]) break;
@@ -282,10 +281,10 @@ std::unique_ptr<Kernel> make_trilu(const KernelRequest& request) {
       const std::int64_t end = upper ? columns : std::clamp<std::int64_t>(row + k + 1, 0, columns);
       const std::byte* from = args.in<std::byte>(0) + i * columns * size;
       std::byte* to = args.out<std::byte>(0) + i * columns * size;
-      if (begin > 0) std::memset(to, 0, static_cast<std::size_t>(begin * size));
+      if (begin > 0) std::memset(to, 0, begin * size);
       if (end > begin && from != to)
-        std::memcpy(to + begin * size, from + begin * size, static_cast<std::size_t>((end - begin) * size));
-      if (end < columns) std::memset(to + end * size, 0, static_cast<std::size_t>((columns - end) * size));
+        std::memcpy(to + begin * size, from + begin * size, (end - begin) * size);
+      if (end < columns) std::memset(to + end * size, 0, (columns - end) * size);
     }
   });
 }

@@ -76,8 +76,8 @@ std::unique_ptr<Kernel> make_planes(DType dtype, std::vector<Axis> axes) {
   Integers to_steps(axes.size(), 1);
   for (std::size_t i = axes.size(); i-- > 1;) to_steps[i - 1] = to_steps[i] * axes[i].size;
   const auto row_axis = std::ranges::find(axes, std::int64_t{1}, &Axis::from_step) - axes.begin();
-  const Axis rows = axes[static_cast<std::size_t>(row_axis)];
-  const std::int64_t to_step = to_steps[static_cast<std::size_t>(row_axis)];
+  const Axis rows = axes[row_axis];
+  const std::int64_t to_step = to_steps[row_axis];
   Integers dims, from, to;
   for (std::size_t i = 0; i + 1 < axes.size(); ++i) {
     if (std::cmp_equal(i, row_axis)) continue;
@@ -106,7 +106,7 @@ std::unique_ptr<Kernel> make_permutation(const KernelRequest& request, const std
   const Shape& input = request.inputs[0].shape;
   const Integers steps = steps_of(input);
   std::vector<Axis> axes;
-  for (const int axis : order) axes.push_back({input[axis], steps[static_cast<std::size_t>(axis)]});
+  for (const int axis : order) axes.push_back({input[axis], steps[axis]});
   const bool is_empty = input.elements() == 0;
   axes = joined(axes);
   if (is_empty || axes.empty() || axes.back().from_step == 1) {
@@ -127,8 +127,7 @@ std::unique_ptr<Kernel> make_transpose(const KernelRequest& request) {
 std::unique_ptr<Kernel> make_transpose_grad(const KernelRequest& request) {
   const std::vector<int> order = permutation_of(request.op, request.inputs[0].shape.rank());
   std::vector<int> back(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i)
-    back[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
+  for (std::size_t i = 0; i < order.size(); ++i) back[order[i]] = static_cast<int>(i);
   return make_permutation(request, back);
 }
 
@@ -143,7 +142,7 @@ Repetition expansion(const Shape& small, const Shape& large) {
   const Integers steps = steps_of(small);
   for (int axis = 0; axis < small.rank(); ++axis) {
     const auto at = static_cast<std::size_t>(large.rank() - small.rank() + axis);
-    if (small[axis] != 1) result.steps[at] = steps[static_cast<std::size_t>(axis)];
+    if (small[axis] != 1) result.steps[at] = steps[axis];
   }
   return result;
 }
@@ -155,7 +154,7 @@ Repetition tiling(const Shape& small, const Shape& large) {
     result.dims.push_back(small[axis] == 0 ? 0 : large[axis] / small[axis]);
     result.steps.push_back(0);
     result.dims.push_back(small[axis]);
-    result.steps.push_back(steps[static_cast<std::size_t>(axis)]);
+    result.steps.push_back(steps[axis]);
   }
   return result;
 }

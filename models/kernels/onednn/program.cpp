@@ -162,8 +162,7 @@ void Program::run_pieces(std::vector<Piece>& pieces, std::byte* scratchpads) {
   in_places(std::ssize(pieces), static_cast<std::int64_t>(workers_),
             [&](std::int64_t worker, std::int64_t i) {
               const OneThread alone;
-              run_piece(pieces[static_cast<std::size_t>(i)],
-                        scratchpads + static_cast<std::size_t>(worker) * scratchpad_bytes_);
+              run_piece(pieces[i], scratchpads + static_cast<std::size_t>(worker) * scratchpad_bytes_);
             });
 }
 

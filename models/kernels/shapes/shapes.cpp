@@ -115,7 +115,7 @@ MatMulShape matmul_shape(const KernelRequest& request) {
   const Shape& b = (forward || left ? request.inputs[1] : request.outputs[0]).shape;
   const Shape& y = (forward ? request.outputs[0] : request.inputs[0]).shape;
   const auto batch_of = [](const Shape& shape, int matrix) {
-    return Shape(shape.dims().first(static_cast<std::size_t>(std::max(shape.rank() - matrix, 0))));
+    return Shape(shape.dims().first(std::max(shape.rank() - matrix, 0)));
   };
   const std::int64_t k = a[-1];
   const std::int64_t n = b.rank() == 1 ? 1 : b[-1];

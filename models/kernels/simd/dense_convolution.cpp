@@ -12,14 +12,14 @@ namespace {
 
 // By input place and output place: the tap that takes the one to the other, or -1.
 std::vector<std::int32_t> links_of(const ConvShape& s) {
-  std::vector<std::int32_t> links(static_cast<std::size_t>(s.in_plane() * s.out_plane()), -1);
+  std::vector<std::int32_t> links(s.in_plane() * s.out_plane(), -1);
   const Window& w = s.window;
   for (Index tap = 0; tap < s.taps(); ++tap) {
     for (Index to = 0; to < s.out_plane(); ++to) {
       const Index row = to / s.out_w * w.stride[0] + tap / w.kernel[1] * w.dilation[0] - w.pad_begin[0];
       const Index column = to % s.out_w * w.stride[1] + tap % w.kernel[1] * w.dilation[1] - w.pad_begin[1];
       if (row < 0 || row >= s.in_h || column < 0 || column >= s.in_w) continue;
-      links[static_cast<std::size_t>((row * s.in_w + column) * s.out_plane() + to)] = static_cast<int>(tap);
+      links[(row * s.in_w + column) * s.out_plane() + to] = static_cast<int>(tap);
     }
   }
   return links;
@@ -28,8 +28,7 @@ std::vector<std::int32_t> links_of(const ConvShape& s) {
 std::vector<std::int32_t> transposed(const std::vector<std::int32_t>& links, Index rows, Index columns) {
   std::vector<std::int32_t> result;
   for (Index column = 0; column < columns; ++column) {
-    for (Index row = 0; row < rows; ++row)
-      result.push_back(links[static_cast<std::size_t>(row * columns + column)]);
+    for (Index row = 0; row < rows; ++row) result.push_back(links[row * columns + column]);
   }
   return result;
 }

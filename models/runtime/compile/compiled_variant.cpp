@@ -14,8 +14,7 @@ std::shared_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& t
   if (is_view(op)) return nullptr;
   const auto types_of = [&](const std::vector<ValueId>& ids) {
     std::vector<TensorType> result;
-    for (const ValueId id : ids)
-      result.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
+    for (const ValueId id : ids) result.push_back(id == kNoValue ? TensorType{} : types[id]);
     return result;
   };
   const std::vector<TensorType> inputs = types_of(op.inputs);
@@ -29,7 +28,7 @@ std::shared_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& t
 template <typename T>
 std::vector<T> taken_from(const std::vector<T>& before, const std::vector<int>& of) {
   std::vector<T> now;
-  for (const int id : of) now.push_back(before[static_cast<std::size_t>(id)]);
+  for (const int id : of) now.push_back(before[id]);
   return now;
 }
 

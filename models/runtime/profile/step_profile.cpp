@@ -34,7 +34,7 @@ Tensor made_up(const TensorType& type, const std::string& name) {
 
 // The numbers of positions that count for a loss, by the input that says them: those of all its targets.
 std::map<std::string, std::int64_t> counted_positions(const Graph& graph, std::int64_t micro_batch) {
-  const IdVector<TensorType> types = graph.types(micro_batch);
+  const std::vector<TensorType> types = graph.types(micro_batch);
   std::map<std::string, std::int64_t> positions;
   for (const LossOp& loss : losses_of(graph))
     if (loss.counted) positions[*loss.counted] = types[graph.at(loss.target)].shape.elements();
@@ -49,7 +49,7 @@ class StepProfiler::ProfiledStage {
       : micro_batch_{.index = options.accumulates ? 1 : 0, .size = options.training_sizes.at(0)},
         executable_(stage, options, initial_state(stage.graph, options.seed)) {
     const auto type_of = [&](const std::string& value) {
-      return stage.graph.types(micro_batch_.size).at(static_cast<std::size_t>(stage.graph.at(value)));
+      return stage.graph.types(micro_batch_.size).at(stage.graph.at(value));
     };
     const auto positions = counted_positions(stage.graph, micro_batch_.size);
     for (std::size_t i = 0; i < stage.inputs.size(); ++i) {

@@ -50,7 +50,7 @@ Instance random_instance() {
   instance.costs.memory = memory_by([all = instance.costs.segments](const StageRange& range) {
     std::int64_t bytes = 0;
     for (int i = range.first; i < range.last; ++i)
-      bytes += all[static_cast<std::size_t>(i)].parameters * (range.recompute ? 1 : range.slots);
+      bytes += all[i].parameters * (range.recompute ? 1 : range.slots);
     return bytes;
   });
   instance.costs.may_recompute = *rc::gen::arbitrary<bool>();
@@ -83,7 +83,7 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
     return 1 + std::min(after,
                         is_async ? schedule.max_staleness.value_or(after) : instance.costs.micro_batches - 1);
   };
-  const auto segment = [&](int index) { return instance.costs.segments[static_cast<std::size_t>(index)]; };
+  const auto segment = [&](int index) { return instance.costs.segments[index]; };
   for (std::size_t k = 0; k < stages; ++k) {
     const CutMachine& machine = instance.machines[k];
     const bool last = k + 1 == stages;

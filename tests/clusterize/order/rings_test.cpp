@@ -45,10 +45,10 @@ TEST(Rings, OfOneClusterAreItsStages) {
   const std::vector<Ring> rings = make_rings({stages});
   ASSERT_EQ(rings.size(), 2U);
   for (int stage = 0; stage < 2; ++stage) {
-    const Ring& ring = rings[static_cast<std::size_t>(stage)];
+    const Ring& ring = rings[stage];
     EXPECT_EQ(ring.id, stage);
     EXPECT_THAT(ring.stages, ElementsAre(stage));
-    EXPECT_EQ(ring.parameters.size(), stages[static_cast<std::size_t>(stage)].owned_averaged_values().size());
+    EXPECT_EQ(ring.parameters.size(), stages[stage].owned_averaged_values().size());
   }
 }
 

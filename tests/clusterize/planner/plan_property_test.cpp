@@ -65,7 +65,7 @@ void check_peers(const Planned& planned, const TrainingTask& task) {
   for (const auto& [place, node] : all) {
     const auto cluster = place.first;
     RC_ASSERT(std::ssize(node.members) == node.stages);
-    RC_ASSERT(node.members[static_cast<std::size_t>(place.second)].node == node.node);
+    RC_ASSERT(node.members[place.second].node == node.node);
     for (const StageOutput& output : node.outputs) {
       for (const int to : output.to) {
         const auto& inputs = all.at({cluster, to}).inputs;
@@ -87,7 +87,7 @@ void check_peers(const Planned& planned, const TrainingTask& task) {
     for (const auto& [ring, peers] : node.ring_peers) {
       RC_ASSERT(node.clusters == 1 || ring < node.ring_count);
       RC_ASSERT(peers.size() == planned.plan.clusters.size());
-      RC_ASSERT(peers[static_cast<std::size_t>(cluster)].node == node.node);
+      RC_ASSERT(peers[cluster].node == node.node);
       for (std::size_t c = 0; c < peers.size(); ++c) {
         const NodeMetadata& peer = all.at({static_cast<int>(c), peers[c].stage});
         RC_ASSERT(peer.ring_peers.at(ring) == peers);

@@ -125,7 +125,7 @@ TEST(Plan, RingsAreRunsThatLieTogetherInEveryCluster) {
     in_rings.insert(in_rings.end(), rings[r].parameters.begin(), rings[r].parameters.end());
     for (const std::string& parameter : rings[r].parameters) {
       for (std::size_t c = 0; c < 2; ++c) {
-        const Stage& stage = planned.stages[c][static_cast<std::size_t>(rings[r].stages[c])];
+        const Stage& stage = planned.stages[c][rings[r].stages[c]];
         EXPECT_TRUE(stage.graph.find(parameter)) << parameter;
       }
     }

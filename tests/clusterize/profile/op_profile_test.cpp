@@ -41,7 +41,7 @@ OpProfile made_up(const TrainingTask& task) {
   for (const Op& op : task.graph.ops()) {
     seconds += 1e-6;
     profile.ops[op.name] = {.type = op.type,
-                            .output = types[static_cast<std::size_t>(op.outputs[0])].to_string(),
+                            .output = types[op.outputs[0]].to_string(),
                             .forward = seconds,
                             .backward_inputs = seconds,
                             .backward_weights = seconds};

@@ -86,9 +86,7 @@ TEST(Pictures, AgreeOnTheBottleneck) {
     const bool is_node = worst.kind == Bottleneck::Kind::kNode || worst.kind == Bottleneck::Kind::kUpdate;
     EXPECT_EQ(plan.contains("bottleneck"), is_node);
     EXPECT_EQ(red_texts(step).contains("bottleneck"), is_node);
-    const std::string name = planned.plan.clusters[static_cast<std::size_t>(worst.cluster)]
-                                 .stages[static_cast<std::size_t>(worst.stage)]
-                                 .node;
+    const std::string name = planned.plan.clusters[worst.cluster].stages[worst.stage].node;
     EXPECT_EQ(red_texts(step).contains(name), is_node);
   }
 }

@@ -54,7 +54,7 @@ class BruteForce {
   Segment sum(int begin, int end) const {
     Segment all;
     for (int i = begin; i < end; ++i) {
-      const Segment& segment = costs_.segments[static_cast<std::size_t>(i)];
+      const Segment& segment = costs_.segments[i];
       all.forward_flops += segment.forward_flops;
       all.backward_flops += segment.backward_flops;
       all.update_flops += segment.update_flops;
@@ -63,9 +63,7 @@ class BruteForce {
     }
     return all;
   }
-  Segment boundary(int at) const {
-    return at > 0 && at < costs_.count() ? costs_.segments[static_cast<std::size_t>(at)] : Segment();
-  }
+  Segment boundary(int at) const { return at > 0 && at < costs_.count() ? costs_.segments[at] : Segment(); }
 
   // Micro-batches.
   int most_in_flight(int stage, int stages) const {
@@ -83,8 +81,8 @@ class BruteForce {
     std::vector<double> behind;  // by stage: from its forward to its update, turning at stage k
     const auto stages = static_cast<int>(members.size());
     for (int k = 0; k < stages; ++k) {
-      const int id = members[static_cast<std::size_t>(k)];
-      const int begin = begins[static_cast<std::size_t>(k)];
+      const int id = members[k];
+      const int begin = begins[k];
       const int end = k + 1 < stages ? begins[static_cast<std::size_t>(k) + 1] : costs_.count();
       const Segment own = sum(begin, end);
       if (static_cast<double>(costs_.memory->bytes({begin, end, most_in_flight(k, stages)})) >
@@ -107,13 +105,13 @@ class BruteForce {
         for (const double bytes : {in.activation_bytes, in.gradient_bytes}) {
           const double hop = latency(before, id) + bytes / bandwidth(before, id);
           round_trip += hop;
-          for (int stage = 0; stage < k; ++stage) behind[static_cast<std::size_t>(stage)] += hop;
+          for (int stage = 0; stage < k; ++stage) behind[stage] += hop;
           period = std::max(period, bytes / bandwidth(before, id));
         }
       }
       for (int stage = 0; is_async() && stage <= k; ++stage) {
-        period = std::max(period, behind[static_cast<std::size_t>(stage)] /
-                                      (most_in_flight(stage, stages) - most_in_flight(k, stages) + 1));
+        period =
+            std::max(period, behind[stage] / (most_in_flight(stage, stages) - most_in_flight(k, stages) + 1));
       }
     }
     if (is_async()) return period + exchange(members, begins);
@@ -159,9 +157,8 @@ class BruteForce {
     std::map<std::vector<int>, double> rings;  // bytes by nodes
     std::map<int, double> loads;               // bytes by node
     for (int segment = 0; segment < costs_.count() && count > 1; ++segment) {
-      const double bytes =
-          part * costs_.averaging.bytes_per_byte *
-          static_cast<double>(costs_.segments[static_cast<std::size_t>(segment)].parameter_bytes);
+      const double bytes = part * costs_.averaging.bytes_per_byte *
+                           static_cast<double>(costs_.segments[segment].parameter_bytes);
       std::vector<int> nodes;
       for (const DefinedCluster& cluster : clusters) {
         std::size_t stage = cluster.begins.size() - 1;

@@ -122,7 +122,7 @@ RC_GTEST_PROP(Packing, ItsClustersFitHaveEveryNodeOnceAndTheBestComeFirst, ()) {
       all.insert(all.end(), cluster.begin(), cluster.end());
     }
     std::ranges::sort(all);
-    std::vector<int> expected(static_cast<std::size_t>(nodes));
+    std::vector<int> expected(nodes);
     std::iota(expected.begin(), expected.end(), 0);
     RC_ASSERT(all == expected);
     if (i > 0) RC_ASSERT(!(objective.score(found[i]) < objective.score(found[i - 1])));

@@ -38,7 +38,7 @@ ModelCosts model_of_kind(int kind, int micro_batches) {
   costs.memory = memory_by([segments = costs.segments](const StageRange& range) {
     std::int64_t bytes = 0;
     for (int i = range.first; i < range.last; ++i) {
-      const Segment& segment = segments[static_cast<std::size_t>(i)];
+      const Segment& segment = segments[i];
       bytes +=
           4 * segment.parameter_bytes + range.slots * static_cast<std::int64_t>(segment.activation_bytes);
     }
@@ -149,7 +149,7 @@ void expect_connections(const NodePool& pool, const ModelCosts& costs,
         << "the Roots of cluster " << c << " and the next";
   }
   for (int segment = 0; segment < costs.count() && clusters.size() > 1; ++segment) {
-    if (costs.segments[static_cast<std::size_t>(segment)].parameters == 0) continue;
+    if (costs.segments[segment].parameters == 0) continue;
     for (std::size_t c = 0; c < clusters.size(); ++c) {
       EXPECT_TRUE(
           can_connect(holder(clusters[c], segment), holder(clusters[(c + 1) % clusters.size()], segment)))

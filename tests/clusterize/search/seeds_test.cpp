@@ -126,7 +126,7 @@ RC_GTEST_PROP(Seeds, HaveEveryNodeOnceInTheOrderOfTheObjectiveAndAreTheSameForAn
       RC_ASSERT(cluster == as_it_is);
     }
     std::ranges::sort(all);
-    std::vector<int> expected(static_cast<std::size_t>(nodes));
+    std::vector<int> expected(nodes);
     std::iota(expected.begin(), expected.end(), 0);
     RC_ASSERT(all == expected);
   }

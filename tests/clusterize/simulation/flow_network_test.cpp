@@ -83,8 +83,8 @@ TEST(FlowNetwork, NoConnectionIsOverloaded) {
       const double bytes = 1 + rng.next_below(50);
       network.send(time, way, sent, bytes);
       now = time;
-      out[static_cast<std::size_t>(ways[way].from)] += bytes;
-      in[static_cast<std::size_t>(ways[way].to)] += bytes;
+      out[ways[way].from] += bytes;
+      in[ways[way].to] += bytes;
     }
     while (network.next() < FlowNetwork::kNever) take_until(network.next());
     EXPECT_EQ(left, sent);

@@ -199,7 +199,7 @@ TEST(AnyStep, IsNoShorterThanWhatItHasToDo) {
     std::vector<double> out(one.model.stages.size(), 0);
     for (std::size_t way = 0; way < bytes.size(); ++way) {
       EXPECT_LE(bytes[way] / one.program.ways[way].bytes_per_second, least) << seed;
-      out[static_cast<std::size_t>(one.program.ways[way].from)] += bytes[way];
+      out[one.program.ways[way].from] += bytes[way];
     }
     for (std::size_t node = 0; node < out.size(); ++node)
       EXPECT_LE(out[node] / one.program.connections[node], least) << seed;
@@ -243,12 +243,12 @@ TEST(AnyStep, DoesEveryActionOnceInItsOrderAndAfterItsInputs) {
     }
     const auto count = static_cast<int>(one.model.stages.size());
     for (int stage = 0; stage < count; ++stage) {
-      EXPECT_EQ(schedules[static_cast<std::size_t>(stage)],
+      EXPECT_EQ(schedules[stage],
                 actions(Schedule(one.model.schedule, stage, count, one.batches, one.micro_batches)));
     }
     EXPECT_EQ(trace.messages.size(), one.program.messages.size()) << seed;
     for (const MessageSpan& sent : trace.messages) {
-      const ProgramMessage& message = one.program.messages[static_cast<std::size_t>(sent.message)];
+      const ProgramMessage& message = one.program.messages[sent.message];
       const FlowWay& way = one.program.ways[message.way];
       EXPECT_LE(sent.begin + message.bytes / way.bytes_per_second, sent.sent * (1 + 1e-9)) << seed;
       EXPECT_DOUBLE_EQ(sent.sent + way.latency, sent.arrive) << seed;

@@ -99,7 +99,7 @@ RC_GTEST_PROP(Rng, PermutationsHoldEveryNumberOnce, (std::uint64_t seed)) {
   std::vector<std::int64_t> order = random_permutation(n, rng_key(seed, "order"), 3);
   RC_ASSERT(order == random_permutation(n, rng_key(seed, "order"), 3));
   std::ranges::sort(order);
-  std::vector<std::int64_t> expected(static_cast<std::size_t>(n));
+  std::vector<std::int64_t> expected(n);
   std::iota(expected.begin(), expected.end(), 0);
   RC_ASSERT(order == expected);
 }

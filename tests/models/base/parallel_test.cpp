@@ -16,7 +16,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, ParallelFor, testing::Values(&on_new_threads, 
 TEST_P(ParallelFor, DoesEveryRoundOnce) {
   for (const int threads : {0, 1, 2, 3, 8}) {
     for (const std::int64_t count : {0, 1, 2, 3, 7, 64, 65, 1000, 12'345}) {
-      std::vector<std::atomic<int>> done(static_cast<std::size_t>(count));
+      std::vector<std::atomic<int>> done(count);
       parallel_for(
           done.size(), threads, [&](std::size_t i) { ++done[i]; }, *GetParam());
       for (const std::atomic<int>& times : done) EXPECT_EQ(times, 1) << count << " on " << threads;

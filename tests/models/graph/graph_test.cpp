@@ -49,7 +49,7 @@ std::string error_of(const std::function<void()>& action) {
 TEST(Graph, InfersShapesForAnyBatch) {
   const Graph graph = small_model();
   const auto types = graph.types(5);
-  const auto shape = [&](const char* name) { return types[static_cast<std::size_t>(graph.at(name))].shape; };
+  const auto shape = [&](const char* name) { return types[graph.at(name)].shape; };
   EXPECT_EQ(shape("conv_out"), (Shape{5, 4, 8, 8}));
   EXPECT_EQ(shape("pool_out"), (Shape{5, 4, 4, 4}));
   EXPECT_EQ(shape("flat_out"), (Shape{5, 64}));
@@ -104,7 +104,7 @@ TEST(Differentiate, KeepsWeightGradientsApart) {
     const auto& ops = training.graph.ops();
     const auto found = std::ranges::find(ops, name, &Op::name);
     EXPECT_NE(found, ops.end()) << name;
-    return training.phases[static_cast<std::size_t>(found - ops.begin())];
+    return training.phases[found - ops.begin()];
   };
   EXPECT_EQ(phase_of("dense.GemmGradInput"), Phase::kBackwardInputs);
   EXPECT_EQ(phase_of("dense.GemmGradWeight"), Phase::kBackwardWeights);
@@ -119,8 +119,8 @@ TEST(Differentiate, SumsBranchesFromTheLastUserToTheFirst) {
   const auto sum = std::ranges::find(ops, "conv_out.gradient.Add", &Op::name);
   ASSERT_NE(sum, ops.end());
   // `sum` uses conv_out after `relu` does, so its share comes first.
-  EXPECT_EQ(ops[static_cast<std::size_t>(training.graph.value(sum->inputs[0]).producer)].type, "Identity");
-  EXPECT_EQ(ops[static_cast<std::size_t>(training.graph.value(sum->inputs[1]).producer)].type, "ReluGrad");
+  EXPECT_EQ(ops[training.graph.value(sum->inputs[0]).producer].type, "Identity");
+  EXPECT_EQ(ops[training.graph.value(sum->inputs[1]).producer].type, "ReluGrad");
 }
 
 TEST(Differentiate, AGradientNobodyCanGiveIsAnError) {
@@ -258,7 +258,7 @@ TEST(Cut, EveryStageHasTheConstantsItReads) {
   EXPECT_EQ(positions, (std::vector<OpId>{1, 2, 3, 4})) << "a constant keeps no ops together";
   const std::vector<Stage> stages = cut(graph, std::vector<OpId>{0, 2, 4});
   for (const int index : {0, 1}) {
-    const Stage& stage = stages[static_cast<std::size_t>(index)];
+    const Stage& stage = stages[index];
     const Value& value = stage.graph.value(stage.graph.at("mask"));
     EXPECT_EQ(value.kind, ValueKind::kConstant);
     EXPECT_EQ(value.data, graph.value(graph.at("mask")).data) << "shared, not copied";

@@ -77,7 +77,7 @@ TEST(Activation, BehindAMaxPool) {
     graph.mark_output(graph.at("y"));
     const Graph fused = fuse(graph);
     ASSERT_EQ(fused.ops().size(), 1U);
-    const Tensor dy = draw.floats(graph.types(1)[static_cast<std::size_t>(graph.at("y"))].shape);
+    const Tensor dy = draw.floats(graph.types(1)[graph.at("y")].shape);
     for (const std::string& backend : backends()) {
       const auto results = [&](const Graph& forward) {
         const ValueId input = forward.at("x");
@@ -89,7 +89,7 @@ TEST(Activation, BehindAMaxPool) {
         auto values = run_graph(training.graph, given, backend, {});
         std::vector<Tensor> kept;
         for (const ValueId id : {output, training.sent_gradients.at(input)}) {
-          if (!values.empty()) kept.push_back(std::move(values[static_cast<std::size_t>(id)]));
+          if (!values.empty()) kept.push_back(std::move(values[id]));
         }
         return kept;
       };

@@ -22,7 +22,7 @@ void to_blocks(const Tensor& plain, Tensor& blocked) {
         for (std::int64_t w = 0; w < s[3]; ++w)
           for (std::int64_t c = 0; c < s[4]; ++c) {
             const std::int64_t place = ((n * s[1] * s[4] + block * s[4] + c) * s[2] + h) * s[3] + w;
-            blocked.as<T>()[index++] = plain.as<T>()[static_cast<std::size_t>(place)];
+            blocked.as<T>()[index++] = plain.as<T>()[place];
           }
 }
 

@@ -400,7 +400,7 @@ inline std::vector<OpCase> loss_cases(Random& random) {
     }
   }
   const auto weights = [&](std::int64_t count) {
-    std::vector<float> numbers(static_cast<std::size_t>(count));
+    std::vector<float> numbers(count);
     for (float& number : numbers) number = std::uniform_real_distribution<float>(0, 3)(random);
     return numbers;
   };

@@ -238,7 +238,7 @@ std::size_t source(std::size_t i, const Shape& whole, const Shape& operand) {
 std::vector<double> define(const Binary& binary, const OpCase& test,
                            const std::vector<std::vector<double>>& values) {
   const Shape& whole = test.outputs[0].shape;
-  std::vector<double> y(static_cast<std::size_t>(whole.elements()));
+  std::vector<double> y(whole.elements());
   for (std::size_t i = 0; i < y.size(); ++i) {
     y[i] = binary.definition(values[0][source(i, whole, test.inputs[0].shape())],
                              values[1][source(i, whole, test.inputs[1].shape())]);

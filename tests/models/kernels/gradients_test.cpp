@@ -18,8 +18,8 @@ double weighted_sum(const OpCase& forward, const Tensor& r) {
 // Compares d sum(r y) / d input with `gradient` at a few places.
 void check(OpCase& forward, int input, const Tensor& gradient, const Tensor& r, Random& random,
            float epsilon) {
-  ASSERT_EQ(forward.inputs[static_cast<std::size_t>(input)].type(), gradient.type());
-  auto x = forward.inputs[static_cast<std::size_t>(input)].as<float>();
+  ASSERT_EQ(forward.inputs[input].type(), gradient.type());
+  auto x = forward.inputs[input].as<float>();
   double scale = 0.1;
   for (const float value : gradient.as<float>())
     scale = std::max(scale, std::abs(static_cast<double>(value)));
@@ -70,7 +70,7 @@ TEST(Gradients, BatchNormalization) {
     const Tensor dy = random_tensor(shape, random);
     const auto results = run_on("eigen", batch_norm_gradient(forward, *run_on("eigen", forward), dy));
     for (int input = 0; input < 3; ++input) {
-      check(forward, input, (*results)[static_cast<std::size_t>(input)], dy, random, 0.01F);
+      check(forward, input, (*results)[input], dy, random, 0.01F);
     }
   }
 }
@@ -82,7 +82,7 @@ TEST(Gradients, BatchNormalizationByRunningStatistics) {
     const Tensor dy = random_tensor(shape, random);
     const auto results = run_on("eigen", fixed_batch_norm_gradient(forward, dy));
     for (int input = 0; input < 3; ++input) {
-      check(forward, input, (*results)[static_cast<std::size_t>(input)], dy, random, 0.01F);
+      check(forward, input, (*results)[input], dy, random, 0.01F);
     }
   }
 }
@@ -163,8 +163,8 @@ TEST(Gradients, AttentionWithMaskAndDropout) {
     const Tensor dy = random_tensor(forward.outputs[0].shape, random);
     const auto results = run_on("eigen", attention_gradient(forward, *run_on("eigen", forward), dy));
     for (int input = 0; input < 3; ++input) {
-      if (forward.op.inputs[static_cast<std::size_t>(input)] == kNoValue) continue;
-      check(forward, input, (*results)[static_cast<std::size_t>(input)], dy, random, 0.02F);
+      if (forward.op.inputs[input] == kNoValue) continue;
+      check(forward, input, (*results)[input], dy, random, 0.02F);
     }
   }
 }
@@ -175,7 +175,7 @@ TEST(Gradients, LayerNormalization) {
   const Tensor dy = random_tensor({7, 9}, random);
   const auto results = run_on("eigen", layer_norm_gradient(forward, *run_on("eigen", forward), dy));
   for (int input = 0; input < 3; ++input) {
-    check(forward, input, (*results)[static_cast<std::size_t>(input)], dy, random, 0.01F);
+    check(forward, input, (*results)[input], dy, random, 0.01F);
   }
 }
 

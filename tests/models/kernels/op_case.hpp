@@ -90,9 +90,9 @@ inline std::vector<Tensor> run_kernel(Kernel& kernel, const OpCase& test, int pa
   SharedMemory shared = test.in_place;
   shared.insert(shared.end(), overwriting.begin(), overwriting.end());
   for (const auto& [output, input] : shared) {
-    Tensor& result = results[static_cast<std::size_t>(output)];
-    copy(test.inputs[static_cast<std::size_t>(input)].view(), result.view());
-    inputs[static_cast<std::size_t>(input)] = result.view();
+    Tensor& result = results[output];
+    copy(test.inputs[input].view(), result.view());
+    inputs[input] = result.view();
   }
   AlignedBuffer scratch(kernel.scratch_bytes());
   poison({scratch.data(), scratch.size()}, pattern);

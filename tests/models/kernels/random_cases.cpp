@@ -181,7 +181,7 @@ RandomCase layer_normalization(Draw& draw) {
   Shape x = draw.shape(1, 4);
   x[-1] = draw.integer(4, 40);  // of two elements most of the gradient cancels
   const std::int64_t axis = draw.integer(-x.rank(), x.rank() - 1);
-  const Shape normalized(x.dims().subspan(static_cast<std::size_t>(axis < 0 ? axis + x.rank() : axis)));
+  const Shape normalized(x.dims().subspan(axis < 0 ? axis + x.rank() : axis));
   RandomCase test{.attributes = {{"axis", axis}},
                   .inputs = inputs_of(draw.floats(x, -1, 3), draw.floats(normalized, 0.5F, 2))};
   if (normalized.rank() == 1 && draw.chance(0.5)) test.attributes.erase("axis");
@@ -365,7 +365,7 @@ RandomCase bce_with_logits(Draw& draw) {
                   .buffers = {1}};
   const auto weight = [&] { return static_cast<float>(draw.integer(0, 12)) / 4; };
   if (draw.chance(0.5)) {
-    std::vector<float> weights(static_cast<std::size_t>(draw.chance(0.5) ? shape[-1] : 1));
+    std::vector<float> weights(draw.chance(0.5) ? shape[-1] : 1);
     std::ranges::generate(weights, weight);
     test.attributes["pos_weight"] = weights;
   }

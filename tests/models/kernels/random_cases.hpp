@@ -29,7 +29,7 @@ class Draw {
   bool chance(double probability);
   template <typename T>
   T one_of(std::vector<T> values) {
-    return values[static_cast<std::size_t>(integer(0, std::ssize(values) - 1))];
+    return values[integer(0, std::ssize(values) - 1)];
   }
   std::vector<std::int64_t> integers(std::size_t count, std::int64_t low, std::int64_t high);
   Shape shape(int least_rank, int most_rank, std::int64_t most = 6);

@@ -31,8 +31,7 @@ RandomCase reshape(Draw& draw) {
     }
     if (draw.chance(0.2)) dims.push_back(1);
   }
-  if (!dims.empty() && draw.chance(0.5))
-    dims[static_cast<std::size_t>(draw.integer(0, std::ssize(dims) - 1))] = -1;
+  if (!dims.empty() && draw.chance(0.5)) dims[draw.integer(0, std::ssize(dims) - 1)] = -1;
   for (std::size_t i = 0; i < dims.size() && std::cmp_less(i, from.rank()); ++i) {
     if (dims[i] == from[static_cast<int>(i)] && draw.chance(0.3)) dims[i] = 0;
   }
@@ -69,7 +68,7 @@ RandomCase transpose(Draw& draw) {
   Integers perm(static_cast<std::size_t>(from.rank()));
   std::iota(perm.begin(), perm.end(), 0);
   for (std::size_t i = perm.size(); i > 1; --i)
-    std::swap(perm[i - 1], perm[static_cast<std::size_t>(draw.integer(0, static_cast<std::int64_t>(i) - 1))]);
+    std::swap(perm[i - 1], perm[draw.integer(0, static_cast<std::int64_t>(i) - 1)]);
   test.attributes["perm"] = perm;
   if (draw.chance(0.2) && from.rank() == 2)
     test.inputs = inputs_of(draw.floats({draw.integer(15, 40), draw.integer(15, 40)}));
@@ -219,7 +218,7 @@ RandomCase gather_nd(Draw& draw) {
   Tensor points(DType::kI64, Shape(dims));
   for (std::int64_t i = 0; i < points.shape().elements(); ++i) {
     const std::int64_t size = data[static_cast<int>(batch_dims + i % depth)];
-    points.as<std::int64_t>()[static_cast<std::size_t>(i)] = draw.integer(-size, size - 1);
+    points.as<std::int64_t>()[i] = draw.integer(-size, size - 1);
   }
   RandomCase test{.attributes = {}, .inputs = inputs_of(elements(draw, data), std::move(points))};
   if (batch_dims != 0 || draw.chance(0.5)) test.attributes["batch_dims"] = batch_dims;
@@ -231,13 +230,12 @@ RandomCase scatter_nd(Draw& draw) {
   const Shape data = draw.shape(1, 3, 5);
   const std::int64_t depth = draw.integer(1, data.rank());
   const bool adds = draw.chance(0.5);
-  Integers places(
-      static_cast<std::size_t>(Shape(data.dims().first(static_cast<std::size_t>(depth))).elements()));
+  Integers places(static_cast<std::size_t>(Shape(data.dims().first(depth)).elements()));
   std::iota(places.begin(), places.end(), 0);
   Integers chosen;
   for (std::int64_t more = draw.integer(1, std::ssize(places)); more > 0; --more) {
     const std::int64_t at = draw.integer(0, std::ssize(places) - 1);
-    chosen.push_back(places[static_cast<std::size_t>(at)]);
+    chosen.push_back(places[at]);
     if (!adds) places.erase(places.begin() + at);
   }
   Tensor points(DType::kI64, {std::ssize(chosen), depth});

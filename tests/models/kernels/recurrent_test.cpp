@@ -40,7 +40,7 @@ struct Layer {
     const auto values = run_graph(graph, given, "eigen", {});
     double sum = 0;
     for (const auto& [output, weight] : weights) {
-      const auto y = values[static_cast<std::size_t>(output)].as<float>();
+      const auto y = values[output].as<float>();
       for (std::size_t i = 0; i < y.size(); ++i) sum += static_cast<double>(y[i]) * weight.as<float>()[i];
     }
     return sum;
@@ -55,14 +55,12 @@ void check_slopes(const std::string& type, const Attributes& attributes) {
   std::map<ValueId, Tensor> given;
   for (const auto& [id, tensor] : layer.given) given.emplace(id, tensor.clone());
   for (const ValueId output : layer.graph.outputs()) {
-    weights.emplace(output,
-                    random_tensor(layer.graph.types(1)[static_cast<std::size_t>(output)].shape, random));
+    weights.emplace(output, random_tensor(layer.graph.types(1)[output].shape, random));
     given.emplace(training.received_gradients.at(output), weights.at(output).clone());
   }
   const auto values = run_graph(training.graph, given, "eigen", {});
   for (const ValueId input : layer.graph.parameters()) {
-    const auto gradient =
-        values[static_cast<std::size_t>(training.parameter_gradients.at(input).at(0))].as<float>();
+    const auto gradient = values[training.parameter_gradients.at(input).at(0)].as<float>();
     const auto x = layer.given.at(input).as<float>();
     for (std::size_t place = 0; place < x.size(); place += 1 + x.size() / 9) {
       constexpr float kStep = 0.01F;
@@ -98,7 +96,7 @@ TEST(Recurrent, ThreadsChangeNoBit) {
     std::ranges::fill(layer.given.at(layer.graph.parameters()[kRecurrentX]).as<float>(), 0.0F);
     const TrainingGraph training = differentiate(layer.graph, layer.request);
     for (const ValueId output : layer.graph.outputs()) {
-      const Shape shape = layer.graph.types(1)[static_cast<std::size_t>(output)].shape;
+      const Shape shape = layer.graph.types(1)[output].shape;
       layer.given.emplace(training.received_gradients.at(output), random_tensor(shape, random));
     }
     set_kernel_threads(threads);
@@ -107,8 +105,7 @@ TEST(Recurrent, ThreadsChangeNoBit) {
     std::vector<Tensor> kept;
     for (const Op& op : training.graph.ops()) {
       if (op.type != type && op.type != type + "GradGates") continue;
-      for (const ValueId output : op.outputs)
-        kept.push_back(values[static_cast<std::size_t>(output)].clone());
+      for (const ValueId output : op.outputs) kept.push_back(values[output].clone());
     }
     return kept;
   };

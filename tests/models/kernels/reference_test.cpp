@@ -27,7 +27,7 @@ Tensor plain_conv(const OpCase& test, const ConvSpec& spec) {
     for (std::int64_t o = 0; o < y[1]; ++o) {
       for (std::int64_t i = 0; i < y[2]; ++i) {
         for (std::int64_t j = 0; j < y[3]; ++j, ++place) {
-          double sum = spec.bias ? test.inputs[2].as<float>()[static_cast<std::size_t>(o)] : 0;
+          double sum = spec.bias ? test.inputs[2].as<float>()[o] : 0;
           for (std::int64_t c = 0; c < w[1]; ++c) {
             for (std::int64_t ki = 0; ki < w[2]; ++ki) {
               for (std::int64_t kj = 0; kj < w[3]; ++kj) {
@@ -38,8 +38,8 @@ Tensor plain_conv(const OpCase& test, const ConvSpec& spec) {
                 const std::int64_t channel = o / group_out * w[1] + c;
                 const auto from = ((n * x[1] + channel) * x[2] + row) * x[3] + column;
                 const auto weight = ((o * w[1] + c) * w[2] + ki) * w[3] + kj;
-                sum += static_cast<double>(test.inputs[0].as<float>()[static_cast<std::size_t>(from)]) *
-                       test.inputs[1].as<float>()[static_cast<std::size_t>(weight)];
+                sum += static_cast<double>(test.inputs[0].as<float>()[from]) *
+                       test.inputs[1].as<float>()[weight];
               }
             }
           }
@@ -70,12 +70,11 @@ TEST(Reference, Gemm) {
       for (std::int64_t j = 0; j < s.n; ++j) {
         double sum = 0;
         for (std::int64_t k = 0; k < s.k; ++k) {
-          sum += static_cast<double>(a[static_cast<std::size_t>(s.trans_a ? k * s.m + i : i * s.k + k)]) *
-                 b[static_cast<std::size_t>(s.trans_b ? j * s.k + k : k * s.n + j)];
+          sum += static_cast<double>(a[s.trans_a ? k * s.m + i : i * s.k + k]) *
+                 b[s.trans_b ? j * s.k + k : k * s.n + j];
         }
-        const double c = s.bias ? test.inputs[2].as<float>()[static_cast<std::size_t>(j)] : 0;
-        expected.as<float>()[static_cast<std::size_t>(i * s.n + j)] =
-            static_cast<float>(s.alpha * sum + s.beta * c);
+        const double c = s.bias ? test.inputs[2].as<float>()[j] : 0;
+        expected.as<float>()[i * s.n + j] = static_cast<float>(s.alpha * sum + s.beta * c);
       }
     }
     EXPECT_LE(difference(expected, on_eigen(test)[0]), 1e-5) << describe(test);
@@ -116,7 +115,7 @@ TEST(Reference, MaxPoolWindowsPointAtTheirMaxima) {
             const std::int64_t row = i * spec.strides[0] - spec.pads[0] + tap / spec.kernel[1];
             const std::int64_t column = j * spec.strides[1] - spec.pads[1] + tap % spec.kernel[1];
             if (row < 0 || row >= spec.x[2] || column < 0 || column >= spec.x[3]) continue;
-            const float value = x[static_cast<std::size_t>((plane * spec.x[2] + row) * spec.x[3] + column)];
+            const float value = x[(plane * spec.x[2] + row) * spec.x[3] + column];
             if (index >= 0 && value <= best) continue;
             best = value;
             index = tap;

@@ -18,21 +18,20 @@ inline std::vector<Tensor> run_graph(const Graph& graph, const std::map<ValueId,
   const auto types = graph.types(batch);
   std::vector<Tensor> values;
   for (const TensorType& type : types) values.emplace_back(type);
-  for (const ValueId id : graph.constants())
-    copy(graph.value(id).data->view(), values[static_cast<std::size_t>(id)].view());
-  for (const auto& [id, tensor] : given) copy(tensor.view(), values[static_cast<std::size_t>(id)].view());
+  for (const ValueId id : graph.constants()) copy(graph.value(id).data->view(), values[id].view());
+  for (const auto& [id, tensor] : given) copy(tensor.view(), values[id].view());
   bool served = false;
   for (const Op& op : graph.ops()) {
     std::vector<TensorType> input_types, output_types;
     std::vector<ConstTensorView> inputs;
     std::vector<TensorView> outputs;
     for (const ValueId id : op.inputs) {
-      inputs.push_back(id == kNoValue ? ConstTensorView{} : values[static_cast<std::size_t>(id)].view());
-      input_types.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
+      inputs.push_back(id == kNoValue ? ConstTensorView{} : values[id].view());
+      input_types.push_back(id == kNoValue ? TensorType{} : types[id]);
     }
     for (const ValueId id : op.outputs) {
-      outputs.push_back(id == kNoValue ? TensorView{} : values[static_cast<std::size_t>(id)].view());
-      output_types.push_back(id == kNoValue ? TensorType{} : types[static_cast<std::size_t>(id)]);
+      outputs.push_back(id == kNoValue ? TensorView{} : values[id].view());
+      output_types.push_back(id == kNoValue ? TensorType{} : types[id]);
       if (id != kNoValue && !std::ranges::count(op.inputs, id)) poison(outputs.back().bytes(), 0xFF);
     }
     if (is_view(op)) {

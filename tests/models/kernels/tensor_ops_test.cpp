@@ -190,8 +190,7 @@ TEST(TensorOps, LargePlanesAreTurned) {
     const Tensor y = run("Transpose", perm, inputs_of(x.clone()), {x.type().dtype, to});
     const Tensor back = run("TransposeGrad", perm, inputs_of(y.clone()), x.type());
     EXPECT_TRUE(same_bits(back, x));
-    EXPECT_EQ(y.as<T>()[static_cast<std::size_t>(((1 * 53 + 50) * 2 + 1) * 37 + 35)],
-              x.as<T>()[static_cast<std::size_t>(((1 * 37 + 35) * 2 + 1) * 53 + 50)]);
+    EXPECT_EQ(y.as<T>()[((1 * 53 + 50) * 2 + 1) * 37 + 35], x.as<T>()[((1 * 37 + 35) * 2 + 1) * 53 + 50]);
   };
   check(Tensor(DType::kF32, from), float());
   check(Tensor(DType::kI64, from), std::int64_t());

@@ -63,7 +63,7 @@ SingleOp single_op(const std::string& type, const RandomCase& test, Draw& draw) 
   const auto types = single.graph.types(1);
   for (const ValueId output : single.graph.op(id).outputs) {
     single.graph.mark_output(output);
-    const bool is_float = types[static_cast<std::size_t>(output)].dtype == DType::kF32;
+    const bool is_float = types[output].dtype == DType::kF32;
     if (is_float && !op_definition(type).is_loss) single.request.received.insert(output);
   }
   return single;
@@ -127,11 +127,10 @@ class Batch {
       const std::string prefix = fmt::format("{}.{}", name, backend);
       Json outputs = Json::array();
       for (const ValueId id : graph.outputs()) {
-        outputs.push_back(
-            keep(fmt::format("{}.{}", prefix, graph.value(id).name), values[static_cast<std::size_t>(id)]));
+        outputs.push_back(keep(fmt::format("{}.{}", prefix, graph.value(id).name), values[id]));
       }
       const auto keep_gradient = [&](ValueId id) {
-        return keep(fmt::format("{}.{}", prefix, graph.value(id).name), values[static_cast<std::size_t>(id)]);
+        return keep(fmt::format("{}.{}", prefix, graph.value(id).name), values[id]);
       };
       form["results"].push_back(
           {{"backend", backend}, {"outputs", outputs}, {"gradients", gradients_of(keep_gradient)}});
@@ -147,7 +146,7 @@ class Batch {
       const auto found = training.received_gradients.find(output);
       received.push_back(Json());
       if (found == training.received_gradients.end()) continue;
-      Tensor gradient = draw.floats(types[static_cast<std::size_t>(output)].shape);
+      Tensor gradient = draw.floats(types[output].shape);
       received.back() = keep(fmt::format("{}.received.{}", name, output), gradient);
       single.given.emplace(found->second, std::move(gradient));
     }

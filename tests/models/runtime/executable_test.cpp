@@ -30,7 +30,7 @@ struct Batch {
 
 Batch random_batch(const Graph& graph, std::int64_t size, std::uint64_t stream) {
   const std::vector<TensorType> types = graph.types(size);
-  const auto make = [&](const char* name) { return Tensor(types[static_cast<std::size_t>(graph.at(name))]); };
+  const auto make = [&](const char* name) { return Tensor(types[graph.at(name)]); };
   Batch batch{make("input"), make(kLabels), make(kSampleIds)};
   CounterRng rng(rng_key(kSeed, "batch"), stream);
   for (float& x : batch.data.as<float>()) x = 2 * rng.next_float() - 1;
@@ -114,7 +114,7 @@ void end_step(std::vector<Executable>& executables, int step, const CompileOptio
     for (std::size_t i = 0; i < shared.size(); ++i) action(shared[i], i);
   };
   const auto place_on = [&](int stage, const std::string& parameter) {
-    const auto& shared = executables[static_cast<std::size_t>(stage)].stage().shared;
+    const auto& shared = executables[stage].stage().shared;
     return static_cast<std::size_t>(std::ranges::find(shared, parameter, &SharedParameter::parameter) -
                                     shared.begin());
   };
@@ -135,8 +135,8 @@ void end_step(std::vector<Executable>& executables, int step, const CompileOptio
     executable.update(step, options.optimizer.learning_rate);
     for_each_shared(executable, [&](const SharedParameter& shared, std::size_t i) {
       if (shared.to == kNoStage) return;
-      copy(executable.shared_parameter(i), executables[static_cast<std::size_t>(shared.to)].shared_parameter(
-                                               place_on(shared.to, shared.parameter)));
+      copy(executable.shared_parameter(i),
+           executables[shared.to].shared_parameter(place_on(shared.to, shared.parameter)));
     });
   }
 }
@@ -165,7 +165,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
     executables.emplace_back(stage, options, part);
   }
   const auto input_index = [&](int stage, const std::string& value) {
-    const auto& inputs = stages[static_cast<std::size_t>(stage)].inputs;
+    const auto& inputs = stages[stage].inputs;
     return static_cast<std::size_t>(std::ranges::find(inputs, value, &StageInput::value) - inputs.begin());
   };
   const auto forward = [&](const MicroBatch& mb) {
@@ -174,8 +174,8 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
       executables[k].forward(mb);
       for (std::size_t i = 0; i < stages[k].outputs.size(); ++i) {
         for (const int to : stages[k].outputs[i].to) {
-          copy(executables[k].output(i, mb), executables[static_cast<std::size_t>(to)].input(
-                                                 input_index(to, stages[k].outputs[i].value), mb));
+          copy(executables[k].output(i, mb),
+               executables[to].input(input_index(to, stages[k].outputs[i].value), mb));
         }
       }
     }
@@ -187,7 +187,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
       for (std::size_t i = 0; i < stages[k].inputs.size(); ++i) {
         const StageInput& input = stages[k].inputs[i];
         if (input.gradient_to == kNoStage) continue;
-        Executable& target = executables[static_cast<std::size_t>(input.gradient_to)];
+        Executable& target = executables[input.gradient_to];
         const auto& outputs = target.stage().outputs;
         const auto output = std::ranges::find(outputs, input.value, &StageOutput::value);
         const TensorView into =

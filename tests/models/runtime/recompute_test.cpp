@@ -52,15 +52,13 @@ class Interpreter {
     }
   }
 
-  const Tensor& operator[](const std::string& name) const {
-    return values_[static_cast<std::size_t>(graph_.at(name))];
-  }
+  const Tensor& operator[](const std::string& name) const { return values_[graph_.at(name)]; }
 
  private:
   void run(const Op& op) {
     if (is_view(op)) {
-      const Tensor& from = values_[static_cast<std::size_t>(op.inputs[0])];
-      Tensor& to = values_[static_cast<std::size_t>(op.outputs[0])];
+      const Tensor& from = values_[op.inputs[0]];
+      Tensor& to = values_[op.outputs[0]];
       std::memcpy(to.view().data, from.view().data, to.type().bytes());
       return;
     }
@@ -69,12 +67,11 @@ class Interpreter {
     std::vector<ConstTensorView> inputs;
     std::vector<TensorView> outputs;
     for (const ValueId id : op.inputs) {
-      inputs.push_back(id == kNoValue ? ConstTensorView()
-                                      : std::as_const(values_[static_cast<std::size_t>(id)]).view());
+      inputs.push_back(id == kNoValue ? ConstTensorView() : std::as_const(values_[id]).view());
       input_types.push_back(inputs.back().type);
     }
     for (const ValueId id : op.outputs) {
-      outputs.push_back(id == kNoValue ? TensorView() : values_[static_cast<std::size_t>(id)].view());
+      outputs.push_back(id == kNoValue ? TensorView() : values_[id].view());
       output_types.push_back(outputs.back().type);
     }
     // The op that runs again has the kernel of the first.

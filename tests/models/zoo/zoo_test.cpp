@@ -44,18 +44,18 @@ TEST(CnnNet, HasItsParametersAndBuffers) {
 TEST(CnnNet, MapsImagesToClassProbabilities) {
   const Graph graph = cnn_net();
   const auto types = graph.types(5);
-  EXPECT_EQ(types[static_cast<std::size_t>(graph.at("input"))], (TensorType{DType::kF32, {5, 1, 8, 8}}));
+  EXPECT_EQ(types[graph.at("input")], (TensorType{DType::kF32, {5, 1, 8, 8}}));
   const ValueId output = graph.outputs().at(0);
-  EXPECT_EQ(types[static_cast<std::size_t>(output)], (TensorType{DType::kF32, {5, 10}}));
+  EXPECT_EQ(types[output], (TensorType{DType::kF32, {5, 10}}));
   EXPECT_EQ(graph.op(graph.value(output).producer).type, "Softmax");
-  EXPECT_EQ(types[static_cast<std::size_t>(graph.at("max_pool_3_out"))].shape, (Shape{5, 32, 1, 1}));
+  EXPECT_EQ(types[graph.at("max_pool_3_out")].shape, (Shape{5, 32, 1, 1}));
 }
 
 TEST(MnistMlp, MapsPixelsToLogits) {
   const Graph graph = mnist_mlp();
   EXPECT_THAT(op_names(graph), ElementsAre("dense_1", "relu_1", "dense_2", "relu_2", "dense_3"));
   EXPECT_EQ(count_parameters(graph), 784 * 256 + 256 + 256 * 256 + 256 + 256 * 10 + 10);
-  EXPECT_EQ(graph.types(3)[static_cast<std::size_t>(graph.outputs().at(0))].shape, (Shape{3, 10}));
+  EXPECT_EQ(graph.types(3)[graph.outputs().at(0)].shape, (Shape{3, 10}));
 }
 
 TEST(DeepMlp, HasTenHiddenLayers) {
@@ -68,15 +68,15 @@ TEST(DeepMlp, HasTenHiddenLayers) {
 TEST(Vgg11, MayEndInOneLayerForSmallImages) {
   const Graph graph = vgg11({.image_size = 64, .classes = 7, .hidden = 0});
   EXPECT_EQ(count_parameters(graph), 9'220'480 + 7 * (512 * 4 + 1));  // torchvision's features, and a layer
-  EXPECT_EQ(graph.types(1)[static_cast<std::size_t>(graph.at("flatten_out"))].shape, (Shape{1, 512 * 4}));
+  EXPECT_EQ(graph.types(1)[graph.at("flatten_out")].shape, (Shape{1, 512 * 4}));
   EXPECT_THROW(vgg11({.image_size = 64}), ConfigError);
 }
 
 TEST(Resnet18, HalvesTheImageFiveTimes) {
   const Graph graph = resnet18({.image_size = 64});
   const auto types = graph.types(3);
-  EXPECT_EQ(types[static_cast<std::size_t>(graph.at("maxpool_out"))].shape, (Shape{3, 64, 16, 16}));
-  EXPECT_EQ(types[static_cast<std::size_t>(graph.at("layer4.1.relu2_out"))].shape, (Shape{3, 512, 2, 2}));
+  EXPECT_EQ(types[graph.at("maxpool_out")].shape, (Shape{3, 64, 16, 16}));
+  EXPECT_EQ(types[graph.at("layer4.1.relu2_out")].shape, (Shape{3, 512, 2, 2}));
 }
 
 TEST(Inception, HasItsAuxiliaryHeadWhereImagesAreLarge) {

@@ -31,7 +31,7 @@ std::vector<std::string> nodes_of(const std::vector<EndpointPeer>& peers) {
 RC_GTEST_PROP(RingGroups, AreThePlansRingsWhateverTheCuts, ()) {
   const TrainingTask task = *rc::gen::arbitrary<bool>() ? cnn_task() : tied_task();
   const std::vector<OpId> positions = cut_positions(task.graph);
-  std::vector<std::vector<OpId>> begins(static_cast<std::size_t>(*rc::gen::inRange(2, 5)), {0});
+  std::vector<std::vector<OpId>> begins(*rc::gen::inRange(2, 5), {0});
   for (std::vector<OpId>& cluster : begins) {
     for (const OpId position : positions) {
       if (*rc::gen::inRange(0, 3) == 0) cluster.push_back(position);
@@ -48,15 +48,14 @@ RC_GTEST_PROP(RingGroups, AreThePlansRingsWhateverTheCuts, ()) {
       int before = -1;
       for (const NodeRing& own : rings_of(metadata, planned.stages[c][s])) {
         RC_ASSERT(own.id > std::exchange(before, own.id));
-        const Ring& ring = rings.at(static_cast<std::size_t>(own.id));
-        ++seen[static_cast<std::size_t>(own.id)];
+        const Ring& ring = rings.at(own.id);
+        ++seen[own.id];
         RC_ASSERT(own.parameters == ring.parameters);
         RC_ASSERT(own.rank == static_cast<int>(c));
         const GroupOptions options = ring_options({.name = metadata.node}, metadata, own);
         RC_ASSERT(numbers.insert(options.group).second);
         for (std::size_t other = 0; other < begins.size(); ++other) {
-          const std::string& node =
-              planned.plan.clusters[other].stages[static_cast<std::size_t>(ring.stages[other])].node;
+          const std::string& node = planned.plan.clusters[other].stages[ring.stages[other]].node;
           RC_ASSERT(own.members[other].node == node);
           RC_ASSERT(options.members[other] == node);
         }

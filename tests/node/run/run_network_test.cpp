@@ -22,7 +22,7 @@ class ThreeClusters : public testing::Test {
 
   ThreeClusters() {
     for (int cluster = 0; cluster < kClusters; ++cluster) {
-      const auto& stages = planned_.stages[static_cast<std::size_t>(cluster)];
+      const auto& stages = planned_.stages[cluster];
       for (const Stage& stage : stages) {
         metadata_.push_back(make_metadata(task_, planned_, cluster, stage.index));
         metadata_.back().token = "0123456789abcdef0123456789abcdef";

@@ -75,9 +75,7 @@ class Endpoints {
     return links;
   }
   // As its peers call it.
-  std::string name(int node) const {
-    return fmt::format("{} ({})", loopback_name(node), addresses_[static_cast<std::size_t>(node)]);
-  }
+  std::string name(int node) const { return fmt::format("{} ({})", loopback_name(node), addresses_[node]); }
   std::unique_ptr<Endpoint>& operator[](int node) { return endpoints_[node]; }
 
  private:

@@ -60,9 +60,9 @@ class LoopbackLink final : public Link {
     std::vector<EndpointPeer> others;
     GroupOptions group = options_.group_options();
     group.members.resize(peers.size() + 1);
-    group.members.at(static_cast<std::size_t>(options_.rank)) = options_.node;
+    group.members.at(options_.rank) = options_.node;
     for (const LoopbackPeer& peer : peers) {
-      group.members.at(static_cast<std::size_t>(peer.rank)) = peer.node;
+      group.members.at(peer.rank) = peer.node;
       others.push_back({.node = peer.node, .address = peer.address});
     }
     endpoint_->start(std::move(others));

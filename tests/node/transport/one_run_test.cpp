@@ -61,7 +61,7 @@ class OneRun : public testing::TestWithParam<std::tuple<Plan, int>> {
   // What each link of a node says of the end; all must say the same.
   std::string end_of(int node) {
     std::string all;
-    for (const auto& entry : links_[static_cast<std::size_t>(node)]) {
+    for (const auto& entry : links_[node]) {
       const GroupId number = entry.first;
       const std::string message = error_of([&] {
         receive_number(*entry.second, others_.at({node, number}), key(9));
@@ -104,7 +104,7 @@ TEST_P(OneRun, WhoIsKilledIsNamedByAllNodesOfAllClusters) {
 }
 
 TEST_P(OneRun, WhoFailsIsNamedByAllNodesOfAllClusters) {
-  auto& links = links_[static_cast<std::size_t>(culprit())];
+  auto& links = links_[culprit()];
   std::prev(links.end())->second->stop("failed: no space left");
   for (int node = 0; node < 6; ++node) {
     EXPECT_EQ(end_of(node),

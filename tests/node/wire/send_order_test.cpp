@@ -107,8 +107,8 @@ TEST(SendOrder, WhatIsRemovedSendsNothingAndHoldsBackNobody) {
 RC_GTEST_PROP(SendOrderProperty, EveryStreamIsSentWholeAndInOrder, ()) {
   const int streams = *rc::gen::inRange(1, 5);
   std::vector<std::unique_ptr<SendStream>> all;
-  std::vector<std::uint64_t> expected(static_cast<std::size_t>(streams));
-  std::vector<int> pushed(static_cast<std::size_t>(streams));
+  std::vector<std::uint64_t> expected(streams);
+  std::vector<int> pushed(streams);
   SendOrder order;
   for (int i = 0; i < streams; ++i) {
     all.push_back(stream_of(static_cast<GroupId>(i), 0));

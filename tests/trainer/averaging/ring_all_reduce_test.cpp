@@ -87,7 +87,7 @@ void all_reduce_encoded(const std::string& compression, std::vector<Tensors>& me
 std::vector<Tensors> random_members(int members, const std::vector<std::size_t>& sizes, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
-  std::vector<Tensors> all(static_cast<std::size_t>(members));
+  std::vector<Tensors> all(members);
   for (Tensors& tensors : all) {
     for (const std::size_t size : sizes) {
       tensors.emplace_back(size);
@@ -141,7 +141,7 @@ TEST(RingAllReduce, SumsManyPiecesAndSendsNoMoreThanItsShare) {
     const std::vector<std::size_t> sizes{2'000'003, 17, 900'000, 0, 1};
     const std::vector<Tensors> before = random_members(members, sizes, 3);
     std::vector<Tensors> after = before;
-    const std::vector<float> factors(static_cast<std::size_t>(members), 1);
+    const std::vector<float> factors(members, 1);
     const auto sent = all_reduce(after, factors);
     expect_sums(before, after, factors);
     const double bytes =

@@ -47,8 +47,7 @@ class RingsTest : public testing::Test {
     for (int cluster = 0; cluster < 2; ++cluster) {
       std::vector<RingMember> members;
       for (std::size_t ring = 0; ring < kRings; ++ring)
-        members.push_back(
-            {static_cast<int>(ring), {"a", "b"}, links_[ring][static_cast<std::size_t>(cluster)].get()});
+        members.push_back({static_cast<int>(ring), {"a", "b"}, links_[ring][cluster].get()});
       clusters_[cluster].rings = std::make_unique<Rings>(std::move(members), cluster, 2);
     }
   }

@@ -55,7 +55,7 @@ TEST(RoundSchedule, OfFragmentsSpreadsTheirRounds) {
   std::vector<std::vector<std::int64_t>> begins(4);
   for (std::int64_t done = 0; done <= 24; ++done) {
     for (int fragment = 0; fragment < 4; ++fragment)
-      if (schedule.begins(done, fragment)) begins[static_cast<std::size_t>(fragment)].push_back(done);
+      if (schedule.begins(done, fragment)) begins[fragment].push_back(done);
   }
   EXPECT_THAT(begins, ElementsAre(ElementsAre(8, 16), ElementsAre(2, 10, 18), ElementsAre(4, 12, 20),
                                   ElementsAre(6, 14, 22)));

@@ -35,12 +35,12 @@ std::vector<std::vector<std::int64_t>> due_steps(CheckpointInterval interval, st
       threads.emplace_back([&, stage] {
         std::int64_t step = first;
         CheckpointSchedule schedule(
-            interval, Agreement(*links.at(static_cast<std::size_t>(stage)), stage, kStages),
+            interval, Agreement(*links.at(stage), stage, kStages),
             {.step = first, .epoch = first / kStepsAnEpoch},
             [&] { return Clock::time_point() + (stage == 0 ? time_of(step) : Clock::duration()); });
         for (++step; step <= first + steps; ++step) {
           const RunState run{.step = step, .epoch = step / kStepsAnEpoch, .samples = step % kStepsAnEpoch};
-          if (schedule.is_due(run)) due.at(static_cast<std::size_t>(stage)).push_back(step);
+          if (schedule.is_due(run)) due.at(stage).push_back(step);
         }
       });
     }

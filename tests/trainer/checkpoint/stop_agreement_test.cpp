@@ -34,8 +34,8 @@ std::vector<End> run(const std::function<int(int stage, std::int64_t step)>& sig
     std::vector<std::jthread> threads;
     for (int stage = 0; stage < kStages; ++stage) {
       threads.emplace_back([&, stage] {
-        Link& link = *links[static_cast<std::size_t>(stage)];
-        End& end = ends[static_cast<std::size_t>(stage)];
+        Link& link = *links[stage];
+        End& end = ends[stage];
         StopAgreement agreement(Agreement(link, stage, kStages), kSteps,
                                 [&, stage] { return signals(stage, end.step); });
         while (end.step < kSteps) {

@@ -55,7 +55,7 @@ TEST(Sorter, DrawsSomeOfManyWithoutRepeating) {
   for (std::int64_t id = 0; id < data->size(); ++id) {
     const Tokens input = sample<std::int64_t>(*data, "input", id);
     seen.insert(Tokens(input.begin(), input.begin() + 9));
-    ++first[static_cast<std::size_t>(input[8])];
+    ++first[input[8]];
   }
   EXPECT_EQ(seen.size(), 3000U);
   for (const int count : first) EXPECT_NEAR(count, 300, 60);

@@ -191,8 +191,7 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
       case ActionKind::kUpdate:
         RC_ASSERT(action.batch == updates++);
         RC_ASSERT(weights == updates * of.micro_batches);  // directly after the batch's last W
-        most_stale =
-            std::max(most_stale, action.batch - updates_at_forward[static_cast<std::size_t>(number)]);
+        most_stale = std::max(most_stale, action.batch - updates_at_forward[number]);
         break;
     }
     RC_ASSERT(inputs <= forwards);

@@ -125,7 +125,7 @@ class Round {
   void pass_on(std::int64_t number, std::int64_t hop) {
     const std::vector<Piece>& strip = strip_of(hop);
     if (static_cast<std::size_t>(number) >= strip.size()) return;
-    const Piece& piece = strip[static_cast<std::size_t>(number)];
+    const Piece& piece = strip[number];
     const TensorType type{DType::kU8, Shape{static_cast<std::int64_t>(piece.bytes)}};
     MessageBytes bytes = hop == 0 ? link_.make_bytes(piece.bytes)
                                   : link_.receive_bytes(rank_before(), key(number, hop - 1), type);
@@ -206,7 +206,7 @@ class Round {
   // That of which a piece is here after so many hops.
   const std::vector<Piece>& strip_of(std::int64_t hop) const {
     const std::int64_t segment = (rank_ - hop) % members_;
-    return strips_[static_cast<std::size_t>(segment < 0 ? segment + members_ : segment)];
+    return strips_[segment < 0 ? segment + members_ : segment];
   }
   MessageKey key(std::int64_t piece, std::int64_t hop) const {
     return {.kind = MessageKind::kAverage,

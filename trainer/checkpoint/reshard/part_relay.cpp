@@ -59,7 +59,7 @@ void pass_on(const PartRoute& route, const Agreement& agreement, bool is_first, 
   const std::uint64_t length = own ? own->length() : before.receive_length(from, route.name);
   if (!is_last) ring.send_length(roots.next(), route.name, length);
   std::optional<AtomicFile> taken;
-  if (route.lacks[static_cast<std::size_t>(route.cluster)]) {
+  if (route.lacks[route.cluster]) {
     make_directories(route.path.parent_path());
     taken.emplace(route.path, length);
   }
@@ -87,7 +87,7 @@ void relay_part(const PartRoute& route, const Agreement& agreement) {
   const auto distance = [&](int cluster) { return (cluster - source + clusters) % clusters; };
   int last = 0;
   for (int cluster = 0; cluster < clusters; ++cluster)
-    if (route.lacks[static_cast<std::size_t>(cluster)]) last = std::max(last, distance(cluster));
+    if (route.lacks[cluster]) last = std::max(last, distance(cluster));
   const int own = distance(route.cluster);
   if (last == 0 || own > last) return;
   if (agreement.stage() == 0) {

@@ -97,9 +97,8 @@ class Planner {
   }
 
  private:
-  static std::size_t index(ValueId value) { return static_cast<std::size_t>(value); }
-  std::size_t block_of(ValueId value) const { return index(blocks_[index(value)]); }
-  ValuePlace& place_of(ValueId value) { return plan_.places[index(value)]; }
+  std::size_t block_of(ValueId value) const { return blocks_[value]; }
+  ValuePlace& place_of(ValueId value) { return plan_.places[value]; }
 
   void cover_uses() {
     for (std::size_t op = 0; op < graph_.ops().size(); ++op) {
@@ -121,7 +120,7 @@ class Planner {
       if (is_view(op)) continue;
       for (const std::size_t input : op_definition(op.type).in_place) {
         if (!may_overwrite(op, input, timeline_.time[i])) continue;
-        join(blocks_[index(op.inputs[input])], op.outputs[0]);
+        join(blocks_[op.inputs[input]], op.outputs[0]);
         break;
       }
     }
@@ -131,25 +130,24 @@ class Planner {
     if (op.outputs.empty() || op.outputs[0] == kNoValue) return false;
     if (input >= op.inputs.size() || op.inputs[input] == kNoValue) return false;
     const ValueId from = op.inputs[input];
-    const ValueId block = blocks_[index(from)];
+    const ValueId block = blocks_[from];
     const auto is_working = [&](ValueId id) {
-      return plan_.places[index(id)].placement == Placement::kWorking &&
+      return plan_.places[id].placement == Placement::kWorking &&
              graph_.value(id).kind == ValueKind::kActivation;
     };
     // Another view of the same memory may be read in another order.
     const bool is_read_twice = std::ranges::any_of(op.inputs, [&](ValueId other) {
-      return other != kNoValue && other != from && blocks_[index(other)] == block;
+      return other != kNoValue && other != from && blocks_[other] == block;
     });
     return is_working(block) && is_working(op.outputs[0]) && !is_read_twice &&
-           types_[index(from)] == types_[index(op.outputs[0])] &&
-           lives_[index(block)].bytes == lives_[index(op.outputs[0])].bytes &&
-           lives_[index(block)].last == now;
+           types_[from] == types_[op.outputs[0]] && lives_[block].bytes == lives_[op.outputs[0]].bytes &&
+           lives_[block].last == now;
   }
 
   // The output's block, which is its own and that of its views so far, becomes part of `block`.
   void join(ValueId block, ValueId output) {
-    Lifetime& life = lives_[index(output)];
-    lives_[index(block)].cover(life.last);
+    Lifetime& life = lives_[output];
+    lives_[block].cover(life.last);
     life = Lifetime();
     std::ranges::replace(blocks_, output, block);
   }

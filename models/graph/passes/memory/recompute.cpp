@@ -11,10 +11,6 @@
 namespace rookery {
 namespace {
 
-std::size_t index(int id) {
-  return static_cast<std::size_t>(id);
-}
-
 // Which section each op belongs to: forward ops by position, gradient ops with the forward op that they name,
 // or, where that has become part of another, with the gradient op that follows.
 std::vector<int> sections_of_ops(const TrainingGraph& training, const Sections& sections) {
@@ -63,14 +59,14 @@ class Rewriter {
     }
     latest_ = first_;
     for (int section = static_cast<int>(sections_.begins.size()); section-- > 0;) add_backward(section);
-    for (const ValueId output : graph_.outputs()) made_.training.graph.mark_output(first_[index(output)]);
+    for (const ValueId output : graph_.outputs()) made_.training.graph.mark_output(first_[output]);
     for (const auto& [parameter, uses] : from_.parameter_gradients) {
-      std::vector<ValueId>& made = made_.training.parameter_gradients[first_[index(parameter)]];
-      for (const ValueId gradient : uses) made.push_back(first_[index(gradient)]);
+      std::vector<ValueId>& made = made_.training.parameter_gradients[first_[parameter]];
+      for (const ValueId gradient : uses) made.push_back(first_[gradient]);
     }
     for (const auto map : {&TrainingGraph::sent_gradients, &TrainingGraph::received_gradients}) {
       for (const auto& [value, gradient] : from_.*map)
-        (made_.training.*map).emplace(first_[index(value)], first_[index(gradient)]);
+        (made_.training.*map).emplace(first_[value], first_[gradient]);
     }
     return std::move(made_);
   }
@@ -91,7 +87,7 @@ class Rewriter {
     for (const ValueId input : graph_.ops()[op].inputs) {
       if (input == kNoValue || is_kept(input)) continue;
       const ValueId owner = memory_owner(graph_, input);
-      if (section_of_[index(graph_.value(owner).producer)] != section_of_[op]) kept_.insert(owner);
+      if (section_of_[graph_.value(owner).producer] != section_of_[op]) kept_.insert(owner);
     }
   }
 
@@ -99,9 +95,9 @@ class Rewriter {
     const Value& value = graph_.value(id);
     Graph& graph = made_.training.graph;
     if (value.like != kNoValue) {
-      first_[index(id)] = graph.add_input_like(value.name, first_[index(value.like)]);
+      first_[id] = graph.add_input_like(value.name, first_[value.like]);
     } else {
-      first_[index(id)] = graph.add_source(value);
+      first_[id] = graph.add_source(value);
     }
     made_.values.push_back(id);
   }
@@ -112,15 +108,14 @@ class Rewriter {
     const OpId made = append(op, op.name, id, phase, is_forward(id) ? first_ : latest_);
     for (const ValueId output : op.outputs) {
       if (output == kNoValue || graph_.value(output).producer != static_cast<OpId>(id)) {
-        made_.training.graph.op(made).outputs.push_back(output == kNoValue ? kNoValue
-                                                                           : first_[index(output)]);
+        made_.training.graph.op(made).outputs.push_back(output == kNoValue ? kNoValue : first_[output]);
         continue;
       }
       const Value& value = graph_.value(output);
-      const ValueId like = value.like == kNoValue ? kNoValue : first_[index(value.like)];
-      first_[index(output)] = made_.training.graph.add_output_like(made, value.name, like);
+      const ValueId like = value.like == kNoValue ? kNoValue : first_[value.like];
+      first_[output] = made_.training.graph.add_output_like(made, value.name, like);
       made_.values.push_back(output);
-      if (!is_forward(id)) latest_[index(output)] = first_[index(output)];
+      if (!is_forward(id)) latest_[output] = first_[output];
     }
   }
 
@@ -136,9 +131,9 @@ class Rewriter {
         continue;
       }
       const std::string name = graph.unused_value_name(graph_.value(output).name + ".again");
-      const ValueId again = graph.add_output_like(made, name, first_[index(output)]);
+      const ValueId again = graph.add_output_like(made, name, first_[output]);
       made_.values.push_back(output);
-      if (!is_kept(output)) latest_[index(output)] = again;
+      if (!is_kept(output)) latest_[output] = again;
     }
   }
 
@@ -146,7 +141,7 @@ class Rewriter {
               const std::vector<ValueId>& sources) {
     Op copy{.name = name, .type = op.type, .inputs = op.inputs, .outputs = {}, .attributes = op.attributes};
     for (ValueId& input : copy.inputs) {
-      if (input != kNoValue) input = sources[index(input)];
+      if (input != kNoValue) input = sources[input];
     }
     made_.training.phases.push_back(phase);
     made_.ops.push_back(static_cast<OpId>(id));
@@ -162,7 +157,7 @@ class Rewriter {
       for (const ValueId input : graph_.ops()[op].inputs) {
         if (input == kNoValue || is_kept(input)) continue;
         const OpId producer = graph_.value(input).producer;
-        if (producer != kNoOp && is_forward(index(producer))) ops.insert(index(producer));
+        if (producer != kNoOp && is_forward(producer)) ops.insert(producer);
       }
     }
     return ops;
@@ -210,14 +205,13 @@ Profile profile_of(const TrainingGraph& training, std::span<const TensorType> ty
     profile.made[here + 1] = profile.made[here];
     for (const ValueId output : graph.op(ops[here]).outputs) {
       if (output == kNoValue || graph.value(output).producer != ops[here]) continue;
-      if (memory_owner(graph, output) == output) profile.made[here + 1] += types[index(output)].bytes();
+      if (memory_owner(graph, output) == output) profile.made[here + 1] += types[output].bytes();
     }
   }
   for (const auto& [value, last] : last_reader) {
     const OpId producer = graph.value(value).producer;
     if (producer == kNoOp) continue;
-    for (std::size_t p = position[index(producer)] + 1; p <= last; ++p)
-      profile.passing[p] += types[index(value)].bytes();
+    for (std::size_t p = position[producer] + 1; p <= last; ++p) profile.passing[p] += types[value].bytes();
   }
   return profile;
 }
@@ -277,8 +271,8 @@ RecomputedGraph recompute(const TrainingGraph& training, std::span<const TensorT
   const auto with_origins = [&](const RecomputedGraph& graph, const auto& measure) {
     std::vector<TensorType> own_types;
     std::vector<std::size_t> own_scratch;
-    for (const ValueId value : graph.values) own_types.push_back(types[index(value)]);
-    for (const OpId op : graph.ops) own_scratch.push_back(scratch_bytes[index(op)]);
+    for (const ValueId value : graph.values) own_types.push_back(types[value]);
+    for (const OpId op : graph.ops) own_scratch.push_back(scratch_bytes[op]);
     return measure(graph.training, own_types, own_scratch, accumulates);
   };
   const auto planned = [&](const RecomputedGraph& graph) {

@@ -192,8 +192,7 @@ class LayerFinder {
       const int kept = rank - shape(part.scale).rank();
       if (mean == nullptr || mean->inputs[0] != x || !is_over_last(*mean, kept, rank) ||
           !is_over_last(*variance, kept, rank) || shape(part.bias) != shape(part.scale) ||
-          !std::ranges::equal(shape(part.scale).dims(),
-                              shape(x).dims().subspan(static_cast<std::size_t>(kept))))
+          !std::ranges::equal(shape(part.scale).dims(), shape(x).dims().subspan(kept)))
         continue;
       found.op = {.name = {},
                   .type = "LayerNormalization",
@@ -262,8 +261,8 @@ class LayerFinder {
   }
 
   const Graph& graph_;  // outlives the finder: both live in recognize_layers()
-  IdVector<TensorType> types_;
-  IdVector<int> readers_;  // by ValueId
+  std::vector<TensorType> types_;
+  std::vector<int> readers_;  // by ValueId
 };
 
 }  // namespace

@@ -66,8 +66,8 @@ class LinearFinder {
   }
 
   const Graph& graph_;  // outlives the finder: both live in recognize_linear()
-  IdVector<TensorType> types_;
-  IdVector<std::vector<OpId>> readers_;  // by ValueId; kNoOp for outputs
+  std::vector<TensorType> types_;
+  std::vector<std::vector<OpId>> readers_;  // by ValueId; kNoOp for outputs
 };
 
 // A Gemm of rows, as GraphBuilder::linear makes it.

@@ -272,8 +272,8 @@ class Recognizer {
   }
 
   const Graph& graph_;  // outlives the recognizer: both live in recognize_attention()
-  IdVector<TensorType> of_two_, of_three_;
-  IdVector<int> readers_;  // by ValueId
+  std::vector<TensorType> of_two_, of_three_;
+  std::vector<int> readers_;  // by ValueId
   std::set<ValueId> trained_;
 };
 

@@ -72,15 +72,13 @@ class WeightFinder {
     if (op.type == "Slice") {
       const std::vector<Range> ranges = slice_of(op, from);
       int cut = 0;
-      while (cut < from.rank() && ranges[static_cast<std::size_t>(cut)].size == from[cut] && from[cut] == 1)
-        ++cut;
+      while (cut < from.rank() && ranges[cut].size == from[cut] && from[cut] == 1) ++cut;
       if (cut == from.rank()) return Run{op.inputs[0], run.first};
       for (int axis = cut; axis < from.rank(); ++axis) {
-        const Range& range = ranges[static_cast<std::size_t>(axis)];
+        const Range& range = ranges[axis];
         if (range.step != 1 || (axis > cut && range.size != from[axis])) return std::nullopt;
       }
-      return Run{op.inputs[0],
-                 run.first + ranges[static_cast<std::size_t>(cut)].start * elements_behind(from, cut)};
+      return Run{op.inputs[0], run.first + ranges[cut].start * elements_behind(from, cut)};
     }
     return std::nullopt;
   }
@@ -112,7 +110,7 @@ class WeightFinder {
   }
 
   const Graph& graph_;  // outlives the finder: both live in recognize_recurrent()
-  IdVector<TensorType> types_;
+  std::vector<TensorType> types_;
 };
 
 // The layer on the parameters themselves, in the order that they have; nothing where it has others already,
@@ -146,7 +144,7 @@ Graph recognize_recurrent(const Graph& forward) {
     op = std::move(*found);
   }
   if (old.empty()) return forward;
-  IdVector<int> reads(forward.values().size());
+  std::vector<int> reads(forward.values().size());
   for (const ValueId output : forward.outputs()) ++reads[output];
   for (const Op& op : ops) {
     for (const ValueId input : op.inputs) {

@@ -251,7 +251,7 @@ class Importer {
     for (int i = 0; i < node.output_size(); ++i) {
       if (node.output(i).empty()) continue;
       if (std::cmp_less(i, made.size())) {
-        define(node.output(i), std::move(made[static_cast<std::size_t>(i)]));
+        define(node.output(i), std::move(made[i]));
       } else if (needed_->contains(node.output(i))) {
         throw DataError(fmt::format("its output {} is not supported", in_quotes(node.output(i))));
       }

@@ -180,7 +180,7 @@ void blocked_max_pool_grad(const BlockedPool& s, const float* dy, const std::uin
   const bool tiles = s.stride_h == s.kernel_h && s.stride_w == s.kernel_w && s.pad_top == 0 &&
                      s.pad_left == 0 && s.out_h * s.stride_h == s.in_h && s.out_w * s.stride_w == s.in_w;
   const Index bytes = s.planes * s.in_h * s.in_w * kBlock * static_cast<Index>(sizeof(float));
-  if (!tiles) __builtin_memset(dx, 0, static_cast<std::size_t>(bytes));
+  if (!tiles) __builtin_memset(dx, 0, bytes);
   for_fields(s, [&](Index in, Index out, const Field& field) {
     const Floats gradient = load(dy + out);
     const Ints index = load_bytes(window + out);
@@ -206,7 +206,7 @@ void blocked_average_pool(const AveragePool& s, const float* x, float* y) {
 
 void blocked_average_pool_grad(const AveragePool& s, const float* dy, float* dx) {
   const Index bytes = s.planes * s.in_h * s.in_w * static_cast<Index>(sizeof(float));
-  __builtin_memset(dx, 0, static_cast<std::size_t>(bytes));
+  __builtin_memset(dx, 0, bytes);
   for_averages(s, [&](Index in, Index out, const Averaged& row, const Averaged& column) {
     const Floats share = load(dy + out) / static_cast<float>(row.count * column.count);
     for (Index i = row.begin; i < row.end; ++i) {

@@ -98,7 +98,7 @@ struct Made {
 Made maker_of(const TrainingGraph& training, const std::string& parameter) {
   const ValueId gradient = training.parameter_gradients.at(training.graph.at(parameter)).at(0);
   const OpId op = training.graph.value(gradient).producer;
-  return {training.graph.op(op).type, training.phases[static_cast<std::size_t>(op)]};
+  return {training.graph.op(op).type, training.phases[op]};
 }
 
 TEST(Binary, GradientsOfParametersAreOfTheirOwnAndCanWait) {
@@ -121,7 +121,7 @@ TEST(Binary, GradientsOfParametersAreOfTheirOwnAndCanWait) {
   const auto phase_of = [&](const std::string& name) {
     const auto found = std::ranges::find(ops, name, &Op::name);
     EXPECT_NE(found, ops.end()) << name;
-    return training.phases[static_cast<std::size_t>(found - ops.begin())];
+    return training.phases[found - ops.begin()];
   };
   EXPECT_EQ(phase_of("bias.Identity"), Phase::kBackwardInputs) << "of the activation, without a copy";
   EXPECT_EQ(phase_of("scale.MulGradLeft"), Phase::kBackwardInputs);

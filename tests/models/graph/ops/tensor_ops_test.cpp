@@ -39,7 +39,7 @@ Types infer(const std::string& type, const Attributes& attributes, const Types& 
   const OpId id = graph.add_op(std::move(op), names);
   const Types types = graph.types(2);
   Types result;
-  for (const ValueId output : graph.op(id).outputs) result.push_back(types[static_cast<std::size_t>(output)]);
+  for (const ValueId output : graph.op(id).outputs) result.push_back(types[output]);
   return result;
 }
 

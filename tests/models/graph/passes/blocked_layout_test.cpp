@@ -36,7 +36,7 @@ TEST(BlockedLayout, ConvertsAtTheEndsOfAChainAndKeepsTheNamesOfTheBoundary) {
   EXPECT_THAT(op_names(blocked),
               ElementsAre("conv_1", "bn", "relu", "conv_2", "pool", "pool_out.FromBlocked"));
   const auto types = blocked.types(5);
-  const auto type = [&](const char* name) { return types[static_cast<std::size_t>(blocked.at(name))]; };
+  const auto type = [&](const char* name) { return types[blocked.at(name)]; };
   EXPECT_EQ(type("conv_1_out.blocked").shape, (Shape{5, 2, 8, 8, 16}));
   EXPECT_EQ(type("pool_out").shape, (Shape{5, 16, 4, 4}));
   EXPECT_EQ(type("conv_2.weight").shape, (Shape{16, 32, 3, 3}));

@@ -176,9 +176,9 @@ void expect_near(const Tensor& actual, const Tensor& expected, const std::string
 }
 
 Tensor sum_of(const std::vector<ValueId>& ids, const std::vector<Tensor>& values) {
-  Tensor sum = values[static_cast<std::size_t>(ids.at(0))].clone();
+  Tensor sum = values[ids.at(0)].clone();
   for (std::size_t i = 1; i < ids.size(); ++i) {
-    const auto more = values[static_cast<std::size_t>(ids[i])].as<float>();
+    const auto more = values[ids[i]].as<float>();
     for (std::size_t k = 0; k < more.size(); ++k) sum.as<float>()[k] += more[k];
   }
   return sum;
@@ -200,7 +200,7 @@ TEST_P(Trained, ComputesWhatPyTorchDoes) {
       given.emplace(id, model.state.at(graph.value(id).name).clone());
     const std::int64_t batch = expected.tensors.at("x").shape()[0];
     const auto values = kernel_tests::run_graph(training.graph, given, "eigen", {}, batch);
-    expect_near(values[static_cast<std::size_t>(y)], expected.tensors.at("y"), "y");
+    expect_near(values[y], expected.tensors.at("y"), "y");
     std::size_t gradients = 0;
     for (const auto& [name, tensor] : expected.tensors) {
       if (!name.starts_with("gradient.")) continue;

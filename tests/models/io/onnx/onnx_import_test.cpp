@@ -128,7 +128,7 @@ TEST_F(HandMade, ASequenceOfPartsIsASplit) {
   };
   sequence({1, 3}, -1);
   const Graph graph = import().graph;
-  EXPECT_EQ(graph.types(5)[static_cast<std::size_t>(graph.outputs()[0])].shape, (Shape{5, 3}));
+  EXPECT_EQ(graph.types(5)[graph.outputs()[0]].shape, (Shape{5, 3}));
   sequence({1, 3}, 2);
   EXPECT_THAT(error(), HasSubstr("position 2 of a sequence of 2"));
   sequence({1, 2}, 0);

@@ -155,7 +155,7 @@ inline Graph transformer_model() {
   for (int i = 0; i < 36; ++i) {
     const int ahead = i % 6 - i / 6;
     distances.push_back(0.25F * static_cast<float>(ahead));
-    seen.as<bool>()[static_cast<std::size_t>(i)] = i % 5 != 0 && i / 6 != 4;  // row 4 sees nothing
+    seen.as<bool>()[i] = i % 5 != 0 && i / 6 != 4;  // row 4 sees nothing
   }
   const ValueId bias = build.constant("distances", {1, 1, 6, 6}, distances);
   y = build.attention("biased", y, x, y, {.heads = 4, .mask = bias});

@@ -35,7 +35,7 @@ class RelayedPart {
                       .name = "part",
                       .cluster = cluster};
       for (const int holder : holders_) route.lacks.push_back(holder == kNone);
-      const int own = holders_[static_cast<std::size_t>(cluster)];
+      const int own = holders_[cluster];
       if (own != kNone) route.holder = own;
       relay_part(route, agreement);
       return 0;

@@ -43,7 +43,7 @@ class Reshard : public testing::Test {
     PipelineOptions options;
     options.make_trainer_options = [&](const Stage& stage, Executable& executable, Link& link,
                                        TrainerOptions made) {
-      const std::filesystem::path& node_data = folders_.at(static_cast<std::size_t>(stage.index));
+      const std::filesystem::path& node_data = folders_.at(stage.index);
       if (point) {
         made.from = reshard(node_data, *point, executable, Agreement(link, stage.index, stages));
         if (stage.is_leaf()) from_ = made.from->step;
@@ -72,7 +72,7 @@ class Reshard : public testing::Test {
     folders_.clear();
     for (int stage = 0; stage < stages; ++stage) folders_.push_back(folder_.path() / std::to_string(stage));
     for (int number = 0; number < kParts; ++number) {
-      const std::filesystem::path& place = folders_[static_cast<std::size_t>((number + shift) % stages)];
+      const std::filesystem::path& place = folders_[(number + shift) % stages];
       for (const std::int64_t step : {2, 4, 6}) {
         make_directories(part(place, number, step).parent_path());
         std::filesystem::rename(part(folder_.path(), number, step), part(place, number, step));
@@ -81,7 +81,7 @@ class Reshard : public testing::Test {
   }
 
   void expect_goes_on_to_the_same(int stages, std::int64_t from) {
-    folders_.resize(static_cast<std::size_t>(stages), folders_.front());
+    folders_.resize(stages, folders_.front());
     const PipelineResult rest = train(stages, point_);
     EXPECT_EQ(from_, from);
     EXPECT_EQ(rest.losses, std::vector<double>(whole_.losses.begin() + from, whole_.losses.end()));
@@ -89,7 +89,7 @@ class Reshard : public testing::Test {
   }
 
   std::string error_of(int stages) {
-    folders_.resize(static_cast<std::size_t>(stages), folders_.front());
+    folders_.resize(stages, folders_.front());
     try {
       train(stages, point_);
     } catch (const DataError& error) {

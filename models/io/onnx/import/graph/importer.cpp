@@ -98,8 +98,7 @@ Known GraphImporter::shape_of(const Operand& operand, std::int64_t start, std::i
     };
     const std::int64_t first = place(start);
     const auto dims =
-        shape.dims().subspan(static_cast<std::size_t>(first),
-                             static_cast<std::size_t>(std::max(place(end) - first, std::int64_t{0})));
+        shape.dims().subspan(first, static_cast<std::size_t>(std::max(place(end) - first, std::int64_t{0})));
     Tensor tensor(DType::kI64, {std::ssize(dims)});
     std::ranges::copy(dims, tensor.as<std::int64_t>().begin());
     made[probe] = std::make_shared<const Tensor>(std::move(tensor));
@@ -195,7 +194,7 @@ Operand GraphImporter::batch_of_true(const std::string& name, int axis, int rank
                     {"steps", Integers(others, 1)}});
     }
     Integers shape(static_cast<std::size_t>(rank), 1);
-    shape[static_cast<std::size_t>(axis)] = -1;
+    shape[axis] = -1;
     first = emit(name + ".column", "Reshape", {first}, {{"shape", shape}});
     return emit(name + ".always", "Equal", {first, first});
   }
@@ -353,7 +352,7 @@ Operand GraphImporter::expand(const std::string& name, const Operand& x, const A
   const int added = wanted[0].rank() - from[0].rank();
   for (int axis = 0; axis < wanted[0].rank(); ++axis) {
     if (wanted[1][axis] == wanted[0][axis]) continue;
-    shape[static_cast<std::size_t>(axis)] = 1;
+    shape[axis] = 1;
     if (axis < added || from[0][axis - added] == 1) {
       if (repeated) throw DataError("its shape depends on the batch size in several dimensions");
       repeated = axis;

@@ -99,7 +99,7 @@ class GraphImporter {
   StateDict counters_;
   AtProbes<std::int64_t> sizes_;
   OnnxModel model_;
-  IdVector<AtProbes<TensorType>> types_;  // by ValueId
+  std::vector<AtProbes<TensorType>> types_;  // by ValueId
   std::map<const Tensor*, ValueId> constants_;
   Folder folder_;
 };

@@ -48,7 +48,7 @@ Integers sizes_of_sequence(const Tensor& split, std::int64_t size) {
   const std::int64_t part = sizes[0];
   if (part < 1) throw DataError(fmt::format("splits into parts of {} elements", part));
   check_parts(size / part);
-  sizes.assign(static_cast<std::size_t>(size / part), part);
+  sizes.assign(size / part, part);
   if (size % part != 0) sizes.push_back(size % part);
   return sizes;
 }
@@ -62,7 +62,7 @@ Operands import_split_to_sequence(GraphImporter& graph, ImportedNode& node) {
   Integers sizes;
   if (is_single) {
     check_parts(shapes[0][axis]);
-    sizes.assign(static_cast<std::size_t>(shapes[0][axis]), 1);
+    sizes.assign(shapes[0][axis], 1);
   } else {
     const Known& split = known_input(node, 1, "split");
     if (!split.is_constant()) throw DataError("its split depends on the batch size");
@@ -89,7 +89,7 @@ Operands import_sequence_at(GraphImporter&, ImportedNode& node) {
   const std::int64_t count = std::ssize(parts);
   if (place < -count || place >= count)
     throw DataError(fmt::format("position {} of a sequence of {}", place, count));
-  return {parts[static_cast<std::size_t>(place < 0 ? place + count : place)]};
+  return {parts[place < 0 ? place + count : place]};
 }
 
 Operands import_squeeze(GraphImporter& graph, ImportedNode& node) {

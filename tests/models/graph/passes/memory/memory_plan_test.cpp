@@ -61,9 +61,7 @@ TEST(MemoryPlan, WhatBackwardNeedsIsStashedAndTheRestShares) {
   const std::vector<TensorType> types = training.graph.types(64);
   const std::vector<std::size_t> scratch(training.graph.ops().size(), 0);
   const MemoryPlan plan = plan_memory(training, types, scratch, false);
-  const auto place = [&](const char* name) {
-    return plan.places[static_cast<std::size_t>(training.graph.at(name))];
-  };
+  const auto place = [&](const char* name) { return plan.places[training.graph.at(name)]; };
   EXPECT_TRUE(place("relu_0_out").at.in_slot);
   EXPECT_EQ(place("dense_0_out").at.offset, place("relu_0_out").at.offset) << "in place";
   EXPECT_EQ(place("dense_0.weight").placement, Placement::kState);
@@ -85,8 +83,7 @@ TEST(MemoryPlan, ViewsShareTheMemoryOfTheirInput) {
   const Graph graph = b.finish(b.linear("dense", flat, 3));
   EXPECT_EQ(memory_owner(graph, graph.at("flat_out")), graph.at("input"));
   const MemoryPlan plan = plan_memory(graph, graph.types(2), std::vector<std::size_t>(graph.ops().size(), 0));
-  EXPECT_EQ(plan.places[static_cast<std::size_t>(flat)].at.offset,
-            plan.places[static_cast<std::size_t>(x)].at.offset);
+  EXPECT_EQ(plan.places[flat].at.offset, plan.places[x].at.offset);
 }
 
 TEST(MemoryPlan, WhatIsStillReadIsNotWrittenOver) {
@@ -97,7 +94,7 @@ TEST(MemoryPlan, WhatIsStillReadIsNotWrittenOver) {
   const ValueId sum = b.add("sum", early, late);
   const Graph graph = b.finish(sum);
   const MemoryPlan plan = plan_memory(graph, graph.types(2), std::vector<std::size_t>(graph.ops().size(), 0));
-  const auto offset = [&](ValueId id) { return plan.places[static_cast<std::size_t>(id)].at.offset; };
+  const auto offset = [&](ValueId id) { return plan.places[id].at.offset; };
   EXPECT_NE(offset(early), offset(x));
   EXPECT_EQ(offset(late), offset(x));
   EXPECT_EQ(offset(sum), offset(early));

@@ -61,7 +61,7 @@ TEST(Recompute, OpsOfASectionRunAgainBeforeItsGradients) {
   EXPECT_EQ(norm.outputs[3], kNoValue);
   EXPECT_EQ(made.values.size(), graph.values().size());
   EXPECT_EQ(made.ops.size(), graph.ops().size());
-  EXPECT_EQ(before.op(made.ops[static_cast<std::size_t>(position("norm_1.again"))]).name, "norm_1");
+  EXPECT_EQ(before.op(made.ops[position("norm_1.again")]).name, "norm_1");
   for (const auto& [parameter, uses] : training.parameter_gradients) {
     const ValueId same = graph.at(before.value(parameter).name);
     const std::vector<ValueId>& made_uses = made.training.parameter_gradients.at(same);
