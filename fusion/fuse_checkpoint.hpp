@@ -8,7 +8,7 @@
 
 namespace rookery {
 
-// What fuse_cluster() would have made, had the run ended there; of the plan nothing is needed. A model that
+// Makes what fuse_cluster() would have made, had the run ended there; needs nothing of the plan. A model that
 // is a file is looked for in `node_data`. ConfigError or DataError as open_trained_model(); DataError for
 // tensors that are damaged or not the model's.
 FusedModel fuse_checkpoint(WholeCheckpoint& checkpoint, const std::filesystem::path& node_data);

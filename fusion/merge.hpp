@@ -1,4 +1,4 @@
-// Puts the trained submodels of one cluster together again.
+// Puts the trained submodels of a cluster together again; of several clusters, checks that they agree.
 #pragma once
 
 #include <filesystem>

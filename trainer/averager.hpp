@@ -1,5 +1,5 @@
-// What keeps the clusters of a plan one model while a stage trains. The Trainer calls it; trainer/averaging
-// implements it. A plan of one cluster has none.
+// An Averager keeps the clusters of a plan one model while a stage trains. The Trainer calls it;
+// trainer/averaging implements it. A plan of one cluster has none.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ inline std::string averaging_key(const std::string& state_name, const std::strin
 inline bool is_averaging_key(const std::string& name) {
   return name.starts_with("averaging/");
 }
-// What each cluster has lost of its own sums by compression: what others go on from is without it.
+// The key of a cluster's error feedback: what compression has cost its own sums, which only this cluster
+// keeps.
 inline std::string residual_key(const std::string& parameter) {
   return averaging_key("residual", parameter);
 }

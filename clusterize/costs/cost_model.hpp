@@ -120,7 +120,7 @@ class CostModel {
   // Can, of neighbours in the rings, every two nodes that average a parameter connect, and both Roots?
   bool rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a, const PlacedCluster& b,
                      const StagePartition& cut_of_b) const;
-  // Of how many clusters that is not so, with these cuts of them.
+  // The number of clusters that, with these cuts, are not so connected.
   int unconnected(const std::vector<PlacedCluster>& clusters,
                   const std::vector<const StagePartition*>& cuts) const;
   // Samples per second that the arithmetic of all nodes would allow.

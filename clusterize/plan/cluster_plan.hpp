@@ -1,6 +1,6 @@
 // A plan is what clusterize decides: clusters, the stages of each, and the rings between clusters.
-// node_data/plan.json has it in full, see node_data/README.md; providers read their own node_metadata.hpp and
-// stage_folder.hpp instead.
+// node_data/plan.json has it in full, see node_data/README.md; providers read their own
+// nodes/node_N.json and the folder of their stage instead (node_metadata.hpp, stage_folder.hpp).
 #pragma once
 
 #include <cstdint>
@@ -71,7 +71,7 @@ struct PlannedCluster {
   double share_step_ms = 0;
 };
 
-// What averaging in a mode was predicted to cost.
+// The predicted cost of one mode of averaging.
 struct AveragingCandidate {
   AveragingSettings averaging;
   int clusters = 1;  // of the plan with it
@@ -110,12 +110,12 @@ struct ClusterPlan {
   double predicted_round_ms = 0;      // of a round of all rings, on the average
   double rounds_per_step = 1;         // of the whole model
   double predicted_samples_per_second = 0;
-  // Of the simulated steps, each by its cluster's share, and the predicted averaging.
+  // The rate of the simulated steps, each by its cluster's share, with the predicted averaging.
   double simulated_samples_per_second = 0;
   double bound_samples_per_second = 0;  // of all machines' arithmetic, without any waiting
 };
 
-// What each cluster trains of a step.
+// The samples of a step that each cluster trains.
 ClusterShares shares_of(const ClusterPlan& plan, int cluster);
 
 // node_data/plan.json.

@@ -46,7 +46,7 @@ struct NodeMetadata {
   // In a plan of several clusters: all Roots, by cluster; and how many rings the plan has.
   std::vector<PeerInfo> roots;
   int ring_count = 0;
-  // Of what its rings average: in which of several fragments (AveragingSettings) it is.
+  // By name of what its rings average: its fragment, where there are several (AveragingSettings).
   std::map<std::string, int> fragments;
   // Where each input of the stage comes from and each output goes, both empty when not recorded; and
   // with whom it shares parameters.

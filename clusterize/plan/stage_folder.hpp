@@ -20,7 +20,7 @@ struct LoadedStage {
   Stage stage;
   StateDict state;
 };
-// Reads them again, appends the loss on the last stage, takes over the metadata's shared parameters, and
+// Reads them again, appends the losses on the last stage, takes over the metadata's shared parameters, and
 // checks that all are of the metadata's plan, and routing against graph and metadata. ConfigError or
 // DataError naming file and value.
 LoadedStage read_stage(const std::filesystem::path& folder, const NodeMetadata& metadata);

@@ -13,8 +13,8 @@
 
 namespace rookery {
 
-// What weights say of the run that they are from: plan_id, cluster, step, and the settings' model, data,
-// seed, train_fraction, split and loss.
+// The metadata by which weights name the run that they are from: plan_id, cluster, step, and the settings'
+// model, data, seed, train_fraction, split and loss.
 Metadata run_metadata(const TrainingSettings& settings, const std::string& plan_id, int cluster,
                       std::int64_t step);
 

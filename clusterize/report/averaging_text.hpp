@@ -1,4 +1,4 @@
-// What is told of how the clusters of a plan average.
+// Texts that tell how the clusters of a plan average.
 #pragma once
 
 #include <string>

@@ -108,7 +108,7 @@ double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, co
                               std::size_t cluster, std::int64_t samples);
 // False where the rings would send too many messages; the cost model's prediction stands for it then.
 bool averaging_is_simulated(const ClusterPlan& plan);
-// How often the plan's clusters average.
+// Rounds per step of the plan's clusters.
 RoundRate round_rate(const Planned& planned);
 // A round of one of so many fragments. Nothing to average: an empty program.
 StepProgram averaging_program(const TrainingTask& task, const NodePool& pool, const Planned& planned,

@@ -1,4 +1,4 @@
-// Copies a graph op by op, with changes. Passes from graph to graph are written with it.
+// Copies a forward graph op by op, with changes. Passes from graph to graph are written with it.
 #pragma once
 
 #include <string>

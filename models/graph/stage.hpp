@@ -64,7 +64,7 @@ struct Stage {
   // Parameters that this stage owns, and those that it borrows; each in the order of the graph's.
   std::vector<ValueId> owned_parameters() const;
   std::vector<ValueId> borrowed_parameters() const;
-  // Of averaged_values(), what is not borrowed.
+  // Those of averaged_values() that are not borrowed.
   std::vector<ValueId> owned_averaged_values() const;
   // The part of the routing that differentiate() needs.
   GradientRequest gradient_request() const { return gradient_request(graph); }
@@ -72,8 +72,8 @@ struct Stage {
   GradientRequest gradient_request(const Graph& lowered) const;
 };
 
-// What clusters that train the same model average with each other: its parameters, and of the buffers that
-// training changes those of f32 (running statistics, no counters); in the order of their ids.
+// The values that clusters average with each other: the model's parameters, and of the buffers that training
+// changes those of f32 (running statistics, no counters); in the order of their ids.
 std::vector<ValueId> averaged_values(const Graph& graph);
 
 // The op positions where a stage may begin: no buffer is used on both sides, losses stay with the last op

@@ -1,5 +1,5 @@
 // Chooses which back end serves each op, on the whole graph, before it is cut. The choice is kept with the
-// plan, so that every cut computes the same bits.
+// plan, so that every cut computes the same bits on processors of one kind.
 #pragma once
 
 #include <cstdint>

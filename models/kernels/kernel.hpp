@@ -1,8 +1,8 @@
 // The arithmetic of one op on given types. Back ends:
 //   eigen   every op, plain and portable: the reference, and the fallback (kernels/eigen)
-//   onednn  matrix products and convolutions (kernels/onednn)
-//   simd    our loops: small shapes, element-wise work, Winograd; compiled for several instruction sets
-//           and dispatched at run time (kernels/simd)
+//   onednn  matrix products, convolutions and recurrent layers (kernels/onednn)
+//   simd    our loops: small shapes, element-wise work, Winograd, attention, norms, softmax, losses, pooling;
+//           compiled for several instruction sets and dispatched at run time (kernels/simd)
 //
 // Which of them serves an op is chosen on the whole graph (choose.hpp).
 #pragma once

@@ -14,7 +14,7 @@ struct MicroBatch {
   std::int64_t size = 0;  // samples: one of the compiled sizes
   int slot = 0;           // < slots; 0 in inference
   float loss_weight = 1;  // share in the mean loss of the batch
-  // How many micro-batches of the same step other clusters have before this one's: with `index` it says what
+  // Micro-batches of the same step that other clusters have before this one's: with `index` it says what
   // random numbers are drawn.
   int preceding = 0;
 };

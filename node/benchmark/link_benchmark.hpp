@@ -33,7 +33,7 @@ LinkMeasure measure_link(const std::string& address, const LinkBenchmarkOptions&
 // Does a node_benchmark answer at `address` within the time? TransportError, Interrupted as above.
 bool answers(const std::string& address, std::chrono::milliseconds limit);
 
-// What a provider's transport adds to TCP's, measured between two ZmqLinks of this process.
+// The cost of a provider's transport over TCP's, measured between two ZmqLinks of this process.
 struct ProviderTransport {
   double added_ms = 0;                    // to the latency of what stages send each other in a step
   double mbps = 0;                        // Mbit/s that it reaches where the network is no limit

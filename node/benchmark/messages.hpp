@@ -25,7 +25,7 @@ struct BenchmarkHeader {
   std::uint32_t payload_bytes = 0;  // that follow
   std::uint32_t reply_bytes = 0;    // of payload that the request asks for
   std::uint32_t rest_ns = 0;        // before the reply: that the request asks for, that the server took
-  // Of the client, which a call-back asks the server to connect to; of its reply 0 where nothing answered
+  // The client's port, which a call-back asks the server to connect to; in the reply 0 where nothing answered
   // there.
   std::uint32_t port = 0;
 

@@ -97,10 +97,8 @@ milliseconds longest_wait(const NodeMetadata& metadata) {
   constexpr double kAtMostSeconds = 365.0 * 86'400;  // what a clock can be asked to wait for
   constexpr double kTimesSlower = 10;
   if (metadata.clusters == 1) return kAtLeast;
-  const AveragingSettings& averaging = metadata.settings.averaging;
-  std::int64_t steps = 1;
-  if (averaging.mode != "gradients")
-    steps = averaging.every.value_or(batches_per_epoch(metadata.shares.joint(), metadata.data.train_samples));
+  const std::int64_t steps = metadata.settings.averaging.updates_between_rounds(
+      batches_per_epoch(metadata.shares.joint(), metadata.data.train_samples));
   const double predicted = kTimesSlower * static_cast<double>(steps) * metadata.predicted_step_ms / 1e3;
   return kAtLeast + to_milliseconds(std::min(predicted, kAtMostSeconds));
 }

@@ -67,7 +67,7 @@ class PlanRun {
   std::optional<RunNetwork> network_;
   const Dataset* dataset_ = nullptr;  // the Root's, the process's
   std::optional<Executable> executable_;
-  // Of several clusters.
+  // Only where there are several clusters.
   std::optional<Rings> rings_;
   std::unique_ptr<StatefulAverager> averager_;
   std::optional<ClusterRoots> roots_;  // on a Root

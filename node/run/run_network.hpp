@@ -22,8 +22,8 @@ struct OpenedRing {
   std::unique_ptr<ZmqLink> link;
 };
 
-// What ends one of the groups before its time ends all (EndpointOptions::groups_end_together). All calls
-// belong to one thread, but that each ring's link, and that of the Roots, may be lent to one of its own
+// A failure that ends one of the groups before its time ends all (EndpointOptions::groups_end_together). All
+// calls belong to one thread, but that each ring's link, and that of the Roots, may be lent to one of its own
 // between join() and leave().
 class RunNetwork {
  public:

@@ -38,7 +38,7 @@ class PeerLine {
   void send(std::span<const std::byte> header);
   void send(const OutgoingChunk& chunk);
 
-  // What has become of the connection since the last time.
+  // Returns what has become of the connection since the last call.
   Connector::News news();
 
  private:

@@ -33,7 +33,7 @@ struct StreamPosition {
   bool operator==(const StreamPosition&) const = default;
 };
 
-// How far the stream of a group has come.
+// The place that the stream of a group has reached.
 struct GroupPosition {
   GroupId group = 0;
   StreamPosition position;
@@ -58,7 +58,7 @@ struct CtlWelcome {
   bool operator==(const CtlWelcome&) const = default;
 };
 
-// What goes on in a group on the sender's side.
+// The state of a group on the sender's side.
 struct GroupState {
   GroupId group = 0;
   StreamPosition position;

@@ -39,15 +39,15 @@ class StatefulAverager : public Averager {
   virtual void begin(std::int64_t steps_done) = 0;
 };
 
-// What a ring or a stage has of what clusters average.
+// The part of what clusters average that a ring or a stage has.
 struct AveragedLoad {
   RingLoad parameters;
   RingLoad buffers;
 };
 // Memory of an Averager's own for such a stage.
 std::int64_t averager_bytes(const TrainingSettings& settings, const AveragedLoad& stage);
-// What the rounds of such a run ask of a ring's links; and what a member of the ring sends in one, of all
-// fragments.
+// The traffic that the rounds of such a run ask of a ring's links; and the bytes that a member of the ring
+// sends in one of all fragments.
 RingTraffic round_traffic(const TrainingSettings& settings, const AveragedLoad& ring, int clusters);
 double round_bytes(const TrainingSettings& settings, const AveragedLoad& ring, int clusters);
 

@@ -8,9 +8,9 @@
 
 namespace rookery {
 
-// Of what clusters average: in which of so many fragments it is. Fragments have nearly the same number of
-// bytes, each from all over the model, so that no node has most of one. A function of the model, whatever
-// its cuts.
+// By name of what clusters average: its fragment, from 0 to `fragments` - 1. Fragments have nearly the same
+// number of bytes, each from all over the model, so that no node has most of one. A function of the model,
+// whatever its cuts.
 std::map<std::string, int> fragments_of(const Graph& graph, int fragments);
 
 }  // namespace rookery

@@ -49,7 +49,7 @@ class PeriodicAverager final : public RingAverager {
 
   bool overlaps() const { return schedule_.overlapped_updates() > 0; }
   Averaged make_averaged(const std::string& tensor, const std::string& name, const TensorType& type);
-  // Of a fragment; nothing: of all.
+  // Begins the round of a fragment or, without one, of all.
   void begin_round(std::int64_t steps_done, std::optional<int> fragment);
   std::span<float> put_in(Averaged& averaged, TensorView tensor);
   void finish_round();

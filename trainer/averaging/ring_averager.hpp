@@ -1,4 +1,4 @@
-// What the ways of averaging have in common: the weights of clusters, and what compression has lost.
+// The common part of all ways of averaging: the weights of clusters, and error feedback of compression.
 #pragma once
 
 #include <cstdint>

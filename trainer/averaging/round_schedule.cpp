@@ -19,7 +19,7 @@ std::int64_t epochs_of(std::int64_t steps, std::int64_t steps_per_epoch) {
 RoundSchedule::RoundSchedule(const TrainingSettings& settings, std::int64_t steps_per_epoch, bool validates)
     : fragments_(settings.averaging.fragments),
       overlap_(settings.averaging.overlapped_updates()),
-      every_(settings.averaging.mode == "gradients" ? 1 : settings.averaging.every.value_or(steps_per_epoch)),
+      every_(settings.averaging.updates_between_rounds(steps_per_epoch)),
       united_every_(streams() ? epochs_of(kStreamedRounds * every_, steps_per_epoch) : every_),
       validation_every_(validates ? settings.validate_every * steps_per_epoch : 0),
       steps_(settings.epochs * steps_per_epoch) {}

@@ -28,7 +28,7 @@ struct CheckpointOwner {
   int cluster = 0;
 };
 
-// What a part says besides its tensors, which are Executable::training_state() by its names.
+// The facts that a part has besides its tensors, which are Executable::training_state() by its names.
 struct CheckpointFacts {
   RunState run;
   TrainingSettings settings;
@@ -47,7 +47,7 @@ struct PartName {
   int stage = 0;
   int stages = 1;
 };
-// What the file name of a part of cluster 0 says; nothing for other files.
+// Reads the file name of a part of cluster 0; nothing for other files.
 std::optional<PartName> part_name(const std::filesystem::path& file);
 
 // Makes the folder. DataError.

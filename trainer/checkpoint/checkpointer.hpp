@@ -22,7 +22,7 @@ namespace rookery {
 // schedule that is asynchronous has no such place soon.
 bool stops_between_steps(const TrainingSettings& settings);
 
-// What a checkpoint has besides the Executable's training_state(): the Averager's state, which stays where it
+// The Averager's state, which a checkpoint has besides the Executable's training_state(); it stays where it
 // is. A checkpoint of a run that had none of it leaves it as it is.
 using AveragingState = std::map<std::string, TensorView>;
 

@@ -28,8 +28,8 @@ struct StopRequest {
 // that all find the message when they look for it there, and nobody ever waits for one: but for the Root's
 // flush it costs a look at what has arrived.
 //
-// Of several clusters the Roots tell each other, a few times a second, what they have been asked; all of them
-// then decide on the next place where the run may end. One thread.
+// Where there are several clusters their Roots tell each other, a few times a second, what they have been
+// asked; all of them then decide on the next place where the run may end. One thread.
 class StopAgreement {
  public:
   // `steps` are those of the whole run; `signal` says which one has asked this stage to stop, 0: none;
@@ -66,7 +66,8 @@ class StopAgreement {
   PendingNumber decision_;                 // of the others
   StopRequest request_;                    // the Root's, once it has decided
   std::optional<std::int64_t> last_step_;  // once known
-  // Of the Roots of several clusters: when they tell each other again, and when and where they last did.
+  // Where several clusters' Roots tell each other: the step of the next time, and the time and step of the
+  // last.
   std::int64_t next_exchange_ = 0;
   std::chrono::steady_clock::time_point exchanged_ = std::chrono::steady_clock::now();
   std::int64_t exchanged_step_ = 0;

@@ -52,7 +52,7 @@ class WholeCheckpoint {
   // The Leaf's, which knows most.
   const RunState& run() const { return parts_.back().facts().run; }
   const TrainingSettings& settings() const { return parts_.front().facts().settings; }
-  // Of all stages' ops.
+  // The kernels of all stages' ops.
   const KernelChoice& kernels() const { return kernels_; }
 
   std::map<std::string, TensorType> types() const;

@@ -11,8 +11,9 @@
 
 namespace rookery {
 
-// The Leaf's alone; elsewhere it does nothing. With several losses a first line says what the columns are:
-// the weighted sum and each loss, or the accuracy of each that has one. Files of the run before are kept as
+// Written by the Leaf's compute thread; on other stages it does nothing. The validation's files are made by
+// the Leaf of the first cluster alone. With several losses a first line says what the columns are: the
+// weighted sum and each loss, or the accuracy of each that has one. Files of the run before are kept as
 // losses.txt.1 and so on; those of the same run, which goes on, are continued. A disk that is full is a
 // warning, but when the run begins (LineLog).
 class TextFiles : public RunLog {

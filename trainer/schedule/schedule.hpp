@@ -1,8 +1,9 @@
 // Pipeline schedules: pure functions from (stage, stages, batches, micro-batches) to the actions of a run.
 // The runtime and the simulator read the same. A schedule is a row of schedule_kinds().
 //   1f1b   synchronous one-forward-one-backward (PipeDream-flush, arXiv 2006.09503): within a batch stage k
-//          runs min(M, stages - 1 - k) forwards ahead, then alternates forward and backward; every batch
-//          begins when the update of the one before is made.
+//          runs min(M, stages - 1 - k) forwards ahead, then alternates forward and backward, so that
+//          min(M, stages - k) micro-batches are in flight; every batch begins when the update of the one
+//          before is made.
 //   async  no flush between batches (PipeDream, arXiv 1806.03377): a batch is one micro-batch, stage k runs
 //          min(max_staleness, stages - 1 - k) batches ahead, and makes an update after each backward. A
 //          batch's backward uses the weights of its forward, so that its gradients are as many updates old

@@ -1,5 +1,5 @@
-// How the clusters of a plan stay one model: what they average with each other, and when. A plan of one
-// cluster has nothing to average.
+// The settings by which the clusters of a plan stay one model: what they average with each other, and when. A
+// plan of one cluster has nothing to average.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace rookery {
 
 // Means are weighted by the samples that each cluster has trained since the round before.
-//   gradients   of every step, before they are clipped: as one node that trains on the joined batch; with
+//   gradients   of every step, before they are clipped: as one node that trains on the joint batch; with
 //               them the buffers that training changes
 //   parameters  and buffers, after every `every`-th update; with `optimizer` its state, too
 //   diloco      what `every` updates have changed, by which an outer SGD with Nesterov's momentum goes on
@@ -32,6 +32,10 @@ struct AveragingSettings {
   std::optional<std::int64_t> overlap;  // updates; nothing: 0, with several fragments 1
   std::string compression = "none";     // how numbers travel (trainer/settings/compression.hpp)
 
+  // Updates from one round to the next in a run whose epochs have `steps_per_epoch`.
+  std::int64_t updates_between_rounds(std::int64_t steps_per_epoch) const {
+    return mode == "gradients" ? 1 : every.value_or(steps_per_epoch);
+  }
   std::int64_t overlapped_updates() const { return overlap.value_or(fragments > 1 ? 1 : 0); }
   bool operator==(const AveragingSettings&) const = default;
 };

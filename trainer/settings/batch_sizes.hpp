@@ -29,7 +29,7 @@ std::vector<std::int64_t> training_sizes(const TrainingSettings& settings, const
                                          const ClusterShares& shares);
 std::vector<std::int64_t> validation_sizes(const TrainingSettings& settings, const DataSizes& data,
                                            const ClusterShares& shares);
-// Of so many samples each, but for the last.
+// The number of batches in an epoch; all but the last have `batch_size` samples.
 std::int64_t batches_per_epoch(std::int64_t batch_size, std::int64_t samples);
 
 }  // namespace rookery

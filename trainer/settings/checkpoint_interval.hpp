@@ -14,7 +14,7 @@ struct CheckpointInterval {
   bool operator==(const CheckpointInterval&) const = default;
 };
 
-// Of "30 s", "10 min", "2 h", "500 steps" or "1 epoch", which fit the pattern; nothing for "never".
+// Reads "30 s", "10 min", "2 h", "500 steps" or "1 epoch", which fit the pattern; nothing for "never".
 std::optional<CheckpointInterval> checkpoint_interval(const std::string& text);
 // A regular expression (ECMA-262) of all of these texts.
 std::string checkpoint_interval_pattern();

@@ -26,7 +26,7 @@ struct ClusterShares {
 
   int clusters() const { return static_cast<int>(samples.size()); }
   std::int64_t own() const { return samples[cluster]; }
-  // Of a full step, of all clusters.
+  // The samples of a full step, of all clusters.
   std::int64_t joint() const;
   // Every cluster's part of `count` samples: in proportion to the shares, rounded so that the largest
   // remainders go up, of equal ones the first; 0 where there are too few.

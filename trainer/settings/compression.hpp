@@ -1,4 +1,4 @@
-// How the numbers of a round travel from cluster to cluster: what of train.json names it.
+// The setting of train.json that says in which encoding a round's numbers travel from cluster to cluster.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ struct ResumePoint {
 };
 
 OrderedJson to_json(const ResumePoint& point);
-// What resume_schema() allows.
+// `json` fits resume_schema().
 ResumePoint resume_point_from_json(const Json& json);
 Json resume_schema();
 

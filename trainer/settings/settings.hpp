@@ -41,7 +41,7 @@ struct TrainingSettings {
   std::string checkpoint_every = "10 min";  // of checkpoint_interval.hpp
   int keep_checkpoints = 3;
   double peer_timeout_seconds = 10;               // a peer of which nothing was heard for longer is lost
-  std::optional<double> reconnect_grace_seconds;  // at most peer_timeout_seconds, which is meant by nothing
+  std::optional<double> reconnect_grace_seconds;  // at most peer_timeout_seconds; nothing: as long as that
   // By a second name that the module has for a parameter, the name that it is trained under.
   std::map<std::string, std::string> tied;
   // Patterns of names of parameters: what is not trained, and of that what is.

@@ -1,4 +1,4 @@
-// What the averaging of several clusters adds to their steps.
+// The time that the averaging of several clusters adds to their steps.
 //
 // Rounds that all wait for (RoundRate::waited) add all that they take. A round that runs beside the next
 // steps adds what it is longer than these.
@@ -29,10 +29,10 @@ struct RoundSeconds {
   double fragment = 0;
 };
 
-// What such rounds add to a step of `step_seconds`, on the average. With it a step becomes no shorter where
-// it or a round becomes longer, or rounds come more often.
+// The time that such rounds add to a step of `step_seconds`, on the average. With it a step becomes no
+// shorter where it or a round becomes longer, or rounds come more often.
 double exposed_seconds(const RoundRate& rate, const RoundSeconds& round, double step_seconds);
-// What a round takes, on the average over those of the whole model and those of a fragment.
+// The time of a round, on the average over those of the whole model and those of a fragment.
 double mean_seconds(const RoundRate& rate, const RoundSeconds& round);
 
 }  // namespace rookery

@@ -10,7 +10,7 @@
 
 namespace rookery {
 
-// What `memory` tells, copies that averaging keeps of what a stage has, and `ring_bytes` for the buffers of
+// Adds to `memory` the copies that averaging keeps of what a stage has, and `ring_bytes` for the buffers of
 // its rings. `begins`: first op of every segment.
 std::shared_ptr<const MemoryModel> with_averaging(std::shared_ptr<const MemoryModel> memory,
                                                   const Graph& graph, const std::vector<OpId>& begins,

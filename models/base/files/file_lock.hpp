@@ -8,7 +8,7 @@
 namespace rookery {
 
 // One thread. Where a lock cannot be had, because the file system has none or nobody may make the file, the
-// log warns and all goes on as if it were held.
+// log warns and all goes on as if it were held; where the folder is missing, it goes on so without a warning.
 class FileLock {
  public:
   enum class Kind : std::uint8_t { kShared, kExclusive };
@@ -21,7 +21,8 @@ class FileLock {
 
   // Whether the lock is ours now.
   bool try_take(Kind kind);
-  // Waits for it; `on_waiting` is told, once, who holds it. Interrupted when a stop signal comes.
+  // Waits for it; `on_waiting` is told, once, who holds it. Interrupted when a stop signal comes that no
+  // StopDeferral keeps back.
   void take(Kind kind, const std::function<void(const std::string& holders)>& on_waiting);
   // "process 4711 (provider_0), process 4712 (provider_1)", as far as they can be seen.
   std::string holders() const;

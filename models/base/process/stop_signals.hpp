@@ -6,9 +6,9 @@
 namespace rookery {
 
 // From here on SIGINT, SIGTERM and SIGHUP only set a flag; a second one, but for SIGHUP, ends the process at
-// once. A SIGHUP that is ignored stays ignored: nohup wants it so. A thread of its own receives them: they
-// interrupt no system call of the calling thread, nor of those that it starts from here on. Any thread, any
-// number of times; the first call comes before threads that are to be spared are started.
+// once. A SIGHUP that is ignored stays ignored: nohup wants it so. SIGPIPE is ignored. A thread of its own
+// receives them: they interrupt no system call of the calling thread, nor of those that it starts from here
+// on. Any thread, any number of times; the first call comes before threads that are to be spared are started.
 void catch_stop_signals();
 // In a new process, between fork() and exec(): what it becomes gets stop signals again.
 void accept_stop_signals();

@@ -8,7 +8,7 @@ namespace rookery {
 // Threads for arithmetic. `usual`: where it is not given; 0: as many as the process may use processors.
 void add_threads_option(ProgramOptions& options, int usual, const char* help);
 
-// What was given, or the usual number. UsageError for one that is no number of threads.
+// Returns the number given, or else the usual one. UsageError for one that is no number of threads.
 int threads_of(const ProgramArguments& arguments);
 
 }  // namespace rookery

@@ -3,7 +3,7 @@
 
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
-#include "models/graph/ops/batch_norm.hpp"
+#include "models/graph/ops/batch_norm_inputs.hpp"
 #include "models/graph/ops/families.hpp"
 
 namespace rookery {

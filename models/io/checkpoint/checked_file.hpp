@@ -12,7 +12,7 @@
 
 namespace rookery {
 
-// Of the elements, and of the type that they are read as: 16 hex digits.
+// The checksum of the elements and of the type that they are read as: 16 hex digits.
 std::string checksum(ConstTensorView tensor);
 
 // The metadata that such a file of these tensors has.
@@ -33,7 +33,7 @@ class CheckedReader {
   // As it was given to write_checked().
   const Metadata& metadata() const { return metadata_; }
   const std::map<std::string, TensorType>& types() const { return file_.types(); }
-  // What the file says of a tensor of types().
+  // The checksum that the file names for a tensor of types().
   const std::string& checksum_of(const std::string& name) const { return checksums_.at(name); }
   // A tensor of types().
   Tensor read(const std::string& name);

@@ -1,5 +1,5 @@
-// What oneDNN's convolutions and their gradients have in common. Internal to this back end. They are direct:
-// how oneDNN's Winograd adds up depends on the number of threads.
+// Shared by oneDNN's convolutions and their gradients; internal to this back end. They are direct, since the
+// order in which oneDNN's Winograd adds up depends on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct ConvDescription {
   dnnl::memory::desc plain_w() const { return as_given(w, w.size() == 5 ? Tag::goihw : Tag::oihw); }
   dnnl::memory::desc plain_bias() const { return as_given(bias, Tag::x); }
   dnnl::memory::desc own_y() const { return as_given(y, y_tag); }
-  // What primitives are asked for: blocked images as they are, plain ones in any layout. Sources may be
-  // rounded to bf16; results are f32.
+  // Layouts that primitives are asked for: blocked images as they are, plain ones in any layout. Sources may
+  // be rounded to bf16; results are f32.
   dnnl::memory::desc source_x() const { return {x, source, is_blocked ? x_tag : Tag::any}; }
   dnnl::memory::desc source_w() const { return {w, source, Tag::any}; }
   dnnl::memory::desc source_y() const { return {y, source, is_blocked ? y_tag : Tag::any}; }

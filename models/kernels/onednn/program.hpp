@@ -74,8 +74,8 @@ class Program final : public Kernel {
     arguments.emplace(DNNL_ARG_SCRATCHPAD, own);
     add_call({[descriptor] { return Primitive(descriptor); }, {}, std::move(arguments), std::move(own)});
   }
-  // What is added from here on is one of several pieces, which run at the same time, each on one thread; what
-  // follows end_pieces() waits for all of them. They do not depend on the number of threads if their
+  // Primitives added from here on are one of several pieces, which run at the same time, each on one thread;
+  // what follows end_pieces() waits for all of them. They do not depend on the number of threads if their
   // descriptors are made with one, which OneThread sees to.
   void begin_piece();
   void end_pieces() { in_pieces_ = false; }

@@ -32,24 +32,24 @@
 
 namespace rookery {
 
-// What a link of a ring has to take, so that members never wait for each other: messages of so many bytes at
-// most, and so many of them under way.
+// The traffic that a link of a ring has to take, so that members never wait for each other: the largest
+// message in bytes, and the most messages under way.
 struct RingTraffic {
   std::uint64_t message_bytes = 0;
   std::uint64_t messages = 0;
 
-  // Of those that begin at a member and of those that have come to it.
+  // The buffers of messages that begin at a member and of those that have come to it.
   std::uint64_t buffer_bytes() const { return 2 * messages * message_bytes; }
 };
-// What is summed at once: so many numbers in so many tensors.
+// The size of one sum: its numbers, and the tensors that they are in.
 struct RingLoad {
   std::uint64_t numbers = 0;
   std::size_t tensors = 0;
 };
-// Of rounds over what is encoded and what travels as it is.
+// The traffic of rounds over `encoded` numbers and `plain` ones, which travel as they are.
 RingTraffic ring_traffic(const RingLoad& plain, const RingLoad& encoded, const Compression& compression,
                          int members);
-// What each member sends in such a round, on the average.
+// The bytes that each member sends in such a round, on the average.
 double ring_bytes(const RingLoad& plain, const RingLoad& encoded, const Compression& compression,
                   int members);
 

@@ -33,7 +33,7 @@ namespace rookery {
 // All is handed to the system once a second, with the next step, and after validations: a step takes no call
 // for it, and a run that is killed lacks at most what the last second has brought.
 //
-// What cannot be made or written is a warning: nothing here ends a run.
+// A file that cannot be made or written is a warning: nothing here ends a run.
 class RunFolder : public RunLog {
  public:
   static constexpr std::int64_t kMostPoints = 100'000;
