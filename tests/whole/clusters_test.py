@@ -12,6 +12,8 @@ from whole import SLOWER, WholeTest
 
 # Nodes that are killed at random, one run after the other; more for a longer trial by hand.
 KILLS = int(os.environ.get("ROOKERY_KILLS", "6" if SLOWER == 1 else "2"))
+# Where the run of several clusters stood when a node was lost.
+PLACE = r" is lost in (its pipeline, beside )?(ring \d+|the Roots' ring), (round \d+|before its first round): "
 
 
 class ClustersTest(WholeTest):
@@ -196,6 +198,8 @@ class ClustersTest(WholeTest):
                         if node != number and codes[node] != 0:
                             self.assertEqual(codes[node], 1, process.errors())
                             self.assertIn(f"node_{number}", process.errors())
+                            if "this node finished" not in process.errors():
+                                self.assertRegex(process.errors(), PLACE)
             for process in [self.start("provider", "--name", f"node_{node}", "--resume") for node in range(6)]:
                 self.assertEqual(process.wait(), 0, process.output() + process.errors())
             self.run_program("model_fusion")
@@ -220,7 +224,7 @@ class ClustersTest(WholeTest):
                 self.wait_for_steps(20)
                 processes[lost].popen.send_signal(how)
                 name = rf"node_{lost} \(127\.0\.0\.1:{self.ports[lost]}\)"
-                where = r"( in (ring \d|the Roots' ring), round \d+)?"
+                where = r" in (its pipeline, beside )?(ring \d|the Roots' ring), round \d+"
                 for i, process in processes.items():
                     if i == lost:
                         continue
