@@ -18,6 +18,7 @@
 #include "node/provider_events.hpp"
 #include "node/run_display.hpp"
 #include "node/sockets/address.hpp"
+#include "node/start_options.hpp"
 #include "node/wire/stream.hpp"
 
 namespace rookery {
@@ -104,7 +105,10 @@ NodeOptions node_options(const ProgramArguments& arguments, const std::string& c
   options.output = arguments["output"].as<std::string>();
   options.listen = arguments["listen"].as<std::string>();
   if (!options.listen.empty()) check_address("--listen", options.listen);
-  options.resume = arguments.count("resume") != 0;
+  options.start = start_choice_of(arguments);
+  if (options.start.resume && options.start.sync_from)
+    throw UsageError(
+        "--resume goes on with a state of this node's own, --sync-from with another cluster's: not both");
   options.threads = threads_of(arguments);
   options.wait_for_peers = std::chrono::milliseconds(
       static_cast<std::int64_t>(1000 * seconds_of(arguments, "wait-for-peers", false)));
@@ -180,11 +184,19 @@ int main(int argc, char** argv) {
       "forwarded "
       "port, or in a container")("wait-for-peers", po::value<double>()->default_value(300, "300"),
                                  "seconds to wait for the other providers")(
-      "resume",
-      "go on from the newest checkpoint that all nodes of this plan have, or else all of a cluster, if there "
-      "is one")("json", "print progress as one JSON object a line")(
+      "json", "print progress as one JSON object a line")(
       "progress-interval", po::value<double>()->default_value(1, "1"),
       "with --json: seconds from one progress line to the next, at least; 0: a line a step");
+  add_start_options(
+      options,
+      {.resume =
+           "go on from the newest checkpoint that all nodes of this plan have, or else all of a cluster, if "
+           "there is one",
+       .sync_from =
+           "begin with the parameters of this cluster, which its nodes send when all are here, and with its "
+           "step; given to all providers of a cluster: provider --name node_3 --sync-from 0 "
+           "--sync-optimizer, "
+           "where cluster 0 goes on with --resume"});
   add_threads_option(options, 1, "threads for arithmetic; any number computes the same bits");
   return run_program(info, options, argc, argv,
                      [&](const ProgramArguments& arguments) { return provide(arguments, called_as); });

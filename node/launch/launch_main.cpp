@@ -7,6 +7,7 @@
 #include "models/base/process/threads_option.hpp"
 #include "node/launch/launcher.hpp"
 #include "node/run/plan_run.hpp"
+#include "node/start_options.hpp"
 
 namespace rookery {
 namespace {
@@ -16,7 +17,7 @@ int launch(const ProgramArguments& arguments) {
   options.provider = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "provider";
   options.node_data = arguments["node-data"].as<std::string>();
   options.output = arguments["output"].as<std::string>();
-  options.resume = arguments.count("resume") != 0;
+  options.start = start_choice_of(arguments);
   options.threads = threads_of(arguments);
   const std::vector<NodeMetadata> nodes = read_all_metadata(options.node_data);
   catch_stop_signals();
@@ -43,8 +44,12 @@ int main(int argc, char** argv) {
   options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
                         "folder that clusterize wrote")(
       "output", po::value<std::string>()->default_value("."),
-      "folder for losses.txt, val_losses.txt and val_accuracies.txt")(
-      "resume", "go on from the newest checkpoint of this plan, if there is one");
+      "folder for losses.txt, val_losses.txt and val_accuracies.txt");
+  add_start_options(
+      options,
+      {.resume = "go on from the newest checkpoint of this plan, if there is one",
+       .sync_from = "all other clusters begin with the parameters of this one, which alone goes on from "
+                    "its checkpoints: launch --resume --sync-from 0 --sync-optimizer"});
   add_threads_option(options, 1,
                      "threads for arithmetic of each provider; any number computes the same bits");
   return run_program(info, options, argc, argv, launch);

@@ -15,6 +15,7 @@
 #include "models/base/process/stop_signals.hpp"
 #include "node/membership/root_cause.hpp"
 #include "node/sockets/address.hpp"
+#include "node/start_options.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
 
 namespace rookery {
@@ -58,11 +59,27 @@ Launcher::Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nod
       display_(names_of(nodes)),
       stops_between_steps_(stops_between_steps(nodes.front().settings)) {
   check_local(nodes);
+  check_starts(nodes);
   providers_.reserve(nodes.size());
   for (const NodeMetadata& node : nodes) start(node);
 }
 
 Launcher::~Launcher() = default;
+
+StartChoice Launcher::choice_of(const NodeMetadata& node) const {
+  StartChoice choice = options_.start;
+  if (choice.sync_from == node.cluster) return {.resume = choice.resume};
+  if (choice.sync_from) choice.resume = false;
+  return choice;
+}
+
+void Launcher::check_starts(const std::vector<NodeMetadata>& nodes) const {
+  for (const NodeMetadata& node : nodes) {
+    // The only cluster would be the one that gives its state.
+    const StartChoice& choice = node.clusters == 1 ? options_.start : choice_of(node);
+    check_start(choice, node.cluster, node.clusters, node.settings);
+  }
+}
 
 void Launcher::start(const NodeMetadata& node) {
   Provider& provider = providers_.emplace_back();
@@ -82,7 +99,7 @@ void Launcher::start(const NodeMetadata& node) {
                                    options_.output.string(),
                                    "--threads",
                                    std::to_string(options_.threads)};
-  if (options_.resume) command.emplace_back("--resume");
+  for (std::string& argument : start_arguments(choice_of(node))) command.push_back(std::move(argument));
   provider.process = std::make_unique<ChildProcess>(command);
 }
 

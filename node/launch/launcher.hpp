@@ -13,6 +13,7 @@
 #include "node/launch/child_process.hpp"
 #include "node/run_display.hpp"
 #include "trainer/checkpoint/checkpoint_part.hpp"
+#include "trainer/checkpoint/reshard/start_choice.hpp"
 
 namespace rookery {
 
@@ -20,14 +21,16 @@ struct LauncherOptions {
   std::filesystem::path provider;  // the program
   std::filesystem::path node_data;
   std::filesystem::path output;
-  bool resume = false;  // of every provider
-  int threads = 1;      // of each
+  // Of every provider; where there is a cluster to sync from, this one's have no part in that, and all others
+  // none in `resume`.
+  StartChoice start;
+  int threads = 1;  // of each
 };
 
 // One thread. catch_stop_signals() comes first.
 class Launcher {
  public:
-  // ConfigError naming nodes whose address is not of this machine.
+  // ConfigError naming nodes whose address is not of this machine, and as check_start().
   Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nodes);
   ~Launcher();
 
@@ -51,6 +54,8 @@ class Launcher {
     std::optional<int> code;
   };
 
+  StartChoice choice_of(const NodeMetadata& node) const;
+  void check_starts(const std::vector<NodeMetadata>& nodes) const;
   void start(const NodeMetadata& node);
   void wait_for_news();
   void read(Provider& provider);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "trainer/checkpoint/reshard/start_choice.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/progress/run_log.hpp"
 
@@ -20,8 +21,8 @@ struct NodeOptions {
   std::chrono::milliseconds wait_for_peers{300'000};
   // The Root's data set; none: the one that the plan names. Outlives the node.
   const Dataset* dataset = nullptr;
-  bool resume = false;  // from the newest checkpoint of the plan, if there is one
-  int threads = 1;      // for the arithmetic of the thread that calls run()
+  StartChoice start;  // where the run begins
+  int threads = 1;    // for the arithmetic of the thread that calls run()
   // All may be empty. Progress holds loss and accuracy on every node: the Leaf tells them to all.
   std::function<void(const Progress&)> on_progress;         // called by run()'s thread
   std::function<void(const std::string& text)> on_waiting;  // "waiting for node_1 (…)"; any thread

@@ -20,7 +20,7 @@
 #include "models/base/process/stop_signals.hpp"
 #include "node/membership/membership.hpp"
 #include "node/run/status_exchange.hpp"
-#include "trainer/checkpoint/reshard/reshard.hpp"
+#include "trainer/checkpoint/reshard/run_start.hpp"
 #include "trainer/feed/split.hpp"
 #include "trainer/progress/tensorboard/run_folder.hpp"
 #include "trainer/progress/text_files.hpp"
@@ -52,6 +52,7 @@ PlanRun::PlanRun(NodeProcess& process)
       metadata_(read_metadata(process.options().node_data, process.options().name)),
       output_(output_of(process.options(), metadata_)) {
   const NodeOptions& options = process_.options();
+  check_start(options.start, metadata_.cluster, metadata_.clusters, metadata_.settings);
   make_directories(output_);
   LoadedStage loaded = read_stage(stage_folder(options.node_data, metadata_), metadata_);
   take_room(loaded);
@@ -214,31 +215,24 @@ CheckpointOwner PlanRun::checkpoint_owner() const {
           .cluster = metadata_.cluster};
 }
 
-// A checkpoint of this plan, where one is asked for and all nodes have their part of one; else that of a
-// cluster whose nodes have theirs; else what the plan was made to go on from.
 std::optional<RunState> PlanRun::starting_point() {
-  const bool resume = process_.options().resume;
-  std::optional<RunState> from;
-  if (resume) from = go_on_from_newest(checkpoint_owner(), *executable_, agreement(), averaging_state());
-  if (!from) {
-    std::optional<ResumePoint> of_others = metadata_.resume;
-    if (resume && metadata_.clusters > 1)
-      if (const auto newest = newest_of_a_cluster(checkpoint_owner(), agreement())) of_others = newest;
-    if (of_others) from = take_over(*of_others);
-  }
-  if (process_.options().on_waiting && from)
+  const StartChoice& choice = process_.options().start;
+  const std::optional<RunState> from = start_run({.owner = checkpoint_owner(),
+                                                  .clusters = metadata_.clusters,
+                                                  .choice = choice,
+                                                  .plan = metadata_.resume,
+                                                  .averaging = averaging_state()},
+                                                 *executable_, agreement());
+  if (!process_.options().on_waiting) return from;
+  if (choice.sync_from) {
+    process_.options().on_waiting(fmt::format("beginning after step {} with the state of cluster {}",
+                                              from ? from->step : 0, *choice.sync_from));
+  } else if (from) {
     process_.options().on_waiting(fmt::format("going on after step {}", from->step));
-  if (process_.options().on_waiting && resume && !from)
+  } else if (choice.resume) {
     process_.options().on_waiting("there is no checkpoint of this plan: from the beginning");
+  }
   return from;
-}
-
-// Where clusters have residuals of their own, those of others are not for them.
-RunState PlanRun::take_over(const ResumePoint& point) {
-  AveragingState taken = averaging_state();
-  if (metadata_.cluster != point.cluster)
-    std::erase_if(taken, [](const auto& entry) { return is_residual_key(entry.first); });
-  return reshard(process_.options().node_data, point, *executable_, agreement(), taken);
 }
 
 std::int64_t PlanRun::steps() const {

@@ -52,7 +52,6 @@ class PlanRun {
   CheckpointOwner checkpoint_owner() const;
   std::int64_t steps() const;
   std::optional<RunState> starting_point();
-  RunState take_over(const ResumePoint& point);
   [[noreturn]] void end_early(const StoppedRun& stopped);
   std::string name_of(const StopRequest& request) const;
   void advise(Error& error);

@@ -29,12 +29,6 @@ std::vector<std::string> names_of(const std::vector<Group::Place>& places) {
   return names;
 }
 
-// Where a ring's work is: "ring 2, round 17", its newest.
-std::string place_of(const Group& group) {
-  if (group.options.name.empty() || !group.newest) return group.options.name;
-  return fmt::format("{}, round {}", group.options.name, *group.newest);
-}
-
 MembershipOptions membership_options(const EndpointOptions& endpoint, const GroupOptions& group) {
   MembershipOptions made;
   made.node = endpoint.node;
@@ -57,7 +51,8 @@ std::vector<int> partners(const GroupOptions& options, const std::string& node) 
   return ranks;
 }
 
-Group::Group(Waker& waker, const EndpointOptions& endpoint, GroupOptions given, std::vector<Place> others)
+Group::Group(Waker& waker, const EndpointOptions& endpoint, GroupOptions given, std::vector<Place> others,
+             const std::function<std::string(const Group&)>& place_of)
     : options(holding_a_message(std::move(given))),
       node(endpoint.node),
       rank(rank_of(endpoint.node, options)),
@@ -65,7 +60,7 @@ Group::Group(Waker& waker, const EndpointOptions& endpoint, GroupOptions given, 
       queues(waker, options.name, names_of(places), options.send_budget, options.receive_budget / 8,
              kMaxChunkBytes, options.deadline),
       membership(membership_options(endpoint, options), names_of(places), Clock::now(),
-                 [this] { return place_of(*this); }) {
+                 [this, place_of] { return place_of(*this); }) {
   for (std::size_t i = 0; i < places.size(); ++i) members.push_back(new_member());
 }
 
@@ -92,6 +87,11 @@ std::string Group::name_of(int at) const {
   const auto found = std::ranges::find(places, at, &Place::rank);
   if (found != places.end()) return found->name;
   return at < 0 || at >= std::ssize(options.members) ? "" : options.members[at];
+}
+
+std::string Group::work() const {
+  if (!newest) return fmt::format("{}, before its first round", options.name);
+  return fmt::format("{}, round {}", options.name, *newest);
 }
 
 void Group::note(const MessageKey& key) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,7 +26,9 @@ struct Group {
     int rank;
     std::string name;  // "node_1 (0.0.0.0:8081)"
   };
-  Group(Waker& waker, const EndpointOptions& endpoint, GroupOptions given, std::vector<Place> others);
+  // `place_of` says for messages where a member was lost; called in the turn.
+  Group(Waker& waker, const EndpointOptions& endpoint, GroupOptions given, std::vector<Place> others,
+        const std::function<std::string(const Group&)>& place_of);
 
   // Which of the places has this rank; BugError where none has.
   int member_with(int rank) const;
@@ -33,6 +36,8 @@ struct Group {
   std::optional<int> member_of(int peer) const;
   // "this node", "node_1 (…)", "node_1" that this node does not talk with; empty for a rank that nobody has.
   std::string name_of(int at) const;
+  // Of a group with a name: "ring 2, round 17", its newest.
+  std::string work() const;
   // A message of this key was sent or comes.
   void note(const MessageKey& key);
 

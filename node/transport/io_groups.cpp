@@ -29,7 +29,8 @@ std::shared_ptr<Group> IoLoop::open(GroupOptions options) {
   }
   const GroupId number = options.group;
   ROOKERY_CHECK(!places.empty(), "group {} has no members but {}", number, options_.node);
-  auto group = std::make_shared<Group>(waker_, options_, std::move(options), std::move(places));
+  auto group = std::make_shared<Group>(waker_, options_, std::move(options), std::move(places),
+                                       [this](const Group& lost_in) { return place_of(lost_in); });
   {
     const std::scoped_lock lock(opened_mutex_);
     ROOKERY_CHECK(numbers_.insert(number).second, "group {} was opened before", number);
@@ -38,6 +39,14 @@ std::shared_ptr<Group> IoLoop::open(GroupOptions options) {
   }
   waker_.wake_up();
   return group;
+}
+
+// A pipeline has no rounds: those of the rings beside it say how far the run has come.
+std::string IoLoop::place_of(const Group& group) const {
+  if (!group.options.name.empty()) return group.work();
+  for (const auto& [number, other] : groups_)
+    if (!other->options.name.empty()) return "its pipeline, beside " + other->work();
+  return "";
 }
 
 void IoLoop::begin(Group& group) {

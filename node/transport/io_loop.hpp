@@ -141,6 +141,8 @@ class IoLoop {
   void serve_requests(Group& group);
   void serve_stop_signal();
   void serve_group(Group& group, bool tick);
+  // Where a loss has struck: "ring 2, round 17"; empty in a run without rings.
+  std::string place_of(const Group& group) const;
   void begin(Group& group);
   void retire_ended();
   void part_from(int peer);

@@ -27,7 +27,7 @@ enum class Topology : std::uint8_t {
 
 struct GroupOptions {
   GroupId group = 0;                 // the same on all members; used once in a process's life
-  std::string name;                  // for messages: "ring 2"; empty: the pipeline, which needs none
+  std::string name;                  // for messages, of one with rounds: "ring 2"; empty: the pipeline
   std::vector<std::string> members;  // nodes by rank, this one among them
   Topology topology = Topology::kMesh;
   int priority = kPipelinePriority;

@@ -12,6 +12,8 @@ from whole import SLOWER, WholeTest
 
 # Nodes that are killed at random, one run after the other; more for a longer trial by hand.
 KILLS = int(os.environ.get("ROOKERY_KILLS", "6" if SLOWER == 1 else "2"))
+# Where the run of several clusters stood when a node was lost.
+PLACE = r" is lost in (its pipeline, beside )?(ring \d+|the Roots' ring), (round \d+|before its first round): "
 
 
 class ClustersTest(WholeTest):
@@ -160,6 +162,85 @@ class ClustersTest(WholeTest):
             for process in processes:
                 self.assertIn(said, process.output())
 
+    def test_a_cluster_begins_with_the_state_of_another(self):
+        """Clusters cut 1 and 2 ways, on machines of their own: the second has no checkpoint and is sent the first's state."""
+        for averaging in ({"mode": "gradients"}, {"mode": "parameters", "every": 5, "optimizer": True},
+                          {"mode": "diloco", "every": 4}):
+            # Rounds of diloco leave each cluster an optimizer's state of its own, but of SGD, which has none.
+            optimizer = {"name": "sgd", "learning_rate": 0.05} if averaging["mode"] == "diloco" else "adam"
+            self.write_settings(epochs=12, checkpoint_every="20 steps", averaging=averaging, shares="equal",
+                                optimizer=optimizer, keep_checkpoints=100)
+            self.write_pool(3)
+            pins = [f"--pin=node_{node}={at}" for node, at in enumerate(("0:0", "1:0", "1:1"))]
+            self.run_program("clusterize", "--clusters", "2", "--min-nodes-per-cluster", "1", *pins)
+            homes = [self.folder / f"home_{node}" for node in range(3)]
+            for home in homes:
+                shutil.rmtree(home, ignore_errors=True)
+                shutil.rmtree(home.with_suffix(".written"), ignore_errors=True)
+                shutil.copytree(self.node_data, home, symlinks=True)
+
+            def train(options):
+                processes = [self.start("provider", "--name", f"node_{node}", "--node-data", home, *options.get(node, ()))
+                             for node, home in enumerate(homes)]
+                for process in processes:
+                    self.assertEqual(process.wait(), 0, process.output() + process.errors())
+                trained = [self.tensors(file.read_bytes()) for home in homes
+                           for file in sorted(home.glob("cluster_*/*/trained.safetensors"))]
+                return (trained, self.losses()), [process.output() for process in processes]
+
+            expected, _ = train({})
+            written = [home.rename(home.with_suffix(".written")) for home in homes]
+            for giver, takers in ((0, (1, 2)), (1, (0,))):
+                with self.subTest(averaging=averaging["mode"], giver=giver):
+                    for node, home in enumerate(homes):
+                        shutil.rmtree(home, ignore_errors=True)
+                        shutil.copytree(written[node], home, symlinks=True)
+                        for folder in (home / "checkpoints").iterdir():
+                            if node in takers or int(folder.name) > 40:
+                                shutil.rmtree(folder)
+                    options = {node: ("--sync-from", giver, "--sync-optimizer") if node in takers else ("--resume",)
+                               for node in range(3)}
+                    state, said = train(options)
+                    self.assertTrue(state == expected)
+                    for node in range(3):
+                        self.assertIn(f"beginning after step 40 with the state of cluster {giver}" if node in takers
+                                      else "going on after step 40", said[node])
+
+    def test_launch_gives_all_clusters_the_state_of_one(self):
+        self.write_settings(epochs=6, checkpoint_every="20 steps", averaging={"mode": "parameters", "every": 5},
+                            keep_checkpoints=100, optimizer={"name": "sgd", "learning_rate": 0.05})
+        self.write_pool(3)
+        self.run_program("clusterize", "--clusters", "3", "--min-nodes-per-cluster", "1")
+        self.run_program("launch")
+        self.run_program("model_fusion")
+        expected = self.trained()
+        for part in (self.node_data / "checkpoints").glob("*/*"):
+            if "_cluster_1_" not in part.name or int(part.parent.name) > 20:
+                part.unlink()
+        output, _ = self.run_program("launch", "--resume", "--sync-from", "1")
+        self.assertIn("beginning after step 20 with the state of cluster 1", output)
+        self.run_program("model_fusion")
+        self.assertEqual(self.trained(), expected)
+
+    def test_how_clusters_begin_has_to_fit(self):
+        self.write_settings(epochs=2, averaging={"mode": "gradients"}, optimizer="adam")
+        self.write_pool(2)
+        self.run_program("clusterize", "--clusters", "2", "--min-nodes-per-cluster", "1")
+        name = f"node_{self.clusters()[1][0].split('_')[1]}"
+        for options, code, said in (
+                (("--sync-from", "0"), 1, "give --sync-optimizer, too"),
+                (("--sync-from", "1"), 1, "is the cluster of this node itself"),
+                (("--sync-from", "2"), 1, "the plan has clusters 0 to 1"),
+                (("--sync-from", "0", "--resume"), 2, "not both"),
+                (("--sync-optimizer",), 2, "Give --sync-from CLUSTER, too")):
+            _, errors = self.run_program("provider", "--name", name, *options, code=code)
+            self.assertIn(said, errors)
+        processes = [self.start("provider", "--name", f"node_{node}", "--resume") if f"node_{node}" == name
+                     else self.start("provider", "--name", f"node_{node}") for node in range(2)]
+        for process in processes:
+            self.assertEqual(process.wait(), 1)
+            self.assertIn("start both alike, or one with --sync-from the other", process.errors())
+
     def test_nodes_killed_at_any_time_change_no_bit(self):
         """Clusters cut 1, 2 and 3 ways, which average in every step, now and then, or all the time."""
         self.write_pool(6)
@@ -196,6 +277,8 @@ class ClustersTest(WholeTest):
                         if node != number and codes[node] != 0:
                             self.assertEqual(codes[node], 1, process.errors())
                             self.assertIn(f"node_{number}", process.errors())
+                            if "this node finished" not in process.errors():
+                                self.assertRegex(process.errors(), PLACE)
             for process in [self.start("provider", "--name", f"node_{node}", "--resume") for node in range(6)]:
                 self.assertEqual(process.wait(), 0, process.output() + process.errors())
             self.run_program("model_fusion")
@@ -220,7 +303,7 @@ class ClustersTest(WholeTest):
                 self.wait_for_steps(20)
                 processes[lost].popen.send_signal(how)
                 name = rf"node_{lost} \(127\.0\.0\.1:{self.ports[lost]}\)"
-                where = r"( in (ring \d|the Roots' ring), round \d+)?"
+                where = r" in (its pipeline, beside )?(ring \d|the Roots' ring), round \d+"
                 for i, process in processes.items():
                     if i == lost:
                         continue

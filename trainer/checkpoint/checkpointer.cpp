@@ -17,6 +17,7 @@ namespace rookery {
 namespace {
 
 constexpr std::int64_t kNoStep = -1;
+constexpr std::int64_t kAnyStep = std::int64_t{1} << 50;  // beyond all, and still a number as double
 
 CheckpointInterval interval_of(const TrainingSettings& settings) {
   const std::optional<CheckpointInterval> interval = checkpoint_interval(settings.checkpoint_every);
@@ -146,21 +147,23 @@ void load_part(PartReader& part, Executable& executable, const AveragingState& a
   }
 }
 
-std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable& executable,
+std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable* executable,
                                           Agreement agreement, const AveragingState& averaging) {
   std::int64_t at_most = std::numeric_limits<std::int64_t>::max();
   for (int round = 0;; ++round) {
     const auto least = [&](const char* what, std::int64_t number) {
       return agreement.least_of_all(round, what, number);
     };
-    const std::int64_t step = least("newest checkpoint to go on from", newest_part(owner, at_most));
+    const std::int64_t own = executable == nullptr ? kAnyStep : newest_part(owner, at_most);
+    const std::int64_t step = least("newest checkpoint to go on from", own);
     if (step == kNoStep && round == 0) return std::nullopt;
     if (step == kNoStep) {
       throw DataError(fmt::format(
           "{}: every checkpoint of plan {} is damaged on one node or another: start without --resume",
           checkpoints_folder(owner.node_data).string(), owner.plan_id));
     }
-    const std::optional<RunState> run = try_load(owner, step, executable, averaging);
+    const std::optional<RunState> run =
+        executable == nullptr ? RunState{.step = step} : try_load(owner, step, *executable, averaging);
     if (least("checkpoint that is loaded", run ? 1 : 0) == 1) return run;
     at_most = step - 1;
   }

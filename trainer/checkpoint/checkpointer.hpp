@@ -84,8 +84,9 @@ void load_part(PartReader& part, Executable& executable, const AveragingState& a
 
 // Called by all nodes at once, before they train: takes over the newest checkpoint of which each of them has
 // an undamaged part, and says where it stands; nothing where one has no part at all. Damaged ones are told in
-// the log; DataError when there is no other.
-std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable& executable,
+// the log; DataError when there is no other. A node without an Executable goes on from none of its parts,
+// whatever step the others agree on, which is all that it is told.
+std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable* executable,
                                           Agreement agreement, const AveragingState& averaging = {});
 
 }  // namespace rookery

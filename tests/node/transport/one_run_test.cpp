@@ -13,6 +13,7 @@ namespace rookery {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::ContainsRegex;
 using testing::StartsWith;
 
 struct Plan {
@@ -98,6 +99,8 @@ TEST_P(OneRun, WhoIsKilledIsNamedByAllNodesOfAllClusters) {
     const std::string end = end_of(node);
     EXPECT_EQ(count(end, nodes_.name(culprit()) + " is lost"), 1U) << end;
     EXPECT_EQ(count(end, " is lost"), 1U) << end;
+    EXPECT_THAT(end,
+                ContainsRegex(" is lost in (its pipeline, beside )?ring [0-9], before its first round: "));
     EXPECT_LE(count(end, " ended the run: "), 1U) << end;
     EXPECT_LE(count(end, " (127.0.0.1:"), 2U) << end << ": who is lost, and who has found out";
   }

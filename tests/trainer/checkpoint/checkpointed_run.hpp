@@ -33,7 +33,7 @@ class CheckpointedRun : public testing::Test {
     options.make_trainer_options = [&](const Stage& stage, Executable& executable, Link& link,
                                        TrainerOptions made) {
       if (resume)
-        made.from = go_on_from_newest(owner(stage.index), executable, Agreement(link, stage.index, kStages));
+        made.from = go_on_from_newest(owner(stage.index), &executable, Agreement(link, stage.index, kStages));
       if (stage.is_leaf()) from_ = made.from;
       auto checkpoints = std::make_shared<Checkpointer>(
           owner(stage.index), settings_, KernelChoice(), executable, Agreement(link, stage.index, kStages),

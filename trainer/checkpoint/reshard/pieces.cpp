@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/base/error.hpp"
 
 namespace rookery {
 namespace {
 
-constexpr std::uint64_t kLongestText = 1U << 30;
-constexpr double kLongest = 1ULL << 47;  // of which there are fewer pieces than a key counts
+constexpr double kLongestText = 1U << 30;
 
 MessageKey piece_key(const std::string& name, std::uint64_t number) {
   return {.kind = MessageKind::kCheckpoint, .micro_batch = static_cast<std::int32_t>(number), .edge = name};
@@ -22,53 +23,40 @@ TensorType type_of(std::size_t bytes) {
   return {DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
 
+// Calls `use` with the key and the place of every piece of so many bytes.
+template <typename Use>
+void for_each_piece(const std::string& name, std::uint64_t bytes, const Use& use) {
+  for (std::uint64_t at = 0; at < bytes; at += kCheckpointPieceBytes)
+    use(piece_key(name, at / kCheckpointPieceBytes), at,
+        static_cast<std::size_t>(std::min(kCheckpointPieceBytes, bytes - at)));
+}
+
 }  // namespace
 
 void Pieces::send(int to, const std::string& name, std::span<const std::byte> bytes) {
-  for_each_piece(bytes.size(), [&](std::uint64_t number, std::uint64_t at, std::size_t count) {
-    send_piece(to, name, number, bytes.subspan(at, count));
+  for_each_piece(name, bytes.size(), [&](const MessageKey& key, std::uint64_t at, std::size_t count) {
+    link_.send(to, key, {type_of(count), bytes.data() + at});
   });
 }
 
 void Pieces::receive(int from, const std::string& name, std::span<std::byte> bytes) {
-  for_each_piece(bytes.size(), [&](std::uint64_t number, std::uint64_t at, std::size_t count) {
-    receive_piece(from, name, number, bytes.subspan(at, count));
+  for_each_piece(name, bytes.size(), [&](const MessageKey& key, std::uint64_t at, std::size_t count) {
+    link_.receive(from, key, {type_of(count), bytes.data() + at});
   });
 }
 
 void Pieces::send_text(int to, const std::string& name, const std::string& text) {
-  send_length(to, name, text.size());
+  send_number(link_, to, length_key(name), static_cast<double>(text.size()));
   send(to, name, std::as_bytes(std::span(text)));
 }
 
 std::string Pieces::receive_text(int from, const std::string& name) {
-  const std::uint64_t length = receive_length(from, name);
-  if (length > kLongestText)
+  const double length = receive_number(link_, from, length_key(name));
+  if (!(length >= 0 && length <= kLongestText))
     throw TransportError(fmt::format("receive {} from {}: a text of {} bytes", name, from, length));
-  std::string text(length, ' ');
+  std::string text(static_cast<std::size_t>(length), ' ');
   receive(from, name, std::as_writable_bytes(std::span(text)));
   return text;
-}
-
-void Pieces::send_length(int to, const std::string& name, std::uint64_t length) {
-  send_number(link_, to, length_key(name), static_cast<double>(length));
-}
-
-std::uint64_t Pieces::receive_length(int from, const std::string& name) {
-  const double length = receive_number(link_, from, length_key(name));
-  if (!(length >= 0 && length <= kLongest))
-    throw TransportError(fmt::format("receive {} from {}: it has {} bytes", name, from, length));
-  return static_cast<std::uint64_t>(length);
-}
-
-void Pieces::send_piece(int to, const std::string& name, std::uint64_t number,
-                        std::span<const std::byte> bytes) {
-  link_.send(to, piece_key(name, number), {type_of(bytes.size()), bytes.data()});
-}
-
-void Pieces::receive_piece(int from, const std::string& name, std::uint64_t number,
-                           std::span<std::byte> bytes) {
-  link_.receive(from, piece_key(name, number), {type_of(bytes.size()), bytes.data()});
 }
 
 }  // namespace rookery

@@ -6,18 +6,15 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
-#include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "models/base/error.hpp"
-#include "models/base/files/json_file.hpp"
-#include "trainer/checkpoint/reshard/part_relay.hpp"
-#include "trainer/checkpoint/reshard/pieces.hpp"
+#include "trainer/checkpoint/reshard/state_transfer.hpp"
+#include "trainer/checkpoint/reshard/told_by_all.hpp"
 
 namespace rookery {
 namespace {
@@ -25,41 +22,19 @@ namespace {
 using Parts = std::set<int>;  // by the stages that wrote them
 using PartsOfSteps = std::map<std::int64_t, Parts>;
 
-// Which parts lie where.
-struct Holdings {
-  std::map<std::int64_t, std::vector<Parts>>
-      stages;                          // by step, by stage of the present plan: in this cluster
-  std::vector<PartsOfSteps> clusters;  // by cluster: on any of its machines
-  int cluster = 0;                     // this one
-
-  // On any machine at all.
-  PartsOfSteps all() const {
-    PartsOfSteps all;
-    for (const PartsOfSteps& of_cluster : clusters)
-      for (const auto& [step, parts] : of_cluster) all[step].insert(parts.begin(), parts.end());
-    return all;
-  }
-};
-
 class Resharding {
  public:
-  Resharding(const std::filesystem::path& node_data, const ResumePoint& from, Executable& executable,
-             const Agreement& agreement, const std::map<std::string, TensorView>& averaging)
-      : node_data_(node_data),
-        from_(from),
-        stage_(agreement.stage()),
-        stages_(agreement.stages()),
-        sees_samples_(executable.stage().is_root() || executable.stage().is_leaf()),
-        agreement_(agreement),
-        pieces_(agreement.link()),
-        averaging_(averaging),
-        state_(merged(executable.training_state(), averaging)) {}
+  Resharding(const ResumePoint& from, const ReshardedNode& node, const Agreement& agreement)
+      : from_(from), node_(node), agreement_(agreement), state_(node.needs) {
+    state_.insert(node.may_have.begin(), node.may_have.end());
+  }
 
   RunState run() {
     std::int64_t at_most = from_.step;
     for (int round = 0;; ++round) {
-      const Holdings holdings = all_holdings(at_most, round);
-      const PartsOfSteps all = holdings.all();
+      const auto told =
+          told_by_all_as(agreement_, fmt::format("parts of checkpoints, round {}", round), own(at_most));
+      const PartsOfSteps all = joined(told);
       const auto newest = std::ranges::find_if(all.rbegin(), all.rend(), [&](const auto& entry) {
         return std::ssize(entry.second) == from_.stages;
       });
@@ -67,41 +42,24 @@ class Resharding {
       step_ = newest->first;
       if (round == 0 && step_ < at_most)
         spdlog::warn("the checkpoint of step {} is not whole: that of step {} is taken", at_most, step_);
-      hold(holdings, round);
+      hold(told);
       const std::int64_t is_read = read_own() ? 1 : 0;
-      if (agreement_.least_of_all(round, "parts that are read", is_read) == 1) return fetch();
+      if (agreement_.least_of_all(round, "parts that are read", is_read) == 1) return take_rest();
       at_most = step_ - 1;
     }
   }
 
  private:
-  static std::map<std::string, TensorView> merged(std::map<std::string, TensorView> one,
-                                                  const std::map<std::string, TensorView>& other) {
-    one.insert(other.begin(), other.end());
-    return one;
-  }
-  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
   CheckpointOwner owner(int part) const {
-    return {.node_data = node_data_,
+    return {.node_data = node_.node_data,
             .plan_id = from_.plan_id,
             .stage = part,
             .stages = from_.stages,
             .cluster = from_.cluster};
   }
-  std::filesystem::path path(int part) const { return part_path(owner(part), step_); }
 
-  bool is_on_all(int part) const {
-    return std::ranges::all_of(held_, [&](const auto& own) { return own.contains(part); });
-  }
-  // The stage that gives this part to those that have it not; the number of stages where none has.
-  int holder(int part) const {
-    const auto found = std::ranges::find_if(held_, [&](const Parts& own) { return own.contains(part); });
-    return static_cast<int>(found - held_.begin());
-  }
-
-  // Those of this machine, by their names.
-  PartsOfSteps own_holdings(std::int64_t at_most) const {
+  // The parts of this machine, by their names.
+  PartsOfSteps own(std::int64_t at_most) const {
     PartsOfSteps own;
     for (int part = 0; part < from_.stages; ++part) {
       for (const std::int64_t step : part_steps(owner(part)))
@@ -110,68 +68,39 @@ class Resharding {
     return own;
   }
 
-  // The Roots gather them, and tell all.
-  Holdings all_holdings(std::int64_t at_most, int round) {
-    const std::string name = fmt::format("parts in round {}", round);
-    const std::string own = Json(own_holdings(at_most)).dump();
-    Holdings all;
-    if (stage_ != 0) {
-      pieces_.send_text(0, name, own);
-      std::tie(all.stages, all.clusters, all.cluster) =
-          from_text<std::tuple<decltype(all.stages), decltype(all.clusters), int>>(
-              pieces_.receive_text(0, name));
-      return all;
-    }
-    PartsOfSteps here;
-    for (int stage = 0; stage < stages_; ++stage) {
-      const std::string text = stage == 0 ? own : pieces_.receive_text(stage, name);
-      for (const auto& [step, parts] : from_text<PartsOfSteps>(text)) {
-        all.stages[step].resize(at(stages_));
-        all.stages[step][at(stage)] = parts;
-        here[step].insert(parts.begin(), parts.end());
-      }
-    }
-    for (const std::string& text : texts_of_clusters(name, Json(here).dump()))
-      all.clusters.push_back(from_text<PartsOfSteps>(text));
-    if (agreement_.roots() != nullptr) all.cluster = agreement_.roots()->cluster();
-    const std::string told = Json(std::tuple(all.stages, all.clusters, all.cluster)).dump();
-    for (int stage = 1; stage < stages_; ++stage) pieces_.send_text(stage, name, told);
+  // On any machine at all.
+  static PartsOfSteps joined(const OfNodes<PartsOfSteps>& told) {
+    PartsOfSteps all;
+    for (const auto& cluster : told)
+      for (const PartsOfSteps& of_node : cluster)
+        for (const auto& [step, parts] : of_node) all[step].insert(parts.begin(), parts.end());
     return all;
   }
 
-  // By cluster what its Root has: in each round every Root hands on what it got in the round before.
-  std::vector<std::string> texts_of_clusters(const std::string& name, const std::string& own) const {
-    const ClusterRoots* roots = agreement_.roots();
-    if (roots == nullptr) return {own};
-    const int clusters = roots->clusters();
-    Pieces ring(roots->link());
-    std::vector<std::string> texts(at(clusters));
-    texts[at(roots->cluster())] = own;
-    for (int round = 1; round < clusters; ++round) {
-      const std::string key = fmt::format("{}, {}", name, round);
-      ring.send_text(roots->next(), key, texts[at((roots->cluster() - round + 1 + clusters) % clusters)]);
-      texts[at((roots->cluster() - round + clusters) % clusters)] = ring.receive_text(roots->before(), key);
+  // Who has which part of the checkpoint that is tried.
+  void hold(const OfNodes<PartsOfSteps>& told) {
+    held_.clear();
+    for (const auto& cluster : told) {
+      std::vector<Parts>& of_cluster = held_.emplace_back();
+      for (const PartsOfSteps& of_node : cluster) {
+        const auto found = of_node.find(step_);
+        of_cluster.push_back(found == of_node.end() ? Parts() : found->second);
+      }
     }
-    return texts;
   }
 
-  // Which parts of the checkpoint that is tried each stage has, once the Root has taken those that no machine
-  // of its cluster has from another cluster.
-  void hold(const Holdings& holdings, int round) {
-    const auto of_step = holdings.stages.find(step_);
-    held_ = of_step != holdings.stages.end() ? of_step->second : std::vector<Parts>(at(stages_));
-    for (int part = 0; part < from_.stages; ++part) {
-      PartRoute route{.path = path(part),
-                      .name = fmt::format("file of part {} in round {}", part, round),
-                      .cluster = holdings.cluster};
-      for (const PartsOfSteps& of_cluster : holdings.clusters) {
-        const auto found = of_cluster.find(step_);
-        route.lacks.push_back(found == of_cluster.end() || !found->second.contains(part));
-      }
-      if (const int stage = holder(part); stage < stages_) route.holder = stage;
-      relay_part(route, agreement_);
-      if (!route.holder) held_.front().insert(part);
-    }
+  const std::vector<Parts>& held_in_cluster() const { return held_.at(at(node_.cluster)); }
+  static std::size_t at(int index) { return static_cast<std::size_t>(index); }
+
+  // Whether others are sent what they need of the part by this node, as state_routes() chooses them.
+  bool gives(int part) const {
+    const auto has = [part](const Parts& parts) { return parts.contains(part); };
+    const std::vector<Parts>& own = held_in_cluster();
+    if (std::ranges::find_if(own, has) - own.begin() != agreement_.stage()) return false;
+    if (!std::ranges::all_of(own, has)) return true;
+    const auto is_in = [&](const std::vector<Parts>& cluster) { return std::ranges::any_of(cluster, has); };
+    return std::ranges::find_if(held_, is_in) - held_.begin() == node_.cluster &&
+           !std::ranges::all_of(held_, is_in);
   }
 
   // `all`: what any machine has.
@@ -189,19 +118,23 @@ class Resharding {
         "no node of this plan has the part of stage {} of {} of the checkpoint of step {} of plan {}: copy "
         "it from the machine that trained it, to {}",
         fmt::join(missing, ", "), from_.stages, all.empty() ? from_.step : all.rbegin()->first, from_.plan_id,
-        checkpoints_folder(node_data_).string());
+        checkpoints_folder(node_.node_data).string());
   }
 
   // Takes what the own parts have. False where one is damaged, which the log tells.
   bool read_own() {
     left_.clear();
-    for (const auto& [name, view] : state_) left_.insert(name);
+    given_.clear();
+    run_.reset();
+    for (const auto& [name, view] : state_) left_[name] = view.type.bytes();
     try {
-      for (const int number : held_[at(stage_)]) {
-        PartReader part(path(number));
-        if (holder(number) == stage_ && !is_on_all(number)) part.tensors().check_all();
+      for (const int number : held_in_cluster().at(at(agreement_.stage()))) {
+        PartReader part(part_path(owner(number), step_));
         if (number == from_.stages - 1) run_ = part.facts().run;
         for (const std::string& name : wanted(part.tensors())) take(name, part.tensors().read(name));
+        if (!gives(number)) continue;
+        part.tensors().check_all();
+        given_.push_back(std::move(part));
       }
       return true;
     } catch (const DataError& error) {
@@ -214,8 +147,8 @@ class Resharding {
   // Those of `left_` that it has.
   std::vector<std::string> wanted(const CheckedReader& part) const {
     std::vector<std::string> names;
-    std::ranges::copy_if(left_, std::back_inserter(names),
-                         [&](const std::string& name) { return part.types().contains(name); });
+    for (const auto& [name, bytes] : left_)
+      if (part.types().contains(name)) names.push_back(name);
     return names;
   }
 
@@ -229,102 +162,75 @@ class Resharding {
     left_.erase(name);
   }
 
-  // Part by part, from the first stage that has it to each that has not: the same order on all stages, so
-  // that no two wait for each other.
-  RunState fetch() {
-    for (int part = 0; part < from_.stages; ++part) {
-      for (int stage = 0; stage < stages_; ++stage) {
-        if (held_[at(stage)].contains(part)) continue;
-        if (stage_ == holder(part)) give(part, stage);
-        if (stage_ == stage) ask(part);
-      }
-    }
-    std::erase_if(left_, [&](const std::string& name) { return averaging_.contains(name); });
+  RunState take_rest() {
+    NodeState state;
+    for (const PartReader& part : given_)
+      for (const auto& [name, type] : part.tensors().types()) state.add_to_has(name, type);
+    for (const auto& [name, bytes] : left_) state.add_to_wants(name, state_.at(name).type);
+    transfer_state("checkpoint", state, node_.cluster, agreement_,
+                   {.read = [&](const StateRange& range, auto into) { read(range, into); },
+                    .write =
+                        [&](const StateRange& range, auto bytes) {
+                          write_range(state_.at(range.name), range, bytes);
+                          if ((left_.at(range.name) -= range.bytes) == 0) left_.erase(range.name);
+                        }});
+    for (const auto& [name, view] : node_.may_have) left_.erase(name);
     if (!left_.empty()) {
       throw DataError(
           fmt::format("the checkpoint of step {} of plan {} has no {}: it is of another model or optimizer",
-                      step_, from_.plan_id, *left_.begin()));
+                      step_, from_.plan_id, left_.begin()->first));
     }
-    if (!sees_samples_) run_.sample_digest = 0;
-    return run_;
+    RunState run = told_run();
+    if (!node_.sees_samples) run.sample_digest = 0;
+    return run;
   }
 
-  void give(int number, int to) {
-    const std::string name = fmt::format("part {}", number);
-    PartReader part(path(number));
-    const Json request = Json::parse(pieces_.receive_text(to, "request for " + name));
-    Json offer{{"run", to_text(part.facts().run)}, {"tensors", Json::object()}};
-    for (const std::string& tensor : request.get<std::vector<std::string>>())
-      if (part.tensors().types().contains(tensor))
-        offer["tensors"][tensor] = part.tensors().checksum_of(tensor);
-    pieces_.send_text(to, name, offer.dump());
-    for (const auto& [tensor, checksum] : offer["tensors"].items()) {
-      const Tensor read = part.tensors().read(tensor);
-      pieces_.send_text(to, "type of " + tensor, read.type().to_string());
-      pieces_.send(to, tensor, read.view().bytes());
+  // Ranges of a tensor come one after the other; it is read once.
+  void read(const StateRange& range, std::span<std::byte> into) {
+    if (reading_.first != range.name) {
+      const auto part = std::ranges::find_if(
+          given_, [&](const PartReader& each) { return each.tensors().types().contains(range.name); });
+      reading_ = {range.name, part->tensors().read(range.name)};
     }
+    read_range(std::as_const(reading_.second).view(), range, into);
   }
 
-  void ask(int number) {
-    const int from = holder(number);
-    const std::string name = fmt::format("part {}", number);
-    pieces_.send_text(from, "request for " + name, Json(left_).dump());
-    const Json offer = Json::parse(pieces_.receive_text(from, name));
-    if (number == from_.stages - 1) run_ = run_state_from(offer.at("run").get<std::string>());
-    for (const auto& [tensor, checksum_there] : offer.at("tensors").items()) {
-      const TensorView& into = state_.at(tensor);
-      const std::string type = pieces_.receive_text(from, "type of " + tensor);
-      if (type != into.type.to_string()) {
-        throw DataError(
-            fmt::format("{} is of type {} on stage {} and {} here: the checkpoint is of another model",
-                        tensor, type, from, into.type.to_string()));
-      }
-      Tensor received(into.type);
-      pieces_.receive(from, tensor, received.view().bytes());
-      if (checksum(std::as_const(received).view()) != checksum_there)
-        throw DataError(fmt::format("{} came damaged from stage {}: its checksum differs", tensor, from));
-      take(tensor, received);
-    }
+  // As the last part says, which some node has.
+  RunState told_run() const {
+    const auto told =
+        told_by_all_as(agreement_, "run of the checkpoint", run_ ? to_text(*run_) : std::string());
+    for (const auto& cluster : told)
+      for (const std::string& text : cluster)
+        if (!text.empty()) return run_state_from(text);
+    throw TransportError("nobody tells of the run of the checkpoint");
   }
 
-  template <typename T>
-  static T from_text(const std::string& text) {
-    try {
-      return Json::parse(text).get<T>();
-    } catch (const Json::exception& error) {
-      throw TransportError(
-          fmt::format("what another stage says of its checkpoints cannot be read: {}", error.what()));
-    }
-  }
-
-  const std::filesystem::path& node_data_;
   const ResumePoint& from_;
-  const int stage_, stages_;
-  const bool sees_samples_;
+  const ReshardedNode& node_;
   Agreement agreement_;
-  Pieces pieces_;
-  const std::map<std::string, TensorView>& averaging_;
-  const std::map<std::string, TensorView> state_;
-  std::set<std::string> left_;  // of its names, those not taken yet
-  // The checkpoint that is tried, and which of its parts each stage has.
+  std::map<std::string, TensorView> state_;
+  std::map<std::string, std::uint64_t> left_;  // of its tensors, bytes that were not taken yet
+  // The checkpoint that is tried, and which of its parts each stage has, by cluster.
   std::int64_t step_ = 0;
-  std::vector<Parts> held_;
-  RunState run_;
+  std::vector<std::vector<Parts>> held_;
+  std::vector<PartReader> given_;           // to others
+  std::pair<std::string, Tensor> reading_;  // of these
+  std::optional<RunState> run_;             // where the last part is here
 };
 
 }  // namespace
 
-RunState reshard(const std::filesystem::path& node_data, const ResumePoint& from, Executable& executable,
-                 const Agreement& agreement, const std::map<std::string, TensorView>& averaging) {
-  return Resharding(node_data, from, executable, agreement, averaging).run();
+RunState reshard(const ResumePoint& from, const ReshardedNode& node, const Agreement& agreement) {
+  return Resharding(from, node, agreement).run();
 }
 
-std::optional<ResumePoint> newest_of_a_cluster(const CheckpointOwner& owner, const Agreement& agreement) {
+std::optional<ResumePoint> newest_of_a_cluster(const CheckpointOwner& owner, const Agreement& agreement,
+                                               bool offers_own) {
   constexpr std::int64_t kNone = -1;
   Agreement own(agreement.link(), agreement.stage(), agreement.stages());
   const std::vector<std::int64_t> steps = part_steps(owner);
-  std::int64_t step =
-      own.least_of_all(0, "newest checkpoint of the cluster", steps.empty() ? kNone : steps.back());
+  std::int64_t step = own.least_of_all(0, "newest checkpoint of the cluster",
+                                       steps.empty() || !offers_own ? kNone : steps.back());
   std::int64_t cluster = owner.cluster;
   std::int64_t stages = owner.stages;
   if (ClusterRoots* roots = agreement.roots(); roots != nullptr) {

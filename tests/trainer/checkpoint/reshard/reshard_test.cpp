@@ -45,7 +45,12 @@ class Reshard : public testing::Test {
                                        TrainerOptions made) {
       const std::filesystem::path& node_data = folders_.at(stage.index);
       if (point) {
-        made.from = reshard(node_data, *point, executable, Agreement(link, stage.index, stages));
+        made.from = reshard(*point,
+                            {.node_data = node_data,
+                             .sees_samples = stage.is_root() || stage.is_leaf(),
+                             .needs = executable.training_state(),
+                             .may_have = {}},
+                            Agreement(link, stage.index, stages));
         if (stage.is_leaf()) from_ = made.from->step;
         return made;
       }
