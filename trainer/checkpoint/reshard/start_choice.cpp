@@ -24,7 +24,7 @@ void check_source(const std::vector<StartChoice>& choices, std::size_t cluster) 
   if (from < 0 || from >= std::ssize(choices))
     throw ConfigError(fmt::format("cluster {} was started with {}: the plan has clusters 0 to {}", cluster,
                                   options_of(choices[cluster]), choices.size() - 1));
-  const StartChoice& source = choices[static_cast<std::size_t>(from)];
+  const StartChoice& source = choices[from];
   if (!source.sync_from) return;
   throw ConfigError(fmt::format(
       "cluster {} is to begin with the state of cluster {}, which was itself started with {}: name a cluster "

@@ -100,7 +100,7 @@ std::vector<StateRoute> state_routes(const OfNodes<NodeState>& nodes) {
     for (int i = only ? 0 : -1; i < clusters; ++i) {
       const int cluster = i < 0 ? taker : i;
       if (only && cluster != *only) continue;
-      const auto& of_cluster = givers[static_cast<std::size_t>(cluster)];
+      const auto& of_cluster = givers[cluster];
       if (const auto found = of_cluster.find(name); found != of_cluster.end())
         return NodePlace{.cluster = cluster, .stage = found->second};
     }
@@ -108,15 +108,14 @@ std::vector<StateRoute> state_routes(const OfNodes<NodeState>& nodes) {
   };
   std::map<std::pair<StateRange, NodePlace>, std::vector<NodePlace>> takers;
   for (int cluster = 0; cluster < clusters; ++cluster) {
-    const auto& of_cluster = nodes[static_cast<std::size_t>(cluster)];
+    const auto& of_cluster = nodes[cluster];
     for (std::size_t stage = 0; stage < of_cluster.size(); ++stage) {
       const NodeState& state = of_cluster[stage];
       const NodePlace taker{.cluster = cluster, .stage = static_cast<int>(stage)};
       for (const StateRange& range : state.wants) {
         const auto giver = find_giver(range.name, cluster, state.from);
         if (!giver) continue;
-        const NodeState& gives =
-            nodes[static_cast<std::size_t>(giver->cluster)][static_cast<std::size_t>(giver->stage)];
+        const NodeState& gives = nodes[giver->cluster][giver->stage];
         check_range(range, state.lacks, gives.has.at(range.name), *giver, taker);
         takers[{range, *giver}].push_back(taker);
       }

@@ -43,7 +43,7 @@ std::vector<std::optional<RunState>> runs_of_clusters(const std::optional<RunSta
 std::optional<RunState> sync_state(const std::vector<StartChoice>& choices, int cluster,
                                    std::optional<RunState> own, Executable& executable,
                                    const Agreement& agreement, const AveragingState& averaging) {
-  const StartChoice& choice = choices.at(static_cast<std::size_t>(cluster));
+  const StartChoice& choice = choices.at(cluster);
   const std::map<std::string, TensorView> state = common_state(executable, averaging);
   std::map<std::string, std::uint64_t> left;  // bytes that are to come
   NodeState told{.from = choice.sync_from};
@@ -73,7 +73,7 @@ std::optional<RunState> sync_state(const std::vector<StartChoice>& choices, int 
                       *choice.sync_from, name, cluster));
     }
   }
-  std::optional<RunState> run = runs.at(static_cast<std::size_t>(*choice.sync_from));
+  std::optional<RunState> run = runs.at(*choice.sync_from);
   const bool sees_samples = executable.stage().is_root() || executable.stage().is_leaf();
   if (run && !sees_samples) run->sample_digest = 0;
   spdlog::info("begins after step {} with the state of cluster {}: {} bytes have come", run ? run->step : 0,

@@ -22,10 +22,8 @@ std::vector<std::string> texts_of_clusters(const ClusterRoots* roots, const std:
   if (roots == nullptr) return {std::move(own)};
   const int clusters = roots->clusters();
   Pieces ring(roots->link());
-  std::vector<std::string> texts(static_cast<std::size_t>(clusters));
-  const auto of = [&](int cluster) -> std::string& {
-    return texts[static_cast<std::size_t>((cluster + clusters) % clusters)];
-  };
+  std::vector<std::string> texts(clusters);
+  const auto of = [&](int cluster) -> std::string& { return texts[(cluster + clusters) % clusters]; };
   of(roots->cluster()) = std::move(own);
   for (int round = 1; round < clusters; ++round) {
     const std::string key = fmt::format("{}, {}", name, round);

@@ -68,7 +68,7 @@ OfNodes<HeldTensors> transferred(const OfNodes<HeldTensors>& nodes) {
   std::vector<int> stages;
   for (const auto& cluster : nodes) stages.push_back(static_cast<int>(cluster.size()));
   return on_all<HeldTensors>(stages, [&](Agreement& agreement, int cluster) {
-    HeldTensors own = nodes[static_cast<std::size_t>(cluster)][static_cast<std::size_t>(agreement.stage())];
+    HeldTensors own = nodes[cluster][agreement.stage()];
     transfer_state("state", own.state(), cluster, agreement, own.access());
     return own;
   });
@@ -97,7 +97,7 @@ RC_GTEST_PROP(StateTransfer, BringsWhatAnybodyHasToAllWhoLackIt, ()) {
     for (const HeldTensors& node : after[cluster]) {
       for (const auto& [name, tensor] : node.lacks) {
         const auto has = [name = name](const HeldTensors& each) { return each.has.contains(name); };
-        const bool comes = node.from ? std::ranges::any_of(nodes[static_cast<std::size_t>(*node.from)], has)
+        const bool comes = node.from ? std::ranges::any_of(nodes[*node.from], has)
                                      : std::ranges::any_of(nodes, [&](const auto& each) {
                                          return std::ranges::any_of(each, has);
                                        });
@@ -131,7 +131,7 @@ std::string error_of_the_first(const Other& other) {
   const auto node = [&](int cluster, const auto& play) {
     return [&, cluster, play] {
       const auto alone = make_memory_links(1, std::chrono::seconds(30));
-      ClusterRoots roots(*ring[static_cast<std::size_t>(cluster)], cluster, 2);
+      ClusterRoots roots(*ring[cluster], cluster, 2);
       play(Agreement(*alone[0], 0, 1, &roots));
     };
   };

@@ -41,7 +41,7 @@ class Sync : public testing::Test {
   Node begin(Agreement& agreement, int cluster, const std::vector<StartChoice>& choices) {
     const Stage stage =
         cut(model_, even_cuts(plain_, settings_.loss, *digits_, static_cast<std::size_t>(agreement.stages())))
-            .at(static_cast<std::size_t>(agreement.stage()));
+            .at(agreement.stage());
     StateDict initial;
     for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()})
       for (const ValueId id : ids)
