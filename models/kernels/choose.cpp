@@ -107,7 +107,7 @@ class Chooser {
   bool gains_from_blocks(const Op& op) {
     const OpDefinition& definition = op_definition(op.type);
     if (!definition.takes_image(0) || !has_blocks(op.outputs[0])) return false;
-    if (op.type == "Conv" && choice_[op.name] == "onednn") return true;
+    if (op.type == "Conv" && choice_[op.name] == "onednn") return has_gradient_in_blocks(op.inputs[0]);
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       if (definition.takes_image(i) && !is_blocked_.contains(op.inputs[i])) return false;
     }
@@ -117,6 +117,11 @@ class Chooser {
   bool has_blocks(ValueId value) const {
     const Shape& shape = type_of(value).shape;
     return shape.rank() == 4 && shape[1] % kChannelBlock == 0;
+  }
+
+  // The gradient of an op on blocks is in blocks; the model's inputs (the first convolution's) have none.
+  bool has_gradient_in_blocks(ValueId image) const {
+    return has_blocks(image) || graph_.value(image).kind != ValueKind::kActivation;
   }
 
   void choose_blocked(const Op& op) {
@@ -150,11 +155,12 @@ class Chooser {
     const std::string choice = choice_[op.name];
     if (!choice.starts_with("onednn")) return;
     const bool blocked = is_blocked_.contains(op.outputs[0]);
-    const std::string prefix = blocked ? choice + "-" : choice + "/";
+    const std::vector<std::string> algorithms =
+        blocked ? std::vector{choice + "-direct", std::string(kWinograd), choice + "-places"}
+                : std::vector{choice + "/direct", choice + "/places"};
     for (const TypedOp& typed : training_ops(op, blocked)) {
       if (op_definition(typed.op.type).flops(typed.op, typed.inputs, typed.outputs) < kLeastFlops) continue;
-      choice_[typed.op.name] =
-          measured_->fastest(typed.request(), {prefix + "direct", kWinograd, prefix + "places"});
+      choice_[typed.op.name] = measured_->fastest(typed.request(), algorithms);
     }
   }
 

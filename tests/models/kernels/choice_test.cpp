@@ -168,6 +168,23 @@ TEST(Choice, LargeConvolutionsAreMeasuredOnceForEveryShapeAndPass) {
   EXPECT_EQ(calls, 12);
 }
 
+// 40 channels make no blocks of 16, so that the gradient of what has them is no image in blocks.
+TEST(Choice, AConvolutionOfAnImageWithoutBlocksIsMeasuredWithoutBlocks) {
+  if (!has_onednn()) GTEST_SKIP();
+  GraphBuilder builder;
+  const ValueId x = builder.conv2d("to_40", builder.input("input", {32, 32, 32}), 40);
+  const Graph graph = builder.finish(builder.conv2d("to_64", builder.relu("relu", x), 64));
+  int calls = 0;
+  MeasuredKernels measured({}, fake_timer(2, calls));
+  for (const KernelChoice& choice : {choose_kernels(graph, 8, &measured), choose_kernels(graph, 8)}) {
+    for (const char* op : {"to_40", "to_64"})
+      EXPECT_THAT(choice.at(op),
+                  testing::AllOf(testing::StartsWith("onednn"), testing::Not(testing::HasSubstr("blocked"))))
+          << op;
+    EXPECT_FALSE(asks_for(choice.at("relu"), "blocked"));
+  }
+}
+
 TEST(Choice, AResidualBlockStaysInBlocks) {
   if (!has_onednn()) GTEST_SKIP();
   GraphBuilder builder;
