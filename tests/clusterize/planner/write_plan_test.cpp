@@ -17,6 +17,7 @@
 namespace rookery {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
