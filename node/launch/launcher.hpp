@@ -20,8 +20,8 @@ struct LauncherOptions {
   std::filesystem::path provider;  // the program
   std::filesystem::path node_data;
   std::filesystem::path output;
-  bool resume = false;  // of every provider
-  int threads = 1;      // of each
+  bool resume = false;         // of every provider
+  std::optional<int> threads;  // of each; nothing: as the plan says, shared out
 };
 
 // One thread. catch_stop_signals() comes first.
@@ -51,7 +51,7 @@ class Launcher {
     std::optional<int> code;
   };
 
-  void start(const NodeMetadata& node);
+  void start(const NodeMetadata& node, int threads);
   void wait_for_news();
   void read(Provider& provider);
   void show(Provider& provider, const std::string& json_line);
