@@ -163,10 +163,11 @@ def outputs_of(processes):
 
 class Job:
     """A node_data of its own, and the programs run in it. `settings` take the place of those of the walkthrough's
-    train.json, `benchmarks` are what the pool says of each machine."""
+    train.json, `benchmarks` are what the pool says of each machine, and `threads` how many it has."""
 
-    def __init__(self, folder, programs, machines, quiet, settings, benchmarks=None):
+    def __init__(self, folder, programs, machines, quiet, settings, benchmarks=None, threads=None):
         self.folder, self.programs, self.machines, self.quiet = folder, programs, machines, quiet
+        self.threads = threads
         node_data = folder / "node_data"
         node_data.mkdir(parents=True)
         shutil.copytree(ROOT / "node_data" / "datasets", node_data / "datasets")
@@ -176,6 +177,8 @@ class Job:
             str(i): {"IP": machine.address, "benchmarks": benchmarks[i] if benchmarks else {"ram": 1, "bandwidth": 1}}
             for i, machine in enumerate(machines)
         }
+        for i, number in enumerate(threads or []):
+            pool[str(i)]["threads"] = number
         self.pool = node_data / "node_configs.json"
         self.pool.write_text(json.dumps(pool))
 
@@ -221,7 +224,10 @@ class Job:
         so on; and "wall_seconds" from the start of all providers to the end of the last."""
         def once():
             begin = time.monotonic()
-            outputs = self.finish_together(lambda i: ["provider", "--name", f"node_{i}", "--json"])
+            # Given by hand: of nodes on one host a provider takes its share of the processors at most.
+            threads = [["--threads", str(number)] for number in self.threads or []]
+            outputs = self.finish_together(
+                lambda i: ["provider", "--name", f"node_{i}", "--json", *(threads[i] if threads else [])])
             seconds = time.monotonic() - begin
             return [json.loads(output.splitlines()[-1]) | {"wall_seconds": seconds} for output in outputs]
         return {end["node"]: end for end in self.quiet.do(once)}

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """Compares what clusterize predicts of a training step with what the providers then measure.
 
-    bench/predicted_steps.py [--pools walkthrough,unequal] [--bar PERCENT] [--rounds N] [--seconds S] [--quiet PERCENT]
+    bench/predicted_steps.py [--pools walkthrough,threads,unequal] [--bar PERCENT] [--rounds N] [--seconds S] [--quiet PERCENT]
                              [--build DIR]
 
+  threads       three providers on this machine of which one has two threads, training VGG-11 on computed images in one
+                micro-batch, so that they take turns; skipped where there is only one processor
   walkthrough   the pool and the job of the README: three providers on this machine, over loopback
   unequal       five providers with unequal shares of a core (control groups) in network namespaces whose connections
                 are unequal (tbf), training VGG-11 on computed images; needs root, cgroup v1 and the ip and tc commands,
@@ -18,6 +20,7 @@ them: what was measured or trained while more than --quiet percent were gone is 
 """
 
 import argparse
+import os
 import pathlib
 import sys
 import tempfile
@@ -41,6 +44,16 @@ def walkthrough(folder, programs, quiet, options):
     machines = [Machine(f"127.0.0.1:{port}") for port in free_ports(3)]
     arguments = ["--clusters", "1", "--min-nodes-per-cluster", "3"]
     yield from rounds_of(Job(folder, programs, machines, quiet, {}), options, arguments)
+
+
+def threads(folder, programs, quiet, options):
+    if len(os.sched_getaffinity(0)) < 2:
+        raise Skipped("two threads need two processors")
+    settings = {"model": "vgg11?image_size=32&classes=10&hidden=0", "data": "shapes?samples=1920",
+                "loss": "cross_entropy", "train_fraction": 1, "epochs": 1, "batch_size": 64, "validate_every": 0}
+    machines = [Machine(f"127.0.0.1:{port}") for port in free_ports(3)]
+    arguments = ["--clusters", "1", "--min-nodes-per-cluster", "3"]
+    yield from rounds_of(Job(folder, programs, machines, quiet, settings, threads=[1, 2, 1]), options, arguments)
 
 
 def unequal(folder, programs, quiet, options):
@@ -68,9 +81,9 @@ def print_table(pool, nodes):
 
 
 def main():
-    pools = {"walkthrough": walkthrough, "unequal": unequal}
+    pools = {"walkthrough": walkthrough, "threads": threads, "unequal": unequal}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pools", default=",".join(pools), help="which, of walkthrough and unequal")
+    parser.add_argument("--pools", default=",".join(pools), help="which of them")
     parser.add_argument("--bar", type=float, default=15, help="percent that a step may be off")
     parser.add_argument("--rounds", type=int, default=5, help="of measuring speeds, planning and training")
     parser.add_argument("--seconds", type=float, default=1, help="of node_benchmark, for each node and link")

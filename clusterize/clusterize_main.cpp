@@ -12,12 +12,14 @@
 #include "clusterize/planner/choose_averaging.hpp"
 #include "clusterize/planner/plan_id.hpp"
 #include "clusterize/planner/write_plan.hpp"
+#include "clusterize/pool/pool_changes.hpp"
 #include "clusterize/profile/kernel_choices.hpp"
 #include "clusterize/provider_symlinks.hpp"
 #include "clusterize/search_arguments.hpp"
 #include "clusterize/task/make_task.hpp"
 #include "clusterize/task/resume.hpp"
 #include "models/base/error.hpp"
+#include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/terminal.hpp"
 #include "models/graph/state/initialize.hpp"
@@ -143,7 +145,9 @@ int clusterize(const ProgramArguments& arguments) {
   const std::filesystem::path node_configs = node_data / "node_configs.json";
   const NodePool all = NodePool::read(node_configs);
   const std::set<std::string> excluded = excluded_nodes(arguments);
-  const NodePool pool = with_context(node_configs.string(), [&] { return all.without(excluded); });
+  const NodePool pool = with_context(node_configs.string(), [&] {
+                          return all.without(excluded);
+                        }).with_threads(usable_processors());
   const TrainingSettings settings = settings_of(arguments, node_data);
   const SearchOptions options = search_options(arguments, pool, settings.seed);
   const PlanReportOptions tells = plan_report_options(arguments, settings.seed);
@@ -156,15 +160,15 @@ int clusterize(const ProgramArguments& arguments) {
     fmt::print(stderr, "clusterize: {}: {}\n", task.settings.model, warning);
   write_kernel_choices(choices, machine, measured.known());
   const std::optional<Resumption> resumed = resume(arguments, task, node_data);
-  add_profile(task, node_data, arguments.count("profile") != 0);
+  add_profile(task, node_data, arguments.count("profile") != 0, pool.all_threads());
   const StateDict state = first_state(arguments, task);
   Planned planned =
       with_context(node_configs.string(), [&] { return plan_with_averaging(task, pool, options); });
   if (resumed) with_context("--resume", [&] { check_place(resumed->run, task, planned.plan); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
-  const PlanReport told =
-      report_plan({task, read_json(node_configs), excluded, pool, options}, planned, tells);
+  const PlanReport told = report_plan(
+      {task, with_threads_of(read_json(node_configs), pool), excluded, pool, options}, planned, tells);
   const bool is_there = holds_plan(node_data, planned.plan);
   std::vector<std::filesystem::path> kept;
   if (!is_there) kept = write_plan(node_data, task, planned, state);
@@ -200,8 +204,9 @@ int main(int argc, char** argv) {
       "go on with a run from its checkpoint, on the machines and with the settings that there are "
       "now: from the newest that is whole, that of this step, or that in this folder");
   options.add_options()("profile",
-                        "time every operator of the model on this machine, for better predictions; the times "
-                        "are kept in op_profile.json");
+                        "time every operator of the model on this machine, with as many threads as the nodes "
+                        "have and this machine has processors, for better predictions; the times are kept in "
+                        "op_profile.json");
   options.add_options()("list-models", "list models with their sizes, costs and options, then exit");
   options.add_options()("batch-size", po::value<std::int64_t>()->value_name("N")->default_value(32),
                         "batch size for which --list-models shows the memory");

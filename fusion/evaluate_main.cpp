@@ -4,6 +4,7 @@
 
 #include "fusion/evaluate.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "models/kernels/threads.hpp"
@@ -68,7 +69,7 @@ std::optional<std::string> model_of(const ProgramArguments& arguments) {
 
 int run(const ProgramArguments& arguments) {
   const auto split = arguments["split"].as<std::string>();
-  set_kernel_threads(threads_of(arguments));
+  set_kernel_threads(threads_of(arguments).value_or(usable_processors()));
   const EvaluationRequest request{.state = arguments["state"].as<std::string>(),
                                   .model = model_of(arguments),
                                   .data = given<std::string>(arguments, "data"),
@@ -122,7 +123,7 @@ int main(int argc, char** argv) {
       "write the model's outputs for all these samples to this .safetensors file")(
       "node-data", po::value<std::string>()->default_value("./node_data")->value_name("DIR"),
       "the folder of train.json and datasets/")("json", po::bool_switch(), "print one JSON object");
-  rookery::add_threads_option(options, 0,
+  rookery::add_threads_option(options,
                               "threads for arithmetic; without it one per processor that there is to use");
   return rookery::run_program(rookery::kInfo, options, argc, argv, rookery::run);
 }

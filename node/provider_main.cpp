@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/machine/processors.hpp"
 #include "models/base/process/log.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "models/base/process/threads_option.hpp"
+#include "models/kernels/threads.hpp"
 #include "node/node.hpp"
 #include "node/progress_pace.hpp"
 #include "node/provider_events.hpp"
@@ -115,6 +117,13 @@ NodeOptions node_options(const ProgramArguments& arguments, const std::string& c
   return options;
 }
 
+std::string threads_text(int threads, int processors) {
+  std::string text = fmt::format("computes on {} thread{} of {} processor{}", threads,
+                                 threads == 1 ? "" : "s", processors, processors == 1 ? "" : "s");
+  if (threads > processors) text += ": fewer threads would be faster, see --threads";
+  return text;
+}
+
 std::optional<Clock::duration> json_interval(const ProgramArguments& arguments) {
   const std::chrono::duration<double> seconds(seconds_of(arguments, "progress-interval", true));
   if (arguments.count("json") == 0) return std::nullopt;
@@ -142,6 +151,7 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
     catch_stop_signals();
     Node node(options);
     role = node.metadata().role();
+    teller.tell(event(Kind::kWaiting, threads_text(kernel_threads(), usable_processors())));
     const NodeReport report = node.run();
     ProviderEvent done = event(Kind::kDone, report_text(node.metadata(), report));
     done.times = compared_times(node.metadata(), report);
@@ -171,7 +181,8 @@ int main(int argc, char** argv) {
           "other nodes. Start one on each machine, in any order; each waits for the others. Ctrl-C in one "
           "ends them all. Called through a link named provider_2 it is --name node_2.",
       .example =
-          "  clusterize\n  provider --name node_2 &\n  provider --name node_1 &\n  provider --name node_0\n"};
+          "  clusterize\n  provider --name node_2 &\n  provider --name node_1 &\n  provider --name node_0\n"
+          "  provider --name node_0 --threads 4\n"};
   namespace po = boost::program_options;
   ProgramOptions options;
   options.add_options()("name", po::value<std::string>(),
@@ -197,7 +208,11 @@ int main(int argc, char** argv) {
            "step; given to all providers of a cluster: provider --name node_3 --sync-from 0 "
            "--sync-optimizer, "
            "where cluster 0 goes on with --resume"});
-  add_threads_option(options, 1, "threads for arithmetic; any number computes the same bits");
+  add_threads_option(
+      options,
+      "threads for arithmetic, whose number changes no bits; without it those that the plan gives "
+      "the node, shared out where the plan's nodes on this machine have more than there are "
+      "processors. More threads take more memory than was planned");
   return run_program(info, options, argc, argv,
                      [&](const ProgramArguments& arguments) { return provide(arguments, called_as); });
 }

@@ -48,7 +48,10 @@ std::vector<double> limits_between(const std::vector<PlacedCluster>& clusters, d
 
 CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special)
     : pool_(pool), sums_(costs), node_classes_(node_equivalence(pool, special)) {
-  whole_bytes_ = static_cast<double>(costs.memory->bytes({.first = 0, .last = costs.count()}));
+  for (const int threads : pool.all_threads()) {
+    const std::int64_t bytes = costs.memory->bytes({.first = 0, .last = costs.count(), .threads = threads});
+    whole_bytes_ = std::max(whole_bytes_, static_cast<double>(bytes));
+  }
   least_bytes_ = static_cast<double>(costs.least_bytes(0, costs.count()));
   for (int node = 0; node < nodes(); ++node) {
     if (!pool.node(node).reachable) apart_.push_back(node);
@@ -59,7 +62,8 @@ CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::s
 }
 
 double CostModel::flops_per_second(int node) const {
-  return 1e9 * pool_.node(node).gflops.value_or(costs().assumed_gflops);
+  const std::optional<double> given = pool_.node(node).gflops;
+  return 1e9 * (given ? *given : costs().assumed_gflops(pool_.threads(node)));
 }
 
 double CostModel::transfer_seconds_per_byte(int node) const {
@@ -100,6 +104,7 @@ CutMachine CostModel::machine(int node, std::size_t stages) const {
                      .memory_bytes = ram_bytes(node),
                      .bytes_per_second = bytes_per_second(pool_.connection_mbps(node))};
   machine.seconds_per_byte = transfer_seconds_per_byte(node);
+  machine.threads = pool_.threads(node);
   // A stage keeps no more per micro-batch in flight than the whole model does, so where that fits
   // many times over, nothing needs to be measured.
   const auto slots = static_cast<double>(costs().slots(0, static_cast<int>(stages)));
@@ -167,10 +172,8 @@ std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members,
     const bool last = stage + 1 == members.size();
     const int begin = cut.begins[stage];
     const int end = last ? costs().count() : cut.begins[stage + 1];
-    const double speed = flops_per_second(members[stage]);
-    StageTimes times{.forward = forward_seconds(costs(), begin, end, speed),
-                     .backward = backward_seconds(costs(), begin, end, speed),
-                     .update = update_seconds(costs(), begin, end, speed)};
+    const WorkSeconds work = work_seconds(sums_, begin, end, machine(members[stage], members.size()));
+    StageTimes times{.forward = work.forward, .backward = work.backward, .update = work.update};
     if (cut.recompute[stage]) times.backward += times.forward;
     const double transfer = transfer_seconds_per_byte(members[stage]);
     for (const int boundary : {begin, end}) {
@@ -394,9 +397,10 @@ Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters,
 }
 
 double CostModel::bound_samples_per_second() const {
-  double speed = 0;
-  for (int node = 0; node < nodes(); ++node) speed += flops_per_second(node);
-  return static_cast<double>(costs().batch_size) / costs().micro_batches * speed / sums_.flops.back();
+  double models = 0;  // that all nodes compute in a second
+  for (int node = 0; node < nodes(); ++node)
+    models += flops_per_second(node) / sums_.work(pool_.threads(node)).flops.back();
+  return static_cast<double>(costs().batch_size) / costs().micro_batches * models;
 }
 
 }  // namespace rookery

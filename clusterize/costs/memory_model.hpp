@@ -16,6 +16,7 @@ struct StageRange {
   int last = 0;
   int slots = 1;
   bool recompute = false;  // activations
+  int threads = 1;         // each has scratch memory of its own
 };
 
 // All members may be called by several threads at once.

@@ -14,13 +14,6 @@
 namespace rookery {
 namespace {
 
-// Work of one op and one micro-batch, and of its parameters' update.
-struct OpWork {
-  double forward = 0;
-  double backward = 0;
-  double update = 0;
-};
-
 // Estimates, in operations of a machine at its sustained speed (Segment): a machine that does kFlopsPerByte
 // of them while it moves a byte of memory, and kFlopsPerOp while it begins an op.
 constexpr double kFlopsPerByte = 4;
@@ -32,44 +25,67 @@ double estimated(double flops, double bytes) {
   return bytes == 0 ? 0 : std::max(flops, kFlopsPerByte * bytes) + kFlopsPerOp;
 }
 
-OpWork estimated_work(const OpCost& cost) {
-  return {.forward = estimated(cost.forward_flops, cost.forward_bytes),
-          .backward = estimated(cost.backward_flops, cost.backward_bytes),
-          .update = kFlopsPerByte * kUpdateBytesPerByte * static_cast<double>(cost.parameter_bytes)};
+// Of one op and one micro-batch, and of its parameters' update.
+SegmentWork estimated_work(const OpCost& cost) {
+  return {.forward_flops = estimated(cost.forward_flops, cost.forward_bytes),
+          .backward_flops = estimated(cost.backward_flops, cost.backward_bytes),
+          .update_flops = kFlopsPerByte * kUpdateBytesPerByte * static_cast<double>(cost.parameter_bytes)};
 }
 
-OpWork measured_work(const OpProfile& profile, const std::string& op, const OpCost& cost) {
-  const OpSeconds& seconds = profile.ops.at(op);
-  const double speed = 1e9 * profile.gflops;
-  return {.forward = speed * seconds.forward,
-          .backward = speed * (seconds.backward_inputs + seconds.backward_weights),
-          .update = speed * profile.update_seconds_per_byte * static_cast<double>(cost.parameter_bytes)};
+SegmentWork measured_work(const ThreadTimes& times, const std::string& op, const OpCost& cost) {
+  const OpSeconds& seconds = times.ops.at(op);
+  const double speed = 1e9 * times.gflops;
+  return {.forward_flops = speed * seconds.forward,
+          .backward_flops = speed * (seconds.backward_inputs + seconds.backward_weights),
+          .update_flops = speed * times.update_seconds_per_byte * static_cast<double>(cost.parameter_bytes)};
 }
 
-std::vector<Segment> make_segments(const Graph& graph, std::int64_t micro_batch, const OpProfile* profile) {
+// `Part`: a Segment, or its work.
+template <typename Part>
+void add_work(Part& part, const SegmentWork& work) {
+  part.forward_flops += work.forward_flops;
+  part.backward_flops += work.backward_flops;
+  part.update_flops += work.update_flops;
+}
+
+std::vector<Segment> make_segments(const Graph& graph, const std::vector<OpCost>& costs,
+                                   const OpProfile* profile) {
+  const ThreadTimes* const times = profile == nullptr ? nullptr : &profile->threads.begin()->second;
   std::vector<OpId> begins = cut_positions(graph);
   begins.insert(begins.begin(), 0);
-  const std::vector<OpCost> costs = op_costs(graph, micro_batch);
   std::vector<Segment> segments;
   for (std::size_t op = 0; op < costs.size(); ++op) {
     if (segments.size() < begins.size() && begins[segments.size()] == static_cast<OpId>(op))
       segments.push_back({.begin = static_cast<OpId>(op)});
     Segment& segment = segments.back();
-    const OpWork work = profile == nullptr ? estimated_work(costs[op])
-                                           : measured_work(*profile, graph.ops()[op].name, costs[op]);
-    segment.forward_flops += work.forward;
-    segment.backward_flops += work.backward;
-    segment.update_flops += work.update;
+    add_work(segment, times == nullptr ? estimated_work(costs[op])
+                                       : measured_work(*times, graph.ops()[op].name, costs[op]));
     segment.parameters += costs[op].parameters;
     segment.parameter_bytes += costs[op].parameter_bytes;
   }
-  if (profile != nullptr) segments.front().forward_flops += 1e9 * profile->gflops * profile->input_seconds;
+  if (times != nullptr) segments.front().forward_flops += 1e9 * times->gflops * profile->input_seconds;
   return segments;
 }
 
 std::size_t segment_of(OpId op, const std::vector<Segment>& segments) {
   const auto next = std::ranges::upper_bound(segments, op, {}, &Segment::begin);
   return static_cast<std::size_t>(next - segments.begin()) - 1;
+}
+
+ByThreads<ThreadCosts> measured_costs(const Graph& graph, const std::vector<OpCost>& costs,
+                                      const std::vector<Segment>& segments, const OpProfile& profile) {
+  ByThreads<ThreadCosts> all;
+  for (const auto& [threads, times] : profile.threads) {
+    ThreadCosts& of = all[threads];
+    of.gflops = times.gflops;
+    of.work.resize(segments.size());
+    of.work.front().forward_flops = 1e9 * times.gflops * profile.input_seconds;
+    for (std::size_t op = 0; op < costs.size(); ++op) {
+      add_work(of.work[segment_of(static_cast<OpId>(op), segments)],
+               measured_work(times, graph.ops()[op].name, costs[op]));
+    }
+  }
+  return all;
 }
 
 std::vector<SharedSegments> shared_bytes(const Graph& graph, const std::vector<Segment>& segments) {
@@ -135,9 +151,7 @@ void merge_small(std::vector<Segment>& segments, int most) {
     }
     Segment& into = segments[least - 1];
     const Segment& merged = segments[least];
-    into.forward_flops += merged.forward_flops;
-    into.backward_flops += merged.backward_flops;
-    into.update_flops += merged.update_flops;
+    add_work(into, {merged.forward_flops, merged.backward_flops, merged.update_flops});
     into.parameters += merged.parameters;
     into.parameter_bytes += merged.parameter_bytes;
     segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(least));
@@ -146,18 +160,33 @@ void merge_small(std::vector<Segment>& segments, int most) {
 
 }  // namespace
 
+double ModelCosts::assumed_gflops(int node_threads) const {
+  if (threads.empty()) return kAssumedGflops * node_threads;
+  return of_threads(threads, node_threads).gflops;
+}
+
+std::vector<SegmentWork> ModelCosts::work(int node_threads) const {
+  if (!threads.empty()) return of_threads(threads, node_threads).work;
+  std::vector<SegmentWork> own;
+  for (const Segment& segment : segments)
+    own.push_back({segment.forward_flops, segment.backward_flops, segment.update_flops});
+  return own;
+}
+
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
-                       const KernelChoice& kernels, const OpProfile* profile, int most_segments) {
+                       const KernelChoice& kernels, const OpProfile* profile, int most_segments,
+                       const std::set<int>& threads) {
   const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
   ModelCosts costs{
       .name = settings.model,
-      .assumed_gflops = profile == nullptr ? kAssumedGflops : profile->gflops,
-      .segments = make_segments(graph, micro_batch, profile),
+      .segments = make_segments(graph, op_costs(graph, micro_batch), profile),
       .batch_size = settings.batch_size,
       .micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size))),
       .schedule = settings.schedule};
   add_boundaries(graph, micro_batch, costs.segments);
   merge_small(costs.segments, most_segments);
+  if (profile != nullptr)
+    costs.threads = measured_costs(graph, op_costs(graph, micro_batch), costs.segments, *profile);
   costs.shared = shared_bytes(graph, costs.segments);
   costs.clips_gradients = settings.clip_gradient_norm.has_value();
   costs.averaging = averaging_costs(graph, settings, data);
@@ -165,14 +194,14 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
   costs.may_recompute = settings.recompute != "none";
   costs.must_recompute = settings.recompute == "full";
-  costs.memory = stage_memory(graph, begins, settings, data, kernels);
-  costs.trained = [graph, settings, data, kernels, most_segments](const Training& training) {
+  costs.memory = stage_memory(graph, begins, settings, data, kernels, threads);
+  costs.trained = [graph, settings, data, kernels, most_segments, threads](const Training& training) {
     TrainingSettings other = settings;
     other.batch_size = training.batch_size;
     other.micro_batches = training.micro_batches;
     other.recompute = training.recompute;
     other.schedule.max_staleness = training.max_staleness;
-    return model_costs(graph, other, data, kernels, nullptr, most_segments);
+    return model_costs(graph, other, data, kernels, nullptr, most_segments, threads);
   };
   return costs;
 }

@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "clusterize/costs/averaging/averaging_costs.hpp"
 #include "clusterize/costs/memory_model.hpp"
+#include "clusterize/profile/by_threads.hpp"
 #include "clusterize/profile/op_profile.hpp"
 #include "models/graph/graph.hpp"
 #include "models/kernels/choose.hpp"
@@ -22,6 +24,12 @@ namespace rookery {
 
 // Work is counted in operations that a machine does at its sustained speed: what takes t seconds on a machine
 // of s FLOP/s is t·s of them, whether they are arithmetic or waits for memory.
+struct SegmentWork {
+  double forward_flops = 0;
+  double backward_flops = 0;
+  double update_flops = 0;  // of a step
+};
+
 struct Segment {
   OpId begin = 0;  // first op
   double forward_flops = 0;
@@ -42,9 +50,15 @@ struct SharedSegments {
   double bytes = 0;
 };
 
-// The speed of a node that does not give its gflops, where no profile says how fast this machine is: a core
-// of a desktop computer of our time.
+// The speed of a thread of a node that does not give its gflops, where no profile says how fast this machine
+// is: a core of a desktop computer of our time.
 constexpr double kAssumedGflops = 100;
+
+// What a profile says of machines with a number of threads.
+struct ThreadCosts {
+  double gflops = 0;              // of the machine where it was measured
+  std::vector<SegmentWork> work;  // by segment
+};
 
 // The settings of a training that decide about its memory.
 struct Training {
@@ -55,9 +69,9 @@ struct Training {
 };
 
 struct ModelCosts {
-  std::string name;  // for messages
-  double assumed_gflops = kAssumedGflops;
-  std::vector<Segment> segments;
+  std::string name;                // for messages
+  std::vector<Segment> segments;   // with the work of one thread, or the fewest that were measured
+  ByThreads<ThreadCosts> threads;  // where times were measured
   std::vector<SharedSegments> shared;
   bool clips_gradients = false;
   AveragingCosts averaging;
@@ -73,6 +87,10 @@ struct ModelCosts {
   std::function<ModelCosts(const Training& training)> trained;
 
   int count() const { return static_cast<int>(segments.size()); }
+  // The speed of a node with so many threads that does not give it.
+  double assumed_gflops(int node_threads) const;
+  // By segment, for a node with so many threads.
+  std::vector<SegmentWork> work(int node_threads) const;
   // Micro-batches in flight on a stage.
   int slots(int stage, int stages) const { return in_flight(schedule, stage, stages, micro_batches); }
   // Bytes of segments [first, last) with one slot, activations computed again where that is allowed.
@@ -84,11 +102,11 @@ struct ModelCosts {
 // Planning takes time with the square of the number of segments.
 constexpr int kMostSegments = 100;
 
-// The costs of a graph that ends in its loss, at the micro-batch size of `settings`. Work is what `profile`
-// measured, and nodes without gflops are taken to be like its machine; else it is estimated. The memory is
-// that of stage_memory.hpp, which keeps copies of the arguments.
+// The costs of a graph that ends in its loss, at the micro-batch size of `settings`, on nodes with these
+// numbers of threads. Work is what `profile` measured, and nodes without gflops are taken to be like its
+// machine; else it is estimated. The memory is that of stage_memory.hpp, which keeps copies of the arguments.
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
                        const KernelChoice& kernels, const OpProfile* profile = nullptr,
-                       int most_segments = kMostSegments);
+                       int most_segments = kMostSegments, const std::set<int>& threads = {1});
 
 }  // namespace rookery

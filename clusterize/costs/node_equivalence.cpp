@@ -18,7 +18,7 @@ bool have_the_same_links(const NodePool& pool, int a, int b) {
 }  // namespace
 
 std::vector<int> node_equivalence(const NodePool& pool, const std::set<int>& special) {
-  std::map<std::tuple<double, double, double, double, bool>, std::vector<int>> firsts;  // of nodes alike
+  std::map<std::tuple<double, double, double, double, int, bool>, std::vector<int>> firsts;  // of nodes alike
   std::vector<int> classes;
   for (int node = 0; node < pool.size(); ++node) {
     if (special.contains(node)) {
@@ -27,7 +27,7 @@ std::vector<int> node_equivalence(const NodePool& pool, const std::set<int>& spe
     }
     const PoolNode& of = pool.node(node);
     std::vector<int>& alike = firsts[{of.ram_gb, of.bandwidth_mbps, of.gflops.value_or(0),
-                                      of.transfer_gbps.value_or(0), of.reachable}];
+                                      of.transfer_gbps.value_or(0), pool.threads(node), of.reachable}];
     const auto same =
         std::ranges::find_if(alike, [&](int first) { return have_the_same_links(pool, first, node); });
     classes.push_back(same == alike.end() ? node : *same);

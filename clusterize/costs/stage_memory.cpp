@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "clusterize/profile/by_threads.hpp"
 #include "models/base/check.hpp"
+#include "models/kernels/threads.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/trainer.hpp"
 #include "trainer/transfers.hpp"
@@ -18,11 +20,12 @@ std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch) {
 }
 
 StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
-                         const KernelChoice& kernels)
+                         const KernelChoice& kernels, int threads)
     : graph_(std::move(graph)),
       begins_(std::move(begins)),
       settings_(std::move(settings)),
       data_bytes_(data.bytes),
+      threads_(threads),
       options_(compile_options(settings_, data, 0, 1, kernels)),
       most_slots_(
           in_flight(settings_.schedule, 0, segments(),
@@ -86,6 +89,7 @@ std::int64_t StageMemory::transport(const Stage& stage) const {
 std::int64_t StageMemory::measured(const StageRange& range) {
   std::atomic<std::int64_t>& known = measured_.at(range);
   if (known != 0) return known;
+  const KernelThreads threads(threads_);
   const Stage compiled = stage(range.first, range.last);
   const std::int64_t others = transport(compiled) + (range.first == 0 ? data_bytes_ : 0);
   if (range.recompute) {
@@ -103,6 +107,7 @@ std::int64_t StageMemory::measured(const StageRange& range) {
 
 // By first segment.
 std::vector<StageMemory::Parts> StageMemory::windows(int length, bool recompute) const {
+  const KernelThreads threads(threads_);
   const int slots =
       recompute || options_.stashes_weights ? 2 : 1;  // of one nothing is computed again, or stashed
   std::vector<Parts> all(segments() - length + 1);
@@ -151,7 +156,7 @@ std::int64_t StageMemory::estimated(const StageRange& range) {
 }
 
 std::int64_t StageMemory::estimate_of(const StageRange& range) {
-  const auto& [first, last, slots, recompute] = range;
+  const auto& [first, last, slots, recompute, threads] = range;
   const Estimate& known = estimate(recompute);
   const int length = std::min(last - first, kWindow);
   const std::vector<Parts>& windows = known.windows[length - 1];
@@ -236,15 +241,54 @@ class EstimatedMemory final : public MemoryModel {
   double raise_ = 1;
 };
 
+// Of nodes that differ in threads.
+class MemoryByThreads final : public MemoryModel {
+ public:
+  using Models = ByThreads<std::shared_ptr<const MemoryModel>>;
+  explicit MemoryByThreads(Models models) : models_(std::move(models)) {}
+
+  std::int64_t bytes(const StageRange& range) const override {
+    return of_threads(models_, range.threads)->bytes(range);
+  }
+  bool is_exact() const override { return models_.begin()->second->is_exact(); }
+  std::shared_ptr<const MemoryModel> refine(std::span<const StageRange> stages) const override {
+    if (is_exact()) return nullptr;
+    Models refined;
+    for (const auto& [threads, model] : models_) {
+      std::vector<StageRange> own;
+      for (const StageRange& range : stages) {
+        if (&of_threads(models_, range.threads) == &model) own.push_back(range);
+      }
+      refined[threads] = model->refine(own);
+    }
+    return std::make_shared<MemoryByThreads>(std::move(refined));
+  }
+  std::shared_ptr<const MemoryModel> exact() const override {
+    if (is_exact()) return nullptr;
+    Models exact;
+    for (const auto& [threads, model] : models_) exact[threads] = model->exact();
+    return std::make_shared<MemoryByThreads>(std::move(exact));
+  }
+
+ private:
+  const Models models_;
+};
+
 }  // namespace
 
-std::shared_ptr<const MemoryModel> stage_memory(Graph graph, std::vector<OpId> begins,
-                                                TrainingSettings settings, DataSizes data,
-                                                const KernelChoice& kernels) {
-  auto stages =
-      std::make_shared<StageMemory>(std::move(graph), std::move(begins), std::move(settings), data, kernels);
-  if (stages->segments() > kExactSegments) return std::make_shared<EstimatedMemory>(std::move(stages));
-  return std::make_shared<MeasuredMemory>(std::move(stages));
+std::shared_ptr<const MemoryModel> stage_memory(const Graph& graph, const std::vector<OpId>& begins,
+                                                const TrainingSettings& settings, DataSizes data,
+                                                const KernelChoice& kernels, const std::set<int>& threads) {
+  ByThreads<std::shared_ptr<const MemoryModel>> models;
+  for (const int each : threads) {
+    auto stages = std::make_shared<StageMemory>(graph, begins, settings, data, kernels, each);
+    if (stages->segments() > kExactSegments)
+      models[each] = std::make_shared<EstimatedMemory>(std::move(stages));
+    else
+      models[each] = std::make_shared<MeasuredMemory>(std::move(stages));
+  }
+  if (models.size() == 1) return models.begin()->second;
+  return std::make_shared<MemoryByThreads>(std::move(models));
 }
 
 }  // namespace rookery

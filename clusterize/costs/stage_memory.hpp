@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "clusterize/costs/memory_model.hpp"
@@ -29,9 +30,9 @@ class StageMemory {
  public:
   static constexpr int kWindow = 6;
 
-  // `begins`: first op of every segment.
+  // `begins`: first op of every segment. Of nodes with so many threads, whatever ranges say.
   StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
-              const KernelChoice& kernels);
+              const KernelChoice& kernels, int threads = 1);
 
   // From a stage that is compiled.
   std::int64_t measured(const StageRange& range);
@@ -83,6 +84,7 @@ class StageMemory {
   std::vector<OpId> begins_;
   TrainingSettings settings_;
   std::int64_t data_bytes_;
+  int threads_;
   CompileOptions options_;  // apart from slots and recompute
   std::vector<Tied> tied_;
   int most_slots_;
@@ -93,10 +95,11 @@ class StageMemory {
 };
 
 // Exact for models of up to so many segments; those of more have more ranges than can be compiled in a user's
-// time.
+// time. Ranges of other numbers of threads than these take what of_threads() says.
 constexpr int kExactSegments = 60;
-std::shared_ptr<const MemoryModel> stage_memory(Graph graph, std::vector<OpId> begins,
-                                                TrainingSettings settings, DataSizes data,
-                                                const KernelChoice& kernels);
+std::shared_ptr<const MemoryModel> stage_memory(const Graph& graph, const std::vector<OpId>& begins,
+                                                const TrainingSettings& settings, DataSizes data,
+                                                const KernelChoice& kernels,
+                                                const std::set<int>& threads = {1});
 
 }  // namespace rookery

@@ -12,35 +12,35 @@ T between(const std::vector<T>& sums, int begin, int end) {
   return sums[end] - sums[begin];
 }
 
-double seconds(const ModelCosts& costs, int first, int last, double flops_per_second,
-               double Segment::*flops) {
-  double total = 0;
-  for (int i = first; i < last; ++i) {
-    total += costs.segments[i].*flops / flops_per_second;
+WorkSums sums_of(const std::vector<SegmentWork>& segments) {
+  WorkSums sums{.flops = {0}, .forward_flops = {0}, .update_flops = {0}};
+  for (const SegmentWork& segment : segments) {
+    sums.flops.push_back(sums.flops.back() + segment.forward_flops + segment.backward_flops);
+    sums.forward_flops.push_back(sums.forward_flops.back() + segment.forward_flops);
+    sums.update_flops.push_back(sums.update_flops.back() + segment.update_flops);
   }
-  return total;
+  return sums;
 }
 
 }  // namespace
 
-double forward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second) {
-  return seconds(costs, first, last, flops_per_second, &Segment::forward_flops);
-}
-
-double backward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second) {
-  return seconds(costs, first, last, flops_per_second, &Segment::backward_flops);
-}
-
-double update_seconds(const ModelCosts& costs, int first, int last, double flops_per_second) {
-  return seconds(costs, first, last, flops_per_second, &Segment::update_flops);
+WorkSeconds work_seconds(const PartitionSums& sums, int first, int last, const CutMachine& machine) {
+  const WorkSums& work = sums.work(machine.threads);
+  const double forward = between(work.forward_flops, first, last);
+  return {.forward = forward / machine.flops_per_second,
+          .backward = (between(work.flops, first, last) - forward) / machine.flops_per_second,
+          .update = between(work.update_flops, first, last) / machine.flops_per_second};
 }
 
 PartitionSums::PartitionSums(const ModelCosts& model)
-    : costs(model), flops{0}, forward_flops{0}, update_flops{0}, parameters{0}, round_bytes{0} {
-  for (const Segment& segment : model.segments) {
-    flops.push_back(flops.back() + segment.forward_flops + segment.backward_flops);
-    forward_flops.push_back(forward_flops.back() + segment.forward_flops);
-    update_flops.push_back(update_flops.back() + segment.update_flops);
+    : costs(model), flops{0}, parameters{0}, round_bytes{0} {
+  work_[1] = sums_of(model.work(1));
+  for (const auto& [threads, measured] : model.threads) work_[threads] = sums_of(measured.work);
+  for (std::size_t i = 0; i < model.segments.size(); ++i) {
+    const Segment& segment = model.segments[i];
+    double least = kInfinite;
+    for (const auto& [threads, work] : work_) least = std::min(least, work.flops[i + 1] - work.flops[i]);
+    flops.push_back(flops.back() + least);
     parameters.push_back(parameters.back() + static_cast<double>(segment.parameters));
     round_bytes.push_back(round_bytes.back() +
                           model.averaging.bytes_per_byte * static_cast<double>(segment.parameter_bytes));
@@ -63,6 +63,7 @@ void StagePartitioner::push(const CutMachine& machine, const CutWay& from_before
   const auto stage = static_cast<int>(machines_.size());
   const int count = sums_.costs.count();
   machines_.push_back(machine);
+  work_.push_back(&sums_.work(machine.threads));
   way_ = from_before;
   Cells cells(static_cast<std::size_t>(count) + 1);
   const int rest = stages_ - 1 - stage;  // machines that follow need a segment each
@@ -74,6 +75,7 @@ void StagePartitioner::push(const CutMachine& machine, const CutWay& from_before
 
 void StagePartitioner::pop() {
   machines_.pop_back();
+  work_.pop_back();
   cells_.pop_back();
 }
 
@@ -158,7 +160,8 @@ bool StagePartitioner::fits(const Part& part) const {
   const std::int64_t bytes = sums_.costs.memory->bytes({.first = part.begin,
                                                         .last = part.end,
                                                         .slots = slots_[machines_.size() - 1],
-                                                        .recompute = part.recompute});
+                                                        .recompute = part.recompute,
+                                                        .threads = machines_.back().threads});
   return static_cast<double>(bytes) <= memory;
 }
 
@@ -166,8 +169,9 @@ bool StagePartitioner::fits(const Part& part) const {
 StagePartitioner::Label StagePartitioner::label_of(const Part& part) const {
   const CutMachine& machine = machines_.back();
   const auto& segments = sums_.costs.segments;
-  const double flops = between(sums_.flops, part.begin, part.end) +
-                       (part.recompute ? between(sums_.forward_flops, part.begin, part.end) : 0);
+  const WorkSums& of_machine = *work_.back();
+  const double flops = between(of_machine.flops, part.begin, part.end) +
+                       (part.recompute ? between(of_machine.forward_flops, part.begin, part.end) : 0);
   double in = 0;
   double out = 0;
   if (machines_.size() > 1) {
@@ -182,7 +186,7 @@ StagePartitioner::Label StagePartitioner::label_of(const Part& part) const {
   const double work = flops / machine.flops_per_second + (in + out) * machine.seconds_per_byte;
   Label label{.sum = work,
               .period = work,
-              .update = between(sums_.update_flops, part.begin, part.end) / machine.flops_per_second,
+              .update = between(of_machine.update_flops, part.begin, part.end) / machine.flops_per_second,
               .load = between(sums_.round_bytes, part.begin, part.end) / machine.bytes_per_second};
   if (machines_.size() > 1) {
     const Segment& first = segments[part.begin];

@@ -19,6 +19,7 @@ struct CutMachine {
   double memory_bytes = kInfinite;
   double bytes_per_second = kInfinite;  // of its connection
   double seconds_per_byte = 0;          // that sending and receiving takes of its arithmetic's time
+  int threads = 1;
 };
 
 // Between a machine of the row and the one before it.
@@ -26,12 +27,6 @@ struct CutWay {
   double latency = 0;  // seconds
   double bytes_per_second = kInfinite;
 };
-
-// Seconds for segments [first, last) per micro-batch.
-double forward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
-double backward_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
-// Seconds of the update of segments [first, last) at the end of a step.
-double update_seconds(const ModelCosts& costs, int first, int last, double flops_per_second);
 
 struct StagePartition {
   std::vector<int> begins;      // first segment of every stage; begins[0] = 0
@@ -41,15 +36,32 @@ struct StagePartition {
   double load_seconds = 0;      // most that a machine's connection needs for its part of a round, sent once
 };
 
+// Of machines with a number of threads: the work of the segments before.
+struct WorkSums {
+  std::vector<double> flops, forward_flops, update_flops;
+};
+
 // Sums over a model's segments that all cuts need. Refers to `costs`.
 class PartitionSums {
  public:
   explicit PartitionSums(const ModelCosts& costs);
 
   const ModelCosts& costs;
-  // Over the segments before. `round_bytes`: that a round of averaging carries.
-  std::vector<double> flops, forward_flops, update_flops, parameters, round_bytes;
+  // Over the segments before. `flops`: forward and backward at least, whatever the machine's threads;
+  // `round_bytes`: that a round of averaging carries.
+  std::vector<double> flops, parameters, round_bytes;
+  // Of a machine with so many threads.
+  const WorkSums& work(int threads) const { return of_threads(work_, threads); }
+
+ private:
+  ByThreads<WorkSums> work_;
 };
+
+// Seconds for segments [first, last): forward and backward of a micro-batch, the update at the end of a step.
+struct WorkSeconds {
+  double forward = 0, backward = 0, update = 0;
+};
+WorkSeconds work_seconds(const PartitionSums& sums, int first, int last, const CutMachine& machine);
 
 // A row of `stages` machines that is built from its Root on. A stage that does not fit its machine
 // recomputes activations, where the costs allow it.
@@ -124,6 +136,7 @@ class StagePartitioner {
   int in_flight_;
   std::vector<int> slots_;  // by stage: micro-batches in flight
   std::vector<CutMachine> machines_;
+  std::vector<const WorkSums*> work_;  // by machine
   CutWay way_;
   std::vector<Cells> cells_;  // by machine; the first is what is before them all
 };

@@ -14,6 +14,7 @@ namespace {
 OrderedJson to_json(const PlannedStage& stage, const ScheduleSettings& schedule, int index, int stages) {
   OrderedJson all = {{"node", stage.node},
                      {"address", stage.address},
+                     {"threads", stage.threads},
                      {"stage", index},
                      {"role", role_of(index, stages)},
                      {"ops", stage.ops},

@@ -21,6 +21,8 @@ namespace rookery {
 struct PlannedStage {
   std::string node;             // "node_0"
   std::string address;          // "0.0.0.0:8080"
+  int threads = 1;              // for its arithmetic
+  int threads_of_host = 1;      // of all nodes of the plan on its host
   bool reachable = true;        // by the others; otherwise it opens all its connections
   std::vector<OpId> ops;        // of the whole graph
   std::int64_t parameters = 0;  // that it owns

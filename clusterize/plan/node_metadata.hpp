@@ -33,6 +33,8 @@ struct PeerInfo {
 struct NodeMetadata {
   std::string node;  // "node_0"
   std::string address;
+  int threads = 1;          // for its arithmetic, which time and memory are predicted for
+  int threads_of_host = 1;  // of all nodes of the plan on its host
   std::string plan_id;
   // 32 hex digits, the same in all files of a plan, by which its providers admit each other.
   std::string token;

@@ -35,7 +35,8 @@ struct PlacedStage {
 };
 
 std::vector<PlacedStage> placed_stages(const ModelCosts& costs, const Clusters& clusters,
-                                       const std::vector<const StagePartition*>& partitions) {
+                                       const std::vector<const StagePartition*>& partitions,
+                                       const NodePool& pool) {
   std::vector<PlacedStage> placed;
   for (std::size_t c = 0; c < clusters.size(); ++c) {
     const StagePartition& partition = *partitions[c];
@@ -45,7 +46,8 @@ std::vector<PlacedStage> placed_stages(const ModelCosts& costs, const Clusters& 
       placed.push_back({.range = {.first = partition.begins[at],
                                   .last = stage + 1 < stages ? partition.begins[at + 1] : costs.count(),
                                   .slots = costs.slots(stage, stages),
-                                  .recompute = partition.recompute[at]},
+                                  .recompute = partition.recompute[at],
+                                  .threads = pool.threads(clusters[c][at])},
                         .node = clusters[c][at]});
     }
   }
@@ -56,7 +58,7 @@ std::vector<PlacedStage> placed_stages(const ModelCosts& costs, const Clusters& 
 
 ModelCosts model_costs(const TrainingTask& task, const NodePool& pool) {
   return model_costs(task.graph, task.settings, task.data, task.kernels,
-                     task.profile ? &*task.profile : nullptr, most_segments(task, pool));
+                     task.profile ? &*task.profile : nullptr, most_segments(task, pool), pool.all_threads());
 }
 
 Fit find_fit(const NodePool& pool, const ModelCosts& known_costs, const SearchOptions& options) {
@@ -82,7 +84,7 @@ Fit find_fit(const NodePool& pool, const ModelCosts& known_costs, const SearchOp
     if (memory->is_exact()) return fit;
 
     const std::vector<PlacedStage> placed =
-        placed_stages(*fit.costs, fit.grouping.clusters, fit.throughput.cuts);
+        placed_stages(*fit.costs, fit.grouping.clusters, fit.throughput.cuts, pool);
     std::vector<StageRange> ranges;
     for (const PlacedStage& stage : placed) ranges.push_back(stage.range);
     fit.memory = memory = memory->refine(ranges);

@@ -33,6 +33,8 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
 
   NodeMetadata metadata{.node = self.node,
                         .address = self.address,
+                        .threads = self.threads,
+                        .threads_of_host = self.threads_of_host,
                         .plan_id = plan.plan_id,
                         .cluster = cluster,
                         .clusters = clusters,

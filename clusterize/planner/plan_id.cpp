@@ -22,6 +22,7 @@ OrderedJson to_json(const PoolNode& node) {
                      {"gflops", node.gflops.value_or(0)},
                      {"transfer_gbps", node.transfer_gbps.value_or(0)},
                      {"region", node.region}};
+  if (node.threads.value_or(1) != 1) all["threads"] = *node.threads;
   if (!node.reachable) all["reachable"] = false;
   return all;
 }

@@ -39,6 +39,18 @@ void add_clusters(const TrainingTask& task, const Fit& fit, Planned& planned) {
   }
 }
 
+void add_threads_of_hosts(const NodePool& pool, Planned& planned) {
+  std::map<std::string, int> threads;
+  const auto for_each = [&](const auto& action) {
+    for (std::size_t c = 0; c < planned.members.size(); ++c) {
+      for (std::size_t i = 0; i < planned.members[c].size(); ++i)
+        action(planned.plan.clusters[c].stages[i], threads[pool.node(planned.members[c][i]).host]);
+    }
+  };
+  for_each([](PlannedStage& stage, int& of_host) { of_host += stage.threads; });
+  for_each([](PlannedStage& stage, const int& of_host) { stage.threads_of_host = of_host; });
+}
+
 // The most samples, but for no more than a whole batch, of which a step is hardly longer than `limit`: by
 // less than a sample adds to what all clusters train of a step.
 std::int64_t share_within(double limit, const ClusterPlan& plan,
@@ -197,6 +209,7 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCos
   plan.seed = options.seed;
   plan.resume = task.resume;
   add_left_out(pool, fit, options, plan);
+  add_threads_of_hosts(pool, planned);
   plan.predicted_averaging_ms = 1e3 * fit.throughput.averaging_seconds;
   plan.predicted_round_ms = 1e3 * fit.throughput.round_seconds;
   plan.rounds_per_step = costs.averaging.rate(static_cast<int>(plan.clusters.size())).rounds();

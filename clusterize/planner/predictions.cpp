@@ -8,6 +8,7 @@
 #include "clusterize/costs/step_parts.hpp"
 #include "clusterize/simulation/planned_links.hpp"
 #include "models/base/error.hpp"
+#include "models/kernels/threads.hpp"
 #include "trainer/trainer.hpp"
 
 namespace rookery {
@@ -24,8 +25,10 @@ PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const St
   const std::int64_t micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front();
   CompileOptions options = compile_options(task.settings, task.data, stage.index, stage.count, task.kernels);
   options.recompute = recompute;
+  const KernelThreads threads(node.threads.value_or(1));
   PlannedStage planned{.node = "node_" + node.id,
                        .address = node.address,
+                       .threads = kernel_threads(),
                        .reachable = node.reachable,
                        .ops = std::move(ops),
                        .parameters = count_parameters(stage),

@@ -96,8 +96,32 @@ NodePool NodePool::with_reachable(const std::vector<int>& nodes) const {
   return pool;
 }
 
+NodePool NodePool::with_threads(int processors) const {
+  struct Host {
+    int given = 0;   // threads
+    int others = 0;  // nodes
+  };
+  std::map<std::string, Host> hosts;
+  for (const PoolNode& node : nodes_) {
+    Host& host = hosts[node.host];
+    node.threads ? host.given += *node.threads : ++host.others;
+  }
+  NodePool pool = *this;
+  for (PoolNode& node : pool.nodes_) {
+    const Host& host = hosts[node.host];
+    if (!node.threads) node.threads = std::max(1, (processors - host.given) / host.others);
+  }
+  return pool;
+}
+
 NodePool NodePool::read(const std::filesystem::path& node_configs) {
   return from_json(read_json(node_configs), node_configs.string());
+}
+
+std::set<int> NodePool::all_threads() const {
+  std::set<int> all;
+  for (int node = 0; node < size(); ++node) all.insert(threads(node));
+  return all;
 }
 
 LinkSpeed NodePool::link(int from, int to) const {

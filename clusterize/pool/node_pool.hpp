@@ -23,6 +23,8 @@ struct PoolNode {
   // takes none.
   std::optional<double> transfer_gbps;
   std::string region;  // empty: none given
+  // For arithmetic, with which its speed was measured; nothing: not said.
+  std::optional<int> threads;
   // Others can open connections to it. One that is not, behind a home router for instance, opens all itself.
   bool reachable = true;
   std::string host;  // of the address; the same for all names of a machine for itself
@@ -45,10 +47,16 @@ class NodePool {
   NodePool without(const std::set<std::string>& ids) const;
   // The pool if these nodes, by their indices, could be reached, too.
   NodePool with_reachable(const std::vector<int>& nodes) const;
+  // The pool where nodes that do not say how many threads they have share what others of their host leave of
+  // so many processors: at least one each.
+  NodePool with_threads(int processors) const;
 
   const std::vector<PoolNode>& nodes() const { return nodes_; }  // ids in rising order
   int size() const { return static_cast<int>(nodes_.size()); }
+  int threads(int index) const { return node(index).threads.value_or(1); }
   const PoolNode& node(int index) const { return nodes_[index]; }
+  // All numbers of threads() that there are.
+  std::set<int> all_threads() const;
   // The most specific of links, regions and default, never faster than either node's own connection; where
   // none is given, what nodes on one machine, or of one local network, have. Symmetric; between indices of
   // nodes().

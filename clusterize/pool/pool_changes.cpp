@@ -62,6 +62,11 @@ Json with_faster_connection(Json document, const std::string& id, double factor)
   return document;
 }
 
+Json with_threads_of(Json document, const NodePool& pool) {
+  for (const PoolNode& node : pool.nodes()) document.at(node.id)["threads"] = node.threads.value_or(1);
+  return document;
+}
+
 Json with_reachable_node(Json document, const std::string& id) {
   document.at(id).erase("reachable");
   return document;

@@ -12,6 +12,8 @@ Json with_copy_of(Json document, const std::string& id);
 // So many times the sustained speed; `assumed` where the node gives none.
 Json with_faster_node(Json document, const std::string& id, double factor, double assumed);
 Json with_faster_connection(Json document, const std::string& id, double factor);
+// Every node says how many threads it has, as the pool of these nodes, or some of them, knows it.
+Json with_threads_of(Json document, const NodePool& pool);
 // Others can open connections to the node.
 Json with_reachable_node(Json document, const std::string& id);
 // The link of two nodes, which their connections don't hold back. `speed` is that of the new link.

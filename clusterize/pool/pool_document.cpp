@@ -16,6 +16,7 @@ namespace rookery {
 namespace {
 
 constexpr std::int64_t kMaxNodeId = 999'999;
+constexpr int kMostNodeThreads = 1024;
 
 // A key with a number: all that checks and messages need to know of it.
 struct Quantity {
@@ -145,7 +146,7 @@ class Reader {
 
   void read_node(const std::string& id, const Json& entry) {
     PoolNode node{.id = id};
-    if (!is_object(entry, id, kNodeExample, {"IP", "benchmarks", "region", "reachable"})) return;
+    if (!is_object(entry, id, kNodeExample, {"IP", "benchmarks", "threads", "region", "reachable"})) return;
     node.address = read_address(entry, id);
     if (const auto region = entry.find("region"); region != entry.end()) {
       if (region->is_string())
@@ -153,6 +154,13 @@ class Reader {
       else
         problems_.add(id + "/region",
                       fmt::format("{} is not the name of a region, e.g. \"Turin\"", shown(*region)));
+    }
+    if (const auto threads = entry.find("threads"); threads != entry.end()) {
+      if (threads->is_number_integer() && *threads >= 1 && *threads <= kMostNodeThreads)
+        node.threads = threads->get<int>();
+      else
+        problems_.add(id + "/threads", fmt::format("{} is not a number of threads from 1 to {}, e.g. 4",
+                                                   shown(*threads), kMostNodeThreads));
     }
     if (const auto reachable = entry.find("reachable"); reachable != entry.end()) {
       if (reachable->is_boolean())

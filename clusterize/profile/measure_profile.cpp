@@ -29,18 +29,15 @@ class Profiler {
     profile_.model = request.settings.model;
     profile_.micro_batch = micro_batch_;
     profile_.kernels = request.kernels;
-    const std::vector<TensorType> types = request.graph.types(micro_batch_);
-    for (const Op& op : request.graph.ops()) {
-      profile_.ops[op.name] = {.type = op.type, .output = types[op.outputs.at(0)].to_string()};
-    }
   }
 
   OpProfile run() {
     tell("the reading of samples");
     profile_.input_seconds = input_seconds();
-    measure(0, begins_.size());
-    if (parameter_bytes_ > 0) profile_.update_seconds_per_byte = update_ / parameter_bytes_;
-    profile_.gflops = speed_.speed().gflops;
+    for (const int threads : request_.threads) {
+      const KernelThreads of_kernels(threads);
+      profile_.threads[threads] = Times(*this).run();
+    }
     return std::move(profile_);
   }
 
@@ -65,43 +62,6 @@ class Profiler {
     options.slots = 1;
     options.recompute = false;
     return options;
-  }
-
-  // As a whole where that fits the memory or cannot be cut, else by halves.
-  void measure(std::size_t first, std::size_t end) {
-    const Stage stage = piece(first, end);
-    const CompileOptions compile = options(stage);
-    constexpr std::int64_t kOfSpeed = 250'000'000;  // SpeedMeter
-    if (end - first > 1 && memory_use(stage, compile).total() + kOfSpeed > request_.memory_bytes) {
-      const std::size_t middle = first + (end - first) / 2;
-      measure(first, middle);
-      measure(middle, end);
-      return;
-    }
-    const std::vector<Op>& ops = stage.graph.ops();
-    tell(fmt::format("{} ops, from {} to {}", ops.size(), ops.front().name, ops.back().name));
-    constexpr std::chrono::milliseconds kRest{1};
-    constexpr int kTurns = 4;
-    StepProfiler profiler(stage, compile, kRest);
-    // In turns with the machine's speed, which changes from second to second where others use it, too.
-    for (int turn = 0; turn < kTurns; ++turn) {
-      speed_.run(request_.seconds / kTurns);
-      profiler.run(request_.seconds / kTurns);
-    }
-    add(stage, profiler.profile());
-  }
-
-  void add(const Stage& stage, const StepProfile& measured) {
-    for (const OpTime& op : measured.ops) {
-      OpSeconds& of = profile_.ops.at(op.forward);
-      double& seconds = op.phase == Phase::kForward          ? of.forward
-                        : op.phase == Phase::kBackwardInputs ? of.backward_inputs
-                                                             : of.backward_weights;
-      seconds += op.seconds;
-    }
-    update_ += measured.update;
-    for (const ValueId id : stage.owned_parameters())
-      parameter_bytes_ += static_cast<double>(stage.graph.value(id).type.bytes());
   }
 
   // To get the samples of one micro-batch, in the order of training.
@@ -129,19 +89,79 @@ class Profiler {
     return taken.count() / static_cast<double>(samples) * static_cast<double>(micro_batch_);
   }
 
+  // Measures with the threads that are set.
+  class Times {
+   public:
+    explicit Times(const Profiler& of) : of_(of) {
+      const Graph& graph = of.request_.graph;
+      const std::vector<TensorType> types = graph.types(of.micro_batch_);
+      for (const Op& op : graph.ops()) {
+        times_.ops[op.name] = {.type = op.type, .output = types[op.outputs.at(0)].to_string()};
+      }
+    }
+
+    ThreadTimes run() {
+      measure(0, of_.begins_.size());
+      if (parameter_bytes_ > 0) times_.update_seconds_per_byte = update_ / parameter_bytes_;
+      times_.gflops = speed_.speed().gflops;
+      return std::move(times_);
+    }
+
+   private:
+    // As a whole where that fits the memory or cannot be cut, else by halves.
+    void measure(std::size_t first, std::size_t end) {
+      const Stage stage = of_.piece(first, end);
+      const CompileOptions compile = of_.options(stage);
+      constexpr std::int64_t kOfSpeed = 250'000'000;  // SpeedMeter
+      if (end - first > 1 && memory_use(stage, compile).total() + kOfSpeed > of_.request_.memory_bytes) {
+        const std::size_t middle = first + (end - first) / 2;
+        measure(first, middle);
+        measure(middle, end);
+        return;
+      }
+      const std::vector<Op>& ops = stage.graph.ops();
+      of_.tell(fmt::format("{} ops, from {} to {}, on {} thread{}", ops.size(), ops.front().name,
+                           ops.back().name, kernel_threads(), kernel_threads() == 1 ? "" : "s"));
+      constexpr std::chrono::milliseconds kRest{1};
+      constexpr int kTurns = 4;
+      StepProfiler profiler(stage, compile, kRest);
+      // In turns with the machine's speed, which changes from second to second where others use it, too.
+      for (int turn = 0; turn < kTurns; ++turn) {
+        speed_.run(of_.request_.seconds / kTurns);
+        profiler.run(of_.request_.seconds / kTurns);
+      }
+      add(stage, profiler.profile());
+    }
+
+    void add(const Stage& stage, const StepProfile& measured) {
+      for (const OpTime& op : measured.ops) {
+        OpSeconds& of = times_.ops.at(op.forward);
+        double& seconds = op.phase == Phase::kForward          ? of.forward
+                          : op.phase == Phase::kBackwardInputs ? of.backward_inputs
+                                                               : of.backward_weights;
+        seconds += op.seconds;
+      }
+      update_ += measured.update;
+      for (const ValueId id : stage.owned_parameters())
+        parameter_bytes_ += static_cast<double>(stage.graph.value(id).type.bytes());
+    }
+
+    const Profiler& of_;
+    ThreadTimes times_;
+    SpeedMeter speed_;
+    double update_ = 0;
+    double parameter_bytes_ = 0;
+  };
+
   const ProfileRequest& request_;
   const std::int64_t micro_batch_;
   std::vector<OpId> begins_;
   OpProfile profile_;
-  SpeedMeter speed_;
-  double update_ = 0;
-  double parameter_bytes_ = 0;
 };
 
 }  // namespace
 
 OpProfile measure_profile(const ProfileRequest& request) {
-  set_kernel_threads(1);
   return Profiler(request).run();
 }
 

@@ -12,32 +12,50 @@ namespace rookery {
 namespace {
 
 constexpr const char* kProfileFormat = "rookery.op_profile";
-constexpr std::int64_t kProfileVersion = 1;
+constexpr std::int64_t kProfileVersion = 2;  // 1 had the times of one thread
 
 const Json& schema() {
   static const Json schema = Json::parse(R"({
     "type": "object", "additionalProperties": false,
-    "required": ["format", "version", "machine", "gflops", "model", "micro_batch", "kernels", "input_seconds",
-                 "update_seconds_per_byte", "ops"],
+    "required": ["format", "version", "machine", "model", "micro_batch", "kernels", "input_seconds", "threads"],
     "properties": {
       "format": {}, "version": {},
       "machine": {"type": "string"}, "model": {"type": "string"},
-      "gflops": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e9},
       "micro_batch": {"type": "integer", "minimum": 1, "maximum": 1048576},
       "kernels": {"type": "object", "additionalProperties": {"type": "string"}},
       "input_seconds": {"$ref": "#/definitions/seconds"},
-      "update_seconds_per_byte": {"$ref": "#/definitions/seconds"},
-      "ops": {"type": "object", "additionalProperties": {
-        "type": "object", "additionalProperties": false,
-        "required": ["type", "output", "forward", "backward_inputs", "backward_weights"],
-        "properties": {
-          "type": {"type": "string"}, "output": {"type": "string"},
-          "forward": {"$ref": "#/definitions/seconds"},
-          "backward_inputs": {"$ref": "#/definitions/seconds"},
-          "backward_weights": {"$ref": "#/definitions/seconds"}}}}},
+      "threads": {
+        "type": "object", "minProperties": 1, "additionalProperties": false,
+        "patternProperties": {"^[1-9][0-9]{0,3}$": {
+          "type": "object", "additionalProperties": false,
+          "required": ["gflops", "update_seconds_per_byte", "ops"],
+          "properties": {
+            "gflops": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e9},
+            "update_seconds_per_byte": {"$ref": "#/definitions/seconds"},
+            "ops": {"type": "object", "additionalProperties": {
+              "type": "object", "additionalProperties": false,
+              "required": ["type", "output", "forward", "backward_inputs", "backward_weights"],
+              "properties": {
+                "type": {"type": "string"}, "output": {"type": "string"},
+                "forward": {"$ref": "#/definitions/seconds"},
+                "backward_inputs": {"$ref": "#/definitions/seconds"},
+                "backward_weights": {"$ref": "#/definitions/seconds"}}}}}}}}},
     "definitions": {"seconds": {"type": "number", "minimum": 0, "maximum": 1e6}}
   })");
   return schema;
+}
+
+ThreadTimes times_from_json(const Json& document) {
+  ThreadTimes times{.gflops = document.at("gflops").get<double>(),
+                    .update_seconds_per_byte = document.at("update_seconds_per_byte").get<double>()};
+  for (const auto& [name, op] : document.at("ops").items()) {
+    times.ops[name] = {.type = op.at("type").get<std::string>(),
+                       .output = op.at("output").get<std::string>(),
+                       .forward = op.at("forward").get<double>(),
+                       .backward_inputs = op.at("backward_inputs").get<double>(),
+                       .backward_weights = op.at("backward_weights").get<double>()};
+  }
+  return times;
 }
 
 OpProfile from_json(const Json& document) {
@@ -45,22 +63,27 @@ OpProfile from_json(const Json& document) {
                     .model = document.at("model").get<std::string>(),
                     .micro_batch = document.at("micro_batch").get<std::int64_t>(),
                     .kernels = document.at("kernels").get<KernelChoice>(),
-                    .gflops = document.at("gflops").get<double>(),
-                    .input_seconds = document.at("input_seconds").get<double>(),
-                    .update_seconds_per_byte = document.at("update_seconds_per_byte").get<double>()};
-  for (const auto& [name, op] : document.at("ops").items()) {
-    profile.ops[name] = {.type = op.at("type").get<std::string>(),
-                         .output = op.at("output").get<std::string>(),
-                         .forward = op.at("forward").get<double>(),
-                         .backward_inputs = op.at("backward_inputs").get<double>(),
-                         .backward_weights = op.at("backward_weights").get<double>()};
-  }
+                    .input_seconds = document.at("input_seconds").get<double>()};
+  for (const auto& [threads, times] : document.at("threads").items())
+    profile.threads[std::stoi(threads)] = times_from_json(times);
   return profile;
 }
 
-std::string op_problem(const OpProfile& profile, const Op& op, const std::string& output) {
-  const auto found = profile.ops.find(op.name);
-  if (found == profile.ops.end()) return fmt::format("it has no times of the op '{}'", op.name);
+OrderedJson to_json(const ThreadTimes& times) {
+  OrderedJson ops = OrderedJson::object();
+  for (const auto& [name, op] : times.ops) {
+    ops[name] = {{"type", op.type},
+                 {"output", op.output},
+                 {"forward", op.forward},
+                 {"backward_inputs", op.backward_inputs},
+                 {"backward_weights", op.backward_weights}};
+  }
+  return {{"gflops", times.gflops}, {"update_seconds_per_byte", times.update_seconds_per_byte}, {"ops", ops}};
+}
+
+std::string op_problem(const ThreadTimes& times, const Op& op, const std::string& output) {
+  const auto found = times.ops.find(op.name);
+  if (found == times.ops.end()) return fmt::format("it has no times of the op '{}'", op.name);
   if (found->second.type == op.type && found->second.output == output) return {};
   return fmt::format("its op '{}' is a {} that makes {}, and not a {} that makes {}", op.name,
                      found->second.type, found->second.output, op.type, output);
@@ -73,23 +96,15 @@ std::filesystem::path op_profile_path(const std::filesystem::path& node_data) {
 }
 
 void write_profile(const std::filesystem::path& file, const OpProfile& profile) {
-  OrderedJson ops = OrderedJson::object();
-  for (const auto& [name, op] : profile.ops) {
-    ops[name] = {{"type", op.type},
-                 {"output", op.output},
-                 {"forward", op.forward},
-                 {"backward_inputs", op.backward_inputs},
-                 {"backward_weights", op.backward_weights}};
-  }
+  OrderedJson threads = OrderedJson::object();
+  for (const auto& [number, times] : profile.threads) threads[fmt::to_string(number)] = to_json(times);
   write_json(file, {{"format", kProfileFormat},
                     {"version", kProfileVersion},
                     {"machine", profile.machine},
-                    {"gflops", profile.gflops},
                     {"model", profile.model},
                     {"micro_batch", profile.micro_batch},
                     {"input_seconds", profile.input_seconds},
-                    {"update_seconds_per_byte", profile.update_seconds_per_byte},
-                    {"ops", ops},
+                    {"threads", threads},
                     {"kernels", profile.kernels}});
 }
 
@@ -98,6 +113,10 @@ std::optional<OpProfile> read_profile(const std::filesystem::path& file) {
   try {
     const Json document = read_json(file);
     check_format(document, kProfileFormat, kProfileVersion, file.string());
+    if (document.at("version") != kProfileVersion) {
+      throw ConfigError(fmt::format("{}: version: {} is that of an older Rookery, which measured one thread",
+                                    file.string(), document.at("version").dump()));
+    }
     validate_json(document, schema(), file.string());
     return from_json(document);
   } catch (const ConfigError& error) {
@@ -117,7 +136,9 @@ std::string profile_problem(const OpProfile& profile, const Graph& graph, const 
   const std::vector<TensorType> types = graph.types(micro_batch);
   for (const Op& op : graph.ops()) {
     const std::string output = types[op.outputs.at(0)].to_string();
-    if (std::string problem = op_problem(profile, op, output); !problem.empty()) return problem;
+    for (const auto& [threads, times] : profile.threads) {
+      if (std::string problem = op_problem(times, op, output); !problem.empty()) return problem;
+    }
   }
   if (profile.kernels != kernels) return "it was measured with other kernels";
   return {};

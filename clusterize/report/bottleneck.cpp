@@ -26,7 +26,8 @@ std::string text_of(const NodePool& pool, const Planned& planned, const Bottlene
   switch (worst.kind) {
     case Kind::kNode:
       return fmt::format("the work of node_{} ({:g} GFLOP/s{})", own.id,
-                         own.gflops.value_or(planned.costs.assumed_gflops), own.gflops ? "" : ", assumed");
+                         own.gflops.value_or(planned.costs.assumed_gflops(own.threads.value_or(1))),
+                         own.gflops ? "" : ", assumed");
     case Kind::kLink: {
       const auto& members = planned.members[worst.cluster];
       const LinkSpeed link = pool.link(members[worst.stage], members[worst.to_stage]);

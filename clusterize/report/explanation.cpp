@@ -68,11 +68,15 @@ class Explainer {
   }
   const PoolNode& node(int cluster, int stage) const { return pool_.node(planned_.members[cluster][stage]); }
 
+  double assumed_gflops(const PoolNode& node) const {
+    return planned_.costs.assumed_gflops(node.threads.value_or(1));
+  }
+
   // The fastest of the plan; of equals the one with the fastest connection.
   const PoolNode& best_node() const {
     const PoolNode* best = nullptr;
     const auto worth = [this](const PoolNode& node) {
-      return std::pair(node.gflops.value_or(planned_.costs.assumed_gflops), node.bandwidth_mbps);
+      return std::pair(node.gflops.value_or(assumed_gflops(node)), node.bandwidth_mbps);
     };
     for (const std::vector<int>& members : planned_.members) {
       for (const int member : members) {
@@ -84,12 +88,13 @@ class Explainer {
   }
 
   std::vector<Remedy> remedies(const Bottleneck& worst) const {
-    const std::string& own = node(worst.cluster, worst.stage).id;
+    const PoolNode& own_node = node(worst.cluster, worst.stage);
+    const std::string& own = own_node.id;
     switch (worst.kind) {
       case Kind::kNode:
       case Kind::kUpdate:
         return {{fmt::format("node_{} twice as fast", own),
-                 with_faster_node(document_, own, 2, planned_.costs.assumed_gflops)}};
+                 with_faster_node(document_, own, 2, assumed_gflops(own_node))}};
       case Kind::kLink: {
         const std::string& next = node(worst.cluster, worst.to_stage).id;
         const auto& members = planned_.members[worst.cluster];

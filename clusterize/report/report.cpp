@@ -36,8 +36,8 @@ std::string table_memory_text(std::int64_t bytes) {
 
 std::string table(const ClusterPlan& plan) {
   std::string text =
-      fmt::format("{:<10} {:>7} {:>5} {:<9} {:>4} {:>11} {:>11} {:>9} {:>9} {:>9}\n", "node", "cluster",
-                  "stage", "role", "ops", "parameters", "memory", "fwd ms", "bwd ms", "send ms");
+      fmt::format("{:<10} {:>7} {:>5} {:<9} {:>7} {:>4} {:>11} {:>11} {:>9} {:>9} {:>9}\n", "node", "cluster",
+                  "stage", "role", "threads", "ops", "parameters", "memory", "fwd ms", "bwd ms", "send ms");
   bool recomputes = false;
   for (const PlannedCluster& cluster : plan.clusters) {
     const auto stages = static_cast<int>(cluster.stages.size());
@@ -45,10 +45,11 @@ std::string table(const ClusterPlan& plan) {
       const PlannedStage& stage = cluster.stages[i];
       const StagePrediction& prediction = stage.prediction;
       recomputes = recomputes || stage.recompute;
-      text += fmt::format("{:<10} {:>7} {:>5} {:<9} {:>4} {:>11} {:>11} {:>9.3f} {:>9.3f} {:>9.3f}{}\n",
-                          stage.node, cluster.id, i, role_of(i, stages), stage.ops.size(), stage.parameters,
-                          table_memory_text(prediction.total_bytes()), prediction.forward_ms,
-                          prediction.backward_ms, prediction.send_ms, stage.recompute ? "  *" : "");
+      text +=
+          fmt::format("{:<10} {:>7} {:>5} {:<9} {:>7} {:>4} {:>11} {:>11} {:>9.3f} {:>9.3f} {:>9.3f}{}\n",
+                      stage.node, cluster.id, i, role_of(i, stages), stage.threads, stage.ops.size(),
+                      stage.parameters, table_memory_text(prediction.total_bytes()), prediction.forward_ms,
+                      prediction.backward_ms, prediction.send_ms, stage.recompute ? "  *" : "");
     }
   }
   if (recomputes) text += "* keeps few activations and computes the others again\n";

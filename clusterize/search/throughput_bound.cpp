@@ -54,8 +54,9 @@ class Bound {
     std::iota(fastest_first_.begin(), fastest_first_.end(), 0);
     std::ranges::stable_sort(fastest_first_, {}, [&](int node) { return -model.flops_per_second(node); });
     double without_parameters = 0;
-    for (const Segment& segment : model.costs().segments) {
-      const double flops = segment.forward_flops + segment.backward_flops;
+    for (std::size_t i = 0; i < model.costs().segments.size(); ++i) {
+      const Segment& segment = model.costs().segments[i];
+      const double flops = model.sums().flops[i + 1] - model.sums().flops[i];
       if (segment.parameter_bytes == 0)
         without_parameters += flops;
       else

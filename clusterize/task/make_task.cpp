@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "models/base/error.hpp"
+#include "models/base/machine/processors.hpp"
 #include "models/base/process/terminal.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/passes/recognize/recognize.hpp"
@@ -80,11 +81,14 @@ TrainingTask make_task(const Graph& model, const Dataset& dataset, const Trainin
   return task;
 }
 
-void add_profile(TrainingTask& task, const std::filesystem::path& node_data, bool measure) {
+void add_profile(TrainingTask& task, const std::filesystem::path& node_data, bool measure,
+                 const std::set<int>& threads) {
   const std::filesystem::path file = op_profile_path(node_data);
   if (measure) {
     constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;
     const auto dataset = open_dataset(task.settings.data, node_data);
+    std::set<int> measured;
+    for (const int each : threads) measured.insert(std::min(each, usable_processors()));
     LiveLines lines(stderr);
     task.profile =
         measure_profile({.graph = task.graph,
@@ -92,6 +96,7 @@ void add_profile(TrainingTask& task, const std::filesystem::path& node_data, boo
                          .dataset = *dataset,
                          .data = task.data,
                          .kernels = task.kernels,
+                         .threads = measured,
                          .memory_bytes = kMemoryBytes,
                          .doing = [&](const std::string& what) { lines.tell("measuring " + what); }});
     lines.clear();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 
 #include "clusterize/costs/training_task.hpp"
 #include "models/kernels/measured.hpp"
@@ -21,7 +22,9 @@ TrainingTask make_task(const Graph& model, const Dataset& dataset, const Trainin
                        MeasuredKernels* measured = nullptr);
 
 // Gives the task the times of its ops: measured now and written to op_profile.json, or those of that file
-// where they hold for this model; why they do not is said on standard error.
-void add_profile(TrainingTask& task, const std::filesystem::path& node_data, bool measure);
+// where they hold for this model; why they do not is said on standard error. `threads`: all numbers of them
+// that nodes have; of those that this machine has no processors for, as many as it has are measured.
+void add_profile(TrainingTask& task, const std::filesystem::path& node_data, bool measure,
+                 const std::set<int>& threads);
 
 }  // namespace rookery

@@ -19,6 +19,18 @@ namespace rookery {
 void set_kernel_threads(int threads);
 int kernel_threads();
 
+// So many for the calling thread, until this ends.
+class KernelThreads {
+ public:
+  explicit KernelThreads(int threads) : before_(kernel_threads()) { set_kernel_threads(threads); }
+  ~KernelThreads() { set_kernel_threads(before_); }
+  KernelThreads(const KernelThreads&) = delete;
+  KernelThreads& operator=(const KernelThreads&) = delete;
+
+ private:
+  const int before_;
+};
+
 // on_team() with all of kernel_threads(), however few are asked for: OpenMP ends the threads that a smaller
 // team leaves over, and the next larger one would have to begin them anew. Meanwhile kernel_threads() is 1 on
 // each.

@@ -47,6 +47,7 @@ OrderedJson with_measured(OrderedJson document, const MeasuredNode& node) {
   };
   benchmark("ram") = std::floor(100 * node.ram_gb) / 100;
   benchmark("gflops") = rounded(node.gflops);
+  document[node.id]["threads"] = node.threads;
   double bandwidth = 0;
   for (const auto& [other, measure] : node.links) {
     bandwidth = std::max({bandwidth, measure.to_mbps, measure.from_mbps});

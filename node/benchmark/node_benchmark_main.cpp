@@ -15,6 +15,7 @@
 #include "models/base/error.hpp"
 #include "models/base/machine/cpu_steal.hpp"
 #include "models/base/machine/machine_memory.hpp"
+#include "models/base/machine/processors.hpp"
 #include "models/base/process/log.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
@@ -152,8 +153,7 @@ Links measure_links(const NodePool& pool, const std::string& self, LinkBenchmark
 std::optional<double> transfer_gbps(const MachineSpeed& speed, double stolen, int threads,
                                     const Links& links) {
   const double whole = 0.95 * (1 - stolen);  // processor, but for rests and whatever else runs
-  const bool is_short = static_cast<int>(std::thread::hardware_concurrency()) <= threads ||
-                        (threads == 1 && speed.processors < whole);
+  const bool is_short = usable_processors() <= threads || (threads == 1 && speed.processors < whole);
   if (links.measured.empty() || !is_short) return std::nullopt;
   return 1e-9 * std::min(1.0, speed.processors) / links.transport.processor_seconds_per_byte;
 }
@@ -166,6 +166,7 @@ MachineSpeed measure_speed(double seconds, Doing& doing) {
 
 OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const Links& links, double stolen) {
   OrderedJson document = {{"ram", node.ram_gb},
+                          {"threads", node.threads},
                           {"gflops", speed.gflops},
                           {"products_gflops", speed.products_gflops},
                           {"convolutions_gflops", speed.convolutions_gflops},
@@ -186,7 +187,8 @@ OrderedJson to_json(const MeasuredNode& node, const MachineSpeed& speed, const L
 
 void print(const MeasuredNode& node, const MachineSpeed& speed, const Links& links) {
   fmt::print("ram             {:10.2f} GB that a provider may take\n", node.ram_gb);
-  fmt::print("gflops          {:10.1f} GFLOP/s, sustained, of training\n", speed.gflops);
+  fmt::print("gflops          {:10.1f} GFLOP/s, sustained, of training, on {} thread{}\n", speed.gflops,
+             node.threads, node.threads == 1 ? "" : "s");
   fmt::print("  products      {:10.1f} GFLOP/s\n  convolutions  {:10.1f} GFLOP/s\n", speed.products_gflops,
              speed.convolutions_gflops);
   fmt::print("  element-wise  {:10.1f} GB/s\n  optimizer     {:10.1f} GB/s\n", speed.elementwise_gbps,
@@ -206,6 +208,14 @@ void print(const MeasuredNode& node, const MachineSpeed& speed, const Links& lin
   }
 }
 
+// Those that the pool gives the node, or that a plan would: all processors, shared with others on its host.
+int usual_threads(const std::optional<NodePool>& pool, const std::string& id) {
+  const int processors = usable_processors();
+  if (!pool) return processors;
+  const NodePool known = pool->with_threads(processors);
+  return *std::ranges::find(known.nodes(), id, &PoolNode::id)->threads;
+}
+
 int benchmark(const ProgramArguments& arguments) {
   init_logging("node_benchmark");
   const bool writes = arguments.count("write") != 0;
@@ -214,7 +224,7 @@ int benchmark(const ProgramArguments& arguments) {
       throw UsageError("--serve answers others and measures nothing: start another one with --write");
     return serve(arguments["serve"].as<std::string>());
   }
-  const int threads = threads_of(arguments);
+  const std::optional<int> given_threads = threads_of(arguments);
   const LinkBenchmarkOptions options{
       .seconds = positive(arguments, "seconds"),
       .answer = std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * positive(arguments, "wait")))};
@@ -230,9 +240,10 @@ int benchmark(const ProgramArguments& arguments) {
       throw UsageError(
           fmt::format("--node {}: {} has no such node", node.id, arguments["write"].as<std::string>()));
   }
+  node.threads = given_threads.value_or(usual_threads(pool, node.id));
   catch_stop_signals();
   node.ram_gb = static_cast<double>(available_memory()) / kBytesPerGb;
-  set_kernel_threads(threads);
+  set_kernel_threads(node.threads);
   Doing doing;
   const CpuSteal stolen;
   const MachineSpeed speed = measure_speed(options.seconds, doing);
@@ -242,7 +253,7 @@ int benchmark(const ProgramArguments& arguments) {
   if (pool && arguments.count("no-links") == 0) links = measure_links(*pool, node.id, options, doing);
   node.links = links.measured;
   node.reachable = links.reachable;
-  node.transfer_gbps = transfer_gbps(speed, stolen_of_speed, threads, links);
+  node.transfer_gbps = transfer_gbps(speed, stolen_of_speed, node.threads, links);
   const double stolen_of_all = stolen.share();
   doing.clear();
   if (writes) write_measured(arguments["write"].as<std::string>(), node);
@@ -291,6 +302,9 @@ int main(int argc, char** argv) {
                                                     "for this machine, and for each link")(
       "wait", po::value<double>()->default_value(3, "3"), "seconds for another machine's first answer")(
       "json", "print the results as JSON");
-  add_threads_option(options, 1, "threads for arithmetic, as the provider will have them");
+  add_threads_option(
+      options,
+      "threads for arithmetic, which a plan then gives the provider; without it those of the file, or "
+      "all processors that there are to use, shared with the file's other nodes on this host");
   return run_program(info, options, argc, argv, benchmark);
 }

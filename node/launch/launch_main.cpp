@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
           "of launch. Ctrl-C ends them all, after a checkpoint of the step that is being trained; Ctrl-C "
           "again "
           "ends them at once.",
-      .example = "  clusterize\n  launch\n"};
+      .example = "  clusterize\n  launch\n  launch --threads 2\n"};
   namespace po = boost::program_options;
   ProgramOptions options;
   options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
@@ -50,7 +50,9 @@ int main(int argc, char** argv) {
       {.resume = "go on from the newest checkpoint of this plan, if there is one",
        .sync_from = "all other clusters begin with the parameters of this one, which alone goes on from "
                     "its checkpoints: launch --resume --sync-from 0 --sync-optimizer"});
-  add_threads_option(options, 1,
-                     "threads for arithmetic of each provider; any number computes the same bits");
+  add_threads_option(
+      options,
+      "threads for arithmetic of each provider, whose number changes no bits; without it those that "
+      "the plan gives the node, shared out where all have more than there are processors");
   return run_program(info, options, argc, argv, launch);
 }

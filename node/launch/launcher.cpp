@@ -11,6 +11,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "node/membership/root_cause.hpp"
@@ -61,7 +62,12 @@ Launcher::Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nod
   check_local(nodes);
   check_starts(nodes);
   providers_.reserve(nodes.size());
-  for (const NodeMetadata& node : nodes) start(node);
+  // All are on this machine, whatever their addresses.
+  int together = 0;
+  for (const NodeMetadata& node : nodes) together += node.threads;
+  const int processors = usable_processors();
+  for (const NodeMetadata& node : nodes)
+    start(node, options_.threads.value_or(share_of_processors(node.threads, together, processors)));
 }
 
 Launcher::~Launcher() = default;
@@ -81,7 +87,7 @@ void Launcher::check_starts(const std::vector<NodeMetadata>& nodes) const {
   }
 }
 
-void Launcher::start(const NodeMetadata& node) {
+void Launcher::start(const NodeMetadata& node, int threads) {
   Provider& provider = providers_.emplace_back();
   provider.node = node.node;
   provider.name = fmt::format("{} ({})", node.node, node.address);
@@ -98,7 +104,7 @@ void Launcher::start(const NodeMetadata& node) {
                                    "--output",
                                    options_.output.string(),
                                    "--threads",
-                                   std::to_string(options_.threads)};
+                                   std::to_string(threads)};
   for (std::string& argument : start_arguments(choice_of(node))) command.push_back(std::move(argument));
   provider.process = std::make_unique<ChildProcess>(command);
 }

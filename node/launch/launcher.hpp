@@ -24,7 +24,7 @@ struct LauncherOptions {
   // Of every provider; where there is a cluster to sync from, this one's have no part in that, and all others
   // none in `resume`.
   StartChoice start;
-  int threads = 1;  // of each
+  std::optional<int> threads;  // of each; nothing: as the plan says, shared out
 };
 
 // One thread. catch_stop_signals() comes first.
@@ -56,7 +56,7 @@ class Launcher {
 
   StartChoice choice_of(const NodeMetadata& node) const;
   void check_starts(const std::vector<NodeMetadata>& nodes) const;
-  void start(const NodeMetadata& node);
+  void start(const NodeMetadata& node, int threads);
   void wait_for_news();
   void read(Provider& provider);
   void show(Provider& provider, const std::string& json_line);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "trainer/checkpoint/reshard/start_choice.hpp"
@@ -22,7 +23,9 @@ struct NodeOptions {
   // The Root's data set; none: the one that the plan names. Outlives the node.
   const Dataset* dataset = nullptr;
   StartChoice start;  // where the run begins
-  int threads = 1;    // for the arithmetic of the thread that calls run()
+  // For the arithmetic of the thread that calls run(); nothing: as many as the plan says, but no more than
+  // the node's share of the processors that the process may use.
+  std::optional<int> threads;
   // All may be empty. Progress holds loss and accuracy on every node: the Leaf tells them to all.
   std::function<void(const Progress&)> on_progress;         // called by run()'s thread
   std::function<void(const std::string& text)> on_waiting;  // "waiting for node_1 (…)"; any thread

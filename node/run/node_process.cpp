@@ -2,13 +2,9 @@
 
 #include <utility>
 
-#include "models/kernels/threads.hpp"
-
 namespace rookery {
 
-NodeProcess::NodeProcess(NodeOptions options) : options_(std::move(options)) {
-  set_kernel_threads(options_.threads);
-}
+NodeProcess::NodeProcess(NodeOptions options) : options_(std::move(options)) {}
 
 const Dataset& NodeProcess::dataset(const std::string& name) {
   if (options_.dataset != nullptr) return *options_.dataset;

@@ -8,7 +8,7 @@
 
 namespace rookery {
 
-// One thread, whose kernels use the options' number of threads from then on.
+// One thread.
 class NodeProcess {
  public:
   explicit NodeProcess(NodeOptions options);

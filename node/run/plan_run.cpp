@@ -16,8 +16,10 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/machine/cpu_steal.hpp"
+#include "models/base/machine/processors.hpp"
 #include "models/base/process/process_memory.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "models/kernels/threads.hpp"
 #include "node/membership/membership.hpp"
 #include "node/run/status_exchange.hpp"
 #include "trainer/checkpoint/reshard/run_start.hpp"
@@ -53,6 +55,8 @@ PlanRun::PlanRun(NodeProcess& process)
       output_(output_of(process.options(), metadata_)) {
   const NodeOptions& options = process_.options();
   check_start(options.start, metadata_.cluster, metadata_.clusters, metadata_.settings);
+  set_kernel_threads(options.threads.value_or(
+      share_of_processors(metadata_.threads, metadata_.threads_of_host, usable_processors())));
   make_directories(output_);
   LoadedStage loaded = read_stage(stage_folder(options.node_data, metadata_), metadata_);
   take_room(loaded);

@@ -34,6 +34,7 @@ class Measure(WholeTest):
         self.assertEqual([after[id] for id in "01"], [before[id] for id in "01"])
         measured = set(after["2"]["benchmarks"]) - {"transfer_gbps"}  # which is there where others keep processors busy
         self.assertEqual(measured, {"ram", "bandwidth", "gflops"})
+        self.assertEqual(after["2"]["threads"], max(1, len(os.sched_getaffinity(0)) // 3), "its share of the processors")
         self.assertEqual([link["between"] for link in after["network"]["links"]], [["2", "0"]])
         self.run_program("clusterize", "--clusters", "1")
         server.popen.send_signal(signal.SIGINT)
@@ -110,10 +111,11 @@ class Measure(WholeTest):
         before["network"] = {"links": [{"between": ["2", "0"], "latency_ms": 1, "bandwidth_mbps": 5}]}
         (self.node_data / "node_configs.json").write_text(json.dumps(before))
         _, errors = self.run_program("node_benchmark", "--write", self.node_data / "node_configs.json",
-                                     "--node", "2", "--no-links", *QUICK)
+                                     "--node", "2", "--no-links", "--threads", "2", *QUICK)
         after = self.pool()
         self.assertNotIn("skipped", errors)
         self.assertGreater(after["2"]["benchmarks"].pop("gflops"), 0)
+        self.assertEqual(after["2"].pop("threads"), 2)
         before["2"]["benchmarks"]["ram"] = after["2"]["benchmarks"]["ram"]
         self.assertEqual(after, before)
 
@@ -129,7 +131,10 @@ class Measure(WholeTest):
         profile = json.loads((self.node_data / "op_profile.json").read_text())
         nodes = [json.loads((self.node_data / "nodes" / f"node_{i}.json").read_text()) for i in range(3)]
         predicted = sum(node["prediction"]["forward_ms"] for node in nodes)
-        measured = profile["input_seconds"] + sum(op["forward"] for op in profile["ops"].values())
+        # Three nodes on this machine; with one processor for each they have several threads.
+        [(threads, times)] = profile["threads"].items()
+        self.assertEqual({str(node["threads"]) for node in nodes}, {threads})
+        measured = profile["input_seconds"] + sum(op["forward"] for op in times["ops"].values())
         self.assertAlmostEqual(predicted, 1e3 * measured, places=6)
         providers = [self.start("provider", "--name", f"node_{i}", "--json") for i in range(3)]
         for node, provider in zip(nodes, providers):

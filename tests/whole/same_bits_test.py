@@ -1,6 +1,8 @@
 """The cut does not change the training: losses and fused weights are the same bits on any number of
 nodes, in any order of starting."""
 
+import json
+import os
 import unittest
 
 from whole import WholeTest
@@ -41,6 +43,39 @@ class SameBits(WholeTest):
         self.fuse()
         self.assert_same(alone, {name: (self.folder / name).read_bytes() for name in alone})
         self.run_program("launch", "--threads", "2")
+        self.assertEqual((self.folder / "losses.txt").read_bytes(), alone["losses.txt"])
+
+    def test_all_processors_that_a_node_may_use_without_a_word(self):
+        # On one processor; then on all, which is also the plan's memory.
+        self.write_settings(epochs=2)
+        self.write_pool(1)
+        processors = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {min(processors)})
+        self.addCleanup(os.sched_setaffinity, 0, processors)
+        self.train(1)
+        alone = (self.folder / "losses.txt").read_bytes()
+        os.sched_setaffinity(0, processors)
+        self.run_program("clusterize")
+        [stage] = json.loads((self.node_data / "plan.json").read_text())["clusters"][0]["stages"]
+        self.assertEqual(stage["threads"], len(processors))
+        provider = self.start("provider", "--name", "node_0")
+        self.assertEqual(provider.wait(), 0, provider.errors())
+        self.assertIn(f"computes on {len(processors)} thread", provider.output())
+        self.assertEqual((self.folder / "losses.txt").read_bytes(), alone)
+
+    def test_threads_that_the_pool_gives(self):
+        alone = self.result(1)
+        self.write_settings(epochs=2)
+        self.write_pool(3)
+        pool = json.loads((self.node_data / "node_configs.json").read_text())
+        for node, threads in zip("012", (2, 1, 1)):
+            pool[node]["threads"] = threads
+        (self.node_data / "node_configs.json").write_text(json.dumps(pool))
+        self.run_program("clusterize")
+        processors = len(os.sched_getaffinity(0))
+        told = self.run_program("launch")[0]
+        share = 2 if processors >= 4 else max(1, 2 * processors // 4)
+        self.assertIn(f"computes on {share} thread", told)
         self.assertEqual((self.folder / "losses.txt").read_bytes(), alone["losses.txt"])
 
     def test_micro_batches(self):

@@ -48,4 +48,10 @@ int usable_processors(const std::filesystem::path& root) {
   return static_cast<int>(std::max<std::int64_t>(processors, 1));
 }
 
+int share_of_processors(int threads, int together, int processors) {
+  if (together <= processors) return std::max(threads, 1);
+  const std::int64_t share = std::int64_t{threads} * processors / together;
+  return static_cast<int>(std::max<std::int64_t>(share, 1));
+}
+
 }  // namespace rookery

@@ -3,18 +3,17 @@
 #include <fmt/format.h>
 
 #include "models/base/error.hpp"
-#include "models/base/machine/processors.hpp"
 
 namespace rookery {
 
-void add_threads_option(ProgramOptions& options, int usual, const char* help) {
+void add_threads_option(ProgramOptions& options, const char* help) {
   namespace po = boost::program_options;
-  const int threads = usual > 0 ? usual : usable_processors();
-  options.add_options()("threads", po::value<int>()->default_value(threads)->value_name("N"), help);
+  options.add_options()("threads", po::value<int>()->value_name("N"), help);
 }
 
-int threads_of(const ProgramArguments& arguments) {
+std::optional<int> threads_of(const ProgramArguments& arguments) {
   constexpr int kMostThreads = 1024;
+  if (arguments.count("threads") == 0) return std::nullopt;
   const int threads = arguments["threads"].as<int>();
   if (threads < 1 || threads > kMostThreads)
     throw UsageError(fmt::format("--threads {}: from 1 to {}", threads, kMostThreads));

@@ -5,8 +5,10 @@
 #include "clusterize/costs/model_costs.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "models/kernels/threads.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "trainer/trainer.hpp"
 
 namespace rookery {
 namespace {
@@ -61,6 +63,29 @@ TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
       }
     }
   }
+}
+
+// Every thread has scratch memory of its own.
+TEST(StageMemory, IsThatOfTheThreadsOfARange) {
+  const Graph graph = with_loss(zoo_model("vgg11?image_size=32&classes=10&hidden=0"), "cross_entropy");
+  const TrainingSettings settings{.batch_size = 16};
+  const KernelChoice kernels = choose_kernels(graph, 16);
+  const ModelCosts costs =
+      model_costs(graph, settings, {.train_samples = 64}, kernels, nullptr, kMostSegments, {1, 4});
+  const auto bytes = [&](int threads) {
+    return costs.memory->bytes({.first = 0, .last = costs.count(), .threads = threads});
+  };
+  const auto used = [&](int threads) {
+    const KernelThreads of_kernels(threads);
+    const Stage stage = cut(graph, std::vector<OpId>{0}).front();
+    CompileOptions options = compile_options(settings, {.train_samples = 64}, 0, 1, kernels);
+    options.recompute = false;
+    return memory_use(stage, options).total() + transport_bytes(stage, 16);
+  };
+  EXPECT_EQ(bytes(1), used(1));
+  EXPECT_EQ(bytes(4), used(4));
+  EXPECT_GT(bytes(4), bytes(1));
+  EXPECT_EQ(bytes(3), bytes(1)) << "the next that is known";
 }
 
 // A plan is a function of its arguments: what is learned of one stage makes another model, and leaves the one

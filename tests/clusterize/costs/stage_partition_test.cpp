@@ -41,6 +41,16 @@ Instance random_instance() {
                                        .activation_bytes = static_cast<double>(*rc::gen::inRange(0, 12)),
                                        .gradient_bytes = static_cast<double>(*rc::gen::inRange(0, 12))});
   }
+  if (*rc::gen::arbitrary<bool>()) {  // threads of which work differs
+    for (const int threads : {1, 3}) {
+      for (int i = 0; i < segments; ++i) {
+        instance.costs.threads[threads].work.push_back(
+            {.forward_flops = static_cast<double>(*rc::gen::inRange(0, 6)),
+             .backward_flops = static_cast<double>(*rc::gen::inRange(0, 6)),
+             .update_flops = static_cast<double>(*rc::gen::inRange(0, 60))});
+      }
+    }
+  }
   instance.costs.micro_batches = *rc::gen::inRange(1, 4);
   if (*rc::gen::arbitrary<bool>()) {
     instance.costs.micro_batches = 1;
@@ -60,7 +70,8 @@ Instance random_instance() {
     instance.machines.push_back({.flops_per_second = static_cast<double>(*rc::gen::element(1, 2, 4)),
                                  .memory_bytes = static_cast<double>(*rc::gen::inRange(2, 20)),
                                  .bytes_per_second = static_cast<double>(*rc::gen::element(1, 2, 4)),
-                                 .seconds_per_byte = *rc::gen::element(0.0, 0.0, 0.25)});
+                                 .seconds_per_byte = *rc::gen::element(0.0, 0.0, 0.25),
+                                 .threads = *rc::gen::inRange(1, 5)});
     instance.ways.push_back({.latency = static_cast<double>(*rc::gen::inRange(0, 3)),
                              .bytes_per_second = static_cast<double>(*rc::gen::element(1, 2, 4))});
   }
@@ -89,10 +100,15 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
     const bool last = k + 1 == stages;
     const int end = last ? instance.costs.count() : begins[k + 1];
     Segment sum;
+    const auto measured = instance.costs.threads.find(machine.threads < 3 ? 1 : 3);
     for (int i = begins[k]; i < end; ++i) {
-      sum.forward_flops += segment(i).forward_flops;
-      sum.backward_flops += segment(i).backward_flops;
-      sum.update_flops += segment(i).update_flops;
+      const SegmentWork work =
+          measured == instance.costs.threads.end()
+              ? SegmentWork{segment(i).forward_flops, segment(i).backward_flops, segment(i).update_flops}
+              : measured->second.work[i];
+      sum.forward_flops += work.forward_flops;
+      sum.backward_flops += work.backward_flops;
+      sum.update_flops += work.update_flops;
       sum.parameters += segment(i).parameters;
       sum.parameter_bytes += segment(i).parameter_bytes;
     }

@@ -76,6 +76,27 @@ TEST_F(MetadataFile, SaysWhoCannotBeReached) {
   }
 }
 
+// What its provider uses, and what all nodes of its host would.
+TEST_F(MetadataFile, SaysHowManyThreadsThereAre) {
+  Json pool = equal_nodes(3);
+  pool["1"]["IP"] = "localhost:8081";
+  pool["2"]["IP"] = "127.0.0.1:8082";
+  pool["1"]["threads"] = 3;
+  pool["2"]["threads"] = 2;
+  const TrainingTask task = cnn_task();
+  const Planned planned = make_plan(task, pool_of(pool), {.min_nodes = 3});
+  for (int stage = 0; stage < 3; ++stage) {
+    NodeMetadata metadata = make_metadata(task, planned, 0, stage);
+    metadata.token = kToken;
+    write_metadata(folder(), metadata);
+    const NodeMetadata read = read_metadata(folder(), metadata.node);
+    const auto expected = std::map<std::string, std::pair<int, int>>{
+        {"node_0", {1, 1}}, {"node_1", {3, 5}}, {"node_2", {2, 5}}}[read.node];
+    EXPECT_EQ(std::pair(read.threads, read.threads_of_host), expected) << read.node;
+  }
+  EXPECT_THAT(error_after([](Json& d) { d["threads"] = 0; }), HasSubstr("threads"));
+}
+
 TEST_F(MetadataFile, ComesBackAsItWas) {
   const NodeMetadata read = read_metadata(folder(), "node_1");
   const NodeMetadata& original = written();

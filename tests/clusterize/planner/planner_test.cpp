@@ -289,6 +289,11 @@ TEST(Plan, ItsIdFollowsWhatDecidesTheRun) {
   EXPECT_EQ(id(unreachable, settings), usual);
   unreachable["1"]["reachable"] = false;
   EXPECT_NE(id(unreachable, settings), usual);
+  Json threads = equal_nodes(3);
+  threads["1"]["threads"] = 1;
+  EXPECT_EQ(id(threads, settings), usual);
+  threads["1"]["threads"] = 2;
+  EXPECT_NE(id(threads, settings), usual);
 }
 
 TEST(Report, SaysWhatEveryNodeDoes) {

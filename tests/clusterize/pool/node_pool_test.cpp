@@ -113,6 +113,31 @@ TEST(NodePool, KnowsWhoCanConnect) {
   EXPECT_TRUE(pool_of(equal_nodes(1)).node(0).reachable);
 }
 
+// Those that do not say how many share what the others of their host leave.
+TEST(NodePool, NodesOfAHostShareItsProcessors) {
+  Json document = equal_nodes(5);
+  document["0"]["IP"] = "127.0.0.1:8080";
+  document["1"]["IP"] = "localhost:8081";
+  document["2"]["IP"] = "0.0.0.0:8082";
+  document["2"]["threads"] = 3;
+  document["4"]["threads"] = 6;
+  const NodePool pool = pool_of(document);
+  EXPECT_EQ(pool.all_threads(), (std::set{1, 3, 6})) << "not said is one";
+  const auto threads = [&](int processors) {
+    const NodePool with = pool.with_threads(processors);
+    std::vector<int> all;
+    for (int i = 0; i < with.size(); ++i) all.push_back(with.threads(i));
+    return all;
+  };
+  EXPECT_EQ(threads(8), (std::vector{2, 2, 3, 8, 6}));
+  EXPECT_EQ(threads(2), (std::vector{1, 1, 3, 2, 6}));
+  EXPECT_EQ(pool.without({"1"}).with_threads(8).threads(0), 5);
+  document["4"]["threads"] = 0;
+  EXPECT_THAT(pool_error(document), HasSubstr("4/threads: 0 is not a number of threads from 1 to 1024"));
+  document["4"]["threads"] = 1.5;
+  EXPECT_THAT(pool_error(document), HasSubstr("4/threads: 1.5 is not"));
+}
+
 // One address, however it is written.
 TEST(NodePool, AnIpv6AddressIsOneMachine) {
   Json document = equal_nodes(2);
@@ -236,8 +261,8 @@ TEST(NodePoolErrors, AnUnknownKeyIsAnsweredWithTheNearest) {
   Json pool = equal_nodes(1);
   pool["0"]["colour"] = "red";
   EXPECT_EQ(pool_error(pool),
-            "node_data/node_configs.json: 0/colour: there is no such key; there are IP, benchmarks, region, "
-            "reachable");
+            "node_data/node_configs.json: 0/colour: there is no such key; there are IP, benchmarks, threads, "
+            "region, reachable");
   pool = equal_nodes(1);
   pool["0"]["Region"] = "Turin";
   EXPECT_THAT(pool_error(pool), HasSubstr("0/Region: there is no such key; did you mean 'region'?"));

@@ -11,6 +11,7 @@
 namespace rookery {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // `doing` gets what is measured, in words.
@@ -22,36 +23,41 @@ OpProfile profile_of(const TrainingTask& task, std::int64_t memory, std::vector<
                           .dataset = *dataset,
                           .data = data,
                           .kernels = task.kernels,
+                          .threads = {1, 2},
                           .memory_bytes = memory,
                           .seconds = 0.02,
                           .doing = [&](const std::string& what) { doing.push_back(what); }});
 }
 
-// Made up: op number i takes i + 1 us in each part.
+// Made up: op number i takes i + 1 us in each part on one thread, and 40 % less on three, with which the
+// machine is twice as fast.
 OpProfile made_up(const TrainingTask& task) {
   OpProfile profile{.machine = "a machine",
                     .model = task.settings.model,
                     .micro_batch = 64,
                     .kernels = task.kernels,
-                    .gflops = 50,
-                    .input_seconds = 1e-3,
-                    .update_seconds_per_byte = 1e-9};
+                    .input_seconds = 1e-3};
   const std::vector<TensorType> types = task.graph.types(64);
-  double seconds = 0;
-  for (const Op& op : task.graph.ops()) {
-    seconds += 1e-6;
-    profile.ops[op.name] = {.type = op.type,
+  for (const int threads : {1, 3}) {
+    ThreadTimes& times = profile.threads[threads];
+    times.gflops = threads == 1 ? 50 : 100;
+    times.update_seconds_per_byte = threads == 1 ? 1e-9 : 0.5e-9;
+    double seconds = 0;
+    for (const Op& op : task.graph.ops()) {
+      seconds += threads == 1 ? 1e-6 : 0.6e-6;
+      times.ops[op.name] = {.type = op.type,
                             .output = types[op.outputs[0]].to_string(),
                             .forward = seconds,
                             .backward_inputs = seconds,
                             .backward_weights = seconds};
+    }
   }
   return profile;
 }
 
-double forward_sum(const OpProfile& profile) {
+double forward_sum(const OpProfile& profile, int threads = 1) {
   double sum = 0;
-  for (const auto& [name, op] : profile.ops) sum += op.forward;
+  for (const auto& [name, op] : profile.threads.at(threads).ops) sum += op.forward;
   return sum;
 }
 
@@ -64,15 +70,18 @@ TEST(OpProfile, MeasuresEveryPartOfEveryPiece) {
     const OpProfile profile = profile_of(task, memory, doing);
     const auto pieces = std::ranges::count_if(
         doing, [](const std::string& what) { return what.find(" ops, ") != std::string::npos; });
-    EXPECT_EQ(pieces > 1, memory == kInPieces) << pieces;
+    EXPECT_EQ(pieces > 2, memory == kInPieces) << pieces << " on one thread and on two";
     EXPECT_EQ(profile_problem(profile, task.graph, task.settings, task.kernels), "");
-    EXPECT_GT(profile.gflops, 0);
     EXPECT_GT(profile.input_seconds, 0);
-    EXPECT_GT(profile.update_seconds_per_byte, 0);
-    const OpSeconds& first = profile.ops.at("conv2d_1");
-    EXPECT_GT(first.forward, 0);
-    EXPECT_GT(first.backward_inputs + first.backward_weights, 0);
-    EXPECT_GT(profile.ops.at("dense_1").forward, 0);
+    for (const int threads : {1, 2}) {
+      const ThreadTimes& times = profile.threads.at(threads);
+      EXPECT_GT(times.gflops, 0);
+      EXPECT_GT(times.update_seconds_per_byte, 0);
+      const OpSeconds& first = times.ops.at("conv2d_1");
+      EXPECT_GT(first.forward, 0);
+      EXPECT_GT(first.backward_inputs + first.backward_weights, 0);
+      EXPECT_GT(times.ops.at("dense_1").forward, 0);
+    }
   }
 }
 
@@ -86,10 +95,14 @@ TEST(OpProfile, ComesBackAsItWas) {
   const OpProfile read = read_profile(file).value();
   EXPECT_EQ(profile_problem(read, task.graph, task.settings, task.kernels), "");
   EXPECT_EQ(read.machine, written.machine);
-  EXPECT_EQ(read.gflops, written.gflops);
   EXPECT_EQ(read.input_seconds, written.input_seconds);
-  EXPECT_EQ(read.update_seconds_per_byte, written.update_seconds_per_byte);
-  EXPECT_EQ(forward_sum(read), forward_sum(written));
+  ASSERT_EQ(read.threads.size(), 2U);
+  for (const int threads : {1, 3}) {
+    EXPECT_EQ(read.threads.at(threads).gflops, written.threads.at(threads).gflops);
+    EXPECT_EQ(read.threads.at(threads).update_seconds_per_byte,
+              written.threads.at(threads).update_seconds_per_byte);
+    EXPECT_EQ(forward_sum(read, threads), forward_sum(written, threads));
+  }
 }
 
 TEST(OpProfile, ADamagedFileIsRefusedByPlace) {
@@ -102,10 +115,14 @@ TEST(OpProfile, ADamagedFileIsRefusedByPlace) {
     write_file(file, document.dump());
     return error_of([&] { read_profile(file); });
   };
-  EXPECT_THAT(error_after([](Json& d) { d["ops"]["conv2d_1"]["forward"] = -1; }),
-              HasSubstr("op_profile.json: ops/conv2d_1/forward"));
-  EXPECT_THAT(error_after([](Json& d) { d["gflops"] = 0; }), HasSubstr("gflops"));
-  EXPECT_THAT(error_after([](Json& d) { d["version"] = 2; }), HasSubstr("clusterize --profile"));
+  EXPECT_THAT(error_after([](Json& d) { d["threads"]["1"]["ops"]["conv2d_1"]["forward"] = -1; }),
+              HasSubstr("op_profile.json: threads/1/ops/conv2d_1/forward"));
+  EXPECT_THAT(error_after([](Json& d) { d["threads"]["3"]["gflops"] = 0; }), HasSubstr("threads/3/gflops"));
+  EXPECT_THAT(error_after([](Json& d) { d["threads"]["0"] = d["threads"]["1"]; }), HasSubstr("threads"));
+  EXPECT_THAT(error_after([](Json& d) { d["threads"] = Json::object(); }), HasSubstr("threads"));
+  EXPECT_THAT(error_after([](Json& d) { d["version"] = 3; }), HasSubstr("clusterize --profile"));
+  EXPECT_THAT(error_after([](Json& d) { d["version"] = 1; }),
+              AllOf(HasSubstr("measured one thread"), HasSubstr("clusterize --profile")));
   EXPECT_THAT(error_after([](Json& d) { d.erase("kernels"); }), HasSubstr("kernels"));
 }
 
@@ -120,8 +137,10 @@ TEST(OpProfile, SaysWhyItDoesNotHold) {
   EXPECT_EQ(problem([](OpProfile& p) { p.model = "vgg11"; }), "it was measured for vgg11, not for cnn_net");
   EXPECT_EQ(problem([](OpProfile& p) { p.micro_batch = 32; }),
             "it was measured for micro-batches of 32, not of 64");
-  EXPECT_EQ(problem([](OpProfile& p) { p.ops.erase("conv2d_1"); }), "it has no times of the op 'conv2d_1'");
-  EXPECT_THAT(problem([](OpProfile& p) { p.ops["conv2d_1"].output = "f32[1]"; }), HasSubstr("makes f32[1]"));
+  EXPECT_EQ(problem([](OpProfile& p) { p.threads[3].ops.erase("conv2d_1"); }),
+            "it has no times of the op 'conv2d_1'");
+  EXPECT_THAT(problem([](OpProfile& p) { p.threads[1].ops["conv2d_1"].output = "f32[1]"; }),
+              HasSubstr("makes f32[1]"));
   EXPECT_EQ(problem([](OpProfile& p) { p.kernels.begin()->second = "other"; }),
             "it was measured with other kernels");
 }
@@ -142,6 +161,26 @@ TEST(OpProfile, IsWhatPredictionsComeFrom) {
   for (const ValueId id : task.graph.parameters())
     parameters += static_cast<double>(task.graph.value(id).type.shape.elements());
   EXPECT_NEAR(prediction().update_ms, 1e3 * 4 * parameters * 1e-9 / 2, 1e-9);
+}
+
+// The times of its own number of threads, or the next that was measured.
+TEST(OpProfile, ANodeTakesTheTimesOfItsThreads) {
+  TrainingTask task = cnn_task();
+  task.profile = made_up(task);
+  const double input_ms = 1e3 * task.profile->input_seconds;
+  Json pool = equal_nodes(1);
+  const auto forward_ms = [&](int threads) {
+    pool["0"]["threads"] = threads;
+    return make_plan(task, pool_of(pool), {}).plan.clusters[0].stages[0].prediction.forward_ms;
+  };
+  const double on_one = 1e3 * forward_sum(*task.profile, 1) + input_ms;
+  const double on_three = 1e3 * forward_sum(*task.profile, 3) + input_ms;
+  EXPECT_NEAR(forward_ms(1), on_one, 1e-9);
+  EXPECT_NEAR(forward_ms(2), on_one, 1e-9);
+  EXPECT_NEAR(forward_ms(3), on_three, 1e-9);
+  EXPECT_NEAR(forward_ms(8), on_three, 1e-9);
+  pool["0"]["benchmarks"]["gflops"] = 200;  // with its threads
+  EXPECT_NEAR(forward_ms(3), on_three / 2, 1e-9);
 }
 
 }  // namespace

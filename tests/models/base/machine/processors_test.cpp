@@ -69,5 +69,17 @@ TEST_F(Processors, AreNoMoreThanAQuotaOfVersionOneAmountsTo) {
   EXPECT_EQ(usable(), 1);
 }
 
+TEST(ShareOfProcessors, IsAllThatIsWantedWhereThereIsEnough) {
+  EXPECT_EQ(share_of_processors(2, 4, 4), 2);
+  EXPECT_EQ(share_of_processors(3, 3, 8), 3);
+}
+
+TEST(ShareOfProcessors, IsAPartWhereThereIsNot) {
+  EXPECT_EQ(share_of_processors(4, 8, 4), 2);
+  EXPECT_EQ(share_of_processors(3, 5, 4), 2);
+  EXPECT_EQ(share_of_processors(2, 5, 4), 1);
+  EXPECT_EQ(share_of_processors(1, 100, 4), 1) << "there is no less";
+}
+
 }  // namespace
 }  // namespace rookery
