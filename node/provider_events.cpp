@@ -89,7 +89,8 @@ std::string measured_memory_text(const StagePrediction& predicted, const NodeRep
 }  // namespace
 
 std::string to_json_line(const ProviderEvent& event) {
-  OrderedJson line{{"event", kKinds.at(event.kind)}, {"node", event.node}, {"role", event.role}};
+  OrderedJson line{
+      {"event", kKinds.at(static_cast<std::size_t>(event.kind))}, {"node", event.node}, {"role", event.role}};
   if (event.kind != ProviderEvent::Kind::kProgress) {
     line["text"] = event.text;
     for (const ComparedTime& time : event.times)

@@ -48,8 +48,10 @@ struct BoundProgram::BoundOp {
 struct BoundProgram::BoundSlot {
   std::array<std::array<std::vector<BoundOp>, kTurns>, kPhases> ops;
 
-  std::vector<BoundOp>& of(Phase phase, Turn turn) { return ops[phase][turn]; }
-  const std::vector<BoundOp>& of(Phase phase, Turn turn) const { return ops[phase][turn]; }
+  std::vector<BoundOp>& of(Phase phase, Turn turn) { return ops[static_cast<std::size_t>(phase)][turn]; }
+  const std::vector<BoundOp>& of(Phase phase, Turn turn) const {
+    return ops[static_cast<std::size_t>(phase)][turn];
+  }
 };
 
 struct BoundProgram::BoundVariant {

@@ -9,12 +9,12 @@
 namespace rookery {
 std::size_t bytes_of(DType type) {
   constexpr std::array<std::size_t, kDTypes> kBytes{4, 8, 8, 4, 1, 1};
-  return kBytes.at(type);
+  return kBytes.at(static_cast<std::size_t>(type));
 }
 
 const char* name_of(DType type) {
   constexpr std::array<const char*, kDTypes> kNames{"f32", "f64", "i64", "i32", "u8", "bool"};
-  return kNames.at(type);
+  return kNames.at(static_cast<std::size_t>(type));
 }
 
 std::optional<DType> dtype_named(const std::string& name) {

@@ -162,7 +162,7 @@ class IoLoop {
   void act(Group& group, const MembershipAction& action);
   void end_run(const StopNotice& notice, const action::Fail& fail);
 
-  Line& line(int peer, Channel channel) { return peers_[peer].lines[channel]; }
+  Line& line(int peer, Channel channel) { return peers_[peer].lines[static_cast<std::size_t>(channel)]; }
 
   const EndpointOptions options_;
   const std::uint64_t nonce_;

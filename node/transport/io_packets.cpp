@@ -67,7 +67,7 @@ bool IoLoop::is_alive(const Peer& peer) const {
   // That a connection which the peer has opened is gone shows only when something is sent on it, and only
   // control always has something to send.
   const bool stands = peer.who.reachable ? std::ranges::any_of(peer.lines, &Line::welcomed)
-                                         : peer.lines[Channel::kControl].welcomed;
+                                         : peer.lines[static_cast<std::size_t>(Channel::kControl)].welcomed;
   return peer.is_proven && stands && now_ - peer.heard < options_.peer_timeout;
 }
 

@@ -267,7 +267,7 @@ Packet decode(std::span<const std::byte> header) {
 
 const char* name_of(const Packet& packet) {
   if (const auto* chunk = std::get_if<DataChunk>(&packet)) {
-    return kDataNames.at(chunk->key.kind);
+    return kDataNames.at(static_cast<std::size_t>(chunk->key.kind));
   }
   switch (type_of(packet)) {
     case Type::kCtlHello:

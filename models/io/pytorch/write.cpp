@@ -86,7 +86,7 @@ void add_tensor(PickleWriter& pickle, const TensorType& type, const std::string&
   pickle.mark();
   pickle.mark();
   pickle.text("storage");
-  pickle.global("torch", kStorageNames.at(type.dtype));
+  pickle.global("torch", kStorageNames.at(static_cast<std::size_t>(type.dtype)));
   pickle.text(key);
   pickle.text("cpu");
   pickle.integer(type.shape.elements());

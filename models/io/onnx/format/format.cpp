@@ -51,7 +51,7 @@ const ConstantInput* constant_input(const std::string& type, std::size_t positio
 }
 
 int onnx_dtype(DType type) {
-  return kOnnxDTypes.at(type);
+  return kOnnxDTypes.at(static_cast<std::size_t>(type));
 }
 
 DType dtype_from_onnx(int type) {
