@@ -33,6 +33,7 @@ enum class Type : std::uint8_t {
 constexpr std::array<const char*, kMessageKinds> kDataNames = {
     "FwdActivation",   "BwdGradient", "BwdParameterGradient", "FwdParameter", "BwdSquares",    "FwdSquares",
     "BwdLearningRate", "Agreement",   "Checkpoint",           "Average",      "ClusterNumbers"};
+static_assert(kDataNames.back() != nullptr, "a kind of message has no name");
 
 Type type_of(const Packet& packet) {
   if (const auto* chunk = std::get_if<DataChunk>(&packet)) {

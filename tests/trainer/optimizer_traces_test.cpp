@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
@@ -98,6 +100,13 @@ TEST(LearningRateTraces, RatesAreThoseOfPyTorch) {
           << "step " << step;
     }
   }
+}
+
+TEST(LearningRateTraces, AreThereForEverySchedule) {
+  std::set<std::string> traced{"plateau"};  // which is no function of the step: plateau_traces.json
+  for (const Json& trace : read_json(kGolden / "learning_rate_traces.json").at("traces"))
+    traced.insert(trace.at("schedule").at("name").get<std::string>());
+  for (const std::string& name : learning_rate_schedule_names()) EXPECT_TRUE(traced.contains(name)) << name;
 }
 
 TEST(LearningRate, TheShortestRunsHaveFiniteRates) {

@@ -33,7 +33,7 @@ struct LearningRateSchedule {
   bool operator==(const LearningRateSchedule&) const = default;
 };
 
-// "constant", "step", "cosine", "linear_warmup", "one_cycle", "plateau".
+// In the order of the table.
 std::vector<std::string> learning_rate_schedule_names();
 
 // The rate of update number `step` (from 0) of a run of epochs * steps_per_epoch. With t and T the step

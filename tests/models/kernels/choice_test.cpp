@@ -251,6 +251,7 @@ TEST(Threads, KernelsOfTwoThreadsDoNotDisturbEachOther) {
     std::vector<OpCase> tests;
     tests.push_back(conv_case({4, 16, 12, 12, 32}, random));
     tests.push_back(gemm_case({64, 256, 32}, random));
+    std::erase_if(tests, [&](const OpCase& test) { return kernel_of(backend, test) == nullptr; });
     std::vector<Tensor> expected;
     for (const OpCase& test : tests) expected.push_back(std::move((*run_on(backend, test))[0]));
     const auto work = [&](int& wrong) {
