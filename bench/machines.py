@@ -177,8 +177,9 @@ class Job:
             str(i): {"IP": machine.address, "benchmarks": benchmarks[i] if benchmarks else {"ram": 1, "bandwidth": 1}}
             for i, machine in enumerate(machines)
         }
-        for i, number in enumerate(threads or []):
-            pool[str(i)]["threads"] = number
+        for i, machine in enumerate(machines):
+            if threads or isinstance(machine, SmallMachine):  # those of which share this machine's processors
+                pool[str(i)]["threads"] = threads[i] if threads else 1
         self.pool = node_data / "node_configs.json"
         self.pool.write_text(json.dumps(pool))
 

@@ -27,7 +27,9 @@ class Progress(WholeTest):
 
     def test_people_are_told_when_training_begins(self):
         for i, output in enumerate(self.run_providers()):
-            told = [line for line in output.splitlines() if not line.startswith(f"node_{i}  ") or "waiting" not in line]
+            self.assertRegex(output, rf"^node_{i}  \w+ +computes on \d+ threads? of \d+ processors?\n")
+            told = [line for line in output.splitlines()[1:]
+                    if not line.startswith(f"node_{i}  ") or "waiting" not in line]
             self.assertRegex(told[0], rf"^node_{i}  \w+ +all nodes are here: training$")
             self.assertEqual(output.count("all nodes are here"), 1)
             self.assertRegex(told[1], r"epoch 1/2  step \d+/34")
