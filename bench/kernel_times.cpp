@@ -19,6 +19,7 @@
 #include "bench/measured_models.hpp"
 #include "models/base/error.hpp"
 #include "models/base/process/program.hpp"
+#include "models/base/process/team_waits.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
@@ -247,6 +248,7 @@ class Bench {
 
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
+  rookery::let_teams_sleep(argv);
   const rookery::ProgramInfo info{.name = "kernel_times",
                                   .summary = "The time of every kernel of a training step.",
                                   .example = "  kernel_times --threads 2 resnet18\n"};

@@ -25,6 +25,7 @@
 #include "models/base/files/json_file.hpp"
 #include "models/base/process/process_memory.hpp"
 #include "models/base/process/program.hpp"
+#include "models/base/process/team_waits.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/safetensors/safetensors.hpp"
@@ -171,6 +172,7 @@ int serve(const Task& task, const std::vector<StateDict>& batches) {
 
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
+  rookery::let_teams_sleep(argv);
   const rookery::ProgramInfo info{.name = "training_step",
                                   .summary = "Rookery's side of bench/training_step.py, which starts it.",
                                   .example = "bench/training_step.py --models cnn_net"};

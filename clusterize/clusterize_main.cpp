@@ -21,6 +21,7 @@
 #include "models/base/error.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
+#include "models/base/process/team_waits.hpp"
 #include "models/base/process/terminal.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/graph/state/state_dict.hpp"
@@ -189,6 +190,7 @@ int clusterize(const ProgramArguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace rookery;
+  let_teams_sleep(argv);
   ProgramOptions options;
   options.add_options()("node-data",
                         po::value<std::string>()->value_name("DIR")->default_value("./node_data"),

@@ -6,6 +6,7 @@
 #include "models/base/files/json_file.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
+#include "models/base/process/team_waits.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/zoo/open_model.hpp"
@@ -108,6 +109,7 @@ int run(const ProgramArguments& arguments) {
 
 int main(int argc, char** argv) {
   namespace po = boost::program_options;
+  rookery::let_teams_sleep(argv);
   rookery::ProgramOptions options;
   options.add_options()(
       "state", po::value<std::string>()->required()->value_name("PATH"),

@@ -13,6 +13,7 @@
 #include "models/base/process/log.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "models/base/process/team_waits.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "models/kernels/threads.hpp"
 #include "node/node.hpp"
@@ -173,6 +174,7 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
 
 int main(int argc, char** argv) {
   using namespace rookery;
+  let_teams_sleep(argv);
   const std::string called_as = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "provider";
   const ProgramInfo info{
       .name = called_as,

@@ -19,6 +19,7 @@
 #include "models/base/process/log.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "models/base/process/team_waits.hpp"
 #include "models/base/process/terminal.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "models/kernels/threads.hpp"
@@ -272,6 +273,7 @@ int benchmark(const ProgramArguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace rookery;
+  let_teams_sleep(argv);
   const ProgramInfo info{.name = "node_benchmark",
                          .summary =
                              "measures what clusterize needs to know of a machine: memory that a provider "

@@ -4,6 +4,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "models/base/process/team_waits.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "node/launch/launcher.hpp"
 #include "node/run/plan_run.hpp"
@@ -30,6 +31,7 @@ int launch(const ProgramArguments& arguments) {
 
 int main(int argc, char** argv) {
   using namespace rookery;
+  let_teams_of_children_sleep();
   const ProgramInfo info{
       .name = "launch",
       .summary =

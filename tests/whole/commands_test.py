@@ -1,6 +1,9 @@
 """What all commands have in common: --help, --version, wrong usage."""
 
+import os
+import pathlib
 import unittest
+import unittest.mock
 
 from whole import WholeTest
 
@@ -35,6 +38,19 @@ class Commands(WholeTest):
     def test_a_stray_argument_is_wrong_usage(self):
         for command in self.each():
             self.run_program(command, "stray", code=2)
+
+    def test_threads_that_wait_for_work_soon_sleep_unless_the_user_says_otherwise(self):
+        def settings(**environment):
+            with unittest.mock.patch.dict(os.environ, environment):
+                server = self.start("node_benchmark", "--serve", "127.0.0.1:0")
+            self.wait_for(lambda: "answering" in server.output(), "the server")
+            told = pathlib.Path(f"/proc/{server.popen.pid}/environ").read_bytes().decode().split("\0")
+            server.popen.terminate()
+            return [line for line in told if line.startswith(("GOMP_SPINCOUNT=", "OMP_WAIT_POLICY="))]
+
+        self.assertEqual(settings(), ["GOMP_SPINCOUNT=2000"])
+        self.assertEqual(settings(OMP_WAIT_POLICY="active"), ["OMP_WAIT_POLICY=active"])
+        self.assertEqual(settings(GOMP_SPINCOUNT="7"), ["GOMP_SPINCOUNT=7"])
 
     def test_node_data_that_is_not_there_is_named(self):
         arguments = {

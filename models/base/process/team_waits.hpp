@@ -1,0 +1,18 @@
+// How the threads of an OpenMP team wait for the next piece of shared work.
+#pragma once
+
+namespace rookery {
+
+// Lets them spin for some microseconds, and then sleep. libgomp's own would spin for milliseconds, most of
+// the time of a stage that waits for its peers, and hold up whatever else could use the processor: a provider
+// beside it, or a thread of their own team.
+//
+// libgomp reads that before main() begins, so that a program which computes calls this first thing: it starts
+// itself again, once and as the same process, with GOMP_SPINCOUNT in its environment. Nothing is done where
+// the user has set that or OMP_WAIT_POLICY, and where the program cannot be started again.
+void let_teams_sleep(char** argv);
+
+// The same for the programs that this one starts.
+void let_teams_of_children_sleep();
+
+}  // namespace rookery
