@@ -24,6 +24,7 @@ inline Graph measured_model(const std::string& name) {
   if (name == "vgg11") return vgg11({.image_size = 32, .classes = 10, .hidden = 0});
   if (name == "gpt_nano") return gpt();
   if (name == "resnet18") return resnet18({.image_size = 64});
+  if (name == "resnet50") return resnet50({.image_size = 224});
   if (name == "transformer_block") {
     return gpt_block({.length = 128, .layers = 12, .heads = 12, .width = 768, .dropout = 0});
   }
@@ -34,6 +35,7 @@ inline Graph measured_model(const std::string& name) {
 // The size of its batches.
 inline std::int64_t measured_batch(const std::string& name) {
   if (name == "resnet18") return 16;
+  if (name == "resnet50") return 4;
   if (name == "lstm") return 32;
   return name == "transformer_block" ? 8 : 64;
 }

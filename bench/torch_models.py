@@ -94,6 +94,44 @@ class Resnet18(nn.Module):
         return self.fc(self.avgpool(x).flatten(1))
 
 
+class Bottleneck(nn.Module):
+    def __init__(self, before, width, stride):
+        super().__init__()
+        after = 4 * width
+        self.conv1 = nn.Conv2d(before, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, after, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(after)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample = None
+        if stride != 1 or before != after:
+            self.downsample = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+
+    def forward(self, x):
+        beside = x if self.downsample is None else self.downsample(x)
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        y += beside
+        return self.relu(y)
+
+
+class Resnet50(Resnet18):
+    """As torchvision's."""
+
+    def __init__(self):
+        super().__init__()
+        before = 64
+        for layer, width, blocks in ((1, 64, 3), (2, 128, 4), (3, 256, 6), (4, 512, 3)):
+            stride = 1 if layer == 1 else 2
+            parts = [Bottleneck(before, width, stride)] + [Bottleneck(4 * width, width, 1) for _ in range(blocks - 1)]
+            self.add_module(f"layer{layer}", nn.Sequential(*parts))
+            before = 4 * width
+        self.fc = nn.Linear(2048, 1000)
+
+
 class Attention(nn.Module):
     def __init__(self, width, heads, dropout):
         super().__init__()
@@ -225,6 +263,7 @@ MODELS = {
     "deep_mlp": Model(lambda dropout: DeepMlp(), lambda: random_batches((64, 784), 10)),
     "vgg11": Model(lambda dropout: Vgg11(), lambda: random_batches((64, 3, 32, 32), 10), images=True),
     "resnet18": Model(lambda dropout: Resnet18(), lambda: random_batches((16, 3, 64, 64), 1000), images=True),
+    "resnet50": Model(lambda dropout: Resnet50(), lambda: random_batches((4, 3, 224, 224), 1000), images=True),
     "transformer_block": Model(lambda dropout: OneBlock(768, 12), lambda: random_sequences(8, 128, 768), loss="mse"),
     "lstm": Model(lambda dropout: Lstm(), lambda: random_batches((32, 64, 256), 10), recurrent=True),
     "gpt_nano": Model(lambda dropout: Gpt(3, 11, 3, 3, 48, 0.1 if dropout else 0.0),

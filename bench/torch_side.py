@@ -15,6 +15,7 @@ import sys
 import time
 
 import torch
+from torch import nn
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests" / "support")]
@@ -39,7 +40,9 @@ def prepare(model, folder):
         optimizers.append("fused")
     layouts = ["", "channels_last+"] if model.images else [""]
     if model.recurrent:
-        layouts += ["no_onednn+", *(["compile+"] if can_compile() else [])]
+        layouts.append("no_onednn+")
+    if can_compile():
+        layouts += ["compile+" + layout for layout in layouts if layout != "no_onednn+"]
     settings = [layout + optimizer for layout in layouts for optimizer in ["plain", *optimizers]]
     print(json.dumps({"version": torch.__version__, "product_gflops": product_gflops(), "settings": settings}))
 
@@ -73,6 +76,17 @@ def memory_status(line):
     return 1024 * int(status.split(f"{line}:")[1].split()[0])
 
 
+def warm_up(options):
+    """Brings into memory what PyTorch imports and makes at its first steps, whatever the model."""
+    module = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(4 * 6 * 6, 4))
+    training = Training.__new__(Training)
+    training.module, training.number = module, 0
+    training.set_up(options.settings.split("+"))
+    training.loss = nn.functional.cross_entropy
+    training.batches = [(torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.long))]
+    training.run(3)
+
+
 def floor_of_memory():
     """What is resident now; the peak begins anew here."""
     pathlib.Path("/proc/self/clear_refs").write_text("5")
@@ -81,22 +95,26 @@ def floor_of_memory():
 
 class Training:
     def __init__(self, model, folder, batches, options):
-        settings = options.settings.split("+")
-        layout = torch.channels_last if "channels_last" in settings else torch.contiguous_format
         self.module = model.build(dropout=not options.no_dropout)
         load_state(self.module, folder / "state.safetensors")
-        self.module = self.module.to(memory_format=layout)
-        torch.backends.mkldnn.enabled = "no_onednn" not in settings
-        ways = {"plain": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-        self.optimizer = torch.optim.Adam(self.module.parameters(), **ways[settings[-1]])
-        if "compile" in settings:
-            self.module = torch.compile(self.module)
+        layout = self.set_up(options.settings.split("+"))
         self.loss = model.loss_function
         self.batches = [
             (batch[model.input].contiguous(memory_format=layout) if model.images else batch[model.input],
              model.target(batch["labels"])) for batch in batches
         ]
         self.number = 0
+
+    def set_up(self, settings):
+        """Makes of the module what is trained, and its optimizer; the layout of images."""
+        layout = torch.channels_last if "channels_last" in settings else torch.contiguous_format
+        self.module = self.module.to(memory_format=layout)
+        torch.backends.mkldnn.enabled = "no_onednn" not in settings
+        ways = {"plain": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
+        self.optimizer = torch.optim.Adam(self.module.parameters(), **ways[settings[-1]])
+        if "compile" in settings:
+            self.module = torch.compile(self.module)
+        return layout
 
     def step(self):
         x, target = self.batches[self.number % len(self.batches)]
@@ -120,6 +138,7 @@ def train(model, folder, options):
     for name, array in read_safetensors(folder / "batches.safetensors").items():
         number, name = name.split(".", 1)
         batches.setdefault(int(number), {})[name] = torch.from_numpy(array)
+    warm_up(options)
     floor = floor_of_memory()
     training = Training(model, folder, [batches[i] for i in range(len(batches))], options)
     print(json.dumps({}), flush=True)

@@ -6,10 +6,11 @@
 
 For each model both sides get the same weights and batches and train some steps without dropout: their losses
 must agree, or nothing is timed. PyTorch is tried in several settings (channels_last or not, ways to run
-Adam; recurrent layers without oneDNN and with torch.compile, too), and with MKL's kernels for processors that are
-not Intel's lifted; the fastest goes on. Then, with dropout, both train in alternation; a round's ratio is PyTorch's time
+Adam, with torch.compile where it works; recurrent layers without oneDNN, too), and with MKL's check for processors
+that are not Intel's lifted, where its version still asks for it: the rate of PyTorch's own products, printed beside what a
+core can do, says whether it runs at its best. The fastest goes on. Then, with dropout, both train in alternation; a round's ratio is PyTorch's time
 by Rookery's. With --precision bf16 Rookery trains in mixed precision, and PyTorch as before. Both are processes of their own, and their memory is the peak of what is resident, less what
-was resident before the model was built. Prints a table for bench/README.md. Exits with 1 when the two do
+was resident before the model was built; PyTorch has then trained another one, so that what it imports late is not counted. Prints a table for bench/README.md. Exits with 1 when the two do
 not compute the same or a bar is missed.
 """
 
@@ -25,7 +26,6 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-MEMORY_BAR = 0.8
 # OpenBLAS does a hundred on a present core, the reference BLAS one.
 LEAST_PRODUCT_GFLOPS = 10
 # Rounding to bf16 moves a loss by up to a hundredth in the first steps.
@@ -38,7 +38,8 @@ ROUND_SECONDS = 0.25
 class Model:
     name: str
     what: str
-    bar: float  # on one thread
+    bar: float  # on one thread and on two
+    memory_bar: float = 0.7
     loss: str = "cross_entropy"
     checked_steps: int = 10
     tolerance: float = 1e-4  # relative, of a loss
@@ -46,14 +47,15 @@ class Model:
 
 MODELS = [
     Model("cnn_net", "cnn_net, batch 64", 14, loss="mse", checked_steps=100),
-    Model("deep_mlp", "784-128-9×512-10, batch 64", 2),
+    Model("deep_mlp", "784-128-9×512-10, batch 64", 1.6, memory_bar=0.9),
     # From the seventh step on PyTorch differs from itself with another memory layout by 1e-3.
-    Model("vgg11", "VGG-11, 3×32×32, batch 64", 2.5, checked_steps=5),
+    Model("vgg11", "VGG-11, 3×32×32, batch 64", 3, checked_steps=5),
     Model("gpt_nano", "gpt-nano: 3 layers, 3 heads, 48 wide, batch 64, sequence 11", 5),
     Model("transformer_block", "transformer block, 768 wide, 12 heads, sequence 128, batch 8", 1.1, loss="mse"),
     Model("lstm", "LSTM, 2 layers of 256, sequence 64, batch 32", 1.5),
     # With another memory layout PyTorch differs from itself by 3e-4 after one update, by 3e-3 after three.
-    Model("resnet18", "ResNet-18, 3×64×64, batch 16", 1.8, checked_steps=3, tolerance=1e-3),
+    Model("resnet18", "ResNet-18, 3×64×64, batch 16", 2.3, checked_steps=3, tolerance=1e-3),
+    Model("resnet50", "ResNet-50, 3×224×224, batch 4", 1.6, checked_steps=3, tolerance=1e-3),
 ]
 
 
@@ -167,6 +169,8 @@ class Bench:
         """A row of the table, and whether the bars are reached; None when the sides differ."""
         print(f"{self.model.what}, {self.threads} thread(s), {self.options.precision} against float32 of PyTorch"
               f" {self.torch['version']}", flush=True)
+        print(f"  a core's peak {peak:.0f} GFLOP/s, PyTorch's products {self.torch['product_gflops']:.0f} on all threads",
+              flush=True)
         if not self.check():
             print("  they do not compute the same: nothing is timed")
             return None
@@ -204,11 +208,11 @@ class Result:
         self.of_memory = self.memory[0] / self.memory[1]
 
     def reached(self):
-        """[(what, value, bar, reached)]; the bars are for float32, those of time for one thread."""
+        """[(what, value, bar, reached)]; the bars are for float32, those of time for one thread and for two."""
         if self.precision != "float32":
             return []
-        bars = [("memory", self.of_memory, MEMORY_BAR, self.of_memory <= MEMORY_BAR)]
-        if self.threads == 1:
+        bars = [("memory", self.of_memory, self.model.memory_bar, self.of_memory <= self.model.memory_bar)]
+        if self.threads <= 2:
             bars.insert(0, ("ratio", self.ratio, self.model.bar, self.ratio >= self.model.bar))
         return bars
 
