@@ -9,6 +9,7 @@
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/moving.hpp"
 #include "models/kernels/shapes/broadcasting.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::eigen {
 namespace {
@@ -63,17 +64,18 @@ std::unique_ptr<Kernel> make_gather(const KernelRequest& request) {
       const auto* data = args.in<std::byte>(0);
       const Index* indices = args.in<Index>(1);
       std::byte* y = args.out<std::byte>(0);
-      for (std::int64_t o = 0; o < rows.outer; ++o, data += rows.axis.size * bytes) {
-        for (std::int64_t i = 0; i < rows.count; ++i, y += bytes) {
-          const std::int64_t place = rows.axis.place(indices[i], i);
-          if (bytes > 0) std::memcpy(y, data + place * bytes, bytes);
+      in_runs(rows.outer * rows.count, bytes, [&](std::int64_t first, std::int64_t count) {
+        for (std::int64_t row = first; row < first + count; ++row) {
+          const std::int64_t i = row % rows.count;
+          const std::int64_t place = row / rows.count * rows.axis.size + rows.axis.place(indices[i], i);
+          if (bytes > 0) std::memcpy(y + row * bytes, data + place * bytes, bytes);
         }
-      }
+      });
     });
   });
 }
 
-// Rows that were taken several times are summed in the order of dY.
+// Rows that were taken several times are summed in the order of dY: threads share their elements.
 std::unique_ptr<Kernel> make_gather_grad(const KernelRequest& request) {
   const TensorType& data = request.outputs[0];
   const Rows rows = rows_of(request.op, data.shape, request.inputs[1].shape);
@@ -83,18 +85,26 @@ std::unique_ptr<Kernel> make_gather_grad(const KernelRequest& request) {
     return with_real(data.dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
       using T = decltype(zero);
       return lambda_kernel([rows, padding, n = data.shape.elements()](const Arguments& args) {
-        const T* dy = args.in<T>(0);
         const Index* indices = args.in<Index>(1);
-        T* gradient = args.out<T>(0);
-        std::fill_n(gradient, n, T(0));
-        for (std::int64_t o = 0; o < rows.outer; ++o, gradient += rows.axis.size * rows.inner) {
-          for (std::int64_t i = 0; i < rows.count; ++i, dy += rows.inner) {
-            const std::int64_t place = rows.axis.place(indices[i], i);
-            if (place == padding) continue;
-            T* sum = gradient + place * rows.inner;
-            for (std::int64_t k = 0; k < rows.inner; ++k) sum[k] += dy[k];
-          }
-        }
+        T* gradients = args.out<T>(0);
+        in_runs(n, 1,
+                [&](std::int64_t first, std::int64_t count) { std::fill_n(gradients + first, count, T(0)); });
+        constexpr std::int64_t kLine = 64 / sizeof(T);  // that no two threads write
+        in_runs(
+            rows.inner, rows.outer * rows.count,
+            [&](std::int64_t first, std::int64_t count) {
+              const T* dy = args.in<T>(0) + first;
+              T* gradient = gradients + first;
+              for (std::int64_t o = 0; o < rows.outer; ++o, gradient += rows.axis.size * rows.inner) {
+                for (std::int64_t i = 0; i < rows.count; ++i, dy += rows.inner) {
+                  const std::int64_t place = rows.axis.place(indices[i], i);
+                  if (place == padding) continue;
+                  T* sum = gradient + place * rows.inner;
+                  for (std::int64_t k = 0; k < count; ++k) sum[k] += dy[k];
+                }
+              }
+            },
+            kLine);
       });
     });
   });

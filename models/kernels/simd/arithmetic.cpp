@@ -69,11 +69,11 @@ class HostArithmetic final : public Arithmetic {
 
   void lamb_update(const LambCoefficients& c, double learning_rate, float* p, const float* g, float* m,
                    float* v, std::size_t count) const override {
-    const auto n = static_cast<Index>(count);
-    const LambNorms norms = loops().lamb_moments(c, n, p, g, m, v);
+    const LambNorms norms = lamb_norms(c, p, g, m, v, static_cast<Index>(count));
     const bool trusts = norms.parameter > 0 && norms.direction > 0;
     const double ratio = trusts ? std::sqrt(norms.parameter / norms.direction) : 1;
-    loops().lamb_step(c, static_cast<float>(learning_rate * ratio), n, p, m, v);
+    const auto size = static_cast<float>(learning_rate * ratio);
+    for_elements(count, [&](Index at, Index n) { loops().lamb_step(c, size, n, p + at, m + at, v + at); });
   }
 
   // In blocks whose sums are added in their order.
@@ -101,6 +101,25 @@ class HostArithmetic final : public Arithmetic {
   }
 
  private:
+  // In blocks whose sums are added in their order.
+  static LambNorms lamb_norms(const LambCoefficients& c, const float* p, const float* g, float* m, float* v,
+                              Index count) {
+    std::vector<LambNorms> blocks(static_cast<std::size_t>((count + kLambBlock - 1) / kLambBlock));
+    in_runs(std::ssize(blocks), kLambBlock, [&](Index first, Index some) {
+      for (Index block = first; block < first + some; ++block) {
+        const Index at = block * kLambBlock;
+        blocks[static_cast<std::size_t>(block)] =
+            loops().lamb_moments(c, std::min(kLambBlock, count - at), p + at, g + at, m + at, v + at);
+      }
+    });
+    LambNorms norms;
+    for (const LambNorms& block : blocks) {
+      norms.parameter += block.parameter;
+      norms.direction += block.direction;
+    }
+    return norms;
+  }
+
   static double squares_of_block(const float* values, std::size_t count) {
     constexpr std::size_t kSums = 16;  // enough for the widest vectors
     std::array<double, kSums> sums{};

@@ -6,6 +6,7 @@
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -17,6 +18,15 @@ Index padded(Index channels) {
 // Scratch for `arrays` numbers a channel.
 std::size_t scratch_for(Index channels, Index arrays) {
   return static_cast<std::size_t>(padded(channels) * arrays) * sizeof(float);
+}
+
+// body(images, first element) for runs of the images, whose elements come of statistics that are known.
+template <typename Body>
+void for_images(const BatchNormShape& s, Body body) {
+  const Index image = s.channels * s.plane;
+  in_runs(s.batch, image, [&](Index first, Index count) {
+    body(BatchNorm{count, s.channels, s.plane}, first * image);
+  });
 }
 
 void run_training(const BatchNormShape& s, bool relu, const Loops& all, const Arguments& args) {
@@ -35,7 +45,9 @@ void run_training(const BatchNormShape& s, bool relu, const Loops& all, const Ar
     if (args.out(1) != nullptr) args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[c];
     if (args.out(2) != nullptr) args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[c] / others);
   }
-  all.batch_norm_apply(size, args.in(0), mean, scale, args.in(2), relu, args.out(0));
+  for_images(s, [&](const BatchNorm& images, Index at) {
+    all.batch_norm_apply(images, args.in(0) + at, mean, scale, args.in(2), relu, args.out(0) + at);
+  });
   if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;
 }
 
@@ -52,8 +64,10 @@ std::unique_ptr<Kernel> make_batch_norm(const KernelRequest& request) {
         float* scale = args.floats();
         for (Index c = 0; c < s.channels; ++c)
           scale[c] = args.in(1)[c] / std::sqrt(args.in(4)[c] + s.epsilon);
-        all.batch_norm_apply({s.batch, s.channels, s.plane}, args.in(0), args.in(3), scale, args.in(2), relu,
-                             args.out(0));
+        for_images(s, [&](const BatchNorm& images, Index at) {
+          all.batch_norm_apply(images, args.in(0) + at, args.in(3), scale, args.in(2), relu,
+                               args.out(0) + at);
+        });
       },
       scratch_for(s.channels, 1));
 }
@@ -82,7 +96,10 @@ std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
           factor[c] = args.in(2)[c] * inverse;
         }
         if (args.out(0) == nullptr) return;
-        all.batch_norm_grad(size, args.in(0), args.in(1), mean, mean_dy, slope, factor, args.out(0));
+        for_images(s, [&](const BatchNorm& images, Index at) {
+          all.batch_norm_grad(images, args.in(0) + at, args.in(1) + at, mean, mean_dy, slope, factor,
+                              args.out(0) + at);
+        });
       },
       scratch_for(s.channels, 5));
 }

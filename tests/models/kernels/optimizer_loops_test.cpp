@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 #include "tests/models/kernels/op_case.hpp"
 
 namespace rookery::kernel_tests {
@@ -183,6 +184,32 @@ TEST(OptimizerLoops, LambKeepsToItsParameter) {
       }
     }
   });
+}
+
+TEST(OptimizerLoops, LambHasTheSameBitsOnAnyNumberOfThreads) {
+  const std::int64_t least = least_shared_work();
+  set_least_shared_work(1000);
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 2, 3}) {
+    const KernelThreads of_kernels(threads);
+    Random random(36);
+    Tensor p = random_tensor({100'003}, random), g = random_tensor({100'003}, random);
+    Tensor m = random_tensor({100'003}, random), v = random_tensor({100'003}, random, 0, 1);
+    host_arithmetic().lamb_update({.beta1 = 0.5F,
+                                   .one_minus_beta1 = 0.5F,
+                                   .beta2 = 0.75F,
+                                   .one_minus_beta2 = 0.25F,
+                                   .mean_scale = 2,
+                                   .root_scale = 1.5F,
+                                   .epsilon = 0.01F,
+                                   .weight_decay = 0.1F},
+                                  0.05, p.as<float>().data(), g.as<float>().data(), m.as<float>().data(),
+                                  v.as<float>().data(), 100'003);
+    results.emplace_back(p.as<float>().begin(), p.as<float>().end());
+  }
+  set_least_shared_work(least);
+  EXPECT_EQ(results[1], results[0]);
+  EXPECT_EQ(results[2], results[0]);
 }
 
 TEST(OptimizerLoops, ThePlaceOfAnElementMakesNoDifference) {

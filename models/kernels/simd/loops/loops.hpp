@@ -178,6 +178,9 @@ struct LogitSums {
   float logits, targets, products;
 };
 
+// lamb_moments() adds up so many elements in float, and these sums in their order in double.
+constexpr Index kLambBlock = 4096;
+
 struct Loops {
   const char* name;
   Index lanes;  // floats in a vector

@@ -30,9 +30,6 @@ inline Floats lamb_direction(const LambCoefficients& s, Floats p, Floats m, Floa
   return m * s.mean_scale / (root_of(v) * s.root_scale + s.epsilon) + s.weight_decay * p;
 }
 
-// Sums of this many elements are added up in double.
-constexpr Index kSumBlock = 4096;
-
 }  // namespace
 
 void adam(const AdamCoefficients& s, Index n, float* parameter, const float* gradient, float* mean,
@@ -99,10 +96,10 @@ void lion(const LionCoefficients& s, Index n, float* parameter, const float* gra
 LambNorms lamb_moments(const LambCoefficients& s, Index n, const float* parameter, const float* gradient,
                        float* mean, float* square) {
   LambNorms norms;
-  for (Index begin = 0; begin < n; begin += kSumBlock) {
+  for (Index begin = 0; begin < n; begin += kLambBlock) {
     Floats parameters{};
     Floats directions{};
-    const Index end = begin + kSumBlock < n ? begin + kSumBlock : n;
+    const Index end = begin + kLambBlock < n ? begin + kLambBlock : n;
     const auto advance = [&](Floats p, Floats g, Floats& m, Floats& v) {
       m = s.beta1 * m + s.one_minus_beta1 * g;
       v = s.beta2 * v + s.one_minus_beta2 * (g * g);
