@@ -4,7 +4,7 @@
     torch_side.py MODEL FOLDER train --threads N --settings A+B [--no-dropout]
 
 prepare writes into FOLDER state.safetensors, the initial weights, and batches.safetensors, and prints one
-line of JSON: the version of PyTorch, the rate of its matrix products, and the settings that may be its best. train answers as training_step.cpp
+line of JSON: the version of PyTorch, the rate of its matrix products, and the settings that may be its best, and whether it can compile. train answers as training_step.cpp
 tells.
 """
 
@@ -41,10 +41,9 @@ def prepare(model, folder):
     layouts = ["", "channels_last+"] if model.images else [""]
     if model.recurrent:
         layouts.append("no_onednn+")
-    if can_compile():
-        layouts += ["compile+" + layout for layout in layouts if layout != "no_onednn+"]
     settings = [layout + optimizer for layout in layouts for optimizer in ["plain", *optimizers]]
-    print(json.dumps({"version": torch.__version__, "product_gflops": product_gflops(), "settings": settings}))
+    print(json.dumps({"version": torch.__version__, "product_gflops": product_gflops(), "settings": settings,
+                      "compiles": can_compile()}))
 
 
 def can_compile():

@@ -26,10 +26,12 @@ TEST(MeasuredPool, PutsItsNodeInAndLeavesTheRest) {
   const MeasuredNode node{.id = "7",
                           .ram_gb = 3.4567,
                           .gflops = 123.456,
+                          .threads = 6,
                           .links = {{"1", {.latency_ms = 1.2345, .to_mbps = 940.4, .from_mbps = 812.9}}}};
   const OrderedJson once = with_measured(OrderedJson::parse(kPool), node);
   EXPECT_EQ(once.dump(), OrderedJson::parse(R"({
-    "7": {"IP": "10.0.0.7:8080", "region": "Turin", "benchmarks": {"bandwidth": 940.0, "ram": 3.45, "gflops": 123.0}},
+    "7": {"IP": "10.0.0.7:8080", "region": "Turin", "benchmarks": {"bandwidth": 940.0, "ram": 3.45, "gflops": 123.0},
+          "threads": 6},
     "1": {"IP": "10.0.0.1:8080", "benchmarks": {"ram": 16, "bandwidth": 100, "gflops": 180}},
     "network": {"default": {"latency_ms": 20, "bandwidth_mbps": 50},
                 "links": [{"between": ["7", "1"], "latency_ms": 1.23, "bandwidth_mbps": 813.0}]}
