@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """The same job on one, two, four and eight clusters of one node each: accuracy, what is sent, rounds and time.
 
-    bench/clusters_table.py [--epochs N] [--jobs digits,sorter,mnist]
+    bench/clusters_table.py [--epochs N] [--jobs digits,sorter,mnist] [--seeds N]
 
 Every row trains the same samples as often, in joint batches of the same size: each of C clusters takes batch_size / C of
 them. The columns: the clusters, what they average, the accuracy of the whole model after the last epoch, megabytes that
 each node sent to the next, the seconds of the run, and how often they averaged; where the row has no compression of its
 own the first three once more with int8. Prints tables in markdown.
 
---epochs changes those of all jobs, --jobs leaves some out.
+--epochs changes those of all jobs, --jobs leaves some out. With --seeds each row is trained with as many seeds (of weights,
+split, order and dropout), and has the mean accuracy of all and the other figures of the last.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import pathlib
 import random
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -80,7 +82,7 @@ def run(folder, settings, clusters):
     return accuracy, sent, end.get("rounds", 0), float(end["text"].split(" steps in ")[1].split()[0])
 
 
-def table(name, settings, folder):
+def table(name, settings, folder, seeds):
     print(f"\n{name}: {settings['model']}, {settings['epochs']} epochs, joint batches of {settings['batch_size']}\n")
     print("| clusters | averaging | accuracy | sent by a node | time | rounds | with int8: accuracy | sent | time |")
     print("|---|---|---|---|---|---|---|---|---|")
@@ -90,7 +92,9 @@ def table(name, settings, folder):
                                   "checkpoint_every": "never", "validate_every": settings["epochs"]}
 
             def cells(averaging):
-                accuracy, sent, rounds, seconds = run(folder, changed | {"averaging": averaging}, clusters)
+                runs = [run(folder, changed | {"averaging": averaging, "seed": seed}, clusters) for seed in seeds]
+                accuracy = statistics.mean(each[0] for each in runs)
+                _, sent, rounds, seconds = runs[-1]
                 return f" {accuracy:.2f} % | {sent:.2f} MB | {seconds:.1f} s |", rounds
 
             row, rounds = cells(way)
@@ -103,6 +107,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--jobs", default=",".join(JOBS), help="of " + ", ".join(JOBS))
+    parser.add_argument("--seeds", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rookery-table-") as scratch:
         folder = pathlib.Path(scratch)
@@ -112,7 +117,7 @@ def main():
             settings = dict(JOBS[name])
             if arguments.epochs:
                 settings["epochs"] = arguments.epochs
-            table(name, settings, folder)
+            table(name, settings, folder, range(42, 42 + arguments.seeds))
 
 
 if __name__ == "__main__":

@@ -69,7 +69,9 @@ void transfer_state(const std::string& name, const NodeState& own, int cluster, 
   const OfNodes<NodeState> all = told_by_all_as(agreement, fmt::format("what nodes have of {}", name), own);
   const NodePlace place{.cluster = cluster, .stage = agreement.stage()};
   for (const StateRoute& route : state_routes(all)) {
-    const std::string key = fmt::format("{} {} from byte {}", name, route.range.name, route.range.begin);
+    // Two clusters' ranges may go by the same Roots.
+    const std::string key = fmt::format("{} {} of cluster {} from byte {}", name, route.range.name,
+                                        route.from.cluster, route.range.begin);
     const RouteHop hop = hop_of(route, place, static_cast<int>(all.size()));
     move_along(route, hop, place, key, agreement, access);
   }

@@ -123,6 +123,22 @@ TEST(StateTransfer, OfARangeOfATensor) {
   EXPECT_EQ(after[1][1], expected);
 }
 
+// In the same ring at once: cluster 2 is given one cluster's tensor and cluster 3 another's of the same name.
+TEST(StateTransfer, OfTwoClustersByTheSameRoots) {
+  const auto after = on_all<Bytes>({1, 1, 1, 1}, [](Agreement& agreement, int cluster) {
+    HeldTensors own;
+    if (cluster < 2) own.has["w"] = Bytes(100, static_cast<std::byte>(cluster + 1));
+    if (cluster >= 2) {
+      own.lacks["w"] = Bytes(100);
+      own.from = cluster - 2;
+    }
+    transfer_state("state", own.state(), cluster, agreement, own.access());
+    return own.lacks["w"];
+  });
+  EXPECT_EQ(after[2][0], Bytes(100, std::byte{1}));
+  EXPECT_EQ(after[3][0], Bytes(100, std::byte{2}));
+}
+
 // Two clusters of one node, joined by the Roots' ring, of which the second plays by rules of its own.
 template <typename Other>
 std::string error_of_the_first(const Other& other) {
@@ -158,7 +174,7 @@ TEST(StateTransfer, ADamagedRangeIsNamed) {
     offer(agreement, "w");
     Bytes range = tensor_of("w", 100);
     range.resize(116, std::byte{'0'});  // no checksum of these bytes
-    Pieces(agreement.roots()->link()).send(0, "state w from byte 0", range);
+    Pieces(agreement.roots()->link()).send(0, "state w of cluster 1 from byte 0", range);
   });
   EXPECT_EQ(message, "w came damaged from stage 0 of cluster 1: its checksum differs");
 }
@@ -166,7 +182,7 @@ TEST(StateTransfer, ADamagedRangeIsNamed) {
 TEST(StateTransfer, ARangeOfAnotherSizeIsRefused) {
   const std::string message = error_of_the_first([](const Agreement& agreement) {
     offer(agreement, "w");
-    Pieces(agreement.roots()->link()).send(0, "state w from byte 0", tensor_of("w", 99));
+    Pieces(agreement.roots()->link()).send(0, "state w of cluster 1 from byte 0", tensor_of("w", 99));
   });
   EXPECT_THAT(message, HasSubstr("u8[99]"));
   EXPECT_THAT(message, HasSubstr("u8[116]"));
