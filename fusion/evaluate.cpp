@@ -17,6 +17,7 @@
 #include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/open_model.hpp"
 #include "models/zoo/zoo.hpp"
+#include "trainer/feed/open_data.hpp"
 #include "trainer/feed/sample_source.hpp"
 #include "trainer/feed/split.hpp"
 #include "trainer/memory_link.hpp"
@@ -42,6 +43,13 @@ class Sources {
   Sources(const EvaluationRequest& request, const Metadata& metadata)
       : metadata_(metadata), train_json_(request.node_data / "train.json") {
     if (std::filesystem::exists(train_json_)) from_file_ = read_settings(train_json_);
+  }
+
+  // As the training had it; a state that Rookery has not trained says nothing of it.
+  std::vector<AugmentStep> augment() const {
+    if (const auto found = metadata_.find("augment"); found != metadata_.end())
+      return augment_from_text(found->second);
+    return metadata_.contains("plan_id") || !from_file_ ? std::vector<AugmentStep>() : from_file_->augment;
   }
 
   template <typename T>
@@ -76,6 +84,7 @@ TrainingSettings settings_of(const EvaluationRequest& request, const Metadata& m
   settings.loss = sources.choose<LossSettings>({}, "loss", &TrainingSettings::loss);
   settings.split = sources.choose<std::string>({}, "split", &TrainingSettings::split);
   settings.train_fraction = sources.choose<double>({}, "train_fraction", &TrainingSettings::train_fraction);
+  settings.augment = sources.augment();
   settings_from_json(to_json(settings), "settings");  // ranges and known names
   return settings;
 }
@@ -86,7 +95,7 @@ std::vector<std::int64_t> ids_of(const Dataset& dataset, const TrainingSettings&
     std::iota(ids.begin(), ids.end(), 0);
     return ids;
   }
-  Split split = split_dataset(dataset.size(), settings);
+  Split split = split_dataset(dataset, settings);
   return subset == Subset::kTrain ? std::move(split.train) : std::move(split.validation);
 }
 
@@ -146,7 +155,7 @@ Evaluation evaluate(const EvaluationRequest& request) {
     // A file that is a model needs no name for it.
     if (trained.graph) trained.metadata.emplace("model", request.state.filename().string());
     const TrainingSettings settings = settings_of(request, trained.metadata);
-    const auto dataset = open_dataset(settings.data, request.node_data);
+    const auto dataset = open_data(settings, request.node_data);
     const std::vector<std::int64_t> ids = ids_of(*dataset, settings, request.subset);
     OpenedModel opened;
     if (!trained.graph || request.model) opened = open_model(settings.model, request.node_data);

@@ -108,6 +108,7 @@ class Fusion {
          {"model", "data", "seed", "train_fraction", "split", "loss", "plan_id", "cluster", "step"}) {
       run_[key] = entry(metadata, key);
     }
+    if (metadata.contains("augment")) run_["augment"] = metadata.at("augment");
     const std::string& step = run_["step"];
     if (step.empty() || step.size() > 18 || step.find_first_not_of("0123456789") != std::string::npos) {
       throw DataError(fmt::format("its metadata has the step '{}', which is no number", step));

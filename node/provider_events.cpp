@@ -174,8 +174,11 @@ std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const Nod
 std::string report_text(const NodeMetadata& metadata, const NodeReport& report) {
   std::string stolen = cpu_steal_text(report.stolen);
   if (!stolen.empty()) stolen += ": steps take longer than on a quiet one\n";
-  return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers\n{}{}{}{}", report.steps,
-                     report.seconds, report.waiting,
+  const std::string reading = report.reading >= 0.005
+                                  ? fmt::format(", {:.2f} s for samples to be read", report.reading)
+                                  : std::string();
+  return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers{}\n{}{}{}{}", report.steps,
+                     report.seconds, report.waiting, reading,
                      times_text(compared_times(metadata, report), report.compared_steps), rounds_text(report),
                      stolen, measured_memory_text(metadata.prediction, report));
 }

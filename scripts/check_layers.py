@@ -26,7 +26,7 @@ LAYERS = [
     ["models/base/machine"],
     ["models/base/process"],
     ["models/base/files"],
-    ["models/tensor", "trainer/schedule"],
+    ["models/tensor", "trainer/images", "trainer/schedule"],
     ["models/graph"],
     ["models/graph/ops"],
     ["models/graph/passes"],
@@ -63,6 +63,9 @@ LIBRARIES = {
     "onnx/": "models/io",
     "tensorboard_events": "trainer/progress/tensorboard",
     "xxhash": "models/io",
+    "turbojpeg": "trainer/images",
+    "png": "trainer/images",
+    "webp/": "trainer/images",
     "zmq": "node",
     "cereal/": "node",
 }

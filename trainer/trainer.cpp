@@ -81,9 +81,10 @@ class Trainer::Impl {
 
   double train_epoch(std::int64_t epoch) {
     if (epoch != state_.epoch || state_.samples == options_.data.train_samples) begin_epoch(epoch);
-    if (feed_) feed_->start_epoch(epoch);
     const std::int64_t batches = steps_per_epoch();
-    for (std::int64_t first = state_.samples / shares().joint(); first < batches;) {
+    std::int64_t first = state_.samples / shares().joint();
+    if (feed_) feed_->start_epoch(epoch, own_batches(first, batches));
+    while (first < batches) {
       stand(false);
       const std::int64_t together = batches_together(first);
       if (together > 1) last_step_.reset();  // filling the pipeline takes longer than a step
@@ -103,13 +104,15 @@ class Trainer::Impl {
   }
 
   Validation validate(std::int64_t epoch) {
-    if (feed_) feed_->start_validation();
     last_step_.reset();
     const std::int64_t samples = options_.data.validation_samples;
-    const SampleRange own = shares().part_of(samples);
+    const std::vector<SampleRange> batches = validation_batches(shares().part_of(samples));
+    if (feed_) feed_->start_validation(batches);
     BatchResult total;
-    for (std::int64_t i = 0; i < batches_per_epoch(settings().batch_size, own.count); ++i)
-      total.add(worker_.validate(state_.validation_batches + i, next_validation_batch(i, own), samples));
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      const std::int64_t number = state_.validation_batches + static_cast<std::int64_t>(i);
+      total.add(worker_.validate(number, next_validation_batch(batches[i]), samples));
+    }
     // The same on all clusters, and no less than each has: rounding gives one of several a sample more.
     state_.validation_batches +=
         batches_per_epoch(shares().joint(), samples) + (shares().clusters() > 1 ? 1 : 0);
@@ -125,6 +128,7 @@ class Trainer::Impl {
   std::int64_t steps_done() const { return state_.step; }
   const StageWorker& worker() const { return worker_; }
   const StepTimes& step_times() const { return step_times_; }
+  double seconds_reading() const { return feed_ ? feed_->seconds_waited() : 0; }
 
  private:
   struct EpochResult {
@@ -207,6 +211,17 @@ class Trainer::Impl {
     const SampleRange part = shares().part_of(joint.count);
     return {joint.first + part.first, part.count};
   }
+  std::vector<SampleRange> own_batches(std::int64_t first, std::int64_t end) const {
+    std::vector<SampleRange> batches;
+    for (std::int64_t i = first; i < end; ++i) batches.push_back(own_batch(i));
+    return batches;
+  }
+  std::vector<SampleRange> validation_batches(SampleRange own) const {
+    std::vector<SampleRange> batches;
+    for (std::int64_t first = 0; first < own.count; first += settings().batch_size)
+      batches.push_back({own.first + first, std::min(settings().batch_size, own.count - first)});
+    return batches;
+  }
   SampleRange mean_over(SampleRange joint) const {
     const bool sums = options_.averager != nullptr && options_.averager->sums_gradients();
     return sums ? joint : SampleRange{joint.first, 0};
@@ -227,10 +242,8 @@ class Trainer::Impl {
     if (feed_) feed_->set_batch(own, wider.count > 0 ? wider : own);
     return micro_batch_sizes(settings(), own.count);
   }
-  std::vector<std::int64_t> next_validation_batch(std::int64_t i, SampleRange own) {
+  std::vector<std::int64_t> next_validation_batch(SampleRange batch) {
     throw_if_stopped();
-    const std::int64_t before = i * settings().batch_size;
-    const SampleRange batch{own.first + before, std::min(settings().batch_size, own.count - before)};
     if (feed_) feed_->set_batch(batch, batch);
     return micro_batch_sizes(settings(), batch.count);
   }
@@ -359,6 +372,10 @@ std::int64_t Trainer::steps_done() const {
 
 WorkTimes Trainer::times() const {
   return impl_->worker().times();
+}
+
+double Trainer::seconds_reading() const {
+  return impl_->seconds_reading();
 }
 
 StepTimes Trainer::step_times() const {

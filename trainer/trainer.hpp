@@ -81,6 +81,8 @@ class Trainer {
   std::int64_t steps_done() const;
   WorkTimes times() const;
   StepTimes step_times() const;
+  // How long the Root has waited for samples to be read.
+  double seconds_reading() const;
   // StageWorker's.
   std::uint64_t sample_digest() const;
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -96,6 +97,7 @@ OrderedJson to_json(const NodeMetadata& metadata) {
                        {"validation_samples", metadata.data.validation_samples},
                        {"bytes", metadata.data.bytes}}},
                      {"settings", to_json(metadata.settings)}};
+  if (metadata.data.digest != 0) all["data"]["digest"] = fmt::format("{:016x}", metadata.data.digest);
   if (metadata.clusters > 1) {
     all["roots"] = to_json(metadata.roots);
     all["ring_count"] = metadata.ring_count;
@@ -144,6 +146,7 @@ Json make_schema() {
       "fragments": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 999}},
       "kernels": {"type": "object", "additionalProperties": {"type": "string"}},
       "data": {"type": "object", "required": ["train_samples", "validation_samples", "bytes"],
+               "properties": {"digest": {"type": "string", "pattern": "^[0-9a-f]{16}$"}},
                "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1125899906842624}},
       "settings": {"type": "object"}},
     "definitions": {
@@ -168,6 +171,15 @@ template <typename... Args>
 [[noreturn]] void fail(std::string_view file, fmt::format_string<Args...> format, Args&&... args) {
   throw ConfigError(
       fmt::format("{}: {}: run clusterize again", file, fmt::format(format, std::forward<Args>(args)...)));
+}
+
+// Of the data set; its schema says what it is made of.
+std::uint64_t digest_from_json(const Json& data) {
+  if (!data.contains("digest")) return 0;
+  std::uint64_t digest = 0;
+  const auto text = data.at("digest").get<std::string>();
+  std::from_chars(text.data(), text.data() + text.size(), digest, 16);
+  return digest;
 }
 
 std::vector<PeerInfo> peers_from_json(const Json& list, std::string_view key, std::string_view file) {
@@ -330,25 +342,24 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
   }
   validate_json(document, schema, file);
 
-  NodeMetadata metadata{.node = document.at("node").get<std::string>(),
-                        .address = document.at("address").get<std::string>(),
-                        .threads = document.value("threads", 1),
-                        .threads_of_host = document.value("threads_of_host", document.value("threads", 1)),
-                        .plan_id = document.at("plan_id").get<std::string>(),
-                        .token = document.at("token").get<std::string>(),
-                        .cluster = document.at("cluster").get<int>(),
-                        .clusters = document.at("clusters").get<int>(),
-                        .stage = document.at("stage").get<int>(),
-                        .stages = document.at("stages").get<int>(),
-                        .members = peers_from_json(document.at("members"), "members", file),
-                        .recompute = document.at("recompute").get<bool>(),
-                        .prediction = prediction_from_json(document.at("prediction")),
-                        .predicted_step_ms = document.at("predicted_step_ms").get<double>(),
-                        .kernels = document.at("kernels").get<KernelChoice>(),
-                        .settings = settings_from_json(document.at("settings"), file + ": settings"),
-                        .data = {document.at("data").at("train_samples").get<std::int64_t>(),
-                                 document.at("data").at("validation_samples").get<std::int64_t>(),
-                                 document.at("data").at("bytes").get<std::int64_t>()}};
+  NodeMetadata metadata{
+      .node = document.at("node").get<std::string>(),
+      .address = document.at("address").get<std::string>(),
+      .plan_id = document.at("plan_id").get<std::string>(),
+      .token = document.at("token").get<std::string>(),
+      .cluster = document.at("cluster").get<int>(),
+      .clusters = document.at("clusters").get<int>(),
+      .stage = document.at("stage").get<int>(),
+      .stages = document.at("stages").get<int>(),
+      .members = peers_from_json(document.at("members"), "members", file),
+      .recompute = document.at("recompute").get<bool>(),
+      .prediction = prediction_from_json(document.at("prediction")),
+      .predicted_step_ms = document.at("predicted_step_ms").get<double>(),
+      .kernels = document.at("kernels").get<KernelChoice>(),
+      .settings = settings_from_json(document.at("settings"), file + ": settings"),
+      .data = {document.at("data").at("train_samples").get<std::int64_t>(),
+               document.at("data").at("validation_samples").get<std::int64_t>(),
+               document.at("data").at("bytes").get<std::int64_t>(), digest_from_json(document.at("data"))}};
   for (const Json& input : document.at("inputs")) metadata.inputs.push_back(input_from_json(input));
   for (const Json& output : document.at("outputs")) metadata.outputs.push_back(output_from_json(output));
   for (const Json& shared : document.at("shared_parameters"))

@@ -47,15 +47,17 @@ std::uint64_t most_bytes(const NodeMetadata& node, const StateViews& state) {
 
 Metadata run_metadata(const TrainingSettings& settings, const std::string& plan_id, int cluster,
                       std::int64_t step) {
-  return {{"plan_id", plan_id},
-          {"cluster", fmt::to_string(cluster)},
-          {"step", fmt::to_string(step)},
-          {"model", settings.model},
-          {"data", settings.data},
-          {"seed", fmt::to_string(settings.seed)},
-          {"train_fraction", fmt::format("{}", settings.train_fraction)},
-          {"split", settings.split},
-          {"loss", to_text(settings.loss)}};
+  Metadata metadata{{"plan_id", plan_id},
+                    {"cluster", fmt::to_string(cluster)},
+                    {"step", fmt::to_string(step)},
+                    {"model", settings.model},
+                    {"data", settings.data},
+                    {"seed", fmt::to_string(settings.seed)},
+                    {"train_fraction", fmt::format("{}", settings.train_fraction)},
+                    {"split", settings.split},
+                    {"loss", to_text(settings.loss)}};
+  if (!settings.augment.empty()) metadata["augment"] = to_text(settings.augment);
+  return metadata;
 }
 
 void write_trained(const std::filesystem::path& node_data, const NodeMetadata& node, const StateDict& state,

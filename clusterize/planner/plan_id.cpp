@@ -43,6 +43,7 @@ std::string plan_id_of(const TrainingTask& task, const NodePool& pool, const Clu
                      {"nodes", nodes},
                      {"cuts", cuts},
                      {"kernels", task.kernels}};
+  if (task.data.digest != 0) all["data"].push_back(task.data.digest);
   if (!task.weights.empty()) all["weights"] = task.weights;
   if (plan.clusters.size() > 1) all["shares"] = shares_of(plan, 0).samples;
   if (task.resume) all["resume"] = to_json(*task.resume);

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "models/base/error.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/terminal.hpp"
@@ -10,6 +13,7 @@
 #include "models/kernels/precision.hpp"
 #include "models/zoo/open_model.hpp"
 #include "trainer/data/dataset.hpp"
+#include "trainer/feed/open_data.hpp"
 #include "trainer/feed/sample_source.hpp"
 #include "trainer/feed/split.hpp"
 
@@ -36,12 +40,14 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
   TrainingSettings with_ties = settings;
   if (model.module) with_ties.tied.insert(model.module->tied.begin(), model.module->tied.end());
   std::erase_if(with_ties.tied, [&](const auto& tie) { return model.extras.contains(tie.second); });
-  TrainingTask task = make_task(model.graph, *open_dataset(settings.data, node_data), with_ties, measured);
+  const auto dataset = open_data(settings, node_data);
+  TrainingTask task = make_task(model.graph, *dataset, with_ties, measured);
   task.model_weights = std::move(model.weights);
   task.model_extras = std::move(model.extras);
   task.module = std::move(model.module);
   task.module_buffers = std::move(model.buffers);
   task.warnings = std::move(model.warnings);
+  std::ranges::copy(dataset->warnings(), std::back_inserter(task.warnings));
   return task;
 }
 
@@ -86,7 +92,7 @@ void add_profile(TrainingTask& task, const std::filesystem::path& node_data, boo
   const std::filesystem::path file = op_profile_path(node_data);
   if (measure) {
     constexpr std::int64_t kMemoryBytes = std::int64_t{1} << 30;
-    const auto dataset = open_dataset(task.settings.data, node_data);
+    const auto dataset = open_data(task.settings, node_data);
     std::set<int> measured;
     for (const int each : threads) measured.insert(std::min(each, usable_processors()));
     LiveLines lines(stderr);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "node/run/node_options.hpp"
+#include "trainer/settings/settings.hpp"
 
 namespace rookery {
 
@@ -14,14 +15,14 @@ class NodeProcess {
   explicit NodeProcess(NodeOptions options);
 
   const NodeOptions& options() const { return options_; }
-  // The options' data set, or the one of this name (of train.json), read at the first call. It lives as long
+  // The options' data set, augmented, or that of these settings, opened at the first call. It lives as long
   // as the process, or until another one is asked for. ConfigError, DataError.
-  const Dataset& dataset(const std::string& name);
+  const Dataset& dataset(const TrainingSettings& settings);
 
  private:
   const NodeOptions options_;
   std::unique_ptr<Dataset> opened_;
-  std::string opened_name_;
+  TrainingSettings opened_for_;
 };
 
 }  // namespace rookery

@@ -10,6 +10,7 @@ NodeReport report_of(const Trainer& trainer) {
   NodeReport report;
   report.steps = trainer.steps_done();
   report.waiting = trainer.times().waiting;
+  report.reading = trainer.seconds_reading();
   report.compared_steps = times.steps;
   report.forward_ms = per(times.work.forward, times.work.micro_batches);
   report.backward_ms = per(times.work.backward, times.work.micro_batches);

@@ -12,6 +12,7 @@ struct NodeReport {
   std::int64_t steps = 0;
   double seconds = 0;  // training and validation
   double waiting = 0;  // of these, in receive()
+  double reading = 0;  // of these, for samples that were not read yet
   double stolen = 0;   // CpuSteal's share meanwhile
   // Milliseconds, means over `compared_steps`: those of a whole batch that follow another step.
   std::int64_t compared_steps = 0;

@@ -77,9 +77,8 @@ void PlanRun::take_room(const LoadedStage& loaded) {
 
 void PlanRun::open_data(const Stage& stage) {
   if (!stage.is_root()) return;
-  dataset_ = &process_.dataset(metadata_.settings.data);
-  check_planned_samples(split_dataset(dataset_->size(), metadata_.settings), metadata_.settings,
-                        metadata_.data);
+  dataset_ = &process_.dataset(metadata_.settings);
+  check_planned(*dataset_, metadata_.settings, metadata_.data);
 }
 
 void PlanRun::compile(LoadedStage loaded) {

@@ -67,7 +67,7 @@ class Definition {
     PipelineResult result;
     std::int64_t step = 0;
     for (int epoch = 0; epoch < settings_.epochs; ++epoch) {
-      feed.start_epoch(epoch);
+      feed.start_epoch(epoch, {});
       const std::int64_t first_step = step;
       for (std::int64_t first = 0; first < data_.train_samples; first += settings_.batch_size, ++step) {
         const std::int64_t size = std::min(settings_.batch_size, data_.train_samples - first);

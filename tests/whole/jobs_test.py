@@ -4,6 +4,7 @@ import json
 import shutil
 import unittest
 
+from pictures import write_pictures
 from whole import ROOT, SLOWER, WholeTest
 
 JOBS = sorted((ROOT / "node_data" / "jobs").glob("*.json"))
@@ -15,6 +16,7 @@ class Jobs(WholeTest):
         (self.node_data / "train.json").write_text(json.dumps(job | changes))
 
     def test_every_job_can_be_planned(self):
+        write_pictures(self.node_data / "datasets" / "pets", 50)
         for path in JOBS:
             with self.subTest(path.name):
                 shutil.copy(path, self.node_data / "train.json")

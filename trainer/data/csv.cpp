@@ -120,15 +120,15 @@ class CsvReader {
 // Pixels of scikit-learn's digits are from 0 to 16.
 constexpr float kDigitsScale = 16;
 
-std::unique_ptr<Dataset> open_digits(NamedOptions& options, const std::filesystem::path& node_data) {
+std::unique_ptr<Dataset> open_digits(NamedOptions& options, const DataPlace& place) {
   options.expect_none_left();
-  return read_csv(node_data / "datasets" / "digits.csv.gz", kDigitsScale);
+  return read_csv(place.path / "datasets" / "digits.csv.gz", kDigitsScale);
 }
 
-std::unique_ptr<Dataset> open_csv(NamedOptions& options, const std::filesystem::path& path) {
+std::unique_ptr<Dataset> open_csv(NamedOptions& options, const DataPlace& place) {
   const auto scale = static_cast<float>(options.number("scale", 1, 1e-30, 1e30));
   options.expect_none_left();
-  return read_csv(path, scale);
+  return read_csv(place.path, scale);
 }
 
 }  // namespace

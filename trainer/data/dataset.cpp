@@ -62,7 +62,8 @@ std::string data_reference() {
   return text;
 }
 
-std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesystem::path& node_data) {
+std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesystem::path& node_data,
+                                      const ReadingSettings& reading) {
   NamedOptions options(name);
   const auto format = std::ranges::find_if(
       data_formats(), [&](const DataFormat& each) { return is_named(each, options.name()); });
@@ -79,8 +80,10 @@ std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesy
                     name));
   }
   const std::string_view fixed = fixed_part(*format);
-  return format->open(options,
-                      fixed.ends_with(':') ? node_data / options.name().substr(fixed.size()) : node_data);
+  const bool has_path = fixed.ends_with(':');
+  return format->open(
+      options,
+      {.path = has_path ? node_data / options.name().substr(fixed.size()) : node_data, .reading = reading});
 }
 
 }  // namespace rookery

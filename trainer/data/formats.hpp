@@ -14,13 +14,17 @@
 
 namespace rookery {
 
+struct DataPlace {
+  std::filesystem::path path;  // FILE or FOLDER below node_data; node_data where there is none
+  ReadingSettings reading;
+};
+
 struct DataFormat {
   std::string name;     // as it is given: "sorter"; "csv:FILE", where what follows the colon is a path
   std::string pattern;  // a regular expression that fits it from its first letter on
   std::string help;     // for the documentation, as markdown
-  // Reads its options and opens it. `path`: FILE or FOLDER below node_data; node_data where there is none.
-  // None where only a program of one's own can.
-  std::unique_ptr<Dataset> (*open)(NamedOptions& options, const std::filesystem::path& path);
+  // Reads its options and opens it. None where only a program of one's own can.
+  std::unique_ptr<Dataset> (*open)(NamedOptions& options, const DataPlace& place);
 };
 
 DataFormat digits_format();
@@ -29,10 +33,13 @@ DataFormat masked_words_format();
 DataFormat shapes_format();
 DataFormat csv_format();
 DataFormat idx_format();
+DataFormat images_format();
 DataFormat tensors_format();
+DataFormat tokens_format();
 DataFormat own_format();
 inline constexpr std::array kDataFormats{digits_format, sorter_format, masked_words_format, shapes_format,
-                                         csv_format,    idx_format,    tensors_format,      own_format};
+                                         csv_format,    idx_format,    images_format,       tensors_format,
+                                         tokens_format, own_format};
 
 const std::vector<DataFormat>& data_formats();
 // A regular expression for the names of all of them.

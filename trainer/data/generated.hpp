@@ -22,6 +22,7 @@ class GeneratedDataset : public Dataset {
   std::int64_t size() const override { return samples_; }
   const ValueTypes& tensors() const override { return tensors_; }
   std::int64_t bytes() const override { return 0; }
+  bool is_at_hand() const override { return false; }
   void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override;
 
  protected:

@@ -102,9 +102,9 @@ std::filesystem::path only_file(const std::filesystem::path& folder, const std::
   return folder / found.front();
 }
 
-std::unique_ptr<Dataset> open_idx(NamedOptions& options, const std::filesystem::path& folder) {
+std::unique_ptr<Dataset> open_idx(NamedOptions& options, const DataPlace& place) {
   options.expect_none_left();
-  return read_idx(folder);
+  return read_idx(place.path);
 }
 
 }  // namespace

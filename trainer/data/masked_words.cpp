@@ -109,7 +109,7 @@ class MaskedWords : public GeneratedDataset {
   RngKey grammar_, text_;
 };
 
-std::unique_ptr<Dataset> open_masked_words(NamedOptions& options, const std::filesystem::path& /*path*/) {
+std::unique_ptr<Dataset> open_masked_words(NamedOptions& options, const DataPlace& /*place*/) {
   const LanguageOptions language{
       .samples = options.integer("samples", 10000, 1, 1 << 24),
       .length = options.integer("length", 32, 7, 65536),

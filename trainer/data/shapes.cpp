@@ -104,7 +104,7 @@ class Shapes : public GeneratedDataset {
   RngKey key_;
 };
 
-std::unique_ptr<Dataset> open_shapes(NamedOptions& options, const std::filesystem::path& /*path*/) {
+std::unique_ptr<Dataset> open_shapes(NamedOptions& options, const DataPlace& /*place*/) {
   const ShapesOptions shapes{.samples = options.integer("samples", 5000, 1, 1 << 24),
                              .image_size = options.integer("image_size", 32, 1, 4096),
                              .classes = options.integer("classes", 10, 2, 100000),

@@ -73,7 +73,7 @@ class Sorter : public GeneratedDataset {
   std::int64_t stride_;
 };
 
-std::unique_ptr<Dataset> open_sorter(NamedOptions& options, const std::filesystem::path& /*path*/) {
+std::unique_ptr<Dataset> open_sorter(NamedOptions& options, const DataPlace& /*place*/) {
   SorterOptions sorter{.length = options.integer("length", 6, 1, 30),
                        .digits = options.integer("digits", 3, 2, 1000),
                        .samples = 0};

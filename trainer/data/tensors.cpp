@@ -60,9 +60,9 @@ void check_finite(const std::string& name, const Tensor& tensor, std::int64_t sa
                               static_cast<double>(*bad)));
 }
 
-std::unique_ptr<Dataset> open_tensors(NamedOptions& options, const std::filesystem::path& path) {
+std::unique_ptr<Dataset> open_tensors(NamedOptions& options, const DataPlace& place) {
   options.expect_none_left();
-  return read_tensors(path);
+  return read_tensors(place.path);
 }
 
 }  // namespace

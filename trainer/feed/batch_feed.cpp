@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "trainer/feed/epoch_order.hpp"
@@ -12,27 +14,34 @@ namespace rookery {
 BatchFeed::BatchFeed(const Dataset& dataset, const TrainingSettings& settings, const DataSizes& planned,
                      const Stage& root)
     : settings_(settings),
-      split_(split_dataset(dataset.size(), settings)),
+      split_(split_dataset(dataset, settings)),
       source_(with_context(fmt::format("data: {}", settings.data),
                            [&] { return SampleSource(dataset, root.graph, settings.loss); })) {
-  check_planned_samples(split_, settings, planned);
+  check_planned(dataset, settings, planned);
+  if (!dataset.is_at_hand())
+    reader_.emplace(dataset, source_.tensors(), settings.reading, settings.batch_size);
 }
 
-void BatchFeed::start_epoch(std::int64_t epoch) {
-  order_ = epoch_order(split_.train, settings_.seed, epoch);
+void BatchFeed::start_epoch(std::int64_t epoch, std::vector<SampleRange> batches) {
+  order_ =
+      std::make_shared<const std::vector<std::int64_t>>(epoch_order(split_.train, settings_.seed, epoch));
   is_validation_ = false;
+  const TrainingPass pass{.seed = settings_.seed, .epoch = epoch, .order = *order_};
+  if (reader_) reader_->start({order_, std::move(batches), pass});
 }
 
-void BatchFeed::start_validation() {
-  order_ = split_.validation;
+void BatchFeed::start_validation(std::vector<SampleRange> batches) {
+  order_ = std::make_shared<const std::vector<std::int64_t>>(split_.validation);
   is_validation_ = true;
-  source_.set_batch(order_);
+  if (reader_) reader_->start({order_, std::move(batches), std::nullopt});
+  source_.set_batch(*order_);
 }
 
 void BatchFeed::set_batch(SampleRange batch, SampleRange mean_over) {
   const auto samples = [&](SampleRange range) {
-    return std::span<const std::int64_t>(order_).subspan(range.first, static_cast<std::size_t>(range.count));
+    return std::span<const std::int64_t>(*order_).subspan(range.first, static_cast<std::size_t>(range.count));
   };
+  if (reader_) reader_->next(batch);
   batch_ = samples(batch);
   if (!is_validation_) source_.set_batch(samples(mean_over));
 }
@@ -41,7 +50,15 @@ void BatchFeed::fill(const MicroBatch& micro_batch, const std::string& value, Te
   // All micro-batches but a batch's last have the size of its first.
   const std::int64_t first = micro_batch.index * micro_batch_sizes(settings_, std::ssize(batch_)).front();
   const auto ids = batch_.subspan(first, static_cast<std::size_t>(micro_batch.size));
-  source_.fill(value, ids, into);
+  const auto tensor = source_.tensor_of(value);
+  if (!reader_ || !tensor) {
+    source_.fill(value, ids, into);
+    return;
+  }
+  const std::span<const std::byte> read = reader_->samples(*tensor, {first, micro_batch.size});
+  ROOKERY_CHECK(read.size() == into.bytes().size(), "{} bytes of '{}' into {}", read.size(), *tensor,
+                into.bytes().size());
+  std::memcpy(into.data, read.data(), read.size());
 }
 
 }  // namespace rookery

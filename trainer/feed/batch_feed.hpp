@@ -1,7 +1,10 @@
-// Feeds the pipeline on the Root: the samples of the batch in hand, micro-batch by micro-batch.
+// Feeds the pipeline on the Root: the samples of the batch in hand, micro-batch by micro-batch. Where the
+// data set's samples are not at hand, batches are read ahead.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -9,6 +12,7 @@
 #include "models/graph/stage.hpp"
 #include "models/runtime/executable.hpp"
 #include "trainer/data/dataset.hpp"
+#include "trainer/feed/batch_reader.hpp"
 #include "trainer/feed/sample_source.hpp"
 #include "trainer/feed/split.hpp"
 #include "trainer/settings/batch_sizes.hpp"
@@ -24,12 +28,16 @@ class BatchFeed {
   BatchFeed(const Dataset& dataset, const TrainingSettings& settings, const DataSizes& planned,
             const Stage& root);
 
-  // Goes to the beginning of epoch `epoch`, in its order, or of the validation samples, which for their
-  // losses are one batch.
-  void start_epoch(std::int64_t epoch);
-  void start_validation();
-  // The batch at hand. Losses take their mean over `mean_over`, which has the batch in it.
+  // Begins epoch `epoch`, in its order, or the validation samples, which for their losses are one batch.
+  // `batches`: all that set_batch() will be given, in that order.
+  void start_epoch(std::int64_t epoch, std::vector<SampleRange> batches);
+  void start_validation(std::vector<SampleRange> batches);
+  // The batch at hand: waits until it is read. Losses take their mean over `mean_over`, which has the batch
+  // in it.
   void set_batch(SampleRange batch, SampleRange mean_over);
+
+  // How long set_batch() has waited for readers.
+  double seconds_waited() const { return reader_ ? reader_->seconds_waited() : 0; }
 
   // FillInput: copies the value of the micro-batch's samples.
   void fill(const MicroBatch& micro_batch, const std::string& value, TensorView into) const;
@@ -39,8 +47,9 @@ class BatchFeed {
   Split split_;
   SampleSource source_;
   bool is_validation_ = false;
-  std::vector<std::int64_t> order_;
+  std::shared_ptr<const std::vector<std::int64_t>> order_;
   std::span<const std::int64_t> batch_;
+  std::optional<BatchReader> reader_;
 };
 
 }  // namespace rookery

@@ -97,6 +97,17 @@ void SampleSource::set_batch(std::span<const std::int64_t> ids) {
   }
 }
 
+std::optional<std::string> SampleSource::tensor_of(const std::string& value) const {
+  const auto found = tensors_.find(value);
+  return found == tensors_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<std::string> SampleSource::tensors() const {
+  std::set<std::string> names;
+  for (const auto& [input, name] : tensors_) names.insert(name);
+  return {names.begin(), names.end()};
+}
+
 void SampleSource::fill(const std::string& value, std::span<const std::int64_t> ids, TensorView into) const {
   if (value == kSampleIds) {
     std::ranges::copy(ids, into.as<std::int64_t>().begin());

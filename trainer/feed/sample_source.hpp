@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "models/graph/passes/loss.hpp"
 #include "trainer/data/dataset.hpp"
@@ -25,6 +27,10 @@ class SampleSource {
 
   // The samples over which losses take their mean.
   void set_batch(std::span<const std::int64_t> ids);
+  // The tensor of the data set that an input gets; none where it gets numbers of samples or positions.
+  std::optional<std::string> tensor_of(const std::string& value) const;
+  // Those of all inputs, each once.
+  std::vector<std::string> tensors() const;
   // Fills the input `value` for the samples `ids`, some of that batch.
   void fill(const std::string& value, std::span<const std::int64_t> ids, TensorView into) const;
 

@@ -7,6 +7,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/rng.hpp"
+#include "trainer/feed/batch_reader.hpp"
 
 namespace rookery {
 
@@ -29,19 +30,38 @@ Split split_dataset(std::int64_t samples, const TrainingSettings& settings) {
   return {{ids.begin(), middle}, {middle, ids.end()}};
 }
 
-DataSizes data_sizes(const Dataset& dataset, const TrainingSettings& settings) {
-  const Split split = split_dataset(dataset.size(), settings);
-  // Ids of all samples, and while an epoch's order is drawn those that train twice more.
-  const std::int64_t ids = dataset.size() + 2 * std::ssize(split.train);
-  return {.train_samples = std::ssize(split.train),
-          .validation_samples = std::ssize(split.validation),
-          .bytes = dataset.bytes() + ids * static_cast<std::int64_t>(sizeof(std::int64_t))};
+Split split_dataset(const Dataset& dataset, const TrainingSettings& settings) {
+  const auto own = dataset.split();
+  if (!own) return split_dataset(dataset.size(), settings);
+  TrainingSettings as_named = settings;
+  as_named.split = "shuffled";
+  as_named.train_fraction = own->train_fraction;
+  as_named.seed = own->seed;
+  return split_dataset(dataset.size(), as_named);
 }
 
-void check_planned_samples(const Split& split, const TrainingSettings& settings, const DataSizes& planned) {
+DataSizes data_sizes(const Dataset& dataset, const TrainingSettings& settings) {
+  const Split split = split_dataset(dataset, settings);
+  // Ids of all samples, and while an epoch's order is drawn those that train twice more.
+  const std::int64_t ids = dataset.size() + 2 * std::ssize(split.train);
+  const std::int64_t read =
+      dataset.is_at_hand() ? 0 : BatchReader::bytes(dataset, settings.reading, settings.batch_size);
+  return {.train_samples = std::ssize(split.train),
+          .validation_samples = std::ssize(split.validation),
+          .bytes = dataset.most_bytes() + read + ids * static_cast<std::int64_t>(sizeof(std::int64_t)),
+          .digest = dataset.digest()};
+}
+
+void check_planned(const Dataset& dataset, const TrainingSettings& settings, const DataSizes& planned) {
+  const Split split = split_dataset(dataset, settings);
   if (std::ssize(split.train) == planned.train_samples &&
-      std::ssize(split.validation) == planned.validation_samples)
-    return;
+      std::ssize(split.validation) == planned.validation_samples) {
+    if (planned.digest == 0 || planned.digest == dataset.digest()) return;
+    throw ConfigError(fmt::format(
+        "data set {} has other files than the plan was made for (digest {:016x}, planned {:016x}): "
+        "copy those, or run clusterize again",
+        settings.data, dataset.digest(), planned.digest));
+  }
   throw ConfigError(
       fmt::format("data set {} has {} samples to train and {} to validate with, the plan was made for {} "
                   "and {}: run clusterize again",

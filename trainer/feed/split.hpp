@@ -18,11 +18,13 @@ struct Split {
 };
 // ConfigError when none is left to train on.
 Split split_dataset(std::int64_t samples, const TrainingSettings& settings);
+// As the data set's name says, where it does; else as the settings do.
+Split split_dataset(const Dataset& dataset, const TrainingSettings& settings);
 
 // The sizes of a data set that a run needs to know, and plans with: memory includes the order of the samples.
 DataSizes data_sizes(const Dataset& dataset, const TrainingSettings& settings);
 
-// ConfigError with both numbers when the data set has not as many samples as the plan was made for.
-void check_planned_samples(const Split& split, const TrainingSettings& settings, const DataSizes& planned);
+// ConfigError when the data set has not as many samples as the plan was made for, or other ones.
+void check_planned(const Dataset& dataset, const TrainingSettings& settings, const DataSizes& planned);
 
 }  // namespace rookery

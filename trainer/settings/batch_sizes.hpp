@@ -13,7 +13,8 @@ namespace rookery {
 struct DataSizes {
   std::int64_t train_samples = 0;
   std::int64_t validation_samples = 0;
-  std::int64_t bytes = 0;  // of the Root's memory
+  std::int64_t bytes = 0;    // of the Root's memory
+  std::uint64_t digest = 0;  // of the data set (dataset.hpp); 0: none
   bool operator==(const DataSizes&) const = default;
 };
 

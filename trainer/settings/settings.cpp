@@ -128,6 +128,19 @@ void read_loss(const Json& value, TrainingSettings& settings, Problems& problems
   if (!terms.empty()) settings.loss = LossSettings(std::move(terms));
 }
 
+void read_augment(const Json& value, TrainingSettings& settings, Problems& problems) {
+  if (!value.is_array()) {
+    problems.add(kAugmentKey,
+                 fmt::format("{} is not a list of steps, e.g. [\"horizontal_flip\"]", shown(value)));
+    return;
+  }
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    TrainingSettings one;
+    read_object(augment_object(), fmt::format("{}/{}", kAugmentKey, i), value[i], one, problems);
+    settings.augment.insert(settings.augment.end(), one.augment.begin(), one.augment.end());
+  }
+}
+
 OrderedJson to_json(const SettingsObject& object, const TrainingSettings& settings) {
   const std::string name = object.chosen(settings);
   const SettingsVariant* variant = find_row(object.variants, name);
@@ -160,6 +173,16 @@ OrderedJson to_json(const LossSettings& loss) {
     entry["loss"] = std::move(one);
     for (const SettingsKey& key : loss_entry_keys()) entry[key.name] = key.write(settings);
     entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+OrderedJson to_json(const std::vector<AugmentStep>& augment) {
+  OrderedJson entries = OrderedJson::array();
+  for (const AugmentStep& step : augment) {
+    TrainingSettings one;
+    one.augment = {step};
+    entries.push_back(to_json(augment_object(), one));
   }
   return entries;
 }
@@ -219,6 +242,7 @@ void add_unknown_key(const std::string& name, const Json& value, Problems& probl
   }
   std::vector<std::string> known = names_of(settings_keys());
   known.push_back(loss_object().name);
+  known.emplace_back(kAugmentKey);
   for (const SettingsObject& object : settings_objects()) known.push_back(object.name);
   problems.add_unknown_key("", name, known);
 }
@@ -236,6 +260,8 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
     const SettingsObject* object = find_row(settings_objects(), name);
     if (name == loss_object().name) {
       read_loss(value, settings, problems);
+    } else if (name == kAugmentKey) {
+      read_augment(value, settings, problems);
     } else if (object != nullptr) {
       read_object(*object, name, value, settings, problems);
     } else if (!read_key(name, value, settings_keys(), "", settings, problems)) {
@@ -251,6 +277,7 @@ OrderedJson to_json(const TrainingSettings& settings) {
   OrderedJson document;
   for (const SettingsKey& key : settings_keys()) document[key.name] = key.write(settings);
   document[loss_object().name] = to_json(settings.loss);
+  document[kAugmentKey] = to_json(settings.augment);
   for (const SettingsObject& object : settings_objects()) document[object.name] = to_json(object, settings);
   return document;
 }
@@ -271,6 +298,17 @@ LossSettings loss_from_text(const std::string& text) {
   Json document;
   document["loss"] = value;
   return settings_from_json(document, "its metadata").loss;
+}
+
+std::string to_text(const std::vector<AugmentStep>& augment) {
+  return to_json(augment).dump();
+}
+
+std::vector<AugmentStep> augment_from_text(const std::string& text) {
+  Json document;
+  document[kAugmentKey] = Json::parse(text, nullptr, false);
+  if (document[kAugmentKey].is_discarded()) throw ConfigError(fmt::format("augment: '{}' is not JSON", text));
+  return settings_from_json(document, "its metadata").augment;
 }
 
 }  // namespace rookery

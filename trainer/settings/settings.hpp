@@ -11,6 +11,8 @@
 #include "models/base/files/json_file.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/runtime/optimizer.hpp"
+#include "trainer/data/augment/augment.hpp"
+#include "trainer/data/dataset.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/averaging.hpp"
 #include "trainer/settings/learning_rate.hpp"
@@ -22,6 +24,8 @@ struct TrainingSettings {
   std::string data = "digits";     // of open_dataset()
   double train_fraction = 0.6;     // of the samples; the rest validates
   std::string split = "shuffled";  // or "in_order"
+  ReadingSettings reading;
+  std::vector<AugmentStep> augment;  // what is done to images
   LossSettings loss;
   OptimizerSettings optimizer;
   LearningRateSchedule learning_rate_schedule;
@@ -60,5 +64,8 @@ TrainingSettings read_settings(const std::filesystem::path& train_json);
 // The `loss` of train.json in one line: a name, or JSON. ConfigError for what is no loss.
 std::string to_text(const LossSettings& loss);
 LossSettings loss_from_text(const std::string& text);
+// The same of its `augment`.
+std::string to_text(const std::vector<AugmentStep>& augment);
+std::vector<AugmentStep> augment_from_text(const std::string& text);
 
 }  // namespace rookery

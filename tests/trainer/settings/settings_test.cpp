@@ -39,6 +39,33 @@ TEST(Settings, EmptyMeansDefaults) {
   EXPECT_EQ(parse("{}"), TrainingSettings());
 }
 
+TEST(Settings, AugmentationIsAListOfSteps) {
+  const TrainingSettings settings = parse(R"({"augment": ["horizontal_flip",
+    {"name": "random_crop", "size": 28, "padding": 2}, {"name": "normalize", "mean": [0.1, 0.2, 0.3], "std": 2}]})");
+  ASSERT_EQ(settings.augment.size(), 3U);
+  const std::vector<AugmentStep> expected{{"horizontal_flip", {{"share", {0.5}}}},
+                                          {"random_crop", {{"size", {28}}, {"padding", {2}}}},
+                                          {"normalize", {{"mean", {0.1, 0.2, 0.3}}, {"std", {2}}}}};
+  EXPECT_EQ(settings.augment, expected);
+  EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
+  EXPECT_EQ(augment_from_text(to_text(settings.augment)), settings.augment);
+}
+
+TEST(Settings, AugmentationThatIsWrongIsNamedByItsPlace) {
+  EXPECT_THAT(problem(R"({"augment": "rotation"})"),
+              HasSubstr("augment: \"rotation\" is not a list of steps"));
+  EXPECT_THAT(problem(R"({"augment": ["rotate"]})"),
+              HasSubstr("augment/0: \"rotate\" is not one of \"rescale\""));
+  EXPECT_THAT(problem(R"({"augment": ["zoom", {"name": "random_crop", "padding": 1.5}]})"),
+              HasSubstr("augment/1/padding: 1.5 is not an integer from 0 to 4096"));
+  EXPECT_THAT(problem(R"({"augment": [{"name": "cutout", "side": 3}]})"),
+              HasSubstr("augment/0/side: \"cutout\" has no such key; it has name, size, value"));
+  EXPECT_THAT(problem(R"({"augment": [{"name": "normalize", "mean": []}]})"),
+              HasSubstr("augment/0/mean: []"));
+  EXPECT_THAT(problem(R"({"augment": [{"name": "rotation", "degrees": 270}]})"),
+              HasSubstr("augment/0/degrees: 270 is not a number from 0 up to 180"));
+}
+
 TEST(Settings, EveryKeyIsRead) {
   const TrainingSettings settings = parse(R"({
     "model": "mnist_mlp", "data": "idx:datasets/mnist", "train_fraction": 0.8, "split": "in_order",

@@ -87,6 +87,16 @@ std::vector<SettingsKey> make_settings_keys() {
       choice_key(
           "split", {"shuffled", "in_order"}, [](S& s) -> std::string& { return s.split; },
           "which samples train: drawn with the seed, or the first of the file"),
+      integer_key(
+          "readers", 1, 256, [](S& s) -> int& { return s.reading.readers; },
+          "threads of the Root that read samples ahead, where these do not lie in memory"),
+      integer_key(
+          "prefetch", 1, 1024, [](S& s) -> int& { return s.reading.prefetch; },
+          "batches that they read ahead of the one that is trained"),
+      integer_key(
+          "cache_mib", 0, 1 << 24, [](S& s) -> std::int64_t& { return s.reading.cache_mib; },
+          "memory of the Root, in MiB, for samples that were read, so that later epochs need not read them "
+          "again"),
       with_example(
           number_key(
               "clip_gradient_norm", {0, Bound::kExcluded, 1e30, Bound::kIncluded},

@@ -53,7 +53,10 @@ const std::vector<SettingsObject>& settings_objects();
 
 // `loss` is a name, an object, or a list of losses. Its keys read and write loss.terms.front().
 const SettingsObject& loss_object();
-// The keys that an entry of the list has besides its "loss".
+// An entry of `augment`, a list. Its keys read and write augment.front().
+const SettingsObject& augment_object();
+inline constexpr const char* kAugmentKey = "augment";
+// The keys that an entry of the list of losses has besides its "loss".
 const std::vector<SettingsKey>& loss_entry_keys();
 
 }  // namespace rookery

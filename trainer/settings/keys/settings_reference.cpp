@@ -45,6 +45,12 @@ Json loss_schema() {
   return schema;
 }
 
+Json augment_schema() {
+  Json list = {{"type", "array"}};
+  list["items"]["oneOf"] = variants_schema(augment_object());
+  return list;
+}
+
 std::string reference_row(const std::string& key, const std::string& values, const Json& initial,
                           const std::string& help) {
   return fmt::format("| `{}` | {} | `{}` | {} |\n", key, values, initial.dump(), help);
@@ -91,6 +97,7 @@ Json settings_schema() {
   schema["$schema"] = "http://json-schema.org/draft-07/schema#";
   schema["title"] = "train.json";
   schema["properties"][loss_object().name] = loss_schema();
+  schema["properties"][kAugmentKey] = augment_schema();
   for (const SettingsObject& object : settings_objects())
     schema["properties"][object.name]["oneOf"] = variants_schema(object);
   return schema;
@@ -105,6 +112,7 @@ std::string settings_reference() {
   text += object_reference(loss_object());
   for (const SettingsKey& key : loss_entry_keys())
     text += reference_row("loss/N/" + key.name, key.values, key.write(defaults), key.help);
+  text += object_reference(augment_object());
   for (const SettingsObject& object : settings_objects()) text += object_reference(object);
   return text;
 }

@@ -1,0 +1,135 @@
+#include "trainer/feed/batch_reader.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "models/base/error.hpp"
+#include "models/base/rng.hpp"
+
+namespace rookery {
+namespace {
+
+// Sample i is {i, i + 0.5} with label 2 i.
+class Slow : public Dataset {
+ public:
+  std::int64_t size() const override { return 1000; }
+  const ValueTypes& tensors() const override { return tensors_; }
+  std::int64_t bytes() const override { return 0; }
+  bool is_at_hand() const override { return false; }
+  std::int64_t bytes_per_reader() const override { return 1000; }
+  void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override {
+    ++calls_;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      // Neither readers nor samples come to an end in their order.
+      if (ids[i] % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
+      if (ids[i] == broken || ids[i] == broken + 1) throw DataError("sample " + std::to_string(ids[i]));
+      if (name == kLabels) {
+        into.as<std::int64_t>()[i] = 2 * ids[i];
+      } else {
+        into.as<float>()[2 * i] = static_cast<float>(ids[i]);
+        into.as<float>()[2 * i + 1] = static_cast<float>(ids[i]) + 0.5F;
+      }
+    }
+  }
+  int calls() const { return calls_; }
+
+  std::int64_t broken = -2;
+
+ private:
+  ValueTypes tensors_{{"input", {DType::kF32, {kBatch, 2}}}, {kLabels, {DType::kI64, {kBatch}}}};
+  mutable std::atomic<int> calls_ = 0;
+};
+
+std::shared_ptr<const std::vector<std::int64_t>> shuffled() {
+  return std::make_shared<const std::vector<std::int64_t>>(random_permutation(1000, rng_key(1, "test"), 0));
+}
+
+template <typename Number>
+std::vector<Number> numbers(std::span<const std::byte> bytes) {
+  std::vector<Number> result(bytes.size() / sizeof(Number));
+  std::memcpy(result.data(), bytes.data(), bytes.size());
+  return result;
+}
+
+const std::vector<SampleRange> kBatches{{0, 30}, {30, 0}, {40, 30}, {70, 1}, {71, 29}, {100, 30}};
+
+TEST(BatchReader, HandsOutBatchesInTheirOrderWhateverTheNumberOfReaders) {
+  const Slow dataset;
+  const auto order = shuffled();
+  for (const int readers : {1, 2, 8}) {
+    for (const int prefetch : {1, 3, 10}) {
+      BatchReader reader(dataset, {"input", kLabels}, {.readers = readers, .prefetch = prefetch}, 30);
+      reader.start({order, kBatches, {}});
+      for (const SampleRange batch : kBatches) {
+        reader.next(batch);
+        const auto values = numbers<float>(reader.samples("input", {0, batch.count}));
+        const auto labels = numbers<std::int64_t>(reader.samples(kLabels, {0, batch.count}));
+        for (std::int64_t i = 0; i < batch.count; ++i) {
+          const std::int64_t id = (*order)[static_cast<std::size_t>(batch.first + i)];
+          ASSERT_EQ(values[static_cast<std::size_t>(2 * i + 1)], static_cast<float>(id) + 0.5F);
+          ASSERT_EQ(labels[static_cast<std::size_t>(i)], 2 * id);
+        }
+        if (batch.count < 5) continue;
+        EXPECT_EQ(numbers<std::int64_t>(reader.samples(kLabels, {3, 2})),
+                  std::vector<std::int64_t>(labels.begin() + 3, labels.begin() + 5));
+      }
+    }
+  }
+}
+
+TEST(BatchReader, ReadsAheadAsManyBatchesAsItIsToldAndNoMore) {
+  const Slow dataset;
+  BatchReader reader(dataset, {"input"}, {.readers = 2, .prefetch = 2}, 4);
+  std::vector<SampleRange> batches;
+  for (std::int64_t i = 0; i < 20; ++i) batches.push_back({4 * i, 4});
+  reader.start({shuffled(), batches, {}});
+  const auto calls_come_to = [&](int expected) {
+    while (dataset.calls() < expected) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return dataset.calls();
+  };
+  EXPECT_EQ(calls_come_to(2), 2) << "nothing is at hand, two are ahead";
+  reader.next(batches[0]);
+  EXPECT_EQ(calls_come_to(3), 3);
+}
+
+TEST(BatchReader, GivesUpWhatIsLeftWhenAnotherPassBegins) {
+  const Slow dataset;
+  BatchReader reader(dataset, {kLabels}, {.readers = 3, .prefetch = 2}, 30);
+  auto order = shuffled();
+  for (int pass = 0; pass < 20; ++pass) {
+    reader.start({order, kBatches, {}});
+    reader.next(kBatches[0]);
+    EXPECT_EQ(numbers<std::int64_t>(reader.samples(kLabels, {0, 1})),
+              std::vector<std::int64_t>{2 * order->front()});
+    order = std::make_shared<const std::vector<std::int64_t>>(order->rbegin(), order->rend());
+  }
+}
+
+TEST(BatchReader, TellsTheFirstProblemOfABatchWhenItsTurnHasCome) {
+  Slow dataset;
+  auto ids = std::make_shared<std::vector<std::int64_t>>(1000);
+  std::iota(ids->begin(), ids->end(), 0);
+  dataset.broken = 43;  // and 44, the next piece
+  for (int repeat = 0; repeat < 10; ++repeat) {
+    BatchReader reader(dataset, {"input"}, {.readers = 4, .prefetch = 3}, 30);
+    reader.start({ids, kBatches, {}});
+    reader.next(kBatches[0]);
+    reader.next(kBatches[1]);
+    EXPECT_THAT([&] { reader.next(kBatches[2]); },
+                testing::ThrowsMessage<DataError>(testing::StrEq("sample 43")));
+  }
+}
+
+TEST(BatchReader, CountsItsMemory) {
+  // A sample is two floats and a label.
+  EXPECT_EQ(BatchReader::bytes(Slow(), {.readers = 3, .prefetch = 4}, 10), 5 * 10 * 16 + 3 * 1000);
+}
+
+}  // namespace
+}  // namespace rookery

@@ -1,0 +1,226 @@
+#include "trainer/feed/batch_reader.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "models/base/error.hpp"
+#include "models/base/process/stop_signals.hpp"
+
+namespace rookery {
+namespace {
+
+// Samples that a reader takes at once.
+constexpr std::int64_t kPiece = 4;
+
+std::int64_t sample_bytes(const Dataset& dataset, const std::string& tensor) {
+  const TensorType& type = dataset.tensors().at(tensor);
+  return static_cast<std::int64_t>(TensorType{type.dtype, type.shape.with_batch(1)}.bytes());
+}
+
+// Where there are as many threads as processors or more, those of the arithmetic go first.
+void give_way() {
+  constexpr int kNiceness = 5;
+  setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNiceness);
+}
+
+}  // namespace
+
+class BatchReader::Impl {
+ public:
+  Impl(const Dataset& dataset, const std::vector<std::string>& tensors, const ReadingSettings& settings,
+       std::int64_t batch_size)
+      : dataset_(dataset), prefetch_(settings.prefetch), slots_(static_cast<std::size_t>(prefetch_ + 1)) {
+    for (Slot& slot : slots_) {
+      for (const std::string& name : tensors) {
+        const TensorType& type = dataset.tensors().at(name);
+        slot.tensors.emplace(name, Tensor(type.dtype, type.shape.with_batch(batch_size)));
+      }
+    }
+    for (int i = 0; i < settings.readers; ++i) readers_.emplace_back([this] { read(); });
+  }
+
+  ~Impl() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_ended_ = true;
+    }
+    work_.notify_all();
+    for (std::thread& reader : readers_) reader.join();
+  }
+
+  void start(Pass pass) {
+    std::unique_lock lock(mutex_);
+    pass_.batches.clear();  // nothing more of these is begun
+    first_unread_ = {};
+    progress_.wait(lock, [&] { return being_read_ == 0; });
+    pass_ = std::move(pass);
+    at_hand_ = -1;
+    for (Slot& slot : slots_) slot.forget();
+    work_.notify_all();
+  }
+
+  void next(SampleRange batch) {
+    std::unique_lock lock(mutex_);
+    if (at_hand_ >= 0) slot_of(at_hand_).forget();
+    ++at_hand_;
+    ROOKERY_CHECK(at_hand_ < std::ssize(pass_.batches) && batch_at(at_hand_) == batch,
+                  "batch {} of {} is not the next", at_hand_, pass_.batches.size());
+    work_.notify_all();
+    Slot& slot = slot_of(at_hand_);
+    const auto begin = std::chrono::steady_clock::now();
+    while (slot.read < batch.count) {
+      constexpr std::chrono::milliseconds kSignalsAreSeen{100};
+      progress_.wait_for(lock, kSignalsAreSeen);
+      throw_if_stopped();
+    }
+    waited_ += std::chrono::steady_clock::now() - begin;
+    if (slot.problem) std::rethrow_exception(slot.problem);
+  }
+
+  std::span<const std::byte> samples(const std::string& name, SampleRange range) const {
+    const Tensor& tensor = slots_[static_cast<std::size_t>(at_hand_) % slots_.size()].tensors.at(name);
+    const auto each = static_cast<std::size_t>(sample_bytes(dataset_, name));
+    return tensor.view().bytes().subspan(static_cast<std::size_t>(range.first) * each,
+                                         static_cast<std::size_t>(range.count) * each);
+  }
+
+  double seconds_waited() const { return waited_.count(); }
+
+ private:
+  struct Slot {
+    std::map<std::string, Tensor> tensors;
+    std::int64_t read = 0;  // samples, of which some may have a problem
+    std::exception_ptr problem;
+    std::int64_t problem_at = 0;
+
+    void forget() {
+      read = 0;
+      problem = nullptr;
+    }
+  };
+  // Samples of a batch.
+  struct Piece {
+    std::int64_t batch = 0;
+    SampleRange range;
+  };
+
+  SampleRange batch_at(std::int64_t i) const { return pass_.batches[static_cast<std::size_t>(i)]; }
+  Slot& slot_of(std::int64_t batch) { return slots_[static_cast<std::size_t>(batch) % slots_.size()]; }
+
+  void read() {
+    give_way();
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      std::optional<Piece> piece;
+      work_.wait(lock, [&] { return is_ended_ || (piece = take()); });
+      if (is_ended_) return;
+      ++being_read_;
+      Slot& slot = slot_of(piece->batch);
+      const auto ids =
+          std::span(*pass_.order)
+              .subspan(static_cast<std::size_t>(batch_at(piece->batch).first + piece->range.first),
+                       static_cast<std::size_t>(piece->range.count));
+      lock.unlock();
+      std::exception_ptr problem;
+      try {
+        gather(slot, ids, piece->range);
+      } catch (...) {
+        problem = std::current_exception();
+      }
+      lock.lock();
+      --being_read_;
+      note(slot, *piece, problem);
+      progress_.notify_all();
+    }
+  }
+
+  static void note(Slot& slot, const Piece& piece, const std::exception_ptr& problem) {
+    slot.read += piece.range.count;
+    if (!problem || (slot.problem && slot.problem_at < piece.range.first)) return;
+    slot.problem = problem;
+    slot.problem_at = piece.range.first;
+  }
+
+  // The first samples that nobody has begun to read, in a batch for which there is room.
+  std::optional<Piece> take() {
+    auto& [batch, range] = first_unread_;
+    while (batch < std::ssize(pass_.batches) && batch <= at_hand_ + prefetch_) {
+      const std::int64_t samples = batch_at(batch).count;
+      if (range.first < samples) {
+        const Piece piece{batch, {range.first, std::min(kPiece, samples - range.first)}};
+        range.first += piece.range.count;
+        return piece;
+      }
+      ++batch;
+      range.first = 0;
+    }
+    return std::nullopt;
+  }
+
+  void gather(Slot& slot, std::span<const std::int64_t> ids, SampleRange range) const {
+    for (auto& [name, tensor] : slot.tensors) {
+      const auto each = static_cast<std::size_t>(sample_bytes(dataset_, name));
+      const TensorType& type = dataset_.tensors().at(name);
+      const TensorView into{{type.dtype, type.shape.with_batch(range.count)},
+                            tensor.view().data + static_cast<std::size_t>(range.first) * each};
+      if (pass_.epoch) {
+        dataset_.gather_training(name, ids, *pass_.epoch, into);
+      } else {
+        dataset_.gather(name, ids, into);
+      }
+    }
+  }
+
+  const Dataset& dataset_;
+  const std::int64_t prefetch_;
+  std::mutex mutex_;  // of all that follows, but for tensors that a reader or the caller has
+  std::condition_variable work_, progress_;
+  Pass pass_;  // does not change while a reader reads
+  std::int64_t at_hand_ = -1;
+  Piece first_unread_;
+  int being_read_ = 0;
+  bool is_ended_ = false;
+  std::vector<Slot> slots_;  // batch i is in slot i modulo their number
+  std::chrono::duration<double> waited_{};
+  std::vector<std::thread> readers_;  // the last: they use all that is above
+};
+
+BatchReader::BatchReader(const Dataset& dataset, const std::vector<std::string>& tensors,
+                         const ReadingSettings& settings, std::int64_t batch_size)
+    : impl_(std::make_unique<Impl>(dataset, tensors, settings, batch_size)) {}
+BatchReader::~BatchReader() = default;
+
+std::int64_t BatchReader::bytes(const Dataset& dataset, const ReadingSettings& settings,
+                                std::int64_t batch_size) {
+  std::int64_t sample = 0;
+  for (const auto& [name, type] : dataset.tensors()) sample += sample_bytes(dataset, name);
+  return (settings.prefetch + 1) * batch_size * sample + settings.readers * dataset.bytes_per_reader();
+}
+
+void BatchReader::start(Pass pass) {
+  impl_->start(std::move(pass));
+}
+
+void BatchReader::next(SampleRange batch) {
+  impl_->next(batch);
+}
+
+std::span<const std::byte> BatchReader::samples(const std::string& name, SampleRange range) const {
+  return impl_->samples(name, range);
+}
+
+double BatchReader::seconds_waited() const {
+  return impl_->seconds_waited();
+}
+
+}  // namespace rookery
