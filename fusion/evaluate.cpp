@@ -167,10 +167,18 @@ Evaluation evaluate(const EvaluationRequest& request) {
       write_safetensors(request.outputs,
                         model_outputs(model, trained.state, *dataset, settings.loss, ids, request.batch));
     }
+    std::optional<Confusion> confusion;
+    if (request.per_class && !ids.empty()) {
+      confusion = confusion_of(model, trained.state, *dataset, settings.loss, ids, request.batch);
+      if (!confusion)
+        throw ConfigError(fmt::format("--per-class: the loss {} does not tell a class for each sample",
+                                      name_of(settings.loss)));
+    }
     Evaluation result =
         evaluate(std::move(model), settings.loss, trained.state, *dataset, ids, request.batch);
     result.model = settings.model;
     result.data = settings.data;
+    result.confusion = std::move(confusion);
     if (trained.is_checkpoint)
       result.checkpoint_step = number_from<std::int64_t>(trained.metadata.at("step"), "step");
     return result;

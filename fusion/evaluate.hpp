@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "fusion/inference/confusion.hpp"
 #include "fusion/inference/decode.hpp"
 #include "models/graph/state/state_dict.hpp"
 #include "trainer/data/dataset.hpp"
@@ -28,6 +29,7 @@ struct EvaluationRequest {
   Subset subset = Subset::kValidation;
   std::int64_t batch = 256;
   std::filesystem::path node_data = "./node_data";
+  bool per_class = false;  // also find the confusion matrix, for which the model runs once more
   // Where the model's outputs for all of these samples go, as a safetensors file; empty: nowhere.
   std::filesystem::path outputs;
 };
@@ -40,6 +42,7 @@ struct Evaluation {
   std::int64_t samples = 0;
   std::vector<std::pair<std::string, LossResult>> losses;  // each by its name in the graph
   std::optional<Decoded> decoded;               // where the labels of the data set continue its input
+  std::optional<Confusion> confusion;           // where it was asked for
   std::optional<std::int64_t> checkpoint_step;  // where the state is a checkpoint
 
   // The first loss whose targets are class indices; nullptr where there is none.

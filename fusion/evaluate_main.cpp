@@ -28,7 +28,8 @@ const ProgramInfo kInfo{
         "  evaluate --state node_data/checkpoints/500\n"
         "  evaluate --state trained/trained_state_dict.safetensors --model cnn_net --data digits"
         " --split train --json\n"
-        "  evaluate --state trained/trained_state_dict.pt --outputs predictions.safetensors",
+        "  evaluate --state trained/trained_state_dict.pt --outputs predictions.safetensors\n"
+        "  evaluate --state trained/trained_state_dict.safetensors --per-class",
 };
 
 template <typename T>
@@ -57,6 +58,45 @@ OrderedJson report_of(const Evaluation& result, const std::string& split) {
   return report;
 }
 
+OrderedJson json_of(const Confusion& confusion) {
+  OrderedJson report;
+  for (std::size_t i = 0; i < confusion.classes.size(); ++i) {
+    OrderedJson row;
+    for (std::size_t k = 0; k < confusion.classes.size(); ++k) row.push_back(confusion.count(i, k));
+    const auto percent = [](std::optional<double> share) {
+      return share ? OrderedJson(100 * *share) : OrderedJson();
+    };
+    report.push_back({{"class", confusion.classes[i]},
+                      {"samples", confusion.samples(i)},
+                      {"right", confusion.count(i, i)},
+                      {"recall", percent(confusion.recall(i))},
+                      {"precision", percent(confusion.precision(i))},
+                      {"taken_for", row}});
+  }
+  return report;
+}
+
+// A row a class; the matrix beside it where it is narrow enough to be read.
+std::string text_of(const Confusion& confusion) {
+  constexpr std::size_t kMostColumns = 10;
+  constexpr std::size_t kName = 24;
+  const std::size_t classes = confusion.classes.size();
+  const bool has_matrix = classes <= kMostColumns;
+  const auto percent = [](std::optional<double> share) {
+    return share ? fmt::format("{:.2f}%", 100 * *share) : std::string("-");
+  };
+  std::string text = fmt::format("{:<{}} {:>8} {:>9} {:>9}{}\n", "class", kName, "samples", "recall",
+                                 "precision", has_matrix ? "   taken for" : "");
+  for (std::size_t i = 0; i < classes; ++i) {
+    text += fmt::format("{:<{}.{}} {:>8} {:>9} {:>9}", confusion.classes[i], kName, kName,
+                        confusion.samples(i), percent(confusion.recall(i)), percent(confusion.precision(i)));
+    for (std::size_t k = 0; has_matrix && k < classes; ++k)
+      text += fmt::format(" {:>6}", confusion.count(i, k));
+    text += "\n";
+  }
+  return text;
+}
+
 // Where the state is one.
 std::string checkpoint_text(const Evaluation& result) {
   return result.checkpoint_step ? fmt::format(" after step {}", *result.checkpoint_step) : "";
@@ -78,10 +118,12 @@ int run(const ProgramArguments& arguments) {
                                   .subset = subset_named(split),
                                   .batch = arguments["batch"].as<std::int64_t>(),
                                   .node_data = arguments["node-data"].as<std::string>(),
+                                  .per_class = arguments["per-class"].as<bool>(),
                                   .outputs = given<std::string>(arguments, "outputs").value_or("")};
   const Evaluation result = evaluate(request);
   if (arguments["json"].as<bool>()) {
     OrderedJson report = report_of(result, split);
+    if (result.confusion) report["classes"] = json_of(*result.confusion);
     if (result.checkpoint_step) {
       report["step"] = *result.checkpoint_step;
       report["checkpoint"] = request.state.string();
@@ -101,6 +143,7 @@ int run(const ProgramArguments& arguments) {
   if (const auto& decoded = result.decoded)
     fmt::print("decoded   {:.2f}% ({} of {} sequences right)\n", decoded->percent(), decoded->right,
                decoded->sequences);
+  if (result.confusion) fmt::print("{}", text_of(*result.confusion));
   return kDone;
 }
 
@@ -124,7 +167,10 @@ int main(int argc, char** argv) {
       "outputs", po::value<std::string>()->value_name("FILE"),
       "write the model's outputs for all these samples to this .safetensors file")(
       "node-data", po::value<std::string>()->default_value("./node_data")->value_name("DIR"),
-      "the folder of train.json and datasets/")("json", po::bool_switch(), "print one JSON object");
+      "the folder of train.json and datasets/")(
+      "per-class", po::bool_switch(),
+      "also tell recall and precision of each class, and which are taken for which")(
+      "json", po::bool_switch(), "print one JSON object");
   rookery::add_threads_option(options,
                               "threads for arithmetic; without it one per processor that there is to use");
   return rookery::run_program(rookery::kInfo, options, argc, argv, rookery::run);

@@ -38,23 +38,17 @@ StateDict empty_outputs(const Graph& model, std::int64_t samples) {
 StateDict model_outputs(const Graph& model, const StateDict& state, const Dataset& dataset,
                         const LossSettings& loss, std::span<const std::int64_t> ids, std::int64_t batch) {
   WholeModel whole(model, state, std::ssize(ids), batch);
-  const Stage& stage = whole.stage;
   const SampleSource source(dataset, model, loss);
   StateDict outputs = empty_outputs(model, std::ssize(ids));
   std::size_t first = 0;
-  for (const std::int64_t size : whole.batches) {
-    const MicroBatch part{.mode = Mode::kInference, .size = size};
-    const auto samples = ids.subspan(first, static_cast<std::size_t>(size));
-    for (std::size_t i = 0; i < stage.inputs.size(); ++i)
-      source.fill(stage.inputs[i].value, samples, whole.executable.input(i, part));
-    whole.executable.forward(part);
-    for (std::size_t i = 0; i < stage.outputs.size(); ++i) {
-      const auto made = whole.executable.output(i, part).bytes();
-      const auto all = outputs.at(stage.outputs[i].value).view().bytes();
+  whole.run(source, ids, [&](std::span<const std::int64_t> samples, const MicroBatch& part) {
+    for (const StageOutput& output : whole.stage.outputs) {
+      const auto made = whole.output(output.value, part).bytes();
+      const auto all = outputs.at(output.value).view().bytes();
       std::memcpy(all.data() + first * (made.size() / samples.size()), made.data(), made.size());
     }
     first += samples.size();
-  }
+  });
   return outputs;
 }
 

@@ -1,5 +1,6 @@
 #include "fusion/inference/whole_model.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace rookery {
@@ -29,5 +30,25 @@ WholeModel::WholeModel(const Graph& graph, const StateDict& state, std::int64_t 
     : batches(batch_sizes(samples, batch)),
       stage(whole_stage(graph, state)),
       executable(stage, inference_options(graph, batches), state) {}
+
+void WholeModel::run(
+    const SampleSource& source, std::span<const std::int64_t> ids,
+    const std::function<void(std::span<const std::int64_t> ids, const MicroBatch& part)>& done) {
+  for (const std::int64_t size : batches) {
+    const MicroBatch part{.mode = Mode::kInference, .size = size};
+    const auto samples = ids.first(static_cast<std::size_t>(size));
+    for (std::size_t i = 0; i < stage.inputs.size(); ++i)
+      source.fill(stage.inputs[i].value, samples, executable.input(i, part));
+    executable.forward(part);
+    done(samples, part);
+    ids = ids.subspan(samples.size());
+  }
+}
+
+ConstTensorView WholeModel::output(const std::string& value, const MicroBatch& part) {
+  const auto found = std::ranges::find(stage.outputs, value, &StageOutput::value);
+  ROOKERY_CHECK(found != stage.outputs.end(), "the model has no output '{}'", value);
+  return executable.output(static_cast<std::size_t>(found - stage.outputs.begin()), part);
+}
 
 }  // namespace rookery
