@@ -30,7 +30,7 @@ __attribute__((target("avx512f"))) double wide_loop(std::int64_t rounds, float& 
   const __m512 addend = _mm512_set1_ps(0.001F);
   for (std::int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 24
-    for (std::size_t sum = 0; sum < kSums; ++sum) sums[sum] = _mm512_fmadd_ps(sums[sum], factor, addend);
+    for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, factor, addend);
   }
   for (const __m512& sum : sums) result += _mm512_cvtss_f32(sum);
   return 2.0 * 16 * kSums * static_cast<double>(rounds);
@@ -44,7 +44,7 @@ __attribute__((target("avx2,fma"))) double narrow_loop(std::int64_t rounds, floa
   const __m256 addend = _mm256_set1_ps(0.001F);
   for (std::int64_t i = 0; i < rounds; ++i) {
 #pragma GCC unroll 12
-    for (std::size_t sum = 0; sum < kSums; ++sum) sums[sum] = _mm256_fmadd_ps(sums[sum], factor, addend);
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, factor, addend);
   }
   for (const __m256& sum : sums) result += _mm256_cvtss_f32(sum);
   return 2.0 * 8 * kSums * static_cast<double>(rounds);

@@ -81,6 +81,7 @@ class Terminals(WholeTest):
         self.write_settings(epochs=100000)
         self.run_program("clusterize")
         launch = self.start_in_terminal("launch")
+        launch.read_until(lambda: " step " in launch.raw, "the training")
         launch.redraws(3)
         pid = launch.popen.pid
         first = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0]

@@ -77,8 +77,10 @@ TEST(StageMemory, IsThatOfTheThreadsOfARange) {
   const KernelChoice kernels = choose_kernels(graph, 8);
   const ModelCosts costs =
       model_costs(graph, settings, {.train_samples = 64}, kernels, nullptr, kMostSegments, {1, 4});
+  const auto exact = costs.memory->exact();  // none where it is already
+  const MemoryModel& memory = exact == nullptr ? *costs.memory : *exact;
   const auto bytes = [&](int threads) {
-    return costs.memory->bytes({.first = 0, .last = costs.count(), .threads = threads});
+    return memory.bytes({.first = 0, .last = costs.count(), .threads = threads});
   };
   const auto used = [&](int threads) {
     const KernelThreads of_kernels(threads);
