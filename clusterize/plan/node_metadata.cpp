@@ -345,6 +345,8 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
   NodeMetadata metadata{
       .node = document.at("node").get<std::string>(),
       .address = document.at("address").get<std::string>(),
+      .threads = document.value("threads", 1),
+      .threads_of_host = document.value("threads_of_host", document.value("threads", 1)),
       .plan_id = document.at("plan_id").get<std::string>(),
       .token = document.at("token").get<std::string>(),
       .cluster = document.at("cluster").get<int>(),

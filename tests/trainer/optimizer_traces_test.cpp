@@ -104,7 +104,8 @@ TEST(LearningRateTraces, RatesAreThoseOfPyTorch) {
 
 TEST(LearningRateTraces, AreThereForEverySchedule) {
   std::set<std::string> traced{"plateau"};  // which is no function of the step: plateau_traces.json
-  for (const Json& trace : read_json(kGolden / "learning_rate_traces.json").at("traces"))
+  const Json document = read_json(kGolden / "learning_rate_traces.json");
+  for (const Json& trace : document.at("traces"))
     traced.insert(trace.at("schedule").at("name").get<std::string>());
   for (const std::string& name : learning_rate_schedule_names()) EXPECT_TRUE(traced.contains(name)) << name;
 }
