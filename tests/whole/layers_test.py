@@ -80,15 +80,19 @@ class Layers(unittest.TestCase):
                     continue
                 file, header = module + "/planted.cpp", other + "/planted.hpp"
                 with self.subTest(file=file, header=header):
-                    files = {header: "", file: f'\n#include "{header}"\n'}
+                    files = {header: [], file: [(2, True, header)]}
+                    fault = check_layers.fault(file, True, header, files, set())
                     if other_layer < layer:
-                        self.assertEqual(self.faults(files), [])
+                        self.assertIsNone(fault)
                     else:
-                        self.assert_fault(
-                            files,
-                            file + ":2",
+                        self.assertEqual(
+                            fault,
                             f"{module} (layer {layer}) includes {header} of {other} (layer {other_layer})",
                         )
+
+    def test_an_upward_include_in_a_tree(self):
+        self.assert_fault(
+            {"node/a.hpp": "", "models/base/b.cpp": '\n#include "node/a.hpp"\n'}, "models/base/b.cpp:2", "node/a.hpp")
 
     def test_a_circle_of_headers(self):
         faults = self.faults({"node/a.hpp": '#include "node/b.hpp"\n', "node/b.hpp": '#include "node/a.hpp"\n'})
