@@ -52,7 +52,7 @@ std::shared_ptr<const std::vector<std::int64_t>> shuffled() {
 template <typename Number>
 std::vector<Number> numbers(std::span<const std::byte> bytes) {
   std::vector<Number> result(bytes.size() / sizeof(Number));
-  std::memcpy(result.data(), bytes.data(), bytes.size());
+  if (!bytes.empty()) std::memcpy(result.data(), bytes.data(), bytes.size());
   return result;
 }
 
