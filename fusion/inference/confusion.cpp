@@ -28,7 +28,7 @@ std::optional<Classified> classified(const Graph& model, const Dataset& dataset,
   const auto target = dataset.tensors().find(term.target);
   if (target == dataset.tensors().end() || model.outputs().empty()) return std::nullopt;
   const ValueId id = term.output.empty() ? model.outputs().front() : model.at(term.output);
-  const TensorType output = model.types(1)[static_cast<std::size_t>(id)];
+  const TensorType output = model.types(1)[id];
   if (output.dtype != DType::kF32 || output.shape.rank() != 2) return std::nullopt;
   Classified found{.output = model.value(id).name, .target = term.target, .classes = output.shape[1]};
   const TensorType one{target->second.dtype, target->second.shape.with_batch(1)};
@@ -44,7 +44,7 @@ std::optional<Classified> classified(const Graph& model, const Dataset& dataset,
 std::vector<std::string> names_of_classes(const Dataset& dataset, std::int64_t classes) {
   std::vector<std::string> names = dataset.class_names();
   for (std::int64_t i = std::ssize(names); i < classes; ++i) names.push_back(fmt::to_string(i));
-  names.resize(static_cast<std::size_t>(classes));
+  names.resize(classes);
   return names;
 }
 
@@ -103,7 +103,7 @@ std::optional<Confusion> confusion_of(const Graph& model, const StateDict& state
   if (!by) return std::nullopt;
   const auto ignored = loss.terms.front().ignore_index;
   Confusion confusion{.classes = names_of_classes(dataset, by->classes), .counts = {}};
-  confusion.counts.resize(static_cast<std::size_t>(by->classes * by->classes));
+  confusion.counts.resize(by->classes * by->classes);
   WholeModel whole(model, state, std::ssize(ids), batch);
   const SampleSource source(dataset, model, loss);
   whole.run(source, ids, [&](std::span<const std::int64_t> samples, const MicroBatch& part) {
@@ -116,7 +116,7 @@ std::optional<Confusion> confusion_of(const Graph& model, const StateDict& state
         throw DataError(fmt::format("sample {} has the label {}, the model has {} classes", samples[i],
                                     labels[i], by->classes));
       const std::int64_t answer = answer_of(values.subspan(i * width, width), by->is_binary);
-      ++confusion.counts[static_cast<std::size_t>(labels[i] * by->classes + answer)];
+      ++confusion.counts[labels[i] * by->classes + answer];
     }
   });
   return confusion;

@@ -36,7 +36,7 @@ void WholeModel::run(
     const std::function<void(std::span<const std::int64_t> ids, const MicroBatch& part)>& done) {
   for (const std::int64_t size : batches) {
     const MicroBatch part{.mode = Mode::kInference, .size = size};
-    const auto samples = ids.first(static_cast<std::size_t>(size));
+    const auto samples = ids.first(size);
     for (std::size_t i = 0; i < stage.inputs.size(); ++i)
       source.fill(stage.inputs[i].value, samples, executable.input(i, part));
     executable.forward(part);

@@ -114,7 +114,7 @@ class BatchReader::Impl {
     SampleRange range;
   };
 
-  SampleRange batch_at(std::int64_t i) const { return pass_.batches[static_cast<std::size_t>(i)]; }
+  SampleRange batch_at(std::int64_t i) const { return pass_.batches[i]; }
   Slot& slot_of(std::int64_t batch) { return slots_[static_cast<std::size_t>(batch) % slots_.size()]; }
 
   void read() {
@@ -126,10 +126,9 @@ class BatchReader::Impl {
       if (is_ended_) return;
       ++being_read_;
       Slot& slot = slot_of(piece->batch);
-      const auto ids =
-          std::span(*pass_.order)
-              .subspan(static_cast<std::size_t>(batch_at(piece->batch).first + piece->range.first),
-                       static_cast<std::size_t>(piece->range.count));
+      const auto ids = std::span(*pass_.order)
+                           .subspan(batch_at(piece->batch).first + piece->range.first,
+                                    static_cast<std::size_t>(piece->range.count));
       lock.unlock();
       std::exception_ptr problem;
       try {

@@ -69,7 +69,7 @@ void to_grey(Image& image) {
 
 void set_size(Image& image, ImageSize size) {
   image.size = size;
-  image.bytes.resize(static_cast<std::size_t>(size.pixels() * image.channels));
+  image.bytes.resize(size.pixels() * image.channels);
 }
 
 bool begins_with(std::span<const std::byte> file, std::string_view magic, std::size_t at) {

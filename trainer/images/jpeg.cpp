@@ -115,7 +115,7 @@ void decode_jpeg(std::span<const std::byte> file, ImageSize wanted, Image& image
     decode_into(file, image.size, TJPF_RGB, image.bytes.data());
     return;
   }
-  std::vector<std::uint8_t> cmyk(static_cast<std::size_t>(image.size.pixels() * 4));
+  std::vector<std::uint8_t> cmyk(image.size.pixels() * 4);
   decode_into(file, image.size, TJPF_CMYK, cmyk.data());
   from_cmyk(cmyk, image.bytes);
 }

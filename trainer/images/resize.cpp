@@ -29,7 +29,7 @@ void ResizeWeights::set(std::int64_t old_size, double begin, double end, std::in
   const double scale = (end - begin) / static_cast<double>(new_size);
   const double support = std::max(scale, 1.0);  // of the triangle, on either side
   taps = static_cast<std::int64_t>(std::ceil(support)) * 2 + 1;
-  first.resize(static_cast<std::size_t>(new_size));
+  first.resize(new_size);
   count.resize(first.size());
   values.assign(first.size() * static_cast<std::size_t>(taps), 0);
   for (std::size_t i = 0; i < first.size(); ++i) {
@@ -93,7 +93,7 @@ void Resizer::resize(const Image& from, const Box& box, ImageSize size, Image& t
   const auto give_room = [&](Image& image, ImageSize its) {
     image.size = its;
     image.channels = from.channels;
-    image.bytes.resize(static_cast<std::size_t>(its.pixels() * from.channels));
+    image.bytes.resize(its.pixels() * from.channels);
   };
   give_room(between_, {size.width, from.size.height});
   give_room(to, size);

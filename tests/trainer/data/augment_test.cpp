@@ -159,8 +159,7 @@ TEST(Augment, CropsAWindowAndInValidationTheMiddle) {
       for (std::int64_t x = left; x < left + 4; ++x) {
         const std::int64_t y = top + row % 4;
         const bool is_inside = y >= 0 && y < kHeight && x >= 0 && x < kWidth;
-        values.push_back(is_inside ? plain(3)[static_cast<std::size_t>((row / 4 * kHeight + y) * kWidth + x)]
-                                   : 0);
+        values.push_back(is_inside ? plain(3)[(row / 4 * kHeight + y) * kWidth + x] : 0);
       }
     }
     return values;
@@ -174,7 +173,7 @@ TEST(Augment, CropsAWindowAndInValidationTheMiddle) {
   for (std::int64_t epoch = 0; epoch < 600; ++epoch) {
     const auto found = std::ranges::find(windows, trained(*dataset, 3, epoch));
     ASSERT_NE(found, windows.end());
-    ++seen[static_cast<std::size_t>(found - windows.begin())];
+    ++seen[found - windows.begin()];
   }
   EXPECT_THAT(seen, Each(testing::Gt(15))) << "of 600 in 15 places";
   EXPECT_THAT(problem([] {

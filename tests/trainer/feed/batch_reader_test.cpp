@@ -70,9 +70,9 @@ TEST(BatchReader, HandsOutBatchesInTheirOrderWhateverTheNumberOfReaders) {
         const auto values = numbers<float>(reader.samples("input", {0, batch.count}));
         const auto labels = numbers<std::int64_t>(reader.samples(kLabels, {0, batch.count}));
         for (std::int64_t i = 0; i < batch.count; ++i) {
-          const std::int64_t id = (*order)[static_cast<std::size_t>(batch.first + i)];
-          ASSERT_EQ(values[static_cast<std::size_t>(2 * i + 1)], static_cast<float>(id) + 0.5F);
-          ASSERT_EQ(labels[static_cast<std::size_t>(i)], 2 * id);
+          const std::int64_t id = (*order)[batch.first + i];
+          ASSERT_EQ(values[2 * i + 1], static_cast<float>(id) + 0.5F);
+          ASSERT_EQ(labels[i], 2 * id);
         }
         if (batch.count < 5) continue;
         EXPECT_EQ(numbers<std::int64_t>(reader.samples(kLabels, {3, 2})),

@@ -59,11 +59,6 @@ class Zoom : public Augmenter {
   double range_;
 };
 
-template <typename Step>
-std::unique_ptr<Augmenter> make_affine_step(const AugmentStep& step) {
-  return std::make_unique<Step>(step);
-}
-
 }  // namespace
 
 void apply_affine(const AffineMap& map, Planes& image) {
@@ -91,8 +86,7 @@ void apply_affine(const AffineMap& map, Planes& image) {
         const float* from = image.values.data() + channel * plane;
         const float above = from[upper + x0] + (from[upper + x1] - from[upper + x0]) * right_share;
         const float below = from[lower + x0] + (from[lower + x1] - from[lower + x0]) * right_share;
-        result[static_cast<std::size_t>(channel * plane + row * width + column)] =
-            above + (below - above) * lower_share;
+        result[channel * plane + row * width + column] = above + (below - above) * lower_share;
       }
     }
   }
@@ -106,16 +100,16 @@ std::vector<AugmentKind> affine_kinds() {
   return {{.name = "rotation",
            .help = "by an angle from -degrees to degrees; what comes in from outside is the image, mirrored",
            .options = {{.name = "degrees", .otherwise = {10}, .least = 0, .most = 180, .help = "most"}},
-           .make = make_affine_step<Rotation>},
+           .make = make_augmenter<Rotation>},
           {.name = "translation",
            .help = "to the sides and up and down; what comes in from outside is the image, mirrored",
            .options = {share("horizontal", "most, as a share of the width"),
                        share("vertical", "most, as a share of the height")},
-           .make = make_affine_step<Translation>},
+           .make = make_augmenter<Translation>},
           {.name = "zoom",
            .help = "1 - range to 1 + range of the image's sides become the image",
            .options = {share("range", "of what is seen")},
-           .make = make_affine_step<Zoom>}};
+           .make = make_augmenter<Zoom>}};
 }
 
 }  // namespace rookery

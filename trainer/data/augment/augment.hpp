@@ -43,6 +43,12 @@ class Augmenter {
   virtual void apply(Planes& image, CounterRng* rng) const = 0;
 };
 
+// What a row of the table has as `make`: a Step is an Augmenter that reads its options.
+template <typename Step>
+std::unique_ptr<Augmenter> make_augmenter(const AugmentStep& step) {
+  return std::make_unique<Step>(step);
+}
+
 struct AugmentOption {
   std::string name;
   std::vector<double> otherwise;  // the default, which may be a list

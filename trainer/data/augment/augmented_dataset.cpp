@@ -116,7 +116,7 @@ class AugmentedDataset : public Dataset {
   const std::vector<float>& image(std::int64_t id, const TrainingPass* pass) const {
     thread_local Planes planes;
     planes.size = read_;
-    planes.values.resize(static_cast<std::size_t>(read_.values()));
+    planes.values.resize(read_.values());
     const Shape shape{1, read_.channels, read_.height, read_.width};
     dataset_->gather(kImages, std::span(&id, 1),
                      {{DType::kF32, shape}, reinterpret_cast<std::byte*>(planes.values.data())});

@@ -22,8 +22,8 @@ void resample(Planes& image, const Box& box, PlaneSize size) {
   const auto [channels, height, width] = image.size;
   columns.set(width, box.left, box.right, size.width);
   rows.set(height, box.top, box.bottom, size.height);
-  between_rows.resize(static_cast<std::size_t>(channels * height * size.width));
-  result.assign(static_cast<std::size_t>(size.values()), 0);
+  between_rows.resize(channels * height * size.width);
+  result.assign(size.values(), 0);
   for (std::int64_t row = 0; row < channels * height; ++row) {
     const float* from = image.values.data() + row * width;
     float* to = between_rows.data() + row * size.width;
@@ -92,7 +92,7 @@ class RandomCrop : public Augmenter {
       left = place(width);
     }
     thread_local std::vector<float> part;
-    part.assign(static_cast<std::size_t>(channels * side_ * side_), 0);
+    part.assign(channels * side_ * side_, 0);
     const std::int64_t first = std::max<std::int64_t>(left, 0);
     const std::int64_t end = std::min(left + side_, width);
     for (std::int64_t row = 0; row < channels * side_; ++row) {
@@ -173,11 +173,6 @@ class VerticalFlip : public Augmenter {
   double share_;
 };
 
-template <typename Step>
-std::unique_ptr<Augmenter> make_crop_step(const AugmentStep& step) {
-  return std::make_unique<Step>(step);
-}
-
 }  // namespace
 
 std::vector<AugmentKind> crop_kinds() {
@@ -192,7 +187,7 @@ std::vector<AugmentKind> crop_kinds() {
   return {{.name = "resize",
            .help = "to another size, each pixel the weighted mean of those that it covers",
            .options = {size},
-           .make = make_crop_step<Resize>},
+           .make = make_augmenter<Resize>},
           {.name = "random_crop",
            .help = "a square part of the image, around which there may be zeros; in validation the middle",
            .options = {size,
@@ -202,7 +197,7 @@ std::vector<AugmentKind> crop_kinds() {
                         .most = 4096,
                         .help = "zeros on each side",
                         .is_whole = true}},
-           .make = make_crop_step<RandomCrop>},
+           .make = make_augmenter<RandomCrop>},
           {.name = "random_resized_crop",
            .help = "a part of the image, resized; in validation all of it",
            .options = {size,
@@ -216,15 +211,15 @@ std::vector<AugmentKind> crop_kinds() {
                         .least = 1,
                         .most = 10,
                         .help = "most width over height of the part, or height over width"}},
-           .make = make_crop_step<RandomResizedCrop>},
+           .make = make_augmenter<RandomResizedCrop>},
           {.name = "horizontal_flip",
            .help = "left and right change places",
            .options = {share},
-           .make = make_crop_step<HorizontalFlip>},
+           .make = make_augmenter<HorizontalFlip>},
           {.name = "vertical_flip",
            .help = "top and bottom change places",
            .options = {share},
-           .make = make_crop_step<VerticalFlip>}};
+           .make = make_augmenter<VerticalFlip>}};
 }
 
 }  // namespace rookery

@@ -118,11 +118,6 @@ class Cutout : public Augmenter {
   float value_;
 };
 
-template <typename Step>
-std::unique_ptr<Augmenter> make_value_step(const AugmentStep& step) {
-  return std::make_unique<Step>(step);
-}
-
 }  // namespace
 
 std::vector<AugmentKind> value_kinds() {
@@ -135,7 +130,7 @@ std::vector<AugmentKind> value_kinds() {
        .help = "values times scale, plus offset",
        .options = {{.name = "scale", .otherwise = {1}, .least = -kMost, .most = kMost, .help = "factor"},
                    {.name = "offset", .otherwise = {0}, .least = -kMost, .most = kMost, .help = "is added"}},
-       .make = make_value_step<Rescale>},
+       .make = make_augmenter<Rescale>},
       {.name = "normalize",
        .help = "values less mean, over std",
        .options = {{.name = "mean",
@@ -150,21 +145,21 @@ std::vector<AugmentKind> value_kinds() {
                     .most = kMost,
                     .help = "of all channels, or of each",
                     .numbers = kChannels}},
-       .make = make_value_step<Normalize>},
+       .make = make_augmenter<Normalize>},
       {.name = "brightness",
        .help = "values times a factor from 1 - range to 1 + range",
        .options = {range},
-       .make = make_value_step<Brightness>},
+       .make = make_augmenter<Brightness>},
       {.name = "contrast",
        .help = "the difference of values from their mean times a factor from 1 - range to 1 + range",
        .options = {range},
-       .make = make_value_step<Contrast>},
+       .make = make_augmenter<Contrast>},
       {.name = "cutout",
        .help = "a square somewhere, of which a part may lie outside, gets one value (arXiv 1708.04552)",
        .options =
            {{.name = "size", .otherwise = {8}, .least = 1, .most = 4096, .help = "side", .is_whole = true},
             {.name = "value", .otherwise = {0}, .least = -kMost, .most = kMost, .help = "of the square"}},
-       .make = make_value_step<Cutout>}};
+       .make = make_augmenter<Cutout>}};
 }
 
 }  // namespace rookery

@@ -72,7 +72,7 @@ class ImageFolder : public Dataset {
     const auto type = tensors_.find(name);
     ROOKERY_CHECK(type != tensors_.end(), "the data set has no tensor '{}'", name);
     for (const std::int64_t id : ids) ROOKERY_CHECK(id >= 0 && id < size(), "sample {} of {}", id, size());
-    const auto label_of = [&](std::int64_t id) { return index_.images[static_cast<std::size_t>(id)].label; };
+    const auto label_of = [&](std::int64_t id) { return index_.images[id].label; };
     if (name == kLabels) {
       std::ranges::transform(ids, into.as<std::int64_t>().begin(), label_of);
     } else if (name == kAnswers) {
@@ -127,7 +127,7 @@ class ImageFolder : public Dataset {
     for (std::size_t i = 0; i < ids.size(); ++i) {
       std::span<const std::uint8_t> pixels = cache_.find(ids[i]);
       if (pixels.empty()) {
-        read(index_.images[static_cast<std::size_t>(ids[i])], workplace);
+        read(index_.images[ids[i]], workplace);
         pixels = workplace.resized.bytes;
         cache_.keep(ids[i], pixels);
       }
