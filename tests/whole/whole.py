@@ -149,7 +149,10 @@ class WholeTest(unittest.TestCase):
 
     def losses(self):
         path = self.folder / "losses.txt"
-        return path.read_text().split() if path.exists() else []
+        try:
+            return path.read_text().split()
+        except FileNotFoundError:  # also between the run before, whose file is put aside, and the next
+            return []
 
     def wait_for_steps(self, steps):
         self.wait_for(lambda: len(self.losses()) >= steps, f"step {steps}")
