@@ -3,10 +3,10 @@
 
     scripts/check_tidy.py [--build DIR] [FILE...]
 
-DIR (by default build-tidy/) holds compile_commands.json; it is configured without unity builds, so that each
-file is looked at by itself, and nothing is built in it. A file that passed is not
-looked at again until it, a header of the repository that it includes, .clang-tidy or its compile
-command changes; what passed is remembered for all copies of the repository in
+DIR (by default build-tidy/) holds compile_commands.json; nothing is built in it. Files that are compiled together are
+looked at together, since most of the time goes to the headers that they share: of a FILE its neighbours are seen, too.
+What passed is not looked at again until one of these files, a header of the repository that they include, .clang-tidy
+or the compile command changes; it is remembered for all copies of the repository in
 $XDG_CACHE_HOME/rookery/tidy (by default ~/.cache/rookery/tidy). Exits with 1 if a file fails.
 """
 
@@ -46,30 +46,43 @@ def closure(path):
     return sorted(found)
 
 
-def fingerprint(path, command, version):
+def fingerprint(files, command, version):
     digest = hashlib.sha256()
     command = command.replace(str(ROOT), "")  # the same in every copy
-    settings = [folder / ".clang-tidy" for folder in reversed(path.parents) if folder.is_relative_to(ROOT)]
-    parts = [*(file for file in settings if file.is_file()), *closure(path)]
+    settings = {folder / ".clang-tidy" for file in files for folder in file.parents if folder.is_relative_to(ROOT)}
+    sources = {source for file in files for source in closure(file)}
+    parts = [*sorted(file for file in settings if file.is_file()), *sorted(sources)]
     for part in [version, command.encode(), *map(read, parts)]:
         digest.update(hashlib.sha256(part).digest())
     return digest.hexdigest()
 
 
+def units(build, database):
+    """{files that are compiled together: (what the compiler is given, its command)}, the repository's own."""
+    found = {}
+    for entry in json.loads(database.read_text()):
+        path = pathlib.Path(entry["file"])
+        together = repository_includes(path) if path.parent.name == "Unity" else [path]
+        files = tuple(file for file in together if file.is_relative_to(ROOT) and not file.is_relative_to(build))
+        if files:
+            found[files] = (path, entry["command"])
+    return found
+
+
 def tidy(path, build, mark):
-    """(path, passed, output) of one file."""
+    """(passed, output) of one unit."""
     if mark.exists():
-        return path, True, ""
-    # Compile commands are gcc's: clang need not know all of its warning options.
+        return True, ""
+    # Compile commands are gcc's: clang need not know all of its warning options. A unit includes its files.
     done = subprocess.run(
-        ["clang-tidy", "--quiet", "--extra-arg=-Wno-everything", "-p", build, path],
+        ["clang-tidy", "--quiet", "--extra-arg=-Wno-everything", "--checks=-bugprone-suspicious-include", "-p", build, path],
         capture_output=True, text=True, check=False,
     )
     if done.returncode == 0:
         mark.touch()
-        return path, True, ""
+        return True, ""
     useful = [line for line in done.stderr.splitlines() if not re.match(r"\d+ warnings? ", line)]
-    return path, False, done.stdout + "\n".join(useful)
+    return False, done.stdout + "\n".join(useful)
 
 
 def main():
@@ -79,30 +92,34 @@ def main():
     arguments = parser.parse_args()
 
     subprocess.run(
-        ["cmake", "--preset", "release", "-B", arguments.build, "-DROOKERY_UNITY=OFF", "-DROOKERY_TESTS=ON", "-DROOKERY_BENCH=ON"],
+        ["cmake", "--preset", "release", "-B", arguments.build, "-DROOKERY_TESTS=ON", "-DROOKERY_BENCH=ON"],
         cwd=ROOT, stdout=subprocess.DEVNULL, check=True,
     )
-    database = arguments.build / "compile_commands.json"
-    commands = {pathlib.Path(entry["file"]): entry["command"] for entry in json.loads(database.read_text())}
-    wanted = [file.resolve() for file in arguments.files] or sorted(
-        path for path in commands if path.is_relative_to(ROOT) and not path.is_relative_to(arguments.build.resolve())
-    )
+    wanted = units(arguments.build.resolve(), arguments.build / "compile_commands.json")
+    if arguments.files:
+        named = {file.resolve() for file in arguments.files}
+        strangers = named - {file for files in wanted for file in files}
+        if strangers:
+            sys.exit("check_tidy: no target compiles " + ", ".join(sorted(map(str, strangers))))
+        wanted = {files: unit for files, unit in wanted.items() if named & set(files)}
     cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "rookery" / "tidy"
     cache.mkdir(parents=True, exist_ok=True)
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
 
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        jobs = [
-            pool.submit(tidy, path, arguments.build, cache / fingerprint(path, commands.get(path, ""), version))
-            for path in wanted
-        ]
+        jobs = {
+            pool.submit(tidy, path, arguments.build, cache / fingerprint(files, command, version)): files
+            for files, (path, command) in wanted.items()
+        }
         for job in concurrent.futures.as_completed(jobs):
-            path, passed, output = job.result()
+            passed, output = job.result()
             if not passed:
                 failed += 1
-                print(f"{path.relative_to(ROOT)}: clang-tidy\n{output}", flush=True)
-    print(f"clang-tidy: {len(wanted) - failed} of {len(wanted)} files pass")
+                names = ", ".join(str(file.relative_to(ROOT)) for file in jobs[job])
+                print(f"{names}: clang-tidy\n{output}", flush=True)
+    count = sum(map(len, wanted))
+    print(f"clang-tidy: {len(wanted) - failed} of {len(wanted)} units of {count} files pass")
     return 1 if failed else 0
 
 

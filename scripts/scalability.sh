@@ -2,7 +2,7 @@
 # What several clusters gain: the same job on one to five workers, three times each; times, speed-up and efficiency.
 # Builds what it needs. Needs root, for machines with a network and a share of a core each.
 #
-#   scripts/scalability.sh [--workers 5] [--runs 3] [--job FILE] [--share 0.15] [--rate 1000] [--json] [--svg FILE]
+#   scripts/scalability.sh [--workers 5] [--runs 3] [--job FILE] [--share 0.3] [--rate 1000] [--json] [--svg FILE]
 #
 #   --job    another job: a train.json, whose data is looked for in node_data/datasets
 #   --share  of a core, for each worker; --rate  Mbit/s of each

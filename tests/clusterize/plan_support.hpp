@@ -63,4 +63,8 @@ std::string error_of(const Action& action) {
   return {};
 }
 
+inline Planned plan(const Json& pool, const TrainingTask& task, const SearchOptions& options = {}) {
+  return make_plan(task, pool_of(pool), options);
+}
+
 }  // namespace rookery

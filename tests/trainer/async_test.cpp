@@ -9,6 +9,7 @@
 #include "models/base/error.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
+#include "tests/support/digits.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
 #include "trainer/feed/batch_feed.hpp"
@@ -16,11 +17,6 @@
 
 namespace rookery {
 namespace {
-
-const Dataset& digits() {
-  static const std::unique_ptr<Dataset> data = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
-  return *data;
-}
 
 TrainingSettings async_run(std::optional<int> max_staleness = std::nullopt) {
   TrainingSettings settings;

@@ -2,17 +2,13 @@
 #include <gtest/gtest.h>
 
 #include "models/zoo/zoo.hpp"
+#include "tests/support/digits.hpp"
 #include "tests/support/guarded_device.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
 
 namespace rookery {
 namespace {
-
-const Dataset& digits() {
-  static const std::unique_ptr<Dataset> data = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
-  return *data;
-}
 
 void check_alike(const Graph& model, std::size_t stages, const TrainingSettings& settings) {
   const std::vector<OpId> begins = even_cuts(model, settings.loss, digits(), stages);

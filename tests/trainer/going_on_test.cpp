@@ -10,18 +10,12 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/zoo/zoo.hpp"
+#include "tests/support/digits.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
 
 namespace rookery {
 namespace {
-
-const std::filesystem::path kNodeData = ROOKERY_SOURCE_DIR "/node_data";
-
-const Dataset& digits() {
-  static const std::unique_ptr<Dataset> data = open_dataset("digits", kNodeData);
-  return *data;
-}
 
 // 4 steps an epoch, the last of them of fewer samples, and a validation after each.
 TrainingSettings short_run() {

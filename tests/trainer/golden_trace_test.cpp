@@ -9,6 +9,7 @@
 #include "models/graph/passes/loss.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/zoo.hpp"
+#include "tests/support/repository.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/stage_worker.hpp"
@@ -16,7 +17,6 @@
 namespace rookery {
 namespace {
 
-const std::filesystem::path kGolden = ROOKERY_SOURCE_DIR "/tests/golden";
 constexpr std::int64_t kBatchSize = 64;
 
 Stage cnn_net_without_dropout() {

@@ -9,12 +9,12 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "tests/support/repository.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {
 namespace {
 
-const std::filesystem::path kGolden = ROOKERY_SOURCE_DIR "/tests/golden";
 using Values = std::vector<float>;
 
 // Tensors one after the other, as the trace has them, each padded to 16 floats.

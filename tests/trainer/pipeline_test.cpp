@@ -10,23 +10,18 @@
 
 #include "models/base/error.hpp"
 #include "models/zoo/zoo.hpp"
+#include "tests/support/digits.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
-
-const std::filesystem::path kNodeData = ROOKERY_SOURCE_DIR "/node_data";
 
 TrainingSettings short_run(int micro_batches) {
   TrainingSettings settings;
   settings.epochs = 2;
   settings.micro_batches = micro_batches;
   return settings;
-}
-
-const Dataset& digits() {
-  static const std::unique_ptr<Dataset> data = open_dataset("digits", kNodeData);
-  return *data;
 }
 
 // Cuts of cnn_net by the names of the ops that begin a stage.

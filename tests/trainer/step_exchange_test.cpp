@@ -13,6 +13,7 @@
 #include "models/base/error.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
+#include "tests/support/digits.hpp"
 #include "tests/support/done_transfer.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
@@ -24,12 +25,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-const Dataset& digits() {
-  static const std::unique_ptr<Dataset> data = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
-  return *data;
-}
-
-TrainingSettings short_run() {
+TrainingSettings adamw_run() {
   TrainingSettings settings;
   settings.loss = "cross_entropy";
   settings.epochs = 3;
@@ -39,7 +35,7 @@ TrainingSettings short_run() {
   return settings;
 }
 
-const Graph& tied() {
+const Graph& tied_graph() {
   static const Graph graph = tied_model({1, 8, 8}, 10);
   return graph;
 }
@@ -100,20 +96,20 @@ class SplitLink : public Link {
 
 TEST(SharedParameters, EveryCutTrainsAlike) {
   for (const int micro_batches : {1, 4}) {
-    TrainingSettings settings = short_run();
+    TrainingSettings settings = adamw_run();
     settings.micro_batches = micro_batches;
-    const PipelineResult result = expect_same_in_every_cut(tied(), settings);
+    const PipelineResult result = expect_same_in_every_cut(tied_graph(), settings);
     EXPECT_LT(result.losses.back(), 0.7 * result.losses.front());
-    EXPECT_EQ(result.state.size(), tied().parameters().size());
+    EXPECT_EQ(result.state.size(), tied_graph().parameters().size());
   }
 }
 
 // One message at a time between two stages when a step ends: nobody waits in a circle.
 TEST(SharedParameters, TheNarrowestLinkIsWideEnough) {
-  TrainingSettings settings = short_run();
+  TrainingSettings settings = adamw_run();
   settings.epochs = 1;
   settings.clip_gradient_norm = 1;
-  expect_same_in_every_cut(tied(), settings, [](int stages) {
+  expect_same_in_every_cut(tied_graph(), settings, [](int stages) {
     auto wide = make_memory_links(stages, std::chrono::seconds(60));
     auto narrow = make_memory_links(stages, std::chrono::seconds(60), 1);
     std::vector<std::unique_ptr<Link>> links;
@@ -125,21 +121,21 @@ TEST(SharedParameters, TheNarrowestLinkIsWideEnough) {
 
 TEST(Clipping, EveryCutTrainsAlike) {
   for (const int micro_batches : {1, 4}) {
-    TrainingSettings settings = short_run();
+    TrainingSettings settings = adamw_run();
     settings.micro_batches = micro_batches;
     settings.optimizer = optimizer_defaults("sgd");
     settings.optimizer.learning_rate = 0.1;
-    const PipelineResult loose = run_pipeline(tied(), std::vector<OpId>{0}, settings, digits());
+    const PipelineResult loose = run_pipeline(tied_graph(), std::vector<OpId>{0}, settings, digits());
     settings.clip_gradient_norm = 0.05;
-    const PipelineResult clipped = expect_same_in_every_cut(tied(), settings);
+    const PipelineResult clipped = expect_same_in_every_cut(tied_graph(), settings);
     EXPECT_NE(clipped.losses, loose.losses);
     settings.clip_gradient_norm = 1e6;
-    EXPECT_EQ(run_pipeline(tied(), std::vector<OpId>{0}, settings, digits()).losses, loose.losses);
+    EXPECT_EQ(run_pipeline(tied_graph(), std::vector<OpId>{0}, settings, digits()).losses, loose.losses);
   }
 }
 
 TEST(Clipping, EveryCutOfTheCnnTrainsAlike) {
-  TrainingSettings settings = short_run();
+  TrainingSettings settings = adamw_run();
   settings.loss = "mse";
   settings.epochs = 1;
   settings.clip_gradient_norm = 0.01;
@@ -147,18 +143,18 @@ TEST(Clipping, EveryCutOfTheCnnTrainsAlike) {
 }
 
 TEST(PlateauSchedule, EveryCutFollowsIt) {
-  TrainingSettings settings = short_run();
+  TrainingSettings settings = adamw_run();
   settings.epochs = 8;
   settings.optimizer.learning_rate = 0.03;
   for (const std::string metric : {"training_loss", "validation_loss", "validation_accuracy"}) {
     settings.learning_rate_schedule = {.name = "constant"};
-    const PipelineResult constant = run_pipeline(tied(), std::vector<OpId>{0}, settings, digits());
+    const PipelineResult constant = run_pipeline(tied_graph(), std::vector<OpId>{0}, settings, digits());
     settings.learning_rate_schedule = {.name = "plateau",
                                        .metric = metric,
                                        .mode = metric == "validation_accuracy" ? "max" : "min",
                                        .patience = 0,
                                        .threshold = 0.3};
-    const PipelineResult result = expect_same_in_every_cut(tied(), settings);
+    const PipelineResult result = expect_same_in_every_cut(tied_graph(), settings);
     EXPECT_NE(result.losses, constant.losses) << metric << ": the rate has never dropped";
     EXPECT_TRUE(std::equal(result.losses.begin(), result.losses.begin() + 6, constant.losses.begin()));
   }
@@ -166,24 +162,24 @@ TEST(PlateauSchedule, EveryCutFollowsIt) {
 
 // The first validation, after epoch 3, is better than none; the second, after epoch 6, lets the rate drop.
 TEST(PlateauSchedule, WaitsForTheEpochsThatAreValidated) {
-  TrainingSettings settings = short_run();
+  TrainingSettings settings = adamw_run();
   settings.epochs = 7;
   settings.validate_every = 3;
-  const PipelineResult constant = run_pipeline(tied(), std::vector<OpId>{0}, settings, digits());
+  const PipelineResult constant = run_pipeline(tied_graph(), std::vector<OpId>{0}, settings, digits());
   settings.learning_rate_schedule = {
       .name = "plateau", .factor = 0.5, .patience = 0, .threshold = 1e6, .threshold_mode = "abs"};
-  const PipelineResult result = expect_same_in_every_cut(tied(), settings);
+  const PipelineResult result = expect_same_in_every_cut(tied_graph(), settings);
   ASSERT_EQ(result.losses.size(), 42U);
   EXPECT_TRUE(std::equal(result.losses.begin(), result.losses.begin() + 37, constant.losses.begin()));
   EXPECT_NE(result.losses[37], constant.losses[37]);
 }
 
 TEST(PlateauSchedule, WithoutSamplesToValidateWithItIsRefused) {
-  TrainingSettings settings = short_run();
+  TrainingSettings settings = adamw_run();
   settings.train_fraction = 1;
   settings.learning_rate_schedule = {.name = "plateau"};
   try {
-    run_pipeline(tied(), std::vector<OpId>{0}, settings, digits());
+    run_pipeline(tied_graph(), std::vector<OpId>{0}, settings, digits());
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("validation_loss"), HasSubstr("train_fraction")));
@@ -212,13 +208,13 @@ class LyingLink : public Link {
 
 // What a stage of three makes of it.
 std::string error_of(int stage, MessageKind kind, double lie) {
-  TrainingSettings settings = short_run();
+  TrainingSettings settings = adamw_run();
   settings.epochs = 2;
   settings.clip_gradient_norm = 1;
   settings.learning_rate_schedule = {.name = "plateau"};
-  Graph graph = tied();
+  Graph graph = tied_graph();
   add_loss(graph, settings.loss);
-  const Stage part = cut(graph, cut_into(3, tied(), settings))[stage];
+  const Stage part = cut(graph, cut_into(3, tied_graph(), settings))[stage];
   StateDict state;
   for (auto& [name, tensor] : initial_state(graph, 1)) {
     if (part.graph.find(name)) state.emplace(name, tensor.clone());

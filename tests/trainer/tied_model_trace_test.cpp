@@ -9,6 +9,7 @@
 #include "models/base/files/json_file.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/safetensors/safetensors.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/tied_model.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/memory_link.hpp"
@@ -19,8 +20,7 @@
 namespace rookery {
 namespace {
 
-const std::filesystem::path kGolden = ROOKERY_SOURCE_DIR "/tests/golden";
-constexpr std::int64_t kBatchSize = 64;
+constexpr std::int64_t kTiedBatchSize = 64;
 
 LearningRateSchedule schedule_of(Json settings) {
   settings["name"] = "plateau";
@@ -66,12 +66,12 @@ class TiedModelTrace : public testing::TestWithParam<std::string> {
   KernelChoice kernels() const {
     KernelChoice choice;
     for (const Op& op : stage_.graph.ops()) choice[op.name] = GetParam();
-    return GetParam() == "chosen" ? choose_kernels(stage_.graph, kBatchSize) : choice;
+    return GetParam() == "chosen" ? choose_kernels(stage_.graph, kTiedBatchSize) : choice;
   }
   void fill(const MicroBatch& micro_batch, const std::string& value, TensorView into) const {
     std::vector<std::int64_t> ids;
-    for (std::int64_t i = 0; i < kBatchSize; ++i)
-      ids.push_back((micro_batch.step * kBatchSize + i) % digits_->size());
+    for (std::int64_t i = 0; i < kTiedBatchSize; ++i)
+      ids.push_back((micro_batch.step * kTiedBatchSize + i) % digits_->size());
     if (value == kSampleIds) {
       std::ranges::copy(ids, into.as<std::int64_t>().begin());
     } else {
@@ -85,7 +85,7 @@ class TiedModelTrace : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(TiedModelTrace, LossesRatesAndWeightsAreThoseOfPyTorch) {
-  CompileOptions options{.training_sizes = {kBatchSize}, .kernels = kernels(), .seed = 0};
+  CompileOptions options{.training_sizes = {kTiedBatchSize}, .kernels = kernels(), .seed = 0};
   options.optimizer = optimizer_defaults("sgd");
   options.optimizer.momentum = trace_.at("momentum").get<double>();
   Executable executable(stage_, options,
@@ -104,7 +104,8 @@ TEST_P(TiedModelTrace, LossesRatesAndWeightsAreThoseOfPyTorch) {
   for (std::size_t step = 0; step < losses.size(); ++step) {
     ASSERT_DOUBLE_EQ(plateau.rate(), trace_.at("rates").at(step).get<double>()) << "step " << step;
     const double loss =
-        worker.train(static_cast<std::int64_t>(step), plateau.rate(), std::vector<std::int64_t>{kBatchSize})
+        worker
+            .train(static_cast<std::int64_t>(step), plateau.rate(), std::vector<std::int64_t>{kTiedBatchSize})
             .loss;
     ASSERT_NEAR(loss, losses[step], 1e-4 * losses[step]) << "step " << step;
     of_epoch += loss;

@@ -8,13 +8,13 @@
 namespace rookery {
 namespace {
 
-struct Job {
+struct ZooJob {
   std::string model;
   std::string data;
 };
 
-const std::vector<Job>& jobs() {
-  static const std::vector<Job> all{
+const std::vector<ZooJob>& zoo_jobs() {
+  static const std::vector<ZooJob> all{
       {"cnn_net", "digits"},
       {"mnist_mlp", "idx:datasets/mnist"},
       {"deep_mlp", "idx:datasets/mnist"},
@@ -32,10 +32,10 @@ const std::vector<Job>& jobs() {
   return all;
 }
 
-class ZooCuts : public testing::TestWithParam<Job> {};
+class ZooCuts : public testing::TestWithParam<ZooJob> {};
 
 TEST_P(ZooCuts, TrainTheSameBits) {
-  const Job& job = GetParam();
+  const ZooJob& job = GetParam();
   const auto dataset = open_dataset(job.data, ROOKERY_SOURCE_DIR "/node_data");
   TrainingSettings settings{.batch_size = 4, .micro_batches = 2, .validate_every = 0};
   settings.loss = zoo_entry(job.model).loss;
@@ -54,7 +54,7 @@ TEST_P(ZooCuts, TrainTheSameBits) {
 }
 
 TEST_P(ZooCuts, TrainTheSameBitsOnAnyNumberOfThreads) {
-  const Job& job = GetParam();
+  const ZooJob& job = GetParam();
   const auto dataset = open_dataset(job.data, ROOKERY_SOURCE_DIR "/node_data");
   TrainingSettings settings{.batch_size = 4, .validate_every = 0};
   settings.loss = zoo_entry(job.model).loss;
@@ -78,13 +78,13 @@ TEST_P(ZooCuts, TrainTheSameBitsOnAnyNumberOfThreads) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, ZooCuts, testing::ValuesIn(jobs()),
+INSTANTIATE_TEST_SUITE_P(Zoo, ZooCuts, testing::ValuesIn(zoo_jobs()),
                          [](const auto& instance) { return NamedOptions(instance.param.model).name(); });
 
 TEST(ZooJobs, AreThereForEveryModel) {
-  ASSERT_EQ(jobs().size(), zoo().size());
-  for (std::size_t i = 0; i < jobs().size(); ++i)
-    EXPECT_EQ(NamedOptions(jobs()[i].model).name(), zoo()[i].name);
+  ASSERT_EQ(zoo_jobs().size(), zoo().size());
+  for (std::size_t i = 0; i < zoo_jobs().size(); ++i)
+    EXPECT_EQ(NamedOptions(zoo_jobs()[i].model).name(), zoo()[i].name);
 }
 
 }  // namespace

@@ -167,7 +167,7 @@ TEST(LeftOut, IsPartOfThePlan) {
               HasSubstr("its memory (0.001 MB) is too small for any piece of the model"));
 }
 
-Json random_pool(int nodes) {
+Json random_small_pool(int nodes) {
   Json pool = fast_pool(nodes, *rc::gen::element(0.1, 5.0), 100);
   for (int i = 0; i < nodes; ++i) {
     Json& node = pool[std::to_string(i)];
@@ -181,7 +181,7 @@ Json random_pool(int nodes) {
 // Every place in every cluster, and alone, by the cost model alone.
 RC_GTEST_PROP(BestPlace, IsThatOfBruteForce, ()) {
   const int nodes = *rc::gen::inRange(2, 7);
-  const NodePool pool = pool_of(random_pool(nodes));
+  const NodePool pool = pool_of(random_small_pool(nodes));
   const ModelCosts costs = chain(*rc::gen::inRange(1, 5));
   const CostModel model(pool, costs);
   Clusters clusters;

@@ -20,10 +20,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Planned plan(const Json& pool, const TrainingTask& task, const SearchOptions& options = {}) {
-  return make_plan(task, pool_of(pool), options);
-}
-
 class PlanOfEqualNodes : public testing::TestWithParam<int> {};
 
 TEST_P(PlanOfEqualNodes, HoldsEveryOpOnceAPerClusterAndAgreesWithItself) {

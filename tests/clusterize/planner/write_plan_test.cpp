@@ -21,10 +21,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-Planned plan(const Json& pool, const TrainingTask& task, const SearchOptions& options = {}) {
-  return make_plan(task, pool_of(pool), options);
-}
-
 // Every file below `folder` with its bytes.
 std::map<std::string, std::string> files_of(const fs::path& folder) {
   std::map<std::string, std::string> files;

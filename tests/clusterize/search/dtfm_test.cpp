@@ -52,7 +52,7 @@ double cost_by_definition(const NodePool& pool, Groups groups) {
 }
 
 // Nodes in four regions with links that all differ.
-NodePool uneven_pool(int nodes, std::uint64_t seed) {
+NodePool pool_of_unequal_nodes(int nodes, std::uint64_t seed) {
   Json pool = equal_nodes(nodes);
   CounterRng rng(rng_key(seed, "dtfm_test"), 0);
   for (auto& node : pool) node["benchmarks"]["bandwidth"] = 100'000;
@@ -144,7 +144,7 @@ void expect_least_is_proven(const NodePool& pool, std::size_t groups) {
 
 TEST(Dtfm, IsTheFormula) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const NodePool pool = uneven_pool(12, seed);
+    const NodePool pool = pool_of_unequal_nodes(12, seed);
     const DtfmObjective objective(pool);
     const std::vector<std::int64_t> order = random_permutation(12, rng_key(seed, "order"), 0);
     for (const int groups : {1, 3, 4}) {
@@ -155,7 +155,7 @@ TEST(Dtfm, IsTheFormula) {
 }
 
 TEST(Dtfm, TheSearchFindsTheBestOfAllGroupings) {
-  const NodePool pool = uneven_pool(8, 1);
+  const NodePool pool = pool_of_unequal_nodes(8, 1);
   const DtfmObjective objective(pool);
   std::vector<int> order(8);
   std::iota(order.begin(), order.end(), 0);
@@ -191,7 +191,7 @@ TEST(Dtfm, TheProofFindsTheBestOfAllGroupings) {
       expect_least_is_proven(pool_of_regions(regions, seed), groups);
     }
   }
-  expect_least_is_proven(uneven_pool(9, 1), 3);
+  expect_least_is_proven(pool_of_unequal_nodes(9, 1), 3);
 }
 
 TEST(Dtfm, TheLeastCostOfPublishedPoolsIsProven) {

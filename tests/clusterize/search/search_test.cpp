@@ -117,7 +117,7 @@ TEST(ThroughputClusters, FormWithinRegions) {
 }
 
 // Machines of random kinds, memory that is tight.
-Json random_pool(int nodes) {
+Json random_tight_pool(int nodes) {
   Json pool = Json::object();
   for (int i = 0; i < nodes; ++i) {
     pool[std::to_string(i)] =
@@ -129,7 +129,7 @@ Json random_pool(int nodes) {
 
 RC_GTEST_PROP(FindClusters, UsesEveryNodeOnceWithinItsMemoryAndTheSameForAnyNumberOfThreads, ()) {
   const int nodes = *rc::gen::inRange(1, 8);
-  const Json pool_json = random_pool(nodes);
+  const Json pool_json = random_tight_pool(nodes);
   const NodePool pool = pool_of(pool_json);
   const ModelCosts costs = chain(*rc::gen::inRange(1, 7));
   const SearchOptions options{.objective = *rc::gen::element(Objective::kSimilar, Objective::kThroughput),

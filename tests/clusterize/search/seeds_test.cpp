@@ -13,7 +13,6 @@ namespace {
 
 using testing::Contains;
 
-const TimeLimit kNoLimit{std::nullopt};
 const RngKey kKey = rng_key(7, "seeds_test");
 
 // Sets of nodes: what is in a cluster, whatever the order.
@@ -30,7 +29,7 @@ std::vector<std::vector<std::vector<int>>> seeds_of(const Json& document, const 
   const CostModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, constraints);
   std::vector<std::vector<std::vector<int>>> all;
-  for (const Grouping& seed : structured_seeds(model, objective, kKey, 1, kNoLimit))
+  for (const Grouping& seed : structured_seeds(model, objective, kKey, 1, TimeLimit(std::nullopt)))
     all.push_back(sets_of(seed));
   return all;
 }
@@ -95,7 +94,7 @@ TEST(Seeds, OfALargePoolAreFew) {
   const ModelCosts costs = chain(6);
   const CostModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kSimilar, {.min_nodes = 3});
-  const std::size_t seeds = structured_seeds(model, objective, kKey, 1, kNoLimit).size();
+  const std::size_t seeds = structured_seeds(model, objective, kKey, 1, TimeLimit(std::nullopt)).size();
   EXPECT_GE(seeds, 40U);
   EXPECT_LE(seeds, 100U);
 }
@@ -114,7 +113,7 @@ RC_GTEST_PROP(Seeds, HaveEveryNodeOnceInTheOrderOfTheObjectiveAndAreTheSameForAn
   const CostModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, {.min_nodes = *rc::gen::inRange(1, 4)});
   const RngKey key = rng_key(*rc::gen::inRange<std::uint64_t>(0, 100), "seeds");
-  const std::vector<Grouping> seeds = structured_seeds(model, objective, key, 1, kNoLimit);
+  const std::vector<Grouping> seeds = structured_seeds(model, objective, key, 1, TimeLimit(std::nullopt));
   RC_ASSERT(!seeds.empty());
   for (const Grouping& seed : seeds) {
     std::vector<int> all = seed.left_out;
@@ -130,7 +129,7 @@ RC_GTEST_PROP(Seeds, HaveEveryNodeOnceInTheOrderOfTheObjectiveAndAreTheSameForAn
     std::iota(expected.begin(), expected.end(), 0);
     RC_ASSERT(all == expected);
   }
-  RC_ASSERT(structured_seeds(model, objective, key, 3, kNoLimit) == seeds);
+  RC_ASSERT(structured_seeds(model, objective, key, 3, TimeLimit(std::nullopt)) == seeds);
 }
 
 }  // namespace

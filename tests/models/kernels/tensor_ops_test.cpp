@@ -22,7 +22,7 @@ Tensor tensor_of(const Shape& shape, const std::vector<T>& elements) {
 }
 
 template <typename... T>
-std::vector<Tensor> inputs_of(T... tensors) {
+std::vector<Tensor> tensors_of(T... tensors) {
   std::vector<Tensor> inputs;
   (inputs.push_back(std::move(tensors)), ...);
   return inputs;
@@ -50,20 +50,20 @@ TEST(TensorOps, IndicesOutOfRangeAreRefused) {
                   ThrowsMessage<DataError>(HasSubstr("op 'the_" + type + "': index " + std::to_string(index) +
                                                      " at place 1 is not in [-4, 4)")));
     };
-    expect_refused("Gather", inputs_of(Tensor(DType::kF32, {4, 2}), indices()), {DType::kF32, {3, 2}});
-    expect_refused("GatherGrad", inputs_of(Tensor(DType::kF32, {3, 2}), indices()), {DType::kF32, {4, 2}});
-    expect_refused("GatherElements", inputs_of(Tensor(DType::kF32, {4}), indices()), {DType::kF32, {3}});
-    expect_refused("GatherElementsGrad", inputs_of(Tensor(DType::kF32, {3}), indices()), {DType::kF32, {4}});
+    expect_refused("Gather", tensors_of(Tensor(DType::kF32, {4, 2}), indices()), {DType::kF32, {3, 2}});
+    expect_refused("GatherGrad", tensors_of(Tensor(DType::kF32, {3, 2}), indices()), {DType::kF32, {4, 2}});
+    expect_refused("GatherElements", tensors_of(Tensor(DType::kF32, {4}), indices()), {DType::kF32, {3}});
+    expect_refused("GatherElementsGrad", tensors_of(Tensor(DType::kF32, {3}), indices()), {DType::kF32, {4}});
     const auto points = [&] { return tensor_of<std::int64_t>({3, 1}, {0, index, -4}); };
     const auto rows = [](std::int64_t count) { return Tensor(DType::kF32, {count, 2}); };
-    expect_refused("GatherND", inputs_of(rows(4), points()), {DType::kF32, {3, 2}});
-    expect_refused("GatherNDGrad", inputs_of(rows(3), points()), {DType::kF32, {4, 2}});
-    expect_refused("ScatterND", inputs_of(rows(4), points(), rows(3)), {DType::kF32, {4, 2}});
-    expect_refused("ScatterNDGradData", inputs_of(rows(4), points()), {DType::kF32, {4, 2}});
-    expect_refused("ScatterNDGradUpdates", inputs_of(rows(4), points()), {DType::kF32, {3, 2}});
+    expect_refused("GatherND", tensors_of(rows(4), points()), {DType::kF32, {3, 2}});
+    expect_refused("GatherNDGrad", tensors_of(rows(3), points()), {DType::kF32, {4, 2}});
+    expect_refused("ScatterND", tensors_of(rows(4), points(), rows(3)), {DType::kF32, {4, 2}});
+    expect_refused("ScatterNDGradData", tensors_of(rows(4), points()), {DType::kF32, {4, 2}});
+    expect_refused("ScatterNDGradUpdates", tensors_of(rows(4), points()), {DType::kF32, {3, 2}});
   }
   // Of an axis without elements every index is out of range.
-  EXPECT_THROW(run("Gather", {}, inputs_of(Tensor(DType::kF32, {0, 2}), tensor_of<std::int64_t>({1}, {0})),
+  EXPECT_THROW(run("Gather", {}, tensors_of(Tensor(DType::kF32, {0, 2}), tensor_of<std::int64_t>({1}, {0})),
                    {DType::kF32, {1, 2}}),
                DataError);
 }
@@ -72,7 +72,7 @@ TEST(TensorOps, WholeNumbersWrapAndDoNotTrap) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   const auto apply = [](const std::string& type, std::int64_t a, std::int64_t b) {
-    return run(type, {}, inputs_of(tensor_of<std::int64_t>({1}, {a}), tensor_of<std::int64_t>({1}, {b})),
+    return run(type, {}, tensors_of(tensor_of<std::int64_t>({1}, {a}), tensor_of<std::int64_t>({1}, {b})),
                {DType::kI64, {1}})
         .as<std::int64_t>()[0];
   };
@@ -89,7 +89,7 @@ TEST(TensorOps, CastsStayInRange) {
   const float infinity = std::numeric_limits<float>::infinity();
   const std::vector<float> numbers{-1.75F, 2.5F, 1e30F, -infinity, std::numeric_limits<float>::quiet_NaN()};
   const auto cast = [&](DType to) {
-    return run("Cast", {{"to", std::string(name_of(to))}}, inputs_of(tensor_of<float>({5}, numbers)),
+    return run("Cast", {{"to", std::string(name_of(to))}}, tensors_of(tensor_of<float>({5}, numbers)),
                {to, {5}});
   };
   using testing::ElementsAre;
@@ -110,7 +110,7 @@ TEST(TensorOps, EqualOperandsShareTheGradient) {
        std::vector<std::pair<std::int64_t, float>>{{0, 2}, {1, 0}, {2, 2}, {3, 2}}) {
     const Tensor gradient =
         run("ExtremumGrad", {{"input", input}},
-            inputs_of(tensor_of<float>({2}, {6, 8}), x(5), x(5), x(4), x(5), x(5)), {DType::kF32, {2}});
+            tensors_of(tensor_of<float>({2}, {6, 8}), x(5), x(5), x(4), x(5), x(5)), {DType::kF32, {2}});
     EXPECT_THAT(elements_of<float>(gradient), testing::ElementsAre(expected, 2)) << input;
   }
 }
@@ -119,18 +119,18 @@ TEST(TensorOps, EqualOperandsShareTheGradient) {
 TEST(TensorOps, SumsHaveTheOrderOfTheGradient) {
   const std::vector<float> dy{1, 1e8F, -1e8F, 1};
   const Tensor of_rows =
-      run("GatherGrad", {}, inputs_of(tensor_of<float>({4}, dy), tensor_of<std::int64_t>({4}, {0, 0, 0, 0})),
+      run("GatherGrad", {}, tensors_of(tensor_of<float>({4}, dy), tensor_of<std::int64_t>({4}, {0, 0, 0, 0})),
           {DType::kF32, {1}});
   float sum = 0;
   for (const float share : dy) sum += share;
   EXPECT_EQ(of_rows.as<float>()[0], sum);
   const auto same_point = [] { return tensor_of<std::int64_t>({4, 1}, {0, 0, 0, 0}); };
   const Tensor of_points =
-      run("GatherNDGrad", {}, inputs_of(tensor_of<float>({4}, dy), same_point()), {DType::kF32, {1}});
+      run("GatherNDGrad", {}, tensors_of(tensor_of<float>({4}, dy), same_point()), {DType::kF32, {1}});
   EXPECT_EQ(of_points.as<float>()[0], sum);
-  const Tensor added =
-      run("ScatterND", {{"reduction", std::string("add")}},
-          inputs_of(tensor_of<float>({1}, {0}), same_point(), tensor_of<float>({4}, dy)), {DType::kF32, {1}});
+  const Tensor added = run("ScatterND", {{"reduction", std::string("add")}},
+                           tensors_of(tensor_of<float>({1}, {0}), same_point(), tensor_of<float>({4}, dy)),
+                           {DType::kF32, {1}});
   EXPECT_EQ(added.as<float>()[0], sum);
 }
 
@@ -139,23 +139,24 @@ TEST(TensorOps, TheLastUpdateIsWritten) {
   const auto points = [] { return tensor_of<std::int64_t>({3, 1}, {1, 0, 1}); };
   const Tensor written =
       run("ScatterND", {},
-          inputs_of(tensor_of<float>({3}, {5, 6, 7}), points(), tensor_of<float>({3}, {1, 2, 3})),
+          tensors_of(tensor_of<float>({3}, {5, 6, 7}), points(), tensor_of<float>({3}, {1, 2, 3})),
           {DType::kF32, {3}});
   EXPECT_THAT(elements_of<float>(written), testing::ElementsAre(2, 3, 7));
   const Tensor gradient = run("ScatterNDGradUpdates", {},
-                              inputs_of(tensor_of<float>({3}, {5, 6, 7}), points()), {DType::kF32, {3}});
+                              tensors_of(tensor_of<float>({3}, {5, 6, 7}), points()), {DType::kF32, {3}});
   EXPECT_THAT(elements_of<float>(gradient), testing::ElementsAre(6, 5, 6));
 }
 
 // A norm of 0 has no slope; PyTorch says 0.
 TEST(TensorOps, NormsOfZeroHaveNoGradient) {
-  const Tensor of_l2 = run("ReduceL2Grad", {{"axes", Integers{1}}},
-                           inputs_of(tensor_of<float>({2, 1}, {1, 1}), tensor_of<float>({2, 2}, {0, 0, 3, 4}),
-                                     tensor_of<float>({2, 1}, {0, 5})),
-                           {DType::kF32, {2, 2}});
+  const Tensor of_l2 =
+      run("ReduceL2Grad", {{"axes", Integers{1}}},
+          tensors_of(tensor_of<float>({2, 1}, {1, 1}), tensor_of<float>({2, 2}, {0, 0, 3, 4}),
+                     tensor_of<float>({2, 1}, {0, 5})),
+          {DType::kF32, {2, 2}});
   EXPECT_THAT(elements_of<float>(of_l2), testing::ElementsAre(0, 0, 0.6F, 0.8F));
   const Tensor of_l1 =
-      run("ReduceL1Grad", {}, inputs_of(tensor_of<float>({1}, {2}), tensor_of<float>({3}, {0, -3, 4})),
+      run("ReduceL1Grad", {}, tensors_of(tensor_of<float>({1}, {2}), tensor_of<float>({3}, {0, -3, 4})),
           {DType::kF32, {3}});
   EXPECT_THAT(elements_of<float>(of_l1), testing::ElementsAre(0, -2, 2));
 }
@@ -163,16 +164,16 @@ TEST(TensorOps, NormsOfZeroHaveNoGradient) {
 TEST(TensorOps, TensorsWithoutElementsAreMovedToo) {
   const TensorType none{DType::kF32, {2, 0, 3}};
   EXPECT_NO_THROW(
-      run("Transpose", {{"perm", Integers{2, 0, 1}}}, inputs_of(Tensor(none)), {DType::kF32, {3, 2, 0}}));
+      run("Transpose", {{"perm", Integers{2, 0, 1}}}, tensors_of(Tensor(none)), {DType::kF32, {3, 2, 0}}));
   EXPECT_NO_THROW(
-      run("Tile", {{"repeats", Integers{2, 2, 1}}}, inputs_of(Tensor(none)), {DType::kF32, {4, 0, 3}}));
-  EXPECT_NO_THROW(run("Concat", {{"axis", std::int64_t{1}}}, inputs_of(Tensor(none), Tensor(none)), none));
+      run("Tile", {{"repeats", Integers{2, 2, 1}}}, tensors_of(Tensor(none)), {DType::kF32, {4, 0, 3}}));
+  EXPECT_NO_THROW(run("Concat", {{"axis", std::int64_t{1}}}, tensors_of(Tensor(none), Tensor(none)), none));
   const Tensor padded = run("Pad", {{"pads", Integers{0, 1, 0, 0, 0, 0}}, {"constant_value", 7.0F}},
-                            inputs_of(Tensor(none)), {DType::kF32, {2, 1, 3}});
+                            tensors_of(Tensor(none)), {DType::kF32, {2, 1, 3}});
   EXPECT_THAT(elements_of<float>(padded), testing::Each(7.0F));
   const Attributes empty{{"starts", Integers{3}}, {"ends", Integers{3}}, {"axes", Integers{1}}};
-  EXPECT_NO_THROW(run("Slice", empty, inputs_of(Tensor(DType::kF32, {2, 3, 3})), none));
-  const Tensor gradient = run("SliceGrad", empty, inputs_of(Tensor(none)), {DType::kF32, {2, 3, 3}});
+  EXPECT_NO_THROW(run("Slice", empty, tensors_of(Tensor(DType::kF32, {2, 3, 3})), none));
+  const Tensor gradient = run("SliceGrad", empty, tensors_of(Tensor(none)), {DType::kF32, {2, 3, 3}});
   EXPECT_THAT(elements_of<float>(gradient), testing::Each(0.0F));
 }
 
@@ -187,8 +188,8 @@ TEST(TensorOps, LargePlanesAreTurned) {
       const std::size_t odd = i * 7 + i / 251;
       x.as<T>()[i] = static_cast<T>(odd);
     }
-    const Tensor y = run("Transpose", perm, inputs_of(x.clone()), {x.type().dtype, to});
-    const Tensor back = run("TransposeGrad", perm, inputs_of(y.clone()), x.type());
+    const Tensor y = run("Transpose", perm, tensors_of(x.clone()), {x.type().dtype, to});
+    const Tensor back = run("TransposeGrad", perm, tensors_of(y.clone()), x.type());
     EXPECT_TRUE(same_bits(back, x));
     EXPECT_EQ(y.as<T>()[((1 * 53 + 50) * 2 + 1) * 37 + 35], x.as<T>()[((1 * 37 + 35) * 2 + 1) * 53 + 50]);
   };

@@ -4,24 +4,21 @@
 #include "models/base/check.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/runtime/executable.hpp"
+#include "tests/models/runtime/random_batch.hpp"
 #include "tests/models/runtime/trained_models.hpp"
 #include "tests/support/guarded_device.hpp"
 
 namespace rookery {
 namespace {
 
-constexpr std::int64_t kSize = 3;
+constexpr std::int64_t kDeviceBatch = 3;
 
 CompileOptions options_for(const Graph& graph) {
-  return {.training_sizes = {kSize},
-          .inference_sizes = {kSize},
-          .kernels = choose_kernels(graph, kSize),
+  return {.training_sizes = {kDeviceBatch},
+          .inference_sizes = {kDeviceBatch},
+          .kernels = choose_kernels(graph, kDeviceBatch),
           .optimizer = {},
           .processor = &test::guarded_processor()};
-}
-
-Stage whole(const Graph& graph) {
-  return std::move(cut(graph, std::vector<OpId>{0}).front());
 }
 
 TEST(DeviceDeathTest, ItsMemoryIsNotTheHosts) {
@@ -54,7 +51,7 @@ TEST(Device, StepsCopyNothingToTheHost) {
   const Graph graph = branching_model();
   Executable executable(whole(graph), options_for(graph), initial_state(graph, 1));
   for (std::int64_t step = 0; step < 3; ++step) {
-    const MicroBatch micro_batch{.step = step, .size = kSize};
+    const MicroBatch micro_batch{.step = step, .size = kDeviceBatch};
     for (std::size_t i = 0; i < executable.stage().inputs.size(); ++i) {
       const TensorView input = executable.input(i, micro_batch);
       copy(Tensor(input.type).view(), input);

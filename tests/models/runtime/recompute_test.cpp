@@ -23,7 +23,7 @@ namespace rookery {
 namespace {
 
 constexpr std::uint64_t kSeed = 11;
-constexpr std::int64_t kSize = 3;
+constexpr std::int64_t kRecomputedBatch = 3;
 
 Tensor random_value(const Value& value, const TensorType& type) {
   Tensor tensor(type);
@@ -40,7 +40,7 @@ Tensor random_value(const Value& value, const TensorType& type) {
 class Interpreter {
  public:
   explicit Interpreter(const TrainingGraph& training)
-      : training_(training), graph_(training.graph), types_(training.graph.types(kSize)) {
+      : training_(training), graph_(training.graph), types_(training.graph.types(kRecomputedBatch)) {
     for (std::size_t id = 0; id < types_.size(); ++id) {
       const Value& value = graph_.values()[id];
       values_.push_back(value.producer == kNoOp ? random_value(value, types_[id]) : Tensor(types_[id]));
@@ -123,7 +123,7 @@ std::pair<std::vector<float>, StateDict> train(const Graph& graph, const Compile
     const auto micro_batch = [&](int index) {
       return MicroBatch{.step = step,
                         .index = index,
-                        .size = kSize,
+                        .size = kRecomputedBatch,
                         .slot = index % options.slots,
                         .loss_weight = 1.0F / static_cast<float>(micro_batches)};
     };
@@ -162,11 +162,11 @@ std::pair<std::vector<float>, StateDict> train(const Graph& graph, const Compile
 RC_GTEST_PROP(Recompute, StagesTrainToTheSameBits, ()) {
   const Graph graph = test::RandomGraph::make(*rc::gen::arbitrary<unsigned>(), *rc::gen::inRange(5, 40));
   const int micro_batches = *rc::gen::inRange(1, 5);
-  CompileOptions options{.training_sizes = {kSize},
+  CompileOptions options{.training_sizes = {kRecomputedBatch},
                          .inference_sizes = {},
                          .slots = *rc::gen::inRange(1, micro_batches + 1),
                          .accumulates = micro_batches > 1,
-                         .kernels = choose_kernels(graph, kSize),
+                         .kernels = choose_kernels(graph, kRecomputedBatch),
                          .seed = kSeed,
                          .optimizer = {},
                          .processor = &test_processor()};

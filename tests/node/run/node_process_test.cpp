@@ -1,11 +1,10 @@
 #include "node/run/node_process.hpp"
+#include "tests/support/repository.hpp"
 
 #include <gtest/gtest.h>
 
 namespace rookery {
 namespace {
-
-const std::filesystem::path kNodeData = ROOKERY_SOURCE_DIR "/node_data";
 
 TrainingSettings with_data(const std::string& name) {
   TrainingSettings settings;

@@ -23,8 +23,6 @@ using std::chrono::milliseconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr GroupId kRing = 7;
-
 // A number from each to each.
 void expect_to_work(const std::vector<std::unique_ptr<ZmqLink>>& links, std::int64_t step) {
   const int ranks = static_cast<int>(links.size());

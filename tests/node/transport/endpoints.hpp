@@ -14,6 +14,7 @@
 namespace rookery {
 
 constexpr GroupId kPipeline = 0;
+constexpr GroupId kRing = 7;
 
 inline MessageKey key(std::int64_t step) {
   return {.step = step, .edge = "x"};

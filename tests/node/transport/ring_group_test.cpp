@@ -16,8 +16,6 @@ using std::chrono::milliseconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr GroupId kRing = 7;
-
 const auto kAsRing = [](GroupOptions& options) {
   options.topology = Topology::kRing;
   options.name = "ring 6";

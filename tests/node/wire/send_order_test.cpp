@@ -8,26 +8,23 @@
 #include <memory>
 #include <vector>
 
+#include "tests/node/wire/sent_chunk.hpp"
+
 namespace rookery {
 namespace {
 
-constexpr std::size_t kChunk = 64U << 10;
+constexpr std::size_t kLargeChunk = 64U << 10;
 constexpr std::uint64_t kPlenty = 1ULL << 40;
-const Clock::time_point kNow{};
 
 // A stream whose connection stands, with credit.
 std::unique_ptr<SendStream> stream_of(GroupId group, int chunks) {
-  auto stream = std::make_unique<SendStream>(kChunk, group);
+  auto stream = std::make_unique<SendStream>(kLargeChunk, group);
   stream->resume({0, kPlenty}, kNow);
-  const auto bytes = static_cast<std::int64_t>(kChunk) * chunks;
+  const auto bytes = static_cast<std::int64_t>(kLargeChunk) * chunks;
   if (chunks > 0)
     stream->push(
         {{.edge = "x"}, {DType::kU8, Shape{bytes}}, BufferPool().take(static_cast<std::uint64_t>(bytes))});
   return stream;
-}
-
-DataChunk header_of(const OutgoingChunk& chunk) {
-  return std::get<DataChunk>(decode(chunk.header));
 }
 
 // Whose chunks come next, until none may be sent.
@@ -58,8 +55,8 @@ TEST(SendOrder, OthersHaveOnlySoMuchUnderWay) {
   order.add(0, *pipeline);
   order.add(1, *ring);
   const std::size_t sent = groups_of(order).size();
-  EXPECT_LE(sent, 1 + SendOrder::kBackgroundWindow / chunk_cost(kChunk));
-  EXPECT_GE(sent, SendOrder::kBackgroundWindow / chunk_cost(kChunk));
+  EXPECT_LE(sent, 1 + SendOrder::kBackgroundWindow / chunk_cost(kLargeChunk));
+  EXPECT_GE(sent, SendOrder::kBackgroundWindow / chunk_cost(kLargeChunk));
   ring->acknowledge({4, kPlenty}, kNow);
   EXPECT_EQ(groups_of(order).size(), 4U);
 }
@@ -129,7 +126,7 @@ RC_GTEST_PROP(SendOrderProperty, EveryStreamIsSentWholeAndInOrder, ()) {
     const int what = *rc::gen::inRange(0, 3);
     if (what == 0) {
       const int chunks = *rc::gen::inRange(1, 20);
-      const auto bytes = static_cast<std::int64_t>(kChunk) * chunks;
+      const auto bytes = static_cast<std::int64_t>(kLargeChunk) * chunks;
       all[stream]->push({{.step = i, .edge = "x"}, {DType::kU8, Shape{bytes}}, nullptr});
       pushed[stream] += chunks;
     } else if (what == 1) {

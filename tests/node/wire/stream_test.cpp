@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "tests/node/wire/sent_chunk.hpp"
 
 namespace rookery {
 namespace {
@@ -24,16 +25,10 @@ OutgoingMessage message(std::int64_t step, std::int64_t bytes) {
   return made;
 }
 
-DataChunk header_of(const OutgoingChunk& chunk) {
-  return std::get<DataChunk>(decode(chunk.header));
-}
-
 bool same(const IncomingMessage& in, const OutgoingMessage& out) {
   return in.key == out.key && in.type == out.type &&
          std::equal(in.bytes.get(), in.bytes.get() + in.type.bytes(), out.bytes.get());
 }
-
-const Clock::time_point kNow{};
 
 TEST(SendStream, SendsNothingBeforeItIsWelcomed) {
   SendStream out(kChunk);

@@ -13,6 +13,7 @@
 #include "models/base/files/json_file.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/safetensors/safetensors.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/tied_model.hpp"
 #include "trainer/averaging/averagers.hpp"
 #include "trainer/data/dataset.hpp"
@@ -22,7 +23,6 @@
 namespace rookery {
 namespace {
 
-const std::filesystem::path kGolden = ROOKERY_SOURCE_DIR "/tests/golden";
 constexpr int kClusters = 2;
 
 class AveragingTraces : public testing::TestWithParam<std::string> {

@@ -14,6 +14,7 @@
 #include "models/base/files/files.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "tests/support/gathered.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/readers.hpp"
@@ -23,8 +24,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-
-const std::filesystem::path kNodeData = ROOKERY_SOURCE_DIR "/node_data";
 
 std::string gzipped(const std::string& text) {
   z_stream stream{};

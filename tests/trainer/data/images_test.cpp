@@ -8,6 +8,7 @@
 #include "models/base/files/files.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "tests/support/gathered.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/data/images/image_index.hpp"
@@ -19,8 +20,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
-
-const fs::path kGolden = ROOKERY_SOURCE_DIR "/tests/golden";
 
 class ImagesTest : public testing::Test {
  protected:

@@ -9,6 +9,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/io/safetensors/safetensors.hpp"
+#include "tests/support/repository.hpp"
 #include "trainer/images/resize.hpp"
 
 namespace rookery {
@@ -16,7 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::filesystem::path kGolden = ROOKERY_SOURCE_DIR "/tests/golden";
 constexpr ImageSize kWhole{10000, 10000};  // nothing is to be scaled down
 
 std::string content_of(const std::string& name) {

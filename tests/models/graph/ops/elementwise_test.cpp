@@ -11,11 +11,11 @@
 #include "models/graph/passes/differentiate.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/passes/memory/memory_plan.hpp"
+#include "tests/models/graph/ops/infer.hpp"
 
 namespace rookery {
 namespace {
 
-using Attributes = std::map<std::string, Attribute>;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -28,16 +28,6 @@ TEST(Broadcast, AlignsAtTheLastDimension) {
   EXPECT_EQ(broadcast({0, 3}, {1, 3}), (Shape{0, 3})) << "nothing repeated is nothing";
   EXPECT_THROW(broadcast({2, 3}, {2}), ConfigError);
   EXPECT_THROW(broadcast({2, 3}, {0, 3}), ConfigError);
-}
-
-void infer(const std::string& type, const Attributes& attributes, const std::vector<TensorType>& inputs) {
-  Graph graph;
-  Op op{.name = "op", .type = type, .inputs = {}, .outputs = {}, .attributes = attributes};
-  for (const TensorType& input : inputs) {
-    op.inputs.push_back(graph.add_input("x" + std::to_string(op.inputs.size()), input));
-  }
-  graph.add_op(std::move(op), {"y"});
-  graph.types(2);
 }
 
 TEST(Unary, HostileAttributesAreErrors) {

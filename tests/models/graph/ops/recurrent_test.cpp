@@ -8,21 +8,16 @@
 #include "models/graph/ops/recurrent.hpp"
 #include "models/graph/passes/differentiate.hpp"
 #include "models/graph/passes/recognize/recognize.hpp"
+#include "tests/models/graph/ops/infer.hpp"
 
 namespace rookery {
 namespace {
 
-using Attributes = std::map<std::string, Attribute>;
-using Integers = std::vector<std::int64_t>;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-TensorType f32(const Shape& shape) {
-  return {DType::kF32, shape};
-}
-
-std::vector<TensorType> infer(const std::string& type, const Attributes& attributes,
-                              const std::vector<std::optional<Shape>>& inputs) {
+std::vector<TensorType> infer_given(const std::string& type, const Attributes& attributes,
+                                    const std::vector<std::optional<Shape>>& inputs) {
   Op op{.name = "op", .type = type, .inputs = {}, .outputs = {}, .attributes = attributes};
   std::vector<TensorType> types;
   for (const std::optional<Shape>& shape : inputs) {
@@ -32,39 +27,40 @@ std::vector<TensorType> infer(const std::string& type, const Attributes& attribu
   return op_definition(type).infer(op, types);
 }
 
-void expect_refused(const std::string& type, const Attributes& attributes,
-                    const std::vector<std::optional<Shape>>& inputs, const std::string& because) {
-  EXPECT_THAT([&] { infer(type, attributes, inputs); }, ThrowsMessage<ConfigError>(HasSubstr(because)));
+void expect_given_refused(const std::string& type, const Attributes& attributes,
+                          const std::vector<std::optional<Shape>>& inputs, const std::string& because) {
+  EXPECT_THAT([&] { infer_given(type, attributes, inputs); }, ThrowsMessage<ConfigError>(HasSubstr(because)));
 }
 
 TEST(RecurrentOps, TypesAreThoseOfOneDirection) {
-  const auto lstm = infer("LSTM", {}, {{{7, 2, 3}}, {{20, 3}}, {{20, 5}}});
+  const auto lstm = infer_given("LSTM", {}, {{{7, 2, 3}}, {{20, 3}}, {{20, 5}}});
   ASSERT_EQ(lstm.size(), 5U);
   EXPECT_EQ(lstm[0], f32({7, 2, 5}));
   EXPECT_EQ(lstm[2], f32({2, 5}));
   EXPECT_EQ(lstm[3], f32({7, 2, 20}));
-  const auto gru = infer("GRU", {}, {{{7, 2, 3}}, {{15, 3}}, {{15, 5}}, {{15}}, {{15}}, {{2, 5}}});
+  const auto gru = infer_given("GRU", {}, {{{7, 2, 3}}, {{15, 3}}, {{15, 5}}, {{15}}, {{15}}, {{2, 5}}});
   EXPECT_EQ(gru[2], f32({7, 2, 15}));
-  EXPECT_EQ(infer("RNN", {}, {{{7, 2, 3}}, {{5, 3}}, {{5, 5}}}).size(), 2U);
+  EXPECT_EQ(infer_given("RNN", {}, {{{7, 2, 3}}, {{5, 3}}, {{5, 5}}}).size(), 2U);
 }
 
 TEST(RecurrentOps, WhatDoesNotFitIsRefused) {
   const std::optional<Shape> x{{7, 2, 3}}, w{{20, 3}}, r{{20, 5}}, bias{{20}}, state{{2, 5}}, none;
-  expect_refused("LSTM", {}, {x, w}, "needs X[steps, batch, input]");
-  expect_refused("LSTM", {}, {Shape{7, 3}, w, r}, "needs X[steps, batch, input]");
-  expect_refused("LSTM", {}, {Shape{0, 2, 3}, w, r}, "no steps");
-  expect_refused("LSTM", {}, {x, Shape{19, 3}, r}, "its input 1 is f32[19, 3], not f32[20, 3]");
-  expect_refused("GRU", {}, {x, w, r}, "its input 1 is f32[20, 3], not f32[15, 3]");
-  expect_refused("LSTM", {}, {x, w, r, bias}, "one bias");
-  expect_refused("LSTM", {}, {x, w, r, bias, bias, state}, "one initial state");
-  expect_refused("LSTM", {}, {x, w, r, bias, bias, Shape{1, 5}, state}, "its input 5 is");
-  expect_refused("GRU", {}, {x, Shape{15, 3}, Shape{15, 5}, none, none, state, state}, "needs X[");
-  expect_refused("LSTM", {{"gates", std::string("cofi")}}, {x, w, r},
-                 "gates is 'cofi', not 'iofc' or 'ifco'");
-  expect_refused("LSTM", {{"direction", std::string("both")}}, {x, w, r}, "direction is 'both'");
-  expect_refused("LSTM", {{"hidden_size", std::int64_t{4}}}, {x, w, r}, "hidden_size is 4, but R has 5");
-  expect_refused("RNN", {{"function", std::string("Sin")}}, {x, Shape{5, 3}, Shape{5, 5}},
-                 "function is 'Sin'");
+  expect_given_refused("LSTM", {}, {x, w}, "needs X[steps, batch, input]");
+  expect_given_refused("LSTM", {}, {Shape{7, 3}, w, r}, "needs X[steps, batch, input]");
+  expect_given_refused("LSTM", {}, {Shape{0, 2, 3}, w, r}, "no steps");
+  expect_given_refused("LSTM", {}, {x, Shape{19, 3}, r}, "its input 1 is f32[19, 3], not f32[20, 3]");
+  expect_given_refused("GRU", {}, {x, w, r}, "its input 1 is f32[20, 3], not f32[15, 3]");
+  expect_given_refused("LSTM", {}, {x, w, r, bias}, "one bias");
+  expect_given_refused("LSTM", {}, {x, w, r, bias, bias, state}, "one initial state");
+  expect_given_refused("LSTM", {}, {x, w, r, bias, bias, Shape{1, 5}, state}, "its input 5 is");
+  expect_given_refused("GRU", {}, {x, Shape{15, 3}, Shape{15, 5}, none, none, state, state}, "needs X[");
+  expect_given_refused("LSTM", {{"gates", std::string("cofi")}}, {x, w, r},
+                       "gates is 'cofi', not 'iofc' or 'ifco'");
+  expect_given_refused("LSTM", {{"direction", std::string("both")}}, {x, w, r}, "direction is 'both'");
+  expect_given_refused("LSTM", {{"hidden_size", std::int64_t{4}}}, {x, w, r},
+                       "hidden_size is 4, but R has 5");
+  expect_given_refused("RNN", {{"function", std::string("Sin")}}, {x, Shape{5, 3}, Shape{5, 5}},
+                       "function is 'Sin'");
 }
 
 // A layer on data needs no gradient of it; the gates' are for the weights' alone.

@@ -10,48 +10,20 @@
 #include "models/graph/passes/differentiate.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/passes/memory/memory_plan.hpp"
+#include "tests/models/graph/ops/infer.hpp"
 
 namespace rookery {
 namespace {
 
-using Attributes = std::map<std::string, Attribute>;
-using Integers = std::vector<std::int64_t>;
-using Types = std::vector<TensorType>;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr std::int64_t kHuge = std::int64_t{1} << 60;
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
-
-TensorType f32(const Shape& shape) {
-  return {DType::kF32, shape};
-}
-
-// Types of the outputs at a batch of two.
-Types infer(const std::string& type, const Attributes& attributes, const Types& inputs, int outputs = 1) {
-  Graph graph;
-  Op op{.name = "op", .type = type, .inputs = {}, .outputs = {}, .attributes = attributes};
-  for (const TensorType& input : inputs)
-    op.inputs.push_back(graph.add_input("x" + std::to_string(op.inputs.size()), input));
-  std::vector<std::string> names;
-  for (int i = 0; i < outputs; ++i) names.push_back("y" + std::to_string(i));
-  const OpId id = graph.add_op(std::move(op), names);
-  const Types types = graph.types(2);
-  Types result;
-  for (const ValueId output : graph.op(id).outputs) result.push_back(types[output]);
-  return result;
-}
 
 void expect_shape(const Shape& expected, const std::string& type, const Attributes& attributes,
                   const Types& inputs) {
   EXPECT_EQ(infer(type, attributes, inputs)[0].shape.to_string(), expected.to_string()) << type;
-}
-
-void expect_refused(const std::string& type, const Attributes& attributes, const Types& inputs,
-                    const std::string& because, int outputs = 1) {
-  EXPECT_THAT([&] { infer(type, attributes, inputs, outputs); },
-              ThrowsMessage<ConfigError>(testing::AllOf(HasSubstr("op 'op' (" + type), HasSubstr(because))));
 }
 
 TEST(ShapeOps, ShapesAreThoseOfOnnx) {

@@ -7,19 +7,16 @@
 #include "models/base/error.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/ops/builder.hpp"
+#include "tests/models/graph/ops/infer.hpp"
 
 namespace rookery {
 namespace {
 
-using Attributes = std::map<std::string, Attribute>;
-using Integers = std::vector<std::int64_t>;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr std::int64_t kHuge = std::int64_t{1} << 60;
-
-std::vector<TensorType> infer(const std::string& type, const Attributes& attributes,
-                              const std::vector<Shape>& inputs) {
+std::vector<TensorType> infer_f32(const std::string& type, const Attributes& attributes,
+                                  const std::vector<Shape>& inputs) {
   std::vector<TensorType> types;
   for (const Shape& shape : inputs) types.push_back({DType::kF32, shape});
   const Op op{.name = "op", .type = type, .inputs = {}, .outputs = {}, .attributes = attributes};
@@ -27,7 +24,7 @@ std::vector<TensorType> infer(const std::string& type, const Attributes& attribu
 }
 
 Shape shape_of(const std::string& type, const Attributes& attributes, const std::vector<Shape>& inputs) {
-  return infer(type, attributes, inputs).at(0).shape;
+  return infer_f32(type, attributes, inputs).at(0).shape;
 }
 
 struct Refusal {
@@ -38,12 +35,12 @@ struct Refusal {
 // What an attribute of a refusal says takes the place of what the legal ones say.
 void expect_refusals(const std::string& type, const std::vector<Shape>& inputs, const Attributes& legal,
                      const std::vector<Refusal>& refusals) {
-  EXPECT_NO_THROW(infer(type, legal, inputs));
+  EXPECT_NO_THROW(infer_f32(type, legal, inputs));
   for (const Refusal& refusal : refusals) {
     Attributes attributes = refusal.attributes;
     attributes.insert(legal.begin(), legal.end());
     for (const std::string& word : refusal.words) {
-      EXPECT_THAT([&] { infer(type, attributes, inputs); }, ThrowsMessage<ConfigError>(HasSubstr(word)))
+      EXPECT_THAT([&] { infer_f32(type, attributes, inputs); }, ThrowsMessage<ConfigError>(HasSubstr(word)))
           << type;
     }
   }
@@ -123,19 +120,19 @@ TEST(Windows, HostileAttributesOfTransposedConvolutions) {
   }
   EXPECT_THAT(
       [] {
-        infer("ConvTranspose", {}, {{2, 5, 8}, {4, 3, 3}});
+        infer_f32("ConvTranspose", {}, {{2, 5, 8}, {4, 3, 3}});
       },
       ThrowsMessage<ConfigError>(HasSubstr("5 input channels")));
   EXPECT_THAT(
       [] {
-        infer("ConvTranspose", {}, {{2, 4, 8}, {4, 3, 3}, {4}});
+        infer_f32("ConvTranspose", {}, {{2, 4, 8}, {4, 3, 3}, {4}});
       },
       ThrowsMessage<ConfigError>(HasSubstr("bias must be f32[3], not f32[4]")));
 }
 
 TEST(Windows, HostileShapesOfConvolutions) {
   const auto refused = [](const std::vector<Shape>& inputs, const std::string& word) {
-    EXPECT_THAT([&] { infer("Conv", {}, inputs); }, ThrowsMessage<ConfigError>(HasSubstr(word)));
+    EXPECT_THAT([&] { infer_f32("Conv", {}, inputs); }, ThrowsMessage<ConfigError>(HasSubstr(word)));
   };
   refused({{2, 3, 8, 8}}, "needs an input and a weight");
   refused({{2, 3}, {4, 3, 3, 3}}, "not f32[2, 3]");
@@ -160,9 +157,9 @@ TEST(Windows, HostileAttributesOfPools) {
           {{{{"ceil_mode", std::int64_t{2}}}, {"'ceil_mode'", "2"}},
            {{{"ceil_mode", 1.0F}}, {"ceil_mode"}},
            {{{"pads", Integers(2 * axes, 3)}}, {"'pads'", "3 and 3 are not below the kernel of 3"}}});
-      EXPECT_THROW(infer(type, {}, {x}), ConfigError);
-      EXPECT_THROW(infer(type, legal, {x, x}), ConfigError);
-      EXPECT_THROW(infer(type, legal, {Shape{2, 4}}), ConfigError);
+      EXPECT_THROW(infer_f32(type, {}, {x}), ConfigError);
+      EXPECT_THROW(infer_f32(type, legal, {x, x}), ConfigError);
+      EXPECT_THROW(infer_f32(type, legal, {Shape{2, 4}}), ConfigError);
     }
   }
   const Attributes legal{{"kernel_shape", Integers{2}}};
@@ -173,8 +170,8 @@ TEST(Windows, HostileAttributesOfPools) {
   expect_refusals("MaxPool", {{1, 1, 1}}, {{"kernel_shape", Integers{1}}},
                   {{{{"kernel_shape", Integers{2}}, {"pads", Integers{1, 1}}, {"dilations", Integers{2}}},
                     {"'pads'", "padding alone"}}});
-  EXPECT_THROW(infer("GlobalAveragePool", {}, {{2, 3, 0, 4}}), ConfigError);
-  EXPECT_THROW(infer("GlobalAveragePool", {}, {{2, 3}}), ConfigError);
+  EXPECT_THROW(infer_f32("GlobalAveragePool", {}, {{2, 3, 0, 4}}), ConfigError);
+  EXPECT_THROW(infer_f32("GlobalAveragePool", {}, {{2, 3}}), ConfigError);
 }
 
 TEST(Windows, SizesOfOutputs) {
@@ -213,7 +210,7 @@ TEST(Windows, SizesOfOutputs) {
 
 TEST(Windows, TheIndexOfAMaximumIsAsWideAsItsWindowNeeds) {
   const auto index = [](Integers kernel, const Shape& x) {
-    return infer("MaxPool", {{"kernel_shape", std::move(kernel)}}, {x}).at(1).dtype;
+    return infer_f32("MaxPool", {{"kernel_shape", std::move(kernel)}}, {x}).at(1).dtype;
   };
   EXPECT_EQ(index({256}, {1, 1, 300}), DType::kU8);
   EXPECT_EQ(index({257}, {1, 1, 300}), DType::kI32);

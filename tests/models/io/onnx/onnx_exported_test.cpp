@@ -12,6 +12,7 @@
 #include "tests/models/io/files.hpp"
 #include "tests/models/io/onnx/imported.hpp"
 #include "tests/models/kernels/run_graph.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -21,8 +22,6 @@ using onnx_tests::run;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-const std::filesystem::path kGolden = std::filesystem::path(ROOKERY_SOURCE_DIR) / "tests" / "golden";
 
 class Exported : public testing::TestWithParam<const char*> {};
 
