@@ -102,12 +102,16 @@ class Training:
             (batch[model.input].contiguous(memory_format=layout) if model.images else batch[model.input],
              model.target(batch["labels"])) for batch in batches
         ]
+        if "double" in options.settings:
+            self.module = self.module.double()
+            self.batches = [tuple(t.double() if t.is_floating_point() else t for t in batch) for batch in self.batches]
         self.number = 0
 
     def set_up(self, settings):
         """Makes of the module what is trained, and its optimizer; the layout of images."""
         layout = torch.channels_last if "channels_last" in settings else torch.contiguous_format
         self.module = self.module.to(memory_format=layout)
+        self.autocast = "autocast" in settings
         torch.backends.mkldnn.enabled = "no_onednn" not in settings
         ways = {"plain": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
         self.optimizer = torch.optim.Adam(self.module.parameters(), **ways[settings[-1]])
@@ -118,7 +122,8 @@ class Training:
     def step(self):
         x, target = self.batches[self.number % len(self.batches)]
         self.number += 1
-        loss = self.loss(self.module(x), target)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.autocast):
+            loss = self.loss(self.module(x), target)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()
