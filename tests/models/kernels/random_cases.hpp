@@ -72,7 +72,8 @@ struct RandomOp {
 
 // By operator.
 const std::map<std::string, RandomOp>& random_ops();
-// Those of them in random_tensor_cases.cpp.
+// Those of them in random_layer_cases.cpp and random_tensor_cases.cpp.
+const std::map<std::string, RandomOp>& random_layer_ops();
 const std::map<std::string, RandomOp>& random_tensor_ops();
 
 // A case in training form: with the outputs that the gradient needs. All its inputs are there.

@@ -25,7 +25,8 @@ inline TensorType f32(const Shape& shape) {
 }
 
 // Types of the outputs at a batch of two.
-inline Types infer(const std::string& type, const Attributes& attributes, const Types& inputs, int outputs = 1) {
+inline Types infer(const std::string& type, const Attributes& attributes, const Types& inputs,
+                   int outputs = 1) {
   Graph graph;
   Op op{.name = "op", .type = type, .inputs = {}, .outputs = {}, .attributes = attributes};
   for (const TensorType& input : inputs)
