@@ -151,7 +151,7 @@ int clusterize(const ProgramArguments& arguments) {
                         }).with_threads(usable_processors());
   const TrainingSettings settings = settings_of(arguments, node_data);
   const SearchOptions options = search_options(arguments, pool, settings.seed);
-  const PlanReportOptions tells = plan_report_options(arguments, settings.seed);
+  const PlanReportOptions tells = plan_report_options(arguments, node_data, settings.seed);
   const std::filesystem::path choices = kernel_choices_path(node_data);
   const std::string machine = measured_machine();
   MeasuredKernels measured(read_kernel_choices(choices, machine));

@@ -17,8 +17,9 @@ namespace {
 
 namespace po = boost::program_options;
 
-std::filesystem::path path_of(const ProgramArguments& arguments, const char* name) {
-  if (arguments.count(name) == 0) return {};
+std::filesystem::path path_of(const ProgramArguments& arguments, const char* name,
+                              const std::filesystem::path& otherwise) {
+  if (arguments.count(name) == 0) return otherwise;
   return arguments[name].as<std::string>();
 }
 
@@ -28,18 +29,22 @@ void add_plan_report_options(ProgramOptions& options) {
   options.add_options()("explain",
                         "say what limits the speed of the plan, and what one more node or a faster "
                         "bottleneck would bring");
-  options.add_options()("svg", po::value<std::string>()->value_name("FILE"),
-                        "draw the plan: clusters, stages, links, rings and the bottleneck");
-  options.add_options()("gantt", po::value<std::string>()->value_name("FILE"),
-                        "draw one simulated step: what every node does, and when");
+  options.add_options()(
+      "svg", po::value<std::string>()->value_name("FILE"),
+      "where the plan is drawn: clusters, stages, links, rings and the bottleneck; default: "
+      "plan.svg in the folder of node_configs.json");
+  options.add_options()(
+      "gantt", po::value<std::string>()->value_name("FILE"),
+      "where one simulated step is drawn: what every node does, and when; default: step.svg there");
   add_simulation_options(options);
 }
 
-PlanReportOptions plan_report_options(const ProgramArguments& arguments, std::uint64_t seed) {
+PlanReportOptions plan_report_options(const ProgramArguments& arguments,
+                                      const std::filesystem::path& node_data, std::uint64_t seed) {
   return {.simulation = simulation_options(arguments, seed),
           .explanation = arguments.count("explain") != 0,
-          .picture = path_of(arguments, "svg"),
-          .schedule = path_of(arguments, "gantt")};
+          .picture = path_of(arguments, "svg", node_data / "plan.svg"),
+          .schedule = path_of(arguments, "gantt", node_data / "step.svg")};
 }
 
 PlanReport report_plan(const PlanSource& source, const Planned& planned, const PlanReportOptions& options) {
@@ -50,9 +55,7 @@ PlanReport report_plan(const PlanSource& source, const Planned& planned, const P
       (task.settings.model.ends_with(".onnx") || !task.settings.frozen.empty() ? describe_tensors(task)
                                                                                : "") +
       describe_plan(task, planned);
-  Bottleneck bottleneck;
-  if (options.explanation || !options.picture.empty() || !options.schedule.empty())
-    bottleneck = find_bottleneck(task, pool, planned);
+  const Bottleneck bottleneck = find_bottleneck(task, pool, planned);
   if (options.explanation) {
     const Explanation explanation = explain(pool_document, excluded, search, planned, bottleneck);
     document["explanation"] = to_json(explanation);
@@ -63,9 +66,8 @@ PlanReport report_plan(const PlanSource& source, const Planned& planned, const P
     document["simulation"] = to_json(simulation, *options.simulation);
     text += "\n" + describe_simulation(simulation, *options.simulation, task.settings);
   }
-  if (!options.picture.empty()) write_file(options.picture, plan_picture(pool, planned, bottleneck));
-  if (!options.schedule.empty())
-    write_file(options.schedule, schedule_picture(task, pool, planned, bottleneck));
+  write_file(options.picture, plan_picture(pool, planned, bottleneck));
+  write_file(options.schedule, schedule_picture(task, pool, planned, bottleneck));
   return {.text = std::move(text), .json = document.dump(2) + "\n"};
 }
 

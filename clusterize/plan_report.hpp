@@ -14,14 +14,14 @@ namespace rookery {
 struct PlanReportOptions {
   std::optional<SimulationOptions> simulation;
   bool explanation = false;
-  std::filesystem::path picture;   // of the plan; empty: none
-  std::filesystem::path schedule;  // a picture of one step; empty: none
-  bool any() const { return simulation || explanation || !picture.empty() || !schedule.empty(); }
+  std::filesystem::path picture;   // of the plan
+  std::filesystem::path schedule;  // of one step
 };
 
 void add_plan_report_options(ProgramOptions& options);
-// UsageError for values out of range.
-PlanReportOptions plan_report_options(const ProgramArguments& arguments, std::uint64_t seed);
+// UsageError for values out of range. Pictures are drawn in `node_data`, where no other place is asked for.
+PlanReportOptions plan_report_options(const ProgramArguments& arguments,
+                                      const std::filesystem::path& node_data, std::uint64_t seed);
 
 // The plan, and what the options ask for.
 struct PlanReport {

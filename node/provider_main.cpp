@@ -1,14 +1,18 @@
 // provider: one machine's part in training.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <condition_variable>
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/files/files.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/log.hpp"
 #include "models/base/process/program.hpp"
@@ -23,6 +27,7 @@
 #include "node/sockets/address.hpp"
 #include "node/start_options.hpp"
 #include "node/wire/stream.hpp"
+#include "trainer/progress/tensorboard/run_folder.hpp"
 
 namespace rookery {
 namespace {
@@ -131,6 +136,20 @@ std::optional<Clock::duration> json_interval(const ProgramArguments& arguments) 
   return std::chrono::duration_cast<Clock::duration>(seconds);
 }
 
+// What rookery_report reads: beside the Leaf's files in runs/. That it cannot be written ends nothing.
+void keep_end(const NodeOptions& options, const NodeMetadata& metadata, const ProviderEvent& end) {
+  if (!metadata.settings.tensorboard) return;
+  const std::filesystem::path folder = run_folder_of(options.output, metadata.settings.model);
+  try {
+    OrderedJson kept = OrderedJson::parse(to_json_line(end));
+    kept["plan_id"] = metadata.plan_id;
+    make_directories(folder);
+    write_file(folder / (end.node + ".json"), kept.dump(2) + "\n");
+  } catch (const Error& error) {
+    spdlog::warn("{}", error.what());
+  }
+}
+
 int provide(const ProgramArguments& arguments, const std::string& called_as) {
   using Kind = ProviderEvent::Kind;
   NodeOptions options = node_options(arguments, called_as);
@@ -148,9 +167,10 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
     made.progress = progress;
     teller.tell(made);
   };
+  std::optional<Node> opened;
   try {
     catch_stop_signals();
-    Node node(options);
+    Node& node = opened.emplace(options);
     role = node.metadata().role();
     teller.tell(event(Kind::kWaiting, threads_text(kernel_threads(), usable_processors())));
     const NodeReport report = node.run();
@@ -160,10 +180,13 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
     done.rounds = report.rounds;
     done.exposed_seconds = report.exposed_seconds;
     done.ring_bytes = report.ring_bytes;
+    keep_end(options, node.metadata(), done);
     teller.tell(done);
     teller.conclude(fmt::format("{}: {}", done.node, done.text));
   } catch (const std::exception& error) {
-    teller.tell_failure(event(Kind::kFailed, error.what()));
+    const ProviderEvent failed = event(Kind::kFailed, error.what());
+    if (opened) keep_end(options, opened->metadata(), failed);
+    teller.tell_failure(failed);
     throw;
   }
   return kDone;

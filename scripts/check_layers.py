@@ -50,6 +50,7 @@ LAYERS = [
     ["node/launch"],
     ["clusterize/report"],
     ["clusterize/report/pictures"],
+    ["clusterize/report/page"],
     ["clusterize"],
 ]
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}

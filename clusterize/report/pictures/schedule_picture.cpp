@@ -37,16 +37,6 @@ std::string_view color_of(Work work) {
   return svg_color::kInk;
 }
 
-// 1, 2 or 5 times a power of ten, so that there are about ten to the whole.
-double tick_of(double whole) {
-  const double least = whole / 12;
-  const double power = std::pow(10, std::floor(std::log10(least)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= least) return factor * power;
-  }
-  return 10 * power;
-}
-
 // Something on a row; `end` moves where neighbours that are too small to be told apart become one.
 struct Bar {
   double begin = 0;
@@ -176,7 +166,7 @@ class SchedulePicture {
     double bottom = top;
     for (const std::size_t cluster : shown_)
       bottom += cluster_title() + kRow * static_cast<double>(planned_.members[cluster].size());
-    const double tick = tick_of(end_);
+    const double tick = axis_tick(end_, 12);
     for (double at = 0; at <= end_ * (1 + 1e-9); at += tick) {
       svg_.line(x_of(at), top, x_of(at), bottom, svg_color::kLine);
       const bool last = x_of(at) > kWidth - kMargin - 30;

@@ -14,7 +14,22 @@ std::string number(double value) {
   return fmt::format("{}", (tenths == 0 ? 0 : tenths) / 10);
 }
 
-std::string escaped(std::string_view text) {
+bool continues_character(char c) {  // UTF-8
+  return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+}
+
+}  // namespace
+
+double axis_tick(double whole, int most) {
+  const double least = whole / most;
+  const double power = std::pow(10, std::floor(std::log10(least)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= least) return factor * power;
+  }
+  return 10 * power;
+}
+
+std::string escaped_markup(std::string_view text) {
   std::string safe;
   for (const char c : text) {
     switch (c) {
@@ -37,12 +52,6 @@ std::string escaped(std::string_view text) {
   return safe;
 }
 
-bool continues_character(char c) {  // UTF-8
-  return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
-}
-
-}  // namespace
-
 void Svg::rectangle(double x, double y, double width, double height, const SvgShape& shape) {
   body_ += fmt::format(R"(<rect x="{}" y="{}" width="{}" height="{}")", number(x), number(y), number(width),
                        number(height));
@@ -52,16 +61,11 @@ void Svg::rectangle(double x, double y, double width, double height, const SvgSh
     body_ += fmt::format(R"( stroke="{}" stroke-width="{}")", shape.stroke, number(shape.stroke_width));
     if (shape.dashed) body_ += R"( stroke-dasharray="4 3")";
   }
-  body_ += shape.tip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped(shape.tip));
+  body_ += shape.tip.empty() ? "/>\n" : fmt::format("><title>{}</title></rect>\n", escaped_markup(shape.tip));
 }
 
 void Svg::arrow(std::span<const std::pair<double, double>> points, std::string_view color, double width) {
-  std::string path;
-  for (const auto& [x, y] : points)
-    path += fmt::format("{}{} {}", path.empty() ? "M" : " L", number(x), number(y));
-  body_ += fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="{}"/>)"
-                       "\n",
-                       path, color, number(width));
+  path(points, color, width);
   const auto [x, y] = points.back();
   const auto [from_x, from_y] = points[points.size() - 2];
   const double length = std::hypot(x - from_x, y - from_y);
@@ -77,6 +81,16 @@ void Svg::arrow(std::span<const std::pair<double, double>> points, std::string_v
                   number(y - head * along_y - half * along_x), color);
 }
 
+void Svg::path(std::span<const std::pair<double, double>> points, std::string_view color, double width) {
+  if (points.size() < 2) return;
+  std::string path;
+  for (const auto& [x, y] : points)
+    path += fmt::format("{}{} {}", path.empty() ? "M" : " L", number(x), number(y));
+  body_ += fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="{}"/>)"
+                       "\n",
+                       path, color, number(width));
+}
+
 void Svg::line(double x1, double y1, double x2, double y2, std::string_view color, double width) {
   body_ += fmt::format(R"(<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}" stroke-width="{}"/>)"
                        "\n",
@@ -89,7 +103,7 @@ void Svg::text(double x, double y, std::string_view text, const SvgText& style) 
   if (style.align != SvgAlign::kStart)
     body_ += fmt::format(R"( text-anchor="{}")", style.align == SvgAlign::kMiddle ? "middle" : "end");
   if (style.bold) body_ += R"( font-weight="bold")";
-  body_ += fmt::format(">{}</text>\n", escaped(text));
+  body_ += fmt::format(">{}</text>\n", escaped_markup(text));
 }
 
 double Svg::text_width(std::string_view text, double size, bool bold) {
@@ -134,7 +148,7 @@ std::string Svg::document(double width, double height, std::string_view title) c
       "\n<title>{2}</title>\n"
       R"(<rect width="{0}" height="{1}" rx="8" fill="{3}"/>)"
       "\n{4}</svg>\n",
-      number(width), number(height), escaped(title), svg_color::kGround, body_);
+      number(width), number(height), escaped_markup(title), svg_color::kGround, body_);
 }
 
 }  // namespace rookery

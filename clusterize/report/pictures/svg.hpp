@@ -36,6 +36,8 @@ class Svg {
   void rectangle(double x, double y, double width, double height, const SvgShape& shape);
   // Through these points; with an arrow's head at the end.
   void arrow(std::span<const std::pair<double, double>> points, std::string_view color, double width);
+  // Through these points; fewer than two are nothing.
+  void path(std::span<const std::pair<double, double>> points, std::string_view color, double width);
   void line(double x1, double y1, double x2, double y2, std::string_view color, double width = 1);
   // y is that of the base line. Any text: it is escaped, and what XML cannot hold becomes "?".
   void text(double x, double y, std::string_view text, const SvgText& style = {});
@@ -54,6 +56,13 @@ class Svg {
  private:
   std::string body_;
 };
+
+// 1, 2 or 5 times a power of ten: from one tick of an axis to the next, so that it has at most `most` of
+// them, about.
+double axis_tick(double whole, int most);
+
+// As XML and HTML have it between tags and quotation marks; control characters become "?".
+std::string escaped_markup(std::string_view text);
 
 // Colors of the pictures.
 namespace svg_color {

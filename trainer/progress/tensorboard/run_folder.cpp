@@ -54,13 +54,17 @@ std::int64_t lines_until(const std::filesystem::path& path, std::int64_t step) {
 
 }  // namespace
 
+std::filesystem::path run_folder_of(const std::filesystem::path& output, const std::string& model) {
+  return output / "runs" / folder_name(model);
+}
+
 RunFolder::~RunFolder() {
   if (events_) flush();
 }
 
 void RunFolder::begin(const RunDescription& run) {
   if (run.losses.empty() || !run.settings.tensorboard) return;
-  const std::filesystem::path folder = folder_ / "runs" / folder_name(run.settings.model);
+  const std::filesystem::path folder = run_folder_of(folder_, run.settings.model);
   try {
     open(folder, run);
   } catch (const std::exception& error) {

@@ -16,6 +16,9 @@
 
 namespace rookery {
 
+// runs/MODEL in the folder `output`, with what a file system or a URL would mind in a model's name replaced.
+std::filesystem::path run_folder_of(const std::filesystem::path& output, const std::string& model);
+
 // The Leaf's alone, and only where the setting `tensorboard` asks for it; elsewhere it does nothing. It
 // writes runs/MODEL/ in the folder:
 //

@@ -1,0 +1,253 @@
+#include "clusterize/report/page/run_page.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "clusterize/report/pictures/svg.hpp"
+
+namespace rookery {
+namespace {
+
+constexpr const char* kStyle = R"(
+body { font: 15px/1.5 Verdana, "DejaVu Sans", sans-serif; color: #1f2933; background: #fff; margin: 0 auto; padding: 1em; max-width: 80em; }
+h1 { font-size: 1.5em; margin: 0.2em 0; } h2 { font-size: 1.15em; margin: 1.6em 0 0.4em; border-bottom: 1px solid #c9ced3; }
+table { border-collapse: collapse; } th, td { text-align: left; padding: 0.2em 0.8em 0.2em 0; border-bottom: 1px solid #eef1f4; vertical-align: top; }
+td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+.wide { overflow-x: auto; } .faint { color: #5f6b76; } .good { color: #2f7d54; } .bad { color: #b3261e; font-weight: bold; }
+.curves { display: flex; flex-wrap: wrap; gap: 1em; } svg { max-width: 100%; height: auto; }
+pre { background: #fbfbf8; border: 1px solid #eef1f4; padding: 0.6em; white-space: pre-wrap; overflow-wrap: anywhere; }
+)";
+
+std::string safe(std::string_view text) {
+  return escaped_markup(text);
+}
+
+// Of several lines, for <pre>.
+std::string safe_lines(std::string_view text) {
+  std::string lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines += safe(text.substr(0, end)) + "\n";
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+// A JSON value as people read it: texts without quotation marks.
+std::string value_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>()
+                           : value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string cell(const std::string& text, bool is_number = false) {
+  return fmt::format("<td{}>{}</td>", is_number ? " class=\"n\"" : "", safe(text));
+}
+
+class RunPage {
+ public:
+  explicit RunPage(const RunFiles& files) : files_(files) {}
+
+  std::string write() {
+    const auto model = files_.plan.at("model").get<std::string>();
+    add("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{} — Rookery</title>\n<style>{}</style>\n"
+        "</head>\n<body>\n",
+        safe(model), kStyle);
+    summary(model);
+    failures();
+    curves();
+    times();
+    rounds();
+    pictures();
+    settings();
+    missing();
+    page_ += "</body>\n</html>\n";
+    return std::move(page_);
+  }
+
+ private:
+  template <typename... T>
+  void add(fmt::format_string<T...> format, T&&... values) {
+    fmt::format_to(std::back_inserter(page_), format, std::forward<T>(values)...);
+  }
+  void heading(const char* text) { add("<h2>{}</h2>\n", text); }
+  void paragraph(const std::string& text) { add("<p class=\"faint\">{}</p>\n", safe(text)); }
+
+  const Curve* curve(const std::string& name) const {
+    const auto found = files_.curves.find(name);
+    return found == files_.curves.end() ? nullptr : &found->second;
+  }
+
+  std::size_t node_count() const {
+    std::size_t count = 0;
+    for (const Json& cluster : files_.plan.at("clusters")) count += cluster.at("stages").size();
+    return count;
+  }
+
+  std::size_t ended_as(const char* how) const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(files_.ends, [&](const auto& end) { return end.second.at("event") == how; }));
+  }
+
+  bool has_rounds() const {
+    return std::ranges::any_of(files_.ends, [](const auto& end) { return end.second.contains("rounds"); });
+  }
+
+  void summary(const std::string& model) {
+    const Json& plan = files_.plan;
+    add("<h1>{}</h1>\n", safe(model));
+    add("<p class=\"faint\">data {} · {} nodes in {} cluster{} · schedule {} · batch {} · plan {}</p>\n",
+        safe(value_text(files_.settings.at("data"))), node_count(), plan.at("clusters").size(),
+        plan.at("clusters").size() == 1 ? "" : "s", safe(value_text(plan.at("schedule"))),
+        safe(value_text(plan.at("batch_size"))), safe(value_text(plan.at("plan_id"))));
+    if (const std::size_t failed = ended_as("failed"); failed > 0) {
+      add("<p class=\"bad\">{} of {} nodes failed</p>\n", failed, node_count());
+    } else if (const std::size_t done = ended_as("done"); done == node_count()) {
+      add("<p class=\"good\">trained to its end on all nodes</p>\n");
+    } else {
+      add("<p>{} of {} nodes have ended</p>\n", done, node_count());
+    }
+    page_ += "<table>\n";
+    if (const Curve* loss = curve("loss/train"))
+      add("<tr><th>loss</th>{}</tr>\n",
+          cell(fmt::format("{:.5g} at step {:.0f}; {:.5g} at the first", loss->points.back().second,
+                           loss->points.back().first, loss->points.front().second)));
+    if (const Curve* accuracy = curve("accuracy/validation")) {
+      const auto best = std::ranges::max_element(accuracy->points, {}, [](const auto& point) { return point.second; });
+      add("<tr><th>validation accuracy</th>{}</tr>\n",
+          cell(fmt::format("{:.2f} %; at best {:.2f} %, at step {:.0f}", accuracy->points.back().second, best->second,
+                           best->first)));
+    }
+    add("<tr><th>samples per second</th>{}</tr>\n", cell(rate_text()));
+    page_ += "</table>\n";
+  }
+
+  std::string rate_text() const {
+    const std::string predicted = fmt::format("{:.0f} predicted, {:.0f} simulated",
+                                              files_.plan.at("predicted_samples_per_second").get<double>(),
+                                              files_.plan.at("simulated_samples_per_second").get<double>());
+    const Curve* rate = curve("samples_per_second");
+    return rate == nullptr ? predicted : fmt::format("{:.0f}; {}", rate->points.back().second, predicted);
+  }
+
+  void failures() {
+    if (ended_as("failed") == 0) return;
+    heading("Failures");
+    for (const auto& [node, end] : files_.ends) {
+      if (end.at("event") == "failed")
+        add("<p><b>{}</b> ({})</p>\n<pre>{}</pre>\n", safe(node), safe(value_text(end.at("role"))),
+            safe_lines(value_text(end.at("text"))));
+    }
+  }
+
+  void curves() {
+    heading("Curves");
+    struct Group {
+      const char* title;
+      const char* prefix;
+    };
+    constexpr std::array<Group, 4> kGroups{{{"Loss", "loss/"},
+                                            {"Accuracy, %", "accuracy/"},
+                                            {"Learning rate", "learning_rate"},
+                                            {"Samples per second", "samples_per_second"}}};
+    page_ += "<div class=\"curves\">\n";
+    for (const Group& group : kGroups) {
+      std::vector<Curve> members;
+      for (const auto& [name, one] : files_.curves) {
+        if (name.starts_with(group.prefix)) members.push_back(one);
+      }
+      if (!members.empty()) page_ += curve_picture(group.title, members);
+    }
+    page_ += "</div>\n";
+    if (files_.curves.empty()) paragraph("none");
+  }
+
+  // A row for each node; of each time what was predicted, what was measured, and by how much it is off.
+  void times() {
+    heading("Predicted and measured");
+    std::vector<std::string> names{"forward", "backward", "update", "step"};
+    if (has_rounds()) names.emplace_back("round");
+    page_ +=
+        "<div class=\"wide\"><table>\n<tr><th>node</th><th>cluster</th><th>role</th><th class=\"n\">parameters</th>"
+        "<th class=\"n\">threads</th>";
+    for (const std::string& name : names) add("<th class=\"n\">{}, ms</th>", name);
+    page_ += "</tr>\n";
+    for (const Json& cluster : files_.plan.at("clusters")) {
+      for (const Json& stage : cluster.at("stages")) {
+        const auto node = stage.at("node").get<std::string>();
+        page_ += "<tr>" + cell(node) + cell(value_text(cluster.at("id"))) + cell(value_text(stage.at("role"))) +
+                 cell(value_text(stage.at("parameters")), true) + cell(value_text(stage.at("threads")), true);
+        const auto end = files_.ends.find(node);
+        for (const std::string& name : names)
+          page_ += cell(end == files_.ends.end() ? "" : time_text(end->second.value("times", Json::object()), name + "_ms"), true);
+        page_ += "</tr>\n";
+      }
+    }
+    page_ += "</table></div>\n";
+    paragraph("predicted → measured; forward and backward of a micro-batch");
+  }
+
+  static std::string time_text(const Json& times, const std::string& name) {
+    if (!times.contains(name)) return "";
+    const auto predicted = times.at(name).at("predicted").get<double>();
+    const auto measured = times.at(name).at("measured").get<double>();
+    const std::string off = predicted > 0 ? fmt::format(" ({:+.0f} %)", 100 * (measured / predicted - 1)) : "";
+    return fmt::format("{:.4g} → {:.4g}{}", predicted, measured, off);
+  }
+
+  void rounds() {
+    if (!has_rounds()) return;
+    heading("Rounds of averaging");
+    page_ += "<table>\n<tr><th>node</th><th class=\"n\">rounds</th><th class=\"n\">waited, s</th><th>sent</th></tr>\n";
+    for (const auto& [node, end] : files_.ends) {
+      if (!end.contains("rounds")) continue;
+      std::vector<std::string> sent;
+      for (const auto& [ring, bytes] : end.value("ring_bytes", Json::object()).items())
+        sent.push_back(fmt::format("{:.1f} MB in ring {}", bytes.get<double>() / 1e6, ring));
+      page_ += "<tr>" + cell(node) + cell(value_text(end.at("rounds")), true) +
+               cell(fmt::format("{:.2f}", end.value("exposed_seconds", 0.0)), true) +
+               cell(fmt::format("{}", fmt::join(sent, ", "))) + "</tr>\n";
+    }
+    page_ += "</table>\n";
+  }
+
+  void pictures() {
+    for (const auto& [title, picture] :
+         {std::pair("Plan", &files_.plan_picture), std::pair("A step, simulated", &files_.step_picture)}) {
+      if (picture->empty()) continue;
+      heading(title);
+      add("<div class=\"wide\">\n{}</div>\n", *picture);
+    }
+  }
+
+  void settings() {
+    heading("Settings");
+    page_ += "<table>\n";
+    for (const auto& [key, value] : files_.settings.items())
+      add("<tr><th>{}</th>{}</tr>\n", safe(key), cell(value_text(value)));
+    page_ += "</table>\n";
+  }
+
+  void missing() {
+    if (files_.missing.empty()) return;
+    heading("Not on this page");
+    page_ += "<ul>\n";
+    for (const std::string& what : files_.missing) add("<li class=\"faint\">{}</li>\n", safe(what));
+    page_ += "</ul>\n";
+  }
+
+  const RunFiles& files_;
+  std::string page_;
+};
+
+}  // namespace
+
+std::string run_page(const RunFiles& files) {
+  return RunPage(files).write();
+}
+
+}  // namespace rookery
