@@ -18,8 +18,9 @@ constexpr double kPlotLeft = 64;  // of the plot, right of the numbers
 constexpr double kPlotTop = 56;   // below title and names
 constexpr double kPlotRight = kCurveWidth - kMargin;
 constexpr double kPlotBottom = kCurveHeight - 36;
-constexpr std::array<std::string_view, 6> kCurveColors{svg_color::kBlue,   svg_color::kOrange, svg_color::kGreen,
-                                                  svg_color::kPurple, svg_color::kPink,   svg_color::kTeal};
+constexpr std::array<std::string_view, 6> kCurveColors{svg_color::kBlue,  svg_color::kOrange,
+                                                       svg_color::kGreen, svg_color::kPurple,
+                                                       svg_color::kPink,  svg_color::kTeal};
 
 // What an axis shows.
 struct Range {
@@ -85,7 +86,8 @@ class CurvePicture {
       svg_.text(x_of(s), kPlotBottom + 16, fmt::format("{:.0f}", s),
                 {.size = 11, .color = svg_color::kFaint, .align = SvgAlign::kMiddle});
     svg_.line(kPlotLeft, kPlotBottom, kPlotRight, kPlotBottom, svg_color::kFaint);
-    svg_.text(kPlotRight, kCurveHeight - 6, "step", {.size = 11, .color = svg_color::kFaint, .align = SvgAlign::kEnd});
+    svg_.text(kPlotRight, kCurveHeight - 6, "step",
+              {.size = 11, .color = svg_color::kFaint, .align = SvgAlign::kEnd});
   }
 
   // Column by column: the least and the largest of each, where the values between cannot be told apart.
@@ -93,17 +95,19 @@ class CurvePicture {
     std::vector<std::pair<double, double>> line;
     for (auto next = curve.points.begin(); next != curve.points.end();) {
       const double column = std::floor(x_of(next->first));
-      const auto end = std::find_if(next, curve.points.end(),
-                                    [&](const auto& point) { return std::floor(x_of(point.first)) > column; });
-      const auto [least, most] = std::minmax_element(
-          next, end, [](const auto& a, const auto& b) { return a.second < b.second; });
+      const auto end = std::find_if(next, curve.points.end(), [&](const auto& point) {
+        return std::floor(x_of(point.first)) > column;
+      });
+      const auto [least, most] =
+          std::minmax_element(next, end, [](const auto& a, const auto& b) { return a.second < b.second; });
       for (const auto& extreme : {std::min(least, most), std::max(least, most)}) {
         line.emplace_back(x_of(extreme->first), y_of(extreme->second));
         if (least == most) break;
       }
       next = end;
     }
-    if (line.size() == 1) svg_.rectangle(line[0].first - 2, line[0].second - 2, 4, 4, {.fill = color, .radius = 2});
+    if (line.size() == 1)
+      svg_.rectangle(line[0].first - 2, line[0].second - 2, 4, 4, {.fill = color, .radius = 2});
     svg_.path(line, color, 1.6);
   }
 

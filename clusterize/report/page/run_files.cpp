@@ -30,7 +30,8 @@ std::map<std::string, Curve> read_curves(const std::filesystem::path& path) {
       if (!curves.contains(name) && curves.size() == kMostCurves) continue;
       Curve& curve = curves[name];
       curve.name = name;
-      if (curve.points.empty() || curve.points.back().first < step) curve.points.emplace_back(step, value.get<double>());
+      if (curve.points.empty() || curve.points.back().first < step)
+        curve.points.emplace_back(step, value.get<double>());
     }
   }
   return curves;
@@ -47,7 +48,8 @@ std::string picture_in(const std::filesystem::path& path, RunFiles& files) {
 RunFiles read_run(const std::filesystem::path& node_data, const std::filesystem::path& output) {
   const std::filesystem::path plan = node_data / "plan.json";
   if (!std::filesystem::exists(plan))
-    throw DataError(fmt::format("{}: there is no plan: call clusterize, or give its folder with --node-data DIR", plan.string()));
+    throw DataError(fmt::format(
+        "{}: there is no plan: call clusterize, or give its folder with --node-data DIR", plan.string()));
   RunFiles files{.plan = read_json(plan), .settings = {}, .plan_picture = {}, .step_picture = {}};
   try {
     const Json& stages = files.plan.at("clusters").at(0).at("stages");
@@ -56,13 +58,15 @@ RunFiles read_run(const std::filesystem::path& node_data, const std::filesystem:
     const std::filesystem::path folder = run_folder_of(output, files.plan.at("model").get<std::string>());
     files.curves = read_curves(folder / "metrics.jsonl");
     if (files.curves.empty())
-      files.missing.push_back(fmt::format("{}, which the Leaf of cluster 0 writes", (folder / "metrics.jsonl").string()));
+      files.missing.push_back(
+          fmt::format("{}, which the Leaf of cluster 0 writes", (folder / "metrics.jsonl").string()));
     for (const Json& cluster : files.plan.at("clusters")) {
       for (const Json& stage : cluster.at("stages")) {
         const auto name = stage.at("node").get<std::string>();
         const std::filesystem::path end = folder / (name + ".json");
         if (!std::filesystem::exists(end)) {
-          files.missing.push_back(fmt::format("{}, which the provider of {} writes when it ends", end.string(), name));
+          files.missing.push_back(
+              fmt::format("{}, which the provider of {} writes when it ends", end.string(), name));
           continue;
         }
         Json read = read_json(end);
@@ -70,7 +74,8 @@ RunFiles read_run(const std::filesystem::path& node_data, const std::filesystem:
       }
     }
   } catch (const Json::exception& error) {
-    throw DataError(fmt::format("{}: not a plan, or not the one of its nodes: {}", plan.string(), error.what()));
+    throw DataError(
+        fmt::format("{}: not a plan, or not the one of its nodes: {}", plan.string(), error.what()));
   }
   files.plan_picture = picture_in(node_data / "plan.svg", files);
   files.step_picture = picture_in(node_data / "step.svg", files);

@@ -54,7 +54,8 @@ class RunPage {
   std::string write() {
     const auto model = files_.plan.at("model").get<std::string>();
     add("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{} — Rookery</title>\n<style>{}</style>\n"
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>{} — "
+        "Rookery</title>\n<style>{}</style>\n"
         "</head>\n<body>\n",
         safe(model), kStyle);
     summary(model);
@@ -117,10 +118,11 @@ class RunPage {
           cell(fmt::format("{:.5g} at step {:.0f}; {:.5g} at the first", loss->points.back().second,
                            loss->points.back().first, loss->points.front().second)));
     if (const Curve* accuracy = curve("accuracy/validation")) {
-      const auto best = std::ranges::max_element(accuracy->points, {}, [](const auto& point) { return point.second; });
+      const auto best =
+          std::ranges::max_element(accuracy->points, {}, [](const auto& point) { return point.second; });
       add("<tr><th>validation accuracy</th>{}</tr>\n",
-          cell(fmt::format("{:.2f} %; at best {:.2f} %, at step {:.0f}", accuracy->points.back().second, best->second,
-                           best->first)));
+          cell(fmt::format("{:.2f} %; at best {:.2f} %, at step {:.0f}", accuracy->points.back().second,
+                           best->second, best->first)));
     }
     add("<tr><th>samples per second</th>{}</tr>\n", cell(rate_text()));
     page_ += "</table>\n";
@@ -172,18 +174,23 @@ class RunPage {
     std::vector<std::string> names{"forward", "backward", "update", "step"};
     if (has_rounds()) names.emplace_back("round");
     page_ +=
-        "<div class=\"wide\"><table>\n<tr><th>node</th><th>cluster</th><th>role</th><th class=\"n\">parameters</th>"
+        "<div class=\"wide\"><table>\n<tr><th>node</th><th>cluster</th><th>role</th><th "
+        "class=\"n\">parameters</th>"
         "<th class=\"n\">threads</th>";
     for (const std::string& name : names) add("<th class=\"n\">{}, ms</th>", name);
     page_ += "</tr>\n";
     for (const Json& cluster : files_.plan.at("clusters")) {
       for (const Json& stage : cluster.at("stages")) {
         const auto node = stage.at("node").get<std::string>();
-        page_ += "<tr>" + cell(node) + cell(value_text(cluster.at("id"))) + cell(value_text(stage.at("role"))) +
-                 cell(value_text(stage.at("parameters")), true) + cell(value_text(stage.at("threads")), true);
+        page_ += "<tr>" + cell(node) + cell(value_text(cluster.at("id"))) +
+                 cell(value_text(stage.at("role"))) + cell(value_text(stage.at("parameters")), true) +
+                 cell(value_text(stage.at("threads")), true);
         const auto end = files_.ends.find(node);
         for (const std::string& name : names)
-          page_ += cell(end == files_.ends.end() ? "" : time_text(end->second.value("times", Json::object()), name + "_ms"), true);
+          page_ += cell(end == files_.ends.end()
+                            ? ""
+                            : time_text(end->second.value("times", Json::object()), name + "_ms"),
+                        true);
         page_ += "</tr>\n";
       }
     }
@@ -195,14 +202,17 @@ class RunPage {
     if (!times.contains(name)) return "";
     const auto predicted = times.at(name).at("predicted").get<double>();
     const auto measured = times.at(name).at("measured").get<double>();
-    const std::string off = predicted > 0 ? fmt::format(" ({:+.0f} %)", 100 * (measured / predicted - 1)) : "";
+    const std::string off =
+        predicted > 0 ? fmt::format(" ({:+.0f} %)", 100 * (measured / predicted - 1)) : "";
     return fmt::format("{:.4g} → {:.4g}{}", predicted, measured, off);
   }
 
   void rounds() {
     if (!has_rounds()) return;
     heading("Rounds of averaging");
-    page_ += "<table>\n<tr><th>node</th><th class=\"n\">rounds</th><th class=\"n\">waited, s</th><th>sent</th></tr>\n";
+    page_ +=
+        "<table>\n<tr><th>node</th><th class=\"n\">rounds</th><th class=\"n\">waited, "
+        "s</th><th>sent</th></tr>\n";
     for (const auto& [node, end] : files_.ends) {
       if (!end.contains("rounds")) continue;
       std::vector<std::string> sent;

@@ -42,16 +42,17 @@ RunFiles run_of_two() {
   const auto stage = [](const char* node, const char* role) {
     return Json{{"node", node}, {"role", role}, {"parameters", 10}, {"threads", 2}};
   };
-  RunFiles files{.plan = {{"plan_id", "abc"},
-                          {"model", "net<script>"},
-                          {"schedule", "1f1b"},
-                          {"batch_size", 32},
-                          {"predicted_samples_per_second", 100.0},
-                          {"simulated_samples_per_second", 110.0},
-                          {"clusters", {{{"id", 0}, {"stages", {stage("node_0", "root"), stage("node_1", "leaf")}}}}}},
-                 .settings = {{"data", "digits"}, {"loss", {{"name", "mse"}}}},
-                 .plan_picture = "<svg id=\"plan\"></svg>",
-                 .step_picture = {}};
+  RunFiles files{
+      .plan = {{"plan_id", "abc"},
+               {"model", "net<script>"},
+               {"schedule", "1f1b"},
+               {"batch_size", 32},
+               {"predicted_samples_per_second", 100.0},
+               {"simulated_samples_per_second", 110.0},
+               {"clusters", {{{"id", 0}, {"stages", {stage("node_0", "root"), stage("node_1", "leaf")}}}}}},
+      .settings = {{"data", "digits"}, {"loss", {{"name", "mse"}}}},
+      .plan_picture = "<svg id=\"plan\"></svg>",
+      .step_picture = {}};
   const Json done{{"event", "done"},
                   {"role", "root"},
                   {"text", "3 steps"},
@@ -83,7 +84,8 @@ TEST(RunPage, TextsAreNoMarkup) {
 
 TEST(RunPage, NamesWhoFailedAndWhy) {
   RunFiles files = run_of_two();
-  files.ends["node_1"] = {{"event", "failed"}, {"role", "leaf"}, {"text", "the first line\nnode_0 <was lost>"}};
+  files.ends["node_1"] = {
+      {"event", "failed"}, {"role", "leaf"}, {"text", "the first line\nnode_0 <was lost>"}};
   const std::string page = run_page(files);
   EXPECT_THAT(page, HasSubstr("1 of 2 nodes failed"));
   EXPECT_THAT(page, HasSubstr("the first line\nnode_0 &lt;was lost&gt;\n</pre>"));
