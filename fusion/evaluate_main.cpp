@@ -29,7 +29,9 @@ const ProgramInfo kInfo{
         "  evaluate --state trained/trained_state_dict.safetensors --model cnn_net --data digits"
         " --split train --json\n"
         "  evaluate --state trained/trained_state_dict.pt --outputs predictions.safetensors\n"
-        "  evaluate --state trained/trained_state_dict.safetensors --per-class",
+        "  evaluate --state trained/trained_state_dict.safetensors --per-class\n"
+        "  evaluate --state s3://bucket/models/digits/trained_state_dict.safetensors"
+        " --data images:s3://bucket/pets",
 };
 
 template <typename T>
@@ -156,9 +158,10 @@ int main(int argc, char** argv) {
   rookery::ProgramOptions options;
   options.add_options()(
       "state", po::value<std::string>()->required()->value_name("PATH"),
-      "a .safetensors, .pt or .onnx file; a folder cluster_C, or that of one of its stages; the folder of a "
-      "checkpoint")("model", po::value<std::string>()->value_name("NAME"),
-                    "the model that it is a state of: a name, or an .onnx file")(
+      "a .safetensors, .pt or .onnx file, the first two also by an address (https://…, s3://…); a folder "
+      "cluster_C, or that of one of its stages; the folder of a checkpoint")(
+      "model", po::value<std::string>()->value_name("NAME"),
+      "the model that it is a state of: a name, or an .onnx file")(
       "data", po::value<std::string>()->value_name("NAME"), "the data set, as train.json names it")(
       "split", po::value<std::string>()->default_value("validation")->value_name("PART"),
       "validation, train or all")("batch", po::value<std::int64_t>()->default_value(256)->value_name("N"),

@@ -4,6 +4,7 @@
 
 #include "fusion/fuse_checkpoint.hpp"
 #include "fusion/merge.hpp"
+#include "fusion/upload.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
 #include "models/base/process/program.hpp"
@@ -18,11 +19,14 @@ const ProgramInfo kInfo{
         "everything else (.safetensors), and the whole model for inference (.onnx).\n"
         "Refuses submodels that are missing, overlap, or were saved at different steps, and\n"
         "clusters that do not hold the same model; --cluster-id takes one of them. With\n"
-        "--checkpoint it takes a step of a run that has not ended, or never will.",
+        "--checkpoint it takes a step of a run that has not ended, or never will. --upload puts the\n"
+        "files into a bucket as well; its server and its keys are those of the AWS command line\n"
+        "(AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ~/.aws; docs/data.md).",
     .example =
         "  model_fusion\n"
         "  model_fusion --checkpoint\n"
         "  model_fusion --checkpoint 500 --out after_500\n"
+        "  model_fusion --upload s3://bucket/models/digits\n"
         "  python3 -c \"import torch; print(torch.load('trained/trained_state_dict.pt',"
         " weights_only=True).keys())\"",
 };
@@ -49,8 +53,12 @@ Joined join(const ProgramArguments& arguments) {
 }
 
 int fuse(const ProgramArguments& arguments) {
+  const bool is_uploaded = arguments.count("upload") != 0;
+  const std::string address = is_uploaded ? arguments["upload"].as<std::string>() : "";
+  if (is_uploaded) check_upload(address);
   const auto [model, checkpoint] = join(arguments);
   const FusedFiles files = write_fused(model, arguments["out"].as<std::string>());
+  const std::vector<std::string> uploaded = is_uploaded ? upload(files, address) : std::vector<std::string>();
   std::int64_t parameters = 0;
   for (const auto& [name, tensor] : model.state) parameters += tensor.shape().elements();
   if (arguments["json"].as<bool>()) {
@@ -63,6 +71,7 @@ int fuse(const ProgramArguments& arguments) {
                           {"pytorch", files.pytorch.string()},
                           {"onnx", files.onnx.string()}};
     if (!checkpoint.empty()) report["checkpoint"] = checkpoint;
+    if (is_uploaded) report["uploaded"] = uploaded;
     fmt::print("{}\n", report.dump());
     return kDone;
   }
@@ -72,6 +81,7 @@ int fuse(const ProgramArguments& arguments) {
              model.metadata.at("step"), model.state.size(), parameters);
   fmt::print("Wrote {}\nWrote {}\n", files.safetensors.string(), files.pytorch.string());
   fmt::print("Wrote {}, whose weights are in {}\n", files.onnx.string(), files.safetensors.string());
+  for (const std::string& place : uploaded) fmt::print("Uploaded {}\n", place);
   return kDone;
 }
 
@@ -90,6 +100,8 @@ int main(int argc, char** argv) {
       "node-data", po::value<std::string>()->default_value("./node_data")->value_name("DIR"),
       "the folder that clusterize and the providers wrote")(
       "out", po::value<std::string>()->default_value("./trained")->value_name("DIR"), "where the files go")(
+      "upload", po::value<std::string>()->value_name("ADDRESS"),
+      "also put the files there, below this address of a bucket: s3://bucket/models/digits")(
       "json", po::bool_switch(), "print one JSON object");
   return rookery::run_program(rookery::kInfo, options, argc, argv, rookery::fuse);
 }

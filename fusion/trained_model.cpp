@@ -10,6 +10,7 @@
 #include "models/base/error.hpp"
 #include "models/io/onnx/onnx.hpp"
 #include "models/io/state_file.hpp"
+#include "trainer/storage/local_copy.hpp"
 
 namespace rookery {
 namespace {
@@ -57,9 +58,22 @@ TrainedModel read_checkpoint(const fs::path& folder, const fs::path& node_data) 
   return model;
 }
 
+TrainedModel read_far(const Place& place) {
+  if (place.shown().ends_with(".onnx")) {
+    throw ConfigError(
+        fmt::format("{}: the weights of a model lie in a file beside it: name that, "
+                    "trained_state_dict.safetensors, or copy "
+                    "both here",
+                    place.shown()));
+  }
+  SafetensorsFile file = LocalCopy(place).read(read_state_file);
+  return {.graph = std::nullopt, .state = std::move(file.tensors), .metadata = std::move(file.metadata)};
+}
+
 }  // namespace
 
 TrainedModel read_trained_model(const fs::path& path, const fs::path& node_data) {
+  if (is_address(path.string())) return read_far(Place::of_address(path.string()));
   const fs::path absolute = fs::absolute(path / "").lexically_normal().parent_path();
   if (!checkpoints_in(path).empty()) return read_checkpoint(absolute, node_data);
   if (fs::is_directory(path)) return read_cluster(absolute);

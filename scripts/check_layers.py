@@ -26,7 +26,7 @@ LAYERS = [
     ["models/base/machine"],
     ["models/base/process"],
     ["models/base/files"],
-    ["models/tensor", "trainer/images", "trainer/schedule"],
+    ["models/tensor", "trainer/images", "trainer/schedule", "trainer/storage"],
     ["models/graph"],
     ["models/graph/ops"],
     ["models/graph/passes"],
@@ -67,6 +67,8 @@ LIBRARIES = {
     "turbojpeg": "trainer/images",
     "png": "trainer/images",
     "webp/": "trainer/images",
+    "curl/": "trainer/storage",
+    "archive": "trainer/storage",
     "zmq": "node",
     "cereal/": "node",
 }

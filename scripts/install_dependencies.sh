@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages=(
   ccache cmake g++ ninja-build
-  cppzmq-dev libboost-program-options-dev libcereal-dev libdnnl-dev libeigen3-dev libfmt-dev libonnx-dev
+  cppzmq-dev libarchive-dev libboost-program-options-dev libcereal-dev libcurl4-openssl-dev libdnnl-dev libeigen3-dev libfmt-dev libonnx-dev
   libpng-dev libprotobuf-dev libspdlog-dev libturbojpeg0-dev libvalijson-dev libwebp-dev libxxhash-dev libzmq3-dev nlohmann-json3-dev protobuf-compiler zlib1g-dev
 )
 test_packages=(

@@ -1,13 +1,41 @@
-"""Writes the part of the fuzz targets' corpus that PyTorch makes:  /usr/bin/python3 make_corpus.py tests/fuzz/corpus"""
+"""Writes the part of the fuzz targets' corpus that PyTorch, NumPy and Python make:
+/usr/bin/python3 make_corpus.py tests/fuzz/corpus"""
 
+import io
 import pathlib
 import sys
+import tarfile
 import zipfile
 
+import numpy as np
 import torch
 
 
+def write_archives(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {"cats/a.txt": b"one" * 30, "dogs/" + "long" * 40: b"two", "empty": b""}
+    for name, mode in (("pax.tar", "w"), ("packed.tar.gz", "w:gz")):
+        with tarfile.open(folder / name, mode, format=tarfile.PAX_FORMAT) as archive:
+            for path, content in files.items():
+                member = tarfile.TarInfo(path)
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+    for name, kind in (("stored.zip", zipfile.ZIP_STORED), ("deflated.zip", zipfile.ZIP_DEFLATED)):
+        with zipfile.ZipFile(folder / name, "w", kind) as archive:
+            for path, content in files.items():
+                archive.writestr(zipfile.ZipInfo(path), content, kind)
+
+
+def write_arrays(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / "floats.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
+    np.save(folder / "pixels.npy", np.arange(12, dtype=np.uint8).reshape(2, 2, 3))
+    np.save(folder / "labels.npy", np.arange(3, dtype=np.int64))
+
+
 def main(folder):
+    write_archives(folder / "archive")
+    write_arrays(folder / "npy")
     torch.manual_seed(1)
     state = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).state_dict()
     numbers = torch.arange(6.0).reshape(2, 3)

@@ -7,10 +7,11 @@
 #include <string_view>
 
 #include "models/base/error.hpp"
-#include "trainer/data/byte_source.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/memory_dataset.hpp"
 #include "trainer/data/readers.hpp"
+#include "trainer/storage/byte_source.hpp"
+#include "trainer/storage/file_tree.hpp"
 
 namespace rookery {
 namespace {
@@ -38,7 +39,7 @@ std::string_view trimmed(std::string_view cell) {
 
 class CsvReader {
  public:
-  CsvReader(const std::filesystem::path& path, std::uint64_t max_bytes) : source_(path, max_bytes) {}
+  CsvReader(const Place& place, std::uint64_t max_bytes) : source_(open_file(place), max_bytes) {}
 
   std::unique_ptr<Dataset> read(float scale) {
     std::string chunk(kChunkBytes, '\0');
@@ -48,7 +49,7 @@ class CsvReader {
       take({chunk.data(), got});
     }
     end_line();
-    if (labels_.empty()) throw DataError(fmt::format("{}: has no samples", source_.path().string()));
+    if (labels_.empty()) throw DataError(fmt::format("{}: has no samples", source_.name()));
     return std::make_unique<MemoryDataset<float>>(std::move(values_), std::move(labels_), scale);
   }
 
@@ -105,7 +106,7 @@ class CsvReader {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw DataError(fmt::format("{}: line {}: {}", source_.path().string(), line_number_, what));
+    throw DataError(fmt::format("{}: line {}: {}", source_.name(), line_number_, what));
   }
 
   ByteSource source_;
@@ -122,19 +123,19 @@ constexpr float kDigitsScale = 16;
 
 std::unique_ptr<Dataset> open_digits(NamedOptions& options, const DataPlace& place) {
   options.expect_none_left();
-  return read_csv(place.path / "datasets" / "digits.csv.gz", kDigitsScale);
+  return read_csv(place.node_data / "datasets" / "digits.csv.gz", kDigitsScale);
 }
 
 std::unique_ptr<Dataset> open_csv(NamedOptions& options, const DataPlace& place) {
   const auto scale = static_cast<float>(options.number("scale", 1, 1e-30, 1e30));
   options.expect_none_left();
-  return read_csv(place.path, scale);
+  return read_csv(place.where, scale);
 }
 
 }  // namespace
 
-std::unique_ptr<Dataset> read_csv(const std::filesystem::path& path, float scale, std::uint64_t max_bytes) {
-  return CsvReader(path, max_bytes).read(scale);
+std::unique_ptr<Dataset> read_csv(const Place& place, float scale, std::uint64_t max_bytes) {
+  return CsvReader(place, max_bytes).read(scale);
 }
 
 DataFormat digits_format() {

@@ -81,9 +81,8 @@ std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesy
   }
   const std::string_view fixed = fixed_part(*format);
   const bool has_path = fixed.ends_with(':');
-  return format->open(
-      options,
-      {.path = has_path ? node_data / options.name().substr(fixed.size()) : node_data, .reading = reading});
+  Place where = has_path ? Place::below(node_data, options.name().substr(fixed.size())) : Place(node_data);
+  return format->open(options, {.where = std::move(where), .node_data = node_data, .reading = reading});
 }
 
 }  // namespace rookery

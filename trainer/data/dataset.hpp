@@ -73,8 +73,8 @@ struct ReadingSettings {
 
 // By the name that train.json has for it: one of data_formats() (formats.hpp), with options where wanted:
 // "csv:datasets/digits.csv.gz?scale=16", "shapes?classes=2&seed=1". Relative paths are below `node_data`;
-// files named .gz are gzip, others plain. DataError naming file, line or offset; ConfigError for a name or an
-// option that is none.
+// what lies elsewhere has an address (trainer/storage/place.hpp). Files named .gz are gzip. DataError naming
+// file, line or offset; ConfigError for a name or an option that is none.
 std::unique_ptr<Dataset> open_dataset(const std::string& name, const std::filesystem::path& node_data,
                                       const ReadingSettings& reading = {});
 

@@ -11,11 +11,13 @@
 
 #include "models/base/named_options.hpp"
 #include "trainer/data/dataset.hpp"
+#include "trainer/storage/place.hpp"
 
 namespace rookery {
 
 struct DataPlace {
-  std::filesystem::path path;  // FILE or FOLDER below node_data; node_data where there is none
+  Place where;  // FILE or FOLDER, below node_data or by its address; node_data where there is none
+  std::filesystem::path node_data;
   ReadingSettings reading;
 };
 
@@ -34,12 +36,14 @@ DataFormat shapes_format();
 DataFormat csv_format();
 DataFormat idx_format();
 DataFormat images_format();
+DataFormat webdataset_format();
+DataFormat numpy_format();
 DataFormat tensors_format();
 DataFormat tokens_format();
 DataFormat own_format();
-inline constexpr std::array kDataFormats{digits_format, sorter_format, masked_words_format, shapes_format,
-                                         csv_format,    idx_format,    images_format,       tensors_format,
-                                         tokens_format, own_format};
+inline constexpr std::array kDataFormats{
+    digits_format, sorter_format,     masked_words_format, shapes_format,  csv_format,    idx_format,
+    images_format, webdataset_format, numpy_format,        tensors_format, tokens_format, own_format};
 
 const std::vector<DataFormat>& data_formats();
 // A regular expression for the names of all of them.

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <string>
-#include <system_error>
 
 #include "models/base/error.hpp"
-#include "trainer/data/byte_source.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/memory_dataset.hpp"
 #include "trainer/data/readers.hpp"
+#include "trainer/storage/byte_source.hpp"
+#include "trainer/storage/file_tree.hpp"
 
 namespace rookery {
 namespace {
@@ -31,7 +31,7 @@ std::uint32_t read_big_endian(ByteSource& source) {
   std::array<std::byte, 4> bytes{};
   if (source.read(bytes) != bytes.size()) {
     throw DataError(
-        fmt::format("{}: ends within its header, after {} bytes", source.path().string(), source.offset()));
+        fmt::format("{}: ends within its header, after {} bytes", source.name(), source.offset()));
   }
   std::uint32_t number = 0;
   for (const std::byte byte : bytes) number = number << 8 | std::to_integer<std::uint32_t>(byte);
@@ -47,24 +47,24 @@ std::vector<std::uint8_t> read_bytes(ByteSource& source, std::uint64_t count) {
     const std::size_t got = source.read(std::as_writable_bytes(std::span(bytes).subspan(before)));
     if (before + got < bytes.size()) {
       throw DataError(fmt::format("{}: holds {} values where its header says {}: an incomplete copy?",
-                                  source.path().string(), before + got, count));
+                                  source.name(), before + got, count));
     }
   }
   std::byte extra{};
   if (source.read({&extra, 1}) != 0) {
     throw DataError(
-        fmt::format("{}: holds more than the {} values that its header says", source.path().string(), count));
+        fmt::format("{}: holds more than the {} values that its header says", source.name(), count));
   }
   return bytes;
 }
 
-IdxFile read_idx_file(const std::filesystem::path& path, std::size_t rank, std::uint64_t max_bytes) {
-  ByteSource source(path, max_bytes);
+IdxFile read_idx_file(SharedFile from, std::size_t rank, std::uint64_t max_bytes) {
+  ByteSource source(std::move(from), max_bytes);
   const std::uint32_t magic = read_big_endian(source);
   if (magic != magic_of(rank)) {
     throw DataError(
         fmt::format("{}: begins with {:#010x}; an IDX file of bytes in {} dimension{} begins with {:#010x}",
-                    path.string(), magic, rank, rank == 1 ? "" : "s", magic_of(rank)));
+                    source.name(), magic, rank, rank == 1 ? "" : "s", magic_of(rank)));
   }
   IdxFile file;
   std::uint64_t count = 1;
@@ -75,59 +75,103 @@ IdxFile read_idx_file(const std::filesystem::path& path, std::size_t rank, std::
     if (count == 0 || count > source.capacity()) {
       throw DataError(
           fmt::format("{}: its header gives the dimensions {}…, the file can hold at most {} values",
-                      path.string(), fmt::join(file.dims, " x "), source.capacity()));
+                      source.name(), fmt::join(file.dims, " x "), source.capacity()));
     }
   }
   file.bytes = read_bytes(source, count);
   return file;
 }
 
-// The folder's only file whose name ends in `ending`, gzip or plain.
-std::filesystem::path only_file(const std::filesystem::path& folder, const std::string& ending) {
-  std::vector<std::string> found;
-  std::error_code code;
-  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
-       entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    if (name.ends_with(ending) || name.ends_with(ending + ".gz")) found.push_back(name);
+// A name with '#' in the place of each number: those of a set that is split are alike.
+std::string without_numbers(std::string_view name) {
+  std::string text;
+  for (const char letter : name) {
+    const bool is_digit = letter >= '0' && letter <= '9';
+    if (!is_digit) text += letter;
+    if (is_digit && !text.ends_with('#')) text += '#';
   }
-  if (code) throw DataError(fmt::format("{}: cannot read the folder: {}", folder.string(), code.message()));
-  std::ranges::sort(found);
-  if (found.empty()) throw DataError(fmt::format("{}: has no file *{}[.gz]", folder.string(), ending));
-  if (found.size() > 1) {
-    throw DataError(
-        fmt::format("{}: has {} files *{}[.gz]: {}; keep the one to be used in a folder of its own",
-                    folder.string(), found.size(), ending, fmt::join(found, ", ")));
-  }
-  return folder / found.front();
+  return text;
 }
+
+// The files of the folder whose names end in `ending`, gzip or plain: one, or the parts of one set.
+std::vector<std::string> parts_of_set(const FileTree& folder, const std::string& ending) {
+  std::vector<std::string> found;
+  for (const std::string& name : folder.files()) {
+    const bool is_in_folder = name.find('/') == std::string::npos;
+    if (is_in_folder && (name.ends_with(ending) || name.ends_with(ending + ".gz"))) found.push_back(name);
+  }
+  if (found.empty()) throw DataError(fmt::format("{}: has no file *{}[.gz]", folder.name(), ending));
+  const auto is_alike = [&](const std::string& name) {
+    const std::size_t length = name.size() - ending.size() - (name.ends_with(".gz") ? 3 : 0);
+    return without_numbers(name.substr(0, length)) ==
+           without_numbers(found.front().substr(0, found.front().rfind(ending)));
+  };
+  if (!std::ranges::all_of(found, is_alike)) {
+    throw DataError(fmt::format(
+        "{}: has {} files *{}[.gz] whose names differ in more than a number: {}; keep those of one "
+        "set in a folder of their own",
+        folder.name(), found.size(), ending, fmt::join(found, ", ")));
+  }
+  return found;
+}
+
+// A set under construction, of which further parts are to have images of the same size.
+struct IdxSet {
+  std::vector<std::uint32_t> dims;  // of the first part
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int64_t> labels;
+
+  void add(const FileTree& folder, const std::string& images_name, const std::string& labels_name,
+           std::uint64_t max_bytes) {
+    IdxFile images = read_idx_file(folder.open(images_name), 3, max_bytes - pixels.size());
+    const IdxFile more = read_idx_file(folder.open(labels_name), 1, max_bytes);
+    if (images.dims[0] != more.dims[0]) {
+      throw DataError(fmt::format("{}: {} images, but {} labels in {}", folder.name_of(images_name),
+                                  images.dims[0], more.dims[0], folder.name_of(labels_name)));
+    }
+    if (dims.empty()) dims = images.dims;
+    if (images.dims[1] != dims[1] || images.dims[2] != dims[2]) {
+      throw DataError(fmt::format("{}: has images of {} x {}, the first part of the set of {} x {}",
+                                  folder.name_of(images_name), images.dims[1], images.dims[2], dims[1],
+                                  dims[2]));
+    }
+    if (pixels.empty()) {
+      pixels = std::move(images.bytes);
+    } else {
+      pixels.insert(pixels.end(), images.bytes.begin(), images.bytes.end());
+    }
+    labels.insert(labels.end(), more.bytes.begin(), more.bytes.end());
+  }
+};
 
 std::unique_ptr<Dataset> open_idx(NamedOptions& options, const DataPlace& place) {
   options.expect_none_left();
-  return read_idx(place.path);
+  return read_idx(place.where);
 }
 
 }  // namespace
 
-std::unique_ptr<Dataset> read_idx(const std::filesystem::path& folder, std::uint64_t max_bytes) {
-  const std::filesystem::path images_path = only_file(folder, "images-idx3-ubyte");
-  const std::filesystem::path labels_path = only_file(folder, "labels-idx1-ubyte");
-  IdxFile images = read_idx_file(images_path, 3, max_bytes);
-  const IdxFile labels = read_idx_file(labels_path, 1, max_bytes);
-  if (images.dims[0] != labels.dims[0]) {
-    throw DataError(fmt::format("{}: {} images, but {} labels in {}", images_path.string(), images.dims[0],
-                                labels.dims[0], labels_path.string()));
+std::unique_ptr<Dataset> read_idx(const Place& place, std::uint64_t max_bytes) {
+  const std::unique_ptr<FileTree> folder = open_tree(place);
+  const std::vector<std::string> images = parts_of_set(*folder, "images-idx3-ubyte");
+  const std::vector<std::string> labels = parts_of_set(*folder, "labels-idx1-ubyte");
+  if (images.size() != labels.size()) {
+    throw DataError(fmt::format("{}: {} files of images ({}), but {} of labels ({})", folder->name(),
+                                images.size(), fmt::join(images, ", "), labels.size(),
+                                fmt::join(labels, ", ")));
   }
-  return std::make_unique<MemoryDataset<std::uint8_t>>(
-      std::move(images.bytes), std::vector<std::int64_t>(labels.bytes.begin(), labels.bytes.end()), 255.0F);
+  IdxSet set;
+  for (std::size_t i = 0; i < images.size(); ++i) set.add(*folder, images[i], labels[i], max_bytes);
+  return std::make_unique<MemoryDataset<std::uint8_t>>(std::move(set.pixels), std::move(set.labels), 255.0F);
 }
 
 DataFormat idx_format() {
   return {.name = "idx:FOLDER",
           .pattern = "idx:.",
           .help =
-              "a folder's one pair of IDX files `*images-idx3-ubyte[.gz]` and `*labels-"
-              "idx1-ubyte[.gz]`: `input` f32[pixels] from 0 to 1, `labels`",
+              "a folder's pair of IDX files `*images-idx3-ubyte[.gz]` and `*labels-"
+              "idx1-ubyte[.gz]`, or several pairs whose names differ in a number alone, which follow each "
+              "other in the order of their names: `input` f32[pixels] from 0 to 1, `labels`",
           .open = open_idx};
 }
 

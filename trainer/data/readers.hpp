@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 
+#include "models/graph/state/state_dict.hpp"
 #include "trainer/data/dataset.hpp"
+#include "trainer/storage/place.hpp"
 
 namespace rookery {
 
@@ -16,17 +17,17 @@ constexpr std::int64_t kMaxClasses = 1 << 24;
 
 // One sample a line: comma-separated finite numbers, then a label, an integer from 0. All lines
 // have equally many. Values are divided by `scale`. DataError naming file and line.
-std::unique_ptr<Dataset> read_csv(const std::filesystem::path& path, float scale,
-                                  std::uint64_t max_bytes = kMaxDataBytes);
+std::unique_ptr<Dataset> read_csv(const Place& place, float scale, std::uint64_t max_bytes = kMaxDataBytes);
 
-// The one pair of image and label files in a folder, in the IDX format
-// (http://yann.lecun.com/exdb/mnist/): big-endian magic number, dimensions, bytes. Values are
-// divided by 255. DataError naming files and numbers.
-std::unique_ptr<Dataset> read_idx(const std::filesystem::path& folder,
-                                  std::uint64_t max_bytes = kMaxDataBytes);
+// The pair of image and label files in a folder, or several pairs that are parts of one set, in the IDX
+// format (http://yann.lecun.com/exdb/mnist/): big-endian magic number, dimensions, bytes. Values are divided
+// by 255. DataError naming files and numbers.
+std::unique_ptr<Dataset> read_idx(const Place& folder, std::uint64_t max_bytes = kMaxDataBytes);
 
 // A safetensors file, each of whose tensors has the samples along its first dimension. DataError naming the
 // file and a tensor that has none or another number of them, or a sample with a number that is not finite.
-std::unique_ptr<Dataset> read_tensors(const std::filesystem::path& path);
+std::unique_ptr<Dataset> read_tensors(const Place& place);
+// The same of tensors that are there.
+std::unique_ptr<Dataset> dataset_of(StateDict tensors);
 
 }  // namespace rookery

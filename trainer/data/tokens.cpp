@@ -15,6 +15,7 @@
 
 #include "models/base/error.hpp"
 #include "trainer/data/formats.hpp"
+#include "trainer/storage/local_copy.hpp"
 
 namespace rookery {
 namespace {
@@ -60,20 +61,22 @@ struct TokenOptions {
 
 class Tokens : public Dataset {
  public:
-  Tokens(const std::filesystem::path& path, const TokenOptions& options)
-      : path_(path), options_(options), file_(path) {
-    const std::size_t bytes = file_.bytes().size();
+  Tokens(const Place& place, const TokenOptions& options)
+      : copy_(place), options_(options), file_(copy_.read([](const std::filesystem::path& path) {
+          return std::make_unique<MappedFile>(path);
+        })) {
+    const std::size_t bytes = file_->bytes().size();
     if (bytes % options.token_bytes != 0) {
       throw DataError(
           fmt::format("{}: {} bytes are no whole number of tokens of {}: an incomplete copy, or of another "
                       "type (type=u16, type=u32)?",
-                      path.string(), bytes, options.token_bytes));
+                      copy_.name(), bytes, options.token_bytes));
     }
     tokens_ = static_cast<std::int64_t>(bytes / options.token_bytes);
     if (tokens_ <= options.length) {
       throw DataError(
           fmt::format("{}: has {} tokens, a sample takes {} and the one that follows: give a smaller length",
-                      path.string(), tokens_, options.length));
+                      copy_.name(), tokens_, options.length));
     }
     const TensorType type{DType::kI64, {kBatch, options.length}};
     tensors_ = {{"input", type}, {kLabels, type}};
@@ -101,20 +104,20 @@ class Tokens : public Dataset {
 
  private:
   std::int64_t token(std::int64_t place) const {
-    const std::byte* from = file_.bytes().data() + static_cast<std::size_t>(place) * options_.token_bytes;
+    const std::byte* from = file_->bytes().data() + static_cast<std::size_t>(place) * options_.token_bytes;
     std::uint32_t number = 0;
     std::memcpy(&number, from, options_.token_bytes);
     if (number >= options_.words) {
       throw DataError(
           fmt::format("{}: token {} is {}, but there are {} (0 to {}): another type, or another tokenizer?",
-                      path_.string(), place, number, options_.words, options_.words - 1));
+                      copy_.name(), place, number, options_.words, options_.words - 1));
     }
     return number;
   }
 
-  std::filesystem::path path_;
+  LocalCopy copy_;
   TokenOptions options_;
-  MappedFile file_;
+  std::unique_ptr<MappedFile> file_;
   std::int64_t tokens_ = 0;
   ValueTypes tensors_;
 };
@@ -127,7 +130,7 @@ std::unique_ptr<Dataset> open_tokens(NamedOptions& options, const DataPlace& pla
   tokens.words = options.integer("words", tokens.token_bytes == 2 ? 1 << 16 : std::int64_t{1} << 32, 1,
                                  std::int64_t{1} << 32);
   options.expect_none_left();
-  return std::make_unique<Tokens>(place.path, tokens);
+  return std::make_unique<Tokens>(place.where, tokens);
 }
 
 }  // namespace

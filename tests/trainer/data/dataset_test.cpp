@@ -143,7 +143,7 @@ TEST_F(DatasetTest, CsvLinesThatAreWrong) {
 
 TEST_F(DatasetTest, MissingFilesAreNamed) {
   EXPECT_THAT(problem([&] { open("csv:none.csv"); }), HasSubstr("none.csv: cannot read"));
-  EXPECT_THAT(problem([&] { open("idx:none"); }), HasSubstr("none: cannot read the folder"));
+  EXPECT_THAT(problem([&] { open("idx:none"); }), HasSubstr("none: is no folder"));
   EXPECT_THAT(problem([&] { open("digits"); }), HasSubstr("digits.csv.gz"));
   EXPECT_THROW(open("cifar"), ConfigError);
   EXPECT_THROW(open("csv:x.csv?scale=0"), ConfigError);
@@ -242,6 +242,24 @@ TEST_F(DatasetTest, IdxFolderWithSeveralPairsNamesThem) {
   EXPECT_THAT(idx_problem(), HasSubstr("has no file *labels-idx1-ubyte[.gz]"));
 }
 
+TEST_F(DatasetTest, IdxInPartsThatFollowEachOther) {
+  const auto put_part = [&](const std::string& part, std::uint32_t width, const std::string& pixels) {
+    put("train-" + part + "-images-idx3-ubyte.gz", gzipped(big_endian({kImagesMagic, 1, 1, width}) + pixels));
+    put("train-" + part + "-labels-idx1-ubyte", big_endian({kLabelsMagic, 1}) + pixels[0]);
+  };
+  put_part("00", 2, "\x01\x02");
+  put_part("01", 2, "\x03\x04");
+  const auto data = open("idx:.");
+  EXPECT_EQ(data->size(), 2);
+  EXPECT_EQ(gathered<std::int64_t>(*data, kLabels, {0, 1}), (std::vector<std::int64_t>{1, 3}));
+  EXPECT_EQ(gathered<float>(*data, "input", {1}), (std::vector<float>{3.0F / 255, 4.0F / 255}));
+  put_part("01", 3, "\x03\x04\x05");
+  EXPECT_THAT(idx_problem(), HasSubstr("has images of 1 x 3, the first part of the set of 1 x 2"));
+  put_part("02", 2, "\x03\x04");
+  std::filesystem::remove(folder_ / "train-02-labels-idx1-ubyte");
+  EXPECT_THAT(idx_problem(), HasSubstr("3 files of images"));
+}
+
 std::string little_endian(std::initializer_list<std::uint32_t> numbers, int bytes) {
   std::string text;
   for (const std::uint32_t number : numbers) {
@@ -289,7 +307,8 @@ TEST_F(DatasetTest, NamesThatAreNoneAreToldWhichThereAre) {
   };
   EXPECT_EQ(told("cifar"),
             "data: 'cifar' is not \"digits\", \"sorter\", \"masked_words\", \"shapes\", \"csv:FILE\", "
-            "\"idx:FOLDER\", \"images:FOLDER\", \"tensors:FILE\" or \"tokens:FILE\"");
+            "\"idx:FOLDER\", \"images:FOLDER\", \"webdataset:SHARDS\", \"numpy:FILE\", \"tensors:FILE\" or "
+            "\"tokens:FILE\"");
   EXPECT_EQ(told("own:mine"),
             "data: 'own:mine' is made by a program of one's own, which is the Root in place of provider "
             "(docs/library.md)");

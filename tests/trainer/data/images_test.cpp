@@ -49,7 +49,7 @@ class ImagesTest : public testing::Test {
     return "none";
   }
   std::string index_text() const {
-    return read_file(image_index_path(path("pets"), ImageCheck::kDecode), 1 << 20);
+    return read_file(image_index_path(path("pets"), folder_.path(), ImageCheck::kDecode), 1 << 20);
   }
 
   ScratchFolder folder_;

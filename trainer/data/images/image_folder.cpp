@@ -1,205 +1,50 @@
-// "images:FOLDER": pictures in sub-folders, one a class, decoded and resized when they are asked for.
+// Images in sub-folders, one a class.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
-#include <utility>
+#include <tuple>
 
 #include "models/base/error.hpp"
-#include "models/base/files/files.hpp"
-#include "trainer/data/formats.hpp"
-#include "trainer/data/images/image_index.hpp"
-#include "trainer/data/images/pixel_cache.hpp"
-#include "trainer/images/resize.hpp"
+#include "trainer/data/images/image_store.hpp"
+#include "trainer/storage/file_tree.hpp"
 
 namespace rookery {
 namespace {
 
-constexpr const char* kInput = "input";
-constexpr const char* kAnswers = "answers";
-constexpr const char* kProbabilities = "probabilities";
-
-struct ImageOptions {
-  std::int64_t size = 32;  // of the samples' sides
-  bool is_grey = false;
-  ImageCheck check = ImageCheck::kDecode;
-  double most_skipped = 0.1;  // of all files
-  std::optional<Dataset::OwnSplit> split;
-  bool has_probabilities = false;
-  std::int64_t cache_bytes = 0;
-};
-
-class ImageFolder : public Dataset {
+class ImageFolder : public ImageStore {
  public:
-  ImageFolder(std::filesystem::path folder, const ImageOptions& options)
-      : folder_(std::move(folder)),
-        options_(options),
-        index_(open_image_index(folder_, options.check)),
-        digest_(index_.digest()),
-        cache_(size(), sample_pixels(), options.cache_bytes) {
-    check_skipped();
-    tensors_.emplace(kInput, TensorType{DType::kF32, {kBatch, channels(), options.size, options.size}});
-    tensors_.emplace(kLabels, TensorType{DType::kI64, {kBatch}});
-    if (options.has_probabilities)
-      tensors_.emplace(kProbabilities, TensorType{DType::kF32, {kBatch, std::ssize(index_.classes)}});
-    if (index_.classes.size() == 2) tensors_.emplace(kAnswers, TensorType{DType::kF32, {kBatch, 1}});
-  }
+  explicit ImageFolder(std::unique_ptr<FileTree> tree) : ImageStore(tree->name()), tree_(std::move(tree)) {}
 
-  std::int64_t size() const override { return std::ssize(index_.images); }
-  const ValueTypes& tensors() const override { return tensors_; }
-  std::int64_t bytes() const override { return index_.bytes(); }
-  std::int64_t most_bytes() const override { return bytes() + cache_.bytes(); }
-  bool is_at_hand() const override { return false; }
-  std::optional<OwnSplit> split() const override { return options_.split; }
-  std::uint64_t digest() const override { return digest_; }
-  std::vector<std::string> class_names() const override { return index_.classes; }
+  std::uint64_t version() const override { return tree_->version(); }
+  bool is_far() const override { return tree_->is_far(); }
+  SharedFile open(const ImageFile& image) const override { return tree_->open(image.path); }
 
-  // A file, its pixels as the libraries have them and as they are handed on, and rows that are resized
-  // already.
-  std::int64_t bytes_per_reader() const override {
-    return static_cast<std::int64_t>(index_.most_bytes) + kDecodingBytesPerPixel * index_.most_pixels +
-           3 * options_.size * index_.longest_side + 3 * options_.size * options_.size;
-  }
-
-  std::vector<std::string> warnings() const override {
-    if (index_.skipped.empty()) return {};
-    return {fmt::format("{}: {} are left out: {}", folder_.string(), skipped_text(),
-                        image_index_path(folder_, options_.check).string())};
-  }
-
-  void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override {
-    const auto type = tensors_.find(name);
-    ROOKERY_CHECK(type != tensors_.end(), "the data set has no tensor '{}'", name);
-    for (const std::int64_t id : ids) ROOKERY_CHECK(id >= 0 && id < size(), "sample {} of {}", id, size());
-    const auto label_of = [&](std::int64_t id) { return index_.images[id].label; };
-    if (name == kLabels) {
-      std::ranges::transform(ids, into.as<std::int64_t>().begin(), label_of);
-    } else if (name == kAnswers) {
-      std::ranges::transform(ids, into.as<float>().begin(),
-                             [&](std::int64_t id) { return static_cast<float>(label_of(id)); });
-    } else if (name == kProbabilities) {
-      const auto to = into.as<float>();
-      std::ranges::fill(to, 0.0F);
-      for (std::size_t i = 0; i < ids.size(); ++i)
-        to[i * index_.classes.size() + static_cast<std::size_t>(label_of(ids[i]))] = 1;
-    } else {
-      gather_pixels(ids, into.as<float>());
+  ImageIndex list() const override {
+    ImageIndex index;
+    index.classes = tree_->folders();
+    if (index.classes.empty()) {
+      throw DataError(
+          fmt::format("{}: has no sub-folders: there is to be one for each class, with its images", name()));
     }
+    for (const std::string& path : tree_->files()) {
+      const std::size_t slash = path.find('/');
+      if (slash == std::string::npos) continue;  // of no class
+      const auto label = std::ranges::lower_bound(index.classes, path.substr(0, slash));
+      index.images.push_back({.label = label - index.classes.begin(), .path = path});
+    }
+    std::ranges::sort(index.images, {},
+                      [](const ImageFile& image) { return std::tie(image.label, image.path); });
+    return index;
   }
 
  private:
-  std::int64_t channels() const { return options_.is_grey ? 1 : 3; }
-  std::int64_t sample_pixels() const { return channels() * options_.size * options_.size; }
-
-  std::string skipped_text() const {
-    constexpr std::size_t kNamed = 3;
-    std::vector<std::string> named;
-    for (std::size_t i = 0; i < std::min(kNamed, index_.skipped.size()); ++i)
-      named.push_back(fmt::format("{} ({})", index_.skipped[i].path, index_.skipped[i].reason));
-    return fmt::format("{} of {} files, which are no images, as {}{}", index_.skipped.size(),
-                       index_.skipped.size() + index_.images.size(), fmt::join(named, ", "),
-                       index_.skipped.size() > kNamed ? ", …" : "");
-  }
-
-  void check_skipped() const {
-    const auto files = static_cast<double>(index_.skipped.size() + index_.images.size());
-    if (static_cast<double>(index_.skipped.size()) <= options_.most_skipped * files) return;
-    throw DataError(fmt::format(
-        "{}: {} would be left out, more than the share of {:g} that may be: see {}, remove or mend "
-        "them, or give the option skip={:.2g}",
-        folder_.string(), skipped_text(), options_.most_skipped,
-        image_index_path(folder_, options_.check).string(),
-        std::min(1.0, static_cast<double>(index_.skipped.size()) / files + 0.005)));
-  }
-
-  // What a thread needs for an image, with its memory.
-  struct Workplace {
-    Image decoded, resized;
-    Resizer resizer;
-  };
-
-  void gather_pixels(std::span<const std::int64_t> ids, std::span<float> to) const {
-    const auto each = static_cast<std::size_t>(sample_pixels());
-    ROOKERY_CHECK(to.size() == ids.size() * each, "{} images of {} numbers into {}", ids.size(), each,
-                  to.size());
-    thread_local Workplace workplace;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      std::span<const std::uint8_t> pixels = cache_.find(ids[i]);
-      if (pixels.empty()) {
-        read(index_.images[ids[i]], workplace);
-        pixels = workplace.resized.bytes;
-        cache_.keep(ids[i], pixels);
-      }
-      to_planes(pixels, to.subspan(i * each, each));
-    }
-  }
-
-  void read(const ImageFile& image, Workplace& workplace) const {
-    const std::filesystem::path path = folder_ / image.path;
-    with_context(path.string(), [&] {
-      const std::string content = read_file(path, index_.most_bytes);
-      if (content.size() != image.bytes || (image.digest != 0 && content_digest(content) != image.digest))
-        throw DataError("has changed since its data set was planned with: run clusterize again");
-      const ImageSize wanted{options_.size, options_.size};
-      decode_image(std::as_bytes(std::span(content)), wanted, workplace.decoded);
-      if (options_.is_grey) to_grey(workplace.decoded);
-      workplace.resizer.resize(workplace.decoded, wanted, workplace.resized);
-    });
-  }
-
-  // From pixel after pixel to channel after channel, from 0 to 1.
-  void to_planes(std::span<const std::uint8_t> pixels, std::span<float> to) const {
-    constexpr float kWhite = 255;
-    const auto planes = static_cast<std::size_t>(channels());
-    const std::size_t plane = to.size() / planes;
-    for (std::size_t channel = 0; channel < planes; ++channel) {
-      float* values = to.data() + channel * plane;
-      for (std::size_t i = 0; i < plane; ++i)
-        values[i] = static_cast<float>(pixels[i * planes + channel]) / kWhite;
-    }
-  }
-
-  std::filesystem::path folder_;
-  ImageOptions options_;
-  ImageIndex index_;
-  std::uint64_t digest_;
-  mutable PixelCache cache_;
-  ValueTypes tensors_;
+  std::unique_ptr<FileTree> tree_;
 };
-
-std::unique_ptr<Dataset> open_images(NamedOptions& options, const DataPlace& place) {
-  const std::array<std::string, 2> colours{"rgb", "grey"};
-  const std::array<std::string, 2> checks{"decode", "ends"};
-  ImageOptions images{
-      .size = options.integer("size", 32, 1, 4096),
-      .is_grey = options.choice("colour", "rgb", colours) == "grey",
-      .check = options.choice("check", "decode", checks) == "ends" ? ImageCheck::kEnds : ImageCheck::kDecode,
-      .most_skipped = options.number("skip", 0.1, 0, 1),
-      .has_probabilities = options.integer("probabilities", 0, 0, 1) == 1,
-      .cache_bytes = place.reading.cache_mib << 20};
-  const bool has_split = options.has("train") || options.has("seed");
-  const Dataset::OwnSplit split{.train_fraction = options.number("train", 0.8, 1e-6, 1),
-                                .seed = static_cast<std::uint64_t>(options.integer("seed", 0, 0, 1LL << 53))};
-  if (has_split) images.split = split;
-  options.expect_none_left();
-  return std::make_unique<ImageFolder>(place.path, images);
-}
 
 }  // namespace
 
-DataFormat images_format() {
-  return {
-      .name = "images:FOLDER",
-      .pattern = "images:.",
-      .help =
-          "JPEG, PNG, WebP and BMP files, in a sub-folder for each class: `input` f32[3, size, size] from 0 "
-          "to 1, `labels` in the order of the classes' names; of two classes also `answers` f32[1], 1 for "
-          "the second. Options: `size=32`; `colour=rgb` or `grey`, f32[1, size, size]; `train=0.8` and "
-          "`seed=0`, a split of its own in place of that of train.json; `skip=0.1`, the share of files "
-          "that may be no images; `check=decode` or `ends`, how these are found; `probabilities=1`, also "
-          "`probabilities` f32[classes], for `mixup` (docs/data.md)",
-      .open = open_images};
+std::unique_ptr<ImageStore> open_image_folder(const Place& place) {
+  return std::make_unique<ImageFolder>(open_tree(place));
 }
 
 }  // namespace rookery

@@ -1,5 +1,5 @@
-// What a folder of images holds: one sub-folder a class, with all that lies below it. Found once, by looking
-// at every file, and kept beside the images; who opens the folder again reads that instead.
+// What a data set of images holds. Found once, by looking at every file, and kept; who opens it again reads
+// that instead.
 #pragma once
 
 #include <cstdint>
@@ -9,34 +9,32 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/storage/place.hpp"
+
 namespace rookery {
 
 struct ImageFile {
   std::int64_t label = 0;  // of its class, in the order of their names
   std::uint64_t bytes = 0;
   std::uint64_t digest = 0;  // of its content; 0 where that was not read
-  std::string path;          // below the folder
+  std::uint64_t offset = 0;  // within a shard
+  std::string path;          // below the folder, or of a shard and within it: "train-0.tar/1.jpg"
   bool operator==(const ImageFile&) const = default;
 };
 
 struct ImageIndex {
-  struct Folder {
-    std::string path;          // below the folder of images
-    std::int64_t changed = 0;  // when a file last came or went, in nanoseconds
-    bool operator==(const Folder&) const = default;
-  };
   struct Skipped {
     std::string path, reason;
     bool operator==(const Skipped&) const = default;
   };
 
   std::vector<std::string> classes;
-  std::vector<Folder> folders;    // the classes' and those below them
-  std::vector<ImageFile> images;  // by class, then by path
+  std::vector<ImageFile> images;  // by class, then by path; of shards in their order
   std::vector<Skipped> skipped;   // files that are no images
   std::int64_t most_pixels = 0;   // of an image
   std::int64_t longest_side = 0;
   std::uint64_t most_bytes = 0;  // of its file
+  std::uint64_t version = 0;     // ImageStore::version() when it was made
 
   // Of classes, paths, sizes and contents: the same wherever the same folder lies.
   std::uint64_t digest() const;
@@ -49,15 +47,17 @@ struct ImageIndex {
 // files are large.
 enum class ImageCheck : std::uint8_t { kDecode, kEnds };
 
-// Looks at all files, on all processors. DataError when there is no such folder, or it has no classes or no
-// images.
-ImageIndex make_image_index(const std::filesystem::path& folder, ImageCheck check);
+class ImageStore;
 
-// The index that is kept beside the images, where that is whole and no file has come or gone since; else a
-// new one, which is kept there if the folder can be written to.
-ImageIndex open_image_index(const std::filesystem::path& folder, ImageCheck check);
-// Where it is kept.
-std::filesystem::path image_index_path(const std::filesystem::path& folder, ImageCheck check);
+// Looks at all files, on all processors. DataError when there are no images.
+ImageIndex make_image_index(const ImageStore& store, ImageCheck check);
+
+// The index that is kept in the file `kept`, where that is whole and no file has come or gone since; else a
+// new one, which is kept there if that can be written.
+ImageIndex open_image_index(const ImageStore& store, ImageCheck check, const std::filesystem::path& kept);
+// Where it is kept: in the folder itself, or, of what is an archive or lies elsewhere, in node_data.
+std::filesystem::path image_index_path(const Place& place, const std::filesystem::path& node_data,
+                                       ImageCheck check);
 
 std::string to_text(const ImageIndex& index);
 // Nothing where the text is none that to_text() makes.

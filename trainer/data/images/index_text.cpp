@@ -1,4 +1,4 @@
-// The index of a folder of images as text: a line each for classes, folders, images and files that are none,
+// The index of a folder of images as text: a line each for classes, images and files that are none,
 // and at the end the digest of all lines before.
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 namespace rookery {
 namespace {
 
-constexpr std::string_view kFirstLine = "rookery images 1";
+constexpr std::string_view kFirstLine = "rookery images 2";
 
 std::string digest_line(std::string_view lines) {
   return fmt::format("digest {:016x}\n", content_digest(lines));
@@ -52,14 +52,14 @@ bool read_line(std::string_view line, ImageIndex& index) {
     index.most_bytes = words.number<std::uint64_t>();
   } else if (kind == "class") {
     index.classes.push_back(words.rest());
-  } else if (kind == "folder") {
-    const auto changed = words.number<std::int64_t>();
-    index.folders.push_back({words.rest(), changed});
+  } else if (kind == "version") {
+    index.version = words.number<std::uint64_t>(16);
   } else if (kind == "image") {
     ImageFile& image = index.images.emplace_back();
     image.label = words.number<std::int64_t>();
     image.bytes = words.number<std::uint64_t>();
     image.digest = words.number<std::uint64_t>(16);
+    image.offset = words.number<std::uint64_t>();
     image.path = words.rest();
     return words.is_good() && image.label >= 0 && image.label < std::ssize(index.classes);
   } else if (kind == "skipped") {
@@ -78,13 +78,12 @@ bool read_line(std::string_view line, ImageIndex& index) {
 std::string to_text(const ImageIndex& index) {
   fmt::memory_buffer text;
   const auto to = std::back_inserter(text);
-  fmt::format_to(to, "{}\nlargest {} {} {}\n", kFirstLine, index.most_pixels, index.longest_side,
-                 index.most_bytes);
+  fmt::format_to(to, "{}\nversion {:016x}\nlargest {} {} {}\n", kFirstLine, index.version, index.most_pixels,
+                 index.longest_side, index.most_bytes);
   for (const std::string& name : index.classes) fmt::format_to(to, "class {}\n", name);
-  for (const ImageIndex::Folder& folder : index.folders)
-    fmt::format_to(to, "folder {} {}\n", folder.changed, folder.path);
   for (const ImageFile& image : index.images)
-    fmt::format_to(to, "image {} {} {:016x} {}\n", image.label, image.bytes, image.digest, image.path);
+    fmt::format_to(to, "image {} {} {:016x} {} {}\n", image.label, image.bytes, image.digest, image.offset,
+                   image.path);
   for (const ImageIndex::Skipped& file : index.skipped)
     fmt::format_to(to, "skipped {}\t{}\n", file.path, file.reason);
   const std::string lines = fmt::to_string(text);

@@ -3,18 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
+
+#include "trainer/storage/random_file.hpp"
 
 namespace rookery {
 
-// One thread. Every error is a DataError naming the file: missing, unreadable, cut short, damaged,
-// or inflating to more than `max_bytes`.
+// Does this name say that the content is gzip?
+bool is_gzip_name(std::string_view name);
+
+// One thread; a far file is read ahead by others. Every error is a DataError naming the file: unreadable, cut
+// short, damaged, or inflating to more than `max_bytes`.
 class ByteSource {
  public:
-  // A name that ends in .gz must be gzip; any other is read as it is.
-  ByteSource(const std::filesystem::path& path, std::uint64_t max_bytes);
+  // A name that ends in .gz or .tgz must be gzip; any other is read as it is.
+  ByteSource(SharedFile file, std::uint64_t max_bytes);
   ~ByteSource();
   ByteSource(const ByteSource&) = delete;
   ByteSource& operator=(const ByteSource&) = delete;
@@ -26,12 +32,10 @@ class ByteSource {
   std::uint64_t capacity() const;
   // Bytes read so far.
   std::uint64_t offset() const { return offset_; }
-  const std::filesystem::path& path() const { return path_; }
+  const std::string& name() const;
 
  private:
-  struct Stream;
-  std::filesystem::path path_;
-  std::uint64_t file_bytes_ = 0;
+  class Stream;
   std::uint64_t max_bytes_;
   std::uint64_t offset_ = 0;
   std::unique_ptr<Stream> stream_;

@@ -9,6 +9,7 @@
 #include "models/io/safetensors/safetensors.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/readers.hpp"
+#include "trainer/storage/local_copy.hpp"
 
 namespace rookery {
 namespace {
@@ -62,32 +63,36 @@ void check_finite(const std::string& name, const Tensor& tensor, std::int64_t sa
 
 std::unique_ptr<Dataset> open_tensors(NamedOptions& options, const DataPlace& place) {
   options.expect_none_left();
-  return read_tensors(place.path);
+  return read_tensors(place.where);
 }
 
 }  // namespace
 
-std::unique_ptr<Dataset> read_tensors(const std::filesystem::path& path) {
-  SafetensorsFile file = read_safetensors(path);
-  return with_context(path.string(), [&] {
-    if (file.tensors.empty()) throw DataError("has no tensors");
-    const auto& [first, leader] = *file.tensors.begin();
-    for (const auto& [name, tensor] : file.tensors) {
-      const Shape& shape = tensor.shape();
-      if (shape.rank() < 1 || shape.elements() == 0)
-        throw DataError(fmt::format("'{}' is {}: it has no samples", name, tensor.type().to_string()));
-      if (shape[0] != leader.shape()[0]) {
-        throw DataError(
-            fmt::format("'{}' has {} samples, '{}' has {}: the first dimension of all tensors is "
-                        "the sample",
-                        name, shape[0], first, leader.shape()[0]));
-      }
-      if (tensor.type().dtype == DType::kF32) check_finite<float>(name, tensor, shape[0]);
-      if (tensor.type().dtype == DType::kF64) check_finite<double>(name, tensor, shape[0]);
+std::unique_ptr<Dataset> dataset_of(StateDict tensors) {
+  if (tensors.empty()) throw DataError("has no tensors");
+  const auto& [first, leader] = *tensors.begin();
+  const std::int64_t samples = leader.shape().rank() < 1 ? 0 : leader.shape()[0];
+  for (const auto& [name, tensor] : tensors) {
+    const Shape& shape = tensor.shape();
+    if (shape.rank() < 1 || shape.elements() == 0)
+      throw DataError(fmt::format("'{}' is {}: it has no samples", name, tensor.type().to_string()));
+    if (shape[0] != samples) {
+      throw DataError(
+          fmt::format("'{}' has {} samples, '{}' has {}: the first dimension of all tensors is "
+                      "the sample",
+                      name, shape[0], first, samples));
     }
-    const std::int64_t samples = leader.shape()[0];
-    return std::make_unique<TensorDataset>(std::move(file.tensors), samples);
-  });
+    if (tensor.type().dtype == DType::kF32) check_finite<float>(name, tensor, shape[0]);
+    if (tensor.type().dtype == DType::kF64) check_finite<double>(name, tensor, shape[0]);
+  }
+  return std::make_unique<TensorDataset>(std::move(tensors), samples);
+}
+
+std::unique_ptr<Dataset> read_tensors(const Place& place) {
+  const LocalCopy file(place);
+  StateDict tensors =
+      file.read([](const std::filesystem::path& path) { return read_safetensors(path).tensors; });
+  return with_context(file.name(), [&] { return dataset_of(std::move(tensors)); });
 }
 
 DataFormat tensors_format() {

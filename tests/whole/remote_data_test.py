@@ -1,0 +1,168 @@
+"""Data and models that lie in archives, on web servers and in buckets: training has the same bits wherever its samples
+come from, and what servers do wrong is mended by another try or told, never trained."""
+
+import json
+import os
+import shutil
+import signal
+import tarfile
+import unittest
+import unittest.mock
+
+import numpy as np
+from pictures import write_pictures
+from servers import FileServer, HttpHandler, S3Handler
+from whole import ROOT, WholeTest
+
+LOGS = ("losses.txt", "val_losses.txt")
+
+
+class RemoteData(WholeTest):
+    def setUp(self):
+        super().setUp()
+        self.datasets = self.node_data / "datasets"
+        self.bucket = self.folder / "far" / "bucket"
+        self.bucket.mkdir(parents=True)
+        self.http = self.serve(HttpHandler)
+        self.s3 = self.serve(S3Handler, page=7)
+        self.set_environment(HOME=str(self.folder), **self.s3.environment())
+
+    def serve(self, handler, **options):
+        server = FileServer(handler, self.folder / "far", **options)
+        self.addCleanup(server.close)
+        return server
+
+    def set_environment(self, **variables):
+        """Of the programs of this test; earlier ones of the AWS command line are forgotten."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        patch = unittest.mock.patch.dict(os.environ, kept | variables, clear=True)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def write_job(self, data, **changes):
+        job = {"model": "small_xception?image_size=32&classes=2&width=0.1", "data": data, "loss": [{"loss": "bce_with_logits", "target": "answers"}],
+               "optimizer": {"name": "adam", "learning_rate": 0.003}, "epochs": 2, "batch_size": 8,
+               "train_fraction": 0.8, "augment": ["horizontal_flip"], "seed": 3}
+        (self.node_data / "train.json").write_text(json.dumps(job | changes))
+
+    def train_with(self, data, **changes):
+        self.write_job(data, **changes)
+        self.run_program("clusterize")
+        self.run_program("launch")
+        return self.results()
+
+    def results(self):
+        return [(self.folder / log).read_text() for log in LOGS]
+
+    def write_pets(self):
+        pets = self.datasets / "pets"
+        write_pictures(pets, 12, sides=(30, 50), kinds=("jpg", "png"))
+        with tarfile.open(self.bucket / "pets.tar.gz", "w:gz") as archive:
+            archive.add(pets, "pets")
+        shutil.copytree(pets, self.bucket / "pets +ä")
+        shutil.copy(self.bucket / "pets.tar.gz", self.datasets)
+
+    def test_the_same_bits_from_everywhere(self):
+        self.write_pets()
+        options = "?size=32"
+        far = f"{self.http.address}/bucket/pets.tar.gz/pets"
+        expected = self.train_with("images:datasets/pets" + options, readers=1)
+        for data, readers in (("datasets/pets.tar.gz/pets", 8), (far, 1), ("s3://bucket/pets +ä", 8)):
+            self.assertEqual(self.train_with(f"images:{data}{options}", readers=readers, cache_mib=0), expected, data)
+        # The index that clusterize has made is at hand: the Root lists the bucket and reads what it trains with.
+        self.write_job(f"images:s3://bucket/pets +ä{options}", epochs=3)
+        self.run_program("clusterize")
+        before = self.s3.requests
+        self.run_program("launch")
+        self.assertEqual(self.s3.requests - before, 4 + 24)
+        expected = self.results()
+        self.run_program("clusterize", "--help")
+        for log in LOGS:
+            (self.folder / log).unlink()
+        launch = self.start("launch")
+        self.wait_for_steps(4)
+        launch.popen.send_signal(signal.SIGINT)
+        self.assertIn(launch.wait(), (0, 130), launch.errors())
+        self.run_program("launch", "--resume")
+        self.assertEqual(self.results(), expected)
+
+    def write_digits(self):
+        """Handwritten digits in two parts of a set of IDX files, and as NumPy's arrays."""
+        rows = np.loadtxt(self.datasets / "digits.csv.gz", delimiter=",", dtype=np.int64)[:600]
+        pixels, labels = (rows[:, :-1] * 15).astype(np.uint8), rows[:, -1]
+        (self.bucket / "digits").mkdir()
+        for part, (first, last) in enumerate(((0, 250), (250, 600))):
+            for kind, values, dims in (("images-idx3", pixels[first:last], (last - first, 8, 8)),
+                                       ("labels-idx1", labels[first:last].astype(np.uint8), (last - first,))):
+                header = np.array([0x800 + len(dims), *dims], ">u4").tobytes()
+                (self.bucket / "digits" / f"train-{part}-{kind}-ubyte").write_bytes(header + values.tobytes())
+        np.savez_compressed(self.datasets / "digits.npz", input=pixels.reshape(-1, 64), labels=labels)
+
+    def test_two_clusters_keep_everything_in_a_bucket(self):
+        self.write_digits()
+        self.write_pool(6)
+        self.write_settings(data="idx:s3://bucket/digits", epochs=4)
+        self.run_program("clusterize")
+        self.run_program("launch")
+        expected = self.losses()
+        output, _ = self.run_program("model_fusion", "--upload", "s3://bucket/models/digits", "--json")
+        place = "s3://bucket/models/digits/trained_state_dict.safetensors"
+        self.assertEqual(json.loads(output)["uploaded"][0], place)
+        trained = self.folder / "trained" / "trained_state_dict.safetensors"
+        self.assertEqual((self.bucket / "models/digits" / trained.name).read_bytes(), trained.read_bytes())
+        near = json.loads(self.run_program("evaluate", "--state", trained, "--json")[0])
+        far = json.loads(self.run_program("evaluate", "--state", place, "--data", "idx:s3://bucket/digits", "--json")[0])
+        self.assertEqual(far, near)
+        self.assertEqual(far["samples"], 240)
+        _, errors = self.run_program("evaluate", "--state", place.replace(".safetensors", ".pth"), code=1)
+        self.assertIn("404 NoSuchKey: The key does not exist.", errors)
+        self.write_settings(data="numpy:datasets/digits.npz", epochs=4)
+        self.run_program("clusterize")
+        self.run_program("launch")
+        self.assertEqual(self.losses(), expected)
+
+    def clusterize_with(self, data, code=0, **environment):
+        self.write_settings(data=data)
+        with unittest.mock.patch.dict(os.environ, environment):
+            return self.run_program("clusterize", code=code)[1]
+
+    def test_what_servers_refuse_is_told(self):
+        shutil.copy(self.datasets / "digits.csv.gz", self.bucket)
+        data = "csv:s3://bucket/digits.csv.gz?scale=16"
+        self.clusterize_with(data)
+        for variables, told in (({"AWS_ACCESS_KEY_ID": "OTHER"}, "403 InvalidAccessKeyId"),
+                                ({"AWS_SECRET_ACCESS_KEY": "wrong"}, "403 SignatureDoesNotMatch"),
+                                ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "there are no credentials"),
+                                ({"AWS_REGION": "mars-1"}, "Set AWS_REGION"),
+                                ({"AWS_ENDPOINT_URL": "nowhere"}, "the endpoint 'nowhere'")):
+            self.assertIn(told, self.clusterize_with(data, 1, **variables))
+        for wrong, told in (("csv:s3://buckets/digits.csv.gz", "404 NoSuchBucket"), ("csv:s3://bucket/no", "404 NoSuchKey"),
+                            ("idx:s3://bucket/no", "there are no objects below it"),
+                            (f"idx:{self.http.address}/bucket", "a web server has no list of its files"),
+                            (f"csv:{self.http.address}/bucket/no?", "there is no such file")):
+            self.assertIn(told, self.clusterize_with(wrong, 1))
+
+    def test_what_goes_wrong_on_the_way_is_tried_again(self):
+        shutil.copy(self.datasets / "digits.csv.gz", self.bucket)
+        data = f"csv:{self.http.address}/bucket/digits.csv.gz?scale=16"
+        for kind, every in (("500", 2), ("cut", 2), ("reset", 2), ("stall", 2)):
+            self.http.fail(kind, every)
+            self.clusterize_with(data, ROOKERY_SERVER_PATIENCE="1")
+        for kind, told in (("500", "the server answers 500 (tried 5 times)"), ("range", "and answers 206 with the range"),
+                           ("whole", "does not serve parts of files")):
+            self.http.fail(kind)
+            self.assertIn(told, self.clusterize_with(data, 1))
+
+    def test_an_object_that_changes_in_mid_run_ends_it(self):
+        self.write_pets()
+        self.write_job("images:s3://bucket/pets +ä?size=32", epochs=200, cache_mib=0)
+        self.run_program("clusterize")
+        launch = self.start("launch")
+        self.wait_for_steps(3)
+        shutil.copy(self.bucket / "pets +ä/dogs/0.jpg", self.bucket / "pets +ä/cats/0.jpg")
+        self.assertEqual(launch.wait(), 1)
+        self.assertIn("cats/0.jpg: has changed", launch.errors())
+
+
+if __name__ == "__main__":
+    unittest.main()

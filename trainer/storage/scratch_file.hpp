@@ -1,0 +1,42 @@
+// Files without a name: what was fetched or unpacked, on this machine's disk as long as it is needed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "trainer/storage/random_file.hpp"
+
+namespace rookery {
+
+// Lies in $TMPDIR, by default /var/tmp, and is gone with the object, or with the process. Written by any
+// threads at places of their own; read when it is written. DataError when there is no room.
+class ScratchFile : public RandomFile {
+ public:
+  // Reads as the content of `name`.
+  explicit ScratchFile(std::string name);
+  ~ScratchFile() override;
+  ScratchFile(const ScratchFile&) = delete;
+  ScratchFile& operator=(const ScratchFile&) = delete;
+
+  void write(std::uint64_t offset, std::span<const std::byte> bytes);
+  void set_size(std::uint64_t bytes) { size_ = bytes; }
+
+  std::uint64_t size() const override { return size_; }
+  std::uint64_t version() const override { return 0; }
+  void read(std::uint64_t offset, std::span<std::byte> into) const override;
+  // By which this process opens it.
+  std::filesystem::path path() const;
+
+ private:
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+// The same content on this machine.
+std::shared_ptr<const ScratchFile> fetched(const RandomFile& file);
+
+}  // namespace rookery
