@@ -1,18 +1,20 @@
 """Data and models that lie in archives, on web servers and in buckets: training has the same bits wherever its samples
 come from, and what servers do wrong is mended by another try or told, never trained."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import subprocess
 import tarfile
 import unittest
 import unittest.mock
 
 import numpy as np
 from pictures import write_pictures
-from servers import FileServer, HttpHandler, S3Handler
-from whole import ROOT, WholeTest
+from servers import KEY, REGION, SECRET, FileServer, HttpHandler, S3Handler
+from whole import ROOT, WholeTest, free_ports
 
 LOGS = ("losses.txt", "val_losses.txt")
 
@@ -86,6 +88,32 @@ class RemoteData(WholeTest):
         self.run_program("launch", "--resume")
         self.assertEqual(self.results(), expected)
 
+    def write_shards(self):
+        """Two shards of pictures in the bucket."""
+        pictures = self.folder / "pictures"
+        write_pictures(pictures, 8, sides=(30, 50), kinds=("jpg", "png"))
+        for shard in range(2):
+            with tarfile.open(self.bucket / f"train-{shard:02}.tar", "w") as archive:
+                for label, name in enumerate(("cats", "dogs")):
+                    for path in sorted((pictures / name).iterdir())[4 * shard : 4 * shard + 4]:
+                        (self.folder / "class.cls").write_text(str(label))
+                        archive.add(path, f"{name}{path.name}")
+                        archive.add(self.folder / "class.cls", f"{name}{path.stem}.cls")
+
+    def test_shards_are_read_where_they_lie(self):
+        self.write_shards()
+        digests = set()
+        for place in (self.bucket, f"{self.http.address}/bucket/train-{{00..01}}.tar", "s3://bucket"):
+            self.write_job(f"webdataset:{place}?size=32", cache_mib=0)
+            self.run_program("clusterize")
+            root = json.loads((self.node_data / "nodes" / "node_0.json").read_text())
+            digests.add(root["data"]["digest"])
+        self.assertEqual(len(digests), 1)
+        before = self.s3.requests
+        self.run_program("launch")
+        # A list, two shards, and in each of two epochs all pictures by themselves.
+        self.assertEqual(self.s3.requests - before, 1 + 2 + 2 * 16)
+
     def write_digits(self):
         """Handwritten digits in two parts of a set of IDX files, and as NumPy's arrays."""
         rows = np.loadtxt(self.datasets / "digits.csv.gz", delimiter=",", dtype=np.int64)[:600]
@@ -100,26 +128,58 @@ class RemoteData(WholeTest):
 
     def test_two_clusters_keep_everything_in_a_bucket(self):
         self.write_digits()
-        self.write_pool(6)
-        self.write_settings(data="idx:s3://bucket/digits", epochs=4)
-        self.run_program("clusterize")
-        self.run_program("launch")
-        expected = self.losses()
-        output, _ = self.run_program("model_fusion", "--upload", "s3://bucket/models/digits", "--json")
-        place = "s3://bucket/models/digits/trained_state_dict.safetensors"
-        self.assertEqual(json.loads(output)["uploaded"][0], place)
+        self.keep_everything_in_a_bucket()
         trained = self.folder / "trained" / "trained_state_dict.safetensors"
         self.assertEqual((self.bucket / "models/digits" / trained.name).read_bytes(), trained.read_bytes())
-        near = json.loads(self.run_program("evaluate", "--state", trained, "--json")[0])
-        far = json.loads(self.run_program("evaluate", "--state", place, "--data", "idx:s3://bucket/digits", "--json")[0])
-        self.assertEqual(far, near)
-        self.assertEqual(far["samples"], 240)
-        _, errors = self.run_program("evaluate", "--state", place.replace(".safetensors", ".pth"), code=1)
-        self.assertIn("404 NoSuchKey: The key does not exist.", errors)
+        expected = self.losses()
         self.write_settings(data="numpy:datasets/digits.npz", epochs=4)
         self.run_program("clusterize")
         self.run_program("launch")
         self.assertEqual(self.losses(), expected)
+
+    @unittest.skipUnless(os.environ.get("ROOKERY_RADOSGW"), "ROOKERY_RADOSGW=1 tries Ceph's server, whose start takes long")
+    def test_so_they_do_in_one_of_ceph(self):
+        port = free_ports(1)[0]
+        ceph = self.folder / "ceph"
+        self.addCleanup(self.end_ceph, ceph)
+        subprocess.run([ROOT / "tests" / "whole" / "radosgw.sh", ceph, str(port)], check=True, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+        self.write_digits()
+        address = f"http://127.0.0.1:{port}"
+        self.set_environment(HOME=str(self.folder), **self.s3.environment() | {"AWS_ENDPOINT_URL": address})
+        put = ["curl", "-sf", "--aws-sigv4", f"aws:amz:{REGION}:s3", "--user", f"{KEY}:{SECRET}", "-H",
+               "x-amz-content-sha256: UNSIGNED-PAYLOAD"]
+        subprocess.run([*put, "-X", "PUT", f"{address}/bucket"], check=True)
+        for path in (self.bucket / "digits").iterdir():
+            subprocess.run([*put, "-T", path, f"{address}/bucket/digits/{path.name}"], check=True)
+        self.keep_everything_in_a_bucket()
+        self.assertIn("403 SignatureDoesNotMatch", self.clusterize_with("idx:s3://bucket/digits", 1, AWS_SECRET_ACCESS_KEY="x"))
+        self.assertIn("404 NoSuchBucket", self.clusterize_with("idx:s3://buckets/digits", 1))
+
+    @staticmethod
+    def end_ceph(folder):
+        for process in (folder / "pids").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(process), signal.SIGKILL)
+
+    def keep_everything_in_a_bucket(self):
+        """Two clusters train from it, what they have trained goes there, and is evaluated from there."""
+        self.write_pool(6)
+        self.write_settings(data="idx:s3://bucket/digits", epochs=4)
+        self.run_program("clusterize")
+        self.run_program("launch")
+        self.s3.fail("500", every=3)
+        output, _ = self.run_program("model_fusion", "--upload", "s3://bucket/models/digits", "--json")
+        place = "s3://bucket/models/digits/trained_state_dict.safetensors"
+        self.assertEqual(json.loads(output)["uploaded"][0], place)
+        trained = self.folder / "trained" / "trained_state_dict.safetensors"
+        near = json.loads(self.run_program("evaluate", "--state", trained, "--json")[0])
+        far = json.loads(self.run_program("evaluate", "--state", place, "--data", "idx:s3://bucket/digits", "--json")[0])
+        self.s3.fail()
+        self.assertEqual(far, near)
+        self.assertEqual(far["samples"], 240)
+        _, errors = self.run_program("evaluate", "--state", place.replace(".safetensors", ".pth"), code=1)
+        self.assertIn("404 NoSuchKey", errors)
 
     def clusterize_with(self, data, code=0, **environment):
         self.write_settings(data=data)

@@ -146,7 +146,7 @@ class S3Handler(Handler):
         if folder is None:
             return None
         if not key:
-            return self.list(folder, dict(urllib.parse.parse_qsl(self.path.partition("?")[2])))
+            return self.list(folder, dict(urllib.parse.parse_qsl(self.path.partition("?")[2], keep_blank_values=True)))
         if not (folder / key).is_file():
             return self.refuse(404, "NoSuchKey", "The key does not exist.")
         return self.serve((folder / key).read_bytes(), fault)
@@ -180,6 +180,7 @@ class S3Handler(Handler):
 
 class QuietServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 64  # as many connect at once
 
     def handle_error(self, request, client_address):
         """Clients go away when they have seen enough."""

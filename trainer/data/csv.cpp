@@ -41,7 +41,7 @@ class CsvReader {
  public:
   CsvReader(const Place& place, std::uint64_t max_bytes) : source_(open_file(place), max_bytes) {}
 
-  std::unique_ptr<Dataset> read(float scale) {
+  std::unique_ptr<Dataset> read(float scale, const std::optional<Shape>& image) {
     std::string chunk(kChunkBytes, '\0');
     for (;;) {
       const std::size_t got = source_.read(std::as_writable_bytes(std::span(chunk)));
@@ -50,7 +50,11 @@ class CsvReader {
     }
     end_line();
     if (labels_.empty()) throw DataError(fmt::format("{}: has no samples", source_.name()));
-    return std::make_unique<MemoryDataset<float>>(std::move(values_), std::move(labels_), scale);
+    if (image && image->elements() != static_cast<std::int64_t>(columns_)) {
+      throw DataError(fmt::format("{}: has {} values a line, images of {} have {}", source_.name(), columns_,
+                                  image->to_string(), image->elements()));
+    }
+    return std::make_unique<MemoryDataset<float>>(std::move(values_), std::move(labels_), scale, image);
   }
 
  private:
@@ -128,14 +132,21 @@ std::unique_ptr<Dataset> open_digits(NamedOptions& options, const DataPlace& pla
 
 std::unique_ptr<Dataset> open_csv(NamedOptions& options, const DataPlace& place) {
   const auto scale = static_cast<float>(options.number("scale", 1, 1e-30, 1e30));
+  constexpr std::int64_t kMostSide = 1 << 16;
+  std::optional<Shape> image;
+  const bool has_image = options.has("channels") || options.has("height") || options.has("width");
+  const Shape asked{options.integer("channels", 1, 1, kMostSide), options.integer("height", 1, 1, kMostSide),
+                    options.integer("width", 1, 1, kMostSide)};
+  if (has_image) image = asked;
   options.expect_none_left();
-  return read_csv(place.where, scale);
+  return read_csv(place.where, scale, image);
 }
 
 }  // namespace
 
-std::unique_ptr<Dataset> read_csv(const Place& place, float scale, std::uint64_t max_bytes) {
-  return CsvReader(place, max_bytes).read(scale);
+std::unique_ptr<Dataset> read_csv(const Place& place, float scale, const std::optional<Shape>& image,
+                                  std::uint64_t max_bytes) {
+  return CsvReader(place, max_bytes).read(scale, image);
 }
 
 DataFormat digits_format() {
@@ -148,12 +159,15 @@ DataFormat digits_format() {
 }
 
 DataFormat csv_format() {
-  return {.name = "csv:FILE",
-          .pattern = "csv:.",
-          .help =
-              "one sample a line, its label last: `input` f32[values], `labels`. Options: "
-              "`scale=1`, which the values are divided by",
-          .open = open_csv};
+  return {
+      .name = "csv:FILE",
+      .pattern = "csv:.",
+      .help =
+          "one sample a line, its label last: `input` f32[values], `labels`. Options: "
+          "`scale=1`, which the values are divided by; `height`, `width` and `channels=1`: the values are "
+          "those of images, row by row and channel after channel, f32[channels, height, width], which "
+          "`augment` takes",
+      .open = open_csv};
 }
 
 }  // namespace rookery

@@ -145,13 +145,14 @@ struct IdxSet {
 };
 
 std::unique_ptr<Dataset> open_idx(NamedOptions& options, const DataPlace& place) {
+  const bool has_images = options.integer("image", 0, 0, 1) == 1;
   options.expect_none_left();
-  return read_idx(place.where);
+  return read_idx(place.where, has_images);
 }
 
 }  // namespace
 
-std::unique_ptr<Dataset> read_idx(const Place& place, std::uint64_t max_bytes) {
+std::unique_ptr<Dataset> read_idx(const Place& place, bool has_images, std::uint64_t max_bytes) {
   const std::unique_ptr<FileTree> folder = open_tree(place);
   const std::vector<std::string> images = parts_of_set(*folder, "images-idx3-ubyte");
   const std::vector<std::string> labels = parts_of_set(*folder, "labels-idx1-ubyte");
@@ -162,7 +163,10 @@ std::unique_ptr<Dataset> read_idx(const Place& place, std::uint64_t max_bytes) {
   }
   IdxSet set;
   for (std::size_t i = 0; i < images.size(); ++i) set.add(*folder, images[i], labels[i], max_bytes);
-  return std::make_unique<MemoryDataset<std::uint8_t>>(std::move(set.pixels), std::move(set.labels), 255.0F);
+  const std::optional<Shape> image =
+      has_images ? std::optional(Shape{1, set.dims[1], set.dims[2]}) : std::nullopt;
+  return std::make_unique<MemoryDataset<std::uint8_t>>(std::move(set.pixels), std::move(set.labels), 255.0F,
+                                                       image);
 }
 
 DataFormat idx_format() {
@@ -171,7 +175,9 @@ DataFormat idx_format() {
           .help =
               "a folder's pair of IDX files `*images-idx3-ubyte[.gz]` and `*labels-"
               "idx1-ubyte[.gz]`, or several pairs whose names differ in a number alone, which follow each "
-              "other in the order of their names: `input` f32[pixels] from 0 to 1, `labels`",
+              "other in the order of their names: `input` f32[pixels] from 0 to 1, `labels`. Options: "
+              "`image=0`, with 1 "
+              "`input` is f32[1, height, width], which `augment` takes",
           .open = open_idx};
 }
 

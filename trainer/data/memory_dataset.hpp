@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,14 +17,20 @@ class MemoryDataset : public Dataset {
  public:
   static constexpr const char* kInput = "input";
 
-  // `values` holds sample after sample; what gather() hands out is divided by `scale`.
-  MemoryDataset(std::vector<Stored> values, std::vector<std::int64_t> labels, float scale)
+  // `values` holds sample after sample; what gather() hands out is divided by `scale`. A sample's shape is
+  // `image`, channels, height and width, where that is given.
+  MemoryDataset(std::vector<Stored> values, std::vector<std::int64_t> labels, float scale,
+                const std::optional<Shape>& image = {})
       : values_(std::move(values)), labels_(std::move(labels)), scale_(scale) {
     ROOKERY_CHECK(!labels_.empty() && values_.size() % labels_.size() == 0, "{} values of {} samples",
                   values_.size(), labels_.size());
     values_.shrink_to_fit();
     labels_.shrink_to_fit();
-    tensors_.emplace(kInput, TensorType{DType::kF32, {kBatch, static_cast<std::int64_t>(width())}});
+    const Shape shape = image ? Shape{kBatch, (*image)[0], (*image)[1], (*image)[2]}
+                              : Shape{kBatch, static_cast<std::int64_t>(width())};
+    ROOKERY_CHECK(shape.with_batch(1).elements() == static_cast<std::int64_t>(width()), "{} values as {}",
+                  width(), shape.to_string());
+    tensors_.emplace(kInput, TensorType{DType::kF32, shape});
     tensors_.emplace(kLabels, TensorType{DType::kI64, {kBatch}});
   }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "models/graph/state/state_dict.hpp"
 #include "trainer/data/dataset.hpp"
@@ -16,13 +17,17 @@ constexpr std::uint64_t kMaxDataBytes = 4ULL << 30;
 constexpr std::int64_t kMaxClasses = 1 << 24;
 
 // One sample a line: comma-separated finite numbers, then a label, an integer from 0. All lines
-// have equally many. Values are divided by `scale`. DataError naming file and line.
-std::unique_ptr<Dataset> read_csv(const Place& place, float scale, std::uint64_t max_bytes = kMaxDataBytes);
+// have equally many. Values are divided by `scale`; those of a line are an image of the shape `image`,
+// channels, height and width, where one is given. DataError naming file and line.
+std::unique_ptr<Dataset> read_csv(const Place& place, float scale, const std::optional<Shape>& image = {},
+                                  std::uint64_t max_bytes = kMaxDataBytes);
 
 // The pair of image and label files in a folder, or several pairs that are parts of one set, in the IDX
 // format (http://yann.lecun.com/exdb/mnist/): big-endian magic number, dimensions, bytes. Values are divided
-// by 255. DataError naming files and numbers.
-std::unique_ptr<Dataset> read_idx(const Place& folder, std::uint64_t max_bytes = kMaxDataBytes);
+// by 255. With `has_images` a sample is f32[1, height, width], else f32[pixels]. DataError naming files and
+// numbers.
+std::unique_ptr<Dataset> read_idx(const Place& folder, bool has_images = false,
+                                  std::uint64_t max_bytes = kMaxDataBytes);
 
 // A safetensors file, each of whose tensors has the samples along its first dimension. DataError naming the
 // file and a tensor that has none or another number of them, or a sample with a number that is not finite.

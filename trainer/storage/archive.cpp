@@ -19,7 +19,7 @@
 #include "models/base/fnv.hpp"
 #include "models/base/text.hpp"
 #include "trainer/storage/byte_source.hpp"
-#include "trainer/storage/scratch_file.hpp"
+#include "trainer/storage/temporary_file.hpp"
 
 namespace rookery {
 namespace {
@@ -131,9 +131,9 @@ class ArchiveReader {
 
   Members read() {
     Members members;
-    std::shared_ptr<ScratchFile> unpacked;
+    std::shared_ptr<TemporaryFile> unpacked;
     const bool stays = is_tar_ && input_.can_seek();
-    if (!stays) unpacked = std::make_shared<ScratchFile>(file_->name());
+    if (!stays) unpacked = std::make_shared<TemporaryFile>(file_->name());
     std::optional<std::pair<std::string, std::uint64_t>> before;  // of a .tar: the last file and its size
     std::uint64_t used = 0;
     archive_entry* entry = nullptr;
@@ -145,6 +145,10 @@ class ArchiveReader {
       if (code == ARCHIVE_EOF) break;
       std::string name = name_of(entry);
       if (archive_entry_filetype(entry) != AE_IFREG || name.empty()) continue;
+      if (members.files.size() >= most_files()) {
+        throw DataError(fmt::format("{}: has more than {} files, too many for its {} bytes", file_->name(),
+                                    most_files(), file_->size()));
+      }
       if (stays) {
         if (archive_entry_sparse_count(entry) > 0)
           throw DataError(
@@ -164,6 +168,12 @@ class ArchiveReader {
   }
 
  private:
+  // The lists of files that some bytes unpack to are to be bounded by these, too.
+  std::size_t most_files() const {
+    constexpr std::size_t kAnyway = 100'000;
+    constexpr std::size_t kLeastBytes = 16;
+    return kAnyway + file_->size() / kLeastBytes;
+  }
   static std::string shown(const std::string& name) { return printable(name, kMostOfAReason); }
 
   void check(int code) {
@@ -194,7 +204,7 @@ class ArchiveReader {
   }
 
   // Writes the content of the entry at hand from `offset` on; how many bytes that is.
-  std::uint64_t unpack(ScratchFile& into, std::uint64_t offset) {
+  std::uint64_t unpack(TemporaryFile& into, std::uint64_t offset) {
     std::array<std::byte, 64U << 10> bytes{};
     std::uint64_t written = 0;
     for (;;) {
@@ -249,6 +259,12 @@ class ArchiveTree : public FileTree {
     return part_of_file(content_, offset, bytes, name_of(path));
   }
   bool is_far() const override { return content_->is_far(); }
+  std::int64_t bytes() const override {
+    constexpr std::int64_t kNode = 64;  // of a map, with its place and size
+    std::int64_t bytes = FileTree::bytes();
+    for (const auto& [path, extent] : extents_) bytes += bytes_of(path) + kNode;
+    return bytes;
+  }
 
  private:
   SharedFile content_;

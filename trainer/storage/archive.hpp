@@ -15,7 +15,7 @@ std::uint64_t most_unpacked(std::uint64_t archive_bytes);
 
 // The folder `below` of an archive ("" for all of it), which is of the kind that its name says. Files of a
 // .tar are read where they lie in it; others are unpacked first, into a file without a name on this machine
-// (scratch_file.hpp), of which they take no more than `most_unpacked` bytes. DataError for what is no such
+// (temporary_file.hpp), of which they take no more than `most_unpacked` bytes. DataError for what is no such
 // archive, is damaged, or has no such folder.
 std::unique_ptr<FileTree> open_archive(const SharedFile& archive, const std::string& below,
                                        std::uint64_t most_unpacked);

@@ -42,7 +42,8 @@ class LocalTree : public FileTree {
          entry.increment(code)) {
       const std::string name = entry->path().filename().string();
       if (is_hidden(name)) continue;
-      if (entry->is_directory()) {
+      std::error_code unreadable;  // such as a circle of links: then it is a file that cannot be read
+      if (entry->is_directory(unreadable)) {
         deeper.push_back(name);
       } else {
         found_.push_back(below + name);
@@ -72,10 +73,10 @@ class LocalTree : public FileTree {
 
 class S3Tree : public FileTree {
  public:
+  // The key of `folder` does not end in '/'.
   S3Tree(S3 s3, const S3Address& folder) : FileTree(folder.text()), s3_(std::move(s3)), folder_(folder) {
-    std::string prefix = folder.key;
-    if (!prefix.empty() && !prefix.ends_with('/')) prefix += '/';
-    folder_.key = prefix;
+    if (!folder_.key.empty()) folder_.key += '/';
+    const std::string& prefix = folder_.key;
     std::vector<std::string> files;
     Fnv1a version;
     for (S3Object& object : s3_.list(folder_)) {
@@ -97,6 +98,12 @@ class S3Tree : public FileTree {
     return s3_.open(folder_.bucket, *found);
   }
   bool is_far() const override { return true; }
+  std::int64_t bytes() const override {
+    std::int64_t bytes = FileTree::bytes();
+    for (const S3Object& object : objects_)
+      bytes += bytes_of(object.key) + bytes_of(object.etag) + std::int64_t{sizeof(object.bytes)};
+    return bytes;
+  }
 
  private:
   S3 s3_;
@@ -141,12 +148,23 @@ void FileTree::set(std::vector<std::string> files, std::vector<std::string> fold
   version_ = version;
 }
 
+std::int64_t FileTree::bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto* list : {&files_, &folders_}) {
+    for (const std::string& text : *list) bytes += bytes_of(text);
+  }
+  return bytes;
+}
+
 std::unique_ptr<FileTree> open_tree(const Place& place) {
   std::error_code code;
   if (place.is_archive() && (place.kind() != Place::Kind::kLocal || fs::is_regular_file(place.outer(), code)))
     return open_archive_of(place, place.inner());
-  if (place.kind() == Place::Kind::kS3)
-    return std::make_unique<S3Tree>(S3(s3_access()), S3Address::of(place.outer()));
+  if (place.kind() == Place::Kind::kS3) {
+    S3Address folder = S3Address::of(place.outer());
+    while (folder.key.ends_with('/')) folder.key.pop_back();
+    return std::make_unique<S3Tree>(S3(s3_access()), folder);
+  }
   if (place.kind() == Place::Kind::kHttp) {
     throw DataError(fmt::format(
         "{}: a web server has no list of its files: name an archive there (.tar, .tar.gz, .tgz, .zip)",

@@ -31,11 +31,17 @@ class FileTree {
   virtual SharedFile open(const std::string& path) const = 0;
   // Does opening and reading wait for something other than a disk?
   virtual bool is_far() const { return false; }
+  // Memory that it holds.
+  virtual std::int64_t bytes() const;
   // As messages name it.
   const std::string& name() const { return name_; }
   std::string name_of(const std::string& path) const { return name_ + "/" + path; }
 
  protected:
+  // What a text takes in a list of texts, and what the heap adds.
+  static std::int64_t bytes_of(const std::string& text) {
+    return static_cast<std::int64_t>(sizeof(std::string) + text.capacity()) + 16;
+  }
   // Sorts the paths, leaves out those that are hidden and adds the folders that they lie in.
   void set(std::vector<std::string> files, std::vector<std::string> folders, std::uint64_t version);
 

@@ -8,12 +8,12 @@
 
 #include "models/base/error.hpp"
 #include "trainer/storage/place.hpp"
-#include "trainer/storage/scratch_file.hpp"
+#include "trainer/storage/temporary_file.hpp"
 
 namespace rookery {
 
 // A plain path is the file itself; of what lies elsewhere, or in an archive, a copy without a name
-// (scratch_file.hpp), which is there as long as the object.
+// (temporary_file.hpp), which is there as long as the object.
 class LocalCopy {
  public:
   // DataError when it cannot be fetched.
@@ -29,7 +29,7 @@ class LocalCopy {
   }
 
  private:
-  std::shared_ptr<const ScratchFile> copy_;
+  std::shared_ptr<const TemporaryFile> copy_;
   std::string name_;
   std::filesystem::path path_;
 };

@@ -180,8 +180,8 @@ TEST_F(DatasetTest, InflationIsBounded) {
   std::string text;
   while (text.size() < (1 << 20)) text += "0,0,0\n";
   put("x.csv.gz", gzipped(text));
-  EXPECT_EQ(read_csv(folder_ / "x.csv.gz", 1, 2 << 20)->tensors().at("input").shape[1], 2);
-  EXPECT_THAT(problem([&] { read_csv(folder_ / "x.csv.gz", 1, 1 << 19); }),
+  EXPECT_EQ(read_csv(folder_ / "x.csv.gz", 1, {}, 2 << 20)->tensors().at("input").shape[1], 2);
+  EXPECT_THAT(problem([&] { read_csv(folder_ / "x.csv.gz", 1, {}, 1 << 19); }),
               HasSubstr("more than the 524288 bytes that a data set may have"));
 }
 
@@ -194,6 +194,20 @@ TEST_F(DatasetTest, IdxPair) {
   EXPECT_EQ(sample[5], 1.0F);
   EXPECT_EQ(sample[1], 0.2F);
   EXPECT_EQ(gathered<std::int64_t>(*data, kLabels, {0}), std::vector<std::int64_t>{7});
+}
+
+TEST_F(DatasetTest, SamplesMayBeImages) {
+  put_idx();
+  const auto idx = open("idx:.?image=1");
+  EXPECT_EQ(idx->tensors().at("input"), (TensorType{DType::kF32, {kBatch, 1, 2, 3}}));
+  EXPECT_EQ(gathered<float>(*idx, "input", {1, 0}), gathered<float>(*open("idx:."), "input", {1, 0}));
+  put("x.csv", "1,2,3,4,0\n5,6,7,8,1\n");
+  const auto csv = open("csv:x.csv?height=2&width=2");
+  EXPECT_EQ(csv->tensors().at("input"), (TensorType{DType::kF32, {kBatch, 1, 2, 2}}));
+  EXPECT_EQ(open("csv:x.csv?channels=4")->tensors().at("input"),
+            (TensorType{DType::kF32, {kBatch, 4, 1, 1}}));
+  EXPECT_THAT(problem([&] { open("csv:x.csv?height=2&width=3"); }),
+              HasSubstr("x.csv: has 4 values a line, images of [1, 2, 3] have 6"));
 }
 
 TEST_F(DatasetTest, IdxWrongMagic) {

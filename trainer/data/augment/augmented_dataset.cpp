@@ -22,7 +22,10 @@ PlaneSize planes_of(const Dataset& dataset) {
   const auto found = dataset.tensors().find(kImages);
   if (found == dataset.tensors().end() || found->second.dtype != DType::kF32 ||
       found->second.shape.rank() != 4) {
-    throw ConfigError("the data set has no images, f32[channels, height, width], as \"input\"");
+    throw ConfigError(
+        "the data set has no images, f32[channels, height, width], as \"input\"; idx: has them with the "
+        "option "
+        "image=1, csv: with height and width");
   }
   const Shape& shape = found->second.shape;
   return {shape[1], shape[2], shape[3]};

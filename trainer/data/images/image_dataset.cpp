@@ -49,18 +49,19 @@ class ImageDataset : public Dataset {
 
   std::int64_t size() const override { return std::ssize(index_.images); }
   const ValueTypes& tensors() const override { return tensors_; }
-  std::int64_t bytes() const override { return index_.bytes(); }
+  std::int64_t bytes() const override { return index_.bytes() + store_->bytes(); }
   std::int64_t most_bytes() const override { return bytes() + cache_.bytes(); }
   bool is_at_hand() const override { return false; }
   std::optional<OwnSplit> split() const override { return options_.split; }
   std::uint64_t digest() const override { return digest_; }
   std::vector<std::string> class_names() const override { return index_.classes; }
 
-  // A file, its pixels as the libraries have them and as they are handed on, and rows that are resized
-  // already.
+  // A file, of a server also its answer, its pixels as the libraries have them and as they are handed on, and
+  // rows that are resized already.
   std::int64_t bytes_per_reader() const override {
-    return static_cast<std::int64_t>(index_.most_bytes) + kDecodingBytesPerPixel * index_.most_pixels +
-           3 * options_.size * index_.longest_side + 3 * options_.size * options_.size;
+    return (store_->is_far() ? 2 : 1) * static_cast<std::int64_t>(index_.most_bytes) +
+           kDecodingBytesPerPixel * index_.most_pixels + 3 * options_.size * index_.longest_side +
+           3 * options_.size * options_.size;
   }
 
   std::vector<std::string> warnings() const override {

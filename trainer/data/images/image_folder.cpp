@@ -17,6 +17,7 @@ class ImageFolder : public ImageStore {
 
   std::uint64_t version() const override { return tree_->version(); }
   bool is_far() const override { return tree_->is_far(); }
+  std::int64_t bytes() const override { return tree_->bytes(); }
   SharedFile open(const ImageFile& image) const override { return tree_->open(image.path); }
 
   ImageIndex list() const override {

@@ -27,6 +27,8 @@ class ImageStore {
   virtual std::uint64_t version() const = 0;
   // Does reading wait for something other than a disk?
   virtual bool is_far() const = 0;
+  // Memory that it holds.
+  virtual std::int64_t bytes() const = 0;
   // The classes and all files that may be images, in the order of their samples; nobody has looked at them.
   virtual ImageIndex list() const = 0;
   // One of the files of its list, or of an index made of it.

@@ -87,6 +87,10 @@ class Shards : public ImageStore {
 
   std::uint64_t version() const override { return version_; }
   bool is_far() const override { return shards_.front().far != nullptr; }
+  std::int64_t bytes() const override {
+    constexpr std::int64_t kEach = 1024;  // with its place, and the request by which a far one is read
+    return std::ssize(shards_) * kEach;
+  }
 
   SharedFile open(const ImageFile& image) const override {
     const std::string shard = image.path.substr(0, image.path.find(kTar) + kTar.size());

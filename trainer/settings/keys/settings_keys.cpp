@@ -34,7 +34,8 @@ SettingsKey data_key(Field field) {
           .write = writer(field),
           .help =
               "the data set: one of the table below, with options where it has some, "
-              "`csv:datasets/digits.csv.gz?scale=16`; files are looked for below node_data"};
+              "`csv:datasets/digits.csv.gz?scale=16`; files are looked for below node_data, unless they "
+              "have an address, `s3://bucket/mnist` (docs/data.md)"};
 }
 
 template <typename Field>

@@ -16,7 +16,7 @@ struct HttpRequest;
 struct S3Address {
   std::string bucket, key;
   static S3Address of(const std::string& address);  // ConfigError for what is none
-  std::string text() const { return "s3://" + bucket + "/" + key; }
+  std::string text() const { return "s3://" + bucket + (key.empty() ? "" : "/" + key); }
 };
 
 // Any number of threads at once. DataError naming the address for what the server refuses.

@@ -14,13 +14,13 @@ namespace rookery {
 
 // Lies in $TMPDIR, by default /var/tmp, and is gone with the object, or with the process. Written by any
 // threads at places of their own; read when it is written. DataError when there is no room.
-class ScratchFile : public RandomFile {
+class TemporaryFile : public RandomFile {
  public:
   // Reads as the content of `name`.
-  explicit ScratchFile(std::string name);
-  ~ScratchFile() override;
-  ScratchFile(const ScratchFile&) = delete;
-  ScratchFile& operator=(const ScratchFile&) = delete;
+  explicit TemporaryFile(std::string name);
+  ~TemporaryFile() override;
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
 
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
   void set_size(std::uint64_t bytes) { size_ = bytes; }
@@ -37,6 +37,6 @@ class ScratchFile : public RandomFile {
 };
 
 // The same content on this machine.
-std::shared_ptr<const ScratchFile> fetched(const RandomFile& file);
+std::shared_ptr<const TemporaryFile> fetched(const RandomFile& file);
 
 }  // namespace rookery

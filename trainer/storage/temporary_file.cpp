@@ -1,4 +1,4 @@
-#include "trainer/storage/scratch_file.hpp"
+#include "trainer/storage/temporary_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -17,15 +17,15 @@
 namespace rookery {
 namespace {
 
-std::string scratch_folder() {
+std::string temporary_folder() {
   const char* given = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): nobody sets it
   return given != nullptr && *given != '\0' ? given : "/var/tmp";
 }
 
 }  // namespace
 
-ScratchFile::ScratchFile(std::string name) : RandomFile(std::move(name)) {
-  const std::string folder = scratch_folder();
+TemporaryFile::TemporaryFile(std::string name) : RandomFile(std::move(name)) {
+  const std::string folder = temporary_folder();
   descriptor_ = ::open(folder.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
   if (descriptor_ < 0) {  // a file system that has no files without names
     std::string path = folder + "/rookery_XXXXXX";
@@ -39,34 +39,34 @@ ScratchFile::ScratchFile(std::string name) : RandomFile(std::move(name)) {
   }
 }
 
-ScratchFile::~ScratchFile() {
+TemporaryFile::~TemporaryFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void ScratchFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
+void TemporaryFile::write(std::uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
       throw DataError(
           fmt::format("{}: cannot be kept in {}: {}: set TMPDIR to a folder with room for its content",
-                      name(), scratch_folder(), std::strerror(errno)));
+                      name(), temporary_folder(), std::strerror(errno)));
     }
     offset += static_cast<std::uint64_t>(written);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
 
-void ScratchFile::read(std::uint64_t offset, std::span<std::byte> into) const {
+void TemporaryFile::read(std::uint64_t offset, std::span<std::byte> into) const {
   read_at(descriptor_, offset, into, name());
 }
 
-std::filesystem::path ScratchFile::path() const {
+std::filesystem::path TemporaryFile::path() const {
   return fmt::format("/proc/self/fd/{}", descriptor_);
 }
 
-std::shared_ptr<const ScratchFile> fetched(const RandomFile& file) {
-  auto copy = std::make_shared<ScratchFile>(file.name());
+std::shared_ptr<const TemporaryFile> fetched(const RandomFile& file) {
+  auto copy = std::make_shared<TemporaryFile>(file.name());
   const std::uint64_t size = file.size();
   const std::uint64_t pieces = (size + kFarPiece - 1) / kFarPiece;
   parallel_for(pieces, file.is_far() ? kFarReadings : 1, [&](std::uint64_t i) {
