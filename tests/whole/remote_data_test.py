@@ -22,6 +22,7 @@ LOGS = ("losses.txt", "val_losses.txt")
 class RemoteData(WholeTest):
     def setUp(self):
         super().setUp()
+        self.write_pool(1)
         self.datasets = self.node_data / "datasets"
         self.bucket = self.folder / "far" / "bucket"
         self.bucket.mkdir(parents=True)
