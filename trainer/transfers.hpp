@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/graph/stage.hpp"
+#include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
 
@@ -14,11 +15,14 @@ struct Transfer {
   int peer = 0;  // stage
   bool is_sent = false;
   std::int64_t bytes = 0;
+  int under_way = 0;  // that may be, at a time
 };
 
-// With micro-batches of `micro_batch` samples. Two of each may be under way at a time: one is used while
-// the next arrives.
-std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch);
-constexpr int kTransfersUnderWay = 2;
+// With micro-batches of `micro_batch` samples, as many as `micro_batches` a batch. Two of each may be under
+// way: one is used while the next arrives; and of what is sent before the end of a step one more for each
+// micro-batch by which the earlier stage runs further ahead of the later one than without what settings or a
+// plan say of it.
+std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
+                                const ScheduleSettings& schedule = {}, int micro_batches = 1);
 
 }  // namespace rookery

@@ -4,15 +4,17 @@
 //         + bytes in and out / t_k     where the pool has t_k (transfer_gbps): copying is work, too
 //   X_k = λ + a_k / β                  transfer of its boundary, one direction
 //   RTT = Σ T_k + Σ (X_k forward + X_k backward)
-//   P   = max(max T_k, max a_k / β, NIC load, RTT / micro-batches in flight)
+//   P   = max(max T_k, max a_k / β, NIC load, RTT / n_0 unless n_0 = M)
 //   E   = what stages exchange when a step ends: 2 (λ + w / β) from user to user of a shared parameter,
 //         λ from the first stage for the norm that gradients are clipped by
 //   step = RTT + (M - 1) P + update + E    of one batch of M micro-batches, synchronous
 //   step = P + E    async; E has no λ, because nobody waits for what is under way, and
 //   P   = max(max a_k / β, NIC load, (update_k + Σ T + Σ (X forward + X backward)) / (n_k - n_m + 1))
-//         over all rows of stages k ≤ m, T and X of them alone; n_k: batches that stage k has in flight.
-//         Between its forward of a batch and that of the n_k-th one after, stage k waits for batches to turn
-//         at stage m, which has done n_m - 1 forwards more when it does a backward
+//         over all rows of stages k ≤ m, T and X of them alone. Between its forward of a batch and that of
+//         the n_k-th one after, stage k waits for batches to turn at stage m, which has done n_m - 1 forwards
+//         more when it does a backward
+// n_k: micro-batches that stage k has in flight, as settings say or a plan chooses (step_parts.hpp). The
+// search, before anything is chosen, takes n_k to be the most that may be chosen and n_m what is the least.
 // All members of a cluster connect to each other, whatever they send: the first to the last, for targets, and
 // every two to know that the other is there. So one of them at most may be a node that cannot be reached,
 // which opens the connections to all others. A round of averaging over C clusters: 2 (C - 1) messages of

@@ -66,6 +66,7 @@ struct Training {
   int micro_batches = 1;
   std::string recompute;
   std::optional<int> max_staleness;
+  std::optional<int> in_flight;
 };
 
 struct ModelCosts {
@@ -91,8 +92,12 @@ struct ModelCosts {
   double assumed_gflops(int node_threads) const;
   // By segment, for a node with so many threads.
   std::vector<SegmentWork> work(int node_threads) const;
-  // Micro-batches in flight on a stage.
+  // Micro-batches in flight on a stage: that it has in any plan, and that its plan may choose. The search
+  // asks for the memory of the first and counts on the time of the second, which most plans have memory for.
   int slots(int stage, int stages) const { return in_flight(schedule, stage, stages, micro_batches); }
+  int most_slots(int stage, int stages) const {
+    return most_in_flight(schedule, stage, stages, micro_batches);
+  }
   // Bytes of segments [first, last) with one slot, activations computed again where that is allowed.
   std::int64_t least_bytes(int first, int last) const {
     return memory->bytes({.first = first, .last = last, .slots = 1, .recompute = may_recompute});

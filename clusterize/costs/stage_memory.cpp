@@ -11,11 +11,12 @@
 
 namespace rookery {
 
-std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch) {
+std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch, const ScheduleSettings& schedule,
+                             int micro_batches) {
   std::int64_t bytes = 0;
-  for (const Transfer& transfer : transfers(stage, micro_batch))
+  for (const Transfer& transfer : transfers(stage, micro_batch, schedule, micro_batches))
     bytes +=
-        kTransfersUnderWay * static_cast<std::int64_t>(align_up(static_cast<std::size_t>(transfer.bytes)));
+        transfer.under_way * static_cast<std::int64_t>(align_up(static_cast<std::size_t>(transfer.bytes)));
   return bytes;
 }
 

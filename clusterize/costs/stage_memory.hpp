@@ -19,9 +19,10 @@
 
 namespace rookery {
 
-// Buffers of a stage's link: everything that a micro-batch, or the end of a step, brings or takes away,
-// once on its way in and once on its way out.
-std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch);
+// Buffers of a stage's link: everything that a micro-batch, or the end of a step, brings or takes away, as
+// often as it may be under way (transfers()).
+std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch,
+                             const ScheduleSettings& schedule = {}, int micro_batches = 1);
 
 // The memory that a range of segments takes, by measurement and by estimate: two functions of the arguments
 // alone, that may be called by several threads at once. `slots`: up to those of the first of as many stages

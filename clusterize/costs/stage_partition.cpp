@@ -51,8 +51,10 @@ StagePartitioner::StagePartitioner(const PartitionSums& sums, int stages, Goal g
     : sums_(sums), stages_(stages), goal_(goal), is_synchronous_(is_synchronous(sums.costs.schedule)) {
   const ModelCosts& costs = sums.costs;
   ROOKERY_CHECK(stages >= 1 && stages <= costs.count(), "{} segments for {} machines", costs.count(), stages);
-  for (int stage = 0; stage < stages; ++stage) slots_.push_back(costs.slots(stage, stages));
-  in_flight_ = slots_.front();
+  for (int stage = 0; stage < stages; ++stage) {
+    slots_.push_back(costs.slots(stage, stages));
+    most_.push_back(costs.most_slots(stage, stages));
+  }
   Cells nothing(static_cast<std::size_t>(costs.count()) + 1);
   nothing.front().labels.emplace_back();
   cells_.push_back(std::move(nothing));
@@ -141,7 +143,7 @@ StagePartitioner::Label StagePartitioner::joined(const Label& front, const Label
   label.behind.push_back(own.behind.front());
   const int turning = slots_[machines_.size() - 1];
   for (std::size_t stage = 0; stage < label.behind.size(); ++stage)
-    label.period = std::max(label.period, label.behind[stage] / (slots_[stage] - turning + 1));
+    label.period = std::max(label.period, label.behind[stage] / (most_[stage] - turning + 1));
   return label;
 }
 
@@ -218,7 +220,9 @@ void StagePartitioner::add(Cell& cell, const Label& label) const {
 
 double StagePartitioner::step_seconds(const Label& label) const {
   if (!is_synchronous_) return label.period;
-  const double period = std::max(label.period, label.sum / in_flight_);
+  const int most = most_.front();
+  const bool waits = most < sums_.costs.micro_batches;  // for one of those in flight
+  const double period = waits ? std::max(label.period, label.sum / most) : label.period;
   return label.sum + (sums_.costs.micro_batches - 1) * period + label.update;
 }
 
@@ -233,7 +237,7 @@ double StagePartitioner::bound(double fastest, double together, double waiting) 
       label.sum += waiting + work;
       label.period = std::max(label.period, period);
       for (std::size_t stage = 0; stage < label.behind.size(); ++stage)  // turning at the last of all
-        label.period = std::max(label.period, (label.behind[stage] + waiting + work) / slots_[stage]);
+        label.period = std::max(label.period, (label.behind[stage] + waiting + work) / most_[stage]);
       least = std::min(least, step_seconds(label));
     }
   }

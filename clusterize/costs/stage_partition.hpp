@@ -133,8 +133,8 @@ class StagePartitioner {
   Goal goal_;
   bool is_synchronous_;
   double limit_ = kInfinite;
-  int in_flight_;
   std::vector<int> slots_;  // by stage: micro-batches in flight
+  std::vector<int> most_;   // by stage: the most that a plan may choose
   std::vector<CutMachine> machines_;
   std::vector<const WorkSums*> work_;  // by machine
   CutWay way_;

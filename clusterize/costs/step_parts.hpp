@@ -14,12 +14,27 @@ struct StepParts {
   double period = 0;
   double update = 0;
   double exchange = 0;
+  double step = 0;
+  // That the period were if nothing had to wait for one of those in flight: of the busiest stage, way or
+  // connection.
+  double busiest = 0;
   std::vector<double> work;         // by stage: of a micro-batch, forward and backward
+  std::vector<double> updates;      // by stage
   std::vector<double> transfers;    // by stage: to the next one and back, a micro-batch's
   std::vector<double> link_busy;    // by stage: of these, the slower direction without latency
   std::vector<double> connections;  // by stage: what its connection needs for a micro-batch
 };
 
-StepParts step_parts(const CostModel& model, const std::vector<int>& members, const StagePartition& cut);
+// With as many in flight as `schedule` says, which is that of the model's costs, perhaps with a plan's
+// choice.
+StepParts step_parts(const CostModel& model, const std::vector<int>& members, const StagePartition& cut,
+                     const ScheduleSettings& schedule);
+
+// The fewest in flight, by stage, with which the busiest part never waits, were it `haste` times as fast:
+//   (Σ T + Σ (X forward + X backward)) / (n_k - n_m + 1) ≤ busiest / haste      over all rows of stages k < m
+// and no fewer than without a choice, which is what a plan may fall back to. Where more are needed than may
+// be chosen: as many as may be; async those with which every row waits alike.
+std::vector<int> needed_in_flight(const StepParts& parts, const ScheduleSettings& schedule, int micro_batches,
+                                  double haste = 1);
 
 }  // namespace rookery

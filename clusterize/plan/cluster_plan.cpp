@@ -12,6 +12,7 @@ namespace rookery {
 namespace {
 
 OrderedJson to_json(const PlannedStage& stage, const ScheduleSettings& schedule, int index, int stages) {
+  const int staleness = is_synchronous(schedule) ? 0 : stage.in_flight - 1;
   OrderedJson all = {{"node", stage.node},
                      {"address", stage.address},
                      {"threads", stage.threads},
@@ -20,7 +21,8 @@ OrderedJson to_json(const PlannedStage& stage, const ScheduleSettings& schedule,
                      {"ops", stage.ops},
                      {"parameters", stage.parameters},
                      {"recompute", stage.recompute},
-                     {"staleness", staleness(schedule, index, stages)},
+                     {"in_flight", stage.in_flight},
+                     {"staleness", staleness},
                      {"forward_flops", stage.forward_flops},
                      {"backward_flops", stage.backward_flops},
                      {"prediction", to_json(stage.prediction)}};

@@ -27,6 +27,7 @@ struct PlannedStage {
   std::vector<OpId> ops;        // of the whole graph
   std::int64_t parameters = 0;  // that it owns
   bool recompute = false;       // activations
+  int in_flight = 1;            // micro-batches, at most
   double forward_flops = 0;     // work for a micro-batch of the full size, see model_costs.hpp
   double backward_flops = 0;    // both phases, without what is computed again
   StagePrediction prediction;
@@ -61,8 +62,9 @@ struct PlannedCluster {
   std::vector<PlannedStage> stages;
   std::vector<PlannedLink> links;
   // Milliseconds of a batch: round trip + (micro-batches - 1) period + update + exchange; async: period +
-  // exchange. See cost_model.hpp. The search goes by it; it is no less than what the schedule takes, where
-  // several micro-batches fill the pipeline.
+  // exchange. See cost_model.hpp. The search goes by it, as far as memory lets as many micro-batches be in
+  // flight as it supposes; it is no less than what the schedule takes, where several micro-batches fill the
+  // pipeline.
   double predicted_step_ms = 0;
   double round_trip_ms = 0;
   double period_ms = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -89,6 +90,7 @@ OrderedJson to_json(const NodeMetadata& metadata) {
                      {"shared_parameters", shared},
                      {"rings", rings},
                      {"recompute", metadata.recompute},
+                     {"in_flight", metadata.settings.schedule.planned},
                      {"prediction", to_json(metadata.prediction)},
                      {"predicted_step_ms", metadata.predicted_step_ms},
                      {"kernels", metadata.kernels},
@@ -140,6 +142,7 @@ Json make_schema() {
       "ring_count": {"$ref": "#/definitions/count"},
       "shares": {"type": "array", "items": {"$ref": "#/definitions/count"}},
       "recompute": {"type": "boolean"},
+      "in_flight": {"type": "array", "items": {"$ref": "#/definitions/count"}},
       "predicted_step_ms": {"type": "number", "minimum": 0},
       "predicted_averaging_ms": {"type": "number", "minimum": 0},
       "predicted_round_ms": {"type": "number", "minimum": 0},
@@ -332,6 +335,17 @@ void check_routing(const NodeMetadata& metadata, std::string_view file) {
   }
 }
 
+// None where a Rookery wrote the file that did not choose.
+void check_in_flight(const NodeMetadata& metadata, std::string_view file) {
+  const std::vector<int>& planned = metadata.settings.schedule.planned;
+  if (planned.empty()) return;
+  if (std::ssize(planned) != metadata.stages)
+    fail(file, "in_flight: there are {} for {} stages", planned.size(), metadata.stages);
+  if (!std::ranges::is_sorted(planned, std::greater<>()))
+    fail(file, "in_flight: [{}] rises, with which stages would wait for each other",
+         fmt::join(planned, ", "));
+}
+
 NodeMetadata metadata_from_json(const Json& document, const std::string& node, const std::string& file) {
   static const Json schema = make_schema();
   check_format(document, kNodeFormat, kNodeVersion, file);
@@ -362,6 +376,7 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
       .data = {document.at("data").at("train_samples").get<std::int64_t>(),
                document.at("data").at("validation_samples").get<std::int64_t>(),
                document.at("data").at("bytes").get<std::int64_t>(), digest_from_json(document.at("data"))}};
+  metadata.settings.schedule.planned = document.value("in_flight", std::vector<int>());
   for (const Json& input : document.at("inputs")) metadata.inputs.push_back(input_from_json(input));
   for (const Json& output : document.at("outputs")) metadata.outputs.push_back(output_from_json(output));
   for (const Json& shared : document.at("shared_parameters"))
@@ -384,6 +399,7 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
     fail(file, "role: stage {} of {} is the {}, not {}", metadata.stage, metadata.stages, metadata.role(),
          document.at("role").dump());
   check_members(metadata, file);
+  check_in_flight(metadata, file);
   check_rings(metadata, file);
   check_routing(metadata, file);
   return metadata;

@@ -62,7 +62,7 @@ struct NodeMetadata {
   double predicted_averaging_ms = 0;  // that a step waits for rounds of averaging, on the average
   double predicted_round_ms = 0;      // of averaging with the other clusters
   KernelChoice kernels;               // of its own ops
-  TrainingSettings settings;
+  TrainingSettings settings;          // with what is planned of the schedule
   DataSizes data;
   std::optional<ResumePoint> resume;  // what the plan's training starts from
 

@@ -23,7 +23,7 @@ void take_if_better(const CostModel& model, Clusters clusters, int cluster, int 
   const Throughput found = model.throughput(clusters);
   if (found.averaging_seconds == kInfinite) return;
   if (best && found.samples_per_second <= best->samples_per_second) return;
-  const StepParts parts = step_parts(model, clusters[at], *found.cuts[at]);
+  const StepParts parts = step_parts(model, clusters[at], *found.cuts[at], model.costs().schedule);
   best = {.samples_per_second = found.samples_per_second,
           .step_seconds = found.step_seconds + found.averaging_seconds,
           .cluster = cluster,

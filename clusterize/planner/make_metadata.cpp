@@ -50,7 +50,10 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .settings = task.settings,
                         .data = task.data,
                         .resume = task.resume};
-  for (int i = 0; i < part.count; ++i) metadata.members.push_back(peer(cluster, i));
+  for (int i = 0; i < part.count; ++i) {
+    metadata.members.push_back(peer(cluster, i));
+    metadata.settings.schedule.planned.push_back(own.stages[i].in_flight);
+  }
   for (const Ring& ring : plan.rings) {
     if (ring.stages[cluster] != stage) continue;
     metadata.rings[ring.id] = ring.parameters.front();

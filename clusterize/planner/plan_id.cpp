@@ -27,6 +27,23 @@ OrderedJson to_json(const PoolNode& node) {
   return all;
 }
 
+// By cluster and stage; empty where all have what they have without a choice.
+OrderedJson chosen_in_flight(const ClusterPlan& plan) {
+  OrderedJson all = OrderedJson::array();
+  bool is_chosen = false;
+  for (const PlannedCluster& cluster : plan.clusters) {
+    const auto stages = static_cast<int>(cluster.stages.size());
+    OrderedJson own = OrderedJson::array();
+    for (int stage = 0; stage < stages; ++stage) {
+      const int in_flight = cluster.stages[static_cast<std::size_t>(stage)].in_flight;
+      own.push_back(in_flight);
+      is_chosen |= in_flight != rookery::in_flight(plan.schedule, stage, stages, plan.micro_batches);
+    }
+    all.push_back(own);
+  }
+  return is_chosen ? all : OrderedJson();
+}
+
 }  // namespace
 
 std::string plan_id_of(const TrainingTask& task, const NodePool& pool, const ClusterPlan& plan) {
@@ -45,6 +62,7 @@ std::string plan_id_of(const TrainingTask& task, const NodePool& pool, const Clu
                      {"kernels", task.kernels}};
   if (task.data.digest != 0) all["data"].push_back(task.data.digest);
   if (!task.weights.empty()) all["weights"] = task.weights;
+  if (const OrderedJson chosen = chosen_in_flight(plan); !chosen.empty()) all["in_flight"] = chosen;
   if (plan.clusters.size() > 1) all["shares"] = shares_of(plan, 0).samples;
   if (task.resume) all["resume"] = to_json(*task.resume);
   Fnv1a digest;

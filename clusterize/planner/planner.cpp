@@ -11,6 +11,7 @@
 #include "clusterize/planner/left_out.hpp"
 #include "clusterize/planner/plan_id.hpp"
 #include "clusterize/planner/predictions.hpp"
+#include "clusterize/simulation/in_flight.hpp"
 #include "clusterize/simulation/simulation.hpp"
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
@@ -37,6 +38,31 @@ void add_clusters(const TrainingTask& task, const Fit& fit, Planned& planned) {
         predicted_cluster(task, *fit.model, planned.members[c], partition, planned.stages.back()));
     planned.plan.clusters.back().id = static_cast<int>(c);
   }
+}
+
+// For every cluster, by stage. Of a plan that has its memory for averaging.
+void choose_in_flight(const TrainingTask& task, const NodePool& pool, const CostModel& model,
+                      Planned& planned) {
+  for (std::size_t c = 0; c < planned.members.size(); ++c) {
+    const std::vector<int>& members = planned.members[c];
+    const StepParts parts = step_parts(model, members, planned.cuts[c], task.settings.schedule);
+    const std::vector<int> chosen = choose_in_flight(task, pool, planned, c, parts);
+    PlannedCluster& before = planned.plan.clusters[c];
+    if (std::ranges::equal(chosen, before.stages, {}, {}, &PlannedStage::in_flight)) continue;
+    PlannedCluster made = predicted_cluster(task, model, members, planned.cuts[c], planned.stages[c], chosen);
+    made.id = before.id;
+    for (std::size_t stage = 0; stage < made.stages.size(); ++stage)
+      made.stages[stage].prediction.averaging_bytes = before.stages[stage].prediction.averaging_bytes;
+    before = std::move(made);
+  }
+}
+
+// As predicted, with what is in flight, and with averaging.
+double predicted_samples_per_second(const ClusterPlan& plan, double averaging_seconds) {
+  const double longest =
+      std::ranges::max(plan.clusters, {}, &PlannedCluster::predicted_step_ms).predicted_step_ms;
+  return static_cast<double>(plan.batch_size) * static_cast<double>(plan.clusters.size()) /
+         (longest / 1e3 + averaging_seconds);
 }
 
 void add_threads_of_hosts(const NodePool& pool, Planned& planned) {
@@ -208,17 +234,18 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCos
   plan.averaging = task.settings.averaging;
   plan.seed = options.seed;
   plan.resume = task.resume;
+  planned.costs = costs;
+  planned.costs.memory = fit.memory;
+  choose_in_flight(task, pool, *fit.model, planned);
   add_left_out(pool, fit, options, plan);
   add_threads_of_hosts(pool, planned);
   plan.predicted_averaging_ms = 1e3 * fit.throughput.averaging_seconds;
   plan.predicted_round_ms = 1e3 * fit.throughput.round_seconds;
   plan.rounds_per_step = costs.averaging.rate(static_cast<int>(plan.clusters.size())).rounds();
-  plan.predicted_samples_per_second = fit.throughput.samples_per_second;
+  plan.predicted_samples_per_second = predicted_samples_per_second(plan, fit.throughput.averaging_seconds);
   plan.bound_samples_per_second = fit.model->bound_samples_per_second();
   add_simulated(task, pool, fit.throughput.averaging_seconds, planned);
   plan.plan_id = plan_id_of(task, pool, plan);
-  planned.costs = costs;
-  planned.costs.memory = fit.memory;
   return planned;
 }
 

@@ -20,10 +20,11 @@ std::int64_t count_parameters(const Stage& stage) {
   return count;
 }
 
-PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const Stage& stage,
-                        std::vector<OpId> ops, const StageTimes& times, bool recompute) {
-  const std::int64_t micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front();
-  CompileOptions options = compile_options(task.settings, task.data, stage.index, stage.count, task.kernels);
+PlannedStage plan_stage(const TrainingTask& task, const TrainingSettings& settings, const PoolNode& node,
+                        const Stage& stage, std::vector<OpId> ops, const StageTimes& times, bool recompute) {
+  const std::vector<std::int64_t> sizes = micro_batch_sizes(settings, settings.batch_size);
+  const auto micro_batches = static_cast<int>(sizes.size());
+  CompileOptions options = compile_options(settings, task.data, stage.index, stage.count, task.kernels);
   options.recompute = recompute;
   const KernelThreads threads(node.threads.value_or(1));
   PlannedStage planned{.node = "node_" + node.id,
@@ -33,15 +34,24 @@ PlannedStage plan_stage(const TrainingTask& task, const PoolNode& node, const St
                        .ops = std::move(ops),
                        .parameters = count_parameters(stage),
                        .recompute = recompute,
+                       .in_flight = in_flight(settings.schedule, stage.index, stage.count, micro_batches),
                        .prediction = {.forward_ms = 1e3 * times.forward,
                                       .backward_ms = 1e3 * times.backward,
                                       .send_ms = 1e3 * times.send,
                                       .update_ms = 1e3 * times.update,
                                       .memory = memory_use(stage, options),
-                                      .transport_bytes = transport_bytes(stage, micro_batch),
+                                      .transport_bytes = transport_bytes(stage, sizes.front(),
+                                                                         settings.schedule, micro_batches),
                                       .dataset_bytes = stage.is_root() ? task.data.bytes : 0}};
   check_fits(planned, node);
   return planned;
+}
+
+std::vector<int> usual_in_flight(const ModelCosts& costs, std::size_t stages) {
+  std::vector<int> usual;
+  for (int stage = 0; stage < static_cast<int>(stages); ++stage)
+    usual.push_back(costs.slots(stage, static_cast<int>(stages)));
+  return usual;
 }
 
 void add_flops(const ModelCosts& costs, const StagePartition& cut, std::vector<PlannedStage>& stages) {
@@ -67,11 +77,13 @@ void check_fits(const PlannedStage& stage, const PoolNode& node) {
 
 PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& model,
                                  const std::vector<int>& members, const StagePartition& cut,
-                                 const std::vector<Stage>& stages) {
-  const StepParts parts = step_parts(model, members, cut);
-  const std::int64_t micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front();
+                                 const std::vector<Stage>& stages, const std::vector<int>& in_flight) {
+  TrainingSettings settings = task.settings;
+  settings.schedule.planned = in_flight.empty() ? usual_in_flight(model.costs(), members.size()) : in_flight;
+  const StepParts parts = step_parts(model, members, cut, settings.schedule);
+  const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
   PlannedCluster cluster{.links = planned_links(model.pool(), members, stages, micro_batch),
-                         .predicted_step_ms = 1e3 * cut.step_seconds,
+                         .predicted_step_ms = 1e3 * parts.step,
                          .round_trip_ms = 1e3 * parts.round_trip,
                          .period_ms = 1e3 * parts.period,
                          .update_ms = 1e3 * parts.update,
@@ -84,7 +96,7 @@ PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& mode
     first += static_cast<OpId>(ops.size());
     const PoolNode& node = model.pool().node(members[stage]);
     cluster.stages.push_back(
-        plan_stage(task, node, stages[stage], std::move(ops), times[stage], cut.recompute[stage]));
+        plan_stage(task, settings, node, stages[stage], std::move(ops), times[stage], cut.recompute[stage]));
   }
   add_flops(model.costs(), cut, cluster.stages);
   return cluster;

@@ -68,9 +68,10 @@ std::string left_out_text(const std::vector<LeftOutNode>& left_out) {
 
 // Of the cluster whose gradients are the oldest.
 std::string staleness_text(const ClusterPlan& plan) {
+  if (is_synchronous(plan.schedule)) return "";
   int most = 0;
   for (const PlannedCluster& cluster : plan.clusters)
-    most = std::max(most, staleness(plan.schedule, 0, static_cast<int>(cluster.stages.size())));
+    most = std::max(most, cluster.stages.front().in_flight - 1);
   if (most == 0) return "";
   return fmt::format(
       "Asynchronous: gradients change weights up to {} update{} newer than those they were computed with\n",

@@ -84,13 +84,14 @@ class Remedies {
                        costs.must_recompute  ? "full"
                        : costs.may_recompute ? "auto"
                                              : "none",
-                       costs.schedule.max_staleness};
+                       costs.schedule.max_staleness, costs.schedule.in_flight};
     const std::size_t before = found_.size();
     try_batches(now, "");
     if (is_synchronous(costs.schedule))
       try_micro_batches(now);
     else
       try_staleness(now);
+    try_in_flight(now);
     if (costs.may_recompute) return;
     Training recomputing = now;
     recomputing.recompute = "auto";
@@ -115,6 +116,14 @@ class Remedies {
       most /= 2;
       training.max_staleness = most;
       if (is_met(training)) return add(fmt::format("--max-staleness {}", most));
+    }
+  }
+
+  // Where it is set.
+  void try_in_flight(Training training) {
+    while (training.in_flight.value_or(1) > 1) {
+      *training.in_flight /= 2;
+      if (is_met(training)) return add(fmt::format("in_flight {}", *training.in_flight));
     }
   }
 

@@ -179,8 +179,9 @@ class Bound {
     for (const int node : nodes) speed += model_.flops_per_second(node);
     const ModelCosts& costs = model_.costs();
     const double batches = costs.micro_batches;
-    const double passes =
-        is_synchronous(costs.schedule) ? 1 + (batches - 1) / batches : 1.0 / costs.slots(0, costs.count());
+    const int most = costs.most_slots(0, costs.count());
+    const double waits = most < costs.micro_batches ? (batches - 1) / most : 0;
+    const double passes = is_synchronous(costs.schedule) ? 1 + waits : 1.0 / most;
     const auto is_enough = [&](double step) {
       double left = models * whole * (1 - 1e-9);
       double passing = 0;             // seconds, of all models

@@ -318,6 +318,7 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
                       .clips_gradients = task.settings.clip_gradient_norm.has_value()};
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
     const PlannedStage& planned_stage = planned.plan.clusters[cluster].stages[stage];
+    model.schedule.planned.push_back(planned_stage.in_flight);
     model.work.push_back({.forward = planned_stage.prediction.forward_ms / 1e3,
                           .backward = planned_stage.prediction.backward_ms / 1e3,
                           .recompute = planned_stage.recompute,

@@ -18,8 +18,9 @@ using std::chrono::milliseconds;
 
 constexpr std::uint64_t kLeastBudget = 1U << 20;  // for what is not a stage's tensors, in any plan
 
-// Every stage uses a peer's tensors in the order of micro-batches in which that peer sends them, so one of
-// each under way would do to never block for ever. What the end of a step moves is counted with them.
+// Every stage uses a peer's tensors in the order of micro-batches in which that peer sends them, and a stage
+// never sends more of them ahead than may be under way, so that nobody blocks for ever. What the end of a
+// step moves is counted with them.
 void set_budgets(GroupOptions& options, const Stage& stage, const NodeMetadata& metadata) {
   struct Traffic {
     std::uint64_t sent = 0, received = 0;
@@ -31,14 +32,15 @@ void set_budgets(GroupOptions& options, const Stage& stage, const NodeMetadata& 
   const std::uint64_t numbers = 1 + 3 * metadata.settings.loss.terms.size();
   if (metadata.clusters > 1)
     options.max_message_bytes = std::max(options.max_message_bytes, numbers * kNumberBytes);
-  const std::int64_t micro_batch = micro_batch_sizes(metadata.settings, metadata.settings.batch_size).front();
-  for (const Transfer& transfer : transfers(stage, micro_batch)) {
+  const std::vector<std::int64_t> sizes = micro_batch_sizes(metadata.settings, metadata.settings.batch_size);
+  for (const Transfer& transfer :
+       transfers(stage, sizes.front(), metadata.settings.schedule, static_cast<int>(sizes.size()))) {
     const auto bytes = static_cast<std::uint64_t>(transfer.bytes);
     Traffic& with_peer = traffic[transfer.peer];
     (transfer.is_sent ? with_peer.sent : with_peer.received) +=
-        kTransfersUnderWay * message_cost(bytes, kMaxChunkBytes);
+        static_cast<std::uint64_t>(transfer.under_way) * message_cost(bytes, kMaxChunkBytes);
     options.max_message_bytes = std::max(options.max_message_bytes, bytes);
-    buffers.insert(buffers.end(), kTransfersUnderWay, bytes);
+    buffers.insert(buffers.end(), static_cast<std::size_t>(transfer.under_way), bytes);
   }
   options.send_budget = options.receive_budget = kLeastBudget;
   for (const auto& [peer, needs] : traffic) {

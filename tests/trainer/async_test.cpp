@@ -92,7 +92,9 @@ class Definition {
   }
 
   double train(const BatchFeed& feed, std::int64_t first_step, std::int64_t step, std::int64_t size) {
-    CompileOptions options = compile_options(settings_, data_, 0, 1, kernels_);
+    TrainingSettings settings = settings_;
+    settings.schedule.planned.clear();
+    CompileOptions options = compile_options(settings, data_, 0, 1, kernels_);
     Executable executable(whole_.front(), options, state_after(first_step, step));
     const MicroBatch batch{.step = step, .size = size};
     for (std::size_t i = 0; i < whole_.front().inputs.size(); ++i)
@@ -144,13 +146,15 @@ struct Case {
   std::function<Graph()> model;
   std::size_t stages;
   std::optional<int> max_staleness;
+  std::vector<int> planned = {};  // in flight, by stage
 };
 
 class AsyncRun : public testing::TestWithParam<Case> {};
 
 TEST_P(AsyncRun, IsWhatItsDefinitionSays) {
   const Case& of = GetParam();
-  const TrainingSettings settings = async_run(of.max_staleness);
+  TrainingSettings settings = async_run(of.max_staleness);
+  settings.schedule.planned = of.planned;
   const Graph model = of.model();
   const std::vector<OpId> begins = even_cuts(model, settings.loss, digits(), of.stages);
   const PipelineResult expected = Definition(model, begins, settings).run();
@@ -170,6 +174,8 @@ INSTANTIATE_TEST_SUITE_P(Async, AsyncRun,
                                          Case{"CnnNetOn3Stages", cnn_net, 3, std::nullopt},
                                          Case{"CnnNetOn5Stages", cnn_net, 5, std::nullopt},
                                          Case{"CnnNetOn5StagesWithStaleness2", cnn_net, 5, 2},
+                                         Case{"CnnNetOn3StagesFurtherAhead", cnn_net, 3, 6, {6, 4, 1}},
+                                         Case{"TiedOn3StagesFurtherAhead", tied, 3, 6, {7, 3, 1}},
                                          Case{"TiedOn2Stages", tied, 2, std::nullopt},
                                          Case{"TiedOn3Stages", tied, 3, std::nullopt},
                                          Case{"TiedOn5StagesWithStaleness3", tied, 5, 3}),

@@ -73,6 +73,17 @@ TEST_P(CutsOfCnnNet, WithFourMicroBatches) {
   expect_same(4);
 }
 
+TEST_P(CutsOfCnnNet, WithMoreOrFewerInFlightThanUsual) {
+  const PipelineResult& expected = whole(4);
+  for (const int in_flight : {2, 4}) {
+    TrainingSettings settings = short_run(4);
+    settings.schedule.in_flight = in_flight;
+    const PipelineResult cut = run(GetParam(), settings);
+    EXPECT_EQ(cut.losses, expected.losses);
+    EXPECT_TRUE(same_state(cut.state, expected.state));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Pipeline, CutsOfCnnNet,
     testing::Values(std::vector<std::string>{}, std::vector<std::string>{"bn_1"},

@@ -12,14 +12,33 @@
 namespace rookery {
 namespace {
 
-int in_flight_1f1b(const ScheduleSettings& /*settings*/, int stage, int stages, int micro_batches) {
-  return std::min(micro_batches, stages - stage);
+// On stage k of S: 1 + (first - 1) (S - 1 - k) / (S - 1), rounded up.
+int spread(const ScheduleSettings& settings, int stage, int stages) {
+  const std::int64_t behind = stages - 1 - stage;
+  if (behind == 0 || !settings.in_flight) return static_cast<int>(1 + behind);
+  const std::int64_t others = stages - 1;
+  return static_cast<int>(1 + ((*settings.in_flight - 1) * behind + others - 1) / others);
+}
+
+int in_flight_1f1b(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  return std::min(micro_batches, spread(settings, stage, stages));
+}
+
+int most_in_flight_1f1b(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  const bool is_open = !settings.in_flight && stage + 1 < stages;
+  return is_open ? micro_batches : in_flight_1f1b(settings, stage, stages, micro_batches);
 }
 
 // Whatever the number of micro-batches: batches follow each other.
 int in_flight_async(const ScheduleSettings& settings, int stage, int stages, int /*micro_batches*/) {
-  const int ahead = stages - 1 - stage;
+  const int ahead = spread(settings, stage, stages) - 1;
   return 1 + std::min(ahead, settings.max_staleness.value_or(ahead));
+}
+
+// More than fills the pipeline of a fast network makes gradients older, which is the user's to allow.
+int most_in_flight_async(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  const bool is_open = !settings.in_flight && settings.max_staleness && stage + 1 < stages;
+  return is_open ? 1 + *settings.max_staleness : in_flight_async(settings, stage, stages, micro_batches);
 }
 
 const ScheduleKind& kind_of(const ScheduleSettings& settings) {
@@ -29,6 +48,11 @@ const ScheduleKind& kind_of(const ScheduleSettings& settings) {
                                 fmt::join(names_of(schedule_kinds()), ", ")));
 }
 
+void check_place(int stage, int stages, int micro_batches) {
+  ROOKERY_CHECK(0 <= stage && stage < stages, "stage {} of {}", stage, stages);
+  ROOKERY_CHECK(micro_batches >= 1, "{} micro-batches", micro_batches);
+}
+
 }  // namespace
 
 const std::vector<ScheduleKind>& schedule_kinds() {
@@ -36,13 +60,15 @@ const std::vector<ScheduleKind>& schedule_kinds() {
       {.name = "1f1b",
        .help = "one forward, one backward, one update a batch, the same bits whatever the cut",
        .is_synchronous = true,
-       .in_flight = in_flight_1f1b},
+       .in_flight = in_flight_1f1b,
+       .most_in_flight = most_in_flight_1f1b},
       {.name = "async",
        .help =
            "batches follow each other without a gap, each stage makes its update at once, and gradients are "
            "older than the weights that they change; needs micro_batches 1 and no clip_gradient_norm",
        .is_synchronous = false,
-       .in_flight = in_flight_async}};
+       .in_flight = in_flight_async,
+       .most_in_flight = most_in_flight_async}};
   return kinds;
 }
 
@@ -107,9 +133,19 @@ std::string to_string(const std::vector<Action>& actions, int micro_batches) {
 }
 
 int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
-  ROOKERY_CHECK(0 <= stage && stage < stages, "stage {} of {}", stage, stages);
-  ROOKERY_CHECK(micro_batches >= 1, "{} micro-batches", micro_batches);
-  return kind_of(settings).in_flight(settings, stage, stages, micro_batches);
+  check_place(stage, stages, micro_batches);
+  const ScheduleKind& kind = kind_of(settings);
+  if (settings.planned.empty()) return kind.in_flight(settings, stage, stages, micro_batches);
+  ROOKERY_CHECK(std::ssize(settings.planned) == stages, "a plan for {} stages, not {}",
+                settings.planned.size(), stages);
+  const int planned = settings.planned[static_cast<std::size_t>(stage)];
+  return kind.is_synchronous ? std::min(micro_batches, planned) : planned;
+}
+
+int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  if (!settings.planned.empty()) return in_flight(settings, stage, stages, micro_batches);
+  check_place(stage, stages, micro_batches);
+  return kind_of(settings).most_in_flight(settings, stage, stages, micro_batches);
 }
 
 int staleness(const ScheduleSettings& settings, int stage, int stages) {

@@ -1,13 +1,15 @@
 // Pipeline schedules: pure functions from (stage, stages, batches, micro-batches) to the actions of a run.
 // The runtime and the simulator read the same. A schedule is a row of schedule_kinds().
 //   1f1b   synchronous one-forward-one-backward (PipeDream-flush, arXiv 2006.09503): within a batch stage k
-//          runs min(M, stages - 1 - k) forwards ahead, then alternates forward and backward, so that
-//          min(M, stages - k) micro-batches are in flight; every batch begins when the update of the one
-//          before is made.
+//          runs n_k - 1 forwards ahead, then alternates forward and backward, so that min(M, n_k)
+//          micro-batches are in flight; every batch begins when the update of the one before is made.
 //   async  no flush between batches (PipeDream, arXiv 1806.03377): a batch is one micro-batch, stage k runs
-//          min(max_staleness, stages - 1 - k) batches ahead, and makes an update after each backward. A
-//          batch's backward uses the weights of its forward, so that its gradients are as many updates old
-//          as the stage runs ahead.
+//          n_k - 1 batches ahead, and makes an update after each backward. A batch's backward uses the
+//          weights of its forward, so that its gradients are as many updates old as the stage runs ahead.
+// n_k is stages - k, which keeps all stages busy where they are alike and nothing is long on its way; where
+// something is, more are needed (eager 1F1B, arXiv 2211.05322), which a planner finds out
+// (clusterize/costs/step_parts.hpp). A stage with fewer in flight than the next one would wait for it for
+// ever, and it for the stage: n_k never rises from stage to stage.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +20,17 @@
 namespace rookery {
 
 constexpr int kMostStaleness = 1'000'000;  // that may be asked for
+constexpr int kMostInFlight = 4096;        // likewise
 
 struct ScheduleSettings {
   std::string name = "1f1b";         // of a row of schedule_kinds()
   std::optional<int> max_staleness;  // of async, in updates; nothing: as its number of stages makes it
+  // Micro-batches in flight on the first of several stages; one is on the last, and between them the numbers
+  // fall evenly. Nothing: as many as there are stages, unless a plan has chosen.
+  std::optional<int> in_flight;
+  // What a plan has chosen, by stage of a cluster; empty: nothing. Never rises, and is no more than
+  // most_in_flight().
+  std::vector<int> planned;
   bool operator==(const ScheduleSettings&) const = default;
 };
 
@@ -31,8 +40,9 @@ struct ScheduleKind {
   std::string help;  // for the documentation
   // Do all stages make their updates between the same two batches?
   bool is_synchronous;
-  // See in_flight().
+  // See in_flight(), without what is planned, and most_in_flight().
   int (*in_flight)(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+  int (*most_in_flight)(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 };
 const std::vector<ScheduleKind>& schedule_kinds();
 // ConfigError for an unknown name, as from all functions below.
@@ -76,8 +86,11 @@ std::vector<Action> actions(Schedule schedule);
 // "F0 F1 B0 W0 U0 …", counting micro-batches; of updates, batches.
 std::string to_string(const std::vector<Action>& actions, int micro_batches);
 
-// The largest number of micro-batches whose forward has run and whose last backward has not.
+// The largest number of micro-batches whose forward has run and whose last backward has not. BugError where
+// something is planned for another number of stages.
 int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+// The most that a plan may choose; what in_flight() says where settings, or a plan, leave no choice.
+int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // The number of updates that a stage makes between a batch's forward and its own.
 int staleness(const ScheduleSettings& settings, int stage, int stages);
 

@@ -57,6 +57,7 @@ Instance random_instance() {
     instance.costs.schedule.name = "async";
     if (*rc::gen::arbitrary<bool>()) instance.costs.schedule.max_staleness = *rc::gen::inRange(0, 4);
   }
+  if (*rc::gen::arbitrary<bool>()) instance.costs.schedule.in_flight = *rc::gen::inRange(1, 7);
   instance.costs.memory = memory_by([all = instance.costs.segments](const StageRange& range) {
     std::int64_t bytes = 0;
     for (int i = range.first; i < range.last; ++i)
@@ -89,10 +90,21 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
   std::vector<double> behind;  // by stage: from its forward to its update, turning at stage k
   const ScheduleSettings& schedule = instance.costs.schedule;
   const bool is_async = schedule.name == "async";
-  const auto most_in_flight = [&](std::size_t stage) {
+  const auto ahead = [&](std::size_t stage) {  // at least
     const auto after = static_cast<int>(stages - 1 - stage);
-    return 1 + std::min(after,
-                        is_async ? schedule.max_staleness.value_or(after) : instance.costs.micro_batches - 1);
+    if (after == 0 || !schedule.in_flight) return after;
+    const int others = static_cast<int>(stages) - 1;
+    return ((*schedule.in_flight - 1) * after + others - 1) / others;
+  };
+  const auto least_in_flight = [&](std::size_t stage) {
+    const int least = ahead(stage);
+    return 1 + std::min(least,
+                        is_async ? schedule.max_staleness.value_or(least) : instance.costs.micro_batches - 1);
+  };
+  const auto most_in_flight = [&](std::size_t stage) {
+    if (schedule.in_flight || stage + 1 == stages) return least_in_flight(stage);
+    if (!is_async) return instance.costs.micro_batches;
+    return schedule.max_staleness ? 1 + *schedule.max_staleness : least_in_flight(stage);
   };
   const auto segment = [&](int index) { return instance.costs.segments[index]; };
   for (std::size_t k = 0; k < stages; ++k) {
@@ -112,7 +124,7 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
       sum.parameters += segment(i).parameters;
       sum.parameter_bytes += segment(i).parameter_bytes;
     }
-    const int slots = most_in_flight(k);
+    const int slots = least_in_flight(k);
     const bool fits = static_cast<double>(sum.parameters * slots) <= machine.memory_bytes;
     const bool fits_recomputed = static_cast<double>(sum.parameters) <= machine.memory_bytes;
     const bool recompute = instance.costs.must_recompute || (instance.costs.may_recompute && !fits);
@@ -138,7 +150,7 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
     for (double& seconds : behind) seconds += transfers + work;
     behind.push_back(work + sum.update_flops / machine.flops_per_second);
     for (std::size_t stage = 0; is_async && stage <= k; ++stage)
-      period = std::max(period, behind[stage] / (most_in_flight(stage) - most_in_flight(k) + 1));
+      period = std::max(period, behind[stage] / (most_in_flight(stage) - least_in_flight(k) + 1));
     round_trip += work + transfers;
     if (k == 0) continue;
     period = std::max(period, std::max(in.activation_bytes, in.gradient_bytes) / way.bytes_per_second);
@@ -147,7 +159,8 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
     cut.step_seconds = period;
     return cut;
   }
-  period = std::max(period, round_trip / most_in_flight(0));
+  if (most_in_flight(0) < instance.costs.micro_batches)
+    period = std::max(period, round_trip / most_in_flight(0));
   cut.step_seconds = round_trip + (instance.costs.micro_batches - 1) * period + update;
   return cut;
 }

@@ -76,6 +76,23 @@ TEST_F(MetadataFile, SaysWhoCannotBeReached) {
   }
 }
 
+TEST_F(MetadataFile, SaysHowManyMicroBatchesAreInFlight) {
+  EXPECT_EQ(written().settings.schedule.planned, (std::vector{1, 1, 1}));  // of one
+  NodeMetadata metadata = written();
+  metadata.settings.schedule.planned = {5, 4, 1};
+  write_metadata(folder(), metadata);
+  EXPECT_EQ(read_metadata(folder(), "node_1").settings.schedule.planned, (std::vector{5, 4, 1}));
+  EXPECT_THAT(error_after([](Json& file) {
+                file["in_flight"] = {5, 4};
+              }),
+              HasSubstr("in_flight: there are 2 for 3 stages"));
+  EXPECT_THAT(error_after([](Json& file) {
+                file["in_flight"] = {5, 4, 5};
+              }),
+              HasSubstr("in_flight: [5, 4, 5] rises"));
+  error_after([](Json& file) { file["in_flight"] = {5, 0, 0}; });
+}
+
 // What its provider uses, and what all nodes of its host would.
 TEST_F(MetadataFile, SaysHowManyThreadsThereAre) {
   Json pool = equal_nodes(3);

@@ -65,11 +65,17 @@ class BruteForce {
   }
   Segment boundary(int at) const { return at > 0 && at < costs_.count() ? costs_.segments[at] : Segment(); }
 
-  // Micro-batches.
-  int most_in_flight(int stage, int stages) const {
+  // Micro-batches, where the settings leave it to the plan.
+  int least_in_flight(int stage, int stages) const {
     const int behind = stages - 1 - stage;
     return 1 + std::min(behind, is_async() ? costs_.schedule.max_staleness.value_or(behind)
                                            : costs_.micro_batches - 1);
+  }
+  int most_in_flight(int stage, int stages) const {
+    if (stage + 1 == stages) return 1;
+    if (!is_async()) return costs_.micro_batches;
+    return costs_.schedule.max_staleness ? 1 + *costs_.schedule.max_staleness
+                                         : least_in_flight(stage, stages);
   }
   bool is_async() const { return costs_.schedule.name == "async"; }
 
@@ -85,7 +91,7 @@ class BruteForce {
       const int begin = begins[k];
       const int end = k + 1 < stages ? begins[static_cast<std::size_t>(k) + 1] : costs_.count();
       const Segment own = sum(begin, end);
-      if (static_cast<double>(costs_.memory->bytes({begin, end, most_in_flight(k, stages)})) >
+      if (static_cast<double>(costs_.memory->bytes({begin, end, least_in_flight(k, stages)})) >
           1e9 * node(id).ram_gb)
         return std::nullopt;
       const Segment in = boundary(begin);
@@ -110,12 +116,13 @@ class BruteForce {
         }
       }
       for (int stage = 0; is_async() && stage <= k; ++stage) {
-        period =
-            std::max(period, behind[stage] / (most_in_flight(stage, stages) - most_in_flight(k, stages) + 1));
+        period = std::max(period,
+                          behind[stage] / (most_in_flight(stage, stages) - least_in_flight(k, stages) + 1));
       }
     }
     if (is_async()) return period + exchange(members, begins);
-    period = std::max(period, round_trip / most_in_flight(0, stages));
+    if (most_in_flight(0, stages) < costs_.micro_batches)
+      period = std::max(period, round_trip / most_in_flight(0, stages));
     return round_trip + (costs_.micro_batches - 1) * period + update + exchange(members, begins);
   }
 

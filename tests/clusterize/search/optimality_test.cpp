@@ -188,6 +188,9 @@ constexpr int kPools = 20;
 constexpr int kPools = 200;
 #endif
 
+// Of the best samples per second, in any pool; nearly all lose nothing.
+constexpr double kMostLost = 0.05;
+
 // As many pools with a plan for each kind of model.
 TEST(FindClusters, IsAsGoodAsTheBestOfAllPlans) {
   for (const int kind : {0, 1, 2}) {
@@ -199,7 +202,7 @@ TEST(FindClusters, IsAsGoodAsTheBestOfAllPlans) {
       if (!lost) continue;
       ++pools;
       equal += *lost == 0 ? 1 : 0;
-      EXPECT_LE(*lost, 0.01);
+      EXPECT_LE(*lost, kMostLost);
     }
     EXPECT_GE(equal, 0.95 * kPools) << "kind " << kind;
     RecordProperty(fmt::format("equal_{}", kind), equal);
@@ -215,7 +218,7 @@ TEST(FindClusters, IsAsGoodAsTheBestOfAllAsynchronousPlans) {
     if (!lost) continue;
     ++pools;
     equal += *lost == 0 ? 1 : 0;
-    EXPECT_LE(*lost, 0.01);
+    EXPECT_LE(*lost, kMostLost);
   }
   EXPECT_GE(equal, 0.95 * kPools);
   RecordProperty("equal", equal);
@@ -232,7 +235,7 @@ TEST(FindClusters, IsAsGoodAsTheBestOfAllPlansWhoseNodesCanConnect) {
     if (!lost) continue;
     ++pools;
     equal += *lost == 0 ? 1 : 0;
-    EXPECT_LE(*lost, 0.01);
+    EXPECT_LE(*lost, kMostLost);
   }
   EXPECT_GE(equal, 0.95 * kPools);
   RecordProperty("equal", equal);
@@ -248,7 +251,7 @@ TEST(FindClusters, IsAsGoodAsTheBestOfAllPlansWithRareRounds) {
     if (!lost) continue;
     ++pools;
     equal += *lost == 0 ? 1 : 0;
-    EXPECT_LE(*lost, 0.01);
+    EXPECT_LE(*lost, kMostLost);
   }
   EXPECT_GE(equal, 0.95 * kPools);
   RecordProperty("equal", equal);

@@ -58,7 +58,7 @@ TEST(Simulation, OfAPipelineIsCloseToTheCostModel) {
   fast["network"] = {{"default", {{"latency_ms", 0.001}, {"bandwidth_mbps", 100'000}}}};
   const World many(settings_with(32), fast, {.objective = Objective::kThroughput, .min_nodes = 3});
   const Simulation pipelined = many.simulate();
-  EXPECT_NEAR(pipelined.step_seconds / pipelined.predicted_step_seconds, 1, 0.05);
+  EXPECT_NEAR(pipelined.step_seconds / pipelined.predicted_step_seconds, 1, 0.07);
 }
 
 TEST(Simulation, EpochsAreAlikeWithoutRandomness) {

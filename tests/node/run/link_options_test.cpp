@@ -49,6 +49,21 @@ TEST_F(LinkOptions, BudgetsHoldTwoOfEachTransfer) {
   EXPECT_LE(link.buffers.bytes(), bytes);
 }
 
+// A stage that runs further ahead never waits for room either.
+TEST_F(LinkOptions, BudgetsGrowWithWhatIsInFlight) {
+  metadata_.settings.batch_size = 1 << 16;
+  metadata_.settings.micro_batches = 16;
+  const GroupOptions usual = pipeline_options({.name = "node_1"}, metadata_, stage_);
+  metadata_.settings.schedule.planned = {3, 2, 1};  // as without a plan
+  EXPECT_EQ(pipeline_options({.name = "node_1"}, metadata_, stage_).receive_budget, usual.receive_budget);
+  metadata_.settings.schedule.planned = {9, 5, 1};
+  const GroupOptions more = pipeline_options({.name = "node_1"}, metadata_, stage_);
+  // Stage 0 runs 4 ahead of stage 1, and that of the last, where it is 1 usually: 2 + 3 of each.
+  EXPECT_EQ(more.receive_budget, usual.receive_budget / 2 * 5);
+  EXPECT_EQ(more.send_budget, usual.send_budget / 2 * 5);
+  EXPECT_EQ(more.buffers.bytes(), usual.buffers.bytes() / 2 * 5);
+}
+
 TEST_F(LinkOptions, LinksFollowOptionsAndSettings) {
   metadata_.settings.peer_timeout_seconds = 1;
   metadata_.settings.reconnect_grace_seconds = 3;

@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -63,6 +64,40 @@ TEST(Schedule, StalenessIsBounded) {
   EXPECT_EQ(staleness(async(), 3, 4), 0);
   EXPECT_EQ(staleness(async(2), 0, 4), 2);
   EXPECT_EQ(staleness({}, 0, 4), 0);
+}
+
+// n_k = 1 + 4 (2 - k) / 2: twice as many as usual are on their way between two stages.
+TEST(Schedule, MoreInFlightRunFurtherAhead) {
+  const auto text = [](int stage, int in_flight) {
+    return to_string(actions(Schedule({.in_flight = in_flight}, stage, 3, 1, 6)), 6);
+  };
+  EXPECT_EQ(text(0, 5), "F0 F1 F2 F3 F4 B0 W0 F5 B1 W1 B2 W2 B3 W3 B4 W4 B5 W5 U0");
+  EXPECT_EQ(text(1, 5), "F0 F1 F2 B0 W0 F3 B1 W1 F4 B2 W2 F5 B3 W3 B4 W4 B5 W5 U0");
+  EXPECT_EQ(text(2, 5), "F0 B0 W0 F1 B1 W1 F2 B2 W2 F3 B3 W3 F4 B4 W4 F5 B5 W5 U0");
+  EXPECT_EQ(text(0, 1), text(2, 5));  // one micro-batch after the other
+  for (int stage = 0; stage < 3; ++stage) EXPECT_EQ(text(stage, 3), one_f_one_b(stage, 3, 6));
+  EXPECT_EQ(in_flight({.in_flight = 4}, 0, 1, 6), 1);  // one stage has nobody to wait for
+  EXPECT_EQ(in_flight({.in_flight = kMostInFlight}, 0, 2, 4), 4);
+}
+
+TEST(Schedule, WhatAPlanChoosesGoesBeforeAllElse) {
+  const ScheduleSettings settings{.in_flight = 2, .planned = {4, 2, 1}};
+  EXPECT_EQ(in_flight(settings, 0, 3, 8), 4);
+  EXPECT_EQ(in_flight(settings, 0, 3, 3), 3);
+  EXPECT_EQ(in_flight(settings, 1, 3, 8), 2);
+  EXPECT_EQ(most_in_flight(settings, 0, 3, 8), 4);
+  EXPECT_EQ(staleness({.name = "async", .planned = {4, 2, 1}}, 0, 3), 3);
+  EXPECT_THROW(in_flight(settings, 0, 2, 8), BugError);
+}
+
+TEST(Schedule, APlanMayChooseWhatSettingsLeaveOpen) {
+  EXPECT_EQ(most_in_flight({}, 0, 3, 8), 8);
+  EXPECT_EQ(most_in_flight({}, 1, 3, 8), 8);
+  EXPECT_EQ(most_in_flight({}, 2, 3, 8), 1);
+  EXPECT_EQ(most_in_flight({.in_flight = 5}, 0, 3, 8), 5);
+  EXPECT_EQ(most_in_flight(async(), 0, 3, 1), 3);  // older gradients are the user's to allow
+  EXPECT_EQ(most_in_flight(async(7), 0, 3, 1), 8);
+  EXPECT_EQ(most_in_flight(async(7), 2, 3, 1), 1);
 }
 
 TEST(Schedule, UnknownNamesAreRefusedWithTheKnownOnes) {
@@ -158,6 +193,12 @@ Case any_case() {
     made.settings = async();
     if (*rc::gen::arbitrary<bool>()) made.settings.max_staleness = *rc::gen::inRange(0, 12);
   }
+  if (*rc::gen::arbitrary<bool>()) made.settings.in_flight = *rc::gen::inRange(1, 25);
+  if (*rc::gen::inRange(0, 3) == 0) {
+    for (int stage = 0; stage < made.stages; ++stage)
+      made.settings.planned.push_back(*rc::gen::inRange(1, 25));
+    std::ranges::sort(made.settings.planned, std::greater<>());
+  }
   return made;
 }
 
@@ -200,8 +241,8 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
   RC_ASSERT(counts[0] == of.batches * of.micro_batches);
   RC_ASSERT(counts[2] == counts[0]);
   RC_ASSERT(counts[3] == of.batches);
-  const bool is_full = is_synchronous(of.settings) || of.batches >= of.stages;  // the pipeline
   const int cap = in_flight(of.settings, of.stage, of.stages, of.micro_batches);
+  const bool is_full = is_synchronous(of.settings) || of.batches >= cap;  // the pipeline
   RC_ASSERT((is_full ? most_in_flight == cap : most_in_flight <= cap));
   const int bound = staleness(of.settings, of.stage, of.stages);
   RC_ASSERT((is_full ? most_stale == bound : most_stale <= bound));

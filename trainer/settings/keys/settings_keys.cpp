@@ -123,6 +123,15 @@ std::vector<SettingsKey> make_settings_keys() {
                        "which is how many batches it runs ahead and versions of its weights it keeps; null: "
                        "one less than there are stages from it on, which fills the pipeline; 0: as `1f1b`"),
                    2),
+      with_example(
+          integer_key(
+              "in_flight", 1, kMostInFlight, [](S& s) -> std::optional<int>& { return s.schedule.in_flight; },
+              "how many micro-batches the first stage of several runs forward before it needs the "
+              "gradients of the oldest; one is in flight on the last stage, and between them the "
+              "numbers fall evenly. null: clusterize chooses it for each stage, from how long a "
+              "micro-batch is on its way and from memory; `async`: with it gradients grow older, so "
+              "that more than there are stages are chosen only where `max_staleness` allows it"),
+          8),
       choice_key(
           "recompute", {"none", "full", "auto"}, [](S& s) -> std::string& { return s.recompute; },
           "run forward again before backward instead of keeping activations: less memory, more time, the "
