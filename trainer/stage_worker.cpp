@@ -98,9 +98,9 @@ void StageWorker::train(const TrainingRun& run) {
     under_way.push_back(
         make_batch(Mode::kTraining, run.first_step + begun, sizes, run.mean_over ? run.mean_over(begun) : 0));
     std::vector<MicroBatch>& micro_batches = under_way.back().micro_batches;
-    const int slots =
-        in_flight(schedule_, stage_.index, stage_.count, std::max(1, static_cast<int>(micro_batches.size())));
-    for (MicroBatch& micro_batch : micro_batches) micro_batch.slot = static_cast<int>(number++ % slots);
+    const int count =
+        slots(schedule_, stage_.index, stage_.count, std::max(1, static_cast<int>(micro_batches.size())));
+    for (MicroBatch& micro_batch : micro_batches) micro_batch.slot = static_cast<int>(number++ % count);
     // Parameters that later stages borrow are to be as old as what this stage's forward uses.
     if (begun > 0) exchange_.spread_parameters(run.first_step + begun - 1);
     ++begun;

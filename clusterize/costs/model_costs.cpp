@@ -202,6 +202,7 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
     other.recompute = training.recompute;
     other.schedule.max_staleness = training.max_staleness;
     other.schedule.in_flight = training.in_flight;
+    other.schedule.name = training.schedule;
     return model_costs(graph, other, data, kernels, nullptr, most_segments, threads);
   };
   return costs;

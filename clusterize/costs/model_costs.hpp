@@ -67,6 +67,7 @@ struct Training {
   std::string recompute;
   std::optional<int> max_staleness;
   std::optional<int> in_flight;
+  std::string schedule = ScheduleSettings().name;
 };
 
 struct ModelCosts {
@@ -92,9 +93,10 @@ struct ModelCosts {
   double assumed_gflops(int node_threads) const;
   // By segment, for a node with so many threads.
   std::vector<SegmentWork> work(int node_threads) const;
-  // Micro-batches in flight on a stage: that it has in any plan, and that its plan may choose. The search
-  // asks for the memory of the first and counts on the time of the second, which most plans have memory for.
-  int slots(int stage, int stages) const { return in_flight(schedule, stage, stages, micro_batches); }
+  // Micro-batches that a stage has memory for in any plan, and that its plan may choose to have in flight.
+  // The search asks for the memory of the first and counts on the time of the second, for which most plans
+  // have memory, too.
+  int slots(int stage, int stages) const { return rookery::slots(schedule, stage, stages, micro_batches); }
   int most_slots(int stage, int stages) const {
     return most_in_flight(schedule, stage, stages, micro_batches);
   }

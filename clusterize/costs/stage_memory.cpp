@@ -28,9 +28,8 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
       data_bytes_(data.bytes),
       threads_(threads),
       options_(compile_options(settings_, data, 0, 1, kernels)),
-      most_slots_(
-          in_flight(settings_.schedule, 0, segments(),
-                    static_cast<int>(std::ssize(micro_batch_sizes(settings_, settings_.batch_size))))),
+      most_slots_(slots(settings_.schedule, 0, segments(),
+                        static_cast<int>(std::ssize(micro_batch_sizes(settings_, settings_.batch_size))))),
       measured_(segments(), most_slots_),
       estimated_(segments(), most_slots_) {
   find_tied();
@@ -80,6 +79,7 @@ CompileOptions StageMemory::options(int slots, bool recompute) const {
   CompileOptions options = options_;
   options.slots = slots;
   options.recompute = recompute;
+  options.delays_weights = delays_weights(settings_.schedule) && options.accumulates;
   return options;
 }
 

@@ -50,7 +50,7 @@ PlannedStage plan_stage(const TrainingTask& task, const TrainingSettings& settin
 std::vector<int> usual_in_flight(const ModelCosts& costs, std::size_t stages) {
   std::vector<int> usual;
   for (int stage = 0; stage < static_cast<int>(stages); ++stage)
-    usual.push_back(costs.slots(stage, static_cast<int>(stages)));
+    usual.push_back(in_flight(costs.schedule, stage, static_cast<int>(stages), costs.micro_batches));
   return usual;
 }
 

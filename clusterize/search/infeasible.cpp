@@ -80,11 +80,14 @@ class Remedies {
   void try_training() {
     const ModelCosts& costs = model_.costs();
     if (!costs.trained) return;
-    const Training now{costs.batch_size, costs.micro_batches,
+    const Training now{costs.batch_size,
+                       costs.micro_batches,
                        costs.must_recompute  ? "full"
                        : costs.may_recompute ? "auto"
                                              : "none",
-                       costs.schedule.max_staleness, costs.schedule.in_flight};
+                       costs.schedule.max_staleness,
+                       costs.schedule.in_flight,
+                       costs.schedule.name};
     const std::size_t before = found_.size();
     try_batches(now, "");
     if (is_synchronous(costs.schedule))
@@ -92,6 +95,7 @@ class Remedies {
     else
       try_staleness(now);
     try_in_flight(now);
+    if (delays_weights(costs.schedule)) try_schedule(now);
     if (costs.may_recompute) return;
     Training recomputing = now;
     recomputing.recompute = "auto";
@@ -125,6 +129,12 @@ class Remedies {
       *training.in_flight /= 2;
       if (is_met(training)) return add(fmt::format("in_flight {}", *training.in_flight));
     }
+  }
+
+  // That which keeps no more than it has in flight.
+  void try_schedule(Training training) {
+    training.schedule = ScheduleSettings().name;
+    if (is_met(training)) add(fmt::format("schedule \"{}\"", training.schedule));
   }
 
   void try_batches(Training training, const char* also) {

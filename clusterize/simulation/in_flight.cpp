@@ -32,40 +32,40 @@ class ClusterRoom {
 
  private:
   bool fits(std::size_t stage, const std::vector<int>& in_flight) {
-    ScheduleSettings schedule = task_.settings.schedule;
-    schedule.planned = in_flight;
+    TrainingSettings settings = task_.settings;
+    settings.schedule.planned = in_flight;
     const StagePrediction& others = planned_[stage].prediction;
+    const auto micro_batches = static_cast<int>(sizes_.size());
     const std::int64_t bytes =
-        bytes_of(stage, in_flight[stage]) + others.dataset_bytes + others.averaging_bytes +
-        transport_bytes(stages_[stage], sizes_.front(), schedule, static_cast<int>(sizes_.size()));
+        bytes_of(stage, settings) + others.dataset_bytes + others.averaging_bytes +
+        transport_bytes(stages_[stage], sizes_.front(), settings.schedule, micro_batches);
     return static_cast<double>(bytes) <= 1e9 * pool_.node(members_[stage]).ram_gb;
   }
 
-  std::int64_t bytes_of(std::size_t at, int slots) {
-    std::map<int, std::int64_t>& known = known_[at];
-    if (const auto found = known.find(slots); found != known.end()) return found->second;
+  std::int64_t bytes_of(std::size_t at, const TrainingSettings& settings) {
     const Stage& stage = stages_[at];
-    const KernelThreads threads(pool_.threads(members_[at]));
-    CompileOptions options =
-        compile_options(task_.settings, task_.data, stage.index, stage.count, task_.kernels);
+    CompileOptions options = compile_options(settings, task_.data, stage.index, stage.count, task_.kernels);
     options.recompute = planned_[at].recompute;
-    options.slots = slots;
-    if (options.recompute) {
-      known[slots] = memory_use(stage, options).total();
-    } else {
-      const std::vector<MemoryUse> uses = memory_by_slots(stage, options);
-      for (std::size_t i = 0; i < uses.size(); ++i) known[static_cast<int>(i) + 1] = uses[i].total();
-    }
-    return known[slots];
+    std::map<Kind, std::int64_t>& known = known_[at];
+    const Kind kind(options.slots, options.delays_weights);
+    if (const auto found = known.find(kind); found != known.end()) return found->second;
+    const KernelThreads threads(pool_.threads(members_[at]));
+    if (options.recompute) return known[kind] = memory_use(stage, options).total();
+    const std::vector<MemoryUse> uses = memory_by_slots(stage, options);
+    for (std::size_t i = 0; i < uses.size(); ++i)
+      known[{static_cast<int>(i) + 1, options.delays_weights}] = uses[i].total();
+    return known[kind];
   }
+
+  using Kind = std::pair<int, bool>;  // slots, and whether W is delayed
 
   const TrainingTask& task_;  // all of the caller
   const NodePool& pool_;
   const std::vector<int>& members_;
   const std::vector<Stage>& stages_;
   const std::vector<PlannedStage>& planned_;
-  const std::vector<std::int64_t> sizes_;           // of micro-batches
-  std::vector<std::map<int, std::int64_t>> known_;  // by stage and slots: bytes of the compiled stage
+  const std::vector<std::int64_t> sizes_;            // of micro-batches
+  std::vector<std::map<Kind, std::int64_t>> known_;  // by stage: bytes as it is compiled
 };
 
 void set_in_flight(std::vector<PlannedStage>& stages, const std::vector<int>& in_flight) {

@@ -36,9 +36,10 @@ bool is_optimizer_key(const std::string& name);
 //
 // A micro-batch in training: input(), forward(), output(); then, perhaps after other forwards,
 // output_gradient() and partial_gradient(), backward_inputs(), input_gradient(), and directly after that its
-// backward_weights(). It is in flight, and has its slot, from its forward to its backward_weights().
-// Micro-batches come in rising order of step and index in each; in backward the indices of a step rise by
-// one. Index 0 starts the gradients; where a step begins with a later one it adds to what is there.
+// backward_weights(); or, where these are delayed, at any time later, after those of the micro-batches
+// before. It is in flight, and has its slot, from its forward to its backward_weights(). Micro-batches come
+// in rising order of step and index in each; in backward the indices of a step rise by one. Index 0 starts
+// the gradients; where a step begins with a later one it adds to what is there.
 //
 // The end of a step, when none of its micro-batches is in flight: for every shared parameter partial_sum(),
 // where one arrives, and sum_gradient(); add_squared_gradients() and scale_gradients(), where gradients are
@@ -64,7 +65,7 @@ class Executable {
   // stage.inputs[i].gradient_from) is put before backward_inputs(), when nothing else runs in between.
   TensorView output_gradient(std::size_t i, const MicroBatch& micro_batch);
   TensorView partial_gradient(std::size_t i, const MicroBatch& micro_batch);
-  // The gradient for stage.inputs[i].gradient_to between backward_inputs() and backward_weights().
+  // The gradient for stage.inputs[i].gradient_to after backward_inputs(), before anything else runs.
   ConstTensorView input_gradient(std::size_t i, const MicroBatch& micro_batch) const;
 
   void forward(const MicroBatch& micro_batch);

@@ -29,6 +29,7 @@ StepProgress::StepProgress(const Stage& stage, const CompileOptions& options)
     : stage_(stage),
       stashes_weights_(options.stashes_weights),
       accumulates_(options.accumulates),
+      delays_weights_(options.delays_weights),
       slots_(static_cast<std::size_t>(options.slots)),
       shared_summed_(stage.shared.size(), false) {}
 
@@ -49,8 +50,9 @@ bool StepProgress::any_in_flight() const {
 }
 
 void StepProgress::check_no_weights_due(const MicroBatch& micro_batch, const char* call) const {
-  ROOKERY_CHECK(!weights_due_, "stage {}: {}() of {} before backward_weights() of {}", stage_.index, call,
-                name_of(micro_batch), name_of(*weights_due_));
+  ROOKERY_CHECK(delays_weights_ || weights_due_.empty(),
+                "stage {}: {}() of {} before backward_weights() of {}", stage_.index, call,
+                name_of(micro_batch), name_of(weights_due_.front()));
 }
 
 void StepProgress::check_input(const MicroBatch& micro_batch) const {
@@ -82,6 +84,7 @@ void StepProgress::check_forward(const MicroBatch& micro_batch) const {
 
 void StepProgress::note_forward(const MicroBatch& micro_batch) {
   last_inference_.reset();
+  to_send_.reset();
   if (micro_batch.mode == Mode::kInference) {
     last_inference_ = micro_batch;
     return;
@@ -124,14 +127,17 @@ void StepProgress::check_backward_inputs(const MicroBatch& micro_batch) const {
   ROOKERY_CHECK(comes_after(micro_batch, last_backward_),
                 "stage {}: backward_inputs() of {} after that of {}", stage_.index, name_of(micro_batch),
                 name_of(*last_backward_));
-  const bool follows = !summed_step_ || micro_batch.index == last_backward_->index + 1;
+  const bool begins = !summed_step_ && weights_due_.empty();
+  const bool follows = begins || micro_batch.index == last_backward_->index + 1;
   ROOKERY_CHECK(follows, "stage {}: backward_inputs() of {} directly after that of {}", stage_.index,
                 name_of(micro_batch), name_of(*last_backward_));
 }
 
 void StepProgress::note_backward_inputs(const MicroBatch& micro_batch) {
   slots_[micro_batch.slot]->has_input_gradients = true;
-  weights_due_ = micro_batch;
+  weights_due_.push_back(micro_batch);
+  last_backward_ = micro_batch;
+  to_send_ = micro_batch;
   is_finished_ = false;
 }
 
@@ -139,21 +145,27 @@ void StepProgress::check_sent_gradient(const MicroBatch& micro_batch) const {
   ROOKERY_CHECK(in_flight(micro_batch, "input_gradient").has_input_gradients,
                 "stage {}: input_gradient() of {} before its backward_inputs()", stage_.index,
                 name_of(micro_batch));
+  ROOKERY_CHECK(to_send_ && is_same(*to_send_, micro_batch),
+                "stage {}: input_gradient() of {} after {} was run", stage_.index, name_of(micro_batch),
+                to_send_ ? name_of(*to_send_) : "something else");
 }
 
 void StepProgress::check_backward_weights(const MicroBatch& micro_batch) const {
   ROOKERY_CHECK(in_flight(micro_batch, "backward_weights").has_input_gradients,
                 "stage {}: backward_weights() of {} before its backward_inputs()", stage_.index,
                 name_of(micro_batch));
+  ROOKERY_CHECK(is_same(weights_due_.front(), micro_batch),
+                "stage {}: backward_weights() of {} before that of {}", stage_.index, name_of(micro_batch),
+                name_of(weights_due_.front()));
 }
 
 void StepProgress::note_backward_weights(const MicroBatch& micro_batch) {
   if (!summed_step_) shared_summed_.assign(shared_summed_.size(), false);
   summed_step_ = micro_batch.step;
-  last_backward_ = micro_batch;
+  to_send_.reset();
   done_slot_ = static_cast<std::size_t>(micro_batch.slot);
   slots_[done_slot_].reset();
-  weights_due_.reset();
+  weights_due_.pop_front();
 }
 
 void StepProgress::check_gradients_complete(const char* call) const {

@@ -3,6 +3,7 @@
 // and micro-batch. Internal to this module.
 #pragma once
 
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -29,7 +30,7 @@ class StepProgress {
   void check_input(const MicroBatch& micro_batch) const;              // before its forward
   void check_output(const MicroBatch& micro_batch) const;             // after its forward
   void check_received_gradient(const MicroBatch& micro_batch) const;  // between forward and backward_inputs
-  void check_sent_gradient(const MicroBatch& micro_batch) const;      // between the two backward phases
+  void check_sent_gradient(const MicroBatch& micro_batch) const;      // directly after backward_inputs
 
   // The same for the gradients and values of stage.shared[i].
   void check_partial_sum(std::size_t i) const;
@@ -64,12 +65,13 @@ class StepProgress {
   bool any_in_flight() const;
 
   const Stage& stage_;
-  const bool stashes_weights_, accumulates_;
+  const bool stashes_weights_, accumulates_, delays_weights_;
   std::vector<std::optional<Flight>> slots_;
-  std::optional<MicroBatch> weights_due_;     // its backward_weights() has to come next
+  std::deque<MicroBatch> weights_due_;        // whose backward_weights() have to come, in this order
   std::optional<MicroBatch> last_forward_;    // in training
   std::optional<MicroBatch> last_inference_;  // whose outputs are there
-  std::optional<MicroBatch> last_backward_;   // the newest that is in the gradients
+  std::optional<MicroBatch> last_backward_;   // the newest of which backward_inputs() ran
+  std::optional<MicroBatch> to_send_;         // whose gradients of inputs are there
   std::size_t done_slot_ = 0;
   std::optional<std::int64_t> summed_step_;  // whose gradients wait for its update
   std::vector<bool> shared_summed_;          // by stage.shared

@@ -84,6 +84,15 @@ TEST_P(CutsOfCnnNet, WithMoreOrFewerInFlightThanUsual) {
   }
 }
 
+TEST_P(CutsOfCnnNet, WithGradientsOfWeightsInTheBubbles) {
+  const PipelineResult& expected = whole(4);
+  TrainingSettings settings = short_run(4);
+  settings.schedule.name = "zb";
+  const PipelineResult cut = run(GetParam(), settings);
+  EXPECT_EQ(cut.losses, expected.losses);
+  EXPECT_TRUE(same_state(cut.state, expected.state));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Pipeline, CutsOfCnnNet,
     testing::Values(std::vector<std::string>{}, std::vector<std::string>{"bn_1"},

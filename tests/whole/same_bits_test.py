@@ -81,6 +81,7 @@ class SameBits(WholeTest):
     def test_micro_batches(self):
         alone = self.result(1, micro_batches=4)
         self.assert_same(alone, self.result(3, micro_batches=4))
+        self.assert_same(alone, self.result(3, micro_batches=4, schedule="zb", in_flight=4))
 
     def test_clipping_and_a_rate_that_follows_the_loss(self):
         settings = {

@@ -60,6 +60,15 @@ const std::vector<ScheduleKind>& schedule_kinds() {
       {.name = "1f1b",
        .help = "one forward, one backward, one update a batch, the same bits whatever the cut",
        .is_synchronous = true,
+       .delays_weights = false,
+       .in_flight = in_flight_1f1b,
+       .most_in_flight = most_in_flight_1f1b},
+      {.name = "zb",
+       .help =
+           "as `1f1b`, to the same bits, but gradients of weights are computed while a stage would wait for "
+           "others: less waiting, and on every stage the memory of the first one's micro-batches",
+       .is_synchronous = true,
+       .delays_weights = true,
        .in_flight = in_flight_1f1b,
        .most_in_flight = most_in_flight_1f1b},
       {.name = "async",
@@ -67,6 +76,7 @@ const std::vector<ScheduleKind>& schedule_kinds() {
            "batches follow each other without a gap, each stage makes its update at once, and gradients are "
            "older than the weights that they change; needs micro_batches 1 and no clip_gradient_norm",
        .is_synchronous = false,
+       .delays_weights = false,
        .in_flight = in_flight_async,
        .most_in_flight = most_in_flight_async}};
   return kinds;
@@ -76,10 +86,15 @@ bool is_synchronous(const ScheduleSettings& settings) {
   return kind_of(settings).is_synchronous;
 }
 
+bool delays_weights(const ScheduleSettings& settings) {
+  return kind_of(settings).delays_weights;
+}
+
 Schedule::Schedule(const ScheduleSettings& settings, int stage, int stages, std::int64_t batches,
                    int micro_batches)
     : is_synchronous_(is_synchronous(settings)),
       ahead_(in_flight(settings, stage, stages, micro_batches) - 1),
+      weights_behind_(weights_behind(settings, stage, stages, micro_batches)),
       micro_batches_(micro_batches),
       all_(batches * micro_batches) {
   ROOKERY_CHECK(batches >= 1, "{} batches", batches);
@@ -92,27 +107,22 @@ bool Schedule::may_run_ahead() const {
   return !is_synchronous_ || forward_ / micro_batches_ == backward_ / micro_batches_;
 }
 
-// W follows its B at once: the last stages of the pipeline have nothing to win from a delay, and
-// every stage frees the micro-batch's memory soonest.
+// Those that are late enough; all that are left where the batch has no other work.
+bool Schedule::are_weights_due() const {
+  if (weights_ == backward_) return false;
+  return backward_ - weights_ > weights_behind_ || backward_ % micro_batches_ == 0;
+}
+
 std::optional<Action> Schedule::next() {
   const auto action = [&](ActionKind kind, std::int64_t micro_batch) {
     return Action{kind, micro_batch / micro_batches_, static_cast<int>(micro_batch % micro_batches_)};
   };
-  if (!pending_) {
-    if (may_run_ahead()) return action(ActionKind::kForward, forward_++);
-    if (backward_ == all_) return std::nullopt;
-    pending_ = ActionKind::kBackwardWeights;
-    return action(ActionKind::kBackwardInputs, backward_);
-  }
-  const Action made = action(*pending_, backward_);
-  const bool ends_batch = made.micro_batch + 1 == micro_batches_;
-  if (made.kind == ActionKind::kBackwardWeights && ends_batch) {
-    pending_ = ActionKind::kUpdate;
-  } else {
-    pending_.reset();
-    ++backward_;
-  }
-  return made;
+  if (are_weights_due()) return action(ActionKind::kBackwardWeights, weights_++);
+  if (weights_ == (updates_ + 1) * micro_batches_)
+    return action(ActionKind::kUpdate, ++updates_ * micro_batches_ - 1);
+  if (may_run_ahead()) return action(ActionKind::kForward, forward_++);
+  if (backward_ == all_) return std::nullopt;
+  return action(ActionKind::kBackwardInputs, backward_++);
 }
 
 std::vector<Action> actions(Schedule schedule) {
@@ -140,6 +150,14 @@ int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro
                 settings.planned.size(), stages);
   const int planned = settings.planned[static_cast<std::size_t>(stage)];
   return kind.is_synchronous ? std::min(micro_batches, planned) : planned;
+}
+
+int weights_behind(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  return slots(settings, stage, stages, micro_batches) - in_flight(settings, stage, stages, micro_batches);
+}
+
+int slots(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  return in_flight(settings, delays_weights(settings) ? 0 : stage, stages, micro_batches);
 }
 
 int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {

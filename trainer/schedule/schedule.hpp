@@ -3,13 +3,18 @@
 //   1f1b   synchronous one-forward-one-backward (PipeDream-flush, arXiv 2006.09503): within a batch stage k
 //          runs n_k - 1 forwards ahead, then alternates forward and backward, so that min(M, n_k)
 //          micro-batches are in flight; every batch begins when the update of the one before is made.
+//   zb     1f1b, whose gradients of weights (W), which nobody waits for, fill what would be waiting (ZB-H1 of
+//          arXiv 2401.10241): W of a micro-batch follows the B of that which is n_0 - n_k later, so that
+//          later stages send gradients sooner, and what is left of W ends the batch. Every stage keeps what
+//          min(M, n_0) micro-batches need.
 //   async  no flush between batches (PipeDream, arXiv 1806.03377): a batch is one micro-batch, stage k runs
 //          n_k - 1 batches ahead, and makes an update after each backward. A batch's backward uses the
 //          weights of its forward, so that its gradients are as many updates old as the stage runs ahead.
-// n_k is stages - k, which keeps all stages busy where they are alike and nothing is long on its way; where
-// something is, more are needed (eager 1F1B, arXiv 2211.05322), which a planner finds out
-// (clusterize/costs/step_parts.hpp). A stage with fewer in flight than the next one would wait for it for
-// ever, and it for the stage: n_k never rises from stage to stage.
+// Gradients are summed in the order of micro-batches in all of them. n_k is stages - k, which keeps all
+// stages busy where they are alike and nothing is long on its way; where something is, more are needed (eager
+// 1F1B, arXiv 2211.05322), which a planner finds out (clusterize/costs/step_parts.hpp). A stage with fewer in
+// flight than the next one would wait for it for ever, and it for the stage: n_k never rises from stage to
+// stage.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +45,8 @@ struct ScheduleKind {
   std::string help;  // for the documentation
   // Do all stages make their updates between the same two batches?
   bool is_synchronous;
+  // May W come later than directly after B?
+  bool delays_weights;
   // See in_flight(), without what is planned, and most_in_flight().
   int (*in_flight)(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
   int (*most_in_flight)(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
@@ -47,6 +54,7 @@ struct ScheduleKind {
 const std::vector<ScheduleKind>& schedule_kinds();
 // ConfigError for an unknown name, as from all functions below.
 bool is_synchronous(const ScheduleSettings& settings);
+bool delays_weights(const ScheduleSettings& settings);
 
 enum class ActionKind : char {
   kForward = 'F',
@@ -72,23 +80,31 @@ class Schedule {
 
  private:
   bool may_run_ahead() const;
+  bool are_weights_due() const;
 
   bool is_synchronous_;
   std::int64_t ahead_;
+  std::int64_t weights_behind_;
   std::int64_t micro_batches_;  // of a batch
-  std::int64_t all_;            // micro-batches of the run; the next two count these
+  std::int64_t all_;            // micro-batches of the run; the next three count these
   std::int64_t forward_ = 0;    // whose turn it is
   std::int64_t backward_ = 0;
-  std::optional<ActionKind> pending_;  // of `backward_`
+  std::int64_t weights_ = 0;
+  std::int64_t updates_ = 0;
 };
 
 std::vector<Action> actions(Schedule schedule);
 // "F0 F1 B0 W0 U0 …", counting micro-batches; of updates, batches.
 std::string to_string(const std::vector<Action>& actions, int micro_batches);
 
-// The largest number of micro-batches whose forward has run and whose last backward has not. BugError where
-// something is planned for another number of stages.
+// The largest number of micro-batches whose forward has run and whose B has not. BugError where something is
+// planned for another number of stages.
 int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+// By how many micro-batches W comes later than B.
+int weights_behind(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+// The largest number of micro-batches whose forward has run and whose W has not: which a stage has memory
+// for.
+int slots(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // The most that a plan may choose; what in_flight() says where settings, or a plan, leave no choice.
 int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // The number of updates that a stage makes between a batch's forward and its own.

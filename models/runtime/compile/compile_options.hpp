@@ -15,11 +15,14 @@ namespace rookery {
 struct CompileOptions {
   std::vector<std::int64_t> training_sizes;   // every micro-batch size that training will bring
   std::vector<std::int64_t> inference_sizes;  // and validation
-  int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward has not
+  int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward is not at its end
   // Updates may come between a micro-batch's forward and its backward, which uses the weights of the forward
   // all the same: every slot has weights of its own. A step then has one micro-batch.
   bool stashes_weights = false;
   bool accumulates = false;  // a step may have several micro-batches
+  // Between the backward phases of a micro-batch others may go forward, and backward by their first phase:
+  // what passes between the two has room in the slot.
+  bool delays_weights = false;
   // Runs forward ops again before their gradients where that saves memory; the same bits.
   bool recompute = false;
   KernelChoice kernels;

@@ -54,14 +54,15 @@ CompiledVariant compile_variant(const Stage& stage, Mode mode, std::int64_t size
     variant.kernels.push_back(kernel_of(op, variant.types, options));
     scratch.push_back(variant.kernels.back() ? variant.kernels.back()->scratch_bytes() : 0);
   }
+  const StepShape step{.accumulates = accumulates, .delays_weights = options.delays_weights};
   if (mode == Mode::kTraining && options.recompute) {
-    RecomputedGraph again = recompute(variant.training, variant.types, scratch, options.slots, accumulates);
+    RecomputedGraph again = recompute(variant.training, variant.types, scratch, options.slots, step);
     variant.training = std::move(again.training);
     variant.types = taken_from(variant.types, again.values);
     variant.kernels = taken_from(variant.kernels, again.ops);
     scratch = taken_from(scratch, again.ops);
   }
-  variant.plan = mode == Mode::kTraining ? plan_memory(variant.training, variant.types, scratch, accumulates)
+  variant.plan = mode == Mode::kTraining ? plan_memory(variant.training, variant.types, scratch, step)
                                          : plan_memory(variant.training.graph, variant.types, scratch);
   return variant;
 }

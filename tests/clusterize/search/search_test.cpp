@@ -260,6 +260,23 @@ TEST(Remedies, LessStalenessIsLessMemory) {
               HasSubstr("there is a plan with --max-staleness 1"));
 }
 
+// A segment with one sample, and half a gigabyte for each that is in flight.
+TEST(Remedies, FewerInFlightOrAnotherScheduleAreLessMemory) {
+  const std::function<ModelCosts(const Training&)> scheduled = [&](const Training& training) {
+    ModelCosts costs = trained(training);
+    costs.schedule = {.name = training.schedule, .in_flight = training.in_flight};
+    costs.trained = scheduled;
+    return costs;
+  };
+  const ModelCosts many = scheduled({8, 8, "none", std::nullopt, 8});
+  EXPECT_THAT(error_of([&] { clusters_of(equal_nodes(4, 1.2), many, {}); }), HasSubstr("in_flight 2"));
+  // 2.1 GB on every node, or on the first alone.
+  const ModelCosts zero_bubble = scheduled({8, 8, "none", std::nullopt, std::nullopt, "zb"});
+  Json pool = equal_nodes(4, 1.7);
+  pool["0"]["benchmarks"]["ram"] = 2.2;
+  EXPECT_THAT(error_of([&] { clusters_of(pool, zero_bubble, {}); }), HasSubstr("schedule \"1f1b\""));
+}
+
 TEST(Remedies, OfConstraintsAreThoseThatCanBeMet) {
   // Two nodes hold the model, one does not.
   const auto problem = [](SearchOptions options) {

@@ -48,6 +48,26 @@ TEST(StepSimulation, OfTwoEqualStagesIsAFullPipeline) {
   }
 }
 
+// Stages alike, F = B = W: what fills and empties the pipeline is (S - 1) (F + B), and with zb, whose W fill
+// it, (S - 1) (F + B - W).
+TEST(StepSimulation, GradientsOfWeightsFillTheBubble) {
+  for (const int micro_batches : {4, 8}) {
+    const TrainingTask task = task_with(micro_batches);
+    for (const std::size_t stages : {1, 2, 4}) {
+      const std::vector<OpId> positions = cut_positions(task.graph);
+      std::vector<OpId> begins{0};
+      for (std::size_t k = 1; k < stages; ++k) begins.push_back(positions.at(k));
+      PipelineModel model = pipeline_of(task, begins);
+      for (StageWork& work : model.work)
+        work = {.forward = 1, .backward = 2, .update = 0.5, .bytes_per_second = 1e18};
+      const double others = static_cast<double>(stages - 1);
+      EXPECT_NEAR(step_of(model, task), 3 * micro_batches + 2 * others + 0.5, 1e-9);
+      model.schedule.name = "zb";
+      EXPECT_NEAR(step_of(model, task), 3 * micro_batches + others + 0.5, 1e-9) << stages;
+    }
+  }
+}
+
 TEST(StepSimulation, OfASlowLinkIsItsTransfers) {
   for (const int micro_batches : {1, 4}) {
     const TrainingTask task = task_with(micro_batches);
@@ -178,6 +198,7 @@ Case random_case(std::uint64_t seed) {
       task_with(is_async ? 1 : micro_batches, rng.next_below(3) == 0, !is_async && rng.next_below(3) == 0);
   PipelineModel model = random_pipeline(task, 1 + static_cast<int>(rng.next_below(5)), rng);
   if (!is_async) {
+    if (rng.next_below(2) == 0) model.schedule.name = "zb";
     StepProgram program = training_program(model, sizes_of(task));
     return {std::move(task), std::move(model), 1, micro_batches, std::move(program)};
   }

@@ -33,6 +33,7 @@ struct InFlight {
   int slots = 1;
   bool stashes_weights = false;
   bool accumulates = false;
+  bool delays_weights = false;
 };
 
 Executable compile(const Graph& graph, const InFlight& in_flight, const std::vector<OpId>& begins = {0},
@@ -41,6 +42,7 @@ Executable compile(const Graph& graph, const InFlight& in_flight, const std::vec
   options.slots = in_flight.slots;
   options.stashes_weights = in_flight.stashes_weights;
   options.accumulates = in_flight.accumulates;
+  options.delays_weights = in_flight.delays_weights;
   options.training_sizes = {kSize};
   options.inference_sizes = {kSize};
   options.kernels = choose_kernels(graph, kSize);
@@ -112,6 +114,43 @@ TEST(CallOrder, AForwardDoesNotComeBetweenTheBackwardPhases) {
   expect_bug([&] { executable.forward(micro_batch(0, 1, 1)); },
              "micro-batch 1 of step 0 before backward_weights() of micro-batch 0 of step 0");
   expect_bug([&] { executable.input(0, micro_batch(0, 1, 1)); }, "before backward_weights()");
+}
+
+TEST(CallOrder, DelayedWeightsComeInTheOrderOfInputs) {
+  Executable executable =
+      compile(branching_model(), {.slots = 3, .accumulates = true, .delays_weights = true});
+  forward(executable, micro_batch(0, 0, 0));
+  forward(executable, micro_batch(0, 1, 1));
+  executable.backward_inputs(micro_batch(0, 0, 0));
+  forward(executable, micro_batch(0, 2, 2));
+  executable.backward_inputs(micro_batch(0, 1, 1));
+  expect_bug([&] { executable.backward_weights(micro_batch(0, 1, 1)); },
+             "backward_weights() of micro-batch 1 of step 0 before that of micro-batch 0 of step 0");
+  expect_bug([&] { executable.forward(micro_batch(0, 3, 0)); },
+             "is in flight");  // until its weights are done
+  executable.backward_weights(micro_batch(0, 0, 0));
+  executable.backward_inputs(micro_batch(0, 2, 2));
+  executable.backward_weights(micro_batch(0, 1, 1));
+  expect_bug([&] { executable.finish_gradients(); }, "while micro-batch 2 of step 0 is in flight");
+  executable.backward_weights(micro_batch(0, 2, 2));
+  executable.update(0, 0);
+  step(executable, 1);
+}
+
+TEST(CallOrder, GradientsOfInputsAreSentBeforeAnythingElseRuns) {
+  const Graph graph = branching_model();
+  Executable executable = compile(graph, {.slots = 2, .accumulates = true, .delays_weights = true},
+                                  {0, cut_positions(graph).at(0)}, 1);
+  const auto sent = [&] {
+    for (std::size_t i = 0; i < executable.stage().inputs.size(); ++i)
+      if (executable.stage().inputs[i].gradient_to != kNoStage)
+        executable.input_gradient(i, micro_batch(0, 0, 0));
+  };
+  forward(executable, micro_batch(0, 0, 0));
+  executable.backward_inputs(micro_batch(0, 0, 0));
+  sent();
+  forward(executable, micro_batch(0, 1, 1));
+  expect_bug(sent, "input_gradient() of micro-batch 0 of step 0 after something else was run");
 }
 
 TEST(CallOrder, ASlotHoldsOneMicroBatch) {

@@ -52,10 +52,11 @@ void end_step(std::vector<Executable>& executables, int step, const CompileOptio
 }
 
 // Trains `steps` steps of `micro_batches` each over the stages of one cut, passing tensors by hand,
-// all forwards of a step before its backwards.
+// all forwards of a step before its backwards; where gradients of weights are delayed, these at the end.
 StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int steps, int micro_batches,
                     std::vector<float>* losses, const OptimizerSettings& optimizer = {},
-                    bool recompute = false, double clip_gradient_norm = 0.5, bool bf16 = false) {
+                    bool recompute = false, double clip_gradient_norm = 0.5, bool bf16 = false,
+                    bool delays_weights = false) {
   const std::int64_t size = 6;
   const std::vector<Stage> stages = cut(graph, begins);
   CompileOptions options = options_for(graph, size);
@@ -64,6 +65,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
   options.optimizer = optimizer;
   if (bf16) options.kernels = in_bf16(graph, std::move(options.kernels));
   options.recompute = recompute;
+  options.delays_weights = delays_weights;
   const StateDict start = initial_state(graph, kSeed);
   std::vector<Executable> executables;
   for (const Stage& stage : stages) {
@@ -106,7 +108,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
                 : target.partial_gradient(input_index(input.gradient_to, input.value), mb);
         copy(executables[k].input_gradient(i, mb), into);
       }
-      executables[k].backward_weights(mb);
+      if (!delays_weights) executables[k].backward_weights(mb);
     }
   };
   for (int step = 0; step < steps; ++step) {
@@ -119,6 +121,8 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
     };
     for (int index = 0; index < micro_batches; ++index) forward(micro_batch(index));
     for (int index = 0; index < micro_batches; ++index) backward(micro_batch(index));
+    for (int index = 0; delays_weights && index < micro_batches; ++index)
+      for (Executable& executable : executables) executable.backward_weights(micro_batch(index));
     end_step(executables, step, options, clip_gradient_norm);
   }
   StateDict merged;
@@ -126,7 +130,8 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
   return merged;
 }
 
-// On every cut in two, on the finest one and on those given, with and without recomputation.
+// On every cut in two, on the finest one and on those given, with and without recomputation, and with delayed
+// gradients of weights.
 void check_cuts(const Graph& graph, const std::vector<std::vector<OpId>>& more) {
   const std::vector<OpId> positions = cut_positions(graph);
   for (const int micro_batches : {1, 3}) {
@@ -140,9 +145,14 @@ void check_cuts(const Graph& graph, const std::vector<std::vector<OpId>>& more) 
     cuts.push_back(finest);
     cuts.push_back({0});
     for (const std::vector<OpId>& begins : cuts) {
-      for (const bool recompute : {false, true}) {
+      struct Way {
+        bool recompute, delays_weights;
+      };
+      for (const Way& way : {Way{false, false}, Way{true, false}, Way{begins.size() % 2 == 0, true}}) {
+        if (way.delays_weights && micro_batches == 1) continue;
         std::vector<float> cut_losses;
-        const StateDict state = train_cut(graph, begins, 5, micro_batches, &cut_losses, {}, recompute);
+        const StateDict state = train_cut(graph, begins, 5, micro_batches, &cut_losses, {}, way.recompute,
+                                          0.5, false, way.delays_weights);
         EXPECT_EQ(cut_losses, losses);
         ASSERT_EQ(state.size(), reference.size());
         for (const auto& [name, tensor] : reference) {

@@ -66,6 +66,25 @@ TEST(Schedule, StalenessIsBounded) {
   EXPECT_EQ(staleness({}, 0, 4), 0);
 }
 
+// ZB-H1 of the paper, for three stages: the last one's first gradients are on their way before any W.
+TEST(Schedule, GradientsOfWeightsWaitWhereOthersWaitForGradientsOfInputs) {
+  const auto text = [](int stage, ScheduleSettings settings) {
+    settings.name = "zb";
+    return to_string(actions(Schedule(settings, stage, 3, 1, 5)), 5);
+  };
+  EXPECT_EQ(text(0, {}), "F0 F1 F2 B0 W0 F3 B1 W1 F4 B2 W2 B3 W3 B4 W4 U0");
+  EXPECT_EQ(text(1, {}), "F0 F1 B0 F2 B1 W0 F3 B2 W1 F4 B3 W2 B4 W3 W4 U0");
+  EXPECT_EQ(text(2, {}), "F0 B0 F1 B1 F2 B2 W0 F3 B3 W1 F4 B4 W2 W3 W4 U0");
+  EXPECT_EQ(text(2, {.in_flight = 5}), "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4 W0 W1 W2 W3 W4 U0");
+  for (int stage = 0; stage < 3; ++stage) {
+    EXPECT_EQ(slots({.name = "zb"}, stage, 3, 5), 3);
+    EXPECT_EQ(slots({.name = "zb"}, stage, 3, 2), 2);
+    EXPECT_EQ(weights_behind({.name = "zb"}, stage, 3, 5), stage);
+    EXPECT_EQ(weights_behind({}, stage, 3, 5), 0);
+  }
+  EXPECT_EQ(to_string(actions(Schedule({.name = "zb"}, 0, 1, 1, 2)), 2), "F0 B0 W0 F1 B1 W1 U0");
+}
+
 // n_k = 1 + 4 (2 - k) / 2: twice as many as usual are on their way between two stages.
 TEST(Schedule, MoreInFlightRunFurtherAhead) {
   const auto text = [](int stage, int in_flight) {
@@ -106,7 +125,7 @@ TEST(Schedule, UnknownNamesAreRefusedWithTheKnownOnes) {
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find("'2f2b'"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("1f1b, async"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("1f1b, zb, async"), std::string::npos);
   }
   for (const std::string& name : names_of(schedule_kinds()))
     EXPECT_FALSE(actions(Schedule({.name = name}, 0, 2, 1, 1)).empty());
@@ -189,6 +208,7 @@ Case any_case() {
   made.stage = *rc::gen::inRange(0, made.stages);
   made.batches = *rc::gen::inRange(1, 30);
   made.micro_batches = is_async ? 1 : *rc::gen::inRange(1, 20);
+  if (!is_async && *rc::gen::arbitrary<bool>()) made.settings.name = "zb";
   if (is_async) {
     made.settings = async();
     if (*rc::gen::arbitrary<bool>()) made.settings.max_staleness = *rc::gen::inRange(0, 12);
@@ -211,6 +231,8 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
   const Case of = any_case();
   std::int64_t counts[4] = {0, 0, 0, 0};  // of F, B, W and U
   std::int64_t most_in_flight = 0;
+  std::int64_t most_kept = 0;
+  const std::int64_t behind = weights_behind(of.settings, of.stage, of.stages, of.micro_batches);
   std::int64_t most_stale = 0;
   std::vector<std::int64_t> updates_at_forward;
   for (const Action& action :
@@ -227,7 +249,9 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
         break;
       case ActionKind::kBackwardWeights:
         RC_ASSERT(number == weights++);
-        RC_ASSERT(weights == inputs);  // directly after its B
+        RC_ASSERT(weights <= inputs);
+        // As late as that, but for the end of the batch.
+        RC_ASSERT(inputs - weights == behind || inputs % of.micro_batches == 0);
         break;
       case ActionKind::kUpdate:
         RC_ASSERT(action.batch == updates++);
@@ -236,7 +260,8 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
         break;
     }
     RC_ASSERT(inputs <= forwards);
-    most_in_flight = std::max(most_in_flight, forwards - weights);
+    most_in_flight = std::max(most_in_flight, forwards - inputs);
+    most_kept = std::max(most_kept, forwards - weights);
   }
   RC_ASSERT(counts[0] == of.batches * of.micro_batches);
   RC_ASSERT(counts[2] == counts[0]);
@@ -244,6 +269,8 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
   const int cap = in_flight(of.settings, of.stage, of.stages, of.micro_batches);
   const bool is_full = is_synchronous(of.settings) || of.batches >= cap;  // the pipeline
   RC_ASSERT((is_full ? most_in_flight == cap : most_in_flight <= cap));
+  const int room = slots(of.settings, of.stage, of.stages, of.micro_batches);
+  RC_ASSERT((is_full ? most_kept == room : most_kept <= room));
   const int bound = staleness(of.settings, of.stage, of.stages);
   RC_ASSERT((is_full ? most_stale == bound : most_stale <= bound));
 }

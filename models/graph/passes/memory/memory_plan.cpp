@@ -11,10 +11,11 @@ namespace rookery {
 namespace {
 
 // Ops are numbered in the order they run: forward, gradients of inputs, gradients of weights.
-// `forward_end` and `end` are the first moments after the last forward op and after all.
+// `forward_end`, `inputs_end` and `end` are the first moments after the last op of each.
 struct Timeline {
   std::vector<int> time;  // by OpId
   int forward_end = 0;
+  int inputs_end = 0;
   int end = 0;
 };
 
@@ -27,7 +28,7 @@ Timeline timeline_of(std::span<const Phase> phases) {
     }
     // Between the phases outputs are read and gradients arrive.
     if (phase == Phase::kForward) timeline.forward_end = now++;
-    if (phase == Phase::kBackwardInputs) ++now;
+    if (phase == Phase::kBackwardInputs) timeline.inputs_end = now++;
   }
   timeline.end = now;
   return timeline;
@@ -36,8 +37,9 @@ Timeline timeline_of(std::span<const Phase> phases) {
 class Planner {
  public:
   Planner(const Graph& graph, std::span<const Phase> phases, std::span<const TensorType> types,
-          std::span<const std::size_t> scratch_bytes)
-      : graph_(graph), types_(types), timeline_(timeline_of(phases)) {
+          std::span<const std::size_t> scratch_bytes, bool delays_weights = false)
+      : graph_(graph), types_(types), timeline_(timeline_of(phases)), pauses_{timeline_.forward_end} {
+    if (delays_weights) pauses_.push_back(timeline_.inputs_end);
     const std::size_t values = graph.values().size();
     plan_.places.resize(values);
     lives_.resize(values + graph.ops().size());
@@ -161,14 +163,14 @@ class Planner {
     }
   }
 
-  // What lives on from forward into backward, in the order in which it is made: it dies in about the
-  // reverse order, so that what is free of the slot at any time is mostly one piece at its end.
+  // What lives on while others may run, in the order in which it is made: it dies in about the reverse order,
+  // so that what is free of the slot at any time is mostly one piece at its end.
   std::vector<std::size_t> stashed() const {
     std::vector<std::size_t> result;
     for (std::size_t i = 0; i < lives_.size(); ++i) {
       const Lifetime& life = lives_[i];
-      if (life.is_used() && life.first <= timeline_.forward_end && life.last > timeline_.forward_end)
-        result.push_back(i);
+      const auto lives_on = [&](int pause) { return life.first <= pause && life.last > pause; };
+      if (life.is_used() && std::ranges::any_of(pauses_, lives_on)) result.push_back(i);
     }
     std::ranges::stable_sort(result, {}, [&](std::size_t i) { return lives_[i].first; });
     return result;
@@ -177,6 +179,7 @@ class Planner {
   const Graph& graph_;  // outlives the planner: both live in plan_memory()
   std::span<const TensorType> types_;
   Timeline timeline_;
+  std::vector<int> pauses_;      // moments after which other micro-batches may run
   std::vector<ValueId> blocks_;  // by ValueId: the value whose memory it shares
   std::vector<Lifetime> lives_;  // of blocks by ValueId, then of scratch memory by OpId
   MemoryPlan plan_;
@@ -195,9 +198,9 @@ ValueId memory_owner(const Graph& graph, ValueId value) {
 namespace {
 
 Planner planner_of(const TrainingGraph& training, std::span<const TensorType> types,
-                   std::span<const std::size_t> scratch_bytes, bool accumulates) {
+                   std::span<const std::size_t> scratch_bytes, StepShape step) {
   const Graph& graph = training.graph;
-  Planner planner(graph, training.phases, types, scratch_bytes);
+  Planner planner(graph, training.phases, types, scratch_bytes, step.delays_weights);
   const Timeline& timeline = planner.timeline();
   for (const ValueId input : graph.inputs()) {
     if (graph.value(input).like == kNoValue) planner.cover(input, 0);
@@ -205,21 +208,22 @@ Planner planner_of(const TrainingGraph& training, std::span<const TensorType> ty
   for (const ValueId output : graph.outputs()) planner.cover(output, timeline.forward_end);
   for (const auto& [value, gradient] : training.received_gradients)
     planner.cover(gradient, timeline.forward_end + 1);
-  for (const auto& [value, gradient] : training.sent_gradients) planner.cover(gradient, timeline.end);
-  planner.settle(training.parameter_gradients, accumulates);
+  // They are sent before anything else runs.
+  for (const auto& [value, gradient] : training.sent_gradients) planner.cover(gradient, timeline.inputs_end);
+  planner.settle(training.parameter_gradients, step.accumulates);
   return planner;
 }
 
 }  // namespace
 
 MemoryPlan plan_memory(const TrainingGraph& training, std::span<const TensorType> types,
-                       std::span<const std::size_t> scratch_bytes, bool accumulates) {
-  return planner_of(training, types, scratch_bytes, accumulates).finish();
+                       std::span<const std::size_t> scratch_bytes, StepShape step) {
+  return planner_of(training, types, scratch_bytes, step).finish();
 }
 
 MemoryDemand memory_demand(const TrainingGraph& training, std::span<const TensorType> types,
-                           std::span<const std::size_t> scratch_bytes, bool accumulates) {
-  return planner_of(training, types, scratch_bytes, accumulates).demand();
+                           std::span<const std::size_t> scratch_bytes, StepShape step) {
+  return planner_of(training, types, scratch_bytes, step).demand();
 }
 
 MemoryPlan plan_memory(const Graph& forward, std::span<const TensorType> types,

@@ -1,8 +1,8 @@
 // Decides where every value of a stage lives, before anything is allocated.
 //
-// A micro-batch in flight has a slot of its own from its forward to its backward phases; one more piece of
-// memory is shared by all slots. What backward needs of forward is stashed in the slot. Everything else
-// lies where it costs least: in parts of the slot that hold nothing at that time (the stash is not there
+// A micro-batch in flight has a slot of its own from its forward to the end of its backward phases; one more
+// piece of memory is shared by all slots. What backward needs of forward is stashed in the slot. Everything
+// else lies where it costs least: in parts of the slot that hold nothing at that time (the stash is not there
 // yet in early forward, and no longer in late backward), or in the shared memory.
 #pragma once
 
@@ -36,18 +36,25 @@ struct ValuePlace {
 struct MemoryPlan {
   std::vector<ValuePlace> places;     // by ValueId
   std::vector<WorkingPlace> scratch;  // by OpId
-  std::size_t stash_bytes = 0;        // of one slot: what is alive between forward and backward
+  std::size_t stash_bytes = 0;        // of one slot: what is alive while others may run
   std::size_t transient_bytes = 0;    // shared
   std::size_t live_bytes = 0;         // most that is alive at one time: no plan for one slot takes less
 };
 
+struct StepShape {
+  // A step may have several micro-batches: gradients of parameters get a working place too, for every
+  // micro-batch but a step's first.
+  bool accumulates = false;
+  // Other micro-batches may come between the two backward phases of one: what passes between them is stashed,
+  // too. Otherwise they follow each other directly.
+  bool delays_weights = false;
+};
+
 // `types` by ValueId for one micro-batch size, `scratch_bytes` by OpId. Values whose lifetimes do not meet
 // share memory, and so do an op's output and an input that it may be written over (OpDefinition::in_place)
-// and that dies there; inputs of the stage and gradients that arrive are never written over. The backward
-// phases of a micro-batch follow each other directly, so that what passes between them is not stashed. With
-// `accumulates`, gradients of parameters get a working place too, for every micro-batch but a step's first.
+// and that dies there; inputs of the stage and gradients that arrive are never written over.
 MemoryPlan plan_memory(const TrainingGraph& training, std::span<const TensorType> types,
-                       std::span<const std::size_t> scratch_bytes, bool accumulates);
+                       std::span<const std::size_t> scratch_bytes, StepShape step);
 
 // The same without the places: what any plan takes at least. Less work.
 struct MemoryDemand {
@@ -55,7 +62,7 @@ struct MemoryDemand {
   std::size_t live_bytes = 0;
 };
 MemoryDemand memory_demand(const TrainingGraph& training, std::span<const TensorType> types,
-                           std::span<const std::size_t> scratch_bytes, bool accumulates);
+                           std::span<const std::size_t> scratch_bytes, StepShape step);
 
 // plan_memory() for a graph that only runs forward: nothing is stashed; inputs and outputs stay until
 // the next micro-batch.

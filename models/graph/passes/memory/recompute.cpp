@@ -267,13 +267,13 @@ RecomputedGraph recompute(const TrainingGraph& training, const Sections& section
 }
 
 RecomputedGraph recompute(const TrainingGraph& training, std::span<const TensorType> types,
-                          std::span<const std::size_t> scratch_bytes, int slots, bool accumulates) {
+                          std::span<const std::size_t> scratch_bytes, int slots, StepShape step) {
   const auto with_origins = [&](const RecomputedGraph& graph, const auto& measure) {
     std::vector<TensorType> own_types;
     std::vector<std::size_t> own_scratch;
     for (const ValueId value : graph.values) own_types.push_back(types[value]);
     for (const OpId op : graph.ops) own_scratch.push_back(scratch_bytes[op]);
-    return measure(graph.training, own_types, own_scratch, accumulates);
+    return measure(graph.training, own_types, own_scratch, step);
   };
   const auto planned = [&](const RecomputedGraph& graph) {
     const MemoryPlan plan = with_origins(graph, [](const auto&... of) { return plan_memory(of...); });

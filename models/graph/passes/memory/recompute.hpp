@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "models/graph/passes/memory/memory_plan.hpp"
 #include "models/graph/training_graph.hpp"
 
 namespace rookery {
@@ -37,6 +38,6 @@ RecomputedGraph recompute(const TrainingGraph& training, const Sections& section
 // With the sections, of those that are tried, for which `slots` micro-batches in flight take least memory;
 // the graph as it is where nothing is gained. `types` and `scratch_bytes` as in plan_memory().
 RecomputedGraph recompute(const TrainingGraph& training, std::span<const TensorType> types,
-                          std::span<const std::size_t> scratch_bytes, int slots, bool accumulates);
+                          std::span<const std::size_t> scratch_bytes, int slots, StepShape step);
 
 }  // namespace rookery

@@ -130,7 +130,7 @@ TEST(Binary, AParameterOfTheFullShapeHasAGradientOfItsOwn) {
   EXPECT_EQ(maker_of(training, "a").type, "AddGradLeft");
   EXPECT_EQ(maker_of(training, "c").type, "AddGradRight");
   const std::vector<std::size_t> scratch(training.graph.ops().size());
-  EXPECT_NO_THROW(plan_memory(training, training.graph.types(2), scratch, true));
+  EXPECT_NO_THROW(plan_memory(training, training.graph.types(2), scratch, {.accumulates = true}));
 }
 
 TEST(Unary, KeepsWhatItsDerivativeNeeds) {
