@@ -36,15 +36,23 @@ void add_plan_report_options(ProgramOptions& options) {
   options.add_options()(
       "gantt", po::value<std::string>()->value_name("FILE"),
       "where one simulated step is drawn: what every node does, and when; default: step.svg there");
+  options.add_options()("measured",
+                        po::value<std::vector<std::string>>()->multitoken()->value_name("FILE..."),
+                        "draw beside the simulated step one as it was measured, from what providers of this "
+                        "plan wrote with --trace, e.g. --measured node_0.json node_1.json");
   add_simulation_options(options);
 }
 
 PlanReportOptions plan_report_options(const ProgramArguments& arguments,
                                       const std::filesystem::path& node_data, std::uint64_t seed) {
-  return {.simulation = simulation_options(arguments, seed),
-          .explanation = arguments.count("explain") != 0,
-          .picture = path_of(arguments, "svg", node_data / "plan.svg"),
-          .schedule = path_of(arguments, "gantt", node_data / "step.svg")};
+  PlanReportOptions options{.simulation = simulation_options(arguments, seed),
+                            .explanation = arguments.count("explain") != 0,
+                            .picture = path_of(arguments, "svg", node_data / "plan.svg"),
+                            .schedule = path_of(arguments, "gantt", node_data / "step.svg")};
+  if (arguments.count("measured") == 0) return options;
+  for (const std::string& file : arguments["measured"].as<std::vector<std::string>>())
+    options.measured.emplace_back(file);
+  return options;
 }
 
 PlanReport report_plan(const PlanSource& source, const Planned& planned, const PlanReportOptions& options) {
@@ -67,7 +75,8 @@ PlanReport report_plan(const PlanSource& source, const Planned& planned, const P
     text += "\n" + describe_simulation(simulation, *options.simulation, task.settings);
   }
   write_file(options.picture, plan_picture(pool, planned, bottleneck));
-  write_file(options.schedule, schedule_picture(task, pool, planned, bottleneck));
+  const MeasuredStep measured = measured_step(options.measured, planned.plan, steps_to_draw(task, planned));
+  write_file(options.schedule, schedule_picture(task, pool, planned, bottleneck, measured));
   return {.text = std::move(text), .json = document.dump(2) + "\n"};
 }
 

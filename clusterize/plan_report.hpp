@@ -14,8 +14,9 @@ namespace rookery {
 struct PlanReportOptions {
   std::optional<SimulationOptions> simulation;
   bool explanation = false;
-  std::filesystem::path picture;   // of the plan
-  std::filesystem::path schedule;  // of one step
+  std::filesystem::path picture;                // of the plan
+  std::filesystem::path schedule;               // of one step
+  std::vector<std::filesystem::path> measured;  // traces to draw beside it
 };
 
 void add_plan_report_options(ProgramOptions& options);

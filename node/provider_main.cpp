@@ -111,6 +111,7 @@ NodeOptions node_options(const ProgramArguments& arguments, const std::string& c
   options.name = node_name(arguments, called_as);
   options.node_data = arguments["node-data"].as<std::string>();
   options.output = arguments["output"].as<std::string>();
+  options.trace = arguments["trace"].as<std::string>();
   options.listen = arguments["listen"].as<std::string>();
   if (!options.listen.empty()) check_address("--listen", options.listen);
   options.start = start_choice_of(arguments);
@@ -207,7 +208,8 @@ int main(int argc, char** argv) {
           "ends them all. Called through a link named provider_2 it is --name node_2.",
       .example =
           "  clusterize\n  provider --name node_2 &\n  provider --name node_1 &\n  provider --name node_0\n"
-          "  provider --name node_0 --threads 4\n"};
+          "  provider --name node_0 --threads 4\n"
+          "  provider --name node_0 --trace node_0.json\n"};
   namespace po = boost::program_options;
   ProgramOptions options;
   options.add_options()("name", po::value<std::string>(),
@@ -220,7 +222,11 @@ int main(int argc, char** argv) {
       "forwarded "
       "port, or in a container")("wait-for-peers", po::value<double>()->default_value(300, "300"),
                                  "seconds to wait for the other providers")(
-      "json", "print progress as one JSON object a line")(
+      "trace", po::value<std::string>()->default_value("")->value_name("FILE"),
+      "write there at the end what this node computed when, as Chrome trace JSON, e.g. node_0.json: "
+      "chrome://tracing and ui.perfetto.dev show it, and clusterize --measured node_0.json draws it beside "
+      "the "
+      "simulated step")("json", "print progress as one JSON object a line")(
       "progress-interval", po::value<double>()->default_value(1, "1"),
       "with --json: seconds from one progress line to the next, at least; 0: a line a step");
   add_start_options(

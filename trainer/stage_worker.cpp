@@ -136,7 +136,7 @@ void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch
       backward_inputs(micro_batch, done_of(batch, micro_batch));
       break;
     case ActionKind::kBackwardWeights: {
-      const Timer timer(times_.backward);
+      const ActionTimer timed = timer(times_.backward, action.kind, micro_batch);
       executable_.backward_weights(micro_batch, done_of(batch, micro_batch));
       ++times_.micro_batches;
       break;
@@ -144,7 +144,7 @@ void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch
     case ActionKind::kUpdate: {
       ROOKERY_CHECK(&micro_batch == &batch.micro_batches.back(), "batches of a run differ in micro-batches");
       exchange_.finish_gradients(micro_batch.step);
-      update(run, micro_batch.step);
+      update(run, micro_batch);
       // Of a mean over more samples it is a share until here.
       batch.result.scale(static_cast<double>(batch.mean_over) / static_cast<double>(batch.result.samples));
       run.end(batch.result);
@@ -160,12 +160,18 @@ Executable::GradientDone StageWorker::done_of(const Batch& batch, const MicroBat
   return [this](const std::string& parameter) { place_.averager->after_gradient_of(parameter); };
 }
 
-void StageWorker::update(const TrainingRun& run, std::int64_t step) {
+// `last`: of the step's micro-batches.
+void StageWorker::update(const TrainingRun& run, const MicroBatch& last) {
   {
-    const Timer timer(times_.update);
-    executable_.update(step, run.learning_rate(step));
+    const ActionTimer timed = timer(times_.update, ActionKind::kUpdate, last);
+    executable_.update(last.step, run.learning_rate(last.step));
   }
-  if (place_.averager != nullptr) place_.averager->after_update(step);
+  if (place_.averager != nullptr) place_.averager->after_update(last.step);
+}
+
+ActionTimer StageWorker::timer(double& total, ActionKind kind, const MicroBatch& micro_batch) const {
+  WorkTrace* const trace = micro_batch.mode == Mode::kTraining ? trace_ : nullptr;
+  return {total, trace, {kind, micro_batch.step, micro_batch.index}};
 }
 
 // The clusters that have samples make an update; where gradients are summed it is this one's, too.
@@ -174,7 +180,7 @@ void StageWorker::skip(const TrainingRun& run, const BatchResult& result) {
   if (place_.averager->sums_gradients()) {
     executable_.skip_step(run.first_step);
     exchange_.finish_gradients(run.first_step);
-    update(run, run.first_step);
+    update(run, {.step = run.first_step});
   } else {
     place_.averager->after_update(run.first_step);
   }
@@ -223,7 +229,8 @@ void StageWorker::forward(const MicroBatch& micro_batch) {
   }
   digest_samples(micro_batch);
   {
-    const Timer timer(micro_batch.mode == Mode::kTraining ? times_.forward : times_.validation);
+    double& total = micro_batch.mode == Mode::kTraining ? times_.forward : times_.validation;
+    const ActionTimer timed = timer(total, ActionKind::kForward, micro_batch);
     executable_.forward(micro_batch);
   }
   for (std::size_t i = 0; i < stage_.outputs.size(); ++i) {
@@ -251,7 +258,7 @@ void StageWorker::backward_inputs(const MicroBatch& micro_batch, const Executabl
   }
   {
     if (done) place_.averager->before_last_gradients(micro_batch.step);
-    const Timer timer(times_.backward);
+    const ActionTimer timed = timer(times_.backward, ActionKind::kBackwardInputs, micro_batch);
     executable_.backward_inputs(micro_batch, done);
   }
   for (std::size_t i = 0; i < stage_.inputs.size(); ++i) {

@@ -15,6 +15,7 @@
 #include "trainer/link.hpp"
 #include "trainer/progress/batch_result.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/schedule/work_trace.hpp"
 #include "trainer/step_exchange.hpp"
 
 namespace rookery {
@@ -70,6 +71,8 @@ class StageWorker {
 
   // Forwards, backwards and updates; at its end shared parameters have their new values on every stage.
   void train(const TrainingRun& run);
+  // From here on what is done in training is told to `trace`, which outlives the worker.
+  void trace_to(WorkTrace* trace) { trace_ = trace; }
   // A run of one batch.
   BatchResult train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes);
   // One batch of validation; `number` counts all of the run, from 0. `samples` are those over which the
@@ -103,8 +106,9 @@ class StageWorker {
   Batch make_batch(Mode mode, std::int64_t step, std::span<const std::int64_t> sizes,
                    std::int64_t mean_over = 0) const;
   void act(const TrainingRun& run, const Action& action, Batch& batch);
+  ActionTimer timer(double& total, ActionKind kind, const MicroBatch& micro_batch) const;
   void skip(const TrainingRun& run, const BatchResult& result);
-  void update(const TrainingRun& run, std::int64_t step);
+  void update(const TrainingRun& run, const MicroBatch& last);
   void forward(const MicroBatch& micro_batch);
   void backward_inputs(const MicroBatch& micro_batch, const Executable::GradientDone& done);
   Executable::GradientDone done_of(const Batch& batch, const MicroBatch& micro_batch) const;
@@ -123,6 +127,7 @@ class StageWorker {
   std::optional<std::size_t> sample_ids_;  // index of the input
   std::vector<Observed> observed_;
   WorkTimes times_;
+  WorkTrace* trace_ = nullptr;
   std::optional<Fnv1a> sample_digest_;  // of those that came by until now
 };
 

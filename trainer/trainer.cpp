@@ -49,6 +49,7 @@ class Trainer::Impl {
     check_validation(settings(), options_.data);
     plateau_.go_on(state_.learning_rate, state_.plateau);
     worker_.continue_digest(state_.sample_digest);
+    worker_.trace_to(options_.trace);
     const RunDescription run{
         settings(),           options_.data, steps(), loss_ops_, options_.from ? &*options_.from : nullptr,
         shares().cluster == 0};

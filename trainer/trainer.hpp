@@ -16,6 +16,7 @@
 #include "trainer/link.hpp"
 #include "trainer/progress/run_log.hpp"
 #include "trainer/progress/run_state.hpp"
+#include "trainer/schedule/work_trace.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/cluster_shares.hpp"
 #include "trainer/settings/settings.hpp"
@@ -40,6 +41,8 @@ struct TrainerOptions {
   std::optional<ClusterShares> shares;  // nothing: one cluster
   Averager* averager = nullptr;
   ClusterRoots* roots = nullptr;
+  // Told what the stage does when, where it is not nullptr; outlives the Trainer.
+  WorkTrace* trace = nullptr;
 };
 
 // The time that steps took: of those of a whole batch that follow another step at once, so that neither the

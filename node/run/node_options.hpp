@@ -17,6 +17,7 @@ struct NodeOptions {
   std::string name;  // "node_0"
   std::filesystem::path node_data = "node_data";
   std::filesystem::path output = ".";  // of the logs
+  std::filesystem::path trace;         // file for what was done when (work_trace.hpp); empty: none
   // "HOST:PORT" to listen at; empty: the address at which the plan says that others reach this node.
   std::string listen;
   std::chrono::milliseconds wait_for_peers{300'000};

@@ -39,6 +39,18 @@ std::filesystem::path output_of(const NodeOptions& options, const NodeMetadata& 
   return options.output / fmt::format("cluster_{}", metadata.cluster);
 }
 
+// Does it when it is destroyed.
+class AtTheEnd {
+ public:
+  explicit AtTheEnd(std::function<void()> action) : action_(std::move(action)) {}
+  ~AtTheEnd() { action_(); }
+  AtTheEnd(const AtTheEnd&) = delete;
+  AtTheEnd& operator=(const AtTheEnd&) = delete;
+
+ private:
+  std::function<void()> action_;
+};
+
 std::string way_on(std::int64_t newest) {
   return fmt::format(
       "the checkpoint of step {} is written, go on from there with --resume (of launch, or of every "
@@ -73,6 +85,28 @@ void PlanRun::take_room(const LoadedStage& loaded) {
   if (metadata_.settings.save) trained_.emplace(options.node_data, metadata_, views_of(loaded.state));
   // The logs themselves begin when all peers are here: until then those of the run before stay.
   if (loaded.stage.is_leaf()) AtomicFile(output_ / "losses.txt", kLeastLogBytes);
+  write_trace();
+}
+
+// Before training, too, so that it is known whether it can be written.
+void PlanRun::write_trace() const {
+  const std::filesystem::path& path = process_.options().trace;
+  if (path.empty()) return;
+  rookery::write_trace(path,
+                       {.plan_id = metadata_.plan_id,
+                        .node = metadata_.node,
+                        .cluster = metadata_.cluster,
+                        .stage = metadata_.stage},
+                       trace_.actions());
+}
+
+// However the run ends. No reason to lose it.
+void PlanRun::end_trace() const {
+  try {
+    write_trace();
+  } catch (const DataError& error) {
+    spdlog::warn("{}", error.what());
+  }
 }
 
 void PlanRun::open_data(const Stage& stage) {
@@ -144,7 +178,8 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
                          .from = starting_point(),
                          .shares = metadata_.shares,
                          .averager = averager_.get(),
-                         .roots = roots_ ? &*roots_ : nullptr};
+                         .roots = roots_ ? &*roots_ : nullptr,
+                         .trace = process_.options().trace.empty() ? nullptr : &trace_};
   if (averager_) averager_->begin(options.from ? options.from->step : 0);
   if (metadata_.settings.checkpoint_every != "never") {
     checkpoints_.emplace(checkpoint_owner(), metadata_.settings, metadata_.kernels, *executable_, agreement(),
@@ -157,6 +192,7 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
   Trainer trainer(*executable_, network_->pipeline(), dataset_, options);
   const auto begin = std::chrono::steady_clock::now();
   const CpuSteal stolen;
+  const AtTheEnd trace([this] { end_trace(); });
   const std::exception_ptr ended = run_loop(trainer, loop);
   is_trained_ = true;
   // A signal of the last step is too late to stop anything; one that comes from here on ends the waiting.

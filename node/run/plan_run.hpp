@@ -23,6 +23,7 @@
 #include "trainer/averaging/averagers.hpp"
 #include "trainer/averaging/ring/rings.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
+#include "trainer/schedule/work_trace.hpp"
 
 namespace rookery {
 
@@ -46,6 +47,8 @@ class PlanRun {
   NodeReport train(RunLog& status, const std::function<void(Trainer&)>& loop);
   void join_clusters();
   void add_rounds(NodeReport& report) const;
+  void write_trace() const;
+  void end_trace() const;
   AveragingState averaging_state() const;
   RunCourse course(const RunState& from) const;
   Agreement agreement();
@@ -70,6 +73,7 @@ class PlanRun {
   std::optional<Rings> rings_;
   std::unique_ptr<StatefulAverager> averager_;
   std::optional<ClusterRoots> roots_;  // on a Root
+  WorkTrace trace_;                    // where options ask for it
   std::int64_t floor_bytes_ = 0;       // anonymous memory of the program itself
   std::optional<Checkpointer> checkpoints_;
   std::optional<StopDeferral> stops_later_;  // between two steps

@@ -75,6 +75,28 @@ class Tell(WholeTest):
             for node in ("node_0", "node_1", "node_2"):
                 self.assertIn(node, texts)
 
+    def test_a_measured_step_beside_the_simulated_one(self):
+        self.write_settings(schedule="zb", micro_batches=4)
+        nodes = [f"node_{i}" for i in range(3)]
+        self.run_program("clusterize")
+        providers = [self.start("provider", "--name", node, "--trace", f"{node}.json") for node in nodes]
+        for provider in providers:
+            self.assertEqual(provider.wait(), 0, provider.errors())
+        trace = json.loads((self.folder / "node_1.json").read_text())
+        names = {event["name"] for event in trace["traceEvents"]}
+        self.assertLessEqual({"forward", "backward: inputs", "backward: weights", "update"}, names)
+        measured = ["--measured", *(f"{node}.json" for node in nodes)]
+        self.run_program("clusterize", "--gantt", "step.svg", *measured)
+        picture = (self.folder / "step.svg").read_text()
+        self.assertIn("Measured: step ", picture)
+        for node in nodes:
+            self.assertEqual(picture.count(f">{node}</text>"), 2)
+        self.write_settings(schedule="zb", micro_batches=2)
+        _, errors = self.run_program("clusterize", "--gantt", "step.svg", *measured, code=1)
+        self.assertIn("node_0.json: it is of a run of plan ", errors)
+        _, errors = self.run_program("provider", "--name", "node_0", "--trace", "nowhere/node_0.json", code=1)
+        self.assertIn("nowhere/node_0.json", errors)
+
     def test_the_example_of_the_readme(self):
         (self.folder / "docs").symlink_to(ROOT / "docs")
         lines = re.findall(r"^    ((?:cp|clusterize) .*my_pool.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)

@@ -22,6 +22,7 @@ constexpr double kRow = 44;
 constexpr double kWorkHeight = 22;
 constexpr double kSendHeight = 7;
 constexpr double kLegible = 15;  // pixels that a number needs
+constexpr double kMeasuredTitle = 24;
 
 std::string_view color_of(Work work) {
   switch (work) {
@@ -48,10 +49,11 @@ struct Bar {
 class SchedulePicture {
  public:
   SchedulePicture(const TrainingTask& task, const NodePool& pool, const Planned& planned,
-                  const Bottleneck& bottleneck)
+                  const Bottleneck& bottleneck, const MeasuredStep& measured)
       : plan_(planned.plan),
         planned_(planned),
         bottleneck_(bottleneck),
+        measured_(measured),
         steps_(steps_to_draw(task, planned)) {
     for (std::size_t c = 0; c < planned.members.size(); ++c) {
       const PipelineModel model = pipeline_model(task, pool, planned, c);
@@ -61,6 +63,8 @@ class SchedulePicture {
       barrier_ = std::max(barrier_, runs_.back().seconds);
     }
     averages(task, pool);
+    simulated_ = end_;
+    end_ = std::max(end_, measured_.seconds);
     choose_rows();
   }
 
@@ -73,12 +77,6 @@ class SchedulePicture {
   }
 
  private:
-  // One; or async so many that the pipeline fills, runs full and empties.
-  static std::int64_t steps_to_draw(const TrainingTask& task, const Planned& planned) {
-    if (is_synchronous(task.settings.schedule)) return 1;
-    return 2 * static_cast<std::int64_t>(most_stages(planned)) + 2;
-  }
-
   // A round behind the step; or, where rounds overlap, that of a fragment beside it, with what it is longer
   // than the steps beside which it runs.
   void averages(const TrainingTask& task, const NodePool& pool) {
@@ -119,8 +117,8 @@ class SchedulePicture {
       for (const double seconds : run.computing) computing += seconds;
       nodes += static_cast<double>(run.computing.size());
     }
-    const std::string took =
-        fmt::format("{}, bubble {:.1f}%", duration_text(end_), 100 * (1 - computing / (nodes * end_)));
+    const std::string took = fmt::format("{}, bubble {:.1f}%", duration_text(simulated_),
+                                         100 * (1 - computing / (nodes * simulated_)));
     if (steps_ > 1)
       return fmt::format("{} steps of {}, {} samples each, from an empty pipeline to an empty one: {}",
                          steps_, plan_.model, plan_.batch_size, took);
@@ -165,7 +163,8 @@ class SchedulePicture {
   void axis(double top) {
     double bottom = top;
     for (const std::size_t cluster : shown_)
-      bottom += cluster_title() + kRow * static_cast<double>(planned_.members[cluster].size());
+      bottom += cluster_title() + kRow * static_cast<double>(planned_.members[cluster].size()) +
+                measured_height(cluster);
     const double tick = axis_tick(end_, 12);
     for (double at = 0; at <= end_ * (1 + 1e-9); at += tick) {
       svg_.line(x_of(at), top, x_of(at), bottom, svg_color::kLine);
@@ -224,8 +223,43 @@ class SchedulePicture {
           {span.begin, span.sent, sending_color(cluster, message), ""});
     }
     for (std::size_t stage = 0; stage < stages; ++stage) {
-      row(plan_.clusters[cluster].stages[stage].node, runs_[cluster].computing[stage] / end_,
+      row(plan_.clusters[cluster].stages[stage].node, runs_[cluster].computing[stage] / simulated_,
           is_worst_node(cluster, stage), work[stage], sending[stage]);
+    }
+    measured_rows(cluster);
+  }
+
+  std::size_t measured_in(std::size_t cluster) const {
+    return static_cast<std::size_t>(
+        std::ranges::count(measured_.rows, static_cast<int>(cluster), &MeasuredRow::cluster));
+  }
+  double measured_height(std::size_t cluster) const {
+    const std::size_t rows = measured_in(cluster);
+    return rows == 0 ? 0 : kMeasuredTitle + kRow * static_cast<double>(rows);
+  }
+
+  void measured_rows(std::size_t cluster) {
+    if (measured_in(cluster) == 0) return;
+    y_ += kMeasuredTitle;
+    const std::string which = measured_.steps == 1 ? fmt::format("step {}", measured_.step)
+                                                   : fmt::format("steps {} to {}", measured_.step,
+                                                                 measured_.step + measured_.steps - 1);
+    svg_.text(kMargin, y_ - 6,
+              fmt::format("Measured: {}, {} on all nodes that were traced", which,
+                          duration_text(measured_.seconds)),
+              {.size = 11, .bold = true});
+    for (const MeasuredRow& own : measured_.rows) {
+      if (own.cluster != static_cast<int>(cluster)) continue;
+      std::vector<Bar> work;
+      double computing = 0;
+      for (const auto& [action, begin, end] : own.actions) {
+        const bool numbered = action.kind != ActionKind::kUpdate;
+        const std::int64_t number = action.batch * plan_.micro_batches + action.micro_batch;
+        add(work,
+            {begin, end, color_of(static_cast<Work>(action.kind)), numbered ? std::to_string(number) : ""});
+        computing += end - begin;
+      }
+      row(own.node, computing / measured_.seconds, false, work, {});
     }
   }
 
@@ -291,12 +325,14 @@ class SchedulePicture {
   const ClusterPlan& plan_;  // all of the caller
   const Planned& planned_;
   const Bottleneck& bottleneck_;
+  const MeasuredStep& measured_;
   const std::int64_t steps_;
   std::vector<StepProgram> programs_;  // these three by cluster
   std::vector<StepTrace> traces_;
   std::vector<StepRun> runs_;
   double barrier_ = 0;  // when the slowest cluster is done
-  double end_ = 0;      // and the averaging that it waits for
+  double end_ = 0;      // and the averaging that it waits for; or of what was measured
+  double simulated_ = 0;
   double round_begin_ = 0;
   double round_end_ = 0;  // as far as it is drawn
   StepProgram averaging_program_;
@@ -308,9 +344,14 @@ class SchedulePicture {
 
 }  // namespace
 
+std::int64_t steps_to_draw(const TrainingTask& task, const Planned& planned) {
+  if (is_synchronous(task.settings.schedule)) return 1;
+  return 2 * static_cast<std::int64_t>(most_stages(planned)) + 2;
+}
+
 std::string schedule_picture(const TrainingTask& task, const NodePool& pool, const Planned& planned,
-                             const Bottleneck& bottleneck) {
-  return SchedulePicture(task, pool, planned, bottleneck).draw();
+                             const Bottleneck& bottleneck, const MeasuredStep& measured) {
+  return SchedulePicture(task, pool, planned, bottleneck, measured).draw();
 }
 
 }  // namespace rookery
