@@ -20,6 +20,7 @@
 #include "models/base/process/team_waits.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "models/kernels/threads.hpp"
+#include "node/limit_options.hpp"
 #include "node/node.hpp"
 #include "node/progress_pace.hpp"
 #include "node/provider_events.hpp"
@@ -119,6 +120,7 @@ NodeOptions node_options(const ProgramArguments& arguments, const std::string& c
     throw UsageError(
         "--resume goes on with a state of this node's own, --sync-from with another cluster's: not both");
   options.threads = threads_of(arguments);
+  options.limits = limits_of(arguments);
   options.wait_for_peers = std::chrono::milliseconds(
       static_cast<std::int64_t>(1000 * seconds_of(arguments, "wait-for-peers", false)));
   return options;
@@ -229,6 +231,7 @@ int main(int argc, char** argv) {
       "simulated step")("json", "print progress as one JSON object a line")(
       "progress-interval", po::value<double>()->default_value(1, "1"),
       "with --json: seconds from one progress line to the next, at least; 0: a line a step");
+  add_limit_options(options);
   add_start_options(
       options,
       {.resume =

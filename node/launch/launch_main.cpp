@@ -7,6 +7,7 @@
 #include "models/base/process/team_waits.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "node/launch/launcher.hpp"
+#include "node/limit_options.hpp"
 #include "node/run/plan_run.hpp"
 #include "node/start_options.hpp"
 
@@ -20,6 +21,7 @@ int launch(const ProgramArguments& arguments) {
   options.output = arguments["output"].as<std::string>();
   options.start = start_choice_of(arguments);
   options.threads = threads_of(arguments);
+  options.limits = limits_of(arguments);
   const std::vector<NodeMetadata> nodes = read_all_metadata(options.node_data);
   catch_stop_signals();
   Launcher launcher(options, nodes);
@@ -40,13 +42,16 @@ int main(int argc, char** argv) {
           "of launch. Ctrl-C ends them all, after a checkpoint of the step that is being trained; Ctrl-C "
           "again "
           "ends them at once.",
-      .example = "  clusterize\n  launch\n  launch --threads 2\n"};
+      .example =
+          "  clusterize\n  launch\n  launch --threads 2\n"
+          "  launch --limit-mbps 100 --add-latency-ms 25\n"};
   namespace po = boost::program_options;
   ProgramOptions options;
   options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
                         "folder that clusterize wrote")(
       "output", po::value<std::string>()->default_value("."),
       "folder for losses.txt, val_losses.txt and val_accuracies.txt");
+  add_limit_options(options);
   add_start_options(
       options,
       {.resume = "go on from the newest checkpoint of this plan, if there is one",

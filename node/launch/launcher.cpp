@@ -14,6 +14,7 @@
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "node/limit_options.hpp"
 #include "node/membership/root_cause.hpp"
 #include "node/sockets/address.hpp"
 #include "node/start_options.hpp"
@@ -106,6 +107,7 @@ void Launcher::start(const NodeMetadata& node, int threads) {
                                    "--threads",
                                    std::to_string(threads)};
   for (std::string& argument : start_arguments(choice_of(node))) command.push_back(std::move(argument));
+  for (std::string& argument : limit_arguments(options_.limits)) command.push_back(std::move(argument));
   provider.process = std::make_unique<ChildProcess>(command);
 }
 

@@ -12,6 +12,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "node/launch/child_process.hpp"
 #include "node/run_display.hpp"
+#include "node/transport/slow_network.hpp"
 #include "trainer/checkpoint/checkpoint_part.hpp"
 #include "trainer/checkpoint/reshard/start_choice.hpp"
 
@@ -25,6 +26,7 @@ struct LauncherOptions {
   // none in `resume`.
   StartChoice start;
   std::optional<int> threads;  // of each; nothing: as the plan says, shared out
+  NetworkLimits limits;        // of each
 };
 
 // One thread. catch_stop_signals() comes first.

@@ -71,6 +71,7 @@ EndpointOptions endpoint_options(const NodeOptions& options, const NodeMetadata&
                              ? std::min(to_milliseconds(*settings.reconnect_grace_seconds), made.peer_timeout)
                              : made.peer_timeout;
   made.groups_end_together = true;
+  made.limits = options.limits;
   made.on_waiting = options.on_waiting;
   return made;
 }

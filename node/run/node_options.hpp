@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "node/transport/slow_network.hpp"
 #include "trainer/checkpoint/reshard/start_choice.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/progress/run_log.hpp"
@@ -21,6 +22,7 @@ struct NodeOptions {
   // "HOST:PORT" to listen at; empty: the address at which the plan says that others reach this node.
   std::string listen;
   std::chrono::milliseconds wait_for_peers{300'000};
+  NetworkLimits limits;  // for trying a slower network than there is
   // The Root's data set; none: the one that the plan names. Outlives the node.
   const Dataset* dataset = nullptr;
   StartChoice start;  // where the run begins

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "node/sockets/plan_key.hpp"
+#include "node/transport/slow_network.hpp"
 #include "node/transport/zmq_link.hpp"
 
 namespace rookery {
@@ -32,6 +33,9 @@ struct EndpointOptions {
   // Whether its groups are one run's: what ends one of them before its time ends them all, and whoever is in
   // any of them hears whose fault it was.
   bool groups_end_together = false;
+
+  // For trying a slower network than there is.
+  NetworkLimits limits;
 
   // Becomes readable when this process is asked to stop, which ends all groups; stop_signal() then says by
   // what.

@@ -41,6 +41,10 @@ IoLoop::IoLoop(EndpointOptions options, std::uint64_t nonce)
       now_(Clock::now()),
       heartbeat_at_(now_),
       tick_at_(now_) {
+  if (options_.limits.any()) {
+    slow_.emplace(options_.limits);
+    timer_.emplace();
+  }
   if (!options_.reachable) return;
   listener_.emplace(
       options_.node, Address::parse(options_.address),
@@ -76,6 +80,10 @@ IoLoop::Peer IoLoop::make_peer(EndpointPeer who) {
   };
   Line control = new_line();
   Line data = new_line();
+  if (slow_) {
+    control.way.slow_down(*slow_, true);
+    data.way.slow_down(*slow_, false);
+  }
   return Peer(std::move(who), std::move(control), std::move(data));
 }
 
@@ -123,6 +131,7 @@ void IoLoop::step(Clock::time_point deadline) {
     poll(deadline);
     serve_timers();
     retire_ended();
+    send_due();
   });
 }
 
@@ -142,6 +151,10 @@ void IoLoop::poll(Clock::time_point deadline) {
   if (router_) {
     items.push_back({router_->socket().handle(), 0, ZMQ_POLLIN, 0});
     items.push_back({router_->monitor().handle(), 0, ZMQ_POLLIN, 0});
+  }
+  if (timer_) {
+    timer_->set(next_due());
+    items.push_back({nullptr, timer_->descriptor(), ZMQ_POLLIN, 0});
   }
   const bool may_stop = options_.stop_descriptor >= 0 && !groups_.empty();
   if (may_stop) items.push_back({nullptr, options_.stop_descriptor, ZMQ_POLLIN, 0});
@@ -375,6 +388,21 @@ void IoLoop::send_control(int peer, const Packet& packet) {
 void IoLoop::send_chunks(int peer) {
   PeerLine& way = line(peer, Channel::kData).way;
   while (const OutgoingChunk* chunk = peers_[peer].order.next(now_)) way.send(*chunk);
+}
+
+void IoLoop::send_due() {
+  if (!slow_) return;
+  for (Peer& peer : peers_) {
+    for (Line& each : peer.lines) each.way.send_due(now_);
+  }
+}
+
+Clock::time_point IoLoop::next_due() const {
+  Clock::time_point next = Clock::time_point::max();
+  for (const Peer& peer : peers_) {
+    for (const Line& each : peer.lines) next = std::min(next, each.way.due());
+  }
+  return next;
 }
 
 void IoLoop::finish() {

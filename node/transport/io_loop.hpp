@@ -25,6 +25,7 @@
 #include "node/transport/endpoint.hpp"
 #include "node/transport/group.hpp"
 #include "node/transport/peer_line.hpp"
+#include "node/transport/slow_network.hpp"
 #include "node/transport/threads/turn.hpp"
 #include "node/transport/threads/waker.hpp"
 #include "node/wire/packets.hpp"
@@ -120,6 +121,9 @@ class IoLoop {
   void say_hello(int peer, Channel channel);
   void send_control(int peer, const Packet& packet);
   void send_chunks(int peer);
+  // On a network that is slowed down.
+  void send_due();
+  Clock::time_point next_due() const;
   void finish();
 
   // io_packets.cpp
@@ -172,6 +176,8 @@ class IoLoop {
   std::optional<Listener> listener_;
   std::optional<Admission> admission_;
   std::optional<Router> router_;
+  std::optional<SlowNetwork> slow_;  // where limits are asked for, as is the next
+  std::optional<PreciseTimer> timer_;
   std::vector<Peer> peers_;  // from start() on as many, with the same names
   std::unordered_map<std::string, Binding> bindings_;
   std::map<GroupId, std::shared_ptr<Group>> groups_;    // that have not ended

@@ -4,12 +4,15 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "node/sockets/connector.hpp"
 #include "node/sockets/router.hpp"
+#include "node/transport/slow_network.hpp"
 
 namespace rookery {
 
@@ -22,6 +25,13 @@ class PeerLine {
 
   // None where the peer opens.
   Connector* connector() { return connector_ ? &*connector_ : nullptr; }
+
+  // From here on what is sent goes through this network, which outlives the line: it waits here until it
+  // leaves, which is by send_due().
+  void slow_down(SlowNetwork& network, bool is_control);
+  // When that is due next; max(): nothing waits.
+  Clock::time_point due() const;
+  void send_due(Clock::time_point now);
 
   bool is_open() const { return connector_ ? connector_->is_open() : !connection_.empty(); }
   bool is_connected() const { return connector_ ? connector_->is_connected() : !connection_.empty(); }
@@ -42,11 +52,22 @@ class PeerLine {
   Connector::News news();
 
  private:
+  struct Waiting {
+    Clock::time_point leaves;
+    std::vector<std::byte> header;       // of a packet without payload
+    std::optional<OutgoingChunk> chunk;  // or this
+  };
+  void send_now(std::span<const std::byte> header);
+  void send_now(const OutgoingChunk& chunk);
+
   std::optional<Connector> connector_;
   Router* router_ = nullptr;
   std::string connection_;  // adopted; empty: none
   std::uint32_t number_ = 0;
   bool is_lost_ = false;
+  SlowNetwork* network_ = nullptr;
+  bool is_control_ = false;
+  std::deque<Waiting> waiting_;
 };
 
 }  // namespace rookery
