@@ -65,7 +65,7 @@ class Importer {
       });
     }
     if (in_.output_size() == 0) problems_.emplace_back("has no output");
-    if (!problems_.empty()) throw DataError(fmt::format("cannot be imported:{}", joined(problems_)));
+    if (!problems_.empty()) throw DataError(refusal());
     OnnxModel model = graph_.finish();
     add_extras(model);
     model.module = module_.description();
@@ -76,6 +76,13 @@ class Importer {
   }
 
  private:
+  std::string refusal() const {
+    std::string all = "cannot be imported:" + joined(problems_);
+    if (!module_.description())
+      all += "\n  a PyTorch module: export it with models/rookery_export.py, which keeps what training needs";
+    return all;
+  }
+
   // What BatchNorm has counted so far.
   StateDict counters() {
     StateDict counters;

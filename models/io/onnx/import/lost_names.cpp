@@ -13,7 +13,7 @@ namespace rookery {
 namespace {
 
 constexpr const char* kHowToExport =
-    "export with training=TrainingMode.TRAINING, do_constant_folding=False (with dynamo=True: "
+    "export with training=TrainingMode.PRESERVE, do_constant_folding=False (with dynamo=True: "
     "optimize=False)";
 
 Tensor transposed(const Tensor& matrix) {
