@@ -27,7 +27,7 @@ import torch
 from exported import STEPS, TIMES, ExportedTest, Reference, rookery_export
 from torch_modules import CASES, traps
 
-IS_NEW = "dynamo" in inspect.signature(torch.onnx.export).parameters
+IS_NEW = "optimize" in inspect.signature(torch.onnx.export).parameters
 
 
 def named(inputs):
@@ -69,11 +69,12 @@ if IS_NEW:
 WAYS |= {"older exporter": by_tracing, "docs/bring-your-model.md": as_the_page_says}
 
 
-# What a file of another exporter has no place for, by what clusterize says of it then.
+# What a file of another exporter has no place for, by what clusterize says of it then; and where names are lost.
 LOST = {
     traps.Detached: "detaches", traps.Guarded: "torch.no_grad()", traps.Padded: "padding_idx",
-    traps.Tested: "BatchNorm was exported in eval()", traps.Buffers: "forward does not read",
+    traps.Tested: "BatchNorm was exported in eval()",
 }
+OTHER_NAMES = "the state dict"
 MOVED = ("running_mean", "running_var", "num_batches_tracked")  # by the export itself, where that is not ours
 REMEDIES = ("export with ", "models/rookery_export.py")
 
@@ -107,10 +108,10 @@ class Comparison(ExportedTest):
             return "WRONG", "clusterize took it, a provider did not: " + launched.errors().strip()
         self.fuse()
         told = planned.errors().strip()
-        otherwise = self.difference(case, is_ours)
+        otherwise, warning = self.difference(case, is_ours)
         if not otherwise:
             return "right", told
-        is_told = not is_ours and case.make in LOST and LOST[case.make] in told
+        is_told = not is_ours and warning is not None and warning in told
         return "told" if is_told else "WRONG", f"{otherwise}; {told}"
 
     def planned(self, nodes, settings):
@@ -132,24 +133,26 @@ class Comparison(ExportedTest):
         tied = self.tied(module)
         settings = {"frozen": frozen} if frozen else {"trained": ["*"]}
         planned = self.planned(1, settings | {"tied": tied})
-        suspects = re.search(r'perhaps buffers of the module \(then name them in "frozen"\): (.*)', planned.errors())
-        buffers = {name for name, _ in module.named_buffers()} & set(suspects.group(1).split(", ") if suspects else ())
-        return self.planned(1, {"frozen": frozen + sorted(buffers), "tied": tied}) if buffers else planned
+        told = re.search(r'perhaps buffers of the module \(then name them in "frozen"\): (.*)', planned.errors())
+        ends = tuple(f".{name}" for name, _ in module.named_buffers())  # some exporters write "model." before them
+        buffers = [name for name in told.group(1).split(", ") if f".{name}".endswith(ends)] if told else []
+        return self.planned(1, {"frozen": frozen + buffers, "tied": tied}) if buffers else planned
 
     def difference(self, case, is_ours):
-        """What is otherwise than in PyTorch; empty where nothing is."""
+        """(what is otherwise than in PyTorch, empty where nothing is; a part of the warning of it, if there may be one)"""
+        lost = LOST.get(case.make)
         reference = reference_of(case)
         losses, state = self.losses_by_step(), self.trained_state()
         if len(losses) != STEPS or reference.difference(losses) > TIMES:
-            return f"losses {losses}, in PyTorch {reference.losses}"
+            return f"losses {losses}, in PyTorch {reference.losses}", lost
         try:
             case.module().load_state_dict(state, strict=True)
         except RuntimeError as error:
-            return " ".join(str(error).split())
+            return " ".join(str(error).split()), OTHER_NAMES
         for name, tensor in reference.module.state_dict().items():
             if (is_ours or name.rpartition(".")[2] not in MOVED) and (state[name] - tensor).abs().max() > 1e-3:
-                return f"{name} is {state[name]}, in PyTorch {tensor}"
-        return ""
+                return f"{name} is {state[name]}, in PyTorch {tensor}", lost
+        return "", None
 
 
 def compared(case, way):

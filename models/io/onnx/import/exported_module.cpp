@@ -115,8 +115,8 @@ std::vector<std::string> ExportedModule::warnings(const OnnxModel& model,
   all.push_back(
       fmt::format("the file does not say what forward computes under torch.no_grad(){}: "
                   "models/rookery_export.py writes files that say it",
-                  signature_.empty() ? ", where it detaches, which embeddings have a padding_idx and what "
-                                       "the state dict has that forward does not read"
+                  signature_.empty() ? ", where it detaches, which embeddings have a padding_idx and which "
+                                       "tensors the state dict has"
                                      : " and, if the exporter has optimized it, where forward detaches"));
   return all;
 }

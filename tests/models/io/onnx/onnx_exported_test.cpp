@@ -160,7 +160,8 @@ TEST(KeptByTheExporter, OperationsAndBuffersAreUndone) {
 TEST(Traced, CopiesOfTiedWeightsAreRefused) {
   EXPECT_THAT(refusal("traced"),
               AllOf(HasSubstr("is \"first.weight\" turned, perhaps the same parameter"),
-                    HasSubstr("export with training=TrainingMode.PRESERVE, do_constant_folding=False")));
+                    HasSubstr("export with training=TrainingMode.PRESERVE, do_constant_folding=False"),
+                    HasSubstr("export it with models/rookery_export.py")));
 }
 
 class Trained : public testing::TestWithParam<const char*> {};
