@@ -11,6 +11,7 @@
 #include "models/base/error.hpp"
 #include "models/base/named_rows.hpp"
 #include "tests/support/gathered.hpp"
+#include "tests/support/problem.hpp"
 #include "trainer/data/augment/affine.hpp"
 #include "trainer/data/augment/augmented_dataset.hpp"
 #include "trainer/images/resize.hpp"
@@ -70,16 +71,6 @@ std::vector<float> plain(std::int64_t id) {
   return gathered<float>(Pictures(), "input", {id});
 }
 
-template <typename Action>
-std::string problem(Action&& action) {
-  try {
-    action();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "none";
-}
-
 std::vector<AugmentStep> all_steps() {
   std::vector<AugmentStep> steps;
   for (const AugmentKind& kind : augment_kinds()) {
@@ -130,7 +121,7 @@ TEST(Augment, RescalesAndNormalizes) {
       ASSERT_FLOAT_EQ(image[i], (2 * plain(3)[i] - 1 - mean) / 0.5F);
     }
   }
-  EXPECT_THAT(problem([] {
+  EXPECT_THAT(problem<ConfigError>([] {
                 with({{"normalize", {{"mean", {1, 2, 3}}}}});
               }),
               AllOf(HasSubstr("augment: normalize/mean: 3 numbers"), HasSubstr("2 channels")));
@@ -176,7 +167,7 @@ TEST(Augment, CropsAWindowAndInValidationTheMiddle) {
     ++seen[found - windows.begin()];
   }
   EXPECT_THAT(seen, Each(testing::Gt(15))) << "of 600 in 15 places";
-  EXPECT_THAT(problem([] {
+  EXPECT_THAT(problem<ConfigError>([] {
                 with({{"random_crop", {{"size", {5}}}}});
               }),
               HasSubstr("5 is more than the image's 6 x 4"));
@@ -318,11 +309,11 @@ TEST(Augment, MixesSamplesAndTheirTargetsInTheSameProportion) {
     ASSERT_TRUE(is_mixture) << epoch;
   }
   EXPECT_NEAR(mixed, 100, 30);
-  EXPECT_THAT(problem([] {
+  EXPECT_THAT(problem<ConfigError>([] {
                 augmented(std::make_unique<Pictures>(false), {{"mixup", {}}});
               }),
               HasSubstr("needs targets of floats"));
-  EXPECT_THAT(problem([] {
+  EXPECT_THAT(problem<ConfigError>([] {
                 with({{"mixup", {}}, {"cutout", {}}});
               }),
               HasSubstr("\"cutout\" follows \"mixup\""));
@@ -336,7 +327,7 @@ TEST(Augment, NeedsImages) {
    private:
     ValueTypes tensors_{{"input", {DType::kF32, {kBatch, 64}}}};
   };
-  EXPECT_THAT(problem([] {
+  EXPECT_THAT(problem<ConfigError>([] {
                 augmented(std::make_unique<Numbers>(), {{"cutout", {}}});
               }),
               HasSubstr("augment: the data set has no images"));

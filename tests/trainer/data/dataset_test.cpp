@@ -14,6 +14,7 @@
 #include "models/base/files/files.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "tests/support/gathered.hpp"
+#include "tests/support/problem.hpp"
 #include "tests/support/repository.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/formats.hpp"
@@ -63,23 +64,12 @@ class DatasetTest : public testing::Test {
     put("labels-idx1-ubyte", big_endian({kLabelsMagic, 2}) + std::string("\x07\x01", 2));
   }
 
-  template <typename Action>
-  static std::string problem(Action&& action) {
-    try {
-      action();
-    } catch (const DataError& error) {
-      return error.what();
-    } catch (const std::exception& error) {
-      return std::string("not a DataError: ") + error.what();
-    }
-    return "no error";
-  }
   std::string csv_problem(const std::string& text) const {
     put("x.csv", text);
-    return problem([&] { open("csv:x.csv"); });
+    return problem<DataError>([&] { open("csv:x.csv"); });
   }
   std::string idx_problem() const {
-    return problem([&] { open("idx:."); });
+    return problem<DataError>([&] { open("idx:."); });
   }
 
   const ScratchFolder scratch_;
@@ -142,9 +132,9 @@ TEST_F(DatasetTest, CsvLinesThatAreWrong) {
 }
 
 TEST_F(DatasetTest, MissingFilesAreNamed) {
-  EXPECT_THAT(problem([&] { open("csv:none.csv"); }), HasSubstr("none.csv: cannot read"));
-  EXPECT_THAT(problem([&] { open("idx:none"); }), HasSubstr("none: is no folder"));
-  EXPECT_THAT(problem([&] { open("digits"); }), HasSubstr("digits.csv.gz"));
+  EXPECT_THAT(problem<DataError>([&] { open("csv:none.csv"); }), HasSubstr("none.csv: cannot read"));
+  EXPECT_THAT(problem<DataError>([&] { open("idx:none"); }), HasSubstr("none: is no folder"));
+  EXPECT_THAT(problem<DataError>([&] { open("digits"); }), HasSubstr("digits.csv.gz"));
   EXPECT_THROW(open("cifar"), ConfigError);
   EXPECT_THROW(open("csv:x.csv?scale=0"), ConfigError);
   EXPECT_THROW(open("csv:x.csv?scale=ten"), ConfigError);
@@ -158,7 +148,7 @@ TEST_F(DatasetTest, TruncatedGzip) {
   EXPECT_EQ(open("csv:whole.csv.gz")->size(), 1000);
   for (const std::size_t kept : {whole.size() / 2, whole.size() - 1, whole.size() - 8}) {
     put("x.csv.gz", whole.substr(0, kept));
-    EXPECT_THAT(problem([&] { open("csv:x.csv.gz"); }), HasSubstr("an incomplete copy?")) << kept;
+    EXPECT_THAT(problem<DataError>([&] { open("csv:x.csv.gz"); }), HasSubstr("an incomplete copy?")) << kept;
   }
 }
 
@@ -166,14 +156,15 @@ TEST_F(DatasetTest, DamagedGzip) {
   std::string bytes = gzipped("1,2,0\n3,4,1\n");
   bytes[bytes.size() - 6] = static_cast<char>(bytes[bytes.size() - 6] ^ 1);  // of the checksum
   put("x.csv.gz", bytes);
-  EXPECT_THAT(problem([&] { open("csv:x.csv.gz"); }), HasSubstr("x.csv.gz: after"));
+  EXPECT_THAT(problem<DataError>([&] { open("csv:x.csv.gz"); }), HasSubstr("x.csv.gz: after"));
 }
 
 TEST_F(DatasetTest, NamesMustSayWhatIsGzip) {
   put("x.csv.gz", "1,2,0\n");
-  EXPECT_THAT(problem([&] { open("csv:x.csv.gz"); }), HasSubstr("its name says gzip, its content does not"));
+  EXPECT_THAT(problem<DataError>([&] { open("csv:x.csv.gz"); }),
+              HasSubstr("its name says gzip, its content does not"));
   put("x.csv", gzipped("1,2,0\n"));
-  EXPECT_THAT(problem([&] { open("csv:x.csv"); }), HasSubstr("its name must end in .gz"));
+  EXPECT_THAT(problem<DataError>([&] { open("csv:x.csv"); }), HasSubstr("its name must end in .gz"));
 }
 
 TEST_F(DatasetTest, InflationIsBounded) {
@@ -181,7 +172,7 @@ TEST_F(DatasetTest, InflationIsBounded) {
   while (text.size() < (1 << 20)) text += "0,0,0\n";
   put("x.csv.gz", gzipped(text));
   EXPECT_EQ(read_csv(folder_ / "x.csv.gz", 1, {}, 2 << 20)->tensors().at("input").shape[1], 2);
-  EXPECT_THAT(problem([&] { read_csv(folder_ / "x.csv.gz", 1, {}, 1 << 19); }),
+  EXPECT_THAT(problem<DataError>([&] { read_csv(folder_ / "x.csv.gz", 1, {}, 1 << 19); }),
               HasSubstr("more than the 524288 bytes that a data set may have"));
 }
 
@@ -206,7 +197,7 @@ TEST_F(DatasetTest, SamplesMayBeImages) {
   EXPECT_EQ(csv->tensors().at("input"), (TensorType{DType::kF32, {kBatch, 1, 2, 2}}));
   EXPECT_EQ(open("csv:x.csv?channels=4")->tensors().at("input"),
             (TensorType{DType::kF32, {kBatch, 4, 1, 1}}));
-  EXPECT_THAT(problem([&] { open("csv:x.csv?height=2&width=3"); }),
+  EXPECT_THAT(problem<DataError>([&] { open("csv:x.csv?height=2&width=3"); }),
               HasSubstr("x.csv: has 4 values a line, images of [1, 2, 3] have 6"));
 }
 
@@ -296,17 +287,18 @@ TEST_F(DatasetTest, TokensFollowEachOtherAndLabelsThem) {
 }
 
 TEST_F(DatasetTest, TokensThatAreNoneAreErrors) {
-  EXPECT_THAT(problem([&] { open("tokens:none.bin"); }), HasSubstr("none.bin: cannot read"));
+  EXPECT_THAT(problem<DataError>([&] { open("tokens:none.bin"); }), HasSubstr("none.bin: cannot read"));
   put("t.bin", little_endian({5, 300, 7}, 2) + "x");
-  EXPECT_THAT(problem([&] { open("tokens:t.bin?length=2"); }),
+  EXPECT_THAT(problem<DataError>([&] { open("tokens:t.bin?length=2"); }),
               HasSubstr("7 bytes are no whole number of tokens of 2"));
   put("t.bin", little_endian({5, 300, 7}, 2));
-  EXPECT_THAT(problem([&] { open("tokens:t.bin?length=3"); }), HasSubstr("has 3 tokens, a sample takes 3"));
+  EXPECT_THAT(problem<DataError>([&] { open("tokens:t.bin?length=3"); }),
+              HasSubstr("has 3 tokens, a sample takes 3"));
   put("t.bin", "");
-  EXPECT_THAT(problem([&] { open("tokens:t.bin"); }), HasSubstr("has 0 tokens"));
+  EXPECT_THAT(problem<DataError>([&] { open("tokens:t.bin"); }), HasSubstr("has 0 tokens"));
   put("t.bin", little_endian({5, 300, 7}, 2));
   const auto few = open("tokens:t.bin?length=2&words=300");
-  EXPECT_THAT(problem([&] { gathered<std::int64_t>(*few, "input", {0}); }),
+  EXPECT_THAT(problem<DataError>([&] { gathered<std::int64_t>(*few, "input", {0}); }),
               AllOf(HasSubstr("token 1 is 300"), HasSubstr("0 to 299")));
 }
 
@@ -351,7 +343,7 @@ class TensorsTest : public DatasetTest {
   }
   std::string tensors_problem() {
     write_safetensors(folder_ / "data.safetensors", all_);
-    return problem([&] { open("tensors:data.safetensors"); });
+    return problem<DataError>([&] { open("tensors:data.safetensors"); });
   }
 
   StateDict all_;
@@ -386,7 +378,7 @@ TEST_F(TensorsTest, NumbersThatAreNotFiniteAreNamed) {
 
 TEST_F(TensorsTest, FilesThatAreNoneAreNamed) {
   put("data.safetensors", "not one");
-  EXPECT_THAT(problem([&] { open("tensors:data.safetensors"); }), HasSubstr("data.safetensors"));
+  EXPECT_THAT(problem<DataError>([&] { open("tensors:data.safetensors"); }), HasSubstr("data.safetensors"));
 }
 
 }  // namespace

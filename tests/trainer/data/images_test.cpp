@@ -8,6 +8,7 @@
 #include "models/base/files/files.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "tests/support/gathered.hpp"
+#include "tests/support/problem.hpp"
 #include "tests/support/repository.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/dataset.hpp"
@@ -38,15 +39,6 @@ class ImagesTest : public testing::Test {
   void put_text(const std::string& name, const std::string& text) const { write_file(path(name), text); }
   std::unique_ptr<Dataset> open(const std::string& options = "", std::int64_t cache_mib = 0) const {
     return open_dataset("images:pets" + options, folder_.path(), {.cache_mib = cache_mib});
-  }
-  template <typename Action>
-  static std::string problem(Action&& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "none";
   }
   std::string index_text() const {
     return read_file(image_index_path(path("pets"), folder_.path(), ImageCheck::kDecode), 1 << 20);

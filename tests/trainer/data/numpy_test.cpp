@@ -6,6 +6,7 @@
 #include "models/base/files/files.hpp"
 #include "tests/support/archives.hpp"
 #include "tests/support/gathered.hpp"
+#include "tests/support/problem.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/dataset.hpp"
 
@@ -43,12 +44,7 @@ class NumpyTest : public testing::Test {
   }
   std::string problem_of(const std::string& bytes) const {
     put("x.npy", bytes);
-    try {
-      open("x.npy");
-    } catch (const DataError& error) {
-      return error.what();
-    }
-    return "none";
+    return problem<DataError>([&] { open("x.npy"); });
   }
 
   const std::string input_ = npy("<f4", "(2, 3)", bytes_of<float>({1, 2, 3, 4, 5, 6.5F}));

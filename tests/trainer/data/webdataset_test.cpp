@@ -6,6 +6,7 @@
 #include "models/base/files/files.hpp"
 #include "tests/support/archives.hpp"
 #include "tests/support/gathered.hpp"
+#include "tests/support/problem.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/dataset.hpp"
 
@@ -37,16 +38,6 @@ class ShardsTest : public testing::Test {
   std::unique_ptr<Dataset> open(const std::string& name) const {
     return open_dataset("webdataset:" + name, folder_.path(), {.cache_mib = 0});
   }
-  template <typename Action>
-  static std::string problem(Action&& action) {
-    try {
-      action();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "none";
-  }
-
   ScratchFolder folder_;
 };
 

@@ -7,6 +7,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "tests/support/archives.hpp"
+#include "tests/support/problem.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {
@@ -20,15 +21,6 @@ class ArchiveTest : public testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path path() const { return folder_.path() / (std::string("a") + GetParam()); }
   std::unique_ptr<FileTree> open(const std::string& below = "") const { return open_tree(path() / below); }
-  template <typename Action>
-  static std::string problem(Action&& action) {
-    try {
-      action();
-    } catch (const DataError& error) {
-      return error.what();
-    }
-    return "none";
-  }
   static std::string content(const FileTree& tree, const std::string& name) {
     return read_whole(*tree.open(name), 1 << 20);
   }
@@ -55,7 +47,7 @@ TEST_P(ArchiveTest, IsAFolderOfItsFiles) {
   EXPECT_EQ(content(*tree, "dogs/empty"), "");
   EXPECT_EQ(content(*tree, far_below), "deep");
   EXPECT_EQ(content(*tree, "top"), "of no folder");
-  EXPECT_THAT(problem([&] { tree->open("cats/c"); }), HasSubstr("cats/c: there is no such file"));
+  EXPECT_THAT(problem<DataError>([&] { tree->open("cats/c"); }), HasSubstr("cats/c: there is no such file"));
 }
 
 TEST_P(ArchiveTest, MayBeEnteredBelow) {
@@ -65,7 +57,7 @@ TEST_P(ArchiveTest, MayBeEnteredBelow) {
   EXPECT_EQ(content(*tree, "dogs/b"), "2");
   EXPECT_EQ(read_whole(*open_file(path() / "pets/dogs/b"), 10), "2");
   EXPECT_EQ(read_whole(*open_file(path() / "else"), 10), "3");
-  EXPECT_THAT(problem([&] { open("birds"); }), HasSubstr("has no files below birds"));
+  EXPECT_THAT(problem<DataError>([&] { open("birds"); }), HasSubstr("has no files below birds"));
 }
 
 TEST_P(ArchiveTest, OfSeveralFilesOfOneNameTheLastCounts) {
@@ -81,15 +73,15 @@ TEST_P(ArchiveTest, ThatIsCutShortIsAnErrorThatNamesIt) {
   const std::string whole = read_file(path(), 1 << 20);
   for (const std::size_t kept : {whole.size() / 2, whole.size() / 3, std::size_t{100}}) {
     write_file(path(), whole.substr(0, kept));
-    EXPECT_THAT(problem([&] { open(); }), HasSubstr(path().string())) << kept;
+    EXPECT_THAT(problem<DataError>([&] { open(); }), HasSubstr(path().string())) << kept;
   }
 }
 
 TEST_P(ArchiveTest, OfAnotherKindThanItsNameSaysIsAnError) {
   write_file(path(), std::string(2000, 'z'));
-  EXPECT_THAT(problem([&] { open(); }), HasSubstr(path().string()));
+  EXPECT_THAT(problem<DataError>([&] { open(); }), HasSubstr(path().string()));
   write_file(path(), "");
-  EXPECT_NE(problem([&] { open(); }), "none");
+  EXPECT_NE(problem<DataError>([&] { open(); }), "none");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ArchiveTest, testing::Values(".tar", ".tar.gz", ".zip"),

@@ -6,6 +6,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "tests/support/problem.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {
@@ -13,16 +14,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <typename Action>
-std::string problem(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
-}
 
 TEST(S3Listing, HasKeysSizesAndWhereItGoesOn) {
   const S3Listing listing = s3_listing_from(
