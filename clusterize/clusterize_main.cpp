@@ -179,7 +179,8 @@ int clusterize(const ProgramArguments& arguments) {
       fmt::print(json ? stderr : stdout, "{}\n", line);
     fmt::print("{}", json ? told.json : told.text);
     if (is_there && !json)
-      fmt::print("{} holds this plan already: nothing was changed there.\n", node_data.string());
+      fmt::print("{} holds this plan already: nothing was changed there but its pictures.\n",
+                 node_data.string());
   });
   link_providers(planned.plan, json);
   return kDone;

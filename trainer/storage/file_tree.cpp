@@ -170,7 +170,9 @@ std::unique_ptr<FileTree> open_tree(const Place& place) {
         "{}: a web server has no list of its files: name an archive there (.tar, .tar.gz, .tgz, .zip)",
         place.shown()));
   }
-  if (!fs::is_directory(place.outer(), code)) throw DataError(fmt::format("{}: is no folder", place.outer()));
+  if (!fs::is_directory(place.outer(), code))
+    throw DataError(fmt::format("{}: is no folder{}", place.outer(),
+                                fs::exists(place.outer(), code) ? "" : ", nor is there a file of this name"));
   return std::make_unique<LocalTree>(place.outer());
 }
 

@@ -133,7 +133,8 @@ TEST_F(DatasetTest, CsvLinesThatAreWrong) {
 
 TEST_F(DatasetTest, MissingFilesAreNamed) {
   EXPECT_THAT(problem<DataError>([&] { open("csv:none.csv"); }), HasSubstr("none.csv: cannot read"));
-  EXPECT_THAT(problem<DataError>([&] { open("idx:none"); }), HasSubstr("none: is no folder"));
+  EXPECT_THAT(problem<DataError>([&] { open("idx:none"); }),
+              HasSubstr("none: is no folder, nor is there a file"));
   EXPECT_THAT(problem<DataError>([&] { open("digits"); }), HasSubstr("digits.csv.gz"));
   EXPECT_THROW(open("cifar"), ConfigError);
   EXPECT_THROW(open("csv:x.csv?scale=0"), ConfigError);

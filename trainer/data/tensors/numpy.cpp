@@ -38,7 +38,8 @@ std::unique_ptr<Dataset> open_numpy(NamedOptions& options, const DataPlace& plac
   constexpr double kWhite = 255;
   const auto scale = static_cast<float>(options.number("scale", kWhite, 1e-30, 1e30));
   options.expect_none_left();
-  return with_context(place.where.shown(), [&] { return dataset_of(read_arrays(place.where, scale)); });
+  StateDict arrays = read_arrays(place.where, scale);
+  return with_context(place.where.shown(), [&] { return dataset_of(std::move(arrays)); });
 }
 
 }  // namespace
