@@ -100,9 +100,9 @@ TEST(InFlight, OverAShortWayIsAsManyAsStages) {
 
 TEST(InFlight, IsWithinMemory) {
   const Planned roomy = planned_with(far_settings(32), far_apart(3));
+  const Planned four = planned_with(far_settings(32, {.in_flight = 4}), far_apart(3));
   std::int64_t most = 0;
-  for (const PlannedStage& stage :
-       planned_with(far_settings(32, {.in_flight = 4}), far_apart(3)).plan.clusters[0].stages)
+  for (const PlannedStage& stage : four.plan.clusters[0].stages)
     most = std::max(most, stage.prediction.total_bytes());
   const double ram = static_cast<double>(most) / 1e9;
   const Planned tight = planned_with(far_settings(32), far_apart(3, ram));
