@@ -36,6 +36,7 @@ Progress progress_from_json(const Json& line) {
   progress.seconds_left = line.at("seconds_left").get<double>();
   if (line.contains("loss")) progress.loss = line.at("loss").get<double>();
   if (line.contains("accuracy")) progress.accuracy = line.at("accuracy").get<double>();
+  progress.waiting = line.at("waiting").get<double>();
   return progress;
 }
 
@@ -112,6 +113,8 @@ std::string to_json_line(const ProviderEvent& event) {
     // JSON has no infinity.
     if (progress.loss && std::isfinite(*progress.loss)) line["loss"] = *progress.loss;
     if (progress.accuracy) line["accuracy"] = *progress.accuracy;
+    line["waiting"] = progress.waiting;
+    if (!event.waits_for.empty()) line["waits_for"] = event.waits_for;
   }
   return line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
@@ -128,6 +131,7 @@ std::optional<ProviderEvent> parse_json_line(const std::string& text) {
     event.role = line.at("role").get<std::string>();
     if (event.kind == ProviderEvent::Kind::kProgress) {
       event.progress = progress_from_json(line);
+      event.waits_for = line.value("waits_for", "");
     } else {
       event.text = line.at("text").get<std::string>();
     }
@@ -137,9 +141,25 @@ std::optional<ProviderEvent> parse_json_line(const std::string& text) {
   }
 }
 
-LineParts to_parts(const ProviderEvent& event) {
+std::string waits_for(const NodeMetadata& metadata, const Progress& progress) {
+  if (progress.waiting < 0.01 || metadata.stages == 1) return "";
+  const bool later = 2 * progress.waiting_for_later >= progress.waiting;
+  return metadata.members.at(static_cast<std::size_t>(metadata.stage + (later ? 1 : -1))).node;
+}
+
+LineParts to_parts(const ProviderEvent& event, Losses losses) {
   // What is left out first where a terminal is narrow: what hardly changes, or follows from the rest.
-  enum Weight : std::uint8_t { kRate = 1, kRole, kEpoch, kAccuracy, kTimeLeft, kNewestLoss, kStep, kNode };
+  enum Weight : std::uint8_t {
+    kRate = 1,
+    kRole,
+    kEpoch,
+    kWait,
+    kAccuracy,
+    kTimeLeft,
+    kNewestLoss,
+    kStep,
+    kNode
+  };
   if (event.kind != ProviderEvent::Kind::kProgress)
     return {{fmt::format("{}  {:<9}  {}", event.node, event.role, event.text), kNode}};
   const Progress& progress = event.progress;
@@ -147,8 +167,13 @@ LineParts to_parts(const ProviderEvent& event) {
                   {fmt::format("{:<9}", event.role), kRole},
                   {fmt::format("epoch {}/{}", progress.epoch + 1, progress.epochs), kEpoch},
                   {fmt::format("step {}/{}", progress.step, progress.steps), kStep}};
-  if (progress.loss) parts.push_back({fmt::format("loss {:.5f}", *progress.loss), kNewestLoss});
-  if (progress.accuracy) parts.push_back({fmt::format("accuracy {:.2f}%", *progress.accuracy), kAccuracy});
+  if (losses == Losses::kShown) {
+    if (progress.loss) parts.push_back({fmt::format("loss {:.5f}", *progress.loss), kNewestLoss});
+    if (progress.accuracy) parts.push_back({fmt::format("accuracy {:.2f}%", *progress.accuracy), kAccuracy});
+  }
+  if (!event.waits_for.empty()) {
+    parts.push_back({fmt::format("waits {:.0f}% for {}", 100 * progress.waiting, event.waits_for), kWait});
+  }
   parts.push_back({fmt::format("{:.0f} samples/s", progress.samples_per_second), kRate});
   parts.push_back(
       {progress.step == progress.steps ? "done" : "ETA " + time_left_text(progress.seconds_left), kTimeLeft});

@@ -4,13 +4,19 @@
 //   {"event": "waiting",  "node": …, "role": …, "text": …}                      for peers
 //   {"event": "training", "node": …, "role": …, "text": …}                      all are here
 //   {"event": "progress", "node": …, "role": …, "epoch": 1.., "epochs": …, "step": …, "steps": …,
-//    "samples_per_second": …, "seconds_left": …, "loss": …, "accuracy": …}      loss, accuracy: once known
+//    "samples_per_second": …, "seconds_left": …, "loss": …, "accuracy": …,      loss, accuracy: once known
+//    "waiting": …, "waits_for": …}                       share of the time until now, and mostly for which
+//    node
 //   {"event": "done",     "node": …, "role": …, "text": …,                      text: the report
 //    "times": {"step_ms": {"predicted": …, "measured": …}, …},                  where steps were compared
 //    "stolen": …,                                                               NodeReport's
 //    "rounds": …, "exposed_seconds": …, "ring_bytes": {"0": …, …}}              the same, with several
 //    clusters
 //   {"event": "failed",   "node": …, "role": …, "text": …}                      in place of "done"
+//
+// `launch --json` hands them on, and says at the end:
+//   {"event": "ended", "exit_code": …, "failed_first": …, "text": …}            the last two: where one
+//   failed
 #pragma once
 
 #include <cstdint>
@@ -43,6 +49,7 @@ struct ProviderEvent {
   std::string role;
   std::string text;
   Progress progress;
+  std::string waits_for;  // a node, of those that `progress.waiting` is for; empty: none
   std::vector<ComparedTime> times;
   double stolen = 0;
   std::int64_t rounds = 0;
@@ -55,9 +62,14 @@ std::string to_json_line(const ProviderEvent& event);
 // Without `times` and what comes after. Nothing when the line is not an event.
 std::optional<ProviderEvent> parse_json_line(const std::string& line);
 
-// "node_1  stem  epoch 12/100  step 204/1700  loss 0.01234  accuracy 97.50%  21000 samples/s  ETA 3 s",
-// or what it waits for.
-LineParts to_parts(const ProviderEvent& event);
+// The node of its cluster that a stage has waited for most; empty where it has waited less than a hundredth
+// of the time.
+std::string waits_for(const NodeMetadata& metadata, const Progress& progress);
+
+// "node_1  stem  epoch 12/100  step 204/1700  loss 0.01234  accuracy 97.50%  waits 35% for node_2
+// 21000 samples/s  ETA 3 s" on one line, or what it waits for. Loss and accuracy may stand elsewhere.
+enum class Losses : std::uint8_t { kShown, kLeftOut };
+LineParts to_parts(const ProviderEvent& event, Losses losses = Losses::kShown);
 std::string to_line(const ProviderEvent& event);
 
 // Predicted beside measured, a few lines.

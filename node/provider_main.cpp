@@ -20,6 +20,7 @@
 #include "models/base/process/team_waits.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "models/kernels/threads.hpp"
+#include "node/json_options.hpp"
 #include "node/limit_options.hpp"
 #include "node/node.hpp"
 #include "node/progress_pace.hpp"
@@ -37,9 +38,11 @@ namespace {
 // cannot be written to is no reason to lose a run: run_program looks at it at the end. Any thread.
 class Teller {
  public:
-  Teller(const std::string& node, std::optional<Clock::duration> json_interval) {
+  // `json_interval`: seconds.
+  Teller(const std::string& node, std::optional<double> json_interval) {
     if (json_interval) {
-      json_pace_.emplace(*json_interval);
+      json_pace_.emplace(
+          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*json_interval)));
       return;
     }
     display_.emplace(std::vector<std::string>{node});
@@ -99,14 +102,6 @@ std::string node_name(const ProgramArguments& arguments, const std::string& call
   throw UsageError("which node is this? Give --name node_N (see provider --help)");
 }
 
-double seconds_of(const ProgramArguments& arguments, const std::string& name, bool may_be_zero) {
-  constexpr double kMost = 1e6;
-  const auto seconds = arguments[name].as<double>();
-  if (seconds < kMost && (seconds > 0 || (may_be_zero && seconds == 0))) return seconds;
-  throw UsageError(fmt::format("--{} {}: a number of seconds {} 0, below {:.0f}", name, seconds,
-                               may_be_zero ? "from" : "above", kMost));
-}
-
 NodeOptions node_options(const ProgramArguments& arguments, const std::string& called_as) {
   NodeOptions options;
   options.name = node_name(arguments, called_as);
@@ -133,12 +128,6 @@ std::string threads_text(int threads, int processors) {
   return text;
 }
 
-std::optional<Clock::duration> json_interval(const ProgramArguments& arguments) {
-  const std::chrono::duration<double> seconds(seconds_of(arguments, "progress-interval", true));
-  if (arguments.count("json") == 0) return std::nullopt;
-  return std::chrono::duration_cast<Clock::duration>(seconds);
-}
-
 // What rookery_report reads: beside the Leaf's files in runs/. That it cannot be written ends nothing.
 void keep_end(const NodeOptions& options, const NodeMetadata& metadata, const ProviderEvent& end) {
   if (!metadata.settings.tensorboard) return;
@@ -156,10 +145,11 @@ void keep_end(const NodeOptions& options, const NodeMetadata& metadata, const Pr
 int provide(const ProgramArguments& arguments, const std::string& called_as) {
   using Kind = ProviderEvent::Kind;
   NodeOptions options = node_options(arguments, called_as);
-  const std::optional<Clock::duration> interval = json_interval(arguments);
+  const std::optional<double> interval = json_interval_of(arguments);
   init_logging(options.name);
   Teller teller(options.name, interval);
   std::string role;  // set before run(), whose threads read it
+  std::optional<Node> opened;
   const auto event = [&, name = options.name](Kind kind, std::string text) {
     return ProviderEvent{.kind = kind, .node = name, .role = role, .text = std::move(text)};
   };
@@ -168,9 +158,9 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
   options.on_progress = [&](const Progress& progress) {
     ProviderEvent made = event(Kind::kProgress, "");
     made.progress = progress;
+    made.waits_for = waits_for(opened->metadata(), progress);
     teller.tell(made);
   };
-  std::optional<Node> opened;
   try {
     catch_stop_signals();
     Node& node = opened.emplace(options);
@@ -228,9 +218,8 @@ int main(int argc, char** argv) {
       "write there at the end what this node computed when, as Chrome trace JSON, e.g. node_0.json: "
       "chrome://tracing and ui.perfetto.dev show it, and clusterize --measured node_0.json draws it beside "
       "the "
-      "simulated step")("json", "print progress as one JSON object a line")(
-      "progress-interval", po::value<double>()->default_value(1, "1"),
-      "with --json: seconds from one progress line to the next, at least; 0: a line a step");
+      "simulated step");
+  add_json_options(options, "progress");
   add_limit_options(options);
   add_start_options(
       options,

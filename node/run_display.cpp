@@ -1,5 +1,7 @@
 #include "node/run_display.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -11,6 +13,7 @@ namespace rookery {
 namespace {
 
 constexpr std::chrono::milliseconds kRedrawPeriod{100};
+constexpr std::size_t kSparklineColumns = 16;  // both with what they are of: within 80
 
 bool is_progress(const ProviderEvent& event) {
   return event.kind == ProviderEvent::Kind::kProgress;
@@ -36,6 +39,8 @@ void RunDisplay::show(const ProviderEvent& event, PaceTime now) {
   const bool is_news = to_line(row->newest) != to_line(event);
   if (!ends) row->newest = event;
   row->ended = event.kind == ProviderEvent::Kind::kDone || event.kind == ProviderEvent::Kind::kFailed;
+  if (has_curves() && is_progress(event)) note_course(event);
+  if (!shows_progress()) return;
   if (lines_.is_terminal()) {
     if (!is_progress(event) || now - drawn_ >= kRedrawPeriod) draw(now);
   } else if (ends || (is_progress(event) ? row->pace.is_due(event.progress, now) : is_news)) {
@@ -48,7 +53,32 @@ void RunDisplay::print(std::FILE* stream, const std::string& text) {
   drawn_ = {};
 }
 
+void RunDisplay::note_course(const ProviderEvent& event) {
+  if (leaf_.empty() && event.role.ends_with("leaf")) leaf_ = event.node;
+  if (event.node != leaf_) return;
+  if (event.progress.loss) losses_.add(*event.progress.loss);
+  const std::optional<double> accuracy = event.progress.accuracy;
+  if (accuracy && (accuracies_.empty() || *accuracy != accuracies_.last())) accuracies_.add(*accuracy);
+}
+
+// "loss 2.30259 █▆▅▃▂▁▁ 0.01234  accuracy 11.50% ▁▅▇██ 97.50%"
+LineParts RunDisplay::course() const {
+  LineParts parts;
+  if (!losses_.empty()) {
+    parts.push_back({fmt::format("loss {:.5f} {} {:.5f}", losses_.first(), losses_.text(kSparklineColumns),
+                                 losses_.last()),
+                     2});
+  }
+  if (!accuracies_.empty()) {
+    parts.push_back({fmt::format("accuracy {:.2f}% {} {:.2f}%", accuracies_.first(),
+                                 accuracies_.text(kSparklineColumns), accuracies_.last()),
+                     1});
+  }
+  return parts;
+}
+
 void RunDisplay::tick(PaceTime now) {
+  if (!shows_progress()) return;
   if (lines_.is_terminal()) {
     if (now - drawn_ >= kRedrawPeriod) draw(now);
     return;
@@ -71,7 +101,9 @@ void RunDisplay::print_line(Row& row, PaceTime now) {
 
 void RunDisplay::draw(PaceTime now) {
   std::vector<LineParts> parts;
-  for (const Row& row : rows_) parts.push_back(to_parts(row.newest));
+  const Losses losses = has_curves() ? Losses::kLeftOut : Losses::kShown;
+  for (const Row& row : rows_) parts.push_back(to_parts(row.newest, losses));
+  if (LineParts below = course(); !below.empty()) parts.push_back(std::move(below));
   lines_.draw(parts);
   drawn_ = now;
 }

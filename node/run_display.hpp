@@ -1,5 +1,6 @@
 // The display that people see of one or several nodes while they train: on a terminal a line for each that is
-// drawn anew, elsewhere lines that stay.
+// drawn anew, and below several the course of loss and accuracy; elsewhere lines that stay. With --quiet
+// nothing but what is printed.
 #pragma once
 
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include "models/base/process/terminal.hpp"
 #include "node/progress_pace.hpp"
 #include "node/provider_events.hpp"
+#include "node/sparkline.hpp"
 
 namespace rookery {
 
@@ -35,10 +37,16 @@ class RunDisplay {
     bool ended = false;
   };
 
+  bool has_curves() const { return rows_.size() > 1; }
+  void note_course(const ProviderEvent& event);
+  LineParts course() const;
   void print_line(Row& row, PaceTime now);
   void draw(PaceTime now);
 
   std::vector<Row> rows_;
+  std::string leaf_;  // the first Leaf heard of, whose losses are drawn
+  Sparkline losses_;
+  Sparkline accuracies_;
   LiveLines lines_{stdout};
   PaceTime drawn_{};
 };

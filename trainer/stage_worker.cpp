@@ -41,6 +41,7 @@ WorkTimes& WorkTimes::operator+=(const WorkTimes& other) {
   backward += other.backward;
   update += other.update;
   waiting += other.waiting;
+  waiting_for_later += other.waiting_for_later;
   validation += other.validation;
   micro_batches += other.micro_batches;
   return *this;
@@ -51,6 +52,7 @@ WorkTimes WorkTimes::operator-(const WorkTimes& before) const {
           .backward = backward - before.backward,
           .update = update - before.update,
           .waiting = waiting - before.waiting,
+          .waiting_for_later = waiting_for_later - before.waiting_for_later,
           .validation = validation - before.validation,
           .micro_batches = micro_batches - before.micro_batches};
 }
@@ -271,9 +273,14 @@ void StageWorker::backward_inputs(const MicroBatch& micro_batch, const Executabl
 
 void StageWorker::receive(int from_stage, MessageKind kind, const MicroBatch& micro_batch,
                           const std::string& value, TensorView into) {
-  const Timer timer(times_.waiting);
-  write_from_host(
-      into, [&](TensorView host) { link_.receive(from_stage, key_of(kind, micro_batch, value), host); });
+  double seconds = 0;
+  {
+    const Timer timer(seconds);
+    write_from_host(
+        into, [&](TensorView host) { link_.receive(from_stage, key_of(kind, micro_batch, value), host); });
+  }
+  times_.waiting += seconds;
+  if (from_stage > stage_.index) times_.waiting_for_later += seconds;
 }
 
 void StageWorker::digest_samples(const MicroBatch& micro_batch) {

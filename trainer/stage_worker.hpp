@@ -47,6 +47,7 @@ struct WorkTimes {
   double backward = 0;  // both phases
   double update = 0;
   double waiting = 0;              // in receive()
+  double waiting_for_later = 0;    // of that, for stages behind this one
   double validation = 0;           // forward in validation
   std::int64_t micro_batches = 0;  // trained
 

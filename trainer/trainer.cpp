@@ -312,6 +312,7 @@ class Trainer::Impl {
 
   Progress progress(std::int64_t epoch) const {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+    const WorkTimes work = worker_.times();
     return {.epoch = epoch,
             .epochs = settings().epochs,
             .step = state_.step,
@@ -319,6 +320,8 @@ class Trainer::Impl {
             .samples_per_second = static_cast<double>(samples_done_) / seconds,
             .seconds_left = seconds / static_cast<double>(state_.step - first_step_) *
                             static_cast<double>(steps() - state_.step),
+            .waiting = work.waiting / seconds,
+            .waiting_for_later = work.waiting_for_later / seconds,
             .loss = std::nullopt,
             .accuracy = std::nullopt};
   }

@@ -1,11 +1,16 @@
 // launch: all providers of a plan on this machine.
+#include <fmt/format.h>
+
 #include <filesystem>
+#include <optional>
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "models/base/process/team_waits.hpp"
+#include "models/base/process/terminal.hpp"
 #include "models/base/process/threads_option.hpp"
+#include "node/json_options.hpp"
 #include "node/launch/launcher.hpp"
 #include "node/limit_options.hpp"
 #include "node/run/plan_run.hpp"
@@ -22,6 +27,11 @@ int launch(const ProgramArguments& arguments) {
   options.start = start_choice_of(arguments);
   options.threads = threads_of(arguments);
   options.limits = limits_of(arguments);
+  if (const std::optional<double> seconds = json_interval_of(arguments)) {
+    options.json_interval = fmt::format("{}", *seconds);
+    show_no_progress();
+  }
+  options.output_arguments = output_arguments(arguments);
   const std::vector<NodeMetadata> nodes = read_all_metadata(options.node_data);
   catch_stop_signals();
   Launcher launcher(options, nodes);
@@ -44,13 +54,15 @@ int main(int argc, char** argv) {
           "ends them at once.",
       .example =
           "  clusterize\n  launch\n  launch --threads 2\n"
-          "  launch --limit-mbps 100 --add-latency-ms 25\n"};
+          "  launch --limit-mbps 100 --add-latency-ms 25\n"
+          "  launch --json --progress-interval 10 > events.jsonl\n"};
   namespace po = boost::program_options;
   ProgramOptions options;
   options.add_options()("node-data", po::value<std::string>()->default_value("./node_data"),
                         "folder that clusterize wrote")(
       "output", po::value<std::string>()->default_value("."),
       "folder for losses.txt, val_losses.txt and val_accuracies.txt");
+  add_json_options(options, "the events of all nodes, and at the end how it ended,");
   add_limit_options(options);
   add_start_options(
       options,

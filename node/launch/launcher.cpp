@@ -7,10 +7,12 @@
 #include <csignal>
 #include <cstdio>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/files/json_file.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
@@ -97,7 +99,7 @@ void Launcher::start(const NodeMetadata& node, int threads) {
   std::vector<std::string> command{options_.provider.string(),
                                    "--json",
                                    "--progress-interval",
-                                   kProgressInterval,
+                                   options_.json_interval.value_or(kProgressInterval),
                                    "--name",
                                    node.node,
                                    "--node-data",
@@ -108,6 +110,7 @@ void Launcher::start(const NodeMetadata& node, int threads) {
                                    std::to_string(threads)};
   for (std::string& argument : start_arguments(choice_of(node))) command.push_back(std::move(argument));
   for (std::string& argument : limit_arguments(options_.limits)) command.push_back(std::move(argument));
+  for (const std::string& argument : options_.output_arguments) command.push_back(argument);
   provider.process = std::make_unique<ChildProcess>(command);
 }
 
@@ -139,17 +142,20 @@ void Launcher::wait_for_news() {
 }
 
 void Launcher::read(Provider& provider) {
-  provider.process->standard_output().read([&](const std::string& line) { show(provider, line); });
+  provider.process->standard_output().read([&](const std::string& line) { take(provider, line); });
   provider.process->standard_error().read([&](const std::string& line) {
     if (!provider.failed) provider.last_error = line;
     display_.print(stderr, fmt::format("{} | {}", provider.node, line));
   });
 }
 
-void Launcher::show(Provider& provider, const std::string& json_line) {
-  const std::optional<ProviderEvent> event = parse_json_line(json_line);
-  if (!event || event->node != provider.node)
-    return display_.print(stdout, fmt::format("{} | {}", provider.node, json_line));
+void Launcher::take(Provider& provider, const std::string& line) {
+  const std::optional<ProviderEvent> event = parse_json_line(line);
+  if (!event || event->node != provider.node) {
+    std::FILE* const stream = options_.json_interval ? stderr : stdout;
+    return display_.print(stream, fmt::format("{} | {}", provider.node, line));
+  }
+  if (options_.json_interval) print_now(line + "\n");  // with all that only a provider knows
   switch (event->kind) {
     case ProviderEvent::Kind::kDone:
       provider.report = event->text;
@@ -236,12 +242,26 @@ bool Launcher::all_ended() const {
 int Launcher::conclude() {
   const auto failed = [](const Provider& provider) { return provider.code != 0; };
   // One that came in the last step has stopped nothing.
-  if (signal_ != 0 && std::ranges::any_of(providers_, failed))
-    throw Interrupted(signal_, fmt::format("stopped by {}{}", signal_name(signal_), way_on()));
-  for (const Provider& provider : providers_) {
-    if (provider.code == 0) display_.print(stdout, fmt::format("{}: {}", provider.node, provider.report));
+  if (signal_ != 0 && std::ranges::any_of(providers_, failed)) {
+    const std::string text = fmt::format("stopped by {}{}", signal_name(signal_), way_on());
+    tell_end(kSignalBase + signal_, "", text);
+    throw Interrupted(signal_, text);
   }
-  return first_failure_ ? tell_failure() : 0;
+  for (const Provider& provider : providers_) {
+    if (provider.code == 0 && !options_.json_interval)
+      display_.print(stdout, fmt::format("{}: {}", provider.node, provider.report));
+  }
+  if (first_failure_) return tell_failure();
+  tell_end(kDone, "", "");
+  return kDone;
+}
+
+void Launcher::tell_end(int code, const std::string& failed_first, const std::string& text) const {
+  if (!options_.json_interval) return;
+  OrderedJson line{{"event", "ended"}, {"exit_code", code}};
+  if (!failed_first.empty()) line["failed_first"] = failed_first;
+  if (!text.empty()) line["text"] = text;
+  print_now(line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
 // From where the run goes on; empty where this run has written nothing to go on from.
@@ -271,9 +291,12 @@ int Launcher::tell_failure() const {
     how = *cause.code > kSignalBase ? fmt::format(" (ended by {})", signal_name(*cause.code - kSignalBase))
                                     : fmt::format(" (exit code {})", *cause.code);
   }
-  fmt::print(stderr, "launch: {} failed first{}{}{}{}\n", cause.node, how, why.empty() ? "" : ": ", why,
-             way_on());
-  return by_itself ? *cause.code : kFailed;
+  const std::string text =
+      fmt::format("{} failed first{}{}{}{}", cause.node, how, why.empty() ? "" : ": ", why, way_on());
+  fmt::print(stderr, "launch: {}\n", text);
+  const int code = by_itself ? *cause.code : kFailed;
+  tell_end(code, cause.node, text);
+  return code;
 }
 
 }  // namespace rookery

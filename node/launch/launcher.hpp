@@ -27,6 +27,9 @@ struct LauncherOptions {
   StartChoice start;
   std::optional<int> threads;  // of each; nothing: as the plan says, shared out
   NetworkLimits limits;        // of each
+  // Events as JSON lines in place of a display, with at least so many seconds between two of a node's progress.
+  std::optional<std::string> json_interval;
+  std::vector<std::string> output_arguments;  // those of each
 };
 
 // One thread. catch_stop_signals() comes first.
@@ -61,7 +64,7 @@ class Launcher {
   void start(const NodeMetadata& node, int threads);
   void wait_for_news();
   void read(Provider& provider);
-  void show(Provider& provider, const std::string& json_line);
+  void take(Provider& provider, const std::string& line);
   void note_end(Provider& provider);
   void hand_on_signal();
   void end_stragglers();
@@ -71,6 +74,7 @@ class Launcher {
   bool all_ended() const;
   int conclude();
   int tell_failure() const;
+  void tell_end(int code, const std::string& failed_first, const std::string& text) const;
 
   LauncherOptions options_;
   RunDisplay display_;

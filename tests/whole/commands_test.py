@@ -7,7 +7,7 @@ import unittest.mock
 
 from whole import WholeTest
 
-COMMANDS = ["clusterize", "provider", "launch", "node_benchmark", "model_fusion", "evaluate"]
+COMMANDS = ["clusterize", "provider", "launch", "node_benchmark", "model_fusion", "evaluate", "rookery_report"]
 
 
 class Commands(WholeTest):
@@ -38,6 +38,13 @@ class Commands(WholeTest):
     def test_a_stray_argument_is_wrong_usage(self):
         for command in self.each():
             self.run_program(command, "stray", code=2)
+
+    def test_a_log_level_that_is_none_is_wrong_usage(self):
+        for command in self.each():
+            _, errors = self.run_program(command, "--log-level", "loud", code=2)
+            self.assertIn("--log-level loud: must be trace, debug, info, warn, error or off", errors)
+            with unittest.mock.patch.dict(os.environ, ROOKERY_LOG="loud"):
+                self.assertIn("$ROOKERY_LOG loud", self.run_program(command, code=2)[1])
 
     def test_threads_that_wait_for_work_soon_sleep_unless_the_user_says_otherwise(self):
         def settings(**environment):

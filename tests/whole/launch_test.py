@@ -1,5 +1,7 @@
 """launch: all providers of a plan on this machine, watched together; and the logs of a run."""
 
+import json
+import re
 import shutil
 import unittest
 
@@ -19,8 +21,35 @@ class Launch(WholeTest):
             ("node_0", "root", "(loss .*)?"), ("node_1", "stem", "(loss .*)?"), ("node_2", "leaf", r"loss [\d.]+ .*"),
         ):
             self.assertRegex(
-                shown, rf"{node} +{role} +epoch \d/2 +step \d+/34 +{loss} *\d+ samples/s +(ETA|done)")
+                shown,
+                rf"{node} +{role} +epoch \d/2 +step \d+/34 +{loss} *(waits \d+% for node_\d +)?\d+ samples/s +(ETA|done)")
         self.assertIn("predicted", shown)
+
+    def test_quiet_leaves_only_the_results(self):
+        self.run_program("clusterize")
+        output, errors = self.run_program("launch", "--quiet")
+        self.assertEqual(errors, "")
+        self.assertNotRegex(output, "samples/s|waiting|training")
+        self.assertEqual(re.findall(r"^(node_\d): \d+ steps in ", output, re.MULTILINE), ["node_0", "node_1", "node_2"])
+
+    def test_json_tells_every_event_and_how_it_ended(self):
+        self.run_program("clusterize")
+        output, _ = self.run_program("launch", "--json", "--progress-interval", "0")
+        events = [json.loads(line) for line in output.splitlines()]
+        self.assertEqual(events.pop(), {"event": "ended", "exit_code": 0})
+        for node in ("node_0", "node_1", "node_2"):
+            own = [event for event in events if event["node"] == node]
+            self.assertEqual(own[-1]["event"], "done")
+            steps = {event["step"] for event in own if event["event"] == "progress"}
+            self.assertEqual(steps, set(range(1, 35)), node)
+
+    def test_json_tells_which_node_failed_first(self):
+        self.run_program("clusterize")
+        next(self.node_data.glob(f"cluster_0/*{self.ports[1]}/submodel*")).unlink()
+        output, errors = self.run_program("launch", "--json", code=1)
+        end = json.loads(output.splitlines()[-1])
+        self.assertEqual((end["event"], end["exit_code"], end["failed_first"]), ("ended", 1, "node_1"))
+        self.assertEqual(errors.splitlines()[-1], "launch: " + end["text"])
 
     def test_logs_are_fresh_and_the_older_ones_kept(self):
         self.launch()

@@ -32,23 +32,26 @@ class Terminals(WholeTest):
                 self.assertRegex(line, whole)
         self.assertEqual(process.screen.wraps, 0, "\n".join(process.screen.lines))
 
-    def assert_follows_the_width(self, process, beginnings):
-        process.read_until(
-            lambda: sum("accuracy" in line for line in process.screen.shown()) == len(beginnings), "accuracy")
-        self.assert_stays(process, beginnings, r"step \d+/1700000  loss \d\.\d{5}  accuracy \d+\.\d\d%  ETA [\d.]+ \w+$")
-        process.resize(40)
-        self.assert_stays(process, beginnings, r"^node_\d  step \d+/1700000  loss \d\.\d{5}$")
-        process.resize(200)
-        self.assert_stays(process, beginnings, r" epoch \d+/100000  step .* samples/s  ETA [\d.]+ \w+$")
-        process.resize(20)
-        self.assert_stays(process, beginnings, r"^node_\d$")
+    def assert_follows_the_width(self, process, beginnings, *, at_80, at_40, at_200, at_20):
+        """What each line is at these widths; that of the courses of loss and accuracy, below several nodes, keeps to its
+        width as well."""
+        process.read_until(lambda: any("accuracy" in line for line in process.screen.shown()), "accuracy")
+        self.assert_stays(process, beginnings, at_80)
+        for columns, whole in (40, at_40), (200, at_200), (20, at_20):
+            process.resize(columns)
+            self.assert_stays(process, beginnings, whole)
 
     def test_a_provider_keeps_to_one_line(self):
         self.run_program("clusterize")
         for i in (0, 1):
             self.start("provider", "--name", f"node_{i}")
         leaf = self.start_in_terminal("provider", "--name", "node_2")
-        self.assert_follows_the_width(leaf, ["node_2"])
+        self.assert_follows_the_width(
+            leaf, ["node_2"],
+            at_80=r"step \d+/1700000  loss \d\.\d{5}  accuracy \d+\.\d\d%  ETA [\d.]+ \w+$",
+            at_40=r"^node_2  step \d+/1700000  loss \d\.\d{5}$",
+            at_200=r" epoch \d+/100000  step .* waits \d+% for node_1  \d+ samples/s  ETA [\d.]+ \w+$",
+            at_20=r"^node_2$")
         leaf.popen.send_signal(signal.SIGINT)
         self.assertEqual(leaf.wait(), 130)
         # What was drawn last stays; above it stands that it stops, where that takes longer.
@@ -73,7 +76,13 @@ class Terminals(WholeTest):
     def test_launch_keeps_to_one_line_for_each_node(self):
         self.run_program("clusterize")
         launch = self.start_in_terminal("launch")
-        self.assert_follows_the_width(launch, ["node_0", "node_1", "node_2"])
+        self.assert_follows_the_width(
+            launch, ["node_0", "node_1", "node_2", "loss"],
+            at_80=r" epoch \d+/100000  step \d+/1700000  waits \d+% for node_\d  ETA [\d.]+ \w+$"
+                  r"|^loss \d\.\d{5} [▁-█]+ \d\.\d{5}  accuracy \d+\.\d\d% [▁-█]+ \d+\.\d\d%$",
+            at_40=r"^node_\d  step \d+/1700000  ETA [\d.]+ \w+$|^loss \d\.\d{5} [▁-█]{1,16} \d\.\d{5}$",
+            at_200=r" epoch \d+/100000  step .* samples/s  ETA [\d.]+ \w+$|^loss .*  accuracy [^ ]* [▁-█]+ \d+\.\d\d%$",
+            at_20=r"^node_\d( |$)|^loss .*…$")
         launch.popen.send_signal(signal.SIGINT)
         self.assertEqual(launch.wait(), 130)
 

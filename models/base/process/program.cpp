@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <sstream>
 #include <string>
@@ -16,6 +17,7 @@
 #include "models/base/error.hpp"
 #include "models/base/process/log.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "models/base/process/terminal.hpp"
 
 namespace rookery {
 namespace {
@@ -62,6 +64,26 @@ int finish_output(const ProgramInfo& info, int code) {
   return report(info, fmt::format("standard output: cannot write: {}", std::strerror(reason)), kFailed);
 }
 
+void add_common_options(ProgramOptions& options) {
+  namespace po = boost::program_options;
+  options.add_options()("quiet,q", "no progress: only results, warnings and errors")(
+      "log-level", po::value<std::string>()->value_name("LEVEL"),
+      "what standard error is told beside errors that end the program: trace, debug, info, warn, error or "
+      "off; "
+      "default: $ROOKERY_LOG, otherwise info, or warn with --quiet")("help,h", "show this help")(
+      "version", "show the version");
+}
+
+void apply_output_options(const ProgramArguments& arguments) {
+  const bool quiet = arguments.count("quiet") != 0;
+  if (quiet) show_no_progress();
+  if (arguments.count("log-level") != 0) {
+    set_log_level(arguments["log-level"].as<std::string>(), "--log-level");
+  } else if (quiet && std::getenv("ROOKERY_LOG") == nullptr) {
+    set_log_level("warn", "--quiet");
+  }
+}
+
 int run_body(const ProgramInfo& info, const ProgramOptions& options, int argc, char** argv,
              const std::function<int(const ProgramArguments&)>& body) {
   namespace po = boost::program_options;
@@ -72,6 +94,8 @@ int run_body(const ProgramInfo& info, const ProgramOptions& options, int argc, c
       if (arguments.count("help") != 0) return print_help(info, options), kDone;
       if (arguments.count("version") != 0) return fmt::print("rookery {}\n", ROOKERY_VERSION), kDone;
       po::notify(arguments);
+      init_logging(info.name);
+      apply_output_options(arguments);
     } catch (const po::error& error) {
       throw UsageError(fmt::format("{} (see {} --help)", error.what(), info.name));
     }
@@ -93,11 +117,18 @@ int run_body(const ProgramInfo& info, const ProgramOptions& options, int argc, c
 
 int run_program(const ProgramInfo& info, ProgramOptions options, int argc, char** argv,
                 const std::function<int(const ProgramArguments&)>& body) {
-  options.add_options()("help,h", "show this help")("version", "show the version");
+  add_common_options(options);
   occupy_standard_descriptors();
   ::signal(SIGXFSZ, SIG_IGN);  // a limit on the size of files is an error of the write, not the end
-  init_logging(info.name);
   return finish_output(info, run_body(info, options, argc, argv, body));
+}
+
+std::vector<std::string> output_arguments(const ProgramArguments& arguments) {
+  std::vector<std::string> given;
+  if (arguments.count("quiet") != 0) given.emplace_back("--quiet");
+  if (arguments.count("log-level") != 0)
+    given.insert(given.end(), {"--log-level", arguments["log-level"].as<std::string>()});
+  return given;
 }
 
 void print_now(std::string_view text) {

@@ -1,4 +1,4 @@
-// Every command of Rookery shares these: --help and --version, exit codes, signals.
+// Every command of Rookery shares these: --help, --version, --quiet and --log-level, exit codes, signals.
 #pragma once
 
 #include <boost/program_options.hpp>
@@ -21,12 +21,15 @@ enum ExitCode : int { kDone = 0, kFailed = 1, kWrongUsage = 2, kSignalBase = 128
 using ProgramOptions = boost::program_options::options_description;
 using ProgramArguments = boost::program_options::variables_map;
 
-// Adds --help and --version to `options`, parses, prints help (exit 0), and runs `body`. Turns
+// Adds the options that all commands have to `options`, parses, prints help (exit 0), and runs `body`. Turns
 // UsageError into 2, Interrupted into 128+n, any other exception into 1, each with one line on
 // standard error: "NAME: what, where, with which numbers, and what to do". Standard output that could not be
 // written makes 1 of a 0, or 128 + SIGPIPE where its reader has closed the pipe.
 int run_program(const ProgramInfo& info, ProgramOptions options, int argc, char** argv,
                 const std::function<int(const ProgramArguments&)>& body);
+
+// --quiet and --log-level as they were given, for a command that this one starts.
+std::vector<std::string> output_arguments(const ProgramArguments& arguments);
 
 // Prints to standard output what people wait to see. That it cannot be written ends nothing that goes on and
 // is told by run_program() at the end; a reader that has closed the pipe counts as a stop signal, SIGPIPE,

@@ -21,6 +21,7 @@ constexpr std::size_t kMostOfALine = 4096;  // bytes
 
 std::mutex shown_mutex;      // of all LiveLines
 LiveLines* shown = nullptr;  // drawn last, and not left
+bool progress_is_shown = true;
 
 // 0 where it is not there or no sensible number.
 int number_of_environment(const char* name) {
@@ -126,9 +127,17 @@ std::vector<std::string> fitted(const std::vector<LineParts>& lines, int columns
   return texts;
 }
 
+void show_no_progress() {
+  progress_is_shown = false;
+}
+
+bool shows_progress() {
+  return progress_is_shown;
+}
+
 LiveLines::LiveLines(std::FILE* stream)
     : stream_(stream),
-      is_terminal_(::isatty(::fileno(stream)) != 0),
+      is_terminal_(progress_is_shown && ::isatty(::fileno(stream)) != 0),
       size_(terminal_size(::fileno(stream))) {}
 
 LiveLines::~LiveLines() {
@@ -162,7 +171,7 @@ void LiveLines::draw(const std::vector<LineParts>& lines) {
 void LiveLines::tell(const std::string& line) {
   if (is_terminal_) {
     draw({{{.text = line}}});
-  } else {
+  } else if (progress_is_shown) {
     write(line + "\n");
   }
 }

@@ -36,6 +36,11 @@ std::string joined(const LineParts& parts);
 // characters become '?'.
 std::vector<std::string> fitted(const std::vector<LineParts>& lines, int columns, int& dropped);
 
+// From here on nothing shows progress (--quiet): before the first LiveLines is made, and before there are
+// threads.
+void show_no_progress();
+bool shows_progress();
+
 // The lines that a program keeps at the bottom of its terminal, the cursor at the end of the last. They
 // follow the terminal's size: it is asked for at every drawing, once. A terminal that becomes narrower
 // between the question and the drawing keeps what stood there before: nothing tells a program in which order
@@ -43,7 +48,8 @@ std::vector<std::string> fitted(const std::vector<LineParts>& lines, int columns
 // error. Any thread; a program has one object that shows something at a time.
 class LiveLines {
  public:
-  // A stream that is no terminal shows nothing. It outlives the object.
+  // A stream that is no terminal shows nothing, nor does any after show_no_progress(). It outlives the
+  // object.
   explicit LiveLines(std::FILE* stream);
   // Leaves what is drawn, and ends its last line.
   ~LiveLines();
@@ -53,7 +59,7 @@ class LiveLines {
   bool is_terminal() const { return is_terminal_; }
   // In place of what was drawn before. Lines that the terminal has no rows for are counted in one more.
   void draw(const std::vector<LineParts>& lines);
-  // The same with one line; what is no terminal gets it as a line that stays.
+  // The same with one line; what is no terminal gets it as a line that stays, if it is to show progress.
   void tell(const std::string& line);
   // Takes the lines away.
   void clear();
