@@ -36,7 +36,6 @@ Progress progress_from_json(const Json& line) {
   progress.seconds_left = line.at("seconds_left").get<double>();
   if (line.contains("loss")) progress.loss = line.at("loss").get<double>();
   if (line.contains("accuracy")) progress.accuracy = line.at("accuracy").get<double>();
-  progress.waiting = line.at("waiting").get<double>();
   return progress;
 }
 
@@ -113,7 +112,7 @@ std::string to_json_line(const ProviderEvent& event) {
     // JSON has no infinity.
     if (progress.loss && std::isfinite(*progress.loss)) line["loss"] = *progress.loss;
     if (progress.accuracy) line["accuracy"] = *progress.accuracy;
-    line["waiting"] = progress.waiting;
+    line["waiting"] = event.waiting;
     if (!event.waits_for.empty()) line["waits_for"] = event.waits_for;
   }
   return line.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
@@ -131,6 +130,7 @@ std::optional<ProviderEvent> parse_json_line(const std::string& text) {
     event.role = line.at("role").get<std::string>();
     if (event.kind == ProviderEvent::Kind::kProgress) {
       event.progress = progress_from_json(line);
+      event.waiting = line.at("waiting").get<double>();
       event.waits_for = line.value("waits_for", "");
     } else {
       event.text = line.at("text").get<std::string>();
@@ -142,24 +142,12 @@ std::optional<ProviderEvent> parse_json_line(const std::string& text) {
 }
 
 std::string waits_for(const NodeMetadata& metadata, const Progress& progress) {
-  if (progress.waiting < 0.01 || metadata.stages == 1) return "";
+  if (progress.waiting < 0.01 * progress.seconds || metadata.stages == 1) return "";
   const bool later = 2 * progress.waiting_for_later >= progress.waiting;
   return metadata.members.at(static_cast<std::size_t>(metadata.stage + (later ? 1 : -1))).node;
 }
 
 LineParts to_parts(const ProviderEvent& event, Losses losses) {
-  // What is left out first where a terminal is narrow: what hardly changes, or follows from the rest.
-  enum Weight : std::uint8_t {
-    kRate = 1,
-    kRole,
-    kEpoch,
-    kWait,
-    kAccuracy,
-    kTimeLeft,
-    kNewestLoss,
-    kStep,
-    kNode
-  };
   if (event.kind != ProviderEvent::Kind::kProgress)
     return {{fmt::format("{}  {:<9}  {}", event.node, event.role, event.text), kNode}};
   const Progress& progress = event.progress;
@@ -172,7 +160,7 @@ LineParts to_parts(const ProviderEvent& event, Losses losses) {
     if (progress.accuracy) parts.push_back({fmt::format("accuracy {:.2f}%", *progress.accuracy), kAccuracy});
   }
   if (!event.waits_for.empty()) {
-    parts.push_back({fmt::format("waits {:.0f}% for {}", 100 * progress.waiting, event.waits_for), kWait});
+    parts.push_back({fmt::format("waits {:.0f}% for {}", 100 * event.waiting, event.waits_for), kWait});
   }
   parts.push_back({fmt::format("{:.0f} samples/s", progress.samples_per_second), kRate});
   parts.push_back(

@@ -49,7 +49,8 @@ struct ProviderEvent {
   std::string role;
   std::string text;
   Progress progress;
-  std::string waits_for;  // a node, of those that `progress.waiting` is for; empty: none
+  double waiting = 0;     // for other stages: the share of the time until now
+  std::string waits_for;  // a node, mostly; empty: none
   std::vector<ComparedTime> times;
   double stolen = 0;
   std::int64_t rounds = 0;
@@ -68,6 +69,20 @@ std::string waits_for(const NodeMetadata& metadata, const Progress& progress);
 
 // "node_1  stem  epoch 12/100  step 204/1700  loss 0.01234  accuracy 97.50%  waits 35% for node_2
 // 21000 samples/s  ETA 3 s" on one line, or what it waits for. Loss and accuracy may stand elsewhere.
+//
+// Where a terminal is narrow, the parts that come first here are left out first: what hardly changes, or
+// follows from the rest.
+enum PartWeight : std::uint8_t {
+  kRate = 1,
+  kRole,
+  kWait,
+  kEpoch,
+  kAccuracy,
+  kTimeLeft,
+  kNewestLoss,
+  kStep,
+  kNode
+};
 enum class Losses : std::uint8_t { kShown, kLeftOut };
 LineParts to_parts(const ProviderEvent& event, Losses losses = Losses::kShown);
 std::string to_line(const ProviderEvent& event);

@@ -20,14 +20,14 @@
 #include "models/base/process/team_waits.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "models/kernels/threads.hpp"
-#include "node/json_options.hpp"
-#include "node/limit_options.hpp"
 #include "node/node.hpp"
+#include "node/options/json_options.hpp"
+#include "node/options/limit_options.hpp"
+#include "node/options/start_options.hpp"
 #include "node/progress_pace.hpp"
 #include "node/provider_events.hpp"
 #include "node/run_display.hpp"
 #include "node/sockets/address.hpp"
-#include "node/start_options.hpp"
 #include "node/wire/stream.hpp"
 #include "trainer/progress/tensorboard/run_folder.hpp"
 
@@ -158,6 +158,7 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
   options.on_progress = [&](const Progress& progress) {
     ProviderEvent made = event(Kind::kProgress, "");
     made.progress = progress;
+    made.waiting = progress.seconds > 0 ? progress.waiting / progress.seconds : 0;
     made.waits_for = waits_for(opened->metadata(), progress);
     teller.tell(made);
   };

@@ -13,7 +13,7 @@ namespace rookery {
 namespace {
 
 constexpr std::chrono::milliseconds kRedrawPeriod{100};
-constexpr std::size_t kSparklineColumns = 16;  // both with what they are of: within 80
+constexpr std::size_t kSparklineColumns = 12;  // both with what they are of: within 80
 
 bool is_progress(const ProviderEvent& event) {
   return event.kind == ProviderEvent::Kind::kProgress;
@@ -67,12 +67,12 @@ LineParts RunDisplay::course() const {
   if (!losses_.empty()) {
     parts.push_back({fmt::format("loss {:.5f} {} {:.5f}", losses_.first(), losses_.text(kSparklineColumns),
                                  losses_.last()),
-                     2});
+                     kNewestLoss});
   }
   if (!accuracies_.empty()) {
     parts.push_back({fmt::format("accuracy {:.2f}% {} {:.2f}%", accuracies_.first(),
                                  accuracies_.text(kSparklineColumns), accuracies_.last()),
-                     1});
+                     kAccuracy});
   }
   return parts;
 }

@@ -320,8 +320,10 @@ class Trainer::Impl {
             .samples_per_second = static_cast<double>(samples_done_) / seconds,
             .seconds_left = seconds / static_cast<double>(state_.step - first_step_) *
                             static_cast<double>(steps() - state_.step),
-            .waiting = work.waiting / seconds,
-            .waiting_for_later = work.waiting_for_later / seconds,
+            .seconds = seconds,
+            .computing = work.forward + work.backward + work.update + work.validation,
+            .waiting = work.waiting,
+            .waiting_for_later = work.waiting_for_later,
             .loss = std::nullopt,
             .accuracy = std::nullopt};
   }

@@ -10,11 +10,11 @@
 #include "models/base/process/team_waits.hpp"
 #include "models/base/process/terminal.hpp"
 #include "models/base/process/threads_option.hpp"
-#include "node/json_options.hpp"
 #include "node/launch/launcher.hpp"
-#include "node/limit_options.hpp"
+#include "node/options/json_options.hpp"
+#include "node/options/limit_options.hpp"
+#include "node/options/start_options.hpp"
 #include "node/run/plan_run.hpp"
-#include "node/start_options.hpp"
 
 namespace rookery {
 namespace {

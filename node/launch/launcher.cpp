@@ -16,10 +16,10 @@
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
-#include "node/limit_options.hpp"
 #include "node/membership/root_cause.hpp"
+#include "node/options/limit_options.hpp"
+#include "node/options/start_options.hpp"
 #include "node/sockets/address.hpp"
-#include "node/start_options.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
 
 namespace rookery {

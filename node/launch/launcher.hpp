@@ -27,7 +27,8 @@ struct LauncherOptions {
   StartChoice start;
   std::optional<int> threads;  // of each; nothing: as the plan says, shared out
   NetworkLimits limits;        // of each
-  // Events as JSON lines in place of a display, with at least so many seconds between two of a node's progress.
+  // Events as JSON lines in place of a display, with at least so many seconds between two of a node's
+  // progress.
   std::optional<std::string> json_interval;
   std::vector<std::string> output_arguments;  // those of each
 };

@@ -21,7 +21,8 @@
 #include "models/base/process/stop_signals.hpp"
 #include "models/kernels/threads.hpp"
 #include "node/membership/membership.hpp"
-#include "node/run/status_exchange.hpp"
+#include "node/status/figures_exchange.hpp"
+#include "node/status/status_exchange.hpp"
 #include "trainer/checkpoint/reshard/run_start.hpp"
 #include "trainer/feed/split.hpp"
 #include "trainer/progress/tensorboard/run_folder.hpp"
@@ -172,9 +173,10 @@ NodeReport PlanRun::train_with_others(const std::function<void(Trainer&)>& loop)
 NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& loop) {
   TextFiles files(output_);
   RunFolder board(output_);
+  FiguresExchange figures(figures_options(board));
   TrainerOptions options{.settings = metadata_.settings,
                          .data = metadata_.data,
-                         .logs = {&files, &board, &status},
+                         .logs = {&files, &board, &figures, &status},
                          .from = starting_point(),
                          .shares = metadata_.shares,
                          .averager = averager_.get(),
@@ -204,6 +206,20 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
   if (trained_) save(trainer);
   if (ended) std::rethrow_exception(ended);
   return report;
+}
+
+FiguresOptions PlanRun::figures_options(RunFolder& board) {
+  FiguresOptions options{.network = network_->pipeline_network(), .stage = metadata_.stage};
+  for (const PeerInfo& member : metadata_.members) options.nodes.push_back(member.node);
+  options.add_rounds = [this](NodeFigures& figures) {
+    if (!rings_) return;
+    figures.rounds = rings_->rounds();
+    figures.exposed = rings_->waited_seconds();
+  };
+  options.keep = [&board](std::int64_t step, const RunFolder::Numbers& numbers) {
+    board.add_numbers(step, numbers);
+  };
+  return options;
 }
 
 void PlanRun::add_rounds(NodeReport& report) const {

@@ -19,10 +19,12 @@
 #include "node/run/node_process.hpp"
 #include "node/run/node_report.hpp"
 #include "node/run/run_network.hpp"
+#include "node/status/figures_exchange.hpp"
 #include "trainer/agreement.hpp"
 #include "trainer/averaging/averagers.hpp"
 #include "trainer/averaging/ring/rings.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
+#include "trainer/progress/tensorboard/run_folder.hpp"
 #include "trainer/schedule/work_trace.hpp"
 
 namespace rookery {
@@ -46,6 +48,7 @@ class PlanRun {
   NodeReport train_with_others(const std::function<void(Trainer&)>& loop);
   NodeReport train(RunLog& status, const std::function<void(Trainer&)>& loop);
   void join_clusters();
+  FiguresOptions figures_options(RunFolder& board);
   void add_rounds(NodeReport& report) const;
   void write_trace() const;
   void end_trace() const;

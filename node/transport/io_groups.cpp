@@ -96,6 +96,10 @@ void IoLoop::serve_requests(Group& group) {
   LinkQueues::Requests& requests = group.requests;
   group.queues.collect(requests);
   if (requests.status) group.status = requests.status;
+  if (requests.figures) {
+    const int last = static_cast<int>(group.options.members.size()) - 1;
+    send_control(peer_of({&group, group.member_with(last)}), *requests.figures);
+  }
   for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
     const Share share{&group, member};
     Group::Member& streams = share.streams();

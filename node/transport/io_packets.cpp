@@ -137,6 +137,9 @@ void IoLoop::accept_control(int peer, const Packet& packet) {
     if (const auto share = share_of(peer, request->group)) send_ack(*share);
   } else if (const auto* status = std::get_if<CtlStatus>(&packet)) {
     if (const auto share = share_of(peer, status->group)) share->group->queues.hear_status(*status);
+  } else if (const auto* figures = std::get_if<CtlFigures>(&packet)) {
+    if (const auto share = share_of(peer, figures->group))
+      share->group->queues.hear_figures(share->member, *figures);
   } else if (const auto* stop = std::get_if<CtlStop>(&packet)) {
     accept_stop(peer, *stop);
   } else if (const auto* bye = std::get_if<CtlBye>(&packet)) {

@@ -163,4 +163,31 @@ std::optional<RunStatus> ZmqLink::heard_status() const {
   return status;
 }
 
+void ZmqLink::tell_figures(const NodeFigures& figures) {
+  group_->queues.tell_figures({.group = group_->options.group,
+                               .seconds = figures.seconds,
+                               .computing = figures.computing,
+                               .waiting = figures.waiting,
+                               .resident = figures.resident,
+                               .sent = figures.sent,
+                               .rounds = figures.rounds,
+                               .exposed = figures.exposed});
+}
+
+std::optional<NodeFigures> ZmqLink::take_figures(int from_rank) {
+  const auto told = group_->queues.take_figures(group_->member_with(from_rank));
+  if (!told) return std::nullopt;
+  return NodeFigures{.seconds = told->seconds,
+                     .computing = told->computing,
+                     .waiting = told->waiting,
+                     .resident = told->resident,
+                     .sent = told->sent,
+                     .rounds = told->rounds,
+                     .exposed = told->exposed};
+}
+
+std::uint64_t ZmqLink::bytes_sent() const {
+  return group_->queues.bytes_sent();
+}
+
 }  // namespace rookery

@@ -54,6 +54,17 @@ struct RunStatus {
   std::optional<double> accuracy;  // percent
 };
 
+// What a node does, as the last rank keeps it: of the run until now.
+struct NodeFigures {
+  double seconds = 0;
+  double computing = 0;        // of these
+  double waiting = 0;          // of these, for other stages
+  std::uint64_t resident = 0;  // bytes of memory, now
+  std::uint64_t sent = 0;      // bytes of tensors, to all of the group
+  std::int64_t rounds = 0;     // of averaging with other clusters
+  double exposed = 0;          // of the seconds, waiting for these rounds
+};
+
 struct Group;
 class IoLoop;
 
@@ -88,6 +99,12 @@ class ZmqLink final : public Link {
   // The last status told by the last rank. Telling is cheap: peers get the newest ten times a second.
   void tell_status(const RunStatus& status);
   std::optional<RunStatus> heard_status() const;
+
+  // Not by the last rank: tells it. That is lost where the connection is down.
+  void tell_figures(const NodeFigures& figures);
+  // By the last rank: what the other one has told since the last call.
+  std::optional<NodeFigures> take_figures(int from_rank);
+  std::uint64_t bytes_sent() const;  // of tensors, to all of the group
 
  private:
   void check_size(const MessageKey& key, const TensorType& type) const;

@@ -26,6 +26,7 @@ enum class Type : std::uint8_t {
   kCtlBye = 8,
   kCtlJoin = 9,
   kCtlReopen = 10,
+  kCtlFigures = 11,
   kFirstData = 16,  // a DataChunk: this and the number of its MessageKind
 };
 
@@ -159,6 +160,12 @@ void fields(Archive& archive, CtlReopen& reopen) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, CtlFigures& figures) {
+  archive(figures.group, figures.seconds, figures.computing, figures.waiting, figures.resident, figures.sent,
+          figures.rounds, figures.exposed);
+}
+
+template <typename Archive>
 void fields(Archive& archive, DataChunk& chunk) {
   archive(chunk.group, chunk.sequence, chunk.key.validation, chunk.key.step, chunk.key.micro_batch,
           chunk.key.edge);
@@ -194,6 +201,8 @@ Packet empty_packet(Type type) {
       return CtlJoin{};
     case Type::kCtlReopen:
       return CtlReopen{};
+    case Type::kCtlFigures:
+      return CtlFigures{};
     case Type::kFirstData:
       break;
   }
@@ -291,6 +300,8 @@ const char* name_of(const Packet& packet) {
       return "CtlJoin";
     case Type::kCtlReopen:
       return "CtlReopen";
+    case Type::kCtlFigures:
+      return "CtlFigures";
     case Type::kFirstData:
       break;
   }

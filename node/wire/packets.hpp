@@ -14,7 +14,7 @@
 
 namespace rookery {
 
-constexpr std::uint16_t kProtocolVersion = 4;
+constexpr std::uint16_t kProtocolVersion = 5;
 constexpr std::size_t kMaxHeaderBytes = 4096;
 constexpr std::size_t kMaxChunkBytes = 256U << 10;
 
@@ -126,6 +126,19 @@ struct CtlReopen {
   bool operator==(const CtlReopen&) const = default;
 };
 
+// What a node tells the last stage of itself, which keeps it with the run's curves. Of the run until now.
+struct CtlFigures {
+  GroupId group = 0;
+  double seconds = 0;
+  double computing = 0;        // of these
+  double waiting = 0;          // of these, for other stages
+  std::uint64_t resident = 0;  // bytes of memory, now
+  std::uint64_t sent = 0;      // bytes of tensors, to all in the group
+  std::int64_t rounds = 0;     // of averaging with other clusters
+  double exposed = 0;          // of the seconds, waiting for these rounds
+  bool operator==(const CtlFigures&) const = default;
+};
+
 // A piece of a tensor; its bytes are the payload frame.
 struct DataChunk {
   GroupId group = 0;
@@ -144,7 +157,7 @@ constexpr std::uint64_t chunk_cost(std::size_t payload) {
 
 // DataChunk travels under several types, by key.kind: FwdActivation, BwdGradient, …
 using Packet = std::variant<CtlHello, CtlWelcome, CtlHeartbeat, CtlAck, CtlAckRequest, CtlStatus, CtlStop,
-                            CtlBye, CtlJoin, CtlReopen, DataChunk>;
+                            CtlBye, CtlJoin, CtlReopen, CtlFigures, DataChunk>;
 
 // The header frame.
 std::vector<std::byte> encode(const Packet& packet);

@@ -21,7 +21,7 @@ ProviderEvent progress_event() {
                     .seconds_left = 3.2};
   event.progress.loss = 0.0123;
   event.progress.accuracy = 97.5;
-  event.progress.waiting = 0.352;
+  event.waiting = 0.352;
   event.waits_for = "node_1";
   return event;
 }
@@ -36,7 +36,7 @@ TEST(ProviderEvents, ProgressComesBackAsItWas) {
   EXPECT_EQ(event->progress.steps, 1700);
   EXPECT_EQ(event->progress.loss, 0.0123);
   EXPECT_EQ(event->progress.accuracy, 97.5);
-  EXPECT_EQ(event->progress.waiting, 0.352);
+  EXPECT_EQ(event->waiting, 0.352);
   EXPECT_EQ(event->waits_for, "node_1");
 }
 
@@ -44,10 +44,10 @@ TEST(ProviderEvents, AStageWaitsForItsNeighbourOnTheSideThatItWaitsForMost) {
   NodeMetadata stem{.stage = 1, .stages = 3};
   for (int stage = 0; stage < 3; ++stage)
     stem.members.push_back({.node = "node_" + std::to_string(7 - stage), .stage = stage});
-  EXPECT_EQ(waits_for(stem, {.waiting = 0.5, .waiting_for_later = 0.1}), "node_7");
-  EXPECT_EQ(waits_for(stem, {.waiting = 0.5, .waiting_for_later = 0.4}), "node_5");
-  EXPECT_EQ(waits_for(stem, {.waiting = 0.009}), "") << "hardly ever";
-  EXPECT_EQ(waits_for({.stage = 0, .stages = 1}, {.waiting = 0.5}), "") << "there is nobody";
+  EXPECT_EQ(waits_for(stem, {.seconds = 1, .waiting = 0.5, .waiting_for_later = 0.1}), "node_7");
+  EXPECT_EQ(waits_for(stem, {.seconds = 1, .waiting = 0.5, .waiting_for_later = 0.4}), "node_5");
+  EXPECT_EQ(waits_for(stem, {.seconds = 1, .waiting = 0.009}), "") << "hardly ever";
+  EXPECT_EQ(waits_for({.stage = 0, .stages = 1}, {.seconds = 1, .waiting = 0.5}), "") << "there is nobody";
 }
 
 TEST(ProviderEvents, WhatIsNotKnownIsLeftOut) {

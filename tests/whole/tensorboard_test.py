@@ -98,6 +98,20 @@ class TensorBoardFiles(WholeTest):
         for told, written in zip(self.curve("accuracy/validation").values(), self.numbers("val_accuracies.txt"), strict=True):
             self.assertAlmostEqual(told, written, places=4)
 
+    def test_the_leaf_keeps_what_every_node_does(self):
+        self.write_settings(epochs=100000)
+        self.run_program("clusterize")
+        launch = self.start("launch")
+        lines = self.board / "metrics.jsonl"
+        self.wait_for(lambda: lines.exists() and lines.read_text().count('"node_0/computing"') > 1, "node_0's figures")
+        launch.popen.send_signal(signal.SIGINT)
+        self.assertEqual(launch.wait(), 130)
+        for node in ("node_0", "node_1", "node_2"):
+            shares = [list(self.curve(f"{node}/{what}").values())[-1] for what in ("computing", "waiting")]
+            self.assertTrue(all(0 <= share <= 1 for share in shares) and 0 < sum(shares) <= 1.01, (node, shares))
+            self.assertGreater(min(self.curve(f"{node}/memory_mb").values()), 1)
+            self.assertGreater(max(self.curve(f"{node}/sent_mbit_per_second").values()), 0)
+
     def test_a_killed_run_goes_on_in_the_same_folder(self):
         self.write_settings(epochs=60, checkpoint_every="20 steps")
         self.run_program("clusterize")

@@ -80,7 +80,7 @@ class Terminals(WholeTest):
             launch, ["node_0", "node_1", "node_2", "loss"],
             at_80=r" epoch \d+/100000  step \d+/1700000  waits \d+% for node_\d  ETA [\d.]+ \w+$"
                   r"|^loss \d\.\d{5} [▁-█]+ \d\.\d{5}  accuracy \d+\.\d\d% [▁-█]+ \d+\.\d\d%$",
-            at_40=r"^node_\d  step \d+/1700000  ETA [\d.]+ \w+$|^loss \d\.\d{5} [▁-█]{1,16} \d\.\d{5}$",
+            at_40=r"^node_\d  step \d+/1700000  ETA [\d.]+ \w+$|^loss \d\.\d{5} [▁-█]{1,12} \d\.\d{5}$",
             at_200=r" epoch \d+/100000  step .* samples/s  ETA [\d.]+ \w+$|^loss .*  accuracy [^ ]* [▁-█]+ \d+\.\d\d%$",
             at_20=r"^node_\d( |$)|^loss .*…$")
         launch.popen.send_signal(signal.SIGINT)

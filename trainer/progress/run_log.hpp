@@ -24,10 +24,12 @@ struct Progress {
   std::int64_t steps = 0;  // of the whole run
   double samples_per_second = 0;
   double seconds_left = 0;
-  double waiting = 0;            // for other stages: the share of the time until now
-  double waiting_for_later = 0;  // of that, the share for stages behind this one
-  double learning_rate = 0;    // of the last step; after an update
-  std::optional<double> loss;  // of the last step; on the Leaf, after an update
+  double seconds = 0;            // of training and validation, until now
+  double computing = 0;          // of these
+  double waiting = 0;            // of these, for other stages
+  double waiting_for_later = 0;  // of that, for stages behind this one
+  double learning_rate = 0;      // of the last step; after an update
+  std::optional<double> loss;    // of the last step; on the Leaf, after an update
   // Percent; on the Leaf, after a validation: of the first loss whose targets are class indices.
   std::optional<double> accuracy;
 };

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kMostPictureBytes = 32U << 20;
 constexpr std::size_t kMostLineBytes = 1U << 16;
-constexpr std::size_t kMostCurves = 64;
+constexpr std::size_t kMostCurves = 256;
 
 // A line that is cut, as the last one of a run that goes on may be, is none.
 std::map<std::string, Curve> read_curves(const std::filesystem::path& path) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <string_view>
 
 #include "clusterize/report/pictures/svg.hpp"
 
@@ -150,17 +151,24 @@ class RunPage {
     heading("Curves");
     struct Group {
       const char* title;
-      const char* prefix;
+      std::string_view prefix;
+      std::string_view suffix;
     };
-    constexpr std::array<Group, 4> kGroups{{{"Loss", "loss/"},
-                                            {"Accuracy, %", "accuracy/"},
-                                            {"Learning rate", "learning_rate"},
-                                            {"Samples per second", "samples_per_second"}}};
+    constexpr std::array<Group, 9> kGroups{
+        {{"Loss", "loss/", ""},
+         {"Accuracy, %", "accuracy/", ""},
+         {"Learning rate", "learning_rate", ""},
+         {"Samples per second", "samples_per_second", ""},
+         {"Share of the time computing", "", "/computing"},
+         {"Share of the time waiting for other stages", "", "/waiting"},
+         {"Share of the time waiting for rounds", "", "/waiting_for_rounds"},
+         {"Memory, MB", "", "/memory_mb"},
+         {"Sent, Mbit/s", "", "/sent_mbit_per_second"}}};
     page_ += "<div class=\"curves\">\n";
     for (const Group& group : kGroups) {
       std::vector<Curve> members;
       for (const auto& [name, one] : files_.curves) {
-        if (name.starts_with(group.prefix)) members.push_back(one);
+        if (name.starts_with(group.prefix) && name.ends_with(group.suffix)) members.push_back(one);
       }
       if (!members.empty()) page_ += curve_picture(group.title, members);
     }

@@ -93,9 +93,9 @@ int run_body(const ProgramInfo& info, const ProgramOptions& options, int argc, c
       po::store(po::command_line_parser(argc, argv).options(options).positional({}).run(), arguments);
       if (arguments.count("help") != 0) return print_help(info, options), kDone;
       if (arguments.count("version") != 0) return fmt::print("rookery {}\n", ROOKERY_VERSION), kDone;
-      po::notify(arguments);
       init_logging(info.name);
       apply_output_options(arguments);
+      po::notify(arguments);
     } catch (const po::error& error) {
       throw UsageError(fmt::format("{} (see {} --help)", error.what(), info.name));
     }

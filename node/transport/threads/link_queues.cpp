@@ -105,6 +105,7 @@ void LinkQueues::put(int to, OutgoingMessage message) {
   ++progress_;
   Peer& peer = peers_.at(to);
   peer.outgoing += message_cost(message.type.bytes(), chunk_bytes_);
+  sent_ += message.type.bytes();
   peer.outbox.push_back(std::move(message));
 }
 
@@ -194,6 +195,21 @@ std::optional<CtlStatus> LinkQueues::heard_status() const {
   return status_in_;
 }
 
+void LinkQueues::tell_figures(const CtlFigures& figures) {
+  const Lock lock(mutex_);
+  figures_out_ = figures;
+}
+
+std::optional<CtlFigures> LinkQueues::take_figures(int from) {
+  const Lock lock(mutex_);
+  return std::exchange(peers_.at(from).figures, std::nullopt);
+}
+
+std::uint64_t LinkQueues::bytes_sent() const {
+  const Lock lock(mutex_);
+  return sent_;
+}
+
 std::optional<std::string> LinkQueues::failure() const {
   const Lock lock(mutex_);
   return failure_;
@@ -214,6 +230,7 @@ void LinkQueues::collect(Requests& requests) {
   requests.leave = std::exchange(wants_leave_, false);
   requests.stop = std::exchange(wants_stop_, std::nullopt);
   requests.status = std::exchange(status_out_, std::nullopt);
+  requests.figures = std::exchange(figures_out_, std::nullopt);
   requests.progress = progress_;
   requests.waiting_for = waiting_for_;
 }
@@ -270,6 +287,11 @@ void LinkQueues::fail(const std::string& message, int signal) {
 void LinkQueues::hear_status(const CtlStatus& status) {
   const Lock lock(mutex_);
   status_in_ = status;
+}
+
+void LinkQueues::hear_figures(int from, const CtlFigures& figures) {
+  const Lock lock(mutex_);
+  peers_.at(from).figures = figures;
 }
 
 void LinkQueues::hear_progress(int from, std::uint64_t progress, const std::string& waiting_for) {

@@ -58,6 +58,10 @@ class LinkQueues {
   void want_stop(StopNotice notice);
   void tell_status(const CtlStatus& status);
   std::optional<CtlStatus> heard_status() const;
+  void tell_figures(const CtlFigures& figures);
+  // What the peer has told since the last call.
+  std::optional<CtlFigures> take_figures(int peer);
+  std::uint64_t bytes_sent() const;  // of tensors, to all
   std::optional<std::string> failure() const;
 
   // ---- for the thread that does the I/O ----
@@ -70,6 +74,7 @@ class LinkQueues {
     bool leave = false;
     std::optional<StopNotice> stop;
     std::optional<CtlStatus> status;  // news for the peers
+    std::optional<CtlFigures> figures;
     std::uint64_t progress = 0;
     int waiting_for = -1;  // the peer
   };
@@ -83,6 +88,7 @@ class LinkQueues {
   void end();
   void fail(const std::string& message, int signal);
   void hear_status(const CtlStatus& status);
+  void hear_figures(int peer, const CtlFigures& figures);
   // Takes from a peer's heartbeat what its thread is doing; names for people.
   void hear_progress(int peer, std::uint64_t progress, const std::string& waiting_for);
 
@@ -97,6 +103,7 @@ class LinkQueues {
     std::uint64_t progress = 0;
     Clock::time_point progressed{};
     std::string waiting_for;  // empty: it computes
+    std::optional<CtlFigures> figures;
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -129,6 +136,8 @@ class LinkQueues {
   std::optional<StopNotice> wants_stop_;
   std::optional<CtlStatus> status_out_;
   std::optional<CtlStatus> status_in_;
+  std::optional<CtlFigures> figures_out_;
+  std::uint64_t sent_ = 0;
   std::optional<std::string> failure_;
   int failure_signal_ = 0;
 };

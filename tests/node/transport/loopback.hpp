@@ -82,6 +82,7 @@ class LoopbackLink final : public Link {
   void stop(const std::string& reason) { link_->stop(reason); }
   void tell_status(const RunStatus& status) { link_->tell_status(status); }
   std::optional<RunStatus> heard_status() const { return link_->heard_status(); }
+  ZmqLink& network() { return *link_; }
 
  private:
   LoopbackOptions options_;

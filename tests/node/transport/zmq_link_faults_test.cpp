@@ -240,5 +240,24 @@ TEST(ZmqLinkFaults, TheLastStagesStatusReachesTheOthers) {
   EXPECT_EQ(heard->accuracy, 97.5);
 }
 
+TEST(ZmqLinkFaults, TheFiguresOfTheOthersReachTheLastStageOnce) {
+  auto links = make_loopback(3, kUnchanged);
+  ZmqLink& last = links[2]->network();
+  EXPECT_FALSE(last.take_figures(0));
+  links[0]->network().tell_figures({.seconds = 4, .computing = 3, .resident = 1U << 20});
+  links[1]->network().tell_figures({.seconds = 5, .waiting = 2, .rounds = 7, .exposed = 0.5});
+  std::vector<std::jthread> leaving;
+  for (auto& link : links) leaving.emplace_back([&link] { link->leave(); });
+  leaving.clear();  // what was told travels before the farewell
+  const auto root = last.take_figures(0);
+  const auto stem = last.take_figures(1);
+  ASSERT_TRUE(root && stem);
+  EXPECT_EQ(root->computing, 3);
+  EXPECT_EQ(root->resident, 1U << 20);
+  EXPECT_EQ(stem->waiting, 2);
+  EXPECT_EQ(stem->rounds, 7);
+  EXPECT_FALSE(last.take_figures(0));
+}
+
 }  // namespace
 }  // namespace rookery

@@ -44,7 +44,8 @@ std::vector<Packet> one_of_each() {
                               CtlStop{2, "node_2", "was stopped by SIGTERM", 15},
                               CtlBye{3, true},
                               CtlJoin{4, 1, 3, true, {5, 6}},
-                              CtlReopen{Channel::kData}};
+                              CtlReopen{Channel::kData},
+                              CtlFigures{1, 10.5, 7.25, 2.5, 1ULL << 30, 1ULL << 40, 3, 0.5}};
   for (int kind = 0; kind < kMessageKinds; ++kind) {
     DataChunk chunk = a_chunk();
     chunk.key.kind = static_cast<MessageKind>(kind);
@@ -90,7 +91,7 @@ TEST(Packets, ProtocolMdHasARowForEach) {
 
 TEST(Packets, BytesAreAsWrittenInProtocolMd) {
   const std::vector<std::byte> header = encode(CtlAck{5, {0x0102, 0x03}});
-  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 4, 0, 4, 5, 0, 0, 0, 2, 1, 0,
+  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 5, 0, 4, 5, 0, 0, 0, 2, 1, 0,
                                                0,   0,   0,   0,   0, 3, 0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(header.size(), expected.size());
   EXPECT_EQ(std::memcmp(header.data(), expected.data(), expected.size()), 0);
@@ -116,7 +117,7 @@ TEST(Packets, TrailingBytesAreRefused) {
 
 TEST(Packets, AnotherVersionIsNamed) {
   const auto header = with(encode(CtlBye{}), 4, std::uint16_t{7});
-  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 4")));
+  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 5")));
 }
 
 TEST(Packets, AnotherMagicIsNoPacket) {

@@ -133,6 +133,10 @@ void RunFolder::after_validation(const Progress& progress, const BatchResult& to
   samples_ = 0;
 }
 
+void RunFolder::add_numbers(std::int64_t step, const Numbers& numbers) {
+  if (events_) write(step, numbers);
+}
+
 // The weighted sum; where there are several, each of them besides.
 RunFolder::Numbers RunFolder::losses_of_result(const BatchResult& result, const std::string& kind) const {
   Numbers numbers{{"loss/" + kind, result.loss}};

@@ -26,6 +26,7 @@ std::filesystem::path run_folder_of(const std::filesystem::path& output, const s
 //   kMostPoints steps, of so many evenly chosen ones and the last; samples_per_second at most once a second;
 //   loss/validation and accuracy/validation of every validation; where there are several losses, each as
 //   loss/train/NAME and so on; and the settings as text. Losses are the numbers of losses.txt, as floats.
+//   With what others add (add_numbers()), such as what every node does.
 // - metrics.jsonl: the same, an object a line, {"step": 1, "loss/train": 2.31, "learning_rate": 0.001}. What
 //   is no number (NaN, infinity) is null.
 //
@@ -50,9 +51,11 @@ class RunFolder : public RunLog {
   void after_update(const Progress& progress, const BatchResult& batch) override;
   void after_validation(const Progress& progress, const BatchResult& total) override;
 
- private:
+  // Curves that others know, by their names: handed on with what is written next.
   using Numbers = std::vector<std::pair<std::string, double>>;
+  void add_numbers(std::int64_t step, const Numbers& numbers);
 
+ private:
   void open(const std::filesystem::path& folder, const RunDescription& run);
   bool measure_rate(const BatchResult& batch);
   Numbers losses_of_result(const BatchResult& result, const std::string& kind) const;

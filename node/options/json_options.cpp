@@ -1,4 +1,4 @@
-#include "node/json_options.hpp"
+#include "node/options/json_options.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "node/limit_options.hpp"
+#include "node/options/limit_options.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "node/start_options.hpp"
+#include "node/options/start_options.hpp"
 
 #include <fmt/format.h>
 

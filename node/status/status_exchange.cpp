@@ -1,4 +1,4 @@
-#include "node/run/status_exchange.hpp"
+#include "node/status/status_exchange.hpp"
 
 #include <utility>
 
