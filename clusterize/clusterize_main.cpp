@@ -9,7 +9,8 @@
 #include "clusterize/list_models.hpp"
 #include "clusterize/plan/plan_lock.hpp"
 #include "clusterize/plan_report.hpp"
-#include "clusterize/planner/choose_averaging.hpp"
+#include "clusterize/planner/choices/choose_averaging.hpp"
+#include "clusterize/planner/choices/choose_schedule.hpp"
 #include "clusterize/planner/plan_id.hpp"
 #include "clusterize/planner/write_plan.hpp"
 #include "clusterize/pool/pool_changes.hpp"
@@ -67,6 +68,10 @@ TrainingSettings settings_of(const ProgramArguments& arguments, const std::files
     }
   }
   take_staleness(arguments, settings);
+  if (arguments.count("resume") != 0) {
+    with_context("--resume",
+                 [&] { keep_micro_batches(settings, node_data, arguments["resume"].as<std::string>()); });
+  }
   return settings;
 }
 
@@ -150,7 +155,7 @@ int clusterize(const ProgramArguments& arguments) {
                           return all.without(excluded);
                         }).with_threads(usable_processors());
   const TrainingSettings settings = settings_of(arguments, node_data);
-  const SearchOptions options = search_options(arguments, pool, settings.seed);
+  SearchOptions options = search_options(arguments, pool, settings.seed);
   const PlanReportOptions tells = plan_report_options(arguments, node_data, settings.seed);
   const std::filesystem::path choices = kernel_choices_path(node_data);
   const std::string machine = measured_machine();
@@ -159,12 +164,16 @@ int clusterize(const ProgramArguments& arguments) {
                                    [&] { return make_task(settings, node_data, &measured); });
   for (const std::string& warning : task.warnings)
     fmt::print(stderr, "clusterize: {}: {}\n", task.settings.model, warning);
+  const std::optional<ScheduleChoice> schedule =
+      with_context(node_configs.string(), [&] { return choose_schedule(task, pool, options, &measured); });
+  if (schedule && options.seconds) *options.seconds /= 2;
   write_kernel_choices(choices, machine, measured.known());
   const std::optional<Resumption> resumed = resume(arguments, task, node_data);
   add_profile(task, node_data, arguments.count("profile") != 0, pool.all_threads());
   const StateDict state = first_state(arguments, task);
   Planned planned =
       with_context(node_configs.string(), [&] { return plan_with_averaging(task, pool, options); });
+  planned.plan.schedule_choice = schedule;
   if (resumed) with_context("--resume", [&] { check_place(resumed->run, task, planned.plan); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});

@@ -45,7 +45,7 @@ class Trainer::Impl {
                   feed_->fill(micro_batch, value, into);
                 },
                 options_.settings.clip_gradient_norm,
-                {options_.averager, shares().cluster * options_.settings.micro_batches}) {
+                {options_.averager, shares().cluster * decided_micro_batches(options_.settings)}) {
     check_validation(settings(), options_.data);
     plateau_.go_on(state_.learning_rate, state_.plateau);
     worker_.continue_digest(state_.sample_digest);

@@ -93,6 +93,23 @@ OrderedJson to_json(const AveragingChoice& choice) {
   return all;
 }
 
+OrderedJson to_json(const ScheduleCandidate& candidate) {
+  return {{"micro_batches", candidate.micro_batches},
+          {"schedule", candidate.schedule},
+          {"clusters", candidate.clusters},
+          {"step_ms", candidate.step_ms},
+          {"samples_per_second", candidate.samples_per_second}};
+}
+
+OrderedJson to_json(const ScheduleChoice& choice) {
+  OrderedJson others = OrderedJson::array();
+  for (const ScheduleCandidate& candidate : choice.others) others.push_back(to_json(candidate));
+  return {{"chosen", to_json(choice.chosen)},
+          {"others", others},
+          {"tried", choice.tried},
+          {"too_large", choice.too_large}};
+}
+
 }  // namespace
 
 OrderedJson to_json(const ClusterPlan& plan) {
@@ -125,6 +142,7 @@ OrderedJson to_json(const ClusterPlan& plan) {
                      {"rings", rings},
                      {"left_out", left_out}};
   if (plan.averaging_choice) all["averaging_choice"] = to_json(*plan.averaging_choice);
+  if (plan.schedule_choice) all["schedule_choice"] = to_json(*plan.schedule_choice);
   if (plan.resume) all["resume"] = to_json(*plan.resume);
   return all;
 }

@@ -91,6 +91,22 @@ struct AveragingChoice {
   std::optional<AveragingCandidate> parameters;  // where it was looked at
 };
 
+// A plan with such micro-batches by such a schedule, as simulated.
+struct ScheduleCandidate {
+  int micro_batches = 1;
+  std::string schedule;
+  int clusters = 1;
+  double step_ms = 0;  // of the slowest cluster, by its share
+  double samples_per_second = 0;
+};
+// How a plan came to its schedule and number of micro-batches, where these were left to the planner.
+struct ScheduleChoice {
+  ScheduleCandidate chosen;
+  std::vector<ScheduleCandidate> others;  // the fastest of those that were not chosen, fastest first
+  int tried = 0;
+  int too_large = 0;  // of these: do not fit the machines
+};
+
 struct LeftOutNode {
   std::string node;
   std::string reason;
@@ -110,6 +126,7 @@ struct ClusterPlan {
   std::vector<LeftOutNode> left_out;  // nodes not used
   AveragingSettings averaging;
   std::optional<AveragingChoice> averaging_choice;
+  std::optional<ScheduleChoice> schedule_choice;
   double predicted_averaging_ms = 0;  // that a step waits for rounds, on the average
   double predicted_round_ms = 0;      // of a round of all rings, on the average
   double rounds_per_step = 1;         // of the whole model

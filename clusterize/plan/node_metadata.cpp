@@ -381,8 +381,8 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
   for (const Json& output : document.at("outputs")) metadata.outputs.push_back(output_from_json(output));
   for (const Json& shared : document.at("shared_parameters"))
     metadata.shared.push_back(shared_from_json(shared));
-  if (metadata.settings.averaging.mode == "auto")
-    fail(file, "settings/averaging/mode: \"auto\" is for clusterize, which decides it");
+  for (const std::string& key : undecided(metadata.settings))
+    fail(file, "settings/{}: \"auto\" is for clusterize, which decides it", key);
   read_rings(document.at("rings"), metadata, file);
   metadata.shares = one_cluster(metadata.settings.batch_size);
   metadata.shares.cluster = metadata.cluster;

@@ -1,5 +1,7 @@
 #include "clusterize/planner/planner.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -221,7 +223,8 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOp
 
 Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
                   const SearchOptions& options) {
-  ROOKERY_CHECK(task.settings.averaging.mode != "auto", "averaging is not decided");
+  ROOKERY_CHECK(undecided(task.settings).empty(), "not decided: {}",
+                fmt::join(undecided(task.settings), ", "));
   FittedClusters found = clusters_that_fit(task, pool, costs, options);
   const Fit& fit = found.fit;
   Planned planned = std::move(found.planned);

@@ -9,6 +9,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/planner/make_metadata.hpp"
 #include "clusterize/report/averaging_text.hpp"
+#include "models/base/text.hpp"
 
 namespace rookery {
 namespace {
@@ -78,6 +79,23 @@ std::string staleness_text(const ClusterPlan& plan) {
       most, most == 1 ? "" : "s");
 }
 
+std::string candidate_text(const ScheduleCandidate& of) {
+  return fmt::format("\"micro_batches\": {}, \"schedule\": \"{}\": {:.4g} samples/s, a step of {}{}",
+                     of.micro_batches, of.schedule, of.samples_per_second, duration_text(of.step_ms / 1e3),
+                     of.clusters == 1 ? "" : fmt::format(" in {} clusters", of.clusters));
+}
+
+std::string schedule_choice_text(const ClusterPlan& plan) {
+  if (!plan.schedule_choice) return "";
+  const ScheduleChoice& choice = *plan.schedule_choice;
+  std::string text = fmt::format("Chosen: {}, as simulated", candidate_text(choice.chosen));
+  for (const ScheduleCandidate& other : choice.others) text += "\n  before " + candidate_text(other);
+  text += fmt::format("\n  of {} that were tried", choice.tried);
+  if (choice.too_large > 0)
+    text += fmt::format(", {} of which the machines have no memory for", choice.too_large);
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string describe_plan(const TrainingTask& task, const Planned& planned) {
@@ -90,6 +108,7 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
   text += fmt::format("\n{}\n", table(plan));
   text += left_out_text(plan.left_out);
   text += staleness_text(plan);
+  text += schedule_choice_text(plan);
   text += describe_averaging(plan);
   text += fmt::format(
       "Plan {} ({}): {} on {}, predicted {:.0f} samples/s ({:.0f} simulated), "

@@ -81,10 +81,14 @@ TrainingTask make_task(const Graph& model, const Dataset& dataset, const Trainin
                                   settings.train_fraction, dataset.size(), settings.data));
   }
   check_validation(settings, task.data);
-  task.kernels =
-      choose_kernels(task.graph, micro_batch_sizes(settings, settings.batch_size).front(), measured);
-  if (settings.precision == "bf16") task.kernels = in_bf16(task.graph, std::move(task.kernels));
+  if (settings.micro_batches) choose_kernels(task, measured);
   return task;
+}
+
+void choose_kernels(TrainingTask& task, MeasuredKernels* measured) {
+  const std::int64_t micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front();
+  task.kernels = choose_kernels(task.graph, micro_batch, measured);
+  if (task.settings.precision == "bf16") task.kernels = in_bf16(task.graph, std::move(task.kernels));
 }
 
 void add_profile(TrainingTask& task, const std::filesystem::path& node_data, bool measure,

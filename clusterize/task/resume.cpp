@@ -15,6 +15,7 @@
 #include "models/base/files/files.hpp"
 #include "models/runtime/optimizer.hpp"
 #include "trainer/checkpoint/whole_checkpoint.hpp"
+#include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
 namespace {
@@ -162,6 +163,14 @@ Resumption resume_task(TrainingTask& task, const std::filesystem::path& node_dat
   std::ranges::move(changes(found.facts.settings, task.settings), std::back_inserter(lines));
   take_kernels(task, found, lines);
   return {.run = run, .lines = std::move(lines)};
+}
+
+void keep_micro_batches(TrainingSettings& settings, const std::filesystem::path& node_data,
+                        const std::string& step_or_folder) {
+  if (settings.micro_batches) return;
+  const TrainingSettings before = find(node_data, step_or_folder).facts.settings;
+  if (before.batch_size == settings.batch_size && is_synchronous(before.schedule))
+    settings.micro_batches = before.micro_batches;
 }
 
 void check_place(const RunState& run, const TrainingTask& task, const ClusterPlan& plan) {

@@ -25,6 +25,12 @@ struct Resumption {
 Resumption resume_task(TrainingTask& task, const std::filesystem::path& node_data,
                        const std::string& step_or_folder);
 
+// Gives settings whose micro-batches are undecided() those of the run that resume_task() would go on with, if
+// it has batches of the same size by a synchronous schedule: its bits depend on their number. Throws what
+// that throws of the checkpoint.
+void keep_micro_batches(TrainingSettings& settings, const std::filesystem::path& node_data,
+                        const std::string& step_or_folder);
+
 // ConfigError where the run's place is within a step of all clusters of the plan.
 void check_place(const RunState& run, const TrainingTask& task, const ClusterPlan& plan);
 

@@ -73,6 +73,7 @@ TEST(NodeDataReadme, NamesEveryKeyOfThePlanAndOfWhatIsToldAboutIt) {
   const NodePool pool = pool_of(equal_nodes(7));
   Planned planned = make_plan(task, pool, {});
   planned.plan.left_out.push_back({"node_9", "excluded"});
+  planned.plan.schedule_choice = {.chosen = {}, .others = {{}}};
   const SimulationOptions options{.failures_per_hour = 1};
   std::set<std::string> keys;
   collect_keys(Json::parse(to_json(planned.plan).dump()), keys);

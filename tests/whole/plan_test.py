@@ -166,7 +166,8 @@ class Plan(WholeTest):
             "out of range": ({"batch_size": 0}, ["batch_size", "0"]),
             "unknown model": ({"model": "cnn_nett"}, ["cnn_nett", "cnn_net"]),
             "nothing near": ({"device": "cuda"}, ["train.json: device: there is no such key; there are model, "]),
-            "unknown schedule": ({"schedule": "2f2b"}, ["2f2b", "1f1b"]),
+            "unknown schedule": ({"schedule": "2f2b"}, ["2f2b", "1f1b", "auto"]),
+            "micro-batches in words": ({"micro_batches": "many"}, ["micro_batches", "4096, or \"auto\""]),
         }
         for case, (change, parts) in cases.items():
             with self.subTest(case):

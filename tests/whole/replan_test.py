@@ -75,6 +75,22 @@ class Replan(WholeTest):
             clip_gradient_norm=0.05, learning_rate_schedule=plateau,
             optimizer={"name": "sgd", "learning_rate": 0.05, "momentum": 0.9})
 
+    def test_a_number_of_micro_batches_that_clusterize_chose_stays(self):
+        self.write_settings(epochs=4, micro_batches="auto", schedule="auto", checkpoint_every="10 steps")
+        pool = [3, 1]
+        chosen = []
+        for nodes, arguments in zip(pool, ([], ["--resume"])):
+            self.write_pool(nodes, bandwidth=1000, gflops=0.5)
+            self.run_program("clusterize", "--clusters", "1", "--min-nodes-per-cluster", str(nodes), *arguments)
+            chosen.append(json.loads((self.node_data / "plan.json").read_text())["micro_batches"])
+            if nodes == 3:
+                self.run_program("launch")
+                self.write_settings(epochs=6, micro_batches="auto", schedule="auto", checkpoint_every="10 steps")
+        self.assertGreater(chosen[0], 1)
+        self.assertEqual(chosen[1], chosen[0])
+        self.run_program("clusterize", "--clusters", "1")
+        self.assertEqual(json.loads((self.node_data / "plan.json").read_text())["micro_batches"], 1)
+
     def test_lamb_dropout_and_a_shared_parameter(self):
         job = json.loads((ROOT / "node_data" / "jobs" / "masked_words.json").read_text())
         changes = {"data": "masked_words?samples=700", "optimizer": {"name": "lamb", "learning_rate": 0.002},

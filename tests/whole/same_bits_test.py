@@ -83,6 +83,27 @@ class SameBits(WholeTest):
         self.assert_same(alone, self.result(3, micro_batches=4))
         self.assert_same(alone, self.result(3, micro_batches=4, schedule="zb", in_flight=4))
 
+    def test_what_clusterize_chooses_trains_as_if_it_were_written(self):
+        self.write_settings(epochs=2, micro_batches="auto", schedule="auto")
+        # Slow machines, so that it is worth their while to cut batches.
+        self.write_pool(3, bandwidth=1000, gflops=0.5)
+        options = ["--clusters", "1", "--min-nodes-per-cluster", "3"]
+        told, _ = self.run_program("clusterize", *options)
+        plan = json.loads((self.node_data / "plan.json").read_text())
+        chosen = {key: plan[key] for key in ("micro_batches", "schedule")}
+        self.assertIn(f'Chosen: "micro_batches": {chosen["micro_batches"]}, "schedule": "{chosen["schedule"]}": ', told)
+        self.assertEqual(chosen, {key: plan["schedule_choice"]["chosen"][key] for key in chosen})
+        self.assertGreater(chosen["micro_batches"], 1)
+        for node in (self.node_data / "nodes").iterdir():
+            settings = json.loads(node.read_text())["settings"]
+            self.assertEqual(chosen, {key: settings[key] for key in chosen})
+        self.assertIn("holds this plan already", self.run_program("clusterize", *options)[0])
+        self.run_program("launch")
+        self.fuse()
+        names = ["losses.txt", "val_accuracies.txt", "trained/trained_state_dict.pt"]
+        automatic = {name: (self.folder / name).read_bytes() for name in names}
+        self.assert_same(automatic, self.result(1, **chosen))
+
     def test_clipping_and_a_rate_that_follows_the_loss(self):
         settings = {
             "clip_gradient_norm": 0.02,

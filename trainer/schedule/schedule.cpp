@@ -44,6 +44,8 @@ int most_in_flight_async(const ScheduleSettings& settings, int stage, int stages
 const ScheduleKind& kind_of(const ScheduleSettings& settings) {
   const ScheduleKind* kind = find_row(schedule_kinds(), settings.name);
   if (kind != nullptr) return *kind;
+  if (settings.name == kAutoSchedule)
+    throw ConfigError("schedule: \"auto\" is for clusterize, which decides it");
   throw ConfigError(fmt::format("schedule: there is no '{}'; there is: {}", settings.name,
                                 fmt::join(names_of(schedule_kinds()), ", ")));
 }

@@ -27,6 +27,8 @@ namespace rookery {
 constexpr int kMostStaleness = 1'000'000;  // that may be asked for
 constexpr int kMostInFlight = 4096;        // likewise
 
+inline constexpr const char* kAutoSchedule = "auto";  // in the place of a name: clusterize chooses one
+
 struct ScheduleSettings {
   std::string name = "1f1b";         // of a row of schedule_kinds()
   std::optional<int> max_staleness;  // of async, in updates; nothing: as its number of stages makes it
@@ -52,7 +54,8 @@ struct ScheduleKind {
   int (*most_in_flight)(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 };
 const std::vector<ScheduleKind>& schedule_kinds();
-// ConfigError for an unknown name, as from all functions below.
+// ConfigError for an unknown name, and for one that clusterize has yet to choose, as from all functions
+// below.
 bool is_synchronous(const ScheduleSettings& settings);
 bool delays_weights(const ScheduleSettings& settings);
 

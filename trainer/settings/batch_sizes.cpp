@@ -36,10 +36,15 @@ void check_validation(const TrainingSettings& settings, const DataSizes& data) {
       schedule.metric, settings.train_fraction));
 }
 
+int decided_micro_batches(const TrainingSettings& settings) {
+  ROOKERY_CHECK(settings.micro_batches, "the number of micro-batches is not decided");
+  return *settings.micro_batches;
+}
+
 std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, std::int64_t samples) {
   ROOKERY_CHECK(samples >= 0 && samples <= settings.batch_size, "a batch of {} samples where {} is the most",
                 samples, settings.batch_size);
-  const std::int64_t size = divide_up(settings.batch_size, settings.micro_batches);
+  const std::int64_t size = divide_up(settings.batch_size, decided_micro_batches(settings));
   std::vector<std::int64_t> sizes(samples / size, size);
   if (samples % size > 0) sizes.push_back(samples % size);
   return sizes;

@@ -21,6 +21,8 @@ struct DataSizes {
 // ConfigError when the learning rate follows a validation that has no samples.
 void check_validation(const TrainingSettings& settings, const DataSizes& data);
 
+// Settings' micro_batches; BugError where clusterize has yet to choose them (undecided()), as from all below.
+int decided_micro_batches(const TrainingSettings& settings);
 // The sizes of the micro-batches of a batch of `samples`: settings' micro-batch size
 // ceil(batch_size / micro_batches) until what is left is smaller.
 std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, std::int64_t samples);

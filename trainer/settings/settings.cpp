@@ -188,13 +188,12 @@ OrderedJson to_json(const std::vector<AugmentStep>& augment) {
 }
 
 void check_async(const TrainingSettings& settings, Problems& problems) {
-  if (is_synchronous(settings.schedule)) return;
-  if (settings.micro_batches != 1) {
+  if (settings.schedule.name == kAutoSchedule || is_synchronous(settings.schedule)) return;
+  if (const int micro_batches = settings.micro_batches.value_or(1); micro_batches != 1) {
     problems.add("micro_batches",
                  fmt::format("{}, but schedule \"async\" trains a batch as one: give "
                              "micro_batches 1 and a batch_size of what was a micro-batch ({})",
-                             settings.micro_batches,
-                             (settings.batch_size + settings.micro_batches - 1) / settings.micro_batches));
+                             micro_batches, (settings.batch_size + micro_batches - 1) / micro_batches));
   }
   if (settings.clip_gradient_norm) {
     problems.add("clip_gradient_norm",
@@ -216,9 +215,9 @@ void check_averaging(const AveragingSettings& averaging, Problems& problems) {
 
 // Checks what no key alone tells.
 void check_together(const TrainingSettings& settings, Problems& problems) {
-  if (settings.micro_batches > settings.batch_size) {
+  if (const int micro_batches = settings.micro_batches.value_or(1); micro_batches > settings.batch_size) {
     problems.add("micro_batches", fmt::format("{} is more than the {} samples of a batch (batch_size)",
-                                              settings.micro_batches, settings.batch_size));
+                                              micro_batches, settings.batch_size));
   }
   const OptimizerSettings& optimizer = settings.optimizer;
   if (optimizer.nesterov && (optimizer.momentum == 0 || optimizer.dampening != 0)) {
@@ -280,6 +279,14 @@ OrderedJson to_json(const TrainingSettings& settings) {
   document[kAugmentKey] = to_json(settings.augment);
   for (const SettingsObject& object : settings_objects()) document[object.name] = to_json(object, settings);
   return document;
+}
+
+std::vector<std::string> undecided(const TrainingSettings& settings) {
+  std::vector<std::string> keys;
+  if (!settings.micro_batches) keys.emplace_back("micro_batches");
+  if (settings.schedule.name == kAutoSchedule) keys.emplace_back("schedule");
+  if (settings.averaging.mode == "auto") keys.emplace_back("averaging/mode");
+  return keys;
 }
 
 TrainingSettings read_settings(const std::filesystem::path& train_json) {

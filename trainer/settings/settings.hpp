@@ -32,7 +32,7 @@ struct TrainingSettings {
   std::optional<double> clip_gradient_norm;  // of all gradients of a step
   int epochs = 1;
   std::int64_t batch_size = 64;
-  int micro_batches = 1;  // per full batch
+  std::optional<int> micro_batches = 1;  // per full batch; nothing: clusterize chooses their number ("auto")
   ScheduleSettings schedule;
   std::string recompute = "auto";  // activations: "none", "full"; "auto": where a stage fits only so
   AveragingSettings averaging;     // of several clusters
@@ -60,6 +60,8 @@ OrderedJson to_json(const TrainingSettings& settings);
 Json settings_schema();
 // The same as a markdown table: key, values, default, meaning.
 std::string settings_reference();
+// The keys that are left to clusterize ("auto"). A plan's settings have none.
+std::vector<std::string> undecided(const TrainingSettings& settings);
 TrainingSettings read_settings(const std::filesystem::path& train_json);
 // The `loss` of train.json in one line: a name, or JSON. ConfigError for what is no loss.
 std::string to_text(const LossSettings& loss);

@@ -301,6 +301,10 @@ TEST_F(MetadataFile, RoutingGoesForwardOnly) {
 TEST_F(MetadataFile, BadSettingsAreNamed) {
   EXPECT_THAT(error_after([](Json& d) { d["settings"]["averaging"] = "auto"; }),
               HasSubstr("settings/averaging/mode: \"auto\" is for clusterize"));
+  EXPECT_THAT(error_after([](Json& d) { d["settings"]["micro_batches"] = "auto"; }),
+              HasSubstr("settings/micro_batches: \"auto\" is for clusterize"));
+  EXPECT_THAT(error_after([](Json& d) { d["settings"]["schedule"] = "auto"; }),
+              HasSubstr("settings/schedule: \"auto\" is for clusterize"));
   EXPECT_THAT(error_after([](Json& d) { d["settings"]["batch_size"] = 0; }),
               AllOf(HasSubstr("settings"), HasSubstr("batch_size")));
 }

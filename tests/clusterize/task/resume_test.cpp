@@ -201,6 +201,25 @@ TEST_F(Resume, AnOptimizerOfOtherStateIsRefused) {
   EXPECT_EQ(error([](TrainingSettings& settings) { settings.optimizer = optimizer_defaults("adamw"); }), "");
 }
 
+TEST_F(Resume, MicroBatchesThatAreLeftToClusterizeStay) {
+  settings_.micro_batches = 4;
+  write(40);
+  const auto kept = [&](std::int64_t batch_size, std::optional<int> asked) {
+    TrainingSettings now = settings_;
+    now.batch_size = batch_size;
+    now.micro_batches = asked;
+    keep_micro_batches(now, node_data_.path(), "");
+    return now.micro_batches;
+  };
+  EXPECT_EQ(kept(settings_.batch_size, {}), 4);
+  EXPECT_EQ(kept(settings_.batch_size, 2), 2);
+  EXPECT_EQ(kept(settings_.batch_size / 2, {}), std::nullopt);
+  settings_.micro_batches = 1;
+  settings_.schedule.name = "async";
+  write(40);
+  EXPECT_EQ(kept(settings_.batch_size, {}), std::nullopt);
+}
+
 TEST_F(Resume, APlaceBetweenStepsIsOneOfAllClusters) {
   EXPECT_EQ(error_of_shares({64}), "");
   EXPECT_EQ(error_of_shares({50, 46}), "");  // 4 steps of 96

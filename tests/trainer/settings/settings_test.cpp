@@ -19,7 +19,9 @@ namespace rookery {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
 
 TrainingSettings parse(const char* text) {
@@ -313,6 +315,32 @@ TEST(Settings, AsyncTrainsABatchAsOneAndDoesNotWaitToClip) {
   EXPECT_EQ(settings.schedule, (ScheduleSettings{.name = "async", .max_staleness = 2}));
 }
 
+TEST(Settings, ScheduleAndMicroBatchesMayBeLeftToClusterize) {
+  const TrainingSettings both = parse(R"({"schedule": "auto", "micro_batches": "auto"})");
+  EXPECT_EQ(both.schedule.name, kAutoSchedule);
+  EXPECT_EQ(both.micro_batches, std::nullopt);
+  EXPECT_THAT(undecided(both), ElementsAre("micro_batches", "schedule"));
+  EXPECT_EQ(parse(to_json(both).dump().c_str()), both);
+  EXPECT_THAT(undecided(parse(R"({"averaging": "auto"})")), ElementsAre("averaging/mode"));
+  EXPECT_THAT(undecided(TrainingSettings()), IsEmpty());
+  parse(R"({"schedule": "async", "micro_batches": "auto"})");
+  parse(R"({"schedule": "auto", "micro_batches": 4, "clip_gradient_norm": 1})");
+  EXPECT_THAT(problem(R"({"micro_batches": "many"})"),
+              HasSubstr("micro_batches: \"many\" is not an integer from 1 to 4096, or \"auto\", e.g. 1"));
+  EXPECT_THAT(problem(R"({"micro_batches": null})"), HasSubstr("micro_batches: null is not"));
+  EXPECT_THAT(problem(R"({"schedule": "automatic"})"), HasSubstr("schedule: \"automatic\" is not one of"));
+}
+
+// No number and no order of work is made up where none is decided.
+TEST(Settings, WhatIsNotDecidedHasNoValue) {
+  TrainingSettings settings;
+  settings.micro_batches.reset();
+  settings.schedule.name = kAutoSchedule;
+  EXPECT_THROW(micro_batch_sizes(settings, 64), BugError);
+  EXPECT_THROW(is_synchronous(settings.schedule), ConfigError);
+  EXPECT_THROW(in_flight(settings.schedule, 0, 1, 1), ConfigError);
+}
+
 TEST(Settings, TheMainJobIsOneOfOurs) {
   const TrainingSettings settings = read_settings(ROOKERY_SOURCE_DIR "/node_data/train.json");
   EXPECT_EQ(settings.model, "cnn_net");
@@ -342,6 +370,7 @@ TEST(Settings, TheSchemaAcceptsWhatIsRead) {
                                  "csv:",
                                  "csv:a",
                                  "1f1b",
+                                 "auto",
                                  true,
                                  Json::array(),
                                  Json::array({0.9, 0.99}),
@@ -432,7 +461,7 @@ RC_GTEST_PROP(BatchSizesProperty, EverySampleIsInOneMicroBatchOfAKnownSize, ()) 
   std::int64_t left = samples;
   for (std::int64_t batch = 0; batch < batches_per_epoch(settings.batch_size, samples); ++batch) {
     const auto sizes = micro_batch_sizes(settings, std::min(left, settings.batch_size));
-    RC_ASSERT(sizes.size() <= static_cast<std::size_t>(settings.micro_batches));
+    RC_ASSERT(sizes.size() <= static_cast<std::size_t>(*settings.micro_batches));
     for (const std::int64_t size : sizes) RC_ASSERT(std::ranges::count(known, size) == 1);
     left -= std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   }

@@ -76,6 +76,37 @@ SettingsKey patterns_key(const std::string& name, Field field, const std::string
           .help = help};
 }
 
+std::vector<std::string> schedule_choices() {
+  std::vector<std::string> names = names_of(schedule_kinds());
+  names.emplace_back(kAutoSchedule);
+  return names;
+}
+
+template <typename Field>
+SettingsKey micro_batches_key(Field field) {
+  constexpr int kMost = 4096;
+  const Json number{{"type", "integer"}, {"minimum", 1}, {"maximum", kMost}};
+  const Json automatic{{"enum", Json::array({"auto"})}};
+  return {
+      .name = "micro_batches",
+      .values = fmt::format("an integer from 1 to {}, or \"auto\"", kMost),
+      .example = 1,
+      .schema = {{"anyOf", Json::array({number, automatic})}},
+      .read =
+          [field](const Json& value, TrainingSettings& settings) {
+            field(settings) = value.is_string() ? std::nullopt : std::optional(value.get<int>());
+          },
+      .write = [field](const TrainingSettings& settings) -> OrderedJson {
+        TrainingSettings copy = settings;
+        return field(copy) ? OrderedJson(*field(copy)) : OrderedJson("auto");
+      },
+      .help =
+          "parts that a batch is cut into; at most batch_size. Sums are rounded otherwise for another "
+          "number, BatchNorm takes the statistics of each part, and dropout draws anew for each. `auto`: "
+          "clusterize chooses the number with which it simulates the most samples a second, for all nodes "
+          "and the whole run: up to 256, and with BatchNorm none that leaves a part less than 16 samples"};
+}
+
 std::vector<SettingsKey> make_settings_keys() {
   using S = TrainingSettings;
   return {
@@ -110,12 +141,12 @@ std::vector<SettingsKey> make_settings_keys() {
       integer_key(
           "batch_size", 1, 1 << 20, [](S& s) -> std::int64_t& { return s.batch_size; },
           "samples a step; an epoch's last batch may be smaller"),
-      integer_key(
-          "micro_batches", 1, 4096, [](S& s) -> int& { return s.micro_batches; },
-          "parts that a batch is cut into; at most batch_size"),
+      micro_batches_key([](S& s) -> std::optional<int>& { return s.micro_batches; }),
       choice_key(
-          "schedule", names_of(schedule_kinds()), [](S& s) -> std::string& { return s.schedule.name; },
-          "order of work in the pipeline" + help_of_rows(schedule_kinds())),
+          "schedule", schedule_choices(), [](S& s) -> std::string& { return s.schedule.name; },
+          "order of work in the pipeline" + help_of_rows(schedule_kinds()) +
+              "; `auto`: clusterize chooses `1f1b`, or `zb` where it simulates more samples a second with it "
+              "and memory allows it: to the same bits"),
       with_example(integer_key(
                        "max_staleness", 0, kMostStaleness,
                        [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },

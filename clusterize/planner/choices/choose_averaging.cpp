@@ -1,4 +1,4 @@
-#include "clusterize/planner/choose_averaging.hpp"
+#include "clusterize/planner/choices/choose_averaging.hpp"
 
 #include <fmt/format.h>
 
