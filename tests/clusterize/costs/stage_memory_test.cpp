@@ -70,7 +70,7 @@ TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
   }
 }
 
-// Every thread has scratch memory of its own, as for attention.
+// Every thread has scratch memory of its own, where a kernel needs any, as for attention with AVX-512.
 TEST(StageMemory, IsThatOfTheThreadsOfARange) {
   const Graph graph = with_loss(zoo_model("bert?size=mini&length=64&vocabulary=3000"), losses_of_words());
   const TrainingSettings settings{.batch_size = 8};
@@ -91,7 +91,7 @@ TEST(StageMemory, IsThatOfTheThreadsOfARange) {
   };
   EXPECT_EQ(bytes(1), used(1));
   EXPECT_EQ(bytes(4), used(4));
-  EXPECT_GT(bytes(4), bytes(1));
+  EXPECT_GE(bytes(4), bytes(1)) << "more, where the kernels of this processor have such memory";
   EXPECT_EQ(bytes(3), bytes(1)) << "the next that is known";
 }
 
