@@ -34,16 +34,26 @@ cmake --build "$folder" --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}" >
   fail "the fuzz targets could not be built; the messages of the compiler are above"
 }
 
+# Tells at once what it has found, since others run beside it.
+run_target() {
+  local name=$1 found=$folder/found/$1 code=0
+  mkdir -p "$found"
+  "$folder/bin/fuzz_$name" -max_total_time="$seconds" -rss_limit_mb=2048 -malloc_limit_mb=256 -print_final_stats=1 \
+    -artifact_prefix="$found/" "$found" "$repo/tests/fuzz/corpus/$name" >"$folder/$name.log" 2>&1 || code=$?
+  say "fuzz_$name for $seconds s
+$(grep -E '^stat::number_of_executed_units|^stat::peak_rss_mb' "$folder/$name.log" || true)"
+  [[ $code -eq 0 ]] || tail -n 40 "$folder/$name.log" >&2
+  printf '%d\n' "$code" >"$folder/$name.code"
+}
+export -f say run_target
+export folder seconds repo
+
+rm -f "$folder"/*.code
+# Each takes one processor.
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I NAME bash -c 'run_target NAME'
+
 bad=()
 for name in "${targets[@]}"; do
-  found=$folder/found/$name
-  mkdir -p "$found"
-  say "fuzz_$name for $seconds s"
-  if ! "$folder/bin/fuzz_$name" -max_total_time="$seconds" -rss_limit_mb=2048 -malloc_limit_mb=256 -print_final_stats=1 \
-    -artifact_prefix="$found/" "$found" "$repo/tests/fuzz/corpus/$name" >"$folder/$name.log" 2>&1; then
-    tail -n 40 "$folder/$name.log" >&2
-    bad+=("$name")
-  fi
-  grep -E '^stat::number_of_executed_units|^stat::peak_rss_mb' "$folder/$name.log" || true
+  [[ $(<"$folder/$name.code") -eq 0 ]] || bad+=("$name")
 done
 [[ ${#bad[@]} -eq 0 ]] || fail "inputs that show mistakes were found by: ${bad[*]} (in $folder/found)"

@@ -79,9 +79,14 @@ std::string staleness_text(const ClusterPlan& plan) {
       most, most == 1 ? "" : "s");
 }
 
+std::string rate_text(double rate) {
+  return rate < 100 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate);
+}
+
 std::string candidate_text(const ScheduleCandidate& of) {
-  return fmt::format("\"micro_batches\": {}, \"schedule\": \"{}\": {:.4g} samples/s, a step of {}{}",
-                     of.micro_batches, of.schedule, of.samples_per_second, duration_text(of.step_ms / 1e3),
+  return fmt::format("\"micro_batches\": {}, \"schedule\": \"{}\": {} samples/s, a step of {}{}",
+                     of.micro_batches, of.schedule, rate_text(of.samples_per_second),
+                     duration_text(of.step_ms / 1e3),
                      of.clusters == 1 ? "" : fmt::format(" in {} clusters", of.clusters));
 }
 
@@ -89,7 +94,7 @@ std::string schedule_choice_text(const ClusterPlan& plan) {
   if (!plan.schedule_choice) return "";
   const ScheduleChoice& choice = *plan.schedule_choice;
   std::string text = fmt::format("Chosen: {}, as simulated", candidate_text(choice.chosen));
-  for (const ScheduleCandidate& other : choice.others) text += "\n  before " + candidate_text(other);
+  for (const ScheduleCandidate& other : choice.others) text += "\n  instead of " + candidate_text(other);
   text += fmt::format("\n  of {} that were tried", choice.tried);
   if (choice.too_large > 0)
     text += fmt::format(", {} of which the machines have no memory for", choice.too_large);
