@@ -140,8 +140,8 @@ TEST(ChooseSchedule, IsWithinMemory) {
   std::int64_t most = 0;
   TrainingSettings finer = roomy.task.settings;
   finer.micro_batches = 8 * *finer.micro_batches;
-  for (const PlannedStage& stage :
-       make_plan(cnn_task(finer), pool_of(kNear), options).plan.clusters[0].stages)
+  const Planned finely = make_plan(cnn_task(finer), pool_of(kNear), options);
+  for (const PlannedStage& stage : finely.plan.clusters[0].stages)
     most = std::max(most, stage.prediction.total_bytes());
   const double ram = static_cast<double>(most) / 1e9;
   const Chosen tight = chosen(asking({}, "1f1b", 1024), pool_with(3, 0.5, 0.001, 100'000, ram), options);
@@ -188,7 +188,7 @@ TEST(ChooseSchedule, IsToldWithWhatWasNotChosen) {
   near.planned.plan.schedule_choice = near.choice;
   EXPECT_THAT(describe_plan(near.task, near.planned),
               AllOf(HasSubstr("Chosen: \"micro_batches\": 4, \"schedule\": \"zb\": "),
-                    HasSubstr("\n  before \"micro_batches\": 4, \"schedule\": \"1f1b\": "),
+                    HasSubstr("\n  instead of \"micro_batches\": 4, \"schedule\": \"1f1b\": "),
                     HasSubstr("\n  of 2 that were tried\n")));
   const OrderedJson document = to_json(near.planned.plan);
   EXPECT_EQ(document.at("schedule"), "zb");
