@@ -150,7 +150,7 @@ TEST(ChooseSchedule, IsWithinMemory) {
   for (const PlannedStage& stage : tight.planned.plan.clusters[0].stages)
     EXPECT_LE(static_cast<double>(stage.prediction.total_bytes()), 1e9 * ram);
   EXPECT_THAT(error_of([&] {
-                TrainingTask task = undecided_task(asking({}, "auto"));
+                TrainingTask task = undecided_task(asking({}, "auto", 2));
                 choose_schedule(task, pool_of(pool_with(3, 0.5, 0.001, 100'000, 1e-4)), options);
               }),
               HasSubstr("more or larger machines are needed"));
