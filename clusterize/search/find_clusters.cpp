@@ -18,6 +18,7 @@ Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
         "no plan that fits the machines' memory and the constraints was found in the time given: raise "
         "--time-limit, or leave it out");
   }
+  if (!found && !options.explains) throw ConfigError("no plan fits memory and constraints");
   if (!found) throw_infeasible(model, options);
   return std::move(*found);
 }

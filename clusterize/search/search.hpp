@@ -18,6 +18,7 @@ struct SearchOptions {
   std::map<int, Pin> pins = {};                  // by index of a node in the pool
   int threads = 0;                               // 0: one per processor
   std::optional<double> seconds = std::nullopt;  // of the search; without, the answer is the same everywhere
+  bool explains = true;  // where there is no plan, why: that takes searches of its own
   // Called now and then: the best so far as text, and the share of the search that is done.
   std::function<void(const std::string& best, double share)> progress = {};
 };

@@ -55,6 +55,7 @@ class ScheduleChooser {
         numbers_(task.settings.micro_batches ? std::vector{*task.settings.micro_batches}
                                              : possible_micro_batches(task.settings, task.graph)),
         schedules_(possible_schedules(task.settings.schedule)) {
+    options_.explains = false;
     constexpr double kSearchesBeside = 6;
     if (limit_.left())
       options_.seconds = *limit_.left() / (static_cast<double>(numbers_.size() + 1) / 2 + kSearchesBeside);
@@ -64,7 +65,7 @@ class ScheduleChooser {
     const int last = static_cast<int>(std::ssize(numbers_)) - 1;
     for (int number = 0; number <= last; number += 2) look_at({number, 0});
     for (int number = last; number >= 0 && !is_any_found(); --number) look_at({number, 0});
-    if (!is_any_found()) throw ConfigError(problem_);
+    if (!is_any_found()) explain({last, 0});
     for (Place at = fastest(), before{-1, -1}; at != before && !limit_.is_over();) {
       before = at;
       for (const Place& beside : places_beside(at)) look_at(beside);
@@ -85,19 +86,30 @@ class ScheduleChooser {
     return all;
   }
 
-  void look_at(const Place& at) {
-    if (found_.contains(at) || (is_any_found() && limit_.is_over())) return;
+  void try_out(const Place& at) {
     TrainingSettings settings = asked_;
     settings.micro_batches = numbers_[static_cast<std::size_t>(at.first)];
     settings.schedule.name = schedules_[static_cast<std::size_t>(at.second)];
     trial_.settings = settings;
     if (!asked_.micro_batches) choose_kernels(trial_);
+  }
+
+  void look_at(const Place& at) {
+    if (found_.contains(at) || (is_any_found() && limit_.is_over())) return;
+    try_out(at);
     std::optional<ScheduleCandidate>& candidate = found_[at];
     try {
       candidate = candidate_of(plan_with_averaging(trial_, pool_, options_).plan);
-    } catch (const ConfigError& error) {
-      problem_ = error.what();
+    } catch (const ConfigError&) {  // it stays empty
     }
+  }
+
+  // By its ConfigError, why not even this one fits.
+  [[noreturn]] void explain(const Place& at) {
+    try_out(at);
+    options_.explains = true;
+    plan_with_averaging(trial_, pool_, options_);
+    throw ConfigError("no plan was found in the time that there is: give the search more (--time-limit)");
   }
 
   ScheduleCandidate candidate_of(const ClusterPlan& plan) const {
@@ -151,7 +163,6 @@ class ScheduleChooser {
   const std::vector<int> numbers_;
   const std::vector<std::string> schedules_;
   std::map<Place, std::optional<ScheduleCandidate>> found_;  // nothing: it does not fit
-  std::string problem_;                                      // of the last that does not
 };
 
 }  // namespace
