@@ -57,7 +57,7 @@ function(rookery_tests name)
   endif()
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_link_libraries(${name} PRIVATE ${ARGN} rapidcheck rapidcheck_gtest GTest::gmock_main)
+  target_link_libraries(${name} PRIVATE ${ARGN} rookery_test_support rapidcheck rapidcheck_gtest GTest::gmock_main)
   # A folder's tests are compiled together, up to eight files at once: their helpers have names of their own.
   set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
   foreach(source ${sources})
@@ -77,7 +77,5 @@ function(rookery_tests name)
     set(timeout 300)  # those that plan hundreds of pools take a minute on a quiet machine
   endif()
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${level}>)
-  target_compile_definitions(${name} PRIVATE
-    ROOKERY_SOURCE_DIR="${PROJECT_SOURCE_DIR}" ROOKERY_BIN_DIR="${CMAKE_RUNTIME_OUTPUT_DIRECTORY}")
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ROOKERY_TEST_PREFIX}" PROPERTIES TIMEOUT ${timeout} LABELS ${name})
 endfunction()

@@ -9,6 +9,7 @@
 #include "clusterize/report/simulation_report.hpp"
 #include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "tests/support/repository.hpp"
 #include "trainer/data/formats.hpp"
 
 namespace rookery {
@@ -17,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 
 std::string page() {
-  return read_file(ROOKERY_SOURCE_DIR "/node_data/README.md", 1 << 20);
+  return read_file(kNodeData / "README.md", 1 << 20);
 }
 
 // The first ```json block behind a heading.
@@ -35,7 +36,7 @@ TEST(NodeDataReadme, ItsPoolCanBeRead) {
 }
 
 TEST(NodeDataReadme, ItsSettingsAreThoseOfTheMainJob) {
-  const TrainingSettings main_job = read_settings(ROOKERY_SOURCE_DIR "/node_data/train.json");
+  const TrainingSettings main_job = read_settings(kNodeData / "train.json");
   EXPECT_EQ(settings_from_json(example_of("train.json"), "README.md"), main_job);
   TrainingSettings expected;
   expected.epochs = 100;
@@ -89,7 +90,7 @@ TEST(NodeDataReadme, NamesEveryKeyOfThePlanAndOfWhatIsToldAboutIt) {
 }
 
 TEST(NodeDataReadme, TheWalkthroughPoolIsThreeNodes) {
-  const NodePool pool = NodePool::read(ROOKERY_SOURCE_DIR "/node_data/node_configs.json");
+  const NodePool pool = NodePool::read(kNodeData / "node_configs.json");
   ASSERT_EQ(pool.nodes().size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(pool.nodes()[i].address, fmt::format("0.0.0.0:{}", 8080 + i));

@@ -13,6 +13,7 @@
 #include "tests/fusion/trained_cluster.hpp"
 #include "tests/support/damaged_file.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -146,8 +147,7 @@ class Evaluate : public testing::Test {
   Evaluate() {
     const std::filesystem::path datasets = folder_.path() / "datasets";
     make_directories(datasets);
-    std::filesystem::copy_file(std::filesystem::path(ROOKERY_SOURCE_DIR) / "node_data/datasets/digits.csv.gz",
-                               datasets / "digits.csv.gz");
+    std::filesystem::copy_file(kNodeData / "datasets/digits.csv.gz", datasets / "digits.csv.gz");
     write_safetensors(state_, trained_cnn_net(), metadata_);
   }
 
@@ -311,7 +311,7 @@ TEST_F(Evaluate, ACheckpointThatIsNotWholeIsRefused) {
 }
 
 TEST_F(Evaluate, Command) {
-  const std::string command = fmt::format("'{}/evaluate' --state '{}' --node-data '{}'", ROOKERY_BIN_DIR,
+  const std::string command = fmt::format("'{}/evaluate' --state '{}' --node-data '{}'", kPrograms,
                                           state_.string(), folder_.path().string());
   const Evaluation expected = evaluate(request());
   const CommandResult text = run_command(command);
@@ -320,16 +320,15 @@ TEST_F(Evaluate, Command) {
   EXPECT_THAT(run_command(command + " --json").output, HasSubstr(R"("samples":719)"));
   const TrainedCluster cluster;
   cluster.write_checkpoint(cluster.node(0).settings);
-  const std::string of_checkpoint =
-      fmt::format("'{}/evaluate' --state '{}' --node-data '{}'", ROOKERY_BIN_DIR,
-                  cluster.checkpoint().string(), folder_.path().string());
+  const std::string of_checkpoint = fmt::format("'{}/evaluate' --state '{}' --node-data '{}'", kPrograms,
+                                                cluster.checkpoint().string(), folder_.path().string());
   EXPECT_THAT(run_command(of_checkpoint).output, HasSubstr("cnn_net after step 1700 on digits"));
   EXPECT_THAT(run_command(of_checkpoint + " --json").output,
               HasSubstr(fmt::format(R"("step":1700,"checkpoint":"{}")", cluster.checkpoint().string())));
   EXPECT_EQ(run_command(command + " --split odd").exit_code, 2);
   EXPECT_EQ(run_command(command + " --batch 0").exit_code, 2);
   EXPECT_EQ(run_command(command + " --data csv:nowhere").exit_code, 1);
-  EXPECT_EQ(run_command(fmt::format("'{}/evaluate'", ROOKERY_BIN_DIR)).exit_code, 2);
+  EXPECT_EQ(run_command(fmt::format("'{}/evaluate'", kPrograms)).exit_code, 2);
 }
 
 }  // namespace

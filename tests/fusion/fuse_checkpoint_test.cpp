@@ -10,6 +10,7 @@
 #include "models/io/onnx/onnx.hpp"
 #include "tests/fusion/trained_cluster.hpp"
 #include "tests/support/damaged_file.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -114,7 +115,7 @@ TEST_F(FuseCheckpoint, Command) {
   cluster_.write_checkpoint(settings_);
   remove_plan();
   const std::string out = (cluster_.node_data() / "trained").string();
-  const std::string command = fmt::format("'{}/model_fusion' --node-data '{}' --out '{}'", ROOKERY_BIN_DIR,
+  const std::string command = fmt::format("'{}/model_fusion' --node-data '{}' --out '{}'", kPrograms,
                                           cluster_.node_data().string(), out);
   const std::string folder = cluster_.checkpoint().string();
   for (const std::string& name : {std::string(), std::string(" 1700"), std::string("=1700"), " " + folder}) {

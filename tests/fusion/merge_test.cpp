@@ -12,6 +12,7 @@
 #include "models/io/pytorch/pytorch.hpp"
 #include "tests/fusion/trained_cluster.hpp"
 #include "tests/support/damaged_file.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -75,7 +76,7 @@ TEST_F(FuseCluster, PyTorchLoadsIt) {
   const FusedFiles files =
       write_fused(fuse_cluster(cluster_.node_data(), 0), cluster_.node_data() / "trained");
   const CommandResult loaded = run_command(fmt::format("{} '{}/tests/fusion/load_cnn_net.py' '{}'", python,
-                                                       ROOKERY_SOURCE_DIR, files.pytorch.string()));
+                                                       kRepository.string(), files.pytorch.string()));
   EXPECT_EQ(loaded.exit_code, 0) << loaded.output;
 }
 
@@ -203,7 +204,7 @@ TEST_F(FuseCluster, UnknownCluster) {
 
 TEST_F(FuseCluster, Command) {
   const std::string out = (cluster_.node_data() / "trained").string();
-  const std::string command = fmt::format("'{}/model_fusion' --node-data '{}' --out '{}'", ROOKERY_BIN_DIR,
+  const std::string command = fmt::format("'{}/model_fusion' --node-data '{}' --out '{}'", kPrograms,
                                           cluster_.node_data().string(), out);
   const CommandResult done = run_command(command);
   EXPECT_EQ(done.exit_code, 0) << done.output;

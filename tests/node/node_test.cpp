@@ -14,6 +14,7 @@
 #include "models/base/error.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "tests/support/free_ports.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {
@@ -23,8 +24,7 @@ namespace {
 class NodeTest : public testing::Test {
  protected:
   NodeTest() {
-    std::filesystem::create_directory_symlink(ROOKERY_SOURCE_DIR "/node_data/datasets",
-                                              folder() / "datasets");
+    std::filesystem::create_directory_symlink(kNodeData / "datasets", folder() / "datasets");
     TrainingSettings settings;
     settings.epochs = 2;
     const TrainingTask task = make_task(settings, folder());

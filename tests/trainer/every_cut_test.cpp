@@ -12,6 +12,7 @@
 #include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/tied_model.hpp"
 #include "tests/support/two_headed_model.hpp"
 
@@ -80,7 +81,7 @@ TEST_P(EveryCut, TrainsTheSameBits) {
   const ScratchFolder folder;
   write_two_headed_data(folder.path() / "two_headed.safetensors");
   write_token_data(folder.path() / "tokens.safetensors");
-  const std::filesystem::path shipped = ROOKERY_SOURCE_DIR "/node_data";
+  const std::filesystem::path shipped = kNodeData;
   const auto dataset = open_dataset(job.data, job.data == "digits" ? shipped : folder.path());
   TrainingSettings settings;
   settings.loss = job.loss;

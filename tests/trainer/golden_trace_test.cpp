@@ -43,7 +43,7 @@ double distance(const Tensor& a, const Tensor& b) {
 class GoldenTrace : public testing::TestWithParam<std::string> {
  protected:
   const Json trace_ = read_json(kGolden / "cnn_net_trace.json");
-  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", kNodeData);
   const Stage stage_ = cnn_net_without_dropout();
 
   KernelChoice kernels() const {

@@ -80,7 +80,7 @@ class TiedModelTrace : public testing::TestWithParam<std::string> {
   }
 
   const Json trace_ = read_json(kGolden / "tied_model_trace.json");
-  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", kNodeData);
   const Stage stage_ = whole();
 };
 

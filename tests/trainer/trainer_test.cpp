@@ -15,6 +15,7 @@
 #include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/stop_with.hpp"
 #include "trainer/progress/text_files.hpp"
 
@@ -73,7 +74,7 @@ class TrainerTest : public testing::Test {
   }
 
   const ScratchFolder folder_;
-  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", kNodeData);
   TrainingSettings settings_;
   DataSizes data_{.train_samples = 1078, .validation_samples = 719};
   Graph graph_;
@@ -185,7 +186,7 @@ TEST_F(TrainerTest, DataThatIsNotWhatWasPlannedIsRefused) {
 }
 
 TEST_F(TrainerTest, SamplesOfAnotherSizeAreRefused) {
-  const auto mnist = open_dataset("idx:datasets/mnist", ROOKERY_SOURCE_DIR "/node_data");
+  const auto mnist = open_dataset("idx:datasets/mnist", kNodeData);
   settings_.data = "idx:datasets/mnist";
   const std::vector<OpId> begins{0};
   EXPECT_THAT(

@@ -4,6 +4,7 @@
 #include "models/graph/state/initialize.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -36,7 +37,7 @@ class ZooCuts : public testing::TestWithParam<ZooJob> {};
 
 TEST_P(ZooCuts, TrainTheSameBits) {
   const ZooJob& job = GetParam();
-  const auto dataset = open_dataset(job.data, ROOKERY_SOURCE_DIR "/node_data");
+  const auto dataset = open_dataset(job.data, kNodeData);
   TrainingSettings settings{.batch_size = 4, .micro_batches = 2, .validate_every = 0};
   settings.loss = zoo_entry(job.model).loss;
   if (job.model.starts_with("small_xception")) settings.loss.terms.at(0).target = "answers";
@@ -55,7 +56,7 @@ TEST_P(ZooCuts, TrainTheSameBits) {
 
 TEST_P(ZooCuts, TrainTheSameBitsOnAnyNumberOfThreads) {
   const ZooJob& job = GetParam();
-  const auto dataset = open_dataset(job.data, ROOKERY_SOURCE_DIR "/node_data");
+  const auto dataset = open_dataset(job.data, kNodeData);
   TrainingSettings settings{.batch_size = 4, .validate_every = 0};
   settings.loss = zoo_entry(job.model).loss;
   if (job.model.starts_with("small_xception")) settings.loss.terms.at(0).target = "answers";

@@ -7,6 +7,7 @@
 
 #include "clusterize/pool/address.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -91,7 +92,7 @@ TEST(NodePool, NodesOnOneMachineShareNoConnection) {
 
 // A worldwide pool as published, cut down to one node a region.
 TEST(NodePool, ReadsARegionTable) {
-  const NodePool pool = NodePool::read(ROOKERY_SOURCE_DIR "/tests/clusterize/pool/worldwide.json");
+  const NodePool pool = NodePool::read(kRepository / "tests/clusterize/pool/worldwide.json");
   ASSERT_EQ(pool.nodes().size(), 3U);
   EXPECT_EQ(pool.link(0, 1), (LinkSpeed{67, 790}));
   EXPECT_EQ(pool.link(1, 2), (LinkSpeed{143, 524}));

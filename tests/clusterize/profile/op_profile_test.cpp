@@ -5,6 +5,7 @@
 #include "clusterize/costs/model_costs.hpp"
 #include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/feed/split.hpp"
 
@@ -16,7 +17,7 @@ using testing::HasSubstr;
 
 // `doing` gets what is measured, in words.
 OpProfile profile_of(const TrainingTask& task, std::int64_t memory, std::vector<std::string>& doing) {
-  const auto dataset = open_dataset("digits", std::filesystem::path(ROOKERY_SOURCE_DIR) / "node_data");
+  const auto dataset = open_dataset("digits", kNodeData);
   const DataSizes data = data_sizes(*dataset, task.settings);
   return measure_profile({.graph = task.graph,
                           .settings = task.settings,

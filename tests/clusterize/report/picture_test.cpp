@@ -10,6 +10,7 @@
 #include "clusterize/task/make_task.hpp"
 #include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -108,7 +109,7 @@ TEST(Pictures, NamesFromTheUserCannotBreakThem) {
 
 // Their numbers follow the cost model, which is refined more often than they are drawn.
 TEST(Docs, PicturesAreThoseOfTheExample) {
-  const std::filesystem::path docs = ROOKERY_SOURCE_DIR "/docs";
+  const std::filesystem::path docs = kRepository / "docs";
   const NodePool pool = NodePool::read(docs / "example" / "node_configs.json");
   const TrainingSettings settings = read_settings(docs / "example" / "train.json");
   TrainingTask task{.graph = zoo_model(settings.model), .settings = settings, .data = {4000, 1000}};

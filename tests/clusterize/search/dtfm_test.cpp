@@ -7,6 +7,7 @@
 #include "bench/dtfm_proof.hpp"
 #include "clusterize/genetic/genetic_search.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -197,7 +198,7 @@ TEST(Dtfm, TheProofFindsTheBestOfAllGroupings) {
 TEST(Dtfm, TheLeastCostOfPublishedPoolsIsProven) {
   for (const auto& [name, least] :
        {std::pair("case2_two_universities", 16.08684), std::pair("case3_us_regions", 34.80204)}) {
-    const NodePool pool = NodePool::read(fmt::format("{}/bench/dtfm/{}.json", ROOKERY_SOURCE_DIR, name));
+    const NodePool pool = NodePool::read(fmt::format("{}/bench/dtfm/{}.json", kRepository.string(), name));
     const DtfmObjective objective(pool);
     const std::optional<Grouping> best =
         grouping_below(std::numeric_limits<double>::infinity(), pool, objective, 8);
@@ -207,7 +208,7 @@ TEST(Dtfm, TheLeastCostOfPublishedPoolsIsProven) {
 }
 
 TEST(Dtfm, APublishedPoolIsPlannedAsWellAsInThePaper) {
-  const NodePool pool = NodePool::read(ROOKERY_SOURCE_DIR "/bench/dtfm/case2_two_universities.json");
+  const NodePool pool = NodePool::read(kRepository / "bench/dtfm/case2_two_universities.json");
   const DtfmObjective objective(pool);
   std::vector<int> order(64);
   std::iota(order.begin(), order.end(), 0);

@@ -4,6 +4,7 @@
 
 #include "models/base/files/files.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -31,7 +32,7 @@ TEST(Task, DataMustFitTheModel) {
 }
 
 TEST(Task, ReadsTheDigits) {
-  const TrainingTask task = make_task(TrainingSettings(), ROOKERY_SOURCE_DIR "/node_data");
+  const TrainingTask task = make_task(TrainingSettings(), kNodeData);
   // Values and labels, all ids, and those that train twice more.
   const std::int64_t bytes = 1797 * (64 * 4 + 8) + (1797 + 2 * 1078) * 8;
   EXPECT_EQ(task.data, (DataSizes{1078, 719, bytes}));

@@ -16,6 +16,7 @@
 #include "models/graph/state/initialize.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/checkpoint/checkpoint_part.hpp"
 
@@ -38,7 +39,7 @@ class Resume : public testing::Test {
     write(40);
   }
 
-  TrainingTask task() const { return make_task(settings_, ROOKERY_SOURCE_DIR "/node_data"); }
+  TrainingTask task() const { return make_task(settings_, kNodeData); }
 
   // As two stages do, of which the first one has the first four tensors.
   void write(std::int64_t step) {

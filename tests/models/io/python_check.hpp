@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/support/repository.hpp"
+
 namespace rookery {
 
 inline bool python_has(const std::string& python, const std::string& module) {
@@ -15,7 +17,8 @@ inline bool python_has(const std::string& python, const std::string& module) {
 
 inline int run_python(const std::string& python, const std::string& program, const std::string& arguments) {
   return std::system(
-      fmt::format("'{}' '{}/tests/models/io/{}' {}", python, ROOKERY_SOURCE_DIR, program, arguments).c_str());
+      fmt::format("'{}' '{}/tests/models/io/{}' {}", python, kRepository.string(), program, arguments)
+          .c_str());
 }
 
 constexpr const char* kSystemPython = "/usr/bin/python3";

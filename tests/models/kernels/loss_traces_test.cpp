@@ -11,6 +11,7 @@
 #include "models/base/named_rows.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "tests/models/kernels/cases.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery::kernel_tests {
 namespace {
@@ -50,7 +51,7 @@ OpCase case_from(const Json& trace) {
 }
 
 TEST(LossTraces, LossesAndGradientsAreThoseOfPyTorch) {
-  const Json traces = read_json(ROOKERY_SOURCE_DIR "/tests/golden/loss_traces.json");
+  const Json traces = read_json(kGolden / "loss_traces.json");
   const auto all = std::ssize(traces);
   std::map<std::string, int> compared;
   for (const Json& trace : traces) {
@@ -77,8 +78,7 @@ TEST(LossTraces, LossesAndGradientsAreThoseOfPyTorch) {
 
 TEST(LossTraces, AreThereForEveryLossThatHasATarget) {
   std::set<std::string> traced;
-  for (const Json& trace : read_json(ROOKERY_SOURCE_DIR "/tests/golden/loss_traces.json"))
-    traced.insert(name_of(trace));
+  for (const Json& trace : read_json(kGolden / "loss_traces.json")) traced.insert(name_of(trace));
   for (const LossKind& kind : loss_kinds())
     EXPECT_EQ(traced.contains(kind.name), kind.has_target) << kind.name;
 }

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "models/zoo/zoo.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 // "NAME DIMENSION…" by model; tied ones left out.
 std::map<std::string, std::vector<std::string>> reference_states() {
   std::string text;
-  gzFile file = gzopen(ROOKERY_SOURCE_DIR "/tests/golden/zoo_states.txt.gz", "rb");
+  gzFile file = gzopen((kGolden / "zoo_states.txt.gz").c_str(), "rb");
   std::array<char, 4096> part{};
   for (int got = 0; (got = gzread(file, part.data(), part.size())) > 0;)
     text.append(part.data(), static_cast<std::size_t>(got));

@@ -9,6 +9,7 @@
 #include "models/zoo/zoo.hpp"
 #include "tests/node/transport/loopback.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/tied_model.hpp"
 
 namespace rookery {
@@ -37,7 +38,7 @@ void expect_same_over_sockets(const Graph& model, const TrainingSettings& settin
 }
 
 TEST(Pipeline, TheNetworkComputesTheBitsOfOneProcess) {
-  const auto digits = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const auto digits = open_dataset("digits", kNodeData);
   TrainingSettings settings;
   settings.epochs = 2;
   settings.micro_batches = 3;
@@ -47,7 +48,7 @@ TEST(Pipeline, TheNetworkComputesTheBitsOfOneProcess) {
 
 // Stages run ahead of each other, and values of shared parameters travel with the batches.
 TEST(Pipeline, TheNetworkMakesNoDifferenceToAsynchronousTraining) {
-  const auto digits = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const auto digits = open_dataset("digits", kNodeData);
   TrainingSettings settings;
   settings.loss = "cross_entropy";
   settings.epochs = 3;
@@ -58,7 +59,7 @@ TEST(Pipeline, TheNetworkMakesNoDifferenceToAsynchronousTraining) {
 
 // Shared parameters, clipping and a rate that follows the validation loss: all that is exchanged.
 TEST(Pipeline, WhatStepsAndEpochsEndWithComesOverTheNetwork) {
-  const auto digits = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const auto digits = open_dataset("digits", kNodeData);
   const Graph model = tied_model({1, 8, 8}, 10);
   TrainingSettings settings;
   settings.loss = "cross_entropy";

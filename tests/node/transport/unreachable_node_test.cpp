@@ -13,6 +13,7 @@
 #include "tests/node/transport/loopback.hpp"
 #include "tests/support/network_namespace.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -73,7 +74,7 @@ class BehindARouter : public testing::Test {
 
 TEST_F(BehindARouter, TrainsWithOneThatItCanReachToTheSameBits) {
   EXPECT_FALSE(is_answered());
-  const auto digits = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const auto digits = open_dataset("digits", kNodeData);
   TrainingSettings settings;
   settings.epochs = 2;
   settings.micro_batches = 2;

@@ -12,6 +12,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
@@ -80,7 +81,7 @@ TEST(Packets, TheNamesSayTheDirection) {
 }
 
 TEST(Packets, ProtocolMdHasARowForEach) {
-  const std::string page = read_file(ROOKERY_SOURCE_DIR "/node/PROTOCOL.md", 1 << 20);
+  const std::string page = read_file(kRepository / "node/PROTOCOL.md", 1 << 20);
   for (const Packet& packet : one_of_each()) {
     const bool is_data = std::holds_alternative<DataChunk>(packet);
     const auto type = std::to_integer<int>(encode(packet).at(kPreamble - 1));

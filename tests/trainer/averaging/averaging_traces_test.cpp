@@ -84,7 +84,7 @@ class AveragingTraces : public testing::TestWithParam<std::string> {
   }
 
   const Json trace_ = read_json(kGolden / "averaging_traces.json");
-  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", kNodeData);
   const Stage stage_ = whole();
 };
 

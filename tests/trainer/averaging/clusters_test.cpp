@@ -11,6 +11,7 @@
 
 #include "models/graph/ops/builder.hpp"
 #include "models/zoo/zoo.hpp"
+#include "tests/support/repository.hpp"
 #include "trainer/data/readers.hpp"
 
 namespace rookery {
@@ -80,7 +81,7 @@ class Clusters : public testing::Test {
   }
 
   Graph model_ = five_layers();
-  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", kNodeData);
   TrainingSettings settings_;
 };
 

@@ -11,6 +11,7 @@
 #include "models/base/error.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
 
 namespace rookery {
@@ -53,7 +54,7 @@ class CheckpointedRun : public testing::Test {
   static constexpr int kStages = 2;
   const Graph model_;
   const ScratchFolder folder_;
-  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", kNodeData);
   TrainingSettings settings_;
   std::optional<RunState> from_;  // where the last run went on, as its Leaf says
 };

@@ -7,6 +7,7 @@
 #include "tests/support/archives.hpp"
 #include "tests/support/gathered.hpp"
 #include "tests/support/problem.hpp"
+#include "tests/support/repository.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/data/dataset.hpp"
 
@@ -19,7 +20,7 @@ using testing::HasSubstr;
 namespace fs = std::filesystem;
 
 std::string image(const std::string& name) {
-  return read_file(ROOKERY_SOURCE_DIR "/tests/golden/images/" + name, 1 << 20);
+  return read_file(kGolden / "images" / name, 1 << 20);
 }
 
 class ShardsTest : public testing::Test {

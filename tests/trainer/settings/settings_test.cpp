@@ -12,6 +12,7 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "tests/support/repository.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/keys/settings_keys.hpp"
 
@@ -342,7 +343,7 @@ TEST(Settings, WhatIsNotDecidedHasNoValue) {
 }
 
 TEST(Settings, TheMainJobIsOneOfOurs) {
-  const TrainingSettings settings = read_settings(ROOKERY_SOURCE_DIR "/node_data/train.json");
+  const TrainingSettings settings = read_settings(kNodeData / "train.json");
   EXPECT_EQ(settings.model, "cnn_net");
   EXPECT_EQ(settings.epochs, 100);
 }
@@ -420,7 +421,7 @@ TEST(Settings, ReferenceHasEveryKey) {
 }
 
 TEST(Settings, DocumentationHasEveryKey) {
-  const std::string page = read_file(ROOKERY_SOURCE_DIR "/node_data/README.md", 1 << 20);
+  const std::string page = read_file(kNodeData / "README.md", 1 << 20);
   for (const SettingsKey& key : settings_keys()) EXPECT_THAT(page, HasSubstr("`" + key.name + "`"));
   for (const SettingsObject& object : settings_objects()) {
     for (const SettingsVariant& variant : object.variants) {

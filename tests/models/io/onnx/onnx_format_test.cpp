@@ -8,12 +8,13 @@
 
 #include "models/base/files/files.hpp"
 #include "models/graph/op_definition.hpp"
+#include "tests/support/repository.hpp"
 
 namespace rookery {
 namespace {
 
 std::string format_page() {
-  return read_file(std::string(ROOKERY_SOURCE_DIR) + "/models/io/FORMAT.md", 1U << 20U);
+  return read_file(kRepository / "models/io/FORMAT.md", 1U << 20U);
 }
 
 // What lies between two texts of the page.

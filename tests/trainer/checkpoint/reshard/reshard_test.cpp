@@ -16,6 +16,7 @@
 #include "models/zoo/zoo.hpp"
 #include "tests/support/on_all_nodes.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
 
 namespace rookery {
@@ -105,7 +106,7 @@ class Reshard : public testing::Test {
 
   const ScratchFolder folder_;
   std::vector<std::filesystem::path> folders_;  // node_data, by stage
-  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", kNodeData);
   TrainingSettings settings_;
   ResumePoint point_{.plan_id = kPlan, .stages = kParts, .step = 6};
   std::int64_t from_ = -1;

@@ -14,6 +14,7 @@
 #include "models/zoo/zoo.hpp"
 #include "tests/support/on_all_nodes.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/repository.hpp"
 #include "trainer/averager.hpp"
 
 namespace rookery {
@@ -103,7 +104,7 @@ class Sync : public testing::Test {
     });
   }
 
-  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", ROOKERY_SOURCE_DIR "/node_data");
+  const std::unique_ptr<Dataset> digits_ = open_dataset("digits", kNodeData);
   TrainingSettings settings_;
   const Graph plain_ = cnn_net();
   Graph model_ = cnn_net();
