@@ -89,6 +89,18 @@ class RemoteData(WholeTest):
         self.run_program("launch", "--resume")
         self.assertEqual(self.results(), expected)
 
+    def test_a_reader_asks_for_several_files_at_a_time(self):
+        write_pictures(self.bucket / "pets", 12, sides=(30, 50), kinds=("jpg",))
+        slow = self.serve(S3Handler, delay=0.03)
+        self.set_environment(HOME=str(self.folder), **slow.environment())
+        self.write_job("images:s3://bucket/pets?size=32", readers=1, cache_mib=0)
+        self.run_program("clusterize")
+        slow.forget()
+        self.run_program("launch")
+        self.assertEqual(slow.most_at_once, 4)
+        self.assertGreaterEqual(slow.requests, 48)
+        self.assertLessEqual(slow.connections, 5)
+
     def write_shards(self):
         """Two shards of pictures in the bucket."""
         pictures = self.folder / "pictures"

@@ -10,6 +10,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import urllib.parse
 from xml.sax.saxutils import escape
 
@@ -37,6 +38,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def answer(self, status, body=b"", headers=None, fault=None):
+        with self.server.lock:
+            self.server.at_once += 1
+            self.server.most_at_once = max(self.server.most_at_once, self.server.at_once)
+        time.sleep(self.server.delay)
+        with self.server.lock:
+            self.server.at_once -= 1
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -182,6 +189,10 @@ class QuietServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64  # as many connect at once
 
+    def process_request(self, request, client_address):
+        self.connections += 1
+        super().process_request(request, client_address)
+
     def handle_error(self, request, client_address):
         """Clients go away when they have seen enough."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
@@ -189,13 +200,15 @@ class QuietServer(http.server.ThreadingHTTPServer):
 
 
 class FileServer:
-    """Serves a folder on a port of loopback until it is closed. `page`: objects that a list has at a time."""
+    """Serves a folder on a port of loopback until it is closed. `page`: objects that a list has at a time; `delay`: seconds
+    before each answer."""
 
-    def __init__(self, handler, folder, page=1000):
+    def __init__(self, handler, folder, page=1000, delay=0):
         self.server = QuietServer(("127.0.0.1", 0), handler)
-        self.server.folder, self.server.page = pathlib.Path(folder), page
+        self.server.folder, self.server.page, self.server.delay = pathlib.Path(folder), page, delay
         self.server.lock, self.server.ended = threading.Lock(), threading.Event()
-        self.server.fault, self.server.requests = None, 0
+        self.server.fault = None
+        self.forget()
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         self.thread.start()
         self.address = f"http://127.0.0.1:{self.server.server_port}"
@@ -205,9 +218,22 @@ class FileServer:
         with self.server.lock:
             self.server.fault = Fault(*arguments, **keys) if arguments else None
 
+    def forget(self):
+        """Counts anew; nobody may be asking for anything."""
+        self.server.requests = self.server.connections = self.server.at_once = self.server.most_at_once = 0
+
     @property
     def requests(self):
         return self.server.requests
+
+    @property
+    def connections(self):
+        return self.server.connections
+
+    @property
+    def most_at_once(self):
+        """Requests that were being answered."""
+        return self.server.most_at_once
 
     def environment(self):
         """How clients are told of it, if it is one of S3."""

@@ -49,6 +49,9 @@ double draw_gamma(CounterRng& rng, double shape) {
 }
 
 class AugmentedDataset : public Dataset {
+  // So many images are asked for at a time: those that lie far are read side by side.
+  static constexpr std::size_t kTogether = 4;
+
  public:
   AugmentedDataset(std::shared_ptr<const Dataset> dataset, const std::vector<AugmentStep>& steps)
       : dataset_(std::move(dataset)), tensors_(dataset_->tensors()), read_(planes_of(*dataset_)) {
@@ -75,9 +78,10 @@ class AugmentedDataset : public Dataset {
   std::int64_t bytes() const override { return dataset_->bytes(); }
   std::int64_t most_bytes() const override { return dataset_->most_bytes(); }
   bool is_at_hand() const override { return false; }
-  // The image, what a step makes of it, what it makes between, and a sample that is mixed in.
+  // Images as they are read, those that are mixed in, and one with what a step makes of it and between.
   std::int64_t bytes_per_reader() const override {
-    return dataset_->bytes_per_reader() + 5 * most_values_ * static_cast<std::int64_t>(sizeof(float));
+    return dataset_->bytes_per_reader() +
+           static_cast<std::int64_t>((2 * kTogether + 4) * sizeof(float)) * most_values_;
   }
   std::optional<OwnSplit> split() const override { return dataset_->split(); }
   std::uint64_t digest() const override { return dataset_->digest(); }
@@ -86,19 +90,13 @@ class AugmentedDataset : public Dataset {
 
   void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override {
     if (name != kImages) return dataset_->gather(name, ids, into);
-    const std::size_t each = into.as<float>().size() / std::max<std::size_t>(ids.size(), 1);
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      std::ranges::copy(image(ids[i], nullptr),
-                        into.as<float>().begin() + static_cast<std::ptrdiff_t>(i * each));
+    fill_images(ids, nullptr, into.as<float>());
   }
 
   void gather_training(const std::string& name, std::span<const std::int64_t> ids, const TrainingPass& pass,
                        TensorView into) const override {
-    const bool is_mixed = mixup_ && into.type.dtype == DType::kF32;
-    if (name != kImages && !is_mixed) return dataset_->gather(name, ids, into);
-    const std::size_t each = into.as<float>().size() / std::max<std::size_t>(ids.size(), 1);
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      draw(name, ids[i], pass, into.as<float>().subspan(i * each, each));
+    take(name, ids, pass, into);
+    if (mixup_ && into.type.dtype == DType::kF32) mix(name, ids, pass, into);
   }
 
  private:
@@ -115,14 +113,26 @@ class AugmentedDataset : public Dataset {
     }
   }
 
-  // As it is in this pass; in none (nullptr), as validation sees it.
-  const std::vector<float>& image(std::int64_t id, const TrainingPass* pass) const {
+  // As they are in this pass; in none (nullptr), as validation sees them.
+  void fill_images(std::span<const std::int64_t> ids, const TrainingPass* pass, std::span<float> to) const {
+    thread_local std::vector<float> read;
+    const auto values = static_cast<std::size_t>(read_.values());
+    const std::size_t each = to.size() / std::max<std::size_t>(ids.size(), 1);
+    for (; !ids.empty(); ids = ids.subspan(std::min(kTogether, ids.size()))) {
+      const auto some = ids.first(std::min(kTogether, ids.size()));
+      read.resize(some.size() * values);
+      const Shape shape{std::ssize(some), read_.channels, read_.height, read_.width};
+      dataset_->gather(kImages, some, {{DType::kF32, shape}, reinterpret_cast<std::byte*>(read.data())});
+      for (std::size_t i = 0; i < some.size(); ++i, to = to.subspan(each))
+        std::ranges::copy(augment(std::span(read).subspan(i * values, values), some[i], pass), to.begin());
+    }
+  }
+
+  const std::vector<float>& augment(std::span<const float> image, std::int64_t id,
+                                    const TrainingPass* pass) const {
     thread_local Planes planes;
     planes.size = read_;
-    planes.values.resize(read_.values());
-    const Shape shape{1, read_.channels, read_.height, read_.width};
-    dataset_->gather(kImages, std::span(&id, 1),
-                     {{DType::kF32, shape}, reinterpret_cast<std::byte*>(planes.values.data())});
+    planes.values.assign(image.begin(), image.end());
     for (std::size_t step = 0; step < steps_.size(); ++step) {
       std::optional<CounterRng> rng;
       if (pass != nullptr) rng = draws(*pass, id, step);
@@ -137,28 +147,47 @@ class AugmentedDataset : public Dataset {
             (static_cast<std::uint64_t>(pass.epoch) << kIdBits) + static_cast<std::uint64_t>(id)};
   }
 
-  void draw(const std::string& name, std::int64_t id, const TrainingPass& pass, std::span<float> to) const {
-    take(name, id, pass, to);
-    if (!mixup_) return;
+  void take(const std::string& name, std::span<const std::int64_t> ids, const TrainingPass& pass,
+            TensorView into) const {
+    if (name == kImages) {
+      fill_images(ids, &pass, into.as<float>());
+    } else {
+      dataset_->gather(name, ids, into);
+    }
+  }
+
+  // What a sample is mixed with, and the sample's own share.
+  struct Mixture {
+    std::int64_t other = 0;
+    float own_share = 1;
+  };
+
+  Mixture mixture_of(std::int64_t id, const TrainingPass& pass) const {
     CounterRng rng = draws(pass, id, steps_.size());
     const auto other = pass.order[rng.next_below(static_cast<std::uint32_t>(pass.order.size()))];
     const double one = draw_gamma(rng, *mixup_);
     const double two = draw_gamma(rng, *mixup_);
-    const auto own_share = static_cast<float>(one + two > 0 ? one / (one + two) : 0.5);
-    thread_local std::vector<float> mixed_in;
-    mixed_in.resize(to.size());
-    take(name, other, pass, mixed_in);
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] = own_share * to[i] + (1 - own_share) * mixed_in[i];
+    return {other, static_cast<float>(one + two > 0 ? one / (one + two) : 0.5)};
   }
 
-  void take(const std::string& name, std::int64_t id, const TrainingPass& pass, std::span<float> to) const {
-    if (name == kImages) {
-      std::ranges::copy(image(id, &pass), to.begin());
-      return;
+  void mix(const std::string& name, std::span<const std::int64_t> ids, const TrainingPass& pass,
+           TensorView into) const {
+    std::vector<std::int64_t> others;
+    std::vector<float> own_shares;
+    for (const std::int64_t id : ids) {
+      const Mixture mixture = mixture_of(id, pass);
+      others.push_back(mixture.other);
+      own_shares.push_back(mixture.own_share);
     }
-    const TensorType& type = tensors_.at(name);
-    dataset_->gather(name, std::span(&id, 1),
-                     {{type.dtype, type.shape.with_batch(1)}, reinterpret_cast<std::byte*>(to.data())});
+    const auto to = into.as<float>();
+    thread_local std::vector<float> mixed_in;
+    mixed_in.resize(to.size());
+    take(name, others, pass, {into.type, reinterpret_cast<std::byte*>(mixed_in.data())});
+    const std::size_t each = to.size() / std::max<std::size_t>(ids.size(), 1);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const float own_share = own_shares[i / each];
+      to[i] = own_share * to[i] + (1 - own_share) * mixed_in[i];
+    }
   }
 
   std::shared_ptr<const Dataset> dataset_;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/parallel.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/images/image_store.hpp"
 #include "trainer/data/images/pixel_cache.hpp"
@@ -56,10 +57,10 @@ class ImageDataset : public Dataset {
   std::uint64_t digest() const override { return digest_; }
   std::vector<std::string> class_names() const override { return index_.classes; }
 
-  // A file, of a server also its answer, its pixels as the libraries have them and as they are handed on, and
-  // rows that are resized already.
+  // Files, of a server also its answers, an image's pixels as the libraries have them and as they are handed
+  // on, and rows that are resized already.
   std::int64_t bytes_per_reader() const override {
-    return (store_->is_far() ? 2 : 1) * static_cast<std::int64_t>(index_.most_bytes) +
+    return files_at_once() * (store_->is_far() ? 2 : 1) * static_cast<std::int64_t>(index_.most_bytes) +
            kDecodingBytesPerPixel * index_.most_pixels + 3 * options_.size * index_.longest_side +
            3 * options_.size * options_.size;
   }
@@ -119,34 +120,49 @@ class ImageDataset : public Dataset {
     Resizer resizer;
   };
 
+  // Files of a server are asked for several at a time.
+  int files_at_once() const { return store_->is_far() ? kFarReadings : 1; }
+
   void gather_pixels(std::span<const std::int64_t> ids, std::span<float> to) const {
     const auto each = static_cast<std::size_t>(sample_pixels());
     ROOKERY_CHECK(to.size() == ids.size() * each, "{} images of {} numbers into {}", ids.size(), each,
                   to.size());
     thread_local Workplace workplace;
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      std::span<const std::uint8_t> pixels = cache_.find(ids[i]);
-      if (pixels.empty()) {
-        read(index_.images[ids[i]], workplace);
-        pixels = workplace.resized.bytes;
-        cache_.keep(ids[i], pixels);
-      }
-      to_planes(pixels, to.subspan(i * each, each));
+    while (!ids.empty()) {
+      const auto some = ids.first(std::min<std::size_t>(files_at_once(), ids.size()));
+      std::vector<std::string> contents(some.size());
+      parallel_for(some.size(), files_at_once(), [&](std::size_t i) {
+        if (cache_.find(some[i]).empty()) contents[i] = read(index_.images[some[i]]);
+      });
+      for (std::size_t i = 0; i < some.size(); ++i)
+        to_planes(pixels_of(some[i], contents[i], workplace), to.subspan(i * each, each));
+      ids = ids.subspan(some.size());
+      to = to.subspan(some.size() * each);
     }
   }
 
-  void read(const ImageFile& image, Workplace& workplace) const {
+  std::string read(const ImageFile& image) const {
     const SharedFile file = store_->open(image);
     constexpr const char* kChanged = "has changed since its data set was planned with: run clusterize again";
     if (file->size() != image.bytes) throw DataError(fmt::format("{}: {}", file->name(), kChanged));
-    const std::string content = read_whole(*file, index_.most_bytes);
-    with_context(file->name(), [&] {
-      if (image.digest != 0 && content_digest(content) != image.digest) throw DataError(kChanged);
-      const ImageSize wanted{options_.size, options_.size};
+    std::string content = read_whole(*file, index_.most_bytes);
+    if (image.digest != 0 && content_digest(content) != image.digest)
+      throw DataError(fmt::format("{}: {}", file->name(), kChanged));
+    return content;
+  }
+
+  // Those that are kept, or else of the content of its file. Valid until the next call.
+  std::span<const std::uint8_t> pixels_of(std::int64_t id, const std::string& content,
+                                          Workplace& workplace) const {
+    if (const auto kept = cache_.find(id); !kept.empty()) return kept;
+    const ImageSize wanted{options_.size, options_.size};
+    with_context(store_->name_of(index_.images[id]), [&] {
       decode_image(std::as_bytes(std::span(content)), wanted, workplace.decoded);
       if (options_.is_grey) to_grey(workplace.decoded);
       workplace.resizer.resize(workplace.decoded, wanted, workplace.resized);
     });
+    cache_.keep(id, workplace.resized.bytes);
+    return workplace.resized.bytes;
   }
 
   // From pixel after pixel to channel after channel, from 0 to 1.

@@ -12,9 +12,12 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "models/base/error.hpp"
 #include "models/base/process/stop_signals.hpp"
@@ -152,6 +155,45 @@ class Handle {
   CURL* curl_ = nullptr;
 };
 
+// Handles that nobody uses: threads come and go, what they are connected to stays for the next.
+class IdleHandles {
+ public:
+  std::unique_ptr<Handle> take() {
+    const std::scoped_lock lock(mutex_);
+    if (idle_.empty()) return std::make_unique<Handle>();
+    std::unique_ptr<Handle> handle = std::move(idle_.back());
+    idle_.pop_back();
+    return handle;
+  }
+
+  void give_back(std::unique_ptr<Handle> handle) {
+    const std::scoped_lock lock(mutex_);
+    idle_.push_back(std::move(handle));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Handle>> idle_;
+};
+
+class BorrowedHandle {
+ public:
+  BorrowedHandle() : handle_(idle().take()) {}
+  ~BorrowedHandle() { idle().give_back(std::move(handle_)); }
+  BorrowedHandle(const BorrowedHandle&) = delete;
+  BorrowedHandle& operator=(const BorrowedHandle&) = delete;
+
+  Handle* operator->() const { return handle_.get(); }
+
+ private:
+  static IdleHandles& idle() {
+    static IdleHandles handles;
+    return handles;
+  }
+
+  std::unique_ptr<Handle> handle_;
+};
+
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
 
 Headers headers_of(const HttpRequest& request) {
@@ -235,8 +277,8 @@ struct Outcome {
 };
 
 Outcome attempt_once(const HttpRequest& request, const Patience& patience) {
-  thread_local Handle handle;
-  CURL* curl = handle.reset();
+  const BorrowedHandle handle;
+  CURL* curl = handle->reset();
   Attempt attempt{.request = &request, .patience = patience.silent};
   const Headers headers = headers_of(request);
   set_up(curl, request, attempt, patience);
