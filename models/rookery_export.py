@@ -410,7 +410,7 @@ def _export_by_program(module, inputs):
     """By torch.export, without its optimizer, which folds layers and merges parameters."""
     if "dynamo" not in inspect.signature(torch.onnx.export).parameters:
         raise ExportError("this PyTorch has no exporter that uses torch.export")
-    batch = torch.export.Dim("batch")
+    batch = torch.export.Dim("batch", min=2)  # PyTorch 2.9 asks whether it is 1, and then refuses any other
     with _plainly(), contextlib.redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
             module, (), kwargs=dict(inputs), dynamo=True, optimize=False, input_names=list(inputs),

@@ -85,7 +85,7 @@ TEST(ZmqLinkFaults, ASlowConsumerStaysWithinTheBudget) {
   constexpr std::int64_t kElements = 1 << 15;  // 256 KiB: one chunk
   constexpr std::uint64_t kBudget = 1 << 20;
   auto links = make_loopback(2, [](LoopbackOptions& options) {
-    options.deadline = milliseconds(300);
+    options.deadline = milliseconds(1000);
     options.send_budget = options.receive_budget = kBudget;
     options.max_message_bytes = kElements * 8;
   });
