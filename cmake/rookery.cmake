@@ -75,7 +75,6 @@ function(rookery_tests name)
   if(ROOKERY_SANITIZE)
     set(level -O0)
     set(timeout 300)  # those that plan hundreds of pools take a minute on a quiet machine
-    target_compile_options(${name} PRIVATE -fno-sanitize=undefined)  # what they test has it; a third of the time
   endif()
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:${level}>)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ROOKERY_TEST_PREFIX}" PROPERTIES TIMEOUT ${timeout} LABELS ${name})
