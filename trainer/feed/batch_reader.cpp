@@ -15,12 +15,13 @@
 
 #include "models/base/error.hpp"
 #include "models/base/process/stop_signals.hpp"
+#include "trainer/storage/random_file.hpp"
 
 namespace rookery {
 namespace {
 
-// Samples that a reader takes at once.
-constexpr std::int64_t kPiece = 4;
+// Samples that a reader takes at once: as many as a data set that lies far reads side by side.
+constexpr std::int64_t kPiece = kFarReadings;
 
 std::int64_t sample_bytes(const Dataset& dataset, const std::string& tensor) {
   const TensorType& type = dataset.tensors().at(tensor);

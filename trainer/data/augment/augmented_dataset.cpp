@@ -12,6 +12,7 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/named_rows.hpp"
+#include "trainer/storage/random_file.hpp"
 
 namespace rookery {
 namespace {
@@ -48,10 +49,10 @@ double draw_gamma(CounterRng& rng, double shape) {
   }
 }
 
-class AugmentedDataset : public Dataset {
-  // So many images are asked for at a time: those that lie far are read side by side.
-  static constexpr std::size_t kTogether = 4;
+// So many images are asked for at a time: those that lie far are read side by side.
+constexpr std::size_t kTogether = kFarReadings;
 
+class AugmentedDataset : public Dataset {
  public:
   AugmentedDataset(std::shared_ptr<const Dataset> dataset, const std::vector<AugmentStep>& steps)
       : dataset_(std::move(dataset)), tensors_(dataset_->tensors()), read_(planes_of(*dataset_)) {
@@ -156,36 +157,34 @@ class AugmentedDataset : public Dataset {
     }
   }
 
-  // What a sample is mixed with, and the sample's own share.
-  struct Mixture {
-    std::int64_t other = 0;
-    float own_share = 1;
+  // What samples are mixed with, and their own shares.
+  struct Mixtures {
+    std::vector<std::int64_t> others;
+    std::vector<float> own_shares;
   };
 
-  Mixture mixture_of(std::int64_t id, const TrainingPass& pass) const {
-    CounterRng rng = draws(pass, id, steps_.size());
-    const auto other = pass.order[rng.next_below(static_cast<std::uint32_t>(pass.order.size()))];
-    const double one = draw_gamma(rng, *mixup_);
-    const double two = draw_gamma(rng, *mixup_);
-    return {other, static_cast<float>(one + two > 0 ? one / (one + two) : 0.5)};
+  Mixtures mixtures_of(std::span<const std::int64_t> ids, const TrainingPass& pass) const {
+    Mixtures mixtures;
+    for (const std::int64_t id : ids) {
+      CounterRng rng = draws(pass, id, steps_.size());
+      mixtures.others.push_back(pass.order[rng.next_below(static_cast<std::uint32_t>(pass.order.size()))]);
+      const double one = draw_gamma(rng, *mixup_);
+      const double two = draw_gamma(rng, *mixup_);
+      mixtures.own_shares.push_back(static_cast<float>(one + two > 0 ? one / (one + two) : 0.5));
+    }
+    return mixtures;
   }
 
   void mix(const std::string& name, std::span<const std::int64_t> ids, const TrainingPass& pass,
            TensorView into) const {
-    std::vector<std::int64_t> others;
-    std::vector<float> own_shares;
-    for (const std::int64_t id : ids) {
-      const Mixture mixture = mixture_of(id, pass);
-      others.push_back(mixture.other);
-      own_shares.push_back(mixture.own_share);
-    }
+    const Mixtures mixtures = mixtures_of(ids, pass);
     const auto to = into.as<float>();
     thread_local std::vector<float> mixed_in;
     mixed_in.resize(to.size());
-    take(name, others, pass, {into.type, reinterpret_cast<std::byte*>(mixed_in.data())});
+    take(name, mixtures.others, pass, {into.type, reinterpret_cast<std::byte*>(mixed_in.data())});
     const std::size_t each = to.size() / std::max<std::size_t>(ids.size(), 1);
     for (std::size_t i = 0; i < to.size(); ++i) {
-      const float own_share = own_shares[i / each];
+      const float own_share = mixtures.own_shares[i / each];
       to[i] = own_share * to[i] + (1 - own_share) * mixed_in[i];
     }
   }
