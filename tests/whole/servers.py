@@ -33,6 +33,7 @@ class Fault:
 
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body follows its headers at once
 
     def log_message(self, *_):
         pass
