@@ -111,9 +111,13 @@ std::vector<Stage> stages_of(const Graph& graph) {
   return cut(graph, begins);
 }
 
+int micro_batches_of(const Case& of, const ScheduleSettings& schedule) {
+  return is_synchronous(schedule) ? of.micro_batches : 1;
+}
+
 CompileOptions options_of(const Case& of, const ScheduleSettings& schedule, const Stage& stage,
                           const KernelChoice& kernels, const Processor& processor) {
-  const int micro_batches = is_synchronous(schedule) ? of.micro_batches : 1;
+  const int micro_batches = micro_batches_of(of, schedule);
   CompileOptions options;
   options.training_sizes = {kSamples};
   options.slots = slots(schedule, stage.index, stage.count, micro_batches);
@@ -147,16 +151,17 @@ ScheduleSettings with_enough_in_flight(const Case& of, ScheduleSettings schedule
   parts.work.assign(stages, 3 * of.seconds);
   parts.updates.assign(stages, 0);
   parts.transfers.assign(stages, 2 * (of.latency() + there));
-  schedule.planned = needed_in_flight(parts, schedule, of.micro_batches, of.limits.any() ? 1.5 : 1);
+  schedule.planned =
+      needed_in_flight(parts, schedule, micro_batches_of(of, schedule), of.limits.any() ? 1.5 : 1);
   return schedule;
 }
 
 double simulated(const Case& of, const ScheduleSettings& schedule, const std::vector<Stage>& stages) {
   const PipelineModel model = model_of(of, schedule, stages);
   const bool is_async = !is_synchronous(schedule);
-  const auto count = static_cast<std::size_t>(is_async ? 12 * of.stages : of.micro_batches);
-  const StepProgram program = training_program(model, std::vector<std::int64_t>(count, kSamples));
-  return full_span(simulate_step(program), is_async ? stages.size() : count).step_seconds();
+  const std::vector<std::int64_t> sizes(static_cast<std::size_t>(micro_batches_of(of, schedule)), kSamples);
+  const StepProgram program = training_program(model, sizes, is_async ? 12 * of.stages : 1);
+  return full_span(simulate_step(program), stages.size()).step_seconds();
 }
 
 // Median seconds from one update of the first stage to the next, in the middle of the run.

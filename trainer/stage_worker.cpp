@@ -65,8 +65,7 @@ StageWorker::StageWorker(Executable& executable, Link& link, ScheduleSettings sc
       schedule_(std::move(schedule)),
       fill_input_(std::move(fill_input)),
       place_(place),
-      exchange_(executable, link, clip_gradient_norm, place.averager) {
-  ROOKERY_CHECK(is_synchronous(schedule_) || !clip_gradient_norm, "clipping without a common step");
+      exchange_(executable, link, {clip_gradient_norm, is_synchronous(schedule_)}, place.averager) {
   sample_ids_ = index_of(stage_.inputs, kSampleIds);
   for (const LossOp& loss : losses_of(stage_.graph)) {
     observed_.push_back({.loss = index_of(stage_.outputs, loss.value).value(),

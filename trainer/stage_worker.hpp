@@ -66,7 +66,8 @@ struct ClusterPlace {
 class StageWorker {
  public:
   // ConfigError for an unknown schedule; `fill_input` may be empty but on stage 0.
-  // `clip_gradient_norm`: StepExchange's; with a synchronous schedule only.
+  // `clip_gradient_norm`: of the gradients of all stages, or, where the schedule is asynchronous, of this
+  // one.
   StageWorker(Executable& executable, Link& link, ScheduleSettings schedule, FillInput fill_input,
               std::optional<double> clip_gradient_norm = std::nullopt, ClusterPlace place = {});
 

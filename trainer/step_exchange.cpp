@@ -9,12 +9,11 @@
 
 namespace rookery {
 
-StepExchange::StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm,
-                           Averager* averager)
+StepExchange::StepExchange(Executable& executable, Link& link, Clipping clipping, Averager* averager)
     : executable_(executable),
       link_(link),
       stage_(executable.stage()),
-      clip_gradient_norm_(clip_gradient_norm),
+      clipping_(clipping),
       averager_(averager) {}
 
 void StepExchange::finish_gradients(std::int64_t step) {
@@ -23,7 +22,7 @@ void StepExchange::finish_gradients(std::int64_t step) {
     executable_.finish_gradients();
     averager_->after_gradients(step);
   }
-  if (clip_gradient_norm_) clip_gradients(step);
+  if (clipping_.norm) clip_gradients(step);
 }
 
 // One parameter after the other: a stage that took all before it sent any could make stages that share
@@ -41,13 +40,14 @@ void StepExchange::sum_shared_gradients(std::int64_t step) {
 
 void StepExchange::clip_gradients(std::int64_t step) {
   constexpr double kEpsilon = 1e-6;  // PyTorch's
-  const double factor = *clip_gradient_norm_ / (std::sqrt(squared_norm(step)) + kEpsilon);
+  const double factor = *clipping_.norm / (std::sqrt(squared_norm(step)) + kEpsilon);
   if (factor < 1 || std::isnan(factor)) executable_.scale_gradients(static_cast<float>(factor));
 }
 
 // The sum runs from the Leaf to the Root, parameter by parameter, so that every cut adds in the
 // same order; and it comes by when the stages are done with their gradients, which is in that order.
 double StepExchange::squared_norm(std::int64_t step) {
+  if (!clipping_.is_of_all_stages) return executable_.add_squared_gradients(0);
   const MessageKey partial{.kind = MessageKind::kBackwardSquares, .step = step};
   const MessageKey whole{.kind = MessageKind::kForwardSquares, .step = step};
   const double later = stage_.is_leaf() ? 0 : receive_squares(stage_.index + 1, partial);

@@ -15,15 +15,18 @@
 
 namespace rookery {
 
+// As torch.nn.utils.clip_grad_norm_ does: gradients whose norm is larger are scaled down to this one.
+struct Clipping {
+  std::optional<double> norm;
+  bool is_of_all_stages = true;  // else each stage goes by the norm of its own, and waits for nobody
+};
+
 // One thread. Link and Executable outlive it. Throws what Link throws, and TransportError for a number
 // that no peer can have computed.
 class StepExchange {
  public:
-  // `clip_gradient_norm`: what the norm of all gradients is scaled down to where it is larger, as
-  // torch.nn.utils.clip_grad_norm_ does.
   // `averager`: of several clusters; outlives it.
-  StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm,
-               Averager* averager = nullptr);
+  StepExchange(Executable& executable, Link& link, Clipping clipping, Averager* averager = nullptr);
 
   // After the last backward_weights() of the step: all that comes before update().
   void finish_gradients(std::int64_t step);
@@ -37,7 +40,7 @@ class StepExchange {
  private:
   void sum_shared_gradients(std::int64_t step);
   void clip_gradients(std::int64_t step);
-  // The squares of the gradients of all stages, summed.
+  // The squares of the gradients, summed over the stages by whose norm they are clipped.
   double squared_norm(std::int64_t step);
   void receive(int from_stage, const MessageKey& key, TensorView into);
   double receive_squares(int from_stage, const MessageKey& key);
@@ -45,7 +48,7 @@ class StepExchange {
   Executable& executable_;
   Link& link_;
   const Stage& stage_;  // the Executable's
-  std::optional<double> clip_gradient_norm_;
+  Clipping clipping_;
   Averager* averager_;
   double seconds_waiting_ = 0;
 };

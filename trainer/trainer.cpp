@@ -232,7 +232,10 @@ class Trainer::Impl {
   std::int64_t batches_together(std::int64_t first) const {
     if (is_synchronous(settings().schedule)) return 1;
     const std::int64_t last = steps_per_epoch() - 1;
-    return first == last || own_batch(last).count > 0 ? last + 1 - first : last - first;
+    const auto micro_batches = [&](std::int64_t i) {
+      return micro_batch_sizes(settings(), own_batch(i).count).size();
+    };
+    return micro_batches(last) == micro_batches(first) ? last + 1 - first : last - first;
   }
 
   // These make the Root's feed ready; the sizes of the batch's micro-batches.
@@ -402,6 +405,7 @@ CompileOptions compile_options(TrainingSettings settings, const DataSizes& data,
           .inference_sizes = validation_sizes(settings, data, used),
           .slots = slots(settings.schedule, stage, stages, micro_batches),
           .stashes_weights = !is_synchronous(settings.schedule),
+          .micro_batches = micro_batches,
           .accumulates = micro_batches > 1,
           .delays_weights = weights_behind(settings.schedule, stage, stages, micro_batches) > 0,
           .recompute = settings.recompute == "full",

@@ -8,10 +8,10 @@
 //   E   = what stages exchange when a step ends: 2 (λ + w / β) from user to user of a shared parameter,
 //         λ from the first stage for the norm that gradients are clipped by
 //   step = RTT + (M - 1) P + update + E    of one batch of M micro-batches, synchronous
-//   step = P + E    async; E has no λ, because nobody waits for what is under way, and
-//   P   = max(max a_k / β, NIC load, (update_k + Σ T + Σ (X forward + X backward)) / (n_k - n_m + 1))
-//         over all rows of stages k ≤ m, T and X of them alone. Between its forward of a batch and that of
-//         the n_k-th one after, stage k waits for batches to turn at stage m, which has done n_m - 1 forwards
+//   step = M P + E    async; E has no λ, because nobody waits for what is under way, and
+//   P   = max(max a_k / β, NIC load, (update_k / M + Σ T + Σ (X forward + X backward)) / (n_k - n_m + 1))
+//         over all rows of stages k ≤ m, T and X of them alone. Between its forward of a micro-batch and that
+//         of the n_k-th one after, stage k waits for some to turn at stage m, which has done n_m - 1 forwards
 //         more when it does a backward
 // n_k: micro-batches that stage k has in flight, as settings say or a plan chooses (step_parts.hpp). The
 // search, before anything is chosen, takes n_k to be the most that may be chosen and n_m what is the least.

@@ -122,12 +122,12 @@ std::vector<StageMemory::Parts> StageMemory::windows(int length, bool recompute)
     std::size_t stage = offset == 0 ? 0 : 1;
     for (int i = offset; i + length <= segments(); i += length, ++stage) {
       const MemoryUse use = memory_use(stages[stage], options(slots, recompute));
-      const std::int64_t version = use.versions / std::max(1, slots - 1);
-      all[i] = {
-          .fixed = static_cast<double>(use.total() - use.stash - use.workspace - use.versions - version),
-          .stash = static_cast<double>(use.stash) / slots + static_cast<double>(version),
-          .workspace = static_cast<double>(use.workspace),
-          .transport = static_cast<double>(transport(stages[stage]))};
+      all[i] = {.fixed = static_cast<double>(use.total() - use.stash - use.workspace - use.versions),
+                .stash = static_cast<double>(use.stash) / slots,
+                .version =
+                    static_cast<double>(use.versions) / std::max(1, options(slots, recompute).versions() - 1),
+                .workspace = static_cast<double>(use.workspace),
+                .transport = static_cast<double>(transport(stages[stage]))};
     }
   }
   return all;
@@ -145,7 +145,8 @@ const StageMemory::Estimate& StageMemory::estimate(bool recompute) {
   for (std::size_t i = 0; i < with.size(); ++i) {
     const Parts& before = made.growth.back();
     made.growth.push_back({.fixed = before.fixed + with[i].fixed - without[i].fixed,
-                           .stash = before.stash + with[i].stash - without[i].stash});
+                           .stash = before.stash + with[i].stash - without[i].stash,
+                           .version = before.version + with[i].version - without[i].version});
   }
   return made;
 }
@@ -169,6 +170,7 @@ std::int64_t StageMemory::estimate_of(const StageRange& range) {
     const Parts& to = known.growth[end + 1];
     sum.fixed += to.fixed - from.fixed;
     sum.stash += to.stash - from.stash;
+    sum.version += to.version - from.version;
   }
   for (std::size_t i = begin; i <= end; ++i) {
     sum.workspace = std::max(sum.workspace, windows[i].workspace);
@@ -178,7 +180,9 @@ std::int64_t StageMemory::estimate_of(const StageRange& range) {
   for (const Tied& tied : tied_) {
     if (tied.first >= first && tied.last < last) tied_bytes += tied.bytes;
   }
-  return static_cast<std::int64_t>(sum.fixed + slots * sum.stash + sum.workspace + sum.transport) -
+  const int older = options(slots, recompute).versions() - 1;
+  return static_cast<std::int64_t>(sum.fixed + slots * sum.stash + older * sum.version + sum.workspace +
+                                   sum.transport) -
          tied_bytes + (first == 0 ? data_bytes_ : 0);
 }
 

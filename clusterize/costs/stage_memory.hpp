@@ -48,7 +48,8 @@ class StageMemory {
   // Bytes of a range. Of `fixed` and `stash` every segment adds its own.
   struct Parts {
     double fixed = 0;      // state and compiled ops
-    double stash = 0;      // of a micro-batch in flight, with its version of the weights
+    double stash = 0;      // of a micro-batch in flight
+    double version = 0;    // of the weights, besides the newest
     double workspace = 0;  // the largest counts
     double transport = 0;  // depends on both ends
   };

@@ -198,7 +198,7 @@ StagePartitioner::Label StagePartitioner::label_of(const Part& part) const {
   }
   label.period = std::max(label.period, std::max(in, out) / machine.bytes_per_second);
   if (!is_synchronous_) {
-    label.behind = {work + label.update};
+    label.behind = {work + label.update / sums_.costs.micro_batches};
   } else if (sums_.costs.micro_batches == 1) {
     label.period = 0;  // nothing follows that could wait for it
   }
@@ -219,7 +219,7 @@ void StagePartitioner::add(Cell& cell, const Label& label) const {
 }
 
 double StagePartitioner::step_seconds(const Label& label) const {
-  if (!is_synchronous_) return label.period;
+  if (!is_synchronous_) return sums_.costs.micro_batches * label.period;
   const int most = most_.front();
   const bool waits = most < sums_.costs.micro_batches;  // for one of those in flight
   const double period = waits ? std::max(label.period, label.sum / most) : label.period;

@@ -62,7 +62,7 @@ StepParts step_parts(const CostModel& model, const std::vector<int>& members, co
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
     const Boundary behind = boundary_behind(costs, cut, stage);
     parts.work.push_back(times[stage].forward + times[stage].backward);
-    parts.updates.push_back(times[stage].update);
+    parts.updates.push_back(times[stage].update / (is_async ? costs.micro_batches : 1));
     parts.update = std::max(parts.update, times[stage].update);
     double both_ways = 0;
     double busy = 0;
@@ -76,7 +76,7 @@ StepParts step_parts(const CostModel& model, const std::vector<int>& members, co
     parts.connections.push_back(std::max(before.activation_bytes + behind.gradient_bytes,
                                          before.gradient_bytes + behind.activation_bytes) /
                                 model.machine(members[stage], members.size()).bytes_per_second);
-    parts.busiest = std::max({parts.busiest, parts.work.back() + (is_async ? times[stage].update : 0), busy,
+    parts.busiest = std::max({parts.busiest, parts.work.back() + (is_async ? parts.updates.back() : 0), busy,
                               parts.connections.back()});
     before = behind;
   }
@@ -84,9 +84,9 @@ StepParts step_parts(const CostModel& model, const std::vector<int>& members, co
                      std::accumulate(parts.transfers.begin(), parts.transfers.end(), 0.0);
   set_period(schedule, costs.micro_batches, parts);
   parts.exchange = model.exchange_seconds(members, cut.begins);
-  parts.step =
-      parts.exchange +
-      (is_async ? parts.period : parts.round_trip + (costs.micro_batches - 1) * parts.period + parts.update);
+  parts.step = parts.exchange +
+               (is_async ? costs.micro_batches * parts.period
+                         : parts.round_trip + (costs.micro_batches - 1) * parts.period + parts.update);
   return parts;
 }
 

@@ -1,6 +1,6 @@
 // A step of a cluster is made of these parts, by the formulas of cost_model.hpp:
 //   step = round trip + (M - 1) period + update + exchange
-//   step = period + exchange                                async: updates are in the period
+//   step = M period + exchange                              async: a period has a part of the update
 #pragma once
 
 #include <vector>
@@ -19,7 +19,7 @@ struct StepParts {
   // connection.
   double busiest = 0;
   std::vector<double> work;         // by stage: of a micro-batch, forward and backward
-  std::vector<double> updates;      // by stage
+  std::vector<double> updates;      // by stage; async: a micro-batch's part
   std::vector<double> transfers;    // by stage: to the next one and back, a micro-batch's
   std::vector<double> link_busy;    // by stage: of these, the slower direction without latency
   std::vector<double> connections;  // by stage: what its connection needs for a micro-batch

@@ -11,8 +11,7 @@
 namespace rookery {
 namespace {
 
-OrderedJson to_json(const PlannedStage& stage, const ScheduleSettings& schedule, int index, int stages) {
-  const int staleness = is_synchronous(schedule) ? 0 : stage.in_flight - 1;
+OrderedJson to_json(const PlannedStage& stage, int staleness, int index, int stages) {
   OrderedJson all = {{"node", stage.node},
                      {"address", stage.address},
                      {"threads", stage.threads},
@@ -41,11 +40,14 @@ OrderedJson to_json(const PlannedLink& link) {
           {"gradient_ms", link.gradient_ms}};
 }
 
-OrderedJson to_json(const PlannedCluster& cluster, const ScheduleSettings& schedule) {
+OrderedJson to_json(const PlannedCluster& cluster, const ClusterPlan& plan) {
   OrderedJson stages = OrderedJson::array();
   const int count = static_cast<int>(cluster.stages.size());
-  for (int stage = 0; stage < count; ++stage)
-    stages.push_back(to_json(cluster.stages[stage], schedule, stage, count));
+  for (int index = 0; index < count; ++index) {
+    const PlannedStage& stage = cluster.stages[index];
+    const int behind = staleness(plan.schedule, stage.in_flight, plan.micro_batches);
+    stages.push_back(to_json(stage, behind, index, count));
+  }
   OrderedJson links = OrderedJson::array();
   for (const PlannedLink& link : cluster.links) links.push_back(to_json(link));
   return {{"id", cluster.id},
@@ -114,7 +116,7 @@ OrderedJson to_json(const ScheduleChoice& choice) {
 
 OrderedJson to_json(const ClusterPlan& plan) {
   OrderedJson clusters = OrderedJson::array();
-  for (const PlannedCluster& cluster : plan.clusters) clusters.push_back(to_json(cluster, plan.schedule));
+  for (const PlannedCluster& cluster : plan.clusters) clusters.push_back(to_json(cluster, plan));
   OrderedJson rings = OrderedJson::array();
   for (const Ring& ring : plan.rings) rings.push_back(to_json(ring, plan));
   OrderedJson left_out = OrderedJson::array();

@@ -140,7 +140,7 @@ Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const
   const StepProgram program =
       program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, stages));
   StepTrace trace;
-  const FullSpan full = full_span(simulate_step(program, {}, &trace), stages);
+  const FullSpan full = full_span(simulate_step(program, {}, &trace), batches_to_fill(task.settings, stages));
   Shares shares(program, trace);
   for (const PathPart& part : critical_path(program, trace)) {
     const double seconds = std::min(part.end, full.end) - std::max(part.begin, full.begin);

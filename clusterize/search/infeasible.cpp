@@ -90,10 +90,8 @@ class Remedies {
                        costs.schedule.name};
     const std::size_t before = found_.size();
     try_batches(now, "");
-    if (is_synchronous(costs.schedule))
-      try_micro_batches(now);
-    else
-      try_staleness(now);
+    try_micro_batches(now);
+    if (!is_synchronous(costs.schedule)) try_staleness(now);
     try_in_flight(now);
     if (delays_weights(costs.schedule)) try_schedule(now);
     if (costs.may_recompute) return;
@@ -116,7 +114,8 @@ class Remedies {
   // Fewer batches in flight.
   void try_staleness(Training training) {
     const ModelCosts& costs = model_.costs();
-    for (int most = costs.slots(0, std::min(model_.nodes(), costs.count())) - 1; most > 0;) {
+    const int in_flight = costs.slots(0, std::min(model_.nodes(), costs.count()));
+    for (int most = staleness(costs.schedule, in_flight, costs.micro_batches); most > 0;) {
       most /= 2;
       training.max_staleness = most;
       if (is_met(training)) return add(fmt::format("--max-staleness {}", most));

@@ -181,7 +181,7 @@ class Bound {
     const double batches = costs.micro_batches;
     const int most = costs.most_slots(0, costs.count());
     const double waits = most < costs.micro_batches ? (batches - 1) / most : 0;
-    const double passes = is_synchronous(costs.schedule) ? 1 + waits : 1.0 / most;
+    const double passes = is_synchronous(costs.schedule) ? 1 + waits : batches / most;
     const auto is_enough = [&](double step) {
       double left = models * whole * (1 - 1e-9);
       double passing = 0;             // seconds, of all models

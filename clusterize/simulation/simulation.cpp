@@ -116,7 +116,8 @@ class Simulator {
       made.runs.push_back(simulate_step(made.programs.back()));
       const StepRun& run = made.runs.back();
       made.count = std::max<std::int64_t>(made.count, std::ssize(run.updated));
-      made.step_seconds = std::max(made.step_seconds, full_span(run, model.stages.size()).step_seconds());
+      const std::size_t fill = batches_to_fill(task_.settings, model.stages.size());
+      made.step_seconds = std::max(made.step_seconds, full_span(run, fill).step_seconds());
       result_.simulated_actions += instructions(made.programs.back());
     }
     for (const StepRun& run : made.runs) {
@@ -340,14 +341,19 @@ std::size_t most_stages(const Planned& planned) {
   return most;
 }
 
+std::size_t batches_to_fill(const TrainingSettings& settings, std::size_t stages) {
+  const std::size_t micro_batches = micro_batch_sizes(settings, settings.batch_size).size();
+  return (stages + micro_batches - 1) / micro_batches;
+}
+
 std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages) {
-  return is_synchronous(settings.schedule) ? 1 : 4 * static_cast<std::int64_t>(stages) + 8;
+  if (is_synchronous(settings.schedule)) return 1;
+  return 4 * static_cast<std::int64_t>(batches_to_fill(settings, stages)) + 8;
 }
 
 StepProgram program_of_batches(const TrainingSettings& settings, const PipelineModel& model,
                                std::int64_t batches, std::int64_t samples) {
-  if (is_synchronous(settings.schedule)) return training_program(model, micro_batch_sizes(settings, samples));
-  return training_program(model, std::vector<std::int64_t>(static_cast<std::size_t>(batches), samples));
+  return training_program(model, micro_batch_sizes(settings, samples), static_cast<int>(batches));
 }
 
 StepProgram program_of_full_batches(const TrainingSettings& settings, const PipelineModel& model,
@@ -356,11 +362,10 @@ StepProgram program_of_full_batches(const TrainingSettings& settings, const Pipe
 }
 
 // The pipeline is full from the first update of its first stage on, until that has no forwards left.
-FullSpan full_span(const StepRun& run, std::size_t stages) {
-  if (run.updated.size() <= 2 * stages + 1) return {.end = run.seconds};
-  const std::size_t last = run.updated.size() - 1 - stages;
-  return {
-      .begin = run.updated[stages], .end = run.updated[last], .steps = static_cast<double>(last - stages)};
+FullSpan full_span(const StepRun& run, std::size_t fill) {
+  if (run.updated.size() <= 2 * fill + 1) return {.end = run.seconds};
+  const std::size_t last = run.updated.size() - 1 - fill;
+  return {.begin = run.updated[fill], .end = run.updated[last], .steps = static_cast<double>(last - fill)};
 }
 
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
@@ -369,7 +374,7 @@ double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, co
   const std::size_t stages = model.stages.size();
   const StepProgram program =
       program_of_batches(task.settings, model, batches_to_simulate(task.settings, stages), samples);
-  return full_span(simulate_step(program), stages).step_seconds();
+  return full_span(simulate_step(program), batches_to_fill(task.settings, stages)).step_seconds();
 }
 
 bool averaging_is_simulated(const ClusterPlan& plan) {

@@ -86,6 +86,8 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
                              std::size_t cluster);
 // The number of stages of the plan's longest cluster.
 std::size_t most_stages(const Planned& planned);
+// Batches that fill a pipeline of so many stages where they follow each other.
+std::size_t batches_to_fill(const TrainingSettings& settings, std::size_t stages);
 // Batches from one common update to the next; async, enough to fill a pipeline of so many stages and to go on
 // so for a while.
 std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages);
@@ -95,14 +97,14 @@ StepProgram program_of_batches(const TrainingSettings& settings, const PipelineM
 StepProgram program_of_full_batches(const TrainingSettings& settings, const PipelineModel& model,
                                     std::int64_t batches);
 // Steps of that program that are alike: the whole run, which is one; or async those while the pipeline is
-// full.
+// full, which `fill` batches make it.
 struct FullSpan {
   double begin = 0;
   double end = 0;
   double steps = 1;
   double step_seconds() const { return (end - begin) / steps; }
 };
-FullSpan full_span(const StepRun& run, std::size_t stages);
+FullSpan full_span(const StepRun& run, std::size_t fill);
 // Seconds of one of the cluster's steps, with a batch of so many samples.
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                               std::size_t cluster, std::int64_t samples);

@@ -30,11 +30,8 @@ class Builder {
     }
   }
 
-  StepProgram training() {
-    const auto all = static_cast<int>(sizes_.size());
-    const bool is_one_batch = is_synchronous(model_.schedule);
-    const int batches = is_one_batch ? 1 : all;
-    const int micro_batches = is_one_batch ? all : 1;
+  StepProgram training(int batches) {
+    const auto micro_batches = static_cast<int>(sizes_.size());
     for (const Stage& stage : model_.stages) {
       Schedule schedule(model_.schedule, stage.index, stage.count, batches, micro_batches);
       while (const std::optional<Action> action = schedule.next()) add(stage, *action, micro_batches);
@@ -52,6 +49,9 @@ class Builder {
 
  private:
   int count() const { return static_cast<int>(model_.stages.size()); }
+  std::int64_t size_of(int micro_batch) const {
+    return sizes_[static_cast<std::size_t>(micro_batch) % sizes_.size()];
+  }
 
   // As StageWorker does.
   void add(const Stage& stage, const Action& action, int micro_batches) {
@@ -75,7 +75,7 @@ class Builder {
   }
 
   const StageRoutes& routes(int stage, int micro_batch) const {
-    return routes_.at(sizes_[micro_batch])[stage];
+    return routes_.at(size_of(micro_batch))[stage];
   }
 
   // Without what is computed once more.
@@ -119,7 +119,7 @@ class Builder {
       if (shared.gradient_to != kNoStage)
         send(MessageUse::kSharedGradient, own, shared.gradient_to, number, bytes_of(stage, shared));
     }
-    if (model_.clips_gradients) add_norm(stage);
+    if (model_.clips_gradients && is_synchronous(model_.schedule)) add_norm(stage);
     compute(own, Work::kUpdate, batch, model_.work[own].update, false);
   }
 
@@ -154,7 +154,7 @@ class Builder {
 
   void compute(int stage, Work work, int micro_batch, double seconds, bool per_sample = true) {
     if (per_sample)
-      seconds *= static_cast<double>(sizes_[micro_batch]) / static_cast<double>(model_.micro_batch);
+      seconds *= static_cast<double>(size_of(micro_batch)) / static_cast<double>(model_.micro_batch);
     made_.programs[stage].push_back(
         {.kind = Instruction::Kind::kCompute, .work = work, .micro_batch = micro_batch, .seconds = seconds});
   }
@@ -207,8 +207,9 @@ std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_
   return routes;
 }
 
-StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes) {
-  return Builder(model, sizes).training();
+StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes, int batches) {
+  ROOKERY_CHECK(batches == 1 || !is_synchronous(model.schedule), "{} synchronous batches at once", batches);
+  return Builder(model, sizes).training(batches);
 }
 
 StepProgram validation_pass(const PipelineModel& model, std::span<const std::int64_t> sizes) {

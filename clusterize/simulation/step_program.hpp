@@ -83,10 +83,11 @@ struct PipelineModel {
   bool clips_gradients = false;
 };
 
-// The program from one common update to the next: with a synchronous schedule one batch of micro-batches of
-// these sizes; with async batches of these sizes, and `micro_batch` counts batches. Node k holds stage k,
-// process k is its compute thread.
-StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes);
+// The program from one common update to the next: a batch of micro-batches of these sizes, or async so many
+// batches, each of these; `micro_batch` counts those of all of them. Node k holds stage k, process k is its
+// compute thread.
+StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes,
+                             int batches = 1);
 // Forward only; batches follow each other without a gap, so all of them may be given at once.
 StepProgram validation_pass(const PipelineModel& model, std::span<const std::int64_t> sizes);
 

@@ -42,7 +42,7 @@ Arenas::Arenas(const Stage& stage, const CompileOptions& options, const Compiled
   }
   for (const ValueId id : stage.graph.constants()) copy(stage.graph.value(id).data->view(), state(id));
   if (!variants.training.empty()) {
-    if (options.stashes_weights) weights_.stash(options.slots);
+    weights_.stash(options.versions(), options.slots);
     gradients_ = AlignedBuffer(layout_.gradient_bytes, memory_of(processor_));
     const std::size_t states = make_optimizer(options.optimizer)->state_names().size();
     for (std::size_t i = 0; i < states; ++i)
@@ -52,11 +52,11 @@ Arenas::Arenas(const Stage& stage, const CompileOptions& options, const Compiled
   working_ = AlignedBuffer(variants.working_bytes(options), memory_of(processor_));
 }
 
-TensorView Arenas::state(ValueId id, std::optional<std::size_t> slot) {
+TensorView Arenas::state(ValueId id, std::optional<std::size_t> version) {
   const Value& value = stage_.graph.value(id);
   if (value.kind == ValueKind::kParameter) {
-    std::byte* const version = slot ? weights_.of_slot(*slot) : weights_.newest();
-    return {value.type, version + layout_.parameters.at(value.name), device_};
+    std::byte* const weights = weights_.version(version.value_or(weights_.newest()));
+    return {value.type, weights + layout_.parameters.at(value.name), device_};
   }
   if (value.kind == ValueKind::kBuffer)
     return {value.type, buffers_.data() + buffer_layout_.offsets.at(id), device_};
@@ -90,7 +90,8 @@ std::span<float> Arenas::owned_gradients() {
 }
 
 ParameterArena Arenas::owned() {
-  return {.parameters = {reinterpret_cast<float*>(weights_.newest()), layout_.owned_bytes / sizeof(float)},
+  return {.parameters = {reinterpret_cast<float*>(weights_.version(weights_.newest())),
+                         layout_.owned_bytes / sizeof(float)},
           .gradients = owned_gradients(),
           .state = optimizer_spans_,
           .extents = layout_.owned};

@@ -31,8 +31,8 @@ class Arenas {
 
   const ParameterLayout& layout() const { return layout_; }
 
-  // A parameter, buffer or constant of the stage: the newest, or that of a slot.
-  TensorView state(ValueId id, std::optional<std::size_t> slot = std::nullopt);
+  // A parameter, buffer or constant of the stage: the newest, or a parameter in a version of its own.
+  TensorView state(ValueId id, std::optional<std::size_t> version = std::nullopt);
   // One term of a parameter's gradient. The first one's place is also the total's.
   TensorView gradient_term(const std::string& parameter, std::size_t index);
   std::byte* gradient(std::size_t offset) { return gradients_.data() + offset; }

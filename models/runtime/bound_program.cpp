@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
+#include <utility>
 
 #include "models/base/check.hpp"
 
@@ -39,6 +41,14 @@ struct BoundProgram::BoundOp {
   std::vector<Sum> sums;
   std::vector<std::string> completed;  // parameters whose gradient has its only term from this op
 
+  // What it reads of `bytes` from one place on it reads from another one.
+  void move_inputs(const std::byte* from, std::size_t bytes, const std::byte* to) {
+    for (ConstTensorView& input : inputs) {
+      if (std::less_equal<>()(from, input.data) && std::less<>()(input.data, from + bytes))
+        input.data = to + (input.data - from);
+    }
+  }
+
   void run(const StepContext& context, const Arithmetic& arithmetic) const {
     kernel->run(inputs, outputs, scratch, context);
     for (const Sum& sum : sums) arithmetic.add(sum.total, sum.share, sum.count);
@@ -47,6 +57,7 @@ struct BoundProgram::BoundOp {
 
 struct BoundProgram::BoundSlot {
   std::array<std::array<std::vector<BoundOp>, kTurns>, kPhases> ops;
+  std::size_t version = 0;  // of the weights that they read
 
   std::vector<BoundOp>& of(Phase phase, Turn turn) { return ops[static_cast<std::size_t>(phase)][turn]; }
   const std::vector<BoundOp>& of(Phase phase, Turn turn) const {
@@ -137,11 +148,27 @@ TensorView BoundProgram::place(const BoundVariant& variant, std::size_t slot, Va
   if (place.placement == Placement::kState) {
     // Passes number the values of a variant anew: the stage's has the same name.
     const ValueId owner = stage_.graph.at(graph.value(memory_owner(graph, id)).name);
-    return {type, arenas_.state(owner, slot).data, device};
+    const std::size_t version = slot < variant.slots.size() ? variant.slots[slot].version : 0;
+    return {type, arenas_.state(owner, version).data, device};
   }
   if (place.placement == Placement::kGradient && !accumulate)
     return {type, arenas_.gradient(variant.gradient_offsets.at(id)), device};
   return {type, address(variant.slot_memory, variant.transient, slot, place.at), device};
+}
+
+void BoundProgram::use_weights(std::size_t slot, std::size_t version) {
+  WeightVersions& weights = arenas_.weights();
+  for (BoundVariant& variant : variants_) {
+    BoundSlot& bound = variant.slots[slot];
+    const std::size_t before = std::exchange(bound.version, version);
+    if (before == version) continue;
+    for (auto& turns : bound.ops) {
+      for (std::vector<BoundOp>& ops : turns) {
+        for (BoundOp& op : ops)
+          op.move_inputs(weights.version(before), weights.bytes(), weights.version(version));
+      }
+    }
+  }
 }
 
 const BoundProgram::BoundVariant& BoundProgram::variant_of(const MicroBatch& micro_batch) const {

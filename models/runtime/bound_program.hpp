@@ -19,6 +19,8 @@ class BoundProgram {
   ~BoundProgram();
   BoundProgram(BoundProgram&&) noexcept;
 
+  // From here on micro-batches in this slot read these weights (weight_versions.hpp).
+  void use_weights(std::size_t slot, std::size_t version);
   // BugError unless the micro-batch has a compiled size and one of the slots.
   void check(const MicroBatch& micro_batch) const;
   // `done`: Executable::GradientDone.

@@ -41,6 +41,15 @@ struct Executable::Impl {
     return program;
   }
 
+  // Gives a forward its version of the weights.
+  void take_weights(BoundProgram& program, const MicroBatch& micro_batch) {
+    WeightVersions& weights = arenas.weights();
+    const auto slot = static_cast<std::size_t>(micro_batch.slot);
+    const bool is_training = micro_batch.mode == Mode::kTraining;
+    if (is_training) weights.take(slot, progress.begins_step(micro_batch));
+    program.use_weights(slot, is_training ? weights.of_slot(slot) : weights.newest());
+  }
+
   void finish_gradients() {
     if (!progress.finish_gradients()) return;
     for (const std::string& parameter : summed_here) arenas.sum_gradient(parameter);
@@ -105,7 +114,7 @@ ConstTensorView Executable::input_gradient(std::size_t i, const MicroBatch& micr
 void Executable::forward(const MicroBatch& micro_batch) {
   BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_forward(micro_batch);
-  impl_->arenas.weights().refresh(static_cast<std::size_t>(micro_batch.slot));
+  impl_->take_weights(program, micro_batch);
   program.run(Phase::kForward, micro_batch);
   impl_->progress.note_forward(micro_batch);
 }
@@ -122,6 +131,7 @@ void Executable::backward_weights(const MicroBatch& micro_batch, const GradientD
   impl_->progress.check_backward_weights(micro_batch);
   program.run(Phase::kBackwardWeights, micro_batch, done);
   impl_->progress.note_backward_weights(micro_batch);
+  impl_->arenas.weights().release(static_cast<std::size_t>(micro_batch.slot));
 }
 
 TensorView Executable::partial_sum(std::size_t i) {
@@ -161,13 +171,14 @@ void Executable::scale_gradients(float factor) {
 void Executable::update(std::int64_t step, double learning_rate) {
   impl_->progress.check_update(step);
   impl_->finish_gradients();
-  impl_->arenas.weights().begin_update(impl_->progress.done_slot());
+  impl_->arenas.weights().make_writable();
   impl_->optimizer->update(step, learning_rate, impl_->arithmetic(), impl_->arenas.owned());
   impl_->progress.note_update();
 }
 
 TensorView Executable::shared_parameter(std::size_t i) {
   impl_->progress.check_replaceable("shared_parameter()");
+  if (impl_->stage.shared.at(i).from != kNoStage) impl_->arenas.weights().make_writable();
   return impl_->arenas.state(impl_->stage.graph.at(impl_->stage.shared.at(i).parameter));
 }
 

@@ -121,9 +121,6 @@ void StepProgress::check_backward_inputs(const MicroBatch& micro_batch) const {
   ROOKERY_CHECK(!summed_step_ || (!is_finished_ && std::ranges::count(shared_summed_, true) == 0),
                 "stage {}: backward_inputs() of {} after gradients of this step were summed", stage_.index,
                 name_of(micro_batch));
-  ROOKERY_CHECK(!summed_step_ || !stashes_weights_,
-                "stage {}: backward_inputs() of {}: with stashed weights a step has one micro-batch",
-                stage_.index, name_of(micro_batch));
   ROOKERY_CHECK(comes_after(micro_batch, last_backward_),
                 "stage {}: backward_inputs() of {} after that of {}", stage_.index, name_of(micro_batch),
                 name_of(*last_backward_));
@@ -163,8 +160,7 @@ void StepProgress::note_backward_weights(const MicroBatch& micro_batch) {
   if (!summed_step_) shared_summed_.assign(shared_summed_.size(), false);
   summed_step_ = micro_batch.step;
   to_send_.reset();
-  done_slot_ = static_cast<std::size_t>(micro_batch.slot);
-  slots_[done_slot_].reset();
+  slots_[micro_batch.slot].reset();
   weights_due_.pop_front();
 }
 

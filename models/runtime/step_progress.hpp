@@ -49,8 +49,10 @@ class StepProgress {
   void check_update(std::int64_t step) const;
   void note_update();
 
-  // The slot of the last micro-batch that went backward.
-  std::size_t done_slot() const { return done_slot_; }
+  // Is this the first forward of a step?
+  bool begins_step(const MicroBatch& micro_batch) const {
+    return !last_forward_ || last_forward_->step != micro_batch.step;
+  }
 
  private:
   struct Flight {
@@ -72,10 +74,9 @@ class StepProgress {
   std::optional<MicroBatch> last_inference_;  // whose outputs are there
   std::optional<MicroBatch> last_backward_;   // the newest of which backward_inputs() ran
   std::optional<MicroBatch> to_send_;         // whose gradients of inputs are there
-  std::size_t done_slot_ = 0;
-  std::optional<std::int64_t> summed_step_;  // whose gradients wait for its update
-  std::vector<bool> shared_summed_;          // by stage.shared
-  bool is_finished_ = false;                 // every gradient is a total
+  std::optional<std::int64_t> summed_step_;   // whose gradients wait for its update
+  std::vector<bool> shared_summed_;           // by stage.shared
+  bool is_finished_ = false;                  // every gradient is a total
 };
 
 }  // namespace rookery

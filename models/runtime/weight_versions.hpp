@@ -1,6 +1,7 @@
-// The weights of a stage, in one version, or in as many as there are micro-batches in flight: where updates
-// come between a micro-batch's forward and its backward, both are to use the same (weight stashing,
-// PipeDream, arXiv 1806.03377). Internal to this module.
+// The weights of a stage, in one version, or in as many as micro-batches in flight need: where updates come
+// between a micro-batch's forward and its backward, both are to use the same (weight stashing, PipeDream,
+// arXiv 1806.03377), and so are all micro-batches of a step (PipeDream-2BW, arXiv 2006.09503). Internal to
+// this module.
 #pragma once
 
 #include <vector>
@@ -13,24 +14,35 @@ class WeightVersions {
  public:
   // One version, for all slots; its memory is written by who has the weights.
   WeightVersions(std::size_t bytes, Device& device);
-  // From here on every slot has a copy of its own. Addresses change.
-  void stash(int slots);
+  // From here on there are so many versions, and slots that use one each.
+  void stash(int versions, int slots);
 
-  std::byte* newest() { return copies_[newest_].data(); }
-  std::byte* of_slot(std::size_t slot) { return copies_[copies_.size() == 1 ? 0 : slot].data(); }
+  std::byte* version(std::size_t number) { return copies_[number].data(); }
+  std::size_t newest() const { return newest_; }
   std::size_t bytes() const { return copies_.front().size(); }
 
-  // Before a forward in this slot: gives it the newest weights.
-  void refresh(std::size_t slot);
-  // Before an update, which writes newest(): moves that to the slot, whose micro-batch is done, so that the
-  // versions of others stay.
-  void begin_update(std::size_t slot);
+  // Before the forward of a micro-batch in this slot, which nobody used: it has the newest version, or, where
+  // it goes on with a step, the one that this step's micro-batch before it had. From here to release() the
+  // slot's version stays.
+  void take(std::size_t slot, bool begins_step);
+  void release(std::size_t slot);
+  std::size_t of_slot(std::size_t slot) const { return slots_[slot].version; }
+
+  // Before version(newest()) is written: moves it to a copy that neither a slot uses nor the step whose
+  // forward was the last, of which more may come.
+  void make_writable();
 
  private:
+  struct Slot {
+    std::size_t version = 0;
+    bool is_used = false;
+  };
+
   Device& device_;
-  std::vector<AlignedBuffer> copies_;  // by slot
-  std::vector<bool> is_newest_;        // by slot
+  std::vector<AlignedBuffer> copies_;
+  std::vector<Slot> slots_{{}};
   std::size_t newest_ = 0;
+  std::size_t of_step_ = 0;  // the version of the step whose forward was the last
 };
 
 }  // namespace rookery

@@ -1,7 +1,8 @@
 // The asynchronous schedule against its definition: one process that keeps every version of the weights, and
-// computes each batch's gradients with those that each stage has at the batch's forward.
+// computes each batch's gradients with those that each stage has when the batch begins.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,14 +46,18 @@ class Definition {
     whole_.push_back(std::move(cut(model, std::vector<OpId>{0}).front()));
     buffers_ = initial_state(model, settings.seed);
     const std::vector<Stage> stages = cut(model, begins);
+    const auto micro_batches = static_cast<int>(
+        micro_batch_sizes(settings, std::min(settings.batch_size, data_.train_samples)).size());
     for (const Stage& stage : stages) {
+      owned_.emplace_back();
       for (const ValueId id : stage.owned_parameters()) {
         const std::string& name = stage.graph.value(id).name;
+        owned_.back().push_back(name);
         const std::vector<float> first = padded(buffers_.at(name).as<float>());
         History& history = weights_[name];
         history.versions.push_back(first);
         history.optimizer_state.assign(optimizer_->state_names().size(), std::vector<float>(first.size(), 0));
-        history.staleness = staleness(settings.schedule, stage.index, stage.count);
+        history.staleness = staleness(settings.schedule, stage.index, stage.count, micro_batches);
         buffers_.erase(name);
       }
     }
@@ -76,7 +81,7 @@ class Definition {
   }
 
  private:
-  // With the weights that each stage has at the forward of batch `step`.
+  // With the weights that each stage has when batch `step` begins.
   StateDict state_after(std::int64_t first_step, std::int64_t step) const {
     StateDict state;
     for (const auto& [name, tensor] : buffers_) state.emplace(name, tensor.clone());
@@ -96,7 +101,29 @@ class Definition {
     settings.schedule.planned.clear();
     CompileOptions options = compile_options(settings, data_, 0, 1, kernels_);
     Executable executable(whole_.front(), options, state_after(first_step, step));
-    const MicroBatch batch{.step = step, .size = size};
+    double loss = 0;
+    MicroBatch batch{.step = step};
+    for (const std::int64_t part : micro_batch_sizes(settings_, size)) {
+      const double share = static_cast<double>(part) / static_cast<double>(size);
+      batch.size = part;
+      batch.loss_weight = static_cast<float>(share);
+      loss += share * run(executable, feed, batch);
+      ++batch.index;
+    }
+    executable.finish_gradients();
+    for (const std::vector<std::string>& names : owned_) {
+      const double factor = clipping_factor(executable, names);
+      for (const std::string& name : names)
+        update(weights_.at(name), step, executable.gradient(name).as<float>(), static_cast<float>(factor));
+    }
+    for (auto& [name, tensor] : executable.state()) {
+      if (buffers_.contains(name)) buffers_[name] = tensor.clone();
+    }
+    return loss;
+  }
+
+  // Forward and backward; the loss.
+  double run(Executable& executable, const BatchFeed& feed, const MicroBatch& batch) const {
     for (std::size_t i = 0; i < whole_.front().inputs.size(); ++i)
       feed.fill(batch, whole_.front().inputs[i].value, executable.input(i, batch));
     executable.forward(batch);
@@ -107,12 +134,18 @@ class Definition {
     }
     executable.backward_inputs(batch);
     executable.backward_weights(batch);
-    executable.finish_gradients();
-    for (auto& [name, history] : weights_) update(history, step, executable.gradient(name).as<float>());
-    for (auto& [name, tensor] : executable.state()) {
-      if (buffers_.contains(name)) buffers_[name] = tensor.clone();
-    }
     return loss;
+  }
+
+  // Of one stage's gradients, by their norm alone.
+  double clipping_factor(const Executable& executable, const std::vector<std::string>& names) const {
+    if (!settings_.clip_gradient_norm) return 1;
+    double squares = 0;
+    for (std::size_t i = names.size(); i-- > 0;) {
+      const std::span<const float> gradient = executable.gradient(names[i]).as<float>();
+      squares += host_arithmetic().sum_of_squares(gradient.data(), gradient.size());
+    }
+    return std::min(1.0, *settings_.clip_gradient_norm / (std::sqrt(squares) + 1e-6));
   }
 
   // As an arena is.
@@ -122,10 +155,11 @@ class Definition {
     return arena;
   }
 
-  void update(History& history, std::int64_t step, std::span<const float> gradient) const {
+  void update(History& history, std::int64_t step, std::span<const float> gradient, float factor) const {
     std::vector<float> next = history.versions.back();
     std::vector<std::span<float>> state(history.optimizer_state.begin(), history.optimizer_state.end());
-    const std::vector<float> gradients = padded(gradient);
+    std::vector<float> gradients = padded(gradient);
+    if (factor != 1) host_arithmetic().scale(gradients.data(), factor, gradient.size());
     const std::vector<ParameterExtent> extents{{0, gradient.size()}};
     optimizer_->update(step, settings_.optimizer.learning_rate, host_arithmetic(),
                        {.parameters = next, .gradients = gradients, .state = state, .extents = extents});
@@ -139,6 +173,7 @@ class Definition {
   std::vector<Stage> whole_;  // one
   StateDict buffers_;
   std::map<std::string, History> weights_;
+  std::vector<std::vector<std::string>> owned_;  // by stage
 };
 
 struct Case {
@@ -147,6 +182,8 @@ struct Case {
   std::size_t stages;
   std::optional<int> max_staleness;
   std::vector<int> planned = {};  // in flight, by stage
+  int micro_batches = 1;
+  std::optional<double> clip_gradient_norm = {};
 };
 
 class AsyncRun : public testing::TestWithParam<Case> {};
@@ -155,6 +192,8 @@ TEST_P(AsyncRun, IsWhatItsDefinitionSays) {
   const Case& of = GetParam();
   TrainingSettings settings = async_run(of.max_staleness);
   settings.schedule.planned = of.planned;
+  settings.micro_batches = of.micro_batches;
+  settings.clip_gradient_norm = of.clip_gradient_norm;
   const Graph model = of.model();
   const std::vector<OpId> begins = even_cuts(model, settings.loss, digits(), of.stages);
   const PipelineResult expected = Definition(model, begins, settings).run();
@@ -178,7 +217,13 @@ INSTANTIATE_TEST_SUITE_P(Async, AsyncRun,
                                          Case{"TiedOn3StagesFurtherAhead", tied, 3, 6, {7, 3, 1}},
                                          Case{"TiedOn2Stages", tied, 2, std::nullopt},
                                          Case{"TiedOn3Stages", tied, 3, std::nullopt},
-                                         Case{"TiedOn5StagesWithStaleness3", tied, 5, 3}),
+                                         Case{"TiedOn5StagesWithStaleness3", tied, 5, 3},
+                                         Case{"CnnNetOn5StagesBy5", cnn_net, 5, std::nullopt, {}, 5},
+                                         Case{"CnnNetOn3StagesBy4FurtherAhead", cnn_net, 3, 3, {9, 4, 1}, 4},
+                                         Case{"TiedOn4StagesBy2", tied, 4, std::nullopt, {}, 2},
+                                         Case{"TiedOn3StagesBy3FurtherAhead", tied, 3, 4, {8, 3, 1}, 3},
+                                         Case{"CnnNetOn3StagesClipped", cnn_net, 3, std::nullopt, {}, 1, 0.5},
+                                         Case{"TiedOn3StagesBy2Clipped", tied, 3, std::nullopt, {}, 2, 0.5}),
                          [](const auto& instance) { return instance.param.name; });
 
 TEST(Async, WithoutStalenessIsTheSynchronousRun) {

@@ -29,16 +29,24 @@ int most_in_flight_1f1b(const ScheduleSettings& settings, int stage, int stages,
   return is_open ? micro_batches : in_flight_1f1b(settings, stage, stages, micro_batches);
 }
 
-// Whatever the number of micro-batches: batches follow each other.
-int in_flight_async(const ScheduleSettings& settings, int stage, int stages, int /*micro_batches*/) {
+// Micro-batches of as many updates.
+int allowed_ahead(int max_staleness, int micro_batches) {
+  constexpr std::int64_t kMost = kMostStaleness;
+  return static_cast<int>(std::min(kMost, std::int64_t{max_staleness} * micro_batches));
+}
+
+// More than a batch has: batches follow each other.
+int in_flight_async(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
   const int ahead = spread(settings, stage, stages) - 1;
-  return 1 + std::min(ahead, settings.max_staleness.value_or(ahead));
+  if (!settings.max_staleness) return 1 + ahead;
+  return 1 + std::min(ahead, allowed_ahead(*settings.max_staleness, micro_batches));
 }
 
 // More than fills the pipeline of a fast network makes gradients older, which is the user's to allow.
 int most_in_flight_async(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
   const bool is_open = !settings.in_flight && settings.max_staleness && stage + 1 < stages;
-  return is_open ? 1 + *settings.max_staleness : in_flight_async(settings, stage, stages, micro_batches);
+  return is_open ? 1 + allowed_ahead(*settings.max_staleness, micro_batches)
+                 : in_flight_async(settings, stage, stages, micro_batches);
 }
 
 const ScheduleKind& kind_of(const ScheduleSettings& settings) {
@@ -76,7 +84,8 @@ const std::vector<ScheduleKind>& schedule_kinds() {
       {.name = "async",
        .help =
            "batches follow each other without a gap, each stage makes its update at once, and gradients are "
-           "older than the weights that they change; needs micro_batches 1 and no clip_gradient_norm",
+           "older than the weights that they change: with as many `micro_batches` as there are stages by one "
+           "update",
        .is_synchronous = false,
        .delays_weights = false,
        .in_flight = in_flight_async,
@@ -100,8 +109,6 @@ Schedule::Schedule(const ScheduleSettings& settings, int stage, int stages, std:
       micro_batches_(micro_batches),
       all_(batches * micro_batches) {
   ROOKERY_CHECK(batches >= 1, "{} batches", batches);
-  ROOKERY_CHECK(is_synchronous_ || micro_batches == 1, "{} micro-batches of an asynchronous batch",
-                micro_batches);
 }
 
 bool Schedule::may_run_ahead() const {
@@ -168,8 +175,12 @@ int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int 
   return kind_of(settings).most_in_flight(settings, stage, stages, micro_batches);
 }
 
-int staleness(const ScheduleSettings& settings, int stage, int stages) {
-  return is_synchronous(settings) ? 0 : in_flight(settings, stage, stages, 1) - 1;
+int staleness(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  return staleness(settings, in_flight(settings, stage, stages, micro_batches), micro_batches);
+}
+
+int staleness(const ScheduleSettings& settings, int in_flight, int micro_batches) {
+  return is_synchronous(settings) ? 0 : (in_flight - 1 + micro_batches - 1) / micro_batches;
 }
 
 }  // namespace rookery

@@ -7,9 +7,12 @@
 //          arXiv 2401.10241): W of a micro-batch follows the B of that which is n_0 - n_k later, so that
 //          later stages send gradients sooner, and what is left of W ends the batch. Every stage keeps what
 //          min(M, n_0) micro-batches need.
-//   async  no flush between batches (PipeDream, arXiv 1806.03377): a batch is one micro-batch, stage k runs
-//          n_k - 1 batches ahead, and makes an update after each backward. A batch's backward uses the
-//          weights of its forward, so that its gradients are as many updates old as the stage runs ahead.
+//   async  no flush between batches (PipeDream, arXiv 1806.03377; with M > 1 PipeDream-2BW, arXiv
+//   2006.09503):
+//          stage k runs n_k - 1 micro-batches ahead, also of later batches, and makes its update after a
+//          batch's last backward. All micro-batches of a batch use the weights that the stage has when the
+//          batch begins, in forward and backward, so that gradients are (n_k - 1) / M updates old, rounded
+//          up.
 // Gradients are summed in the order of micro-batches in all of them. n_k is stages - k, which keeps all
 // stages busy where they are alike and nothing is long on its way; where something is, more are needed (eager
 // 1F1B, arXiv 2211.05322), which a planner finds out (clusterize/costs/step_parts.hpp). A stage with fewer in
@@ -76,7 +79,7 @@ struct Action {
 // The actions of one stage for a run of batches, before which all updates are made, as after it.
 class Schedule {
  public:
-  // BugError unless 0 <= stage < stages, batches >= 1, micro_batches >= 1, and 1 for async.
+  // BugError unless 0 <= stage < stages, batches >= 1, micro_batches >= 1.
   Schedule(const ScheduleSettings& settings, int stage, int stages, std::int64_t batches, int micro_batches);
   // Nothing when all are done.
   std::optional<Action> next();
@@ -110,7 +113,9 @@ int weights_behind(const ScheduleSettings& settings, int stage, int stages, int 
 int slots(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // The most that a plan may choose; what in_flight() says where settings, or a plan, leave no choice.
 int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
-// The number of updates that a stage makes between a batch's forward and its own.
-int staleness(const ScheduleSettings& settings, int stage, int stages);
+// The number of updates that a stage makes between the first forward of a batch and the batch's own.
+int staleness(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+// The same of a stage with so many in flight.
+int staleness(const ScheduleSettings& settings, int in_flight, int micro_batches);
 
 }  // namespace rookery

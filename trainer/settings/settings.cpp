@@ -187,21 +187,6 @@ OrderedJson to_json(const std::vector<AugmentStep>& augment) {
   return entries;
 }
 
-void check_async(const TrainingSettings& settings, Problems& problems) {
-  if (settings.schedule.name == kAutoSchedule || is_synchronous(settings.schedule)) return;
-  if (const int micro_batches = settings.micro_batches.value_or(1); micro_batches != 1) {
-    problems.add("micro_batches",
-                 fmt::format("{}, but schedule \"async\" trains a batch as one: give "
-                             "micro_batches 1 and a batch_size of what was a micro-batch ({})",
-                             micro_batches, (settings.batch_size + micro_batches - 1) / micro_batches));
-  }
-  if (settings.clip_gradient_norm) {
-    problems.add("clip_gradient_norm",
-                 "needs all gradients before the first update, and schedule \"async\" does "
-                 "not wait for them: leave it out, or give schedule \"1f1b\"");
-  }
-}
-
 void check_averaging(const AveragingSettings& averaging, Problems& problems) {
   const std::int64_t every = averaging.every.value_or(std::numeric_limits<std::int64_t>::max());
   const auto check = [&](const char* key, std::int64_t value) {
@@ -223,7 +208,6 @@ void check_together(const TrainingSettings& settings, Problems& problems) {
   if (optimizer.nesterov && (optimizer.momentum == 0 || optimizer.dampening != 0)) {
     problems.add("optimizer/nesterov", "needs a momentum above 0 and a dampening of 0");
   }
-  check_async(settings, problems);
   check_averaging(settings.averaging, problems);
   check_plateau(settings, problems);
 }

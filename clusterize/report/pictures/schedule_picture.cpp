@@ -346,7 +346,7 @@ class SchedulePicture {
 
 std::int64_t steps_to_draw(const TrainingTask& task, const Planned& planned) {
   if (is_synchronous(task.settings.schedule)) return 1;
-  return 2 * static_cast<std::int64_t>(most_stages(planned)) + 2;
+  return 2 * static_cast<std::int64_t>(batches_to_fill(task.settings, most_stages(planned))) + 2;
 }
 
 std::string schedule_picture(const TrainingTask& task, const NodePool& pool, const Planned& planned,

@@ -17,8 +17,9 @@ struct CompileOptions {
   std::vector<std::int64_t> inference_sizes;  // and validation
   int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward is not at its end
   // Updates may come between a micro-batch's forward and its backward, which uses the weights of the forward
-  // all the same: every slot has weights of its own. A step then has one micro-batch.
+  // all the same; and so do all micro-batches of a step, of which each has so many at least.
   bool stashes_weights = false;
+  int micro_batches = 1;
   bool accumulates = false;  // a step may have several micro-batches
   // Between the backward phases of a micro-batch others may go forward, and backward by their first phase:
   // what passes between the two has room in the slot.
@@ -29,6 +30,9 @@ struct CompileOptions {
   std::uint64_t seed = 0;
   OptimizerSettings optimizer;                     // used when training_sizes is not empty
   const Processor* processor = &host_processor();  // that the stage runs on
+
+  // Of the weights: the newest, and those of the steps of which micro-batches are in flight after an update.
+  int versions() const { return stashes_weights ? 1 + (slots - 1 + micro_batches - 1) / micro_batches : 1; }
 };
 
 // Bytes, by what they are for.

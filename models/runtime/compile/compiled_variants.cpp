@@ -58,8 +58,7 @@ MemoryUse CompiledVariants::memory(const Stage& stage, const CompileOptions& opt
                                              lay_out(stage.graph, stage.graph.buffers()).bytes +
                                              lay_out(stage.graph, stage.graph.constants()).bytes);
   if (!training.empty()) {
-    if (options.stashes_weights)
-      use.versions = (options.slots - 1) * static_cast<std::int64_t>(parameters.parameter_bytes);
+    use.versions = (options.versions() - 1) * static_cast<std::int64_t>(parameters.parameter_bytes);
     use.gradients = static_cast<std::int64_t>(parameters.gradient_bytes);
     use.optimizer = static_cast<std::int64_t>(parameters.owned_bytes *
                                               make_optimizer(options.optimizer)->state_names().size());

@@ -53,7 +53,6 @@ Instance random_instance() {
   }
   instance.costs.micro_batches = *rc::gen::inRange(1, 4);
   if (*rc::gen::arbitrary<bool>()) {
-    instance.costs.micro_batches = 1;
     instance.costs.schedule.name = "async";
     if (*rc::gen::arbitrary<bool>()) instance.costs.schedule.max_staleness = *rc::gen::inRange(0, 4);
   }
@@ -87,7 +86,7 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
   double round_trip = 0;
   double period = 0;
   double update = 0;
-  std::vector<double> behind;  // by stage: from its forward to its update, turning at stage k
+  std::vector<double> behind;  // by stage: from its forward to its part of the update, turning at stage k
   const ScheduleSettings& schedule = instance.costs.schedule;
   const bool is_async = schedule.name == "async";
   const auto ahead = [&](std::size_t stage) {  // at least
@@ -98,13 +97,15 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
   };
   const auto least_in_flight = [&](std::size_t stage) {
     const int least = ahead(stage);
-    return 1 + std::min(least,
-                        is_async ? schedule.max_staleness.value_or(least) : instance.costs.micro_batches - 1);
+    const int micro_batches = instance.costs.micro_batches;
+    if (!is_async) return 1 + std::min(least, micro_batches - 1);
+    return 1 + std::min(least, schedule.max_staleness ? *schedule.max_staleness * micro_batches : least);
   };
   const auto most_in_flight = [&](std::size_t stage) {
     if (schedule.in_flight || stage + 1 == stages) return least_in_flight(stage);
     if (!is_async) return instance.costs.micro_batches;
-    return schedule.max_staleness ? 1 + *schedule.max_staleness : least_in_flight(stage);
+    return schedule.max_staleness ? 1 + *schedule.max_staleness * instance.costs.micro_batches
+                                  : least_in_flight(stage);
   };
   const auto segment = [&](int index) { return instance.costs.segments[index]; };
   for (std::size_t k = 0; k < stages; ++k) {
@@ -148,7 +149,7 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
     const double transfers =
         k == 0 ? 0 : 2 * way.latency + (in.activation_bytes + in.gradient_bytes) / way.bytes_per_second;
     for (double& seconds : behind) seconds += transfers + work;
-    behind.push_back(work + sum.update_flops / machine.flops_per_second);
+    behind.push_back(work + sum.update_flops / machine.flops_per_second / instance.costs.micro_batches);
     for (std::size_t stage = 0; is_async && stage <= k; ++stage)
       period = std::max(period, behind[stage] / (most_in_flight(stage) - least_in_flight(k) + 1));
     round_trip += work + transfers;
@@ -156,7 +157,7 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
     period = std::max(period, std::max(in.activation_bytes, in.gradient_bytes) / way.bytes_per_second);
   }
   if (is_async) {
-    cut.step_seconds = period;
+    cut.step_seconds = instance.costs.micro_batches * period;
     return cut;
   }
   if (most_in_flight(0) < instance.costs.micro_batches)

@@ -35,7 +35,7 @@ TrainingTask random_task() {
   TrainingSettings settings;
   settings.batch_size = *rc::gen::element(8, 64);
   settings.schedule.name = *rc::gen::elementOf(names_of(schedule_kinds()));
-  settings.micro_batches = is_synchronous(settings.schedule) ? *rc::gen::element(1, 2, 4) : 1;
+  settings.micro_batches = *rc::gen::element(1, 2, 4);
   settings.recompute = *rc::gen::element(std::string("none"), std::string("auto"));
   return *rc::gen::arbitrary<bool>() ? cnn_task(settings) : tied_task();
 }

@@ -68,18 +68,21 @@ class BruteForce {
   // Micro-batches, where the settings leave it to the plan.
   int least_in_flight(int stage, int stages) const {
     const int behind = stages - 1 - stage;
-    return 1 + std::min(behind, is_async() ? costs_.schedule.max_staleness.value_or(behind)
-                                           : costs_.micro_batches - 1);
+    if (!is_async()) return 1 + std::min(behind, costs_.micro_batches - 1);
+    return 1 + std::min(behind, costs_.schedule.max_staleness
+                                    ? *costs_.schedule.max_staleness * costs_.micro_batches
+                                    : behind);
   }
   int most_in_flight(int stage, int stages) const {
     if (stage + 1 == stages) return 1;
     if (!is_async()) return costs_.micro_batches;
-    return costs_.schedule.max_staleness ? 1 + *costs_.schedule.max_staleness
+    return costs_.schedule.max_staleness ? 1 + *costs_.schedule.max_staleness * costs_.micro_batches
                                          : least_in_flight(stage, stages);
   }
   bool is_async() const { return costs_.schedule.name == "async"; }
 
-  // RTT + (M - 1) P + update + E; async P + E. Nothing where a stage does not fit.
+  // RTT + (M - 1) P + update + E; async M P + E, P with its part of the update. Nothing where a stage does
+  // not fit.
   std::optional<double> step(const std::vector<int>& members, const std::vector<int>& begins) const {
     double round_trip = 0;
     double period = 0;
@@ -101,7 +104,7 @@ class BruteForce {
       const double transfer = node(id).transfer_gbps ? moved * 1e-9 / *node(id).transfer_gbps : 0;
       const double work = (own.forward_flops + own.backward_flops) / speed(id) + transfer;
       for (double& seconds : behind) seconds += work;
-      behind.push_back(work + own.update_flops / speed(id));
+      behind.push_back(work + own.update_flops / speed(id) / costs_.micro_batches);
       round_trip += work;
       update = std::max(update, own.update_flops / speed(id));
       period = std::max({period, work, (in.activation_bytes + out.gradient_bytes) / connection(id),
@@ -120,7 +123,7 @@ class BruteForce {
                           behind[stage] / (most_in_flight(stage, stages) - least_in_flight(k, stages) + 1));
       }
     }
-    if (is_async()) return period + exchange(members, begins);
+    if (is_async()) return costs_.micro_batches * period + exchange(members, begins);
     if (most_in_flight(0, stages) < costs_.micro_batches)
       period = std::max(period, round_trip / most_in_flight(0, stages));
     return round_trip + (costs_.micro_batches - 1) * period + update + exchange(members, begins);

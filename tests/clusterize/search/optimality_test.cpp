@@ -98,7 +98,6 @@ struct Instance {
     CounterRng rng(rng_key(seed, "optimality_test"), 0);
     costs = model_of_kind(kind, rng.next_below(2) == 0 ? 1 : 4);
     if (variant.is_async) {
-      costs = model_of_kind(kind, 1);
       costs.schedule.name = "async";
       if (rng.next_below(2) == 0) costs.schedule.max_staleness = static_cast<int>(rng.next_below(4));
     }

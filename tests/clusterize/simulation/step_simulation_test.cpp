@@ -151,16 +151,14 @@ TEST(StepSimulation, AsyncStepsLastAsLongAsTheSlowestStage) {
   for (StageWork& work : model.work)
     work = {.forward = 1, .backward = 2, .update = 0.5, .bytes_per_second = 1e18};
   model.work[1] = {.forward = 2, .backward = 3, .update = 1, .bytes_per_second = 1e18};
-  const StepProgram program =
-      training_program(model, std::vector<std::int64_t>(12, task.settings.batch_size));
+  const StepProgram program = training_program(model, sizes_of(task), 12);
   const StepRun run = simulate_step(program);
   ASSERT_EQ(run.updated.size(), 12);
   for (std::size_t i = 3; i < 12; ++i) EXPECT_NEAR(run.updated[i] - run.updated[i - 1], 6, 1e-9);
   EXPECT_NEAR(run.seconds, 1 + 12 * 6, 1e-9);
 
   model.schedule.max_staleness = 0;  // one batch after the other
-  const StepRun alone =
-      simulate_step(training_program(model, std::vector<std::int64_t>(12, task.settings.batch_size)));
+  const StepRun alone = simulate_step(training_program(model, sizes_of(task), 12));
   EXPECT_NEAR(alone.seconds, 12 * (1 + 2 + 1.5 + 2 + 0.5), 1e-9);
 }
 
@@ -194,8 +192,7 @@ Case random_case(std::uint64_t seed) {
   CounterRng rng(rng_key(seed, "step_simulation_test"), 0);
   const int micro_batches = 1 << rng.next_below(4);
   const bool is_async = rng.next_below(2) == 0;
-  TrainingTask task =
-      task_with(is_async ? 1 : micro_batches, rng.next_below(3) == 0, !is_async && rng.next_below(3) == 0);
+  TrainingTask task = task_with(micro_batches, rng.next_below(3) == 0, rng.next_below(3) == 0);
   PipelineModel model = random_pipeline(task, 1 + static_cast<int>(rng.next_below(5)), rng);
   if (!is_async) {
     if (rng.next_below(2) == 0) model.schedule.name = "zb";
@@ -204,9 +201,8 @@ Case random_case(std::uint64_t seed) {
   }
   model.schedule = {.name = "async", .max_staleness = static_cast<int>(rng.next_below(5))};
   const std::int64_t batches = 1 + rng.next_below(12);
-  StepProgram program = training_program(
-      model, std::vector<std::int64_t>(static_cast<std::size_t>(batches), task.settings.batch_size));
-  return {std::move(task), std::move(model), batches, 1, std::move(program)};
+  StepProgram program = training_program(model, sizes_of(task), static_cast<int>(batches));
+  return {std::move(task), std::move(model), batches, micro_batches, std::move(program)};
 }
 
 TEST(AnyStep, IsNoShorterThanWhatItHasToDo) {

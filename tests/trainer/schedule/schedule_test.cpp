@@ -23,8 +23,10 @@ std::string one_f_one_b(int stage, int stages, int micro_batches) {
   return to_string(actions(Schedule({}, stage, stages, 1, micro_batches)), micro_batches);
 }
 
-std::string async_text(int stage, int stages, int batches, std::optional<int> max_staleness = std::nullopt) {
-  return to_string(actions(Schedule(async(max_staleness), stage, stages, batches, 1)), 1);
+std::string async_text(int stage, int stages, int batches, std::optional<int> max_staleness = std::nullopt,
+                       int micro_batches = 1) {
+  const Schedule schedule(async(max_staleness), stage, stages, batches, micro_batches);
+  return to_string(actions(schedule), micro_batches);
 }
 
 TEST(Schedule, OneStageRunsEveryMicroBatchToItsEnd) {
@@ -60,10 +62,22 @@ TEST(Schedule, AnAsynchronousOneUpdatesAfterEveryBatchAndFillsThePipelineOnce) {
 TEST(Schedule, StalenessIsBounded) {
   EXPECT_EQ(async_text(0, 4, 3, 0), "F0 B0 W0 U0 F1 B1 W1 U1 F2 B2 W2 U2");
   EXPECT_EQ(async_text(0, 4, 3, 1), "F0 F1 B0 W0 U0 F2 B1 W1 U1 B2 W2 U2");
-  EXPECT_EQ(staleness(async(), 0, 4), 3);
-  EXPECT_EQ(staleness(async(), 3, 4), 0);
-  EXPECT_EQ(staleness(async(2), 0, 4), 2);
-  EXPECT_EQ(staleness({}, 0, 4), 0);
+  EXPECT_EQ(staleness(async(), 0, 4, 1), 3);
+  EXPECT_EQ(staleness(async(), 3, 4, 1), 0);
+  EXPECT_EQ(staleness(async(2), 0, 4, 1), 2);
+  EXPECT_EQ(staleness({}, 0, 4, 1), 0);
+}
+
+// As PipeDream-2BW: with as many micro-batches as there are stages, gradients are one update old.
+TEST(Schedule, AnAsynchronousUpdateIsOfAllMicroBatchesOfItsBatch) {
+  EXPECT_EQ(async_text(0, 3, 2, std::nullopt, 2), "F0 F1 F2 B0 W0 F3 B1 W1 U0 B2 W2 B3 W3 U1");
+  EXPECT_EQ(async_text(2, 3, 2, std::nullopt, 2), "F0 B0 W0 F1 B1 W1 U0 F2 B2 W2 F3 B3 W3 U1");
+  EXPECT_EQ(async_text(0, 4, 2, 0, 2), async_text(3, 4, 2, 0, 2));
+  EXPECT_EQ(staleness(async(), 0, 4, 2), 2);
+  EXPECT_EQ(staleness(async(), 0, 4, 3), 1);
+  EXPECT_EQ(staleness(async(), 1, 4, 4), 1);
+  EXPECT_EQ(staleness(async(), 3, 4, 4), 0);
+  EXPECT_EQ(in_flight(async(1), 0, 8, 2), 3);
 }
 
 // ZB-H1 of the paper, for three stages: the last one's first gradients are on their way before any W.
@@ -105,7 +119,7 @@ TEST(Schedule, WhatAPlanChoosesGoesBeforeAllElse) {
   EXPECT_EQ(in_flight(settings, 0, 3, 3), 3);
   EXPECT_EQ(in_flight(settings, 1, 3, 8), 2);
   EXPECT_EQ(most_in_flight(settings, 0, 3, 8), 4);
-  EXPECT_EQ(staleness({.name = "async", .planned = {4, 2, 1}}, 0, 3), 3);
+  EXPECT_EQ(staleness({.name = "async", .planned = {4, 2, 1}}, 0, 3, 1), 3);
   EXPECT_THROW(in_flight(settings, 0, 2, 8), BugError);
 }
 
@@ -116,6 +130,8 @@ TEST(Schedule, APlanMayChooseWhatSettingsLeaveOpen) {
   EXPECT_EQ(most_in_flight({.in_flight = 5}, 0, 3, 8), 5);
   EXPECT_EQ(most_in_flight(async(), 0, 3, 1), 3);  // older gradients are the user's to allow
   EXPECT_EQ(most_in_flight(async(7), 0, 3, 1), 8);
+  EXPECT_EQ(most_in_flight(async(7), 0, 3, 4), 29);
+  EXPECT_EQ(most_in_flight(async(kMostStaleness), 0, 3, 4), 1 + kMostStaleness);
   EXPECT_EQ(most_in_flight(async(7), 2, 3, 1), 1);
 }
 
@@ -136,7 +152,6 @@ TEST(Schedule, ImpossibleStagesAreBugs) {
   EXPECT_THROW(Schedule({}, -1, 3, 1, 1), BugError);
   EXPECT_THROW(Schedule({}, 0, 1, 0, 1), BugError);
   EXPECT_THROW(Schedule({}, 0, 1, 1, 0), BugError);
-  EXPECT_THROW(Schedule(async(), 0, 1, 1, 2), BugError);
 }
 
 // All stages against each other: an action runs when what it receives has been sent.
@@ -207,7 +222,7 @@ Case any_case() {
   made.stages = *rc::gen::inRange(1, 12);
   made.stage = *rc::gen::inRange(0, made.stages);
   made.batches = *rc::gen::inRange(1, 30);
-  made.micro_batches = is_async ? 1 : *rc::gen::inRange(1, 20);
+  made.micro_batches = *rc::gen::inRange(1, 20);
   if (!is_async && *rc::gen::arbitrary<bool>()) made.settings.name = "zb";
   if (is_async) {
     made.settings = async();
@@ -234,7 +249,7 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
   std::int64_t most_kept = 0;
   const std::int64_t behind = weights_behind(of.settings, of.stage, of.stages, of.micro_batches);
   std::int64_t most_stale = 0;
-  std::vector<std::int64_t> updates_at_forward;
+  std::vector<std::int64_t> updates_at_begin;  // by batch
   for (const Action& action :
        actions(Schedule(of.settings, of.stage, of.stages, of.batches, of.micro_batches))) {
     auto& [forwards, inputs, weights, updates] = counts;
@@ -242,7 +257,7 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
     switch (action.kind) {
       case ActionKind::kForward:
         RC_ASSERT(number == forwards++);
-        updates_at_forward.push_back(updates);
+        if (action.micro_batch == 0) updates_at_begin.push_back(updates);
         break;
       case ActionKind::kBackwardInputs:
         RC_ASSERT(number == inputs++);
@@ -256,7 +271,7 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
       case ActionKind::kUpdate:
         RC_ASSERT(action.batch == updates++);
         RC_ASSERT(weights == updates * of.micro_batches);  // directly after the batch's last W
-        most_stale = std::max(most_stale, action.batch - updates_at_forward[number]);
+        most_stale = std::max(most_stale, action.batch - updates_at_begin[action.batch]);
         break;
     }
     RC_ASSERT(inputs <= forwards);
@@ -267,12 +282,13 @@ RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
   RC_ASSERT(counts[2] == counts[0]);
   RC_ASSERT(counts[3] == of.batches);
   const int cap = in_flight(of.settings, of.stage, of.stages, of.micro_batches);
-  const bool is_full = is_synchronous(of.settings) || of.batches >= cap;  // the pipeline
+  const bool is_full = is_synchronous(of.settings) || of.batches * of.micro_batches >= cap;  // the pipeline
   RC_ASSERT((is_full ? most_in_flight == cap : most_in_flight <= cap));
   const int room = slots(of.settings, of.stage, of.stages, of.micro_batches);
   RC_ASSERT((is_full ? most_kept == room : most_kept <= room));
-  const int bound = staleness(of.settings, of.stage, of.stages);
-  RC_ASSERT((is_full ? most_stale == bound : most_stale <= bound));
+  const int bound = staleness(of.settings, of.stage, of.stages, of.micro_batches);
+  const bool is_oldest = is_synchronous(of.settings) || of.batches > bound;  // a batch that begins in time
+  RC_ASSERT((is_oldest ? most_stale == bound : most_stale <= bound));
 }
 
 }  // namespace

@@ -305,11 +305,7 @@ TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
               HasSubstr("train.json: [] is not an object of settings, e.g. {\"epochs\": 100}"));
 }
 
-TEST(Settings, AsyncTrainsABatchAsOneAndDoesNotWaitToClip) {
-  EXPECT_THAT(problem(R"({"schedule": "async", "batch_size": 64, "micro_batches": 4})"),
-              HasSubstr("give micro_batches 1 and a batch_size of what was a micro-batch (16)"));
-  EXPECT_THAT(problem(R"({"schedule": "async", "clip_gradient_norm": 1})"),
-              HasSubstr("clip_gradient_norm: "));
+TEST(Settings, StalenessIsBounded) {
   EXPECT_THAT(problem(R"({"max_staleness": -1})"), HasSubstr("max_staleness: -1 is not an integer from 0"));
   const TrainingSettings settings =
       settings_from_json({{"schedule", "async"}, {"max_staleness", 2}}, "train.json");

@@ -134,7 +134,9 @@ std::vector<SettingsKey> make_settings_keys() {
               "clip_gradient_norm", {0, Bound::kExcluded, 1e30, Bound::kIncluded},
               [](S& s) -> std::optional<double>& { return s.clip_gradient_norm; },
               "what the norm of all gradients of a step, of every stage, is scaled down to where it is "
-              "larger, as PyTorch's `clip_grad_norm_` does; null: gradients stay as they are"),
+              "larger, as PyTorch's `clip_grad_norm_` does; `async`: of each stage's gradients by "
+              "themselves, "
+              "since none waits for the others'. null: gradients stay as they are"),
           1.0),
       integer_key(
           "epochs", 1, 1'000'000, [](S& s) -> int& { return s.epochs; }, "passes over the training samples"),
@@ -151,8 +153,9 @@ std::vector<SettingsKey> make_settings_keys() {
                        "max_staleness", 0, kMostStaleness,
                        [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
                        "`async`: how many updates a stage may make between a batch's forward and its own, "
-                       "which is how many batches it runs ahead and versions of its weights it keeps; null: "
-                       "one less than there are stages from it on, which fills the pipeline; 0: as `1f1b`"),
+                       "which is how many batches it runs ahead and older versions of its weights it keeps; "
+                       "null: what one micro-batch less than there are stages from it on makes, which fills "
+                       "the pipeline; 0: as `1f1b`"),
                    2),
       with_example(
           integer_key(

@@ -82,7 +82,7 @@ TEST(PossibleMicroBatches, HaveEnoughSamplesForStatistics) {
   EXPECT_THAT(possible_micro_batches(asking({}, "1f1b", 8), graph), ElementsAre(1));
 }
 
-TEST(PossibleMicroBatches, AnAsynchronousBatchIsOne) {
+TEST(PossibleMicroBatches, OfAnAsynchronousBatchAreTheUsersToAskFor) {
   EXPECT_THAT(possible_micro_batches(asking({}, "async"), cnn_task().graph), ElementsAre(1));
 }
 
