@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "models/base/error.hpp"
 #include "trainer/timer.hpp"
@@ -10,12 +12,13 @@
 namespace rookery {
 
 StepExchange::StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm,
-                           Averager* averager)
+                           Averager* averager, std::int64_t norm_every)
     : executable_(executable),
       link_(link),
       stage_(executable.stage()),
       clip_gradient_norm_(clip_gradient_norm),
-      averager_(averager) {}
+      averager_(averager),
+      norm_every_(norm_every) {}
 
 void StepExchange::finish_gradients(std::int64_t step) {
   sum_shared_gradients(step);
@@ -23,7 +26,11 @@ void StepExchange::finish_gradients(std::int64_t step) {
     executable_.finish_gradients();
     averager_->after_gradients(step);
   }
-  if (clip_gradient_norm_) clip_gradients(step);
+  if (clip_gradient_norm_) {
+    clip_gradients(step);
+  } else if (norm_is_due(step)) {
+    tell_norm(step);
+  }
 }
 
 // One parameter after the other: a stage that took all before it sent any could make stages that share
@@ -41,7 +48,10 @@ void StepExchange::sum_shared_gradients(std::int64_t step) {
 
 void StepExchange::clip_gradients(std::int64_t step) {
   constexpr double kEpsilon = 1e-6;  // PyTorch's
-  const double factor = *clip_gradient_norm_ / (std::sqrt(squared_norm(step)) + kEpsilon);
+  const double squares = squared_norm(step);
+  if (stage_.is_leaf() && norm_is_due(step))
+    squares_.push_back({.step = step, .parts = {squares}, .arriving = {}});
+  const double factor = *clip_gradient_norm_ / (std::sqrt(squares) + kEpsilon);
   if (factor < 1 || std::isnan(factor)) executable_.scale_gradients(static_cast<float>(factor));
 }
 
@@ -58,6 +68,34 @@ double StepExchange::squared_norm(std::int64_t step) {
   }
   for (int stage = 1; stage < stage_.count; ++stage) send_number(link_, stage, whole, sum);
   return sum;
+}
+
+void StepExchange::tell_norm(std::int64_t step) {
+  const MessageKey key{.kind = MessageKind::kForwardOwnSquares, .step = step};
+  const double own = executable_.add_squared_gradients(0);
+  if (!stage_.is_leaf()) return send_number(link_, stage_.count - 1, key, own);
+  Squares& squares = squares_.emplace_back(
+      Squares{.step = step, .parts = std::vector<double>(stage_.count), .arriving = {}});
+  squares.parts.back() = own;
+  for (int stage = 0; stage + 1 < stage_.count; ++stage) {
+    const TensorView part{{DType::kF64, {1}}, reinterpret_cast<std::byte*>(&squares.parts[stage])};
+    squares.arriving.push_back(link_.begin_receive(stage, key, part));
+  }
+}
+
+std::vector<GradientNorm> StepExchange::take_norms(bool all) {
+  std::vector<GradientNorm> norms;
+  while (!squares_.empty()) {
+    const Squares& first = squares_.front();
+    const bool are_here = std::ranges::all_of(first.arriving, [&](const auto& part) {
+      if (all) part->wait();
+      return all || part->test();
+    });
+    if (!are_here) break;
+    norms.push_back({first.step, std::sqrt(std::accumulate(first.parts.begin(), first.parts.end(), 0.0))});
+    squares_.pop_front();
+  }
+  return norms;
 }
 
 void StepExchange::spread_parameters(std::int64_t step) {

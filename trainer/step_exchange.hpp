@@ -7,13 +7,22 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "models/runtime/executable.hpp"
 #include "trainer/averager.hpp"
 #include "trainer/link.hpp"
 
 namespace rookery {
+
+// The norm of all gradients of a step, before they are clipped.
+struct GradientNorm {
+  std::int64_t step = 0;
+  double norm = 0;
+};
 
 // One thread. Link and Executable outlive it. Throws what Link throws, and TransportError for a number
 // that no peer can have computed.
@@ -22,8 +31,10 @@ class StepExchange {
   // `clip_gradient_norm`: what the norm of all gradients is scaled down to where it is larger, as
   // torch.nn.utils.clip_grad_norm_ does.
   // `averager`: of several clusters; outlives it.
+  // `norm_every`: the Leaf learns the norm of every so many steps; 0: of none. Nobody waits for that: where
+  // nothing is clipped each stage sends its part to the Leaf.
   StepExchange(Executable& executable, Link& link, std::optional<double> clip_gradient_norm,
-               Averager* averager = nullptr);
+               Averager* averager = nullptr, std::int64_t norm_every = 0);
 
   // After the last backward_weights() of the step: all that comes before update().
   void finish_gradients(std::int64_t step);
@@ -31,12 +42,18 @@ class StepExchange {
   // a synchronous schedule that is after update().
   void spread_parameters(std::int64_t step);
 
+  // On the Leaf: norms that are known since the last call, in the order of steps. With `all`, which waits for
+  // those that are not, of all steps done.
+  std::vector<GradientNorm> take_norms(bool all = false);
+
   // In receive(), since it was made.
   double seconds_waiting() const { return seconds_waiting_; }
 
  private:
   void sum_shared_gradients(std::int64_t step);
   void clip_gradients(std::int64_t step);
+  bool norm_is_due(std::int64_t step) const { return norm_every_ > 0 && (step + 1) % norm_every_ == 0; }
+  void tell_norm(std::int64_t step);
   // The squares of the gradients of all stages, summed.
   double squared_norm(std::int64_t step);
   void receive(int from_stage, const MessageKey& key, TensorView into);
@@ -47,6 +64,14 @@ class StepExchange {
   const Stage& stage_;  // the Executable's
   std::optional<double> clip_gradient_norm_;
   Averager* averager_;
+  std::int64_t norm_every_;
+  // On the Leaf, of steps whose norm was not taken yet.
+  struct Squares {
+    std::int64_t step = 0;
+    std::vector<double> parts;                               // of the stages; or one, of all
+    std::vector<std::unique_ptr<PendingTransfer>> arriving;  // into them
+  };
+  std::deque<Squares> squares_;
   double seconds_waiting_ = 0;
 };
 

@@ -36,17 +36,18 @@ DataChunk a_chunk() {
 }
 
 std::vector<Packet> one_of_each() {
-  std::vector<Packet> packets{CtlHello{1ULL << 63, "node_1", Channel::kData, 3},
-                              CtlWelcome{99, Channel::kData, 3, {{0, {12, 4096}}, {7, {13, 4097}}}},
-                              CtlHeartbeat{{{0, {5, 6}, 7, -1}, {3, {8, 9}, 10, 2}}},
-                              CtlAck{5, {1, 2}},
-                              CtlAckRequest{6},
-                              CtlStatus{1, 3, 41, 0.25, 97.5},
-                              CtlStop{2, "node_2", "was stopped by SIGTERM", 15},
-                              CtlBye{3, true},
-                              CtlJoin{4, 1, 3, true, {5, 6}},
-                              CtlReopen{Channel::kData},
-                              CtlFigures{1, 10.5, 7.25, 2.5, 1ULL << 30, 1ULL << 40, 3, 0.5}};
+  std::vector<Packet> packets{
+      CtlHello{1ULL << 63, "node_1", Channel::kData, 3},
+      CtlWelcome{99, Channel::kData, 3, {{0, {12, 4096}}, {7, {13, 4097}}}},
+      CtlHeartbeat{{{0, {5, 6}, 7, -1}, {3, {8, 9}, 10, 2}}},
+      CtlAck{5, {1, 2}},
+      CtlAckRequest{6},
+      CtlStatus{1, 3, 41, 0.25, 97.5},
+      CtlStop{2, "node_2", "was stopped by SIGTERM", 15},
+      CtlBye{3, true},
+      CtlJoin{4, 1, 3, true, {5, 6}},
+      CtlReopen{Channel::kData},
+      CtlFigures{1, 10.5, 7.25, 2.5, 1ULL << 30, 41, 82, 3, 0.5, 1ULL << 35, {0, 1ULL << 40}}};
   for (int kind = 0; kind < kMessageKinds; ++kind) {
     DataChunk chunk = a_chunk();
     chunk.key.kind = static_cast<MessageKind>(kind);
