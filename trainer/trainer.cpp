@@ -287,8 +287,8 @@ class Trainer::Impl {
   }
 
   void tell_norms(bool all) {
-    for (const auto& [step, norm] : worker_.take_norms(all))
-      tell([&](RunLog& log) { log.after_gradients(step + 1, norm); });
+    for (const GradientNorm& of : worker_.take_norms(all))
+      tell([&](RunLog& log) { log.after_gradients(of.step + 1, of.norm); });
   }
 
   void note_step(std::int64_t samples) {
