@@ -2,15 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "clusterize/report/explanation.hpp"
 #include "clusterize/report/pictures/plan_picture.hpp"
+#include "clusterize/report/pictures/png_copy.hpp"
 #include "clusterize/report/pictures/schedule_picture.hpp"
 #include "clusterize/report/report.hpp"
 #include "clusterize/report/simulation_report.hpp"
 #include "clusterize/report/tensor_table.hpp"
 #include "models/base/files/files.hpp"
+#include "trainer/progress/tensorboard/graph_def.hpp"
+#include "trainer/progress/tensorboard/run_folder.hpp"
 
 namespace rookery {
 namespace {
@@ -21,6 +25,20 @@ std::filesystem::path path_of(const ProgramArguments& arguments, const char* nam
                               const std::filesystem::path& otherwise) {
   if (arguments.count(name) == 0) return otherwise;
   return arguments[name].as<std::string>();
+}
+
+// For TensorBoard: with the first cluster's nodes as devices.
+std::string graph_with_nodes(const TrainingTask& task, const Planned& planned) {
+  std::map<std::string, std::string> nodes;  // by op
+  const std::vector<Stage>& stages = planned.stages.front();
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    for (const Op& op : stages[i].graph.ops())
+      nodes.emplace(op.name, planned.plan.clusters.front().stages.at(i).node);
+  }
+  return graph_def(task.graph, [&](const Op& op) {
+    const auto node = nodes.find(op.name);
+    return node == nodes.end() ? std::string() : node->second;
+  });
 }
 
 }  // namespace
@@ -47,6 +65,7 @@ PlanReportOptions plan_report_options(const ProgramArguments& arguments,
                                       const std::filesystem::path& node_data, std::uint64_t seed) {
   PlanReportOptions options{.simulation = simulation_options(arguments, seed),
                             .explanation = arguments.count("explain") != 0,
+                            .folder = node_data,
                             .picture = path_of(arguments, "svg", node_data / "plan.svg"),
                             .schedule = path_of(arguments, "gantt", node_data / "step.svg")};
   if (arguments.count("measured") == 0) return options;
@@ -74,9 +93,16 @@ PlanReport report_plan(const PlanSource& source, const Planned& planned, const P
     document["simulation"] = to_json(simulation, *options.simulation);
     text += "\n" + describe_simulation(simulation, *options.simulation, task.settings);
   }
-  write_file(options.picture, plan_picture(pool, planned, bottleneck));
+  const std::string picture = plan_picture(pool, planned, bottleneck);
+  write_file(options.picture, picture);
   const MeasuredStep measured = measured_step(options.measured, planned.plan, steps_to_draw(task, planned));
-  write_file(options.schedule, schedule_picture(task, pool, planned, bottleneck, measured));
+  const std::string schedule = schedule_picture(task, pool, planned, bottleneck, measured);
+  write_file(options.schedule, schedule);
+  if (task.settings.tensorboard) {
+    write_png_copies({{picture, options.folder / plan_files::kPlanImage},
+                      {schedule, options.folder / plan_files::kStepImage}});
+    write_file(options.folder / plan_files::kGraph, graph_with_nodes(task, planned));
+  }
   return {.text = std::move(text), .json = document.dump(2) + "\n"};
 }
 

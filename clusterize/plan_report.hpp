@@ -14,6 +14,7 @@ namespace rookery {
 struct PlanReportOptions {
   std::optional<SimulationOptions> simulation;
   bool explanation = false;
+  std::filesystem::path folder;                 // of the plan; what TensorBoard shows is written there
   std::filesystem::path picture;                // of the plan
   std::filesystem::path schedule;               // of one step
   std::vector<std::filesystem::path> measured;  // traces to draw beside it

@@ -11,7 +11,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 packages=(
   ccache cmake g++ ninja-build
   cppzmq-dev libarchive-dev libboost-program-options-dev libcereal-dev libcurl4-openssl-dev libdnnl-dev libeigen3-dev libfmt-dev libonnx-dev
-  libpng-dev libprotobuf-dev libspdlog-dev libturbojpeg0-dev libvalijson-dev libwebp-dev libxxhash-dev libzmq3-dev nlohmann-json3-dev protobuf-compiler zlib1g-dev
+  libpng-dev libprotobuf-dev librsvg2-bin libspdlog-dev libturbojpeg0-dev libvalijson-dev libwebp-dev libxxhash-dev libzmq3-dev nlohmann-json3-dev protobuf-compiler zlib1g-dev
 )
 test_packages=(
   clang clang-format clang-tidy iproute2 iptables libbenchmark-dev libclang-rt-14-dev libgmock-dev libgtest-dev libopenblas0-pthread librapidcheck-dev

@@ -35,6 +35,8 @@ std::string to_string(const MessageKey& key) {
                          key.edge);
     case MessageKind::kClusterNumbers:
       return fmt::format("{} of the clusters at step {}", key.edge, key.step);
+    case MessageKind::kForwardOwnSquares:
+      return fmt::format("squared gradients of the stage of step {}", key.step);
   }
   ROOKERY_CHECK(false, "there is no message of kind {}", static_cast<int>(key.kind));
 }

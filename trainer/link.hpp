@@ -35,8 +35,11 @@ enum class MessageKind : std::uint8_t {
   kAverage = 9,
   // From each cluster's Root to the next one's: f64[n]; `edge` says of what (see trainer/averaging).
   kClusterNumbers = 10,
+  // From all other stages to the Leaf: the squares of the stage's own gradients of a step: one f64 (see
+  // StepExchange).
+  kForwardOwnSquares = 11,
 };
-constexpr int kMessageKinds = 11;
+constexpr int kMessageKinds = 12;
 
 // A key says what a tensor is: the value or parameter `edge` of micro-batch `micro_batch` of step `step`.
 // Training steps count updates; validation passes have steps of their own (see StageWorker), so a key is used

@@ -44,6 +44,8 @@ WorkTimes& WorkTimes::operator+=(const WorkTimes& other) {
   waiting_for_later += other.waiting_for_later;
   validation += other.validation;
   micro_batches += other.micro_batches;
+  updates += other.updates;
+  staleness += other.staleness;
   return *this;
 }
 
@@ -54,18 +56,22 @@ WorkTimes WorkTimes::operator-(const WorkTimes& before) const {
           .waiting = waiting - before.waiting,
           .waiting_for_later = waiting_for_later - before.waiting_for_later,
           .validation = validation - before.validation,
-          .micro_batches = micro_batches - before.micro_batches};
+          .micro_batches = micro_batches - before.micro_batches,
+          .updates = updates - before.updates,
+          .staleness = staleness - before.staleness};
 }
 
 StageWorker::StageWorker(Executable& executable, Link& link, ScheduleSettings schedule, FillInput fill_input,
-                         std::optional<double> clip_gradient_norm, ClusterPlace place)
+                         std::optional<double> clip_gradient_norm, ClusterPlace place,
+                         std::int64_t norm_every)
     : executable_(executable),
       link_(link),
       stage_(executable.stage()),
       schedule_(std::move(schedule)),
       fill_input_(std::move(fill_input)),
       place_(place),
-      exchange_(executable, link, {clip_gradient_norm, is_synchronous(schedule_)}, place.averager) {
+      exchange_(executable, link, {clip_gradient_norm, is_synchronous(schedule_)}, place.averager,
+                norm_every) {
   sample_ids_ = index_of(stage_.inputs, kSampleIds);
   for (const LossOp& loss : losses_of(stage_.graph)) {
     observed_.push_back({.loss = index_of(stage_.outputs, loss.value).value(),
@@ -98,6 +104,7 @@ void StageWorker::train(const TrainingRun& run) {
     const std::vector<std::int64_t> sizes = run.begin(begun);
     under_way.push_back(
         make_batch(Mode::kTraining, run.first_step + begun, sizes, run.mean_over ? run.mean_over(begun) : 0));
+    under_way.back().staleness = std::ssize(under_way) - 1;
     std::vector<MicroBatch>& micro_batches = under_way.back().micro_batches;
     const int count =
         slots(schedule_, stage_.index, stage_.count, std::max(1, static_cast<int>(micro_batches.size())));
@@ -146,6 +153,7 @@ void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch
       ROOKERY_CHECK(&micro_batch == &batch.micro_batches.back(), "batches of a run differ in micro-batches");
       exchange_.finish_gradients(micro_batch.step);
       update(run, micro_batch);
+      times_.staleness += batch.staleness;
       // Of a mean over more samples it is a share until here.
       batch.result.scale(static_cast<double>(batch.mean_over) / static_cast<double>(batch.result.samples));
       run.end(batch.result);
@@ -166,6 +174,7 @@ void StageWorker::update(const TrainingRun& run, const MicroBatch& last) {
   {
     const ActionTimer timed = timer(times_.update, ActionKind::kUpdate, last);
     executable_.update(last.step, run.learning_rate(last.step));
+    ++times_.updates;
   }
   if (place_.averager != nullptr) place_.averager->after_update(last.step);
 }

@@ -50,6 +50,8 @@ struct WorkTimes {
   double waiting_for_later = 0;    // of that, for stages behind this one
   double validation = 0;           // forward in validation
   std::int64_t micro_batches = 0;  // trained
+  std::int64_t updates = 0;
+  std::int64_t staleness = 0;  // summed over the updates
 
   WorkTimes& operator+=(const WorkTimes& other);
   WorkTimes operator-(const WorkTimes& before) const;
@@ -67,9 +69,10 @@ class StageWorker {
  public:
   // ConfigError for an unknown schedule; `fill_input` may be empty but on stage 0.
   // `clip_gradient_norm`: of the gradients of all stages, or, where the schedule is asynchronous, of this
-  // one.
+  // one. `norm_every`: StepExchange's.
   StageWorker(Executable& executable, Link& link, ScheduleSettings schedule, FillInput fill_input,
-              std::optional<double> clip_gradient_norm = std::nullopt, ClusterPlace place = {});
+              std::optional<double> clip_gradient_norm = std::nullopt, ClusterPlace place = {},
+              std::int64_t norm_every = 0);
 
   // Forwards, backwards and updates; at its end shared parameters have their new values on every stage.
   void train(const TrainingRun& run);
@@ -80,6 +83,9 @@ class StageWorker {
   // One batch of validation; `number` counts all of the run, from 0. `samples` are those over which the
   // losses take their mean, if it is more than this batch: the result is its share.
   BatchResult validate(std::int64_t number, std::span<const std::int64_t> sizes, std::int64_t samples = 0);
+
+  // StepExchange's.
+  std::vector<GradientNorm> take_norms(bool all) { return exchange_.take_norms(all); }
 
   WorkTimes times() const;
   // A digest of the ids of all samples that came by, in their order; 0 on a stage that sees none. Root and
@@ -102,6 +108,7 @@ class StageWorker {
   struct Batch {
     std::vector<MicroBatch> micro_batches;
     std::int64_t mean_over = 0;  // samples over which losses take their mean
+    std::int64_t staleness = 0;  // updates of earlier batches that come between its forward and its own
     BatchResult result;
   };
 

@@ -2,19 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "models/base/error.hpp"
 #include "trainer/timer.hpp"
 
 namespace rookery {
 
-StepExchange::StepExchange(Executable& executable, Link& link, Clipping clipping, Averager* averager)
+StepExchange::StepExchange(Executable& executable, Link& link, Clipping clipping, Averager* averager,
+                           std::int64_t norm_every)
     : executable_(executable),
       link_(link),
       stage_(executable.stage()),
       clipping_(clipping),
-      averager_(averager) {}
+      averager_(averager),
+      norm_every_(norm_every) {}
 
 void StepExchange::finish_gradients(std::int64_t step) {
   sum_shared_gradients(step);
@@ -22,6 +26,8 @@ void StepExchange::finish_gradients(std::int64_t step) {
     executable_.finish_gradients();
     averager_->after_gradients(step);
   }
+  const bool learns_norm = clipping_.norm && clipping_.is_of_all_stages;
+  if (norm_is_due(step) && !learns_norm) tell_norm(step);
   if (clipping_.norm) clip_gradients(step);
 }
 
@@ -40,7 +46,10 @@ void StepExchange::sum_shared_gradients(std::int64_t step) {
 
 void StepExchange::clip_gradients(std::int64_t step) {
   constexpr double kEpsilon = 1e-6;  // PyTorch's
-  const double factor = *clipping_.norm / (std::sqrt(squared_norm(step)) + kEpsilon);
+  const double squares = squared_norm(step);
+  if (stage_.is_leaf() && norm_is_due(step) && clipping_.is_of_all_stages)
+    squares_.push_back({.step = step, .parts = {squares}, .arriving = {}});
+  const double factor = *clipping_.norm / (std::sqrt(squares) + kEpsilon);
   if (factor < 1 || std::isnan(factor)) executable_.scale_gradients(static_cast<float>(factor));
 }
 
@@ -58,6 +67,34 @@ double StepExchange::squared_norm(std::int64_t step) {
   }
   for (int stage = 1; stage < stage_.count; ++stage) send_number(link_, stage, whole, sum);
   return sum;
+}
+
+void StepExchange::tell_norm(std::int64_t step) {
+  const MessageKey key{.kind = MessageKind::kForwardOwnSquares, .step = step};
+  const double own = executable_.add_squared_gradients(0);
+  if (!stage_.is_leaf()) return send_number(link_, stage_.count - 1, key, own);
+  Squares& squares = squares_.emplace_back(
+      Squares{.step = step, .parts = std::vector<double>(stage_.count), .arriving = {}});
+  squares.parts.back() = own;
+  for (int stage = 0; stage + 1 < stage_.count; ++stage) {
+    const TensorView part{{DType::kF64, {1}}, reinterpret_cast<std::byte*>(&squares.parts[stage])};
+    squares.arriving.push_back(link_.begin_receive(stage, key, part));
+  }
+}
+
+std::vector<GradientNorm> StepExchange::take_norms(bool all) {
+  std::vector<GradientNorm> norms;
+  while (!squares_.empty()) {
+    const Squares& first = squares_.front();
+    const bool are_here = std::ranges::all_of(first.arriving, [&](const auto& part) {
+      if (all) part->wait();
+      return all || part->test();
+    });
+    if (!are_here) break;
+    norms.push_back({first.step, std::sqrt(std::accumulate(first.parts.begin(), first.parts.end(), 0.0))});
+    squares_.pop_front();
+  }
+  return norms;
 }
 
 void StepExchange::spread_parameters(std::int64_t step) {

@@ -7,7 +7,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "models/runtime/executable.hpp"
 #include "trainer/averager.hpp"
@@ -21,12 +24,21 @@ struct Clipping {
   bool is_of_all_stages = true;  // else each stage goes by the norm of its own, and waits for nobody
 };
 
+// The norm of all gradients of a step, before they are clipped.
+struct GradientNorm {
+  std::int64_t step = 0;
+  double norm = 0;
+};
+
 // One thread. Link and Executable outlive it. Throws what Link throws, and TransportError for a number
 // that no peer can have computed.
 class StepExchange {
  public:
   // `averager`: of several clusters; outlives it.
-  StepExchange(Executable& executable, Link& link, Clipping clipping, Averager* averager = nullptr);
+  // `norm_every`: the Leaf learns the norm of every so many steps; 0: of none. Nobody waits for that: where
+  // they are not clipped by it each stage sends its part to the Leaf.
+  StepExchange(Executable& executable, Link& link, Clipping clipping, Averager* averager = nullptr,
+               std::int64_t norm_every = 0);
 
   // After the last backward_weights() of the step: all that comes before update().
   void finish_gradients(std::int64_t step);
@@ -34,12 +46,18 @@ class StepExchange {
   // a synchronous schedule that is after update().
   void spread_parameters(std::int64_t step);
 
+  // On the Leaf: norms that are known since the last call, in the order of steps. With `all`, which waits for
+  // those that are not, of all steps done.
+  std::vector<GradientNorm> take_norms(bool all = false);
+
   // In receive(), since it was made.
   double seconds_waiting() const { return seconds_waiting_; }
 
  private:
   void sum_shared_gradients(std::int64_t step);
   void clip_gradients(std::int64_t step);
+  bool norm_is_due(std::int64_t step) const { return norm_every_ > 0 && (step + 1) % norm_every_ == 0; }
+  void tell_norm(std::int64_t step);
   // The squares of the gradients, summed over the stages by whose norm they are clipped.
   double squared_norm(std::int64_t step);
   void receive(int from_stage, const MessageKey& key, TensorView into);
@@ -50,6 +68,14 @@ class StepExchange {
   const Stage& stage_;  // the Executable's
   Clipping clipping_;
   Averager* averager_;
+  std::int64_t norm_every_;
+  // On the Leaf, of steps whose norm was not taken yet.
+  struct Squares {
+    std::int64_t step = 0;
+    std::vector<double> parts;                               // of the stages; or one, of all
+    std::vector<std::unique_ptr<PendingTransfer>> arriving;  // into them
+  };
+  std::deque<Squares> squares_;
   double seconds_waiting_ = 0;
 };
 

@@ -40,12 +40,14 @@ class Trainer::Impl {
         plateau_(state_.learning_rate, options_.settings.learning_rate_schedule),
         loss_ops_(losses_of(executable.stage().graph)),
         feed_(make_feed(executable.stage(), dataset, options_)),
-        worker_(executable, link, options_.settings.schedule,
-                [this](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
-                  feed_->fill(micro_batch, value, into);
-                },
-                options_.settings.clip_gradient_norm,
-                {options_.averager, shares().cluster * decided_micro_batches(options_.settings)}) {
+        worker_(
+            executable, link, options_.settings.schedule,
+            [this](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
+              feed_->fill(micro_batch, value, into);
+            },
+            options_.settings.clip_gradient_norm,
+            {options_.averager, shares().cluster * decided_micro_batches(options_.settings)},
+            settings().tensorboard ? (steps() + RunLog::kMostNorms - 1) / RunLog::kMostNorms : 0) {
     check_validation(settings(), options_.data);
     plateau_.go_on(state_.learning_rate, state_.plateau);
     worker_.continue_digest(state_.sample_digest);
@@ -77,6 +79,7 @@ class Trainer::Impl {
     if (std::exchange(is_finished_, true)) return;
     if (state_.samples == options_.data.train_samples) begin_epoch(state_.epoch + 1);
     stand(true);
+    tell_norms(true);
     link_.flush();
   }
 
@@ -282,7 +285,13 @@ class Trainer::Impl {
     Progress now = progress(epoch);
     now.learning_rate = rate;
     if (is_leaf_) now.loss = result.loss;
+    tell_norms(false);
     tell([&](RunLog& log) { log.after_update(now, result); });
+  }
+
+  void tell_norms(bool all) {
+    for (const GradientNorm& of : worker_.take_norms(all))
+      tell([&](RunLog& log) { log.after_gradients(of.step + 1, of.norm); });
   }
 
   void note_step(std::int64_t samples) {
@@ -327,6 +336,8 @@ class Trainer::Impl {
             .computing = work.forward + work.backward + work.update + work.validation,
             .waiting = work.waiting,
             .waiting_for_later = work.waiting_for_later,
+            .updates = work.updates,
+            .staleness = work.staleness,
             .loss = std::nullopt,
             .accuracy = std::nullopt};
   }

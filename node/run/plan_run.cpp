@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <numeric>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "trainer/checkpoint/reshard/run_start.hpp"
 #include "trainer/feed/split.hpp"
 #include "trainer/progress/tensorboard/run_folder.hpp"
+#include "trainer/progress/tensorboard/weight_histograms.hpp"
 #include "trainer/progress/text_files.hpp"
 
 namespace rookery {
@@ -172,11 +174,12 @@ NodeReport PlanRun::train_with_others(const std::function<void(Trainer&)>& loop)
 
 NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& loop) {
   TextFiles files(output_);
-  RunFolder board(output_);
+  RunFolder board(output_, process_.options().node_data);
+  WeightHistograms histograms(output_, metadata_.node, *executable_);
   FiguresExchange figures(figures_options(board));
   TrainerOptions options{.settings = metadata_.settings,
                          .data = metadata_.data,
-                         .logs = {&files, &board, &figures, &status},
+                         .logs = {&files, &board, &figures, &histograms, &status},
                          .from = starting_point(),
                          .shares = metadata_.shares,
                          .averager = averager_.get(),
@@ -215,6 +218,8 @@ FiguresOptions PlanRun::figures_options(RunFolder& board) {
     if (!rings_) return;
     figures.rounds = rings_->rounds();
     figures.exposed = rings_->waited_seconds();
+    const std::vector<std::uint64_t> sent = rings_->bytes_sent();
+    figures.round_bytes = std::accumulate(sent.begin(), sent.end(), std::uint64_t{0});
   };
   options.keep = [&board](std::int64_t step, const RunFolder::Numbers& numbers) {
     board.add_numbers(step, numbers);

@@ -1,8 +1,17 @@
 #include "node/status/figures_exchange.hpp"
 
+#include <algorithm>
+
 #include "models/base/process/process_memory.hpp"
 
 namespace rookery {
+namespace {
+
+double mbit_per_second(std::uint64_t before, std::uint64_t now, double seconds) {
+  return 8e-6 * (static_cast<double>(now) - static_cast<double>(before)) / seconds;
+}
+
+}  // namespace
 
 FiguresExchange::FiguresExchange(FiguresOptions options)
     : options_(std::move(options)),
@@ -25,10 +34,26 @@ NodeFigures FiguresExchange::own(const Progress& progress) const {
   NodeFigures figures{.seconds = progress.seconds,
                       .computing = progress.computing,
                       .waiting = progress.waiting,
-                      .resident = static_cast<std::uint64_t>(process_memory().resident)};
+                      .resident = static_cast<std::uint64_t>(process_memory().resident),
+                      .updates = progress.updates,
+                      .staleness = progress.staleness};
   if (options_.network != nullptr) figures.sent = options_.network->bytes_sent();
   if (options_.add_rounds) options_.add_rounds(figures);
   return figures;
+}
+
+// In all to the stages of its cluster, and to each that it sends something.
+void FiguresExchange::add_sent(Numbers& numbers, const std::string& prefix, const NodeFigures& before,
+                               const NodeFigures& now) const {
+  const double seconds = now.seconds - before.seconds;
+  double all = 0;
+  for (std::size_t to = 0; to < std::min(now.sent.size(), options_.nodes.size()); ++to) {
+    if (now.sent[to] == 0) continue;
+    const double rate = mbit_per_second(to < before.sent.size() ? before.sent[to] : 0, now.sent[to], seconds);
+    numbers.emplace_back(prefix + "sent_mbit_per_second/" + options_.nodes[to], rate);
+    all += rate;
+  }
+  numbers.emplace_back(prefix + "sent_mbit_per_second", all);
 }
 
 void FiguresExchange::keep(std::int64_t step, int stage, const NodeFigures& now) {
@@ -37,14 +62,18 @@ void FiguresExchange::keep(std::int64_t step, int stage, const NodeFigures& now)
   const double seconds = now.seconds - before.seconds;
   if (!(seconds > 0)) return;
   const std::string prefix = options_.nodes[at] + "/";
-  std::vector<std::pair<std::string, double>> numbers{
-      {prefix + "computing", (now.computing - before.computing) / seconds},
-      {prefix + "waiting", (now.waiting - before.waiting) / seconds},
-      {prefix + "memory_mb", static_cast<double>(now.resident) / 1e6},
-      {prefix + "sent_mbit_per_second", 8e-6 * static_cast<double>(now.sent - before.sent) / seconds}};
+  Numbers numbers{{prefix + "computing", (now.computing - before.computing) / seconds},
+                  {prefix + "waiting", (now.waiting - before.waiting) / seconds},
+                  {prefix + "memory_mb", static_cast<double>(now.resident) / 1e6}};
+  add_sent(numbers, prefix, before, now);
+  if (now.staleness > before.staleness)
+    numbers.emplace_back(prefix + "staleness", static_cast<double>(now.staleness - before.staleness) /
+                                                   static_cast<double>(now.updates - before.updates));
   if (now.rounds > 0) {
     numbers.emplace_back(prefix + "rounds", static_cast<double>(now.rounds));
     numbers.emplace_back(prefix + "waiting_for_rounds", (now.exposed - before.exposed) / seconds);
+    numbers.emplace_back(prefix + "sent_mbit_per_second/rounds",
+                         mbit_per_second(before.round_bytes, now.round_bytes, seconds));
   }
   options_.keep(step, numbers);
 }

@@ -25,9 +25,11 @@ struct FiguresOptions {
 };
 
 // Once in a period, after an update. Of each node, since the last time: "node_1/computing" and
-// "node_1/waiting", shares of the time, and "node_1/sent_mbit_per_second"; "node_1/memory_mb", what is
-// resident now; and where there are rounds, "node_1/rounds" until now and the share
-// "node_1/waiting_for_rounds". One thread, the one that trains.
+// "node_1/waiting", shares of the time, and "node_1/sent_mbit_per_second", of tensors to all of its cluster,
+// and with "/node_2" behind it to that one; "node_1/memory_mb", what is resident now; with async
+// "node_1/staleness", the mean of its updates; and where there are rounds, "node_1/rounds" until now, the
+// share "node_1/waiting_for_rounds", and "node_1/sent_mbit_per_second/rounds". One thread, the one that
+// trains.
 class FiguresExchange : public RunLog {
  public:
   explicit FiguresExchange(FiguresOptions options);
@@ -35,8 +37,11 @@ class FiguresExchange : public RunLog {
   void after_update(const Progress& progress, const BatchResult& batch) override;
 
  private:
+  using Numbers = std::vector<std::pair<std::string, double>>;
   NodeFigures own(const Progress& progress) const;
   void keep(std::int64_t step, int stage, const NodeFigures& now);
+  void add_sent(Numbers& numbers, const std::string& prefix, const NodeFigures& before,
+                const NodeFigures& now) const;
 
   const FiguresOptions options_;
   const bool is_leaf_;

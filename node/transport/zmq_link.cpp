@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -164,14 +165,19 @@ std::optional<RunStatus> ZmqLink::heard_status() const {
 }
 
 void ZmqLink::tell_figures(const NodeFigures& figures) {
+  std::vector<std::uint64_t> sent = figures.sent;
+  sent.resize(std::min(sent.size(), NodeFigures::kMostTold));
   group_->queues.tell_figures({.group = group_->options.group,
                                .seconds = figures.seconds,
                                .computing = figures.computing,
                                .waiting = figures.waiting,
                                .resident = figures.resident,
-                               .sent = figures.sent,
+                               .updates = figures.updates,
+                               .staleness = figures.staleness,
                                .rounds = figures.rounds,
-                               .exposed = figures.exposed});
+                               .exposed = figures.exposed,
+                               .round_bytes = figures.round_bytes,
+                               .sent = std::move(sent)});
 }
 
 std::optional<NodeFigures> ZmqLink::take_figures(int from_rank) {
@@ -181,13 +187,20 @@ std::optional<NodeFigures> ZmqLink::take_figures(int from_rank) {
                      .computing = told->computing,
                      .waiting = told->waiting,
                      .resident = told->resident,
-                     .sent = told->sent,
+                     .updates = told->updates,
+                     .staleness = told->staleness,
                      .rounds = told->rounds,
-                     .exposed = told->exposed};
+                     .exposed = told->exposed,
+                     .round_bytes = told->round_bytes,
+                     .sent = told->sent};
 }
 
-std::uint64_t ZmqLink::bytes_sent() const {
-  return group_->queues.bytes_sent();
+std::vector<std::uint64_t> ZmqLink::bytes_sent() const {
+  std::vector<std::uint64_t> sent(group_->options.members.size());
+  const std::vector<std::uint64_t> by_member = group_->queues.bytes_sent();
+  for (std::size_t member = 0; member < by_member.size(); ++member)
+    sent.at(static_cast<std::size_t>(group_->places[member].rank)) = by_member[member];
+  return sent;
 }
 
 }  // namespace rookery

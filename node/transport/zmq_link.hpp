@@ -56,13 +56,18 @@ struct RunStatus {
 
 // What a node does, as the last rank keeps it: of the run until now.
 struct NodeFigures {
+  static constexpr std::size_t kMostTold = 256;
+
   double seconds = 0;
   double computing = 0;        // of these
   double waiting = 0;          // of these, for other stages
   std::uint64_t resident = 0;  // bytes of memory, now
-  std::uint64_t sent = 0;      // bytes of tensors, to all of the group
-  std::int64_t rounds = 0;     // of averaging with other clusters
-  double exposed = 0;          // of the seconds, waiting for these rounds
+  std::int64_t updates = 0;
+  std::int64_t staleness = 0;       // summed over the updates
+  std::int64_t rounds = 0;          // of averaging with other clusters
+  double exposed = 0;               // of the seconds, waiting for these rounds
+  std::uint64_t round_bytes = 0;    // sent in them
+  std::vector<std::uint64_t> sent;  // bytes of tensors, by rank; of more than kMostTold the first ones
 };
 
 struct Group;
@@ -104,7 +109,7 @@ class ZmqLink final : public Link {
   void tell_figures(const NodeFigures& figures);
   // By the last rank: what the other one has told since the last call.
   std::optional<NodeFigures> take_figures(int from_rank);
-  std::uint64_t bytes_sent() const;  // of tensors, to all of the group
+  std::vector<std::uint64_t> bytes_sent() const;  // of tensors, by rank; to itself none
 
  private:
   void check_size(const MessageKey& key, const TensorType& type) const;

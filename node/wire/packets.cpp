@@ -32,8 +32,9 @@ enum class Type : std::uint8_t {
 
 // By MessageKind.
 constexpr std::array<const char*, kMessageKinds> kDataNames = {
-    "FwdActivation",   "BwdGradient", "BwdParameterGradient", "FwdParameter", "BwdSquares",    "FwdSquares",
-    "BwdLearningRate", "Agreement",   "Checkpoint",           "Average",      "ClusterNumbers"};
+    "FwdActivation", "BwdGradient", "BwdParameterGradient", "FwdParameter",
+    "BwdSquares",    "FwdSquares",  "BwdLearningRate",      "Agreement",
+    "Checkpoint",    "Average",     "ClusterNumbers",       "FwdOwnSquares"};
 static_assert(kDataNames.back() != nullptr, "a kind of message has no name");
 
 Type type_of(const Packet& packet) {
@@ -161,8 +162,9 @@ void fields(Archive& archive, CtlReopen& reopen) {
 
 template <typename Archive>
 void fields(Archive& archive, CtlFigures& figures) {
-  archive(figures.group, figures.seconds, figures.computing, figures.waiting, figures.resident, figures.sent,
-          figures.rounds, figures.exposed);
+  archive(figures.group, figures.seconds, figures.computing, figures.waiting, figures.resident,
+          figures.updates, figures.staleness, figures.rounds, figures.exposed, figures.round_bytes,
+          figures.sent);
 }
 
 template <typename Archive>

@@ -14,7 +14,7 @@
 
 namespace rookery {
 
-constexpr std::uint16_t kProtocolVersion = 5;
+constexpr std::uint16_t kProtocolVersion = 6;
 constexpr std::size_t kMaxHeaderBytes = 4096;
 constexpr std::size_t kMaxChunkBytes = 256U << 10;
 
@@ -133,9 +133,12 @@ struct CtlFigures {
   double computing = 0;        // of these
   double waiting = 0;          // of these, for other stages
   std::uint64_t resident = 0;  // bytes of memory, now
-  std::uint64_t sent = 0;      // bytes of tensors, to all in the group
-  std::int64_t rounds = 0;     // of averaging with other clusters
-  double exposed = 0;          // of the seconds, waiting for these rounds
+  std::int64_t updates = 0;
+  std::int64_t staleness = 0;       // summed over the updates
+  std::int64_t rounds = 0;          // of averaging with other clusters
+  double exposed = 0;               // of the seconds, waiting for these rounds
+  std::uint64_t round_bytes = 0;    // sent in them
+  std::vector<std::uint64_t> sent;  // bytes of tensors, by rank in the group
   bool operator==(const CtlFigures&) const = default;
 };
 

@@ -244,6 +244,23 @@ TEST(Async, WithoutStalenessIsTheSynchronousRun) {
   }
 }
 
+// Of each batch but the first ones of an epoch, which find less before them.
+TEST(Async, StalenessIsCounted) {
+  const TrainingSettings settings = async_run();
+  const Graph model = cnn_net();
+  const PipelineResult result =
+      run_pipeline(model, even_cuts(model, settings.loss, digits(), 3), settings, digits());
+  const auto batches = std::ssize(result.losses) / settings.epochs;
+  for (int stage = 0; stage < 3; ++stage) {
+    const int full = staleness(settings.schedule, stage, 3);
+    EXPECT_EQ(full, 2 - stage);
+    std::int64_t of_epoch = 0;
+    for (std::int64_t batch = 0; batch < batches; ++batch) of_epoch += std::min<std::int64_t>(batch, full);
+    EXPECT_EQ(result.times[stage].staleness, settings.epochs * of_epoch);
+    EXPECT_EQ(result.times[stage].updates, std::ssize(result.losses));
+  }
+}
+
 TEST(Async, LearnsTheDigits) {
   TrainingSettings settings = async_run();
   settings.epochs = 12;

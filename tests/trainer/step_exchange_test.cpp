@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -140,6 +141,71 @@ TEST(Clipping, EveryCutOfTheCnnTrainsAlike) {
   settings.epochs = 1;
   settings.clip_gradient_norm = 0.01;
   expect_same_in_every_cut(cnn_net(), settings);
+}
+
+// What the Leaf is told, by steps done.
+class KeptNorms : public RunLog {
+ public:
+  void after_update(const Progress& progress, const BatchResult& /*batch*/) override {
+    EXPECT_TRUE(norms.empty() || norms.rbegin()->first <= progress.step) << "told before its step";
+    lines_behind = std::max(lines_behind, progress.step - (norms.empty() ? 0 : norms.rbegin()->first));
+  }
+  void after_gradients(std::int64_t step, double norm) override { norms[step] = norm; }
+
+  std::map<std::int64_t, double> norms;
+  std::int64_t lines_behind = 0;  // steps that are done, and whose norm is not told
+};
+
+KeptNorms norms_of(const TrainingSettings& settings, std::size_t stages) {
+  KeptNorms kept;
+  const auto keep = [&](const Stage& stage, Executable&, Link&, TrainerOptions options) {
+    if (stage.is_leaf()) options.logs.push_back(&kept);
+    return options;
+  };
+  run_pipeline(tied_graph(), cut_into(stages, tied_graph(), settings), settings, digits(),
+               {.make_trainer_options = keep});
+  return kept;
+}
+
+// Without clipping from parts that the stages send to the Leaf, which are added in another order.
+TEST(GradientNorms, AreThoseThatClippingComputes) {
+  TrainingSettings settings = adamw_run();
+  settings.micro_batches = 2;
+  settings.clip_gradient_norm = 1e6;
+  const std::map<std::int64_t, double> expected = norms_of(settings, 3).norms;
+  ASSERT_EQ(expected.size(), 18U);
+  settings.clip_gradient_norm.reset();
+  for (const std::size_t stages : {std::size_t{1}, std::size_t{3}}) {
+    const KeptNorms found = norms_of(settings, stages);
+    EXPECT_LE(found.lines_behind, 1) << "lines of metrics.jsonl are not in order";
+    ASSERT_EQ(found.norms.size(), expected.size());
+    for (const auto& [step, norm] : expected) {
+      EXPECT_GT(norm, 0);
+      EXPECT_NEAR(found.norms.at(step), norm, 1e-9 * norm) << "after step " << step;
+    }
+  }
+}
+
+TEST(GradientNorms, OfAsyncAreToldInTheEnd) {
+  TrainingSettings settings = adamw_run();
+  settings.schedule = {.name = "async"};
+  EXPECT_EQ(norms_of(settings, 3).norms.size(), 18U);
+}
+
+TEST(GradientNorms, OfLongRunsAreThinned) {
+  TrainingSettings settings = adamw_run();
+  settings.batch_size = 8;
+  settings.epochs = 9;
+  const std::int64_t steps = 9 * 135;
+  const std::map<std::int64_t, double> norms = norms_of(settings, 2).norms;
+  EXPECT_EQ(std::ssize(norms), steps / 2);
+  EXPECT_EQ(norms.begin()->first, 2);
+}
+
+TEST(GradientNorms, AreNotComputedWhereNobodyAsks) {
+  TrainingSettings settings = adamw_run();
+  settings.tensorboard = false;
+  EXPECT_TRUE(norms_of(settings, 2).norms.empty());
 }
 
 TEST(PlateauSchedule, EveryCutFollowsIt) {

@@ -4,6 +4,7 @@ where Python has it, or where ROOKERY_TENSORBOARD names a Python that has."""
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import struct
 import sys
@@ -69,6 +70,17 @@ def scalars(paths):
     return curves
 
 
+def summaries(paths):
+    """{tag: [(step, the fields of its value)]} of what is no curve."""
+    found = {}
+    for event in (event for path in paths for event in events(path)):
+        for number, summary in fields(event.get(5, b"")):
+            value = dict(fields(summary))
+            if number == 1 and 2 not in value:
+                found.setdefault(value[1].decode(), []).append((event.get(2, 0), value))
+    return found
+
+
 class TensorBoardFiles(WholeTest):
     @property
     def board(self):
@@ -111,6 +123,36 @@ class TensorBoardFiles(WholeTest):
             self.assertTrue(all(0 <= share <= 1 for share in shares) and 0 < sum(shares) <= 1.01, (node, shares))
             self.assertGreater(min(self.curve(f"{node}/memory_mb").values()), 1)
             self.assertGreater(max(self.curve(f"{node}/sent_mbit_per_second").values()), 0)
+        self.assertGreater(max(self.curve("node_1/sent_mbit_per_second/node_0").values()), 0)
+
+    def test_norms_histograms_pictures_and_the_graph_are_there(self):
+        self.write_settings(epochs=4, micro_batches=3, histograms=2)
+        self.run_program("clusterize")
+        self.run_program("launch")
+        norms = self.curve("gradient_norm")
+        self.assertEqual(list(norms), list(range(1, len(self.losses()) + 1)))
+        self.assertGreater(min(norms.values()), 0)
+        steps = len(norms) // 4
+        weights = {}
+        for node in ("node_0", "node_1", "node_2"):
+            weights |= summaries((self.board / node).glob("events.out.tfevents.*"))
+        for tag, told in weights.items():
+            self.assertEqual([step for step, _ in told], [2 * steps, 4 * steps], tag)
+            histogram = dict(fields(told[0][1][5]))
+            buckets = struct.unpack(f"<{len(histogram[7]) // 8}d", histogram[7])
+            self.assertEqual(sum(buckets), *struct.unpack("<d", histogram[3]), tag)
+        files = sorted(self.board.glob("events.out.tfevents.*"))
+        if shutil.which("rsvg-convert"):
+            told = summaries(files)
+            for name in ("plan", "step"):
+                ((step, value),) = told[name]
+                self.assertEqual(dict(fields(value[4]))[4], (self.folder / "node_data" / f"{name}.png").read_bytes())
+        (graph,) = (event[4] for path in files for event in events(path) if 4 in event)
+        nodes = [dict(fields(node)) for number, node in fields(graph) if number == 1]
+        parameters = {node[1].decode() for node in nodes if node[2] == b"Parameter"}
+        self.assertEqual(parameters, {tag.removeprefix("weights/").replace(".", "/") for tag in weights})
+        self.assertIn("conv2d_1/weight", parameters)
+        self.assertTrue({b"node_0", b"node_1", b"node_2"} <= {node.get(4) for node in nodes})
 
     def test_a_killed_run_goes_on_in_the_same_folder(self):
         self.write_settings(epochs=60, checkpoint_every="20 steps")
@@ -135,11 +177,14 @@ class TensorBoardFiles(WholeTest):
 class RealTensorBoard(WholeTest):
     """Both of its readers of files: the fast one, and that in Python."""
 
-    def ask(self, page, **query):
+    def fetch(self, page, **query):
         url = f"http://127.0.0.1:{self.port}/data/{page}?{urllib.parse.urlencode(query)}"
+        with urllib.request.urlopen(url, timeout=10 * SLOWER) as answer:
+            return answer.read()
+
+    def ask(self, page, **query):
         try:
-            with urllib.request.urlopen(url, timeout=10 * SLOWER) as answer:
-                return json.load(answer)
+            return json.loads(self.fetch(page, **query))
         except (urllib.error.URLError, ConnectionError):
             return []
 
@@ -155,7 +200,7 @@ class RealTensorBoard(WholeTest):
         return {step: value for _, step, value in told}
 
     def test_curves_are_those_of_the_text_files(self):
-        self.write_settings(epochs=20, checkpoint_every="20 steps")
+        self.write_settings(epochs=20, checkpoint_every="20 steps", histograms=10)
         self.run_program("clusterize")
         launch = self.start("launch")
         self.wait_for(lambda: len(self.losses()) > 50, "step 50")
@@ -171,6 +216,19 @@ class RealTensorBoard(WholeTest):
                 self.assertEqual(len(self.curve("loss/validation")), 20)
                 text = self.ask("plugin/text/text", run="runs/cnn_net", tag="train.json")
                 self.assertIn("batch_size", text[0]["text"])
+                self.assertTrue(self.ask("plugin/scalars/scalars", run="runs/cnn_net", tag="gradient_norm"))
+                if shutil.which("rsvg-convert"):
+                    for tag in ("plan", "step"):
+                        newest = self.ask("plugin/images/images", run="runs/cnn_net", tag=tag, sample="0")[-1]
+                        png = self.fetch("plugin/images/individualImage", **dict(urllib.parse.parse_qsl(newest["query"])))
+                        self.assertEqual(png, (self.folder / "node_data" / f"{tag}.png").read_bytes())
+                self.assertIn(b"node {", self.fetch("plugin/graphs/graph", run="runs/cnn_net"))
+                runs = self.ask("plugin/histograms/tags")
+                self.assertEqual({run for run in runs if runs[run]}, {f"runs/cnn_net/node_{i}" for i in range(3)})
+                for run, tags in runs.items():
+                    for tag in tags:
+                        told = self.ask("plugin/histograms/histograms", run=run, tag=tag)
+                        self.assertEqual(len(told), 2, (run, tag))
                 server.close()
 
 

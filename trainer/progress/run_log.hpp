@@ -28,6 +28,8 @@ struct Progress {
   double computing = 0;          // of these
   double waiting = 0;            // of these, for other stages
   double waiting_for_later = 0;  // of that, for stages behind this one
+  std::int64_t updates = 0;      // made by this stage until now
+  std::int64_t staleness = 0;    // summed over these (async)
   double learning_rate = 0;      // of the last step; after an update
   std::optional<double> loss;    // of the last step; on the Leaf, after an update
   // Percent; on the Leaf, after a validation: of the first loss whose targets are class indices.
@@ -52,6 +54,10 @@ class RunLog {
   // Once, by the constructor of the Trainer.
   virtual void begin(const RunDescription& /*run*/) {}
   virtual void after_update(const Progress& /*progress*/, const BatchResult& /*batch*/) {}
+  // On the Leaf alone, where settings.tensorboard, of at most kMostNorms steps of a run: the norm of all
+  // gradients of the update that made it so many steps, before clipping. It is known some steps later.
+  static constexpr std::int64_t kMostNorms = 1000;
+  virtual void after_gradients(std::int64_t /*step*/, double /*norm*/) {}
   // On the Leaf alone, of the first cluster. `total`: of all validation samples.
   virtual void after_validation(const Progress& /*progress*/, const BatchResult& /*total*/) {}
   // When the last update of an epoch is made, before the validation that may follow. `mean_loss`: over the

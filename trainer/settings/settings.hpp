@@ -42,6 +42,7 @@ struct TrainingSettings {
   std::uint64_t seed = 42;
   bool save = true;                         // write each submodel's trained weights at the end
   bool tensorboard = true;                  // write runs/ for TensorBoard
+  int histograms = 0;                       // of weights, there: epochs from one to the next; 0: none
   std::string checkpoint_every = "10 min";  // of checkpoint_interval.hpp
   int keep_checkpoints = 3;
   double peer_timeout_seconds = 10;               // a peer of which nothing was heard for longer is lost

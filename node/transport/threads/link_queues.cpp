@@ -105,7 +105,7 @@ void LinkQueues::put(int to, OutgoingMessage message) {
   ++progress_;
   Peer& peer = peers_.at(to);
   peer.outgoing += message_cost(message.type.bytes(), chunk_bytes_);
-  sent_ += message.type.bytes();
+  peer.sent += message.type.bytes();
   peer.outbox.push_back(std::move(message));
 }
 
@@ -205,9 +205,11 @@ std::optional<CtlFigures> LinkQueues::take_figures(int from) {
   return std::exchange(peers_.at(from).figures, std::nullopt);
 }
 
-std::uint64_t LinkQueues::bytes_sent() const {
+std::vector<std::uint64_t> LinkQueues::bytes_sent() const {
   const Lock lock(mutex_);
-  return sent_;
+  std::vector<std::uint64_t> sent;
+  for (const Peer& peer : peers_) sent.push_back(peer.sent);
+  return sent;
 }
 
 std::optional<std::string> LinkQueues::failure() const {

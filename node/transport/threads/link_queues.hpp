@@ -61,7 +61,7 @@ class LinkQueues {
   void tell_figures(const CtlFigures& figures);
   // What the peer has told since the last call.
   std::optional<CtlFigures> take_figures(int peer);
-  std::uint64_t bytes_sent() const;  // of tensors, to all
+  std::vector<std::uint64_t> bytes_sent() const;  // of tensors, by peer
   std::optional<std::string> failure() const;
 
   // ---- for the thread that does the I/O ----
@@ -97,6 +97,7 @@ class LinkQueues {
     std::string name;
     std::vector<OutgoingMessage> outbox;
     std::uint64_t outgoing = 0;  // cost of what is not acknowledged
+    std::uint64_t sent = 0;      // bytes of tensors
     std::map<MessageKey, IncomingMessage> inbox;
     std::uint64_t released = 0;  // cost of what was taken since the last collect()
     bool departed = false;
@@ -137,7 +138,6 @@ class LinkQueues {
   std::optional<CtlStatus> status_out_;
   std::optional<CtlStatus> status_in_;
   std::optional<CtlFigures> figures_out_;
-  std::uint64_t sent_ = 0;
   std::optional<std::string> failure_;
   int failure_signal_ = 0;
 };

@@ -32,6 +32,7 @@ TEST(FiguresExchange, TellsSharesOfTheTimeSinceItLastDid) {
   options.add_rounds = [&](NodeFigures& figures) {
     figures.rounds = rounds;
     figures.exposed = 0.5 * static_cast<double>(rounds);
+    figures.round_bytes = 1'000'000 * static_cast<std::uint64_t>(rounds);
   };
   FiguresExchange leaf(options);
   leaf.after_update({.step = 3, .seconds = 2, .computing = 1.5, .waiting = 0.5}, {});
@@ -42,7 +43,43 @@ TEST(FiguresExchange, TellsSharesOfTheTimeSinceItLastDid) {
   EXPECT_EQ(kept["node_4/waiting"], (std::map<std::int64_t, double>{{3, 0.25}, {8, 0.75}}));
   EXPECT_EQ(kept["node_4/rounds"], (std::map<std::int64_t, double>{{8, 2}}));
   EXPECT_EQ(kept["node_4/waiting_for_rounds"], (std::map<std::int64_t, double>{{8, 0.25}}));
+  EXPECT_EQ(kept["node_4/sent_mbit_per_second/rounds"], (std::map<std::int64_t, double>{{8, 4}}));
   EXPECT_GT(kept["node_4/memory_mb"][8], 1);
+  EXPECT_THAT(kept, Not(Contains(Key("node_4/staleness")))) << "every update was of the newest weights";
+}
+
+TEST(FiguresExchange, TellsTheMeanStalenessOfUpdates) {
+  Kept kept;
+  FiguresOptions options = keeping(kept);
+  options.nodes = {"node_0"};
+  FiguresExchange leaf(options);
+  leaf.after_update({.step = 3, .seconds = 2, .updates = 3, .staleness = 3}, {});
+  leaf.after_update({.step = 7, .seconds = 4, .updates = 7, .staleness = 13}, {});
+  EXPECT_EQ(kept["node_0/staleness"], (std::map<std::int64_t, double>{{3, 1}, {7, 2.5}}));
+}
+
+TEST(FiguresExchange, TellsWhatWentToEachPeer) {
+  Kept kept;
+  auto links = make_loopback(3, [](LoopbackOptions&) {});
+  FiguresOptions options = keeping(kept);
+  options.nodes = {"node_1", "node_0", "node_2"};
+  options.network = &links[0]->network();
+  FiguresExchange root(options);
+  options.network = &links[2]->network();
+  options.stage = 2;
+  FiguresExchange leaf(options);
+  const Tensor tensor(TensorType{DType::kF32, {2'500}});
+  links[0]->send(1, {.step = 1, .edge = "x"}, tensor.view());
+  root.after_update({.step = 1, .seconds = 0.5}, {});
+  Tensor into(tensor.type());
+  links[1]->receive(0, {.step = 1, .edge = "x"}, into.view());
+  std::jthread leaving([&] { links[0]->leave(); });
+  std::jthread leaving_too([&] { links[1]->leave(); });
+  links[2]->leave();
+  leaf.after_update({.step = 2, .seconds = 1}, {});
+  EXPECT_DOUBLE_EQ(kept["node_1/sent_mbit_per_second/node_0"][2], 0.16);
+  EXPECT_DOUBLE_EQ(kept["node_1/sent_mbit_per_second"][2], 0.16);
+  EXPECT_THAT(kept, Not(Contains(Key("node_1/sent_mbit_per_second/node_2")))) << "nothing went there";
 }
 
 TEST(FiguresExchange, KeepsToItsPeriod) {

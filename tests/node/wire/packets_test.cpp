@@ -36,17 +36,18 @@ DataChunk a_chunk() {
 }
 
 std::vector<Packet> one_of_each() {
-  std::vector<Packet> packets{CtlHello{1ULL << 63, "node_1", Channel::kData, 3},
-                              CtlWelcome{99, Channel::kData, 3, {{0, {12, 4096}}, {7, {13, 4097}}}},
-                              CtlHeartbeat{{{0, {5, 6}, 7, -1}, {3, {8, 9}, 10, 2}}},
-                              CtlAck{5, {1, 2}},
-                              CtlAckRequest{6},
-                              CtlStatus{1, 3, 41, 0.25, 97.5},
-                              CtlStop{2, "node_2", "was stopped by SIGTERM", 15},
-                              CtlBye{3, true},
-                              CtlJoin{4, 1, 3, true, {5, 6}},
-                              CtlReopen{Channel::kData},
-                              CtlFigures{1, 10.5, 7.25, 2.5, 1ULL << 30, 1ULL << 40, 3, 0.5}};
+  std::vector<Packet> packets{
+      CtlHello{1ULL << 63, "node_1", Channel::kData, 3},
+      CtlWelcome{99, Channel::kData, 3, {{0, {12, 4096}}, {7, {13, 4097}}}},
+      CtlHeartbeat{{{0, {5, 6}, 7, -1}, {3, {8, 9}, 10, 2}}},
+      CtlAck{5, {1, 2}},
+      CtlAckRequest{6},
+      CtlStatus{1, 3, 41, 0.25, 97.5},
+      CtlStop{2, "node_2", "was stopped by SIGTERM", 15},
+      CtlBye{3, true},
+      CtlJoin{4, 1, 3, true, {5, 6}},
+      CtlReopen{Channel::kData},
+      CtlFigures{1, 10.5, 7.25, 2.5, 1ULL << 30, 41, 82, 3, 0.5, 1ULL << 35, {0, 1ULL << 40}}};
   for (int kind = 0; kind < kMessageKinds; ++kind) {
     DataChunk chunk = a_chunk();
     chunk.key.kind = static_cast<MessageKind>(kind);
@@ -92,7 +93,7 @@ TEST(Packets, ProtocolMdHasARowForEach) {
 
 TEST(Packets, BytesAreAsWrittenInProtocolMd) {
   const std::vector<std::byte> header = encode(CtlAck{5, {0x0102, 0x03}});
-  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 5, 0, 4, 5, 0, 0, 0, 2, 1, 0,
+  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 6, 0, 4, 5, 0, 0, 0, 2, 1, 0,
                                                0,   0,   0,   0,   0, 3, 0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(header.size(), expected.size());
   EXPECT_EQ(std::memcmp(header.data(), expected.data(), expected.size()), 0);
@@ -118,7 +119,7 @@ TEST(Packets, TrailingBytesAreRefused) {
 
 TEST(Packets, AnotherVersionIsNamed) {
   const auto header = with(encode(CtlBye{}), 4, std::uint16_t{7});
-  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 5")));
+  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 7"), HasSubstr("speaks 6")));
 }
 
 TEST(Packets, AnotherMagicIsNoPacket) {

@@ -11,7 +11,9 @@
 #include <boost/crc.hpp>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <system_error>
 
 #include "models/base/error.hpp"
@@ -112,6 +114,83 @@ void EventFile::write_text(std::int64_t step, const std::string& tag, const std:
   value.mutable_tensor()->mutable_tensor_shape()->add_dim()->set_size(1);
   value.mutable_tensor()->add_string_val(text);
   append(event.SerializeAsString());
+}
+
+void EventFile::write_image(std::int64_t step, const std::string& tag, std::string png) {
+  constexpr std::string_view kBegin = "\x89PNG\r\n\x1a\n";
+  constexpr std::size_t kSizeAt = 16;  // of the first chunk: width and height, big-endian
+  if (is_too_large(tag, png.size())) return;
+  if (!png.starts_with(kBegin) || png.size() < kSizeAt + 8) {
+    spdlog::warn("{}: the image {} is no PNG file: it is left out", path_.string(), tag);
+    return;
+  }
+  const auto number_at = [&](std::size_t at) {
+    std::uint32_t number = 0;
+    for (std::size_t i = 0; i < 4; ++i) number = number << 8 | static_cast<unsigned char>(png[at + i]);
+    return static_cast<std::int32_t>(number);
+  };
+  tensorboard::Event event = event_at(step);
+  tensorboard::Summary::Value& value = *event.mutable_summary()->add_value();
+  value.set_tag(tag);
+  tensorboard::Summary::Image& image = *value.mutable_image();
+  image.set_width(number_at(kSizeAt));
+  image.set_height(number_at(kSizeAt + 4));
+  image.set_colorspace(4);
+  image.set_encoded_image_string(std::move(png));
+  append(event.SerializeAsString());
+}
+
+// Buckets of one width, as many as TensorBoard draws.
+void EventFile::write_histogram(std::int64_t step, const std::string& tag, std::span<const float> numbers) {
+  constexpr std::size_t kBuckets = 30;
+  tensorboard::Event event = event_at(step);
+  tensorboard::Summary::Value& value = *event.mutable_summary()->add_value();
+  value.set_tag(tag);
+  double least = std::numeric_limits<double>::infinity();
+  double most = -least, count = 0, sum = 0, squares = 0;
+  for (const float number : numbers) {
+    if (!std::isfinite(number)) continue;
+    least = std::min(least, double{number});
+    most = std::max(most, double{number});
+    ++count;
+    sum += number;
+    squares += double{number} * number;
+  }
+  if (count == 0) return;
+  const double width = (most - least) / kBuckets;
+  std::array<double, kBuckets> buckets{};
+  for (const float number : numbers) {
+    if (!std::isfinite(number)) continue;
+    const double place = width > 0 ? (number - least) / width : 0;
+    ++buckets[std::min(static_cast<std::size_t>(place), kBuckets - 1)];
+  }
+  tensorboard::Histogram& histogram = *value.mutable_histo();
+  histogram.set_min(least);
+  histogram.set_max(most);
+  histogram.set_num(count);
+  histogram.set_sum(sum);
+  histogram.set_sum_squares(squares);
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    histogram.add_bucket_limit(i + 1 == kBuckets ? most : least + width * static_cast<double>(i + 1));
+    histogram.add_bucket(buckets[i]);
+  }
+  append(event.SerializeAsString());
+}
+
+void EventFile::write_graph(std::string graph_def) {
+  if (is_too_large("the graph", graph_def.size())) return;
+  tensorboard::Event event = event_at(0);
+  event.set_graph_def(std::move(graph_def));
+  append(event.SerializeAsString());
+}
+
+// What waits is written first, so that only its own size counts.
+bool EventFile::is_too_large(std::string_view what, std::size_t bytes) {
+  constexpr std::size_t kMost = kMostWaitingBytes - 1024;  // with what stands around it
+  flush();
+  if (bytes <= kMost) return false;
+  spdlog::warn("{}: {} has {} bytes, {} at most: it is left out", path_.string(), what, bytes, kMost);
+  return true;
 }
 
 void EventFile::append(std::string_view event) {

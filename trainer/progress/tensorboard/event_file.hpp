@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,12 @@ class EventFile {
   void write_scalars(std::int64_t step, const std::vector<std::pair<std::string, float>>& scalars);
   // Markdown.
   void write_text(std::int64_t step, const std::string& tag, const std::string& text);
+  // A PNG file's bytes. What is none, or larger than may wait, is left out with a warning.
+  void write_image(std::int64_t step, const std::string& tag, std::string png);
+  // Numbers, of which those that are none (NaN, infinity) are left out.
+  void write_histogram(std::int64_t step, const std::string& tag, std::span<const float> numbers);
+  // A GraphDef (graph_def.hpp). One that is larger than may wait is left out with a warning.
+  void write_graph(std::string graph_def);
   // Hands all to the system. Writing does it by itself once a second.
   void flush();
 
@@ -45,6 +52,7 @@ class EventFile {
 
  private:
   void append(std::string_view event);
+  bool is_too_large(std::string_view what, std::size_t bytes);
 
   std::filesystem::path path_;
   int descriptor_ = -1;

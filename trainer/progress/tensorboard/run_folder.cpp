@@ -89,7 +89,19 @@ void RunFolder::open(const std::filesystem::path& folder, const RunDescription& 
   // Points are of the steps done: the first that is trained again is the one after.
   events_.emplace(folder, run.from != nullptr ? step + 1 : 0);
   events_->write_text(step, "train.json", fmt::format("```\n{}\n```", to_json(run.settings).dump(2)));
+  if (!plan_.empty()) show_plan(step);
   events_->flush();
+}
+
+void RunFolder::show_plan(std::int64_t step) {
+  constexpr std::uint64_t kMostBytes = 64U << 20;
+  const auto with = [&](const char* name, auto&& write) {
+    if (const std::filesystem::path path = plan_ / name; std::filesystem::exists(path))
+      write(read_file(path, kMostBytes));
+  };
+  with(plan_files::kPlanImage, [&](std::string png) { events_->write_image(step, "plan", std::move(png)); });
+  with(plan_files::kStepImage, [&](std::string png) { events_->write_image(step, "step", std::move(png)); });
+  with(plan_files::kGraph, [&](std::string graph) { events_->write_graph(std::move(graph)); });
 }
 
 void RunFolder::after_update(const Progress& progress, const BatchResult& batch) {
@@ -117,6 +129,10 @@ bool RunFolder::measure_rate(const BatchResult& batch) {
   samples_ = 0;
   since_ = now;
   return true;
+}
+
+void RunFolder::after_gradients(std::int64_t step, double norm) {
+  if (events_) write(step, {{"gradient_norm", norm}});
 }
 
 void RunFolder::after_validation(const Progress& progress, const BatchResult& total) {

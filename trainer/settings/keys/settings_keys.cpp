@@ -190,6 +190,10 @@ std::vector<SettingsKey> make_settings_keys() {
       bool_key(
           "tensorboard", [](S& s) -> bool& { return s.tensorboard; },
           "the Leaf writes the curves of the run for TensorBoard, and as JSON lines, into `runs/`"),
+      integer_key(
+          "histograms", 0, 1'000'000, [](S& s) -> int& { return s.histograms; },
+          "epochs from one histogram of each parameter to the next, which every node writes of its own, for "
+          "TensorBoard; 0: never"),
       checkpoint_key([](S& s) -> std::string& { return s.checkpoint_every; }),
       integer_key(
           "keep_checkpoints", 1, 1000, [](S& s) -> int& { return s.keep_checkpoints; },

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
+#include <limits>
 #include <string>
+#include <vector>
 
 #include "models/base/error.hpp"
 #include "tests/support/captured_log.hpp"
@@ -62,6 +65,60 @@ TEST(EventFile, HasWhatWasWritten) {
   const tensorboard::Summary::Value& text = events[3].summary().value(0);
   EXPECT_EQ(text.metadata().plugin_data().plugin_name(), "text");
   EXPECT_THAT(text.tensor().string_val(), ElementsAre("{}"));
+}
+
+// A picture of 3 by 2 pixels, as far as it is looked at.
+std::string png_begin() {
+  return std::string("\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\3\0\0\0\2", 24);
+}
+
+TEST(EventFile, HasImagesWithTheirSizes) {
+  const ScratchFolder folder;
+  CapturedLog told;
+  EventFile file(folder.path(), 0);
+  file.write_image(5, "plan", png_begin() + "and so on");
+  file.write_image(5, "none", "<svg/>");
+  file.write_image(5, "huge", png_begin() + std::string(1U << 20, 'x'));
+  file.write_scalars(6, {{"loss/train", 0.1F}});
+  file.flush();
+  const std::vector<tensorboard::Event> events = events_in(file.path());
+  ASSERT_EQ(events.size(), 2 + 2);
+  const tensorboard::Summary::Value& value = events[2].summary().value(0);
+  EXPECT_EQ(value.tag(), "plan");
+  EXPECT_EQ(events[2].step(), 5);
+  EXPECT_EQ(value.image().width(), 3);
+  EXPECT_EQ(value.image().height(), 2);
+  EXPECT_EQ(value.image().encoded_image_string(), png_begin() + "and so on");
+  EXPECT_THAT(told.lines(),
+              ElementsAre(HasSubstr("the image none is no PNG file"), HasSubstr("huge has 1048600 bytes")));
+}
+
+TEST(EventFile, HistogramsHaveTheirNumbersInBuckets) {
+  const ScratchFolder folder;
+  EventFile file(folder.path(), 0);
+  const float infinity = std::numeric_limits<float>::infinity();
+  file.write_histogram(4, "weights/a", std::vector<float>{-1, 0, 0.05F, 2, infinity, std::nanf("")});
+  file.write_histogram(4, "weights/same", std::vector<float>{3, 3});
+  file.write_histogram(4, "weights/none", std::vector<float>{infinity});
+  file.flush();
+  const std::vector<tensorboard::Event> events = events_in(file.path());
+  ASSERT_EQ(events.size(), 2 + 2) << "none of what has no numbers";
+  const tensorboard::Histogram& histogram = events[2].summary().value(0).histo();
+  EXPECT_EQ(events[2].step(), 4);
+  EXPECT_EQ(histogram.min(), -1);
+  EXPECT_EQ(histogram.max(), 2);
+  EXPECT_EQ(histogram.num(), 4);
+  EXPECT_NEAR(histogram.sum(), 1.05, 1e-6);
+  EXPECT_NEAR(histogram.sum_squares(), 5.0025, 1e-6);
+  ASSERT_EQ(histogram.bucket_size(), 30);
+  ASSERT_EQ(histogram.bucket_limit_size(), 30);
+  EXPECT_NEAR(histogram.bucket_limit(0), -0.9, 1e-12);
+  EXPECT_EQ(histogram.bucket_limit(29), 2);
+  std::vector<double> expected(30);
+  expected[0] = expected[29] = 1;
+  expected[10] = 2;  // from 0 to 0.1
+  EXPECT_THAT(histogram.bucket(), testing::ElementsAreArray(expected));
+  EXPECT_EQ(events[3].summary().value(0).histo().bucket(0), 2);
 }
 
 // By name, which is how TensorBoard orders them, though all are made within a second.

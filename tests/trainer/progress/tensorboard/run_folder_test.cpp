@@ -77,6 +77,27 @@ TEST_F(RunFolderTest, HasCurvesAndLinesAndSettings) {
               HasSubstr("\"model\": \"nets/cnn net?a=1\""));
 }
 
+TEST_F(RunFolderTest, HasNormsAndWhatThePlanShows) {
+  const ScratchFolder plan;
+  std::ofstream(plan.path() / "plan.png") << "\x89PNG\r\n\x1a\n" << std::string(16, '\1');
+  std::ofstream(plan.path() / "graph.pb") << "a graph";
+  {
+    const RunState state{.step = 7};
+    RunFolder log(folder_.path(), plan.path());
+    log.begin(run(9, &state));
+    step(log, 8, 9, 1);
+    log.after_gradients(8, 0.5);
+  }
+  EXPECT_EQ(lines().back(), R"({"step": 8, "gradient_norm": 0.5})");
+  const std::filesystem::path file = event_files(board()).front();
+  EXPECT_THAT(curves_in(file)["gradient_norm"], ElementsAre(Pair(8, 0.5F)));
+  const std::vector<tensorboard::Event> events = events_in(file);
+  EXPECT_EQ(events[3].summary().value(0).tag(), "plan");
+  EXPECT_TRUE(events[3].summary().value(0).has_image());
+  EXPECT_EQ(events[3].step(), 7);
+  EXPECT_EQ(events[4].graph_def(), "a graph") << "there is no picture of a step";
+}
+
 TEST_F(RunFolderTest, SeveralLossesAreCurvesOfTheirOwn) {
   losses_.push_back({.value = "second"});
   std::optional<RunFolder> log(folder_.path());
