@@ -29,6 +29,8 @@
 #include "models/io/state_file.hpp"
 #include "models/zoo/open_model.hpp"
 #include "models/zoo/zoo.hpp"
+#include "trainer/checkpoint/checkpoint_bucket.hpp"
+#include "trainer/storage/place.hpp"
 
 namespace rookery {
 namespace {
@@ -51,7 +53,17 @@ int list_models(const ProgramArguments& arguments) {
   return kDone;
 }
 
-TrainingSettings settings_of(const ProgramArguments& arguments, const std::filesystem::path& node_data) {
+// What --resume names, if it is given; a checkpoint in a bucket is here as long as `far`.
+std::optional<std::string> resume_name(const ProgramArguments& arguments,
+                                       std::optional<FetchedCheckpoint>& far) {
+  if (arguments.count("resume") == 0) return std::nullopt;
+  const auto name = arguments["resume"].as<std::string>();
+  if (!is_address(name)) return name;
+  return with_context("--resume", [&] { return far.emplace(name).folder().string(); });
+}
+
+TrainingSettings settings_of(const ProgramArguments& arguments, const std::filesystem::path& node_data,
+                             const std::optional<std::string>& resumed) {
   TrainingSettings settings = read_settings(node_data / "train.json");
   if (arguments.count("seed") != 0) {
     const auto seed = arguments["seed"].as<std::int64_t>();
@@ -68,10 +80,7 @@ TrainingSettings settings_of(const ProgramArguments& arguments, const std::files
     }
   }
   take_staleness(arguments, settings);
-  if (arguments.count("resume") != 0) {
-    with_context("--resume",
-                 [&] { keep_micro_batches(settings, node_data, arguments["resume"].as<std::string>()); });
-  }
+  if (resumed) with_context("--resume", [&] { keep_micro_batches(settings, node_data, *resumed); });
   return settings;
 }
 
@@ -110,13 +119,12 @@ StateDict first_state(const ProgramArguments& arguments, TrainingTask& task) {
 }
 
 // What the plan takes over from a run; nothing where it begins one.
-std::optional<Resumption> resume(const ProgramArguments& arguments, TrainingTask& task,
-                                 const std::filesystem::path& node_data) {
-  if (arguments.count("resume") == 0) return std::nullopt;
+std::optional<Resumption> resume(const ProgramArguments& arguments, const std::optional<std::string>& name,
+                                 TrainingTask& task, const std::filesystem::path& node_data) {
+  if (!name) return std::nullopt;
   if (arguments.count("init") != 0)
     throw UsageError("--init and --resume: a run that goes on has its weights; give one of both");
-  return with_context("--resume",
-                      [&] { return resume_task(task, node_data, arguments["resume"].as<std::string>()); });
+  return with_context("--resume", [&] { return resume_task(task, node_data, *name); });
 }
 
 void check_inputs(const std::filesystem::path& node_data) {
@@ -154,7 +162,9 @@ int clusterize(const ProgramArguments& arguments) {
   const NodePool pool = with_context(node_configs.string(), [&] {
                           return all.without(excluded);
                         }).with_threads(usable_processors());
-  const TrainingSettings settings = settings_of(arguments, node_data);
+  std::optional<FetchedCheckpoint> far;
+  const std::optional<std::string> resume_from = resume_name(arguments, far);
+  const TrainingSettings settings = settings_of(arguments, node_data, resume_from);
   SearchOptions options = search_options(arguments, pool, settings.seed);
   const PlanReportOptions tells = plan_report_options(arguments, node_data, settings.seed);
   const std::filesystem::path choices = kernel_choices_path(node_data);
@@ -168,7 +178,7 @@ int clusterize(const ProgramArguments& arguments) {
       with_context(node_configs.string(), [&] { return choose_schedule(task, pool, options, &measured); });
   if (schedule && options.seconds) *options.seconds /= 2;
   write_kernel_choices(choices, machine, measured.known());
-  const std::optional<Resumption> resumed = resume(arguments, task, node_data);
+  const std::optional<Resumption> resumed = resume(arguments, resume_from, task, node_data);
   add_profile(task, node_data, arguments.count("profile") != 0, pool.all_threads());
   const StateDict state = first_state(arguments, task);
   Planned planned =
@@ -212,9 +222,10 @@ int main(int argc, char** argv) {
   options.add_options()("init", po::value<std::string>()->value_name("FILE"),
                         "initial weights, instead of random ones: a state dict, .pt or .safetensors");
   options.add_options()(
-      "resume", po::value<std::string>()->implicit_value("")->value_name("STEP|FOLDER"),
+      "resume", po::value<std::string>()->implicit_value("")->value_name("STEP|FOLDER|ADDRESS"),
       "go on with a run from its checkpoint, on the machines and with the settings that there are "
-      "now: from the newest that is whole, that of this step, or that in this folder");
+      "now: from the newest that is whole, that of this step, that in this folder, or the newest below this "
+      "address of a bucket, s3://bucket/runs/digits");
   options.add_options()("profile",
                         "time every operator of the model on this machine, with as many threads as the nodes "
                         "have and this machine has processors, for better predictions; the times are kept in "

@@ -26,6 +26,7 @@ const ProgramInfo kInfo{
         "  evaluate --state trained/trained_model.onnx --split all\n"
         "  evaluate --state node_data/cluster_0\n"
         "  evaluate --state node_data/checkpoints/500\n"
+        "  evaluate --state s3://bucket/runs/digits/500\n"
         "  evaluate --state trained/trained_state_dict.safetensors --model cnn_net --data digits"
         " --split train --json\n"
         "  evaluate --state trained/trained_state_dict.pt --outputs predictions.safetensors\n"
@@ -159,9 +160,9 @@ int main(int argc, char** argv) {
   options.add_options()(
       "state", po::value<std::string>()->required()->value_name("PATH"),
       "a .safetensors, .pt or .onnx file, the first two also by an address (https://…, s3://…); a folder "
-      "cluster_C, or that of one of its stages; the folder of a checkpoint")(
-      "model", po::value<std::string>()->value_name("NAME"),
-      "the model that it is a state of: a name, or an .onnx file")(
+      "cluster_C, or that of one of its stages; the folder of a checkpoint, "
+      "also in a bucket")("model", po::value<std::string>()->value_name("NAME"),
+                          "the model that it is a state of: a name, or an .onnx file")(
       "data", po::value<std::string>()->value_name("NAME"), "the data set, as train.json names it")(
       "split", po::value<std::string>()->default_value("validation")->value_name("PART"),
       "validation, train or all")("batch", po::value<std::int64_t>()->default_value(256)->value_name("N"),

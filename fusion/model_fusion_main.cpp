@@ -8,6 +8,8 @@
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
 #include "models/base/process/program.hpp"
+#include "trainer/checkpoint/checkpoint_bucket.hpp"
+#include "trainer/storage/place.hpp"
 
 namespace rookery {
 namespace {
@@ -48,8 +50,12 @@ Joined join(const ProgramArguments& arguments) {
     throw UsageError(fmt::format("--cluster-id {}: a checkpoint is joined from the parts of cluster 0",
                                  arguments["cluster-id"].as<int>()));
   }
-  WholeCheckpoint checkpoint = open_checkpoint(node_data, arguments["checkpoint"].as<std::string>());
-  return {.model = fuse_checkpoint(checkpoint, node_data), .checkpoint = checkpoint.files().folder.string()};
+  const std::string name = arguments["checkpoint"].as<std::string>();
+  std::optional<FetchedCheckpoint> far;
+  if (is_address(name)) far.emplace(name);
+  WholeCheckpoint checkpoint = open_checkpoint(node_data, far ? far->folder().string() : name);
+  return {.model = fuse_checkpoint(checkpoint, node_data),
+          .checkpoint = far ? far->address() : checkpoint.files().folder.string()};
 }
 
 int fuse(const ProgramArguments& arguments) {
@@ -93,10 +99,10 @@ int main(int argc, char** argv) {
   rookery::ProgramOptions options;
   options.add_options()("cluster-id", po::value<int>()->value_name("C"),
                         "join this cluster's submodels; without it all clusters have to hold the same")(
-      "checkpoint", po::value<std::string>()->implicit_value("", "newest")->value_name("STEP|FOLDER"),
-      "join the parts of a checkpoint instead: of this step of those in node_data, in this folder, or, "
-      "without "
-      "a value, the newest one that is whole")(
+      "checkpoint", po::value<std::string>()->implicit_value("", "newest")->value_name("STEP|FOLDER|ADDRESS"),
+      "join the parts of a checkpoint instead: of this step of those in node_data, in this folder, below "
+      "this "
+      "address of a bucket (s3://bucket/runs/digits), or, without a value, the newest one that is whole")(
       "node-data", po::value<std::string>()->default_value("./node_data")->value_name("DIR"),
       "the folder that clusterize and the providers wrote")(
       "out", po::value<std::string>()->default_value("./trained")->value_name("DIR"), "where the files go")(

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 
@@ -10,6 +12,7 @@
 #include "models/base/error.hpp"
 #include "models/io/onnx/onnx.hpp"
 #include "models/io/state_file.hpp"
+#include "trainer/checkpoint/checkpoint_bucket.hpp"
 #include "trainer/storage/local_copy.hpp"
 
 namespace rookery {
@@ -58,7 +61,15 @@ TrainedModel read_checkpoint(const fs::path& folder, const fs::path& node_data) 
   return model;
 }
 
-TrainedModel read_far(const Place& place) {
+bool is_state_file_name(const std::string& name) {
+  return std::ranges::any_of(std::array{".safetensors", ".pt", ".pth"},
+                             [&](const char* ending) { return name.ends_with(ending); });
+}
+
+TrainedModel read_far(const Place& place, const fs::path& node_data) {
+  if (place.kind() == Place::Kind::kS3 && !place.shown().ends_with(".onnx") &&
+      !is_state_file_name(place.shown()))
+    return read_checkpoint(FetchedCheckpoint(place.outer()).folder(), node_data);
   if (place.shown().ends_with(".onnx")) {
     throw ConfigError(
         fmt::format("{}: the weights of a model lie in a file beside it: name that, "
@@ -73,7 +84,7 @@ TrainedModel read_far(const Place& place) {
 }  // namespace
 
 TrainedModel read_trained_model(const fs::path& path, const fs::path& node_data) {
-  if (is_address(path.string())) return read_far(Place::of_address(path.string()));
+  if (is_address(path.string())) return read_far(Place::of_address(path.string()), node_data);
   const fs::path absolute = fs::absolute(path / "").lexically_normal().parent_path();
   if (!checkpoints_in(path).empty()) return read_checkpoint(absolute, node_data);
   if (fs::is_directory(path)) return read_cluster(absolute);

@@ -166,6 +166,7 @@ class RemoteData(WholeTest):
         for path in (self.bucket / "digits").iterdir():
             subprocess.run([*put, "-T", path, f"{address}/bucket/digits/{path.name}"], check=True)
         self.keep_everything_in_a_bucket()
+        self.keep_checkpoints_in_a_bucket()
         self.assertIn("403 SignatureDoesNotMatch", self.clusterize_with("idx:s3://bucket/digits", 1, AWS_SECRET_ACCESS_KEY="x"))
         self.assertIn("404 NoSuchBucket", self.clusterize_with("idx:s3://buckets/digits", 1))
 
@@ -193,6 +194,65 @@ class RemoteData(WholeTest):
         self.assertEqual(far["samples"], 240)
         _, errors = self.run_program("evaluate", "--state", place.replace(".safetensors", ".pth"), code=1)
         self.assertIn("404 NoSuchKey", errors)
+
+    def run_json(self, *arguments):
+        return json.loads(self.run_program(*arguments, "--json")[0])
+
+    def train_with_checkpoints(self, code=0, **changes):
+        self.write_settings(checkpoint_every="1 epoch", keep_checkpoints=2, checkpoint_upload="s3://bucket/runs/digits", **changes)
+        self.run_program("clusterize")
+        return self.run_program("launch", code=code)
+
+    def keep_checkpoints_in_a_bucket(self):
+        """A run of two clusters puts them there; evaluate, model_fusion and a run in another cut take them from there.
+        Returns the steps of those that lie in node_data, too."""
+        self.write_pool(6)
+        self.train_with_checkpoints(epochs=5)
+        expected = self.losses()
+        here = self.node_data / "checkpoints"
+        steps = sorted(int(folder.name) for folder in here.iterdir())
+        place = "s3://bucket/runs/digits"
+        newest = self.run_json("evaluate", "--state", place)
+        self.assertEqual(newest | {"checkpoint": None},
+                         self.run_json("evaluate", "--state", here / str(steps[-1])) | {"checkpoint": None})
+        self.assertEqual(newest["step"], steps[-1])
+        fused = [self.run_json("model_fusion", "--checkpoint", name, "--out", out)
+                 for name, out in ((f"{place}/{steps[0]}", "far"), (steps[0], "near"))]
+        self.assertEqual(fused[0]["checkpoint"], f"{place}/{steps[0]}")
+        self.assertEqual(*[(self.folder / report["safetensors"]).read_bytes() for report in fused])
+        shutil.rmtree(here)
+        self.run_program("clusterize", "--resume", f"{place}/{steps[0]}")
+        self.run_program("launch")
+        self.assertEqual(self.losses(), expected)
+        return steps
+
+    def test_checkpoints_go_to_a_bucket(self):
+        self.s3.fail("500", every=3)
+        steps = self.keep_checkpoints_in_a_bucket()
+        self.s3.fail()
+        far = self.bucket / "runs" / "digits"
+        self.assertEqual(sorted(int(folder.name) for folder in far.iterdir() if list(folder.iterdir())), steps)
+        # One without all parts is none.
+        for part in (far / str(steps[-1])).glob("*_0_of_*"):
+            part.unlink()
+        self.assertEqual(self.run_json("evaluate", "--state", "s3://bucket/runs/digits")["step"], steps[-2])
+        # Damage is found by the checksums.
+        for part in (far / str(steps[0])).glob("*_0_of_*"):
+            part.write_bytes(part.read_bytes()[:-1] + b"x")
+        _, errors = self.run_program("evaluate", "--state", f"s3://bucket/runs/digits/{steps[0]}", code=1)
+        self.assertIn("damaged", errors)
+        _, errors = self.run_program("clusterize", "--resume", "s3://bucket/runs/letters", code=1)
+        self.assertIn("there is no checkpoint below it that has all of its parts", errors)
+
+    def test_a_bucket_that_takes_no_checkpoint_ends_no_run(self):
+        self.s3.fail("500", after=1)  # it is asked whether it is there
+        output, errors = self.train_with_checkpoints(epochs=2)
+        self.assertRegex(output + errors, r"the bucket does not get the checkpoint of step \d+: s3://bucket/runs/digits/\d+/"
+                         r"\w+_0_of_1\.safetensors: the server answers 500 \(tried 5 times\): training goes on")
+        self.s3.fail()
+        with unittest.mock.patch.dict(os.environ, AWS_SECRET_ACCESS_KEY="wrong"):
+            _, errors = self.train_with_checkpoints(epochs=2, code=1)
+        self.assertRegex(errors, "checkpoint_upload: s3://bucket/runs/digits/: the server answers 403 SignatureDoesNotMatch")
 
     def clusterize_with(self, data, code=0, **environment):
         self.write_settings(data=data)

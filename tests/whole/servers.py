@@ -1,6 +1,7 @@
 """Servers of files for tests: one of HTTP that serves parts of files, and one of S3 that checks signatures as AWS
 describes them (Signature Version 4), both of which fail where they are told to."""
 
+import datetime
 import hashlib
 import hmac
 import http.server
@@ -169,8 +170,25 @@ class S3Handler(Handler):
         for key in page:
             content = (folder / key).read_bytes()
             text += (f"<Contents><Key>{urllib.parse.quote(key)}</Key><Size>{len(content)}</Size>"
-                     f"<ETag>&quot;{hashlib.md5(content).hexdigest()}&quot;</ETag></Contents>")
+                     f"<ETag>&quot;{hashlib.md5(content).hexdigest()}&quot;</ETag>"
+                     f"<LastModified>{self.modified(folder / key)}</LastModified></Contents>")
         self.answer(200, (text + "</ListBucketResult>").encode())
+
+    @staticmethod
+    def modified(path):
+        when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.timezone.utc)
+        return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def do_DELETE(self):
+        if self.fault() == "500":
+            return self.answer(500)
+        if not self.is_admitted():
+            return None
+        folder, key = self.place()
+        if folder is None:
+            return None
+        (folder / key).unlink(missing_ok=True)
+        return self.answer(204)
 
     def do_PUT(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -29,7 +29,8 @@ ConstTensorView copied(const std::string& name, const TensorView& view, StateDic
 
 }  // namespace
 
-CheckpointWriter::CheckpointWriter(CheckpointOwner owner) : owner_(std::move(owner)) {}
+CheckpointWriter::CheckpointWriter(CheckpointOwner owner, std::optional<CheckpointBucket> bucket, int keep)
+    : owner_(std::move(owner)), bucket_(std::move(bucket)), keep_(keep) {}
 
 CheckpointWriter::~CheckpointWriter() {
   finish();
@@ -80,6 +81,21 @@ void CheckpointWriter::write(const CheckpointFacts& facts, const StateViews& tra
   } catch (const DataError& error) {
     spdlog::warn("the checkpoint of step {} is not written: {}: training goes on{}", facts.run.step,
                  error.what(), newest_ ? fmt::format(", and the checkpoint of step {} stays", *newest_) : "");
+    return;
+  }
+  if (bucket_) upload(facts.run.step);
+}
+
+// A signal that ends the run at once ends this, too; who trains hears of it by itself.
+void CheckpointWriter::upload(std::int64_t step) {
+  try {
+    bucket_->put(step);
+    newest_uploaded_ = step;
+    if (uploaded_by_all_) bucket_->remove_old(*uploaded_by_all_, keep_);
+  } catch (const Error& error) {
+    const bool is_there = newest_uploaded_ == step;
+    spdlog::warn("the bucket {} the checkpoint of step {}: {}: training goes on",
+                 is_there ? "keeps older ones than" : "does not get", step, error.what());
   }
 }
 

@@ -31,6 +31,21 @@ std::int64_t newest_part(const CheckpointOwner& owner, std::int64_t at_most) {
   return steps.empty() ? kNoStep : steps.back();
 }
 
+std::optional<CheckpointBucket> bucket_of(const TrainingSettings& settings, const CheckpointOwner& owner,
+                                          const std::map<std::string, TensorView>& state) {
+  if (!settings.checkpoint_upload) return std::nullopt;
+  std::uint64_t bytes = 0;
+  for (const auto& [name, view] : state) bytes += view.type.bytes();
+  if (bytes > kMostUpload) {
+    throw ConfigError(fmt::format(
+        "checkpoint_upload: this node's part of a checkpoint has {} bytes, and one request may put "
+        "{} into a bucket: leave it null, or plan for more nodes to a cluster",
+        bytes, kMostUpload));
+  }
+  return with_context("checkpoint_upload",
+                      [&] { return CheckpointBucket(*settings.checkpoint_upload, owner); });
+}
+
 // Nothing where it is missing or damaged; the Executable's state is then perhaps half of it.
 std::optional<RunState> try_load(const CheckpointOwner& owner, std::int64_t step, Executable& executable,
                                  const AveragingState& averaging) {
@@ -60,7 +75,7 @@ Checkpointer::Checkpointer(CheckpointOwner owner, TrainingSettings settings, Ker
       agreement_(agreement),
       first_step_(run.from.step),
       schedule_(interval_of(settings_), agreement, run.from),
-      writer_(owner_) {
+      writer_(owner_, bucket_of(settings_, owner_, state()), settings_.keep_checkpoints) {
   put_aside_later_ones();
   if (stops_between_steps(settings_))
     stop_.emplace(agreement_, run.steps, std::move(run.stop_signal), std::move(run.next_place));
@@ -70,6 +85,11 @@ std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool 
   const std::optional<StopRequest> stop = stop_ && !is_end ? stop_->is_due(run.step) : std::nullopt;
   if (!is_end && !stop && !schedule_.is_due(run)) return std::nullopt;
   if (const auto whole = newest_of_all(run.step, "newest checkpoint")) remove_old(*whole);
+  if (writer_.uploads()) {
+    const std::int64_t uploaded = agreement_.least_of_all(run.step, "newest checkpoint in the bucket",
+                                                          writer_.newest_uploaded().value_or(kNoStep));
+    if (uploaded != kNoStep) writer_.remove_up_to(uploaded);
+  }
   const CheckpointFacts facts{.run = run, .settings = settings_, .kernels = kernels_};
   if (!is_end && !stop) {
     writer_.write_beside(facts, state());

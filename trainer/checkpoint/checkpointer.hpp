@@ -49,7 +49,8 @@ struct StoppedRun {
 class Checkpointer {
  public:
   // Parts of later steps, of a run from which this one does not go on, are called NAME.1 from here on.
-  // DataError. The settings' checkpoint_every is not "never"; `run` is before training.
+  // DataError, also where the settings' checkpoint_upload cannot be used; ConfigError where a part is too
+  // large for it. The settings' checkpoint_every is not "never"; `run` is before training.
   Checkpointer(CheckpointOwner owner, TrainingSettings settings, KernelChoice kernels, Executable& executable,
                Agreement agreement, RunCourse run);
 

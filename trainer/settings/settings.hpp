@@ -45,6 +45,7 @@ struct TrainingSettings {
   int histograms = 0;                       // of weights, there: epochs from one to the next; 0: none
   std::string checkpoint_every = "10 min";  // of checkpoint_interval.hpp
   int keep_checkpoints = 3;
+  std::optional<std::string> checkpoint_upload;   // "s3://BUCKET/PREFIX", where they are put besides
   double peer_timeout_seconds = 10;               // a peer of which nothing was heard for longer is lost
   std::optional<double> reconnect_grace_seconds;  // at most peer_timeout_seconds; nothing: as long as that
   // By a second name that the module has for a parameter, the name that it is trained under.

@@ -65,6 +65,15 @@ std::filesystem::path TemporaryFile::path() const {
   return fmt::format("/proc/self/fd/{}", descriptor_);
 }
 
+std::filesystem::path make_temporary_folder() {
+  std::string path = temporary_folder() + "/rookery_XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr) {
+    throw DataError(fmt::format("{}: cannot make a folder there: {}: set TMPDIR to a folder with room",
+                                temporary_folder(), std::strerror(errno)));
+  }
+  return path;
+}
+
 std::shared_ptr<const TemporaryFile> fetched(const RandomFile& file) {
   auto copy = std::make_shared<TemporaryFile>(file.name());
   const std::uint64_t size = file.size();

@@ -36,6 +36,9 @@ class TemporaryFile : public RandomFile {
   std::uint64_t size_ = 0;
 };
 
+// A folder in the same place, which is the caller's to remove. DataError.
+std::filesystem::path make_temporary_folder();
+
 // The same content on this machine.
 std::shared_ptr<const TemporaryFile> fetched(const RandomFile& file);
 

@@ -24,6 +24,11 @@ TEST(S3Listing, HasKeysSizesAndWhereItGoesOn) {
   EXPECT_THAT(listing.objects, ElementsAre(S3Object{"cats/a b+c.jpg", 12, "\"0f\""},
                                            S3Object{"x", 18446744073709551615U, "\"1\""}));
   EXPECT_EQ(listing.continuation, "a&b==");
+  EXPECT_EQ(s3_listing_from("<ListBucketResult><Contents><Key>a</Key><Size>1</Size><LastModified>2026-01-31T"
+                            "12:00:00.000Z</LastModified></Contents></ListBucketResult>")
+                .objects.front()
+                .modified,
+            "2026-01-31T12:00:00.000Z");
   EXPECT_TRUE(s3_listing_from("<ListBucketResult></ListBucketResult>").objects.empty());
 }
 

@@ -67,6 +67,21 @@ SettingsKey checkpoint_key(Field field) {
 }
 
 template <typename Field>
+SettingsKey checkpoint_upload_key(Field field) {
+  return with_example(
+      completed<Field>(
+          {.name = "checkpoint_upload",
+           .values = "an address \"s3://BUCKET/PREFIX\"",
+           .schema = {{"type", "string"}, {"pattern", "^s3://[A-Za-z0-9._-]{3,}(/.*)?$"}},
+           .read = reader(field),
+           .write = writer(field),
+           .help =
+               "where in a bucket each checkpoint is put as well, beside the training, when it is written; "
+               "as many stay there as `keep_checkpoints` says (docs/data.md). null: nowhere"}),
+      "s3://bucket/runs/digits");
+}
+
+template <typename Field>
 SettingsKey patterns_key(const std::string& name, Field field, const std::string& help) {
   return {.name = name,
           .values = "a list of names of parameters, e.g. [\"body.*\"]",
@@ -198,6 +213,7 @@ std::vector<SettingsKey> make_settings_keys() {
       integer_key(
           "keep_checkpoints", 1, 1000, [](S& s) -> int& { return s.keep_checkpoints; },
           "newest checkpoints of a run that stay; older ones are removed when a newer one is whole"),
+      checkpoint_upload_key([](S& s) -> std::optional<std::string>& { return s.checkpoint_upload; }),
       number_key(
           "peer_timeout_seconds", {0, Bound::kExcluded, 86400, Bound::kIncluded},
           [](S& s) -> double& { return s.peer_timeout_seconds; },

@@ -237,6 +237,7 @@ void set_up(CURL* curl, const HttpRequest& request, Attempt& attempt, const Pati
     const auto [first, bytes] = *request.range;
     curl_easy_setopt(curl, CURLOPT_RANGE, fmt::format("{}-{}", first, first + bytes - 1).c_str());
   }
+  if (request.removes) curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, "DELETE");
   if (request.upload) {
     curl_easy_setopt(curl, CURLOPT_UPLOAD, 1L);
     curl_easy_setopt(curl, CURLOPT_INFILESIZE_LARGE, static_cast<curl_off_t>(request.upload->bytes));

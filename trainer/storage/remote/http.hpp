@@ -38,6 +38,7 @@ struct HttpRequest {
     std::function<void(std::uint64_t offset, std::span<std::byte> into)> read;
   };
   std::optional<Upload> upload;
+  bool removes = false;        // what is there, in place of asking for it
   std::size_t most_bytes = 0;  // of the answer
 };
 

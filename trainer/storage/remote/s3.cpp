@@ -14,10 +14,9 @@ namespace {
 
 constexpr std::string_view kScheme = "s3://";
 constexpr int kDone = 200;
-constexpr std::size_t kMostListing = 16U << 20;    // of a thousand objects, whose keys have up to 1024 bytes
-constexpr std::size_t kMostObjects = 10'000'000;   // of a data set
-constexpr std::uint64_t kMostUpload = 5ULL << 30;  // that one request may put
-constexpr std::size_t kCompared = 4U << 20;        // at once
+constexpr std::size_t kMostListing = 16U << 20;   // of a thousand objects, whose keys have up to 1024 bytes
+constexpr std::size_t kMostObjects = 10'000'000;  // of a data set
+constexpr std::size_t kCompared = 4U << 20;       // at once
 
 std::string advice_for(const HttpRequest& request, const HttpAnswer& answer, const std::string& code) {
   constexpr int kMoved = 301;
@@ -146,6 +145,16 @@ void S3::upload(const RandomFile& file, const S3Address& address) const {
   if (answer.status != kDone) refuse_s3(put, answer);
   if (!is_same(file, *open(address)))
     throw DataError(fmt::format("{}: is not what was put there: upload it again", address.text()));
+}
+
+void S3::remove(const S3Address& address) const {
+  constexpr int kNoContent = 204;
+  constexpr int kNotFound = 404;
+  HttpRequest asked = request(address);
+  asked.removes = true;
+  const HttpAnswer answer = exchange(asked);
+  if (answer.status != kDone && answer.status != kNoContent && answer.status != kNotFound)
+    refuse_s3(asked, answer);
 }
 
 }  // namespace rookery

@@ -1,6 +1,7 @@
 // Buckets: what AWS S3 and servers that are like it (Ceph, MinIO, Swift) keep.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct S3Address {
   std::string text() const { return "s3://" + bucket + (key.empty() ? "" : "/" + key); }
 };
 
+// That one request may put into a bucket.
+constexpr std::uint64_t kMostUpload = 5ULL << 30;
+
 // Any number of threads at once. DataError naming the address for what the server refuses.
 class S3 {
  public:
@@ -30,8 +34,10 @@ class S3 {
   SharedFile open(const S3Address& address) const;
   // An object of a list.
   SharedFile open(const std::string& bucket, const S3Object& object) const;
-  // Puts the file there, and reads it back to compare.
+  // Puts the file there, of kMostUpload bytes at most, and reads it back to compare.
   void upload(const RandomFile& file, const S3Address& address) const;
+  // Removes the object, if there is one.
+  void remove(const S3Address& address) const;
 
  private:
   HttpRequest request(const S3Address& address, const std::string& query = "") const;

@@ -74,6 +74,7 @@ S3Object object_from(std::string_view xml) {
   S3Object object;
   object.key = percent_decoded(text_in(xml, "Key"));
   object.etag = text_in(xml, "ETag");
+  object.modified = text_in(xml, "LastModified");
   const std::string size = text_in(xml, "Size");
   const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), object.bytes);
   if (object.key.empty() || error != std::errc() || end != size.data() + size.size()) {

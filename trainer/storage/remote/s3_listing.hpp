@@ -12,6 +12,7 @@ struct S3Object {
   std::string key;
   std::uint64_t bytes = 0;
   std::string etag;
+  std::string modified;  // "2026-01-31T12:00:00.000Z", so that later ones are greater; empty: not known
   bool operator==(const S3Object&) const = default;
 };
 
