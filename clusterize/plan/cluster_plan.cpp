@@ -45,7 +45,7 @@ OrderedJson to_json(const PlannedCluster& cluster, const ClusterPlan& plan) {
   const int count = static_cast<int>(cluster.stages.size());
   for (int index = 0; index < count; ++index) {
     const PlannedStage& stage = cluster.stages[index];
-    const int behind = staleness(plan.schedule, stage.in_flight, plan.micro_batches);
+    const int behind = updates_behind(plan.schedule, stage.in_flight, plan.micro_batches);
     stages.push_back(to_json(stage, behind, index, count));
   }
   OrderedJson links = OrderedJson::array();

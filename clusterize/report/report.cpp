@@ -72,7 +72,8 @@ std::string staleness_text(const ClusterPlan& plan) {
   if (is_synchronous(plan.schedule)) return "";
   int most = 0;
   for (const PlannedCluster& cluster : plan.clusters)
-    most = std::max(most, staleness(plan.schedule, cluster.stages.front().in_flight, plan.micro_batches));
+    most =
+        std::max(most, updates_behind(plan.schedule, cluster.stages.front().in_flight, plan.micro_batches));
   if (most == 0) return "";
   return fmt::format(
       "Asynchronous: gradients change weights up to {} update{} newer than those they were computed with\n",

@@ -115,7 +115,7 @@ class Remedies {
   void try_staleness(Training training) {
     const ModelCosts& costs = model_.costs();
     const int in_flight = costs.slots(0, std::min(model_.nodes(), costs.count()));
-    for (int most = staleness(costs.schedule, in_flight, costs.micro_batches); most > 0;) {
+    for (int most = updates_behind(costs.schedule, in_flight, costs.micro_batches); most > 0;) {
       most /= 2;
       training.max_staleness = most;
       if (is_met(training)) return add(fmt::format("--max-staleness {}", most));

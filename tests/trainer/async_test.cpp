@@ -252,7 +252,7 @@ TEST(Async, StalenessIsCounted) {
       run_pipeline(model, even_cuts(model, settings.loss, digits(), 3), settings, digits());
   const auto batches = std::ssize(result.losses) / settings.epochs;
   for (int stage = 0; stage < 3; ++stage) {
-    const int full = staleness(settings.schedule, stage, 3);
+    const int full = staleness(settings.schedule, stage, 3, 1);
     EXPECT_EQ(full, 2 - stage);
     std::int64_t of_epoch = 0;
     for (std::int64_t batch = 0; batch < batches; ++batch) of_epoch += std::min<std::int64_t>(batch, full);

@@ -176,10 +176,10 @@ int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int 
 }
 
 int staleness(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
-  return staleness(settings, in_flight(settings, stage, stages, micro_batches), micro_batches);
+  return updates_behind(settings, in_flight(settings, stage, stages, micro_batches), micro_batches);
 }
 
-int staleness(const ScheduleSettings& settings, int in_flight, int micro_batches) {
+int updates_behind(const ScheduleSettings& settings, int in_flight, int micro_batches) {
   return is_synchronous(settings) ? 0 : (in_flight - 1 + micro_batches - 1) / micro_batches;
 }
 

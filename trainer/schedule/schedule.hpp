@@ -116,6 +116,6 @@ int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int 
 // The number of updates that a stage makes between the first forward of a batch and the batch's own.
 int staleness(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // The same of a stage with so many in flight.
-int staleness(const ScheduleSettings& settings, int in_flight, int micro_batches);
+int updates_behind(const ScheduleSettings& settings, int in_flight, int micro_batches);
 
 }  // namespace rookery
