@@ -206,10 +206,11 @@ class RemoteData(WholeTest):
     def keep_checkpoints_in_a_bucket(self):
         """A run of two clusters puts them there; evaluate, model_fusion and a run in another cut take them from there.
         Returns the steps of those that lie in node_data, too."""
+        here = self.node_data / "checkpoints"
+        shutil.rmtree(here, ignore_errors=True)  # of runs before
         self.write_pool(6)
         self.train_with_checkpoints(epochs=5)
         expected = self.losses()
-        here = self.node_data / "checkpoints"
         steps = sorted(int(folder.name) for folder in here.iterdir())
         place = "s3://bucket/runs/digits"
         newest = self.run_json("evaluate", "--state", place)
