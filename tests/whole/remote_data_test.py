@@ -2,6 +2,7 @@
 come from, and what servers do wrong is mended by another try or told, never trained."""
 
 import contextlib
+import gzip
 import json
 import os
 import shutil
@@ -127,25 +128,26 @@ class RemoteData(WholeTest):
         # A list, two shards, and in each of two epochs all pictures by themselves.
         self.assertEqual(self.s3.requests - before, 1 + 2 + 2 * 16)
 
-    def write_digits(self):
-        """Handwritten digits in two parts of a set of IDX files, and as NumPy's arrays."""
-        rows = np.loadtxt(self.datasets / "digits.csv.gz", delimiter=",", dtype=np.int64)[:600]
-        pixels, labels = (rows[:, :-1] * 15).astype(np.uint8), rows[:, -1]
-        (self.bucket / "digits").mkdir()
-        for part, (first, last) in enumerate(((0, 250), (250, 600))):
-            for kind, values, dims in (("images-idx3", pixels[first:last], (last - first, 8, 8)),
-                                       ("labels-idx1", labels[first:last].astype(np.uint8), (last - first,))):
-                header = np.array([0x800 + len(dims), *dims], ">u4").tobytes()
-                (self.bucket / "digits" / f"train-{part}-{kind}-ubyte").write_bytes(header + values.tobytes())
-        np.savez_compressed(self.datasets / "digits.npz", input=pixels.reshape(-1, 64), labels=labels)
+    MNIST = {"model": "mnist_mlp", "train_fraction": 0.8, "split": "in_order", "loss": "cross_entropy", "epochs": 1}
+
+    def write_mnist(self):
+        """MNIST here, and in the bucket as three parts of a set of IDX files."""
+        shutil.copytree(ROOT / "node_data" / "datasets" / "mnist", self.datasets / "mnist")
+        (self.bucket / "mnist").mkdir()
+        for kind, dims in (("images-idx3", (28, 28)), ("labels-idx1", ())):
+            whole = gzip.decompress((self.datasets / "mnist" / f"t10k-{kind}-ubyte.gz").read_bytes())
+            values = np.frombuffer(whole, np.uint8, offset=8 + 4 * len(dims)).reshape(-1, *dims)
+            for part, some in enumerate(np.split(values, (2500, 6000))):
+                header = np.array([0x801 + len(dims), *some.shape], ">u4").tobytes()
+                (self.bucket / "mnist" / f"train-{part}-{kind}-ubyte").write_bytes(header + some.tobytes())
 
     def test_two_clusters_keep_everything_in_a_bucket(self):
-        self.write_digits()
+        self.write_mnist()
         self.keep_everything_in_a_bucket()
         trained = self.folder / "trained" / "trained_state_dict.safetensors"
-        self.assertEqual((self.bucket / "models/digits" / trained.name).read_bytes(), trained.read_bytes())
+        self.assertEqual((self.bucket / "models/mnist" / trained.name).read_bytes(), trained.read_bytes())
         expected = self.losses()
-        self.write_settings(data="numpy:datasets/digits.npz", epochs=4)
+        self.write_settings(data="idx:datasets/mnist", **self.MNIST)
         self.run_program("clusterize")
         self.run_program("launch")
         self.assertEqual(self.losses(), expected)
@@ -157,18 +159,18 @@ class RemoteData(WholeTest):
         self.addCleanup(self.end_ceph, ceph)
         subprocess.run([ROOT / "tests" / "whole" / "radosgw.sh", ceph, str(port)], check=True, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL)
-        self.write_digits()
+        self.write_mnist()
         address = f"http://127.0.0.1:{port}"
         self.set_environment(HOME=str(self.folder), **self.s3.environment() | {"AWS_ENDPOINT_URL": address})
         put = ["curl", "-sf", "--aws-sigv4", f"aws:amz:{REGION}:s3", "--user", f"{KEY}:{SECRET}", "-H",
                "x-amz-content-sha256: UNSIGNED-PAYLOAD"]
         subprocess.run([*put, "-X", "PUT", f"{address}/bucket"], check=True)
-        for path in (self.bucket / "digits").iterdir():
-            subprocess.run([*put, "-T", path, f"{address}/bucket/digits/{path.name}"], check=True)
+        for path in (self.bucket / "mnist").iterdir():
+            subprocess.run([*put, "-T", path, f"{address}/bucket/mnist/{path.name}"], check=True)
         self.keep_everything_in_a_bucket()
         self.keep_checkpoints_in_a_bucket()
-        self.assertIn("403 SignatureDoesNotMatch", self.clusterize_with("idx:s3://bucket/digits", 1, AWS_SECRET_ACCESS_KEY="x"))
-        self.assertIn("404 NoSuchBucket", self.clusterize_with("idx:s3://buckets/digits", 1))
+        self.assertIn("403 SignatureDoesNotMatch", self.clusterize_with("idx:s3://bucket/mnist", 1, AWS_SECRET_ACCESS_KEY="x"))
+        self.assertIn("404 NoSuchBucket", self.clusterize_with("idx:s3://buckets/mnist", 1))
 
     @staticmethod
     def end_ceph(folder):
@@ -179,19 +181,21 @@ class RemoteData(WholeTest):
     def keep_everything_in_a_bucket(self):
         """Two clusters train from it, what they have trained goes there, and is evaluated from there."""
         self.write_pool(6)
-        self.write_settings(data="idx:s3://bucket/digits", epochs=4)
+        self.write_settings(data="idx:s3://bucket/mnist", **self.MNIST)
         self.run_program("clusterize")
+        self.assertEqual(len(json.loads((self.node_data / "plan.json").read_text())["clusters"]), 2)
         self.run_program("launch")
         self.s3.fail("500", every=3)
-        output, _ = self.run_program("model_fusion", "--upload", "s3://bucket/models/digits", "--json")
-        place = "s3://bucket/models/digits/trained_state_dict.safetensors"
+        output, _ = self.run_program("model_fusion", "--upload", "s3://bucket/models/mnist", "--json")
+        place = "s3://bucket/models/mnist/trained_state_dict.safetensors"
         self.assertEqual(json.loads(output)["uploaded"][0], place)
         trained = self.folder / "trained" / "trained_state_dict.safetensors"
         near = json.loads(self.run_program("evaluate", "--state", trained, "--json")[0])
-        far = json.loads(self.run_program("evaluate", "--state", place, "--data", "idx:s3://bucket/digits", "--json")[0])
+        far = json.loads(self.run_program("evaluate", "--state", place, "--data", "idx:s3://bucket/mnist", "--json")[0])
         self.s3.fail()
         self.assertEqual(far, near)
-        self.assertEqual(far["samples"], 240)
+        self.assertEqual(far["samples"], 2000)
+        self.assertGreater(far["accuracy"], 85)
         _, errors = self.run_program("evaluate", "--state", place.replace(".safetensors", ".pth"), code=1)
         self.assertIn("404 NoSuchKey", errors)
 
