@@ -283,9 +283,11 @@ class RemoteData(WholeTest):
     def test_what_goes_wrong_on_the_way_is_tried_again(self):
         shutil.copy(self.datasets / "digits.csv.gz", self.bucket)
         data = f"csv:{self.http.address}/bucket/digits.csv.gz?scale=16"
-        for kind, every in (("500", 2), ("cut", 2), ("reset", 2), ("stall", 2)):
-            self.http.fail(kind, every)
-            self.clusterize_with(data, ROOKERY_SERVER_PATIENCE="1")
+        for server, place in ((self.http, data), (self.s3, "csv:s3://bucket/digits.csv.gz?scale=16")):
+            for kind in ("500", "cut", "reset", "stall"):
+                server.fail(kind, every=2)
+                self.clusterize_with(place, ROOKERY_SERVER_PATIENCE="1")
+            server.fail()
         for kind, told in (("500", "the server answers 500 (tried 5 times)"), ("range", "and answers 206 with the range"),
                            ("whole", "does not serve parts of files")):
             self.http.fail(kind)
