@@ -154,21 +154,25 @@ class RunPage {
       std::string_view prefix;
       std::string_view suffix;
     };
-    constexpr std::array<Group, 9> kGroups{
+    constexpr std::array<Group, 11> kGroups{
         {{"Loss", "loss/", ""},
          {"Accuracy, %", "accuracy/", ""},
          {"Learning rate", "learning_rate", ""},
+         {"Norm of the gradients", "gradient_norm", ""},
          {"Samples per second", "samples_per_second", ""},
          {"Share of the time computing", "", "/computing"},
          {"Share of the time waiting for other stages", "", "/waiting"},
          {"Share of the time waiting for rounds", "", "/waiting_for_rounds"},
          {"Memory, MB", "", "/memory_mb"},
-         {"Sent, Mbit/s", "", "/sent_mbit_per_second"}}};
+         {"Sent, Mbit/s", "", "/sent_mbit_per_second"},
+         {"Staleness of gradients, updates", "", "/staleness"}}};
     page_ += "<div class=\"curves\">\n";
     for (const Group& group : kGroups) {
       std::vector<Curve> members;
       for (const auto& [name, one] : files_.curves) {
-        if (name.starts_with(group.prefix) && name.ends_with(group.suffix)) members.push_back(one);
+        if (!name.starts_with(group.prefix) || !name.ends_with(group.suffix)) continue;
+        members.push_back(one);
+        members.back().name.resize(name.size() - group.suffix.size());  // the title says the rest
       }
       if (!members.empty()) page_ += curve_picture(group.title, members);
     }

@@ -63,6 +63,17 @@ RunFiles run_of_two() {
   return files;
 }
 
+TEST(RunPage, FiguresOfNodesAreCalledByTheirNode) {
+  RunFiles files = run_of_two();
+  files.curves["gradient_norm"] = {"gradient_norm", {{1, 2}, {2, 1}}};
+  files.curves["node_1/waiting"] = {"node_1/waiting", {{1, 0.5}, {2, 0.25}}};
+  const std::string page = run_page(files);
+  EXPECT_THAT(page, HasSubstr("Norm of the gradients"));
+  EXPECT_THAT(page, HasSubstr("Share of the time waiting for other stages"));
+  EXPECT_THAT(page, HasSubstr(">node_1</text>"));
+  EXPECT_THAT(page, Not(HasSubstr("node_1/waiting")));
+}
+
 TEST(RunPage, TellsWhatCameOfTheRun) {
   const std::string page = run_page(run_of_two());
   EXPECT_THAT(page, HasSubstr("trained to its end on all nodes"));
