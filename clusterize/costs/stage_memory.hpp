@@ -45,7 +45,7 @@ class StageMemory {
   int most_slots() const { return most_slots_; }
 
  private:
-  // Bytes of a range. Of `fixed` and `stash` every segment adds its own.
+  // Bytes of a range. Of `fixed`, `stash` and `version` every segment adds its own.
   struct Parts {
     double fixed = 0;      // state and compiled ops
     double stash = 0;      // of a micro-batch in flight

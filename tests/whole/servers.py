@@ -145,13 +145,17 @@ class S3Handler(Handler):
             return None, None
         return folder, key
 
+    def admitted_place(self, fault):
+        """place() for who may ask; answers those who may not, and where it fails."""
+        if fault == "500":
+            self.answer(500)
+        elif self.is_admitted():
+            return self.place()
+        return None, None
+
     def do_GET(self):
         fault = self.fault()
-        if fault == "500":
-            return self.answer(500)
-        if not self.is_admitted():
-            return None
-        folder, key = self.place()
+        folder, key = self.admitted_place(fault)
         if folder is None:
             return None
         if not key:
@@ -180,28 +184,18 @@ class S3Handler(Handler):
         return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def do_DELETE(self):
-        if self.fault() == "500":
-            return self.answer(500)
-        if not self.is_admitted():
-            return None
-        folder, key = self.place()
-        if folder is None:
-            return None
-        (folder / key).unlink(missing_ok=True)
-        return self.answer(204)
+        folder, key = self.admitted_place(self.fault())
+        if folder is not None:
+            (folder / key).unlink(missing_ok=True)
+            self.answer(204)
 
     def do_PUT(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        if self.fault() == "500":
-            return self.answer(500)
-        if not self.is_admitted():
-            return None
-        folder, key = self.place()
-        if folder is None:
-            return None
-        (folder / key).parent.mkdir(parents=True, exist_ok=True)
-        (folder / key).write_bytes(body)
-        return self.answer(200)
+        folder, key = self.admitted_place(self.fault())
+        if folder is not None:
+            (folder / key).parent.mkdir(parents=True, exist_ok=True)
+            (folder / key).write_bytes(body)
+            self.answer(200)
 
 
 class QuietServer(http.server.ThreadingHTTPServer):
