@@ -1,6 +1,6 @@
 // Reads a folder of images sample after sample on one thread, for read_images.py: for every number N on
 // standard input it reads N samples, going on where it was, and prints the seconds of processor time that
-// they took.
+// each of them took.
 //
 //   build/bin/read_images FOLDER SIZE [FILE]
 //
@@ -43,7 +43,7 @@ int read_images(const std::string& folder, const std::string& size, const std::s
     const double begin = thread_seconds();
     for (std::int64_t i = 0; i < samples; ++i, next = (next + 1) % dataset->size())
       dataset->gather_training("input", std::span(&next, 1), {}, sample.view());
-    fmt::print("{}\n", thread_seconds() - begin);
+    fmt::print("{}\n", (thread_seconds() - begin) / static_cast<double>(samples));
     std::fflush(stdout);
   }
   return 0;

@@ -20,7 +20,7 @@ struct Box {
 
 // The weights of one direction: of every new pixel those of a run of old ones, which add up to one.
 struct ResizeWeights {
-  std::int64_t taps = 0;            // room for each new pixel
+  std::int64_t taps = 0;            // room for each new pixel, an even number; beyond `count` they are 0
   std::vector<std::int64_t> first;  // of the run
   std::vector<std::int64_t> count;  // in it
   std::vector<double> values;
@@ -42,6 +42,7 @@ class Resizer {
 
   ResizeWeights weights_;
   std::vector<std::int32_t> fixed_;  // the same in 2^-22
+  std::vector<std::uint8_t> last_row_;
   Image between_;
 };
 
