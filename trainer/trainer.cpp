@@ -67,8 +67,7 @@ class Trainer::Impl {
   void run() {
     for (std::int64_t epoch = state_.epoch; epoch < settings().epochs; ++epoch) {
       EpochResult result{.training_loss = train_epoch(epoch)};
-      const bool is_due = settings().validate_every > 0 && (epoch + 1) % settings().validate_every == 0;
-      if (is_due && options_.data.validation_samples > 0) result.validation = validate(epoch);
+      if (validates_after(epoch)) result.validation = validate(epoch);
       if (follows_plateau() && epoch + 1 < settings().epochs) follow_plateau(result);
       begin_epoch(epoch + 1);
     }
@@ -87,7 +86,14 @@ class Trainer::Impl {
     if (epoch != state_.epoch || state_.samples == options_.data.train_samples) begin_epoch(epoch);
     const std::int64_t batches = steps_per_epoch();
     std::int64_t first = state_.samples / shares().joint();
-    if (feed_) feed_->start_epoch(epoch, own_batches(first, batches));
+    if (feed_) {
+      feed_->start_epoch(epoch, own_batches(first, batches));
+      if (validates_after(epoch)) {
+        feed_->follow_with_validation(validation_batches());
+      } else {
+        read_ahead_epoch(epoch + 1);
+      }
+    }
     while (first < batches) {
       stand(false);
       const std::int64_t together = batches_together(first);
@@ -110,8 +116,11 @@ class Trainer::Impl {
   Validation validate(std::int64_t epoch) {
     last_step_.reset();
     const std::int64_t samples = options_.data.validation_samples;
-    const std::vector<SampleRange> batches = validation_batches(shares().part_of(samples));
-    if (feed_) feed_->start_validation(batches);
+    const std::vector<SampleRange> batches = validation_batches();
+    if (feed_) {
+      feed_->start_validation(batches);
+      read_ahead_epoch(epoch + 1);
+    }
     BatchResult total;
     for (std::size_t i = 0; i < batches.size(); ++i) {
       const std::int64_t number = state_.validation_batches + static_cast<std::int64_t>(i);
@@ -220,7 +229,8 @@ class Trainer::Impl {
     for (std::int64_t i = first; i < end; ++i) batches.push_back(own_batch(i));
     return batches;
   }
-  std::vector<SampleRange> validation_batches(SampleRange own) const {
+  std::vector<SampleRange> validation_batches() const {
+    const SampleRange own = shares().part_of(options_.data.validation_samples);
     std::vector<SampleRange> batches;
     for (std::int64_t first = 0; first < own.count; first += settings().batch_size)
       batches.push_back({own.first + first, std::min(settings().batch_size, own.count - first)});
@@ -229,6 +239,14 @@ class Trainer::Impl {
   SampleRange mean_over(SampleRange joint) const {
     const bool sums = options_.averager != nullptr && options_.averager->sums_gradients();
     return sums ? joint : SampleRange{joint.first, 0};
+  }
+
+  bool validates_after(std::int64_t epoch) const {
+    return settings().validate_every > 0 && (epoch + 1) % settings().validate_every == 0 &&
+           options_.data.validation_samples > 0;
+  }
+  void read_ahead_epoch(std::int64_t epoch) {
+    if (epoch < settings().epochs) feed_->follow_with_epoch(epoch, own_batches(0, steps_per_epoch()));
   }
 
   // How many batches are trained in one go from batch `first` on.

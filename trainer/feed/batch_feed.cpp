@@ -22,19 +22,39 @@ BatchFeed::BatchFeed(const Dataset& dataset, const TrainingSettings& settings, c
     reader_.emplace(dataset, source_.tensors(), settings.reading, settings.batch_size);
 }
 
-void BatchFeed::start_epoch(std::int64_t epoch, std::vector<SampleRange> batches) {
-  order_ =
+BatchReader::Pass BatchFeed::epoch_pass(std::int64_t epoch, std::vector<SampleRange> batches) const {
+  auto order =
       std::make_shared<const std::vector<std::int64_t>>(epoch_order(split_.train, settings_.seed, epoch));
+  const TrainingPass pass{.seed = settings_.seed, .epoch = epoch, .order = *order};
+  return {std::move(order), std::move(batches), pass};
+}
+
+BatchReader::Pass BatchFeed::validation_pass(std::vector<SampleRange> batches) const {
+  return {std::make_shared<const std::vector<std::int64_t>>(split_.validation), std::move(batches),
+          std::nullopt};
+}
+
+void BatchFeed::start_epoch(std::int64_t epoch, std::vector<SampleRange> batches) {
+  BatchReader::Pass pass = epoch_pass(epoch, std::move(batches));
+  order_ = pass.order;
   is_validation_ = false;
-  const TrainingPass pass{.seed = settings_.seed, .epoch = epoch, .order = *order_};
-  if (reader_) reader_->start({order_, std::move(batches), pass});
+  if (reader_) reader_->start(std::move(pass));
 }
 
 void BatchFeed::start_validation(std::vector<SampleRange> batches) {
-  order_ = std::make_shared<const std::vector<std::int64_t>>(split_.validation);
+  BatchReader::Pass pass = validation_pass(std::move(batches));
+  order_ = pass.order;
   is_validation_ = true;
-  if (reader_) reader_->start({order_, std::move(batches), std::nullopt});
+  if (reader_) reader_->start(std::move(pass));
   source_.set_batch(*order_);
+}
+
+void BatchFeed::follow_with_epoch(std::int64_t epoch, std::vector<SampleRange> batches) {
+  if (reader_) reader_->follow(epoch_pass(epoch, std::move(batches)));
+}
+
+void BatchFeed::follow_with_validation(std::vector<SampleRange> batches) {
+  if (reader_) reader_->follow(validation_pass(std::move(batches)));
 }
 
 void BatchFeed::set_batch(SampleRange batch, SampleRange mean_over) {

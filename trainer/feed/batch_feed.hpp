@@ -32,6 +32,9 @@ class BatchFeed {
   // `batches`: all that set_batch() will be given, in that order.
   void start_epoch(std::int64_t epoch, std::vector<SampleRange> batches);
   void start_validation(std::vector<SampleRange> batches);
+  // What will be begun next, so that it can be read ahead; with the same batches.
+  void follow_with_epoch(std::int64_t epoch, std::vector<SampleRange> batches);
+  void follow_with_validation(std::vector<SampleRange> batches);
   // The batch at hand: waits until it is read. Losses take their mean over `mean_over`, which has the batch
   // in it.
   void set_batch(SampleRange batch, SampleRange mean_over);
@@ -43,6 +46,9 @@ class BatchFeed {
   void fill(const MicroBatch& micro_batch, const std::string& value, TensorView into) const;
 
  private:
+  BatchReader::Pass epoch_pass(std::int64_t epoch, std::vector<SampleRange> batches) const;
+  BatchReader::Pass validation_pass(std::vector<SampleRange> batches) const;
+
   TrainingSettings settings_;
   Split split_;
   SampleSource source_;

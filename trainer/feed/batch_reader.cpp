@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -61,21 +62,31 @@ class BatchReader::Impl {
 
   void start(Pass pass) {
     std::unique_lock lock(mutex_);
-    pass_.batches.clear();  // nothing more of these is begun
-    first_unread_ = {};
+    const bool is_next = following_ && at_hand_ + 1 == first_following_ && is_same(*following_, pass);
+    following_.reset();
+    if (is_next) return;
+    batches_.clear();  // nothing more of these is begun
+    first_ = at_hand_ + 1;
+    first_unread_ = {first_, {}};
     progress_.wait(lock, [&] { return being_read_ == 0; });
-    pass_ = std::move(pass);
-    at_hand_ = -1;
     for (Slot& slot : slots_) slot.forget();
-    work_.notify_all();
+    add(std::make_shared<const Pass>(std::move(pass)));
+  }
+
+  void follow(Pass pass) {
+    const std::lock_guard lock(mutex_);
+    following_ = std::make_shared<const Pass>(std::move(pass));
+    first_following_ = end();
+    add(following_);
   }
 
   void next(SampleRange batch) {
     std::unique_lock lock(mutex_);
     if (at_hand_ >= 0) slot_of(at_hand_).forget();
     ++at_hand_;
-    ROOKERY_CHECK(at_hand_ < std::ssize(pass_.batches) && batch_at(at_hand_) == batch,
-                  "batch {} of {} is not the next", at_hand_, pass_.batches.size());
+    ROOKERY_CHECK(at_hand_ < end() && batch_at(at_hand_).range == batch, "samples {} to {} are not the next",
+                  batch.first, batch.first + batch.count);
+    for (; first_ < at_hand_; ++first_) batches_.pop_front();
     work_.notify_all();
     Slot& slot = slot_of(at_hand_);
     const auto begin = std::chrono::steady_clock::now();
@@ -109,13 +120,27 @@ class BatchReader::Impl {
       problem = nullptr;
     }
   };
+  struct Batch {
+    std::shared_ptr<const Pass> pass;
+    SampleRange range;
+  };
   // Samples of a batch.
   struct Piece {
     std::int64_t batch = 0;
     SampleRange range;
   };
 
-  SampleRange batch_at(std::int64_t i) const { return pass_.batches[i]; }
+  static bool is_same(const Pass& a, const Pass& b) {
+    return a.batches == b.batches && a.epoch.has_value() == b.epoch.has_value() &&
+           (!a.epoch || a.epoch->epoch == b.epoch->epoch) && *a.order == *b.order;
+  }
+
+  void add(const std::shared_ptr<const Pass>& pass) {
+    for (const SampleRange range : pass->batches) batches_.push_back({pass, range});
+    work_.notify_all();
+  }
+  std::int64_t end() const { return first_ + std::ssize(batches_); }
+  const Batch& batch_at(std::int64_t i) const { return batches_[static_cast<std::size_t>(i - first_)]; }
   Slot& slot_of(std::int64_t batch) { return slots_[static_cast<std::size_t>(batch) % slots_.size()]; }
 
   void read() {
@@ -127,13 +152,11 @@ class BatchReader::Impl {
       if (is_ended_) return;
       ++being_read_;
       Slot& slot = slot_of(piece->batch);
-      const auto ids = std::span(*pass_.order)
-                           .subspan(batch_at(piece->batch).first + piece->range.first,
-                                    static_cast<std::size_t>(piece->range.count));
+      const Batch batch = batch_at(piece->batch);
       lock.unlock();
       std::exception_ptr problem;
       try {
-        gather(slot, ids, piece->range);
+        gather(slot, batch, piece->range);
       } catch (...) {
         problem = std::current_exception();
       }
@@ -154,8 +177,8 @@ class BatchReader::Impl {
   // The first samples that nobody has begun to read, in a batch for which there is room.
   std::optional<Piece> take() {
     auto& [batch, range] = first_unread_;
-    while (batch < std::ssize(pass_.batches) && batch <= at_hand_ + prefetch_) {
-      const std::int64_t samples = batch_at(batch).count;
+    while (batch < end() && batch <= at_hand_ + prefetch_) {
+      const std::int64_t samples = batch_at(batch).range.count;
       if (range.first < samples) {
         const Piece piece{batch, {range.first, std::min(kPiece, samples - range.first)}};
         range.first += piece.range.count;
@@ -167,14 +190,16 @@ class BatchReader::Impl {
     return std::nullopt;
   }
 
-  void gather(Slot& slot, std::span<const std::int64_t> ids, SampleRange range) const {
+  void gather(Slot& slot, const Batch& batch, SampleRange range) const {
+    const auto ids = std::span(*batch.pass->order)
+                         .subspan(batch.range.first + range.first, static_cast<std::size_t>(range.count));
     for (auto& [name, tensor] : slot.tensors) {
       const auto each = static_cast<std::size_t>(sample_bytes(dataset_, name));
       const TensorType& type = dataset_.tensors().at(name);
       const TensorView into{{type.dtype, type.shape.with_batch(range.count)},
                             tensor.view().data + static_cast<std::size_t>(range.first) * each};
-      if (pass_.epoch) {
-        dataset_.gather_training(name, ids, *pass_.epoch, into);
+      if (batch.pass->epoch) {
+        dataset_.gather_training(name, ids, *batch.pass->epoch, into);
       } else {
         dataset_.gather(name, ids, into);
       }
@@ -185,8 +210,11 @@ class BatchReader::Impl {
   const std::int64_t prefetch_;
   std::mutex mutex_;  // of all that follows, but for tensors that a reader or the caller has
   std::condition_variable work_, progress_;
-  Pass pass_;  // does not change while a reader reads
+  std::deque<Batch> batches_;  // from the one at hand on
+  std::int64_t first_ = 0;     // the number of its first one; they are counted up from pass to pass
   std::int64_t at_hand_ = -1;
+  std::shared_ptr<const Pass> following_;
+  std::int64_t first_following_ = 0;
   Piece first_unread_;
   int being_read_ = 0;
   bool is_ended_ = false;
@@ -209,6 +237,10 @@ std::int64_t BatchReader::bytes(const Dataset& dataset, const ReadingSettings& s
 
 void BatchReader::start(Pass pass) {
   impl_->start(std::move(pass));
+}
+
+void BatchReader::follow(Pass pass) {
+  impl_->follow(std::move(pass));
 }
 
 void BatchReader::next(SampleRange batch) {

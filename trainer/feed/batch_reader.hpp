@@ -1,4 +1,5 @@
-// Reads the batches of an epoch or a validation ahead of their turn, on threads of its own.
+// Reads the batches of an epoch or a validation ahead of their turn, on threads of its own, and on into the
+// next one, so that no pass begins with waiting.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,11 @@ class BatchReader {
     std::vector<SampleRange> batches;   // of it
     std::optional<TrainingPass> epoch;  // none: as validation sees the samples
   };
-  // Begins to read the batches of a pass; what is left of the one before is given up.
+  // Begins to read the batches of a pass; what is left of the one before is given up. Where that has come to
+  // its end, and this is the one that was to follow, what was read of it already stays.
   void start(Pass pass);
+  // The pass that follows, if nothing comes between: its batches are read when all of this one are.
+  void follow(Pass pass);
   // Waits for the next of the batches, which is `batch`, and gives up the one before. Throws what reading one
   // of its samples has thrown, the first of them; Interrupted when a stop signal comes.
   void next(SampleRange batch);

@@ -42,8 +42,10 @@ Split split_dataset(const Dataset& dataset, const TrainingSettings& settings) {
 
 DataSizes data_sizes(const Dataset& dataset, const TrainingSettings& settings) {
   const Split split = split_dataset(dataset, settings);
-  // Ids of all samples, and while an epoch's order is drawn those that train twice more.
-  const std::int64_t ids = dataset.size() + 2 * std::ssize(split.train);
+  // Ids of all samples, and while an epoch's order is drawn those that train twice more; where it is drawn
+  // while the one before is still read, three times.
+  const std::int64_t orders = dataset.is_at_hand() ? 2 : 3;
+  const std::int64_t ids = dataset.size() + orders * std::ssize(split.train);
   const std::int64_t read =
       dataset.is_at_hand() ? 0 : BatchReader::bytes(dataset, settings.reading, settings.batch_size);
   return {.train_samples = std::ssize(split.train),
@@ -58,8 +60,8 @@ void check_planned(const Dataset& dataset, const TrainingSettings& settings, con
       std::ssize(split.validation) == planned.validation_samples) {
     if (planned.digest == 0 || planned.digest == dataset.digest()) return;
     throw ConfigError(fmt::format(
-        "data set {} has other files than the plan was made for (digest {:016x}, planned {:016x}): "
-        "copy those, or run clusterize again",
+        "data set {} has another content than the plan was made for (digest {:016x}, planned {:016x}): "
+        "copy that, or run clusterize again",
         settings.data, dataset.digest(), planned.digest));
   }
   throw ConfigError(

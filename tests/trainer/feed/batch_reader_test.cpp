@@ -111,6 +111,54 @@ TEST(BatchReader, GivesUpWhatIsLeftWhenAnotherPassBegins) {
   }
 }
 
+std::vector<std::int64_t> first_label(const BatchReader& reader) {
+  return numbers<std::int64_t>(reader.samples(kLabels, {0, 1}));
+}
+
+TEST(BatchReader, ReadsOnIntoThePassThatFollows) {
+  const Slow dataset;
+  const std::vector<SampleRange> two{{0, 4}, {4, 4}};
+  auto order = shuffled();
+  BatchReader reader(dataset, {kLabels}, {.readers = 2, .prefetch = 2}, 4);
+  reader.start({order, two, {}});
+  for (int pass = 1; pass < 20; ++pass) {
+    const auto next = std::make_shared<const std::vector<std::int64_t>>(order->rbegin(), order->rend());
+    reader.follow({next, two, {}});
+    for (const SampleRange batch : two) {
+      reader.next(batch);
+      EXPECT_EQ(first_label(reader), std::vector<std::int64_t>{2 * (*order)[batch.first]});
+    }
+    const auto read = [&] { return dataset.calls() == 2 * (pass + 1); };
+    while (!read()) std::this_thread::yield();  // before it is begun
+    reader.start({next, two, {}});
+    order = next;
+  }
+  EXPECT_EQ(dataset.calls(), 40) << "nothing is read twice";
+}
+
+TEST(BatchReader, GivesUpThePassThatWasToFollowWhenItIsAnother) {
+  const Slow dataset;
+  const auto order = shuffled();
+  const auto other = std::make_shared<const std::vector<std::int64_t>>(order->rbegin(), order->rend());
+  const TrainingPass epoch{.epoch = 1};
+  BatchReader reader(dataset, {kLabels}, {.readers = 2, .prefetch = 9}, 30);
+  const std::vector<std::int64_t> of_order{2 * order->front()};
+  const std::vector<std::int64_t> of_other{2 * other->front()};
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    reader.start({order, kBatches, epoch});
+    reader.follow({order, kBatches, epoch});
+    reader.next(kBatches[0]);
+    reader.start({order, kBatches, epoch});  // in the middle of the one before
+    reader.next(kBatches[0]);
+    EXPECT_EQ(first_label(reader), of_order);
+    for (std::size_t i = 1; i < kBatches.size(); ++i) reader.next(kBatches[i]);
+    reader.follow({order, kBatches, epoch});
+    reader.start({other, kBatches, epoch});  // at its end, but with another order
+    reader.next(kBatches[0]);
+    EXPECT_EQ(first_label(reader), of_other);
+  }
+}
+
 TEST(BatchReader, TellsTheFirstProblemOfABatchWhenItsTurnHasCome) {
   Slow dataset;
   auto ids = std::make_shared<std::vector<std::int64_t>>(1000);
