@@ -2,6 +2,7 @@
 // it is read.
 #include <fmt/format.h>
 
+#include "trainer/data/content_digest.hpp"
 #include "trainer/data/images/image_index.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,11 +1,12 @@
-"""Folders of images: the job of docs/data.md as it stands there, on small pictures; and that neither readers nor where
-a run was stopped make a difference."""
+"""Folders of images: the job of docs/data.md as it stands there, on small pictures; and that neither readers, caches, nor
+where a run was stopped make a difference."""
 
 import json
 import re
 import signal
 import unittest
 
+import numpy as np
 from pictures import write_pictures
 from whole import ROOT, SLOWER, WholeTest
 
@@ -64,6 +65,24 @@ class Data(WholeTest):
         self.assertEqual(self.train_with(), expected)
         self.assertNotEqual(self.train_with(augment=[]), expected)
 
+    def test_arrays_larger_than_the_cache_train_the_same(self):
+        arrays = self.node_data / "datasets" / "arrays"
+        arrays.mkdir()
+        random = np.random.default_rng(1)
+        np.save(arrays / "input.npy", random.integers(0, 256, (300, 784), np.uint8))
+        np.save(arrays / "labels.npy", random.integers(0, 10, 300).astype(np.int16))
+        job = {"model": "deep_mlp", "data": "numpy:datasets/arrays", "augment": [],
+               "loss": "cross_entropy"}
+        expected = self.train_with(**job)
+        self.assertEqual(self.train_with(**job, cache_mib=0, readers=1, prefetch=1), expected)
+        self.assertEqual(self.train_with(**job, cache_mib=0, readers=8), expected)
+        # Another array of the same size, which the plan of the one in memory was not made for.
+        self.write_job(**job)
+        self.run_program("clusterize")
+        np.save(arrays / "labels.npy", random.integers(0, 10, 300).astype(np.int16))
+        _, errors = self.run_program("launch", code=1)
+        self.assertIn("has another content than the plan was made for", errors)
+
     def test_a_run_that_is_stopped_in_mid_epoch_goes_on_with_the_same_samples(self):
         expected = self.train_with(epochs=3)
         self.run_program("clusterize")
@@ -83,7 +102,7 @@ class Data(WholeTest):
         (pets / "cats" / "0.jpg").write_bytes((pets / "dogs" / "0.jpg").read_bytes())
         (pets / ".rookery_images").unlink()
         _, errors = self.run_program("launch", code=1)
-        self.assertIn("has other files than the plan was made for", errors)
+        self.assertIn("has another content than the plan was made for", errors)
         # With the index at hand the file is found when it is read.
         self.run_program("clusterize")
         (pets / "cats" / "0.jpg").write_bytes((pets / "cats" / "1.jpg").read_bytes())

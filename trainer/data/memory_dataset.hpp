@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/base/check.hpp"
+#include "trainer/data/content_digest.hpp"
 #include "trainer/data/dataset.hpp"
 
 namespace rookery {
@@ -32,6 +33,9 @@ class MemoryDataset : public Dataset {
                   width(), shape.to_string());
     tensors_.emplace(kInput, TensorType{DType::kF32, shape});
     tensors_.emplace(kLabels, TensorType{DType::kI64, {kBatch}});
+    Fnv1a digest(content_digest_of(values_));
+    digest.add_unit(content_digest_of(labels_));
+    digest_ = digest.value();
   }
 
   std::int64_t size() const override { return static_cast<std::int64_t>(labels_.size()); }
@@ -40,6 +44,8 @@ class MemoryDataset : public Dataset {
     return static_cast<std::int64_t>(values_.capacity() * sizeof(Stored) +
                                      labels_.capacity() * sizeof(std::int64_t));
   }
+
+  std::uint64_t digest() const override { return digest_; }
 
   void gather(const std::string& name, std::span<const std::int64_t> ids, TensorView into) const override {
     ROOKERY_CHECK(tensors_.contains(name), "the data set has no tensor '{}'", name);
@@ -52,6 +58,10 @@ class MemoryDataset : public Dataset {
   }
 
  private:
+  template <typename Number>
+  static std::uint64_t content_digest_of(const std::vector<Number>& numbers) {
+    return content_digest({reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)});
+  }
   std::size_t width() const { return values_.size() / labels_.size(); }
 
   void copy_labels(std::span<const std::int64_t> ids, std::span<std::int64_t> to) const {
@@ -73,6 +83,7 @@ class MemoryDataset : public Dataset {
   std::vector<std::int64_t> labels_;
   float scale_;
   ValueTypes tensors_;
+  std::uint64_t digest_ = 0;
 };
 
 }  // namespace rookery

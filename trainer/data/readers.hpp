@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 
-#include "models/graph/state/state_dict.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/storage/place.hpp"
 
@@ -28,11 +27,5 @@ std::unique_ptr<Dataset> read_csv(const Place& place, float scale, const std::op
 // numbers.
 std::unique_ptr<Dataset> read_idx(const Place& folder, bool has_images = false,
                                   std::uint64_t max_bytes = kMaxDataBytes);
-
-// A safetensors file, each of whose tensors has the samples along its first dimension. DataError naming the
-// file and a tensor that has none or another number of them, or a sample with a number that is not finite.
-std::unique_ptr<Dataset> read_tensors(const Place& place);
-// The same of tensors that are there.
-std::unique_ptr<Dataset> dataset_of(StateDict tensors);
 
 }  // namespace rookery

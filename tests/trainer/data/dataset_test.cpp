@@ -332,6 +332,19 @@ TEST(DataFormats, ThePatternFitsNamesOfEachAndNothingElse) {
     EXPECT_FALSE(fits(name)) << name;
 }
 
+// By which Roots know that theirs is the copy that the plan was made for.
+TEST_F(DatasetTest, TheDigestIsOfValuesAndLabels) {
+  const auto digest_of = [&](const std::string& lines) {
+    put("x.csv", lines);
+    return open("csv:x.csv")->digest();
+  };
+  const std::uint64_t digest = digest_of("1,2,0\n3,4,1\n");
+  EXPECT_NE(digest, 0U);
+  EXPECT_EQ(digest_of("1,2.0,0\r\n3,4,1\n"), digest);  // another text of the same numbers
+  EXPECT_NE(digest_of("1,2,0\n3,5,1\n"), digest);
+  EXPECT_NE(digest_of("1,2,0\n3,4,0\n"), digest);
+}
+
 class TensorsTest : public DatasetTest {
  protected:
   TensorsTest() {
@@ -362,6 +375,21 @@ TEST_F(TensorsTest, AreHandedOutByName) {
   EXPECT_EQ(gathered<float>(*data, "price", {2, 1, 2}), (std::vector<float>{2.5F, 0, 2.5F}));
 }
 
+TEST_F(TensorsTest, TheDigestIsOfNamesTypesAndNumbers) {
+  const auto digest = [&] {
+    write_safetensors(folder_ / "data.safetensors", all_);
+    return open("tensors:data.safetensors")->digest();
+  };
+  const std::uint64_t before = digest();
+  EXPECT_EQ(digest(), before);
+  all_.at("price").as<float>()[0] = 1;
+  EXPECT_NE(digest(), before);
+  all_.at("price").as<float>()[0] = 0;
+  all_["cost"] = std::move(all_.at("price"));
+  all_.erase("price");
+  EXPECT_NE(digest(), before);
+}
+
 TEST_F(TensorsTest, WithoutOneNumberOfSamplesAreRefused) {
   all_.emplace("z", Tensor(DType::kF32, {2, 5}));
   EXPECT_THAT(tensors_problem(), AllOf(HasSubstr("data.safetensors: 'z' has 2 samples, 'input_ids' has 3")));
@@ -375,6 +403,47 @@ TEST_F(TensorsTest, WithoutOneNumberOfSamplesAreRefused) {
 TEST_F(TensorsTest, NumbersThatAreNotFiniteAreNamed) {
   all_.at("price").as<float>()[1] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(tensors_problem(), HasSubstr("'price': sample 1 has the value nan"));
+}
+
+// As those of a set that is larger than memory.
+TEST_F(TensorsTest, WithoutACacheSamplesAreReadWhenTheyAreWanted) {
+  write_safetensors(folder_ / "data.safetensors", all_);
+  const auto whole = open("tensors:data.safetensors");
+  const auto stored = open_dataset("tensors:data.safetensors", folder_, {.cache_mib = 0});
+  EXPECT_TRUE(whole->is_at_hand());
+  EXPECT_FALSE(stored->is_at_hand());
+  EXPECT_EQ(stored->bytes(), 0);
+  EXPECT_EQ(stored->tensors(), whole->tensors());
+  const std::vector<std::int64_t> ids{2, 0, 2, 1};
+  EXPECT_EQ(gathered<std::int64_t>(*stored, "input_ids", ids),
+            gathered<std::int64_t>(*whole, "input_ids", ids));
+  EXPECT_EQ(gathered<float>(*stored, "price", ids), gathered<float>(*whole, "price", ids));
+}
+
+TEST_F(TensorsTest, WithoutACacheABadNumberIsNamedWhenItsSampleIsRead) {
+  all_.at("price").as<float>()[1] = std::numeric_limits<float>::infinity();
+  write_safetensors(folder_ / "data.safetensors", all_);
+  const auto stored = open_dataset("tensors:data.safetensors", folder_, {.cache_mib = 0});
+  EXPECT_EQ(gathered<float>(*stored, "price", {2}), (std::vector<float>{2.5F}));
+  EXPECT_THAT(problem<DataError>([&] {
+                gathered<float>(*stored, "price", {2, 1});
+              }),
+              HasSubstr("data.safetensors: 'price': sample 1 has the value inf"));
+}
+
+TEST_F(TensorsTest, AFileThatBecomesShorterIsAnError) {
+  write_safetensors(folder_ / "data.safetensors", all_);
+  const auto stored = open_dataset("tensors:data.safetensors", folder_, {.cache_mib = 0});
+  std::filesystem::resize_file(folder_ / "data.safetensors",
+                               std::filesystem::file_size(folder_ / "data.safetensors") - 8);
+  EXPECT_THAT(problem<DataError>([&] {
+                for (const auto& [name, type] : stored->tensors()) {
+                  Tensor sample(type.dtype, type.shape.with_batch(1));
+                  const std::int64_t last = 2;
+                  stored->gather(name, std::span(&last, 1), sample.view());
+                }
+              }),
+              HasSubstr("data.safetensors"));
 }
 
 TEST_F(TensorsTest, FilesThatAreNoneAreNamed) {

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "tests/support/archives.hpp"
@@ -89,6 +91,32 @@ TEST_F(NumpyTest, NumbersOfAllTypesBecomeThoseOfModels) {
   EXPECT_THAT(integers("bytes"), ElementsAre(255, 0));
   EXPECT_THAT(gathered<float>(*data, "pixels", {0, 1}), ElementsAre(1, 0.2F));
   EXPECT_THAT(gathered<float>(*open("set?scale=51"), "pixels", {0, 1}), ElementsAre(5, 1));
+}
+
+TEST_F(NumpyTest, WithoutACacheSamplesAreReadWhenTheyAreWanted) {
+  put("set/f64.npy", npy("<f8", "(3, 2)", bytes_of<double>({1.5, -2, 0, 1, 7, 0.25})));
+  put("set/floats.npy", npy("<f4", "(3,)", bytes_of<float>({1, 2, 3})));
+  put("set/pixels.npy", npy("|u1", "(3, 2)", bytes_of<std::uint8_t>({255, 0, 1, 2, 3, 51})));
+  put("set/labels.npy", npy("<i2", "(3,)", bytes_of<std::int16_t>({-7, 1, 300})));
+  const auto whole = open("set");
+  const auto stored = open_dataset("numpy:set", folder_.path(), {.cache_mib = 0});
+  EXPECT_FALSE(stored->is_at_hand());
+  EXPECT_EQ(stored->tensors(), whole->tensors());
+  for (const char* name : {"f64", "floats", "pixels"})
+    EXPECT_EQ(gathered<float>(*stored, name, {2, 0}), gathered<float>(*whole, name, {2, 0})) << name;
+  EXPECT_THAT(gathered<std::int64_t>(*stored, "labels", {2, 0, 1}), ElementsAre(300, -7, 1));
+}
+
+// More numbers than are converted at once.
+TEST_F(NumpyTest, ASampleMayBeLarge) {
+  constexpr std::size_t kNumbers = 300'001;
+  std::string data;
+  for (std::size_t i = 0; i < kNumbers; ++i) data += bytes_of<double>({static_cast<double>(i)});
+  put("x.npy", npy("<f8", "(1, 300001)", data));
+  const auto stored = open_dataset("numpy:x.npy", folder_.path(), {.cache_mib = 0});
+  std::vector<float> expected(kNumbers);
+  std::iota(expected.begin(), expected.end(), 0.0F);
+  EXPECT_EQ(gathered<float>(*stored, "x", {0}), expected);
 }
 
 TEST_F(NumpyTest, FilesThatAreNoneAreErrorsThatSayWhy) {

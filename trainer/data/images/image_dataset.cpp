@@ -9,6 +9,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/parallel.hpp"
+#include "trainer/data/content_digest.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/images/image_store.hpp"
 #include "trainer/data/images/pixel_cache.hpp"

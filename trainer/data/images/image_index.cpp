@@ -13,6 +13,7 @@
 #include "models/base/files/files.hpp"
 #include "models/base/fnv.hpp"
 #include "models/base/parallel.hpp"
+#include "trainer/data/content_digest.hpp"
 #include "trainer/data/images/image_store.hpp"
 #include "trainer/images/image.hpp"
 
@@ -95,18 +96,6 @@ std::optional<ImageIndex> read_index(const fs::path& path) {
 }
 
 }  // namespace
-
-std::uint64_t content_digest(std::string_view content) {
-  Fnv1a digest;
-  constexpr std::size_t kUnit = sizeof(std::uint64_t);
-  for (; content.size() >= kUnit; content.remove_prefix(kUnit)) {
-    std::uint64_t unit = 0;
-    std::memcpy(&unit, content.data(), kUnit);
-    digest.add_unit(unit);
-  }
-  digest.add(content);
-  return digest.value();
-}
 
 std::uint64_t ImageIndex::digest() const {
   Fnv1a digest;

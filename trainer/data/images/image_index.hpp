@@ -63,7 +63,4 @@ std::string to_text(const ImageIndex& index);
 // Nothing where the text is none that to_text() makes.
 std::optional<ImageIndex> image_index_from(std::string_view text);
 
-// Of a file's content.
-std::uint64_t content_digest(std::string_view content);
-
 }  // namespace rookery

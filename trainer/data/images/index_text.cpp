@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "models/base/fnv.hpp"
+#include "trainer/data/content_digest.hpp"
 #include "trainer/data/images/image_index.hpp"
 
 namespace rookery {

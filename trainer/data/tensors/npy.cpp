@@ -7,14 +7,12 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
-#include "trainer/data/readers.hpp"
-#include "trainer/storage/byte_source.hpp"
 
 namespace rookery {
 namespace {
@@ -23,24 +21,36 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kMostHeader = 64U << 10;
+constexpr std::uint64_t kMostNumbers = std::uint64_t{1} << 48;  // whose bytes can be counted
 
-// What numbers there may be: how NumPy calls them, and how many bytes they have.
-enum class Number : std::uint8_t { kF32, kF64, kI8, kI16, kI32, kI64, kU8, kU16, kU32, kBool };
-struct NumberName {
+template <typename From, typename To>
+void convert(std::span<const std::byte> from, std::byte* to, float scale) {
+  for (std::size_t i = 0; i < from.size() / sizeof(From); ++i) {
+    From stored{};
+    std::memcpy(&stored, from.data() + i * sizeof(From), sizeof(From));
+    const To number = static_cast<To>(stored) / static_cast<To>(scale);
+    std::memcpy(to + i * sizeof(To), &number, sizeof(To));
+  }
+}
+
+// What numbers there may be: how NumPy calls them, and what becomes of them.
+struct NumberKind {
   std::string_view name;
-  Number number;
   std::size_t bytes;
+  DType dtype;
+  StoredTensor::Convert convert;
 };
-constexpr std::array<NumberName, 10> kNumbers{{{"<f4", Number::kF32, 4},
-                                               {"<f8", Number::kF64, 8},
-                                               {"|i1", Number::kI8, 1},
-                                               {"<i2", Number::kI16, 2},
-                                               {"<i4", Number::kI32, 4},
-                                               {"<i8", Number::kI64, 8},
-                                               {"|u1", Number::kU8, 1},
-                                               {"<u2", Number::kU16, 2},
-                                               {"<u4", Number::kU32, 4},
-                                               {"|b1", Number::kBool, 1}}};
+constexpr std::array<NumberKind, 10> kNumbers{{{"<f4", 4, DType::kF32, nullptr},
+                                               {"<f8", 8, DType::kF32, convert<double, float>},
+                                               {"|i1", 1, DType::kI64, convert<std::int8_t, std::int64_t>},
+                                               {"<i2", 2, DType::kI64, convert<std::int16_t, std::int64_t>},
+                                               {"<i4", 4, DType::kI64, convert<std::int32_t, std::int64_t>},
+                                               {"<i8", 8, DType::kI64, nullptr},
+                                               {"|u1", 1, DType::kI64, convert<std::uint8_t, std::int64_t>},
+                                               {"<u2", 2, DType::kI64, convert<std::uint16_t, std::int64_t>},
+                                               {"<u4", 4, DType::kI64, convert<std::uint32_t, std::int64_t>},
+                                               {"|b1", 1, DType::kI64, convert<std::uint8_t, std::int64_t>}}};
+constexpr NumberKind kPixels{"|u1", 1, DType::kF32, convert<std::uint8_t, float>};
 
 // The header: {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 class Header {
@@ -119,76 +129,44 @@ class Header {
   std::vector<std::int64_t> shape_;
 };
 
-std::string read_header(ByteSource& source) {
-  constexpr std::size_t kFixed = 8;  // magic number and version
-  const auto fill = [&](std::span<std::byte> into) {
-    if (source.read(into) != into.size()) throw DataError("ends within its header");
+// The header's text, and where it ends.
+std::pair<std::string, std::uint64_t> read_header(const RandomFile& file) {
+  constexpr std::uint64_t kFixed = 8;  // magic number and version
+  const auto fill = [&](std::uint64_t offset, std::span<std::byte> into) {
+    if (offset + into.size() > file.size()) throw DataError("ends within its header");
+    file.read(offset, into);
   };
   std::array<std::byte, kFixed> begin{};
-  if (source.read(begin) != kFixed || std::memcmp(begin.data(), kMagic.data(), kMagic.size()) != 0)
+  if (file.size() >= kFixed) fill(0, begin);
+  if (std::memcmp(begin.data(), kMagic.data(), kMagic.size()) != 0)
     throw DataError("does not begin as a file .npy does");
-  const bool is_short = begin[kMagic.size()] == std::byte{1};
+  const std::uint64_t length_bytes = begin[kMagic.size()] == std::byte{1} ? 2 : 4;
   std::uint32_t length = 0;
-  fill(std::as_writable_bytes(std::span(&length, 1)).first(is_short ? 2 : 4));
+  fill(kFixed, std::as_writable_bytes(std::span(&length, 1)).first(length_bytes));
   if (length > kMostHeader) throw DataError(fmt::format("has a header of {} bytes", length));
   std::string text(length, '\0');
-  fill(std::as_writable_bytes(std::span(text)));
-  return text;
+  fill(kFixed + length_bytes, std::as_writable_bytes(std::span(text)));
+  return {std::move(text), kFixed + length_bytes + length};
 }
 
-template <typename From, typename To>
-void convert(std::span<const std::byte> bytes, To* to, To scale) {
-  for (std::size_t i = 0; i < bytes.size() / sizeof(From); ++i) {
-    From number{};
-    std::memcpy(&number, bytes.data() + i * sizeof(From), sizeof(From));
-    to[i] = static_cast<To>(number) / scale;
-  }
-}
-
-void convert(Number number, std::span<const std::byte> bytes, TensorView to, std::size_t done, float scale) {
-  if (to.type.dtype == DType::kF32) {
-    float* floats = to.as<float>().data() + done;
-    if (number == Number::kF32) return convert<float, float>(bytes, floats, 1);
-    if (number == Number::kF64) return convert<double, float>(bytes, floats, 1);
-    return convert<std::uint8_t, float>(bytes, floats, scale);
-  }
-  std::int64_t* integers = to.as<std::int64_t>().data() + done;
-  switch (number) {
-    case Number::kI8:
-      return convert<std::int8_t, std::int64_t>(bytes, integers, 1);
-    case Number::kI16:
-      return convert<std::int16_t, std::int64_t>(bytes, integers, 1);
-    case Number::kI32:
-      return convert<std::int32_t, std::int64_t>(bytes, integers, 1);
-    case Number::kI64:
-      return convert<std::int64_t, std::int64_t>(bytes, integers, 1);
-    case Number::kU16:
-      return convert<std::uint16_t, std::int64_t>(bytes, integers, 1);
-    case Number::kU32:
-      return convert<std::uint32_t, std::int64_t>(bytes, integers, 1);
-    default:
-      return convert<std::uint8_t, std::int64_t>(bytes, integers, 1);
-  }
-}
-
-const NumberName& number_of(const Header& header) {
-  const auto* found = std::ranges::find(kNumbers, header.descr(), &NumberName::name);
+const NumberKind& kind_of(const Header& header) {
+  const auto* found = std::ranges::find(kNumbers, header.descr(), &NumberKind::name);
   if (found == kNumbers.end()) {
     throw DataError(fmt::format("has numbers of type '{}': save it as float32, int64 or uint8 (astype)",
                                 printable(header.descr(), kMostOfAName)));
   }
   if (header.is_fortran())
     throw DataError("lies in Fortran's order: save what numpy.ascontiguousarray makes of it");
-  return *found;
+  return found->name == kPixels.name && header.shape().size() >= 2 ? kPixels : *found;
 }
 
-// How many numbers there are, which are as many as the file has bytes for.
-std::uint64_t count_of(const Header& header, std::size_t number_bytes, std::uint64_t data_bytes) {
+// The header says as many numbers as the file has bytes for.
+void check_count(const Header& header, std::size_t number_bytes, std::uint64_t data_bytes) {
   std::uint64_t count = 1;
   for (const std::int64_t dim : header.shape()) {
     // A product that is too large stays so, but for a factor of 0.
     const auto factor = static_cast<std::uint64_t>(dim);
-    if (factor != 0 && count > kMaxDataBytes / factor)
+    if (factor != 0 && count > kMostNumbers / factor)
       throw DataError("its header gives more than it can hold");
     count *= factor;
   }
@@ -196,34 +174,25 @@ std::uint64_t count_of(const Header& header, std::size_t number_bytes, std::uint
     throw DataError(fmt::format("has {} bytes of numbers where its header says {}: an incomplete copy?",
                                 data_bytes, count * number_bytes));
   }
-  return count;
 }
 
-Tensor read(const SharedFile& file, float scale) {
-  if (file->size() > kMaxDataBytes)
-    throw DataError(fmt::format("has more than the {} bytes that a data set may have", kMaxDataBytes));
-  ByteSource source(file, kMaxDataBytes);
-  const std::string text = read_header(source);
+StoredTensor read(SharedFile file, float scale) {
+  const auto [text, begin] = read_header(*file);
   Header header(text);
   header.read();
-  const NumberName& number = number_of(header);
-  const std::uint64_t count = count_of(header, number.bytes, file->size() - source.offset());
-  const bool is_float = number.number == Number::kF32 || number.number == Number::kF64;
-  const bool is_pixels = number.number == Number::kU8 && header.shape().size() >= 2;
-  Tensor tensor(is_float || is_pixels ? DType::kF32 : DType::kI64, Shape(header.shape()));
-  std::vector<std::byte> chunk(std::min<std::uint64_t>(1U << 20, count * number.bytes));
-  for (std::size_t done = 0; done < count;) {
-    const std::size_t got = source.read(chunk);
-    if (got == 0) throw DataError("became shorter while it was read");
-    convert(number.number, std::span(chunk).first(got), tensor.view(), done, scale);
-    done += got / number.bytes;
-  }
-  return tensor;
+  const NumberKind& kind = kind_of(header);
+  check_count(header, kind.bytes, file->size() - begin);
+  return {.type = {kind.dtype, Shape(header.shape())},
+          .file = std::move(file),
+          .offset = begin,
+          .number_bytes = kind.bytes,
+          .convert = kind.convert,
+          .scale = &kind == &kPixels ? scale : 1};
 }
 
 }  // namespace
 
-Tensor read_npy(const SharedFile& file, float scale) {
+StoredTensor read_npy(const SharedFile& file, float scale) {
   return with_context(file->name(), [&] { return read(file, scale); });
 }
 

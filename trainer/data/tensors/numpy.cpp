@@ -3,7 +3,6 @@
 
 #include "models/base/error.hpp"
 #include "trainer/data/formats.hpp"
-#include "trainer/data/readers.hpp"
 #include "trainer/data/tensors/npy.hpp"
 #include "trainer/storage/file_tree.hpp"
 
@@ -17,8 +16,8 @@ std::string stem_of(std::string_view path) {
   return std::string(path.substr(name, path.size() - name - kEnding.size()));
 }
 
-StateDict read_arrays(const Place& place, float scale) {
-  StateDict arrays;
+StoredTensors read_arrays(const Place& place, float scale) {
+  StoredTensors arrays;
   const std::string path = place.inner().empty() ? place.shown() : place.inner();
   if (path.ends_with(kEnding)) {
     arrays.emplace(stem_of(path), read_npy(open_file(place), scale));
@@ -38,8 +37,7 @@ std::unique_ptr<Dataset> open_numpy(NamedOptions& options, const DataPlace& plac
   constexpr double kWhite = 255;
   const auto scale = static_cast<float>(options.number("scale", kWhite, 1e-30, 1e30));
   options.expect_none_left();
-  StateDict arrays = read_arrays(place.where, scale);
-  return with_context(place.where.shown(), [&] { return dataset_of(std::move(arrays)); });
+  return dataset_of(place.where.shown(), read_arrays(place.where, scale), place.reading);
 }
 
 }  // namespace
@@ -51,7 +49,9 @@ DataFormat numpy_format() {
       .help =
           "NumPy's arrays, the model's inputs and targets by name, the samples along the first dimension: "
           "an `.npz`, or a folder of `.npy` files: floats as f32, integers as i64, bytes (uint8) in two or "
-          "more dimensions as f32. Options: `scale=255`, which bytes are divided by",
+          "more dimensions as f32. They may be larger than memory. Options: `scale=255`, which bytes are "
+          "divided "
+          "by",
       .open = open_numpy};
 }
 
