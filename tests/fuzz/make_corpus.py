@@ -1,8 +1,10 @@
 """Writes the part of the fuzz targets' corpus that PyTorch, NumPy and Python make:
 /usr/bin/python3 make_corpus.py tests/fuzz/corpus"""
 
+import gzip
 import io
 import pathlib
+import struct
 import sys
 import tarfile
 import zipfile
@@ -33,9 +35,33 @@ def write_arrays(folder):
     np.save(folder / "labels.npy", np.arange(3, dtype=np.int64))
 
 
+def write_answers(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    part = b'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-7/8\r\nETag: "e"\r\n'
+    packed = gzip.compress(b"12345678", mtime=0)
+    answers = {"part": part + b"Content-Length: 8\r\n\r\n12345678", "cut": part + b"Content-Length: 9\r\n\r\n12345678",
+               "chunks": part + b"Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n3;x=y\r\n678\r\n0\r\n\r\n",
+               "packed": part + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed,
+               "whole": b"HTTP/1.0 200 OK\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n12345678",
+               "away": b"HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n",
+               "none": b"HTTP/1.1 416 Range Not Satisfiable\r\nContent-Range: bytes */0\r\nContent-Length: 0\r\n\r\n"}
+    for name, answer in answers.items():
+        (folder / name).write_bytes(answer)
+
+
+def write_idx(folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    labels = struct.pack(">II", 0x801, 3) + bytes([0, 1, 2])
+    images = struct.pack(">IIII", 0x803, 3, 2, 2) + bytes(range(12))
+    for name, pair in (("plain", (labels, images)), ("packed", [gzip.compress(file, mtime=0) for file in (labels, images)])):
+        (folder / name).write_bytes(struct.pack(">H", len(pair[0])) + b"".join(pair))
+
+
 def main(folder):
     write_archives(folder / "archive")
     write_arrays(folder / "npy")
+    write_answers(folder / "http")
+    write_idx(folder / "idx")
     torch.manual_seed(1)
     state = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).state_dict()
     numbers = torch.arange(6.0).reshape(2, 3)
