@@ -188,9 +188,9 @@ std::unique_ptr<Dataset> dataset_of(const std::string& name, StoredTensors tenso
   if (bytes > static_cast<std::uint64_t>(reading.cache_mib) << 20)
     return std::make_unique<StoredDataset>(name, std::move(tensors), samples);
   StateDict all;
-  for (const auto& [its, tensor] : tensors) {
-    Tensor& whole = all.emplace(its, Tensor(tensor.type)).first->second;
-    with_context(context(name, its), [&] { tensor.read(0, samples, whole.view().bytes()); });
+  for (const auto& entry : tensors) {
+    Tensor& whole = all.emplace(entry.first, Tensor(entry.second.type)).first->second;
+    with_context(context(name, entry.first), [&] { entry.second.read(0, samples, whole.view().bytes()); });
   }
   return std::make_unique<TensorDataset>(std::move(all), samples);
 }
