@@ -104,11 +104,13 @@ void StageWorker::train(const TrainingRun& run) {
     const std::vector<std::int64_t> sizes = run.begin(begun);
     under_way.push_back(
         make_batch(Mode::kTraining, run.first_step + begun, sizes, run.mean_over ? run.mean_over(begun) : 0));
-    under_way.back().staleness = std::ssize(under_way) - 1;
+    const std::int64_t staleness = under_way.back().staleness = std::ssize(under_way) - 1;
     std::vector<MicroBatch>& micro_batches = under_way.back().micro_batches;
     const int count =
         slots(schedule_, stage_.index, stage_.count, std::max(1, static_cast<int>(micro_batches.size())));
     for (MicroBatch& micro_batch : micro_batches) micro_batch.slot = static_cast<int>(number++ % count);
+    // What an update changes before the run is not known where a checkpoint is gone on from.
+    if (staleness > 0 && begun > staleness) executable_.predict_weights(static_cast<int>(staleness));
     // Parameters that later stages borrow are to be as old as what this stage's forward uses.
     if (begun > 0) exchange_.spread_parameters(run.first_step + begun - 1);
     ++begun;

@@ -1,5 +1,5 @@
 // The asynchronous schedule against its definition: one process that keeps every version of the weights, and
-// computes each batch's gradients with those that each stage has when the batch begins.
+// computes each batch's gradients with what those that each stage has when the batch begins let it expect.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -76,21 +76,27 @@ class Definition {
         result.losses.push_back(train(feed, first_step, step, size));
       }
     }
-    result.state = state_after(step, step);
+    result.state = state_of(step, step);
     return result;
   }
 
  private:
-  // With the weights that each stage has when batch `step` begins.
-  StateDict state_after(std::int64_t first_step, std::int64_t step) const {
+  // With the weights that each stage uses in batch `step`: those that it has when the batch begins, and as
+  // many changes more like their last one in this run as there will be until the batch's own.
+  StateDict state_of(std::int64_t first_step, std::int64_t step) const {
     StateDict state;
     for (const auto& [name, tensor] : buffers_) state.emplace(name, tensor.clone());
     for (const auto& [name, history] : weights_) {
-      const auto version = static_cast<std::size_t>(std::max(first_step, step - history.staleness));
+      const auto begins_with = static_cast<std::size_t>(std::max(first_step, step - history.staleness));
       const Graph& graph = whole_.front().graph;
       Tensor tensor(graph.value(graph.at(name)).type);
       const std::span<float> into = tensor.as<float>();
-      std::copy_n(history.versions.at(version).begin(), into.size(), into.begin());
+      std::copy_n(history.versions.at(begins_with).begin(), into.size(), into.begin());
+      if (step - first_step > history.staleness) {
+        const std::vector<float>& before = history.versions.at(begins_with - 1);
+        for (std::size_t i = 0; i < into.size(); ++i)
+          into[i] += static_cast<float>(history.staleness) * (into[i] - before[i]);
+      }
       state.emplace(name, std::move(tensor));
     }
     return state;
@@ -100,7 +106,7 @@ class Definition {
     TrainingSettings settings = settings_;
     settings.schedule.planned.clear();
     CompileOptions options = compile_options(settings, data_, 0, 1, kernels_);
-    Executable executable(whole_.front(), options, state_after(first_step, step));
+    Executable executable(whole_.front(), options, state_of(first_step, step));
     double loss = 0;
     MicroBatch batch{.step = step};
     for (const std::int64_t part : micro_batch_sizes(settings_, size)) {
