@@ -105,8 +105,9 @@ void Arenas::change(const std::function<void(const ParameterArena&)>& update) {
   if (!weights_.is_stashed() || layout_.owned_bytes == 0) return update(owned());
   const Arithmetic& arithmetic = processor_.arithmetic();
   const std::span<float> changed = owned(weights_.keep());
-  memory_of(processor_).copy(weights_.version(weights_.newest()), reinterpret_cast<std::byte*>(changed.data()),
-                             changed.size_bytes());
+  memory_of(processor_)
+      .copy(weights_.version(weights_.newest()), reinterpret_cast<std::byte*>(changed.data()),
+            changed.size_bytes());
   arithmetic.scale(changed.data(), -1, changed.size());
   const ParameterArena arena = owned();
   update(arena);

@@ -54,8 +54,8 @@ std::size_t WeightVersions::unused() const {
 
 bool WeightVersions::is_unused(std::size_t version) const {
   return version != of_step_ && version != next_step_ && version != kept_ &&
-         std::ranges::none_of(
-             slots_, [&](const Slot& slot) { return slot.is_used && slot.version == version; });
+         std::ranges::none_of(slots_,
+                              [&](const Slot& slot) { return slot.is_used && slot.version == version; });
 }
 
 }  // namespace rookery
