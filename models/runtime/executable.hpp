@@ -102,8 +102,8 @@ class Executable {
   // the weights as they will be after so many more updates like the last (SpecTrain, arXiv 1809.02839). Only
   // those that the stage owns: every borrowed value is to be replaced before that step.
   void predict_weights(int updates);
-  // The value of stage.shared[i] that the next step uses, the newest unless one is predicted: to be sent after
-  // update(), or to be replaced where it is borrowed.
+  // The value of stage.shared[i] that the next step uses, the newest unless one is predicted: to be sent
+  // after update(), or to be replaced where it is borrowed.
   TensorView shared_parameter(std::size_t i);
 
   // Buffers, and the parameters that this stage owns, by global name: copies, and windows onto them for as
