@@ -25,8 +25,8 @@ TrainerOptions of_own_share(TrainerOptions options) {
   return options;
 }
 
-// Where a gradient is old, what its momentum swings about is steeper than without only by so much more as the
-// momentum lasts longer: Adam's mean goes over so many times the updates. Lion's is as long by itself.
+// Where gradients are old the next updates are predicted from the last, which says more about them the longer
+// the mean is that updates follow: Adam's goes over so many times the updates. Lion's is as long by itself.
 OptimizerSettings of_old_gradients(OptimizerSettings optimizer) {
   constexpr double kLonger = 5;
   if (optimizer.name != "lion") optimizer.beta1 = 1 - (1 - optimizer.beta1) / kLonger;
