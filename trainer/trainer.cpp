@@ -25,6 +25,14 @@ TrainerOptions of_own_share(TrainerOptions options) {
   return options;
 }
 
+// Where gradients are old the next updates are predicted from the last, which says more about them the longer
+// the mean is that updates follow: Adam's goes over so many times the updates. Lion's is as long by itself.
+OptimizerSettings of_old_gradients(OptimizerSettings optimizer) {
+  constexpr double kLonger = 5;
+  if (optimizer.name != "lion") optimizer.beta1 = 1 - (1 - optimizer.beta1) / kLonger;
+  return optimizer;
+}
+
 }  // namespace
 
 class Trainer::Impl {
@@ -430,6 +438,7 @@ CompileOptions compile_options(TrainingSettings settings, const DataSizes& data,
   settings.batch_size = used.own();
   const std::int64_t largest_batch = used.part_of(std::min(used.joint(), data.train_samples)).count;
   const int micro_batches = std::max(1, static_cast<int>(micro_batch_sizes(settings, largest_batch).size()));
+  const bool are_gradients_old = staleness(settings.schedule, stage, stages, micro_batches) > 0;
   return {.training_sizes = training_sizes(settings, data, used),
           .inference_sizes = validation_sizes(settings, data, used),
           .slots = slots(settings.schedule, stage, stages, micro_batches),
@@ -440,7 +449,7 @@ CompileOptions compile_options(TrainingSettings settings, const DataSizes& data,
           .recompute = settings.recompute == "full",
           .kernels = kernels,
           .seed = settings.seed,
-          .optimizer = settings.optimizer};
+          .optimizer = are_gradients_old ? of_old_gradients(settings.optimizer) : settings.optimizer};
 }
 
 }  // namespace rookery

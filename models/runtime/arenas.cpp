@@ -90,11 +90,37 @@ std::span<float> Arenas::owned_gradients() {
 }
 
 ParameterArena Arenas::owned() {
-  return {.parameters = {reinterpret_cast<float*>(weights_.version(weights_.newest())),
-                         layout_.owned_bytes / sizeof(float)},
+  return {.parameters = owned(weights_.newest()),
           .gradients = owned_gradients(),
           .state = optimizer_spans_,
           .extents = layout_.owned};
+}
+
+std::span<float> Arenas::owned(std::size_t version) {
+  return {reinterpret_cast<float*>(weights_.version(version)), layout_.owned_bytes / sizeof(float)};
+}
+
+void Arenas::change(const std::function<void(const ParameterArena&)>& update) {
+  weights_.make_writable();
+  if (!weights_.is_stashed() || layout_.owned_bytes == 0) return update(owned());
+  const Arithmetic& arithmetic = processor_.arithmetic();
+  const std::span<float> changed = owned(weights_.keep());
+  memory_of(processor_)
+      .copy(weights_.version(weights_.newest()), reinterpret_cast<std::byte*>(changed.data()),
+            changed.size_bytes());
+  arithmetic.scale(changed.data(), -1, changed.size());
+  const ParameterArena arena = owned();
+  update(arena);
+  arithmetic.add(changed.data(), arena.parameters.data(), changed.size());
+}
+
+void Arenas::predict(int changes) {
+  if (layout_.owned_bytes == 0) return;
+  weights_.begin_with_kept();
+  const Arithmetic& arithmetic = processor_.arithmetic();
+  const std::span<float> next = owned(weights_.next_step());
+  arithmetic.scale(next.data(), static_cast<float>(changes), next.size());
+  arithmetic.add(next.data(), owned(weights_.newest()).data(), next.size());
 }
 
 }  // namespace rookery

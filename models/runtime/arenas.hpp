@@ -9,6 +9,7 @@
 //   working          the stashes of all slots, then the memory that all slots share (memory_plan.hpp)
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,10 +51,18 @@ class Arenas {
   std::span<float> owned_gradients();
   ParameterArena owned();
 
+  // Changes the parameters that this stage owns, as `update` does with them; where weights are stashed it
+  // keeps by how much.
+  void change(const std::function<void(const ParameterArena&)>& update);
+  // The step that begins next has the weights as they are after so many more such changes.
+  void predict(int changes);
+
   WeightVersions& weights() { return weights_; }
   const Processor& processor() const { return processor_; }
 
  private:
+  std::span<float> owned(std::size_t version);
+
   const Stage& stage_;
   const Processor& processor_;
   Device* const device_;  // the processor's; nullptr: the host

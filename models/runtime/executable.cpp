@@ -171,15 +171,23 @@ void Executable::scale_gradients(float factor) {
 void Executable::update(std::int64_t step, double learning_rate) {
   impl_->progress.check_update(step);
   impl_->finish_gradients();
-  impl_->arenas.weights().make_writable();
-  impl_->optimizer->update(step, learning_rate, impl_->arithmetic(), impl_->arenas.owned());
+  impl_->arenas.change([&](const ParameterArena& arena) {
+    impl_->optimizer->update(step, learning_rate, impl_->arithmetic(), arena);
+  });
   impl_->progress.note_update();
+}
+
+void Executable::predict_weights(int updates) {
+  impl_->progress.check_replaceable("predict_weights()");
+  impl_->arenas.predict(updates);
 }
 
 TensorView Executable::shared_parameter(std::size_t i) {
   impl_->progress.check_replaceable("shared_parameter()");
-  if (impl_->stage.shared.at(i).from != kNoStage) impl_->arenas.weights().make_writable();
-  return impl_->arenas.state(impl_->stage.graph.at(impl_->stage.shared.at(i).parameter));
+  WeightVersions& weights = impl_->arenas.weights();
+  const bool is_borrowed = impl_->stage.shared.at(i).from != kNoStage;
+  if (is_borrowed && weights.next_step() == weights.newest()) weights.make_writable();
+  return impl_->arenas.state(impl_->stage.graph.at(impl_->stage.shared.at(i).parameter), weights.next_step());
 }
 
 StateDict Executable::state() const {

@@ -98,7 +98,12 @@ class Executable {
   void skip_step(std::int64_t step);
   // Changes the parameters that this stage owns. `step` is that of the micro-batches.
   void update(std::int64_t step, double learning_rate);
-  // The newest value of stage.shared[i]: to be sent after update(), or to be replaced where it is borrowed.
+  // Where weights are stashed and were updated, between two steps' forwards: the step that begins next uses
+  // the weights as they will be after so many more updates like the last (SpecTrain, arXiv 1809.02839). Only
+  // those that the stage owns: every borrowed value is to be replaced before that step.
+  void predict_weights(int updates);
+  // The value of stage.shared[i] that the next step uses, the newest unless one is predicted: to be sent
+  // after update(), or to be replaced where it is borrowed.
   TensorView shared_parameter(std::size_t i);
 
   // Buffers, and the parameters that this stage owns, by global name: copies, and windows onto them for as

@@ -1,6 +1,7 @@
 #include "models/runtime/weight_versions.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "models/base/check.hpp"
 
@@ -16,7 +17,10 @@ void WeightVersions::stash(int versions, int slots) {
 }
 
 void WeightVersions::take(std::size_t slot, bool begins_step) {
-  if (begins_step) of_step_ = newest_;
+  if (begins_step) {
+    of_step_ = next_step();
+    next_step_.reset();
+  }
   slots_.at(slot) = {.version = of_step_, .is_used = true};
 }
 
@@ -25,17 +29,33 @@ void WeightVersions::release(std::size_t slot) {
 }
 
 void WeightVersions::make_writable() {
-  const auto is_free = [&](std::size_t version) {
-    return version != of_step_ && std::ranges::none_of(slots_, [&](const Slot& slot) {
-             return slot.is_used && slot.version == version;
-           });
-  };
-  if (copies_.size() == 1 || is_free(newest_)) return;
-  std::size_t next = 0;
-  while (next < copies_.size() && !is_free(next)) ++next;
-  ROOKERY_CHECK(next < copies_.size(), "all {} versions of the weights are in use", copies_.size());
+  if (copies_.size() == 1 || is_unused(newest_)) return;
+  const std::size_t next = unused();
   if (bytes() > 0) device_.copy(version(newest_), version(next), bytes());
   newest_ = next;
+}
+
+std::size_t WeightVersions::keep() {
+  kept_.reset();
+  return kept_.emplace(unused());
+}
+
+void WeightVersions::begin_with_kept() {
+  ROOKERY_CHECK(kept_, "nothing is kept of an update of the weights");
+  next_step_ = std::exchange(kept_, std::nullopt);
+}
+
+std::size_t WeightVersions::unused() const {
+  std::size_t version = 0;
+  while (version < copies_.size() && (version == newest_ || !is_unused(version))) ++version;
+  ROOKERY_CHECK(version < copies_.size(), "all {} versions of the weights are in use", copies_.size());
+  return version;
+}
+
+bool WeightVersions::is_unused(std::size_t version) const {
+  return version != of_step_ && version != next_step_ && version != kept_ &&
+         std::ranges::none_of(slots_,
+                              [&](const Slot& slot) { return slot.is_used && slot.version == version; });
 }
 
 }  // namespace rookery

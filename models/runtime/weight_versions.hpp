@@ -4,6 +4,7 @@
 // this module.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "models/tensor/tensor.hpp"
@@ -18,21 +19,35 @@ class WeightVersions {
   void stash(int versions, int slots);
 
   std::byte* version(std::size_t number) { return copies_[number].data(); }
+  bool is_stashed() const { return copies_.size() > 1; }
   std::size_t newest() const { return newest_; }
   std::size_t bytes() const { return copies_.front().size(); }
 
-  // Before the forward of a micro-batch in this slot, which nobody used: it has the newest version, or, where
-  // it goes on with a step, the one that this step's micro-batch before it had. From here to release() the
-  // slot's version stays.
+  // Before the forward of a micro-batch in this slot, which nobody used: it has the version of next_step(),
+  // or, where it goes on with a step, the one that this step's micro-batch before it had. From here to
+  // release() the slot's version stays.
   void take(std::size_t slot, bool begins_step);
   void release(std::size_t slot);
   std::size_t of_slot(std::size_t slot) const { return slots_[slot].version; }
+
+  // The version of the step that begins next: the newest, or the one that is begin_with_kept()'s.
+  std::size_t next_step() const { return next_step_.value_or(newest_); }
 
   // Before version(newest()) is written: moves it to a copy that neither a slot uses nor the step whose
   // forward was the last, of which more may come.
   void make_writable();
 
+  // Where there are several versions: a copy that nobody uses, for what is to be kept of an update until the
+  // next one. It is the number of a version.
+  std::size_t keep();
+  // What lies there, until then, becomes the version of the step that begins next. BugError where nothing is
+  // kept.
+  void begin_with_kept();
+
  private:
+  std::size_t unused() const;
+  bool is_unused(std::size_t version) const;
+
   struct Slot {
     std::size_t version = 0;
     bool is_used = false;
@@ -43,6 +58,7 @@ class WeightVersions {
   std::vector<Slot> slots_{{}};
   std::size_t newest_ = 0;
   std::size_t of_step_ = 0;  // the version of the step whose forward was the last
+  std::optional<std::size_t> next_step_, kept_;
 };
 
 }  // namespace rookery

@@ -1,9 +1,10 @@
 // The asynchronous schedule against its definition: one process that keeps every version of the weights, and
-// computes each batch's gradients with those that each stage has when the batch begins.
+// computes each batch's gradients with what those that each stage has when the batch begins let it expect.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,13 @@ struct History {
   std::vector<std::vector<float>> versions;
   std::vector<std::vector<float>> optimizer_state;
   int staleness = 0;  // of the stage that owns the parameter
+  std::shared_ptr<const Optimizer> optimizer;
 };
 
 class Definition {
  public:
   Definition(Graph model, const std::vector<OpId>& begins, const TrainingSettings& settings)
-      : settings_(settings), optimizer_(make_optimizer(settings.optimizer)) {
+      : settings_(settings) {
     add_loss(model, settings.loss, target_types(digits(), settings.loss));
     const Split split = split_dataset(digits().size(), settings);
     data_ = {std::ssize(split.train), std::ssize(split.validation)};
@@ -56,8 +58,10 @@ class Definition {
         const std::vector<float> first = padded(buffers_.at(name).as<float>());
         History& history = weights_[name];
         history.versions.push_back(first);
-        history.optimizer_state.assign(optimizer_->state_names().size(), std::vector<float>(first.size(), 0));
         history.staleness = staleness(settings.schedule, stage.index, stage.count, micro_batches);
+        history.optimizer = optimizer_of(history.staleness);
+        history.optimizer_state.assign(history.optimizer->state_names().size(),
+                                       std::vector<float>(first.size(), 0));
         buffers_.erase(name);
       }
     }
@@ -76,21 +80,34 @@ class Definition {
         result.losses.push_back(train(feed, first_step, step, size));
       }
     }
-    result.state = state_after(step, step);
+    result.state = state_of(step, step);
     return result;
   }
 
  private:
-  // With the weights that each stage has when batch `step` begins.
-  StateDict state_after(std::int64_t first_step, std::int64_t step) const {
+  // Where gradients are old the mean of Adam is over five times as many.
+  std::shared_ptr<const Optimizer> optimizer_of(int staleness) const {
+    OptimizerSettings optimizer = settings_.optimizer;
+    if (staleness > 0) optimizer.beta1 = 1 - (1 - optimizer.beta1) / 5;
+    return make_optimizer(optimizer);
+  }
+
+  // With the weights that each stage uses in batch `step`: those that it has when the batch begins, and twice
+  // as many changes more like their last one in this run as there will be before the batch's own.
+  StateDict state_of(std::int64_t first_step, std::int64_t step) const {
     StateDict state;
     for (const auto& [name, tensor] : buffers_) state.emplace(name, tensor.clone());
     for (const auto& [name, history] : weights_) {
-      const auto version = static_cast<std::size_t>(std::max(first_step, step - history.staleness));
+      const auto begins_with = static_cast<std::size_t>(std::max(first_step, step - history.staleness));
       const Graph& graph = whole_.front().graph;
       Tensor tensor(graph.value(graph.at(name)).type);
       const std::span<float> into = tensor.as<float>();
-      std::copy_n(history.versions.at(version).begin(), into.size(), into.begin());
+      std::copy_n(history.versions.at(begins_with).begin(), into.size(), into.begin());
+      if (step - first_step > history.staleness) {
+        const std::vector<float>& before = history.versions.at(begins_with - 1);
+        for (std::size_t i = 0; i < into.size(); ++i)
+          into[i] += static_cast<float>(2 * history.staleness) * (into[i] - before[i]);
+      }
       state.emplace(name, std::move(tensor));
     }
     return state;
@@ -100,7 +117,7 @@ class Definition {
     TrainingSettings settings = settings_;
     settings.schedule.planned.clear();
     CompileOptions options = compile_options(settings, data_, 0, 1, kernels_);
-    Executable executable(whole_.front(), options, state_after(first_step, step));
+    Executable executable(whole_.front(), options, state_of(first_step, step));
     double loss = 0;
     MicroBatch batch{.step = step};
     for (const std::int64_t part : micro_batch_sizes(settings_, size)) {
@@ -161,13 +178,13 @@ class Definition {
     std::vector<float> gradients = padded(gradient);
     if (factor != 1) host_arithmetic().scale(gradients.data(), factor, gradient.size());
     const std::vector<ParameterExtent> extents{{0, gradient.size()}};
-    optimizer_->update(step, settings_.optimizer.learning_rate, host_arithmetic(),
-                       {.parameters = next, .gradients = gradients, .state = state, .extents = extents});
+    history.optimizer->update(
+        step, settings_.optimizer.learning_rate, host_arithmetic(),
+        {.parameters = next, .gradients = gradients, .state = state, .extents = extents});
     history.versions.push_back(std::move(next));
   }
 
   const TrainingSettings settings_;
-  const std::unique_ptr<Optimizer> optimizer_;
   DataSizes data_;
   KernelChoice kernels_;
   std::vector<Stage> whole_;  // one

@@ -10,9 +10,9 @@
 //   async  no flush between batches (PipeDream, arXiv 1806.03377; with M > 1 PipeDream-2BW, arXiv
 //   2006.09503):
 //          stage k runs n_k - 1 micro-batches ahead, also of later batches, and makes its update after a
-//          batch's last backward. All micro-batches of a batch use the weights that the stage has when the
-//          batch begins, in forward and backward, so that gradients are (n_k - 1) / M updates old, rounded
-//          up.
+//          batch's last backward. All micro-batches of a batch use one version of the weights, predicted from
+//          those that the stage has when the batch begins, in forward and backward, so that gradients are
+//          (n_k - 1) / M updates old, rounded up.
 // Gradients are summed in the order of micro-batches in all of them. n_k is stages - k, which keeps all
 // stages busy where they are alike and nothing is long on its way; where something is, more are needed (eager
 // 1F1B, arXiv 2211.05322), which a planner finds out (clusterize/costs/step_parts.hpp). A stage with fewer in

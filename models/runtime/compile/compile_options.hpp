@@ -31,8 +31,12 @@ struct CompileOptions {
   OptimizerSettings optimizer;                     // used when training_sizes is not empty
   const Processor* processor = &host_processor();  // that the stage runs on
 
-  // Of the weights: the newest, and those of the steps of which micro-batches are in flight after an update.
-  int versions() const { return stashes_weights ? 1 + (slots - 1 + micro_batches - 1) / micro_batches : 1; }
+  // Of the weights: the newest; and, where micro-batches are in flight after an update, those of their steps,
+  // and what the update has changed.
+  int versions() const {
+    const int steps = stashes_weights ? (slots - 1 + micro_batches - 1) / micro_batches : 0;
+    return steps == 0 ? 1 : steps + 2;
+  }
 };
 
 // Bytes, by what they are for.

@@ -168,7 +168,8 @@ std::vector<SettingsKey> make_settings_keys() {
                        "max_staleness", 0, kMostStaleness,
                        [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
                        "`async`: how many updates a stage may make between a batch's forward and its own, "
-                       "which is how many batches it runs ahead and older versions of its weights it keeps; "
+                       "which is how many batches it runs ahead and versions of its weights it keeps, "
+                       "besides two more; "
                        "null: what one micro-batch less than there are stages from it on makes, which fills "
                        "the pipeline; 0: as `1f1b`"),
                    2),
