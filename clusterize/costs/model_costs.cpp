@@ -10,6 +10,7 @@
 #include "clusterize/costs/stage_memory.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/stage.hpp"
+#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 namespace {
@@ -106,7 +107,8 @@ std::vector<SharedSegments> shared_bytes(const Graph& graph, const std::vector<S
 }
 
 // Adds every value to the boundaries between its producer and its last user.
-void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Segment>& segments) {
+void add_boundaries(const Graph& graph, std::int64_t micro_batch, const EdgeEncoding& encoding,
+                    std::vector<Segment>& segments) {
   const std::map<ValueId, std::vector<OpId>> have_gradients = gradient_users(graph);
   std::map<ValueId, std::size_t> last_user;
   for (std::size_t op = 0; op < graph.ops().size(); ++op) {
@@ -119,10 +121,11 @@ void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Se
     const Value& value = graph.value(id);
     if (value.kind != ValueKind::kInput && value.kind != ValueKind::kActivation) continue;
     const std::size_t first = value.producer == kNoOp ? 0 : segment_of(value.producer, segments);
-    const auto bytes = static_cast<double>(types[id].bytes());
+    const auto there = static_cast<double>(encoding.activation_type(value.name, types[id]).bytes());
+    const auto back = static_cast<double>(encoding.gradient_type(types[id]).bytes());
     for (std::size_t segment = first + 1; segment <= last; ++segment) {
-      segments[segment].activation_bytes += bytes;
-      if (have_gradients.contains(id)) segments[segment].gradient_bytes += bytes;
+      segments[segment].activation_bytes += there;
+      if (have_gradients.contains(id)) segments[segment].gradient_bytes += back;
     }
   }
 }
@@ -183,7 +186,7 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
       .batch_size = settings.batch_size,
       .micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size))),
       .schedule = settings.schedule};
-  add_boundaries(graph, micro_batch, costs.segments);
+  add_boundaries(graph, micro_batch, {settings.transport, input_names(graph)}, costs.segments);
   merge_small(costs.segments, most_segments);
   if (profile != nullptr)
     costs.threads = measured_costs(graph, op_costs(graph, micro_batch), costs.segments, *profile);

@@ -37,8 +37,8 @@ struct Segment {
   double update_flops = 0;      // of a step
   std::int64_t parameters = 0;  // elements
   std::int64_t parameter_bytes = 0;
-  // Bytes of the values that come from earlier segments and are used here or later. A value that skips stages
-  // is counted at every boundary that it passes.
+  // Bytes, as they travel, of the values that come from earlier segments and are used here or later. A value
+  // that skips stages is counted at every boundary that it passes.
   double activation_bytes = 0;  // forward
   double gradient_bytes = 0;    // backward
 };

@@ -88,6 +88,7 @@ OrderedJson to_json(const NodeMetadata& metadata) {
                      {"inputs", inputs},
                      {"outputs", outputs},
                      {"shared_parameters", shared},
+                     {"model_inputs", metadata.model_inputs},
                      {"rings", rings},
                      {"recompute", metadata.recompute},
                      {"in_flight", metadata.settings.schedule.planned},
@@ -138,6 +139,7 @@ Json make_schema() {
         "type": "object", "required": ["id", "first_parameter", "peers"], "additionalProperties": false,
         "properties": {"id": {"$ref": "#/definitions/index"}, "first_parameter": {"type": "string"},
                        "peers": {"$ref": "#/definitions/peers"}}}},
+      "model_inputs": {"type": "array", "items": {"type": "string"}},
       "roots": {"$ref": "#/definitions/peers"},
       "ring_count": {"$ref": "#/definitions/count"},
       "shares": {"type": "array", "items": {"$ref": "#/definitions/count"}},
@@ -377,6 +379,7 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
                document.at("data").at("validation_samples").get<std::int64_t>(),
                document.at("data").at("bytes").get<std::int64_t>(), digest_from_json(document.at("data"))}};
   metadata.settings.schedule.planned = document.value("in_flight", std::vector<int>());
+  metadata.model_inputs = document.value("model_inputs", std::set<std::string>());
   for (const Json& input : document.at("inputs")) metadata.inputs.push_back(input_from_json(input));
   for (const Json& output : document.at("outputs")) metadata.outputs.push_back(output_from_json(output));
   for (const Json& shared : document.at("shared_parameters"))

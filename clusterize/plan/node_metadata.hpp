@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,8 @@ struct NodeMetadata {
   std::vector<StageInput> inputs;
   std::vector<StageOutput> outputs;
   std::vector<SharedParameter> shared;
+  // The whole model's, which travel as they are where activations do not.
+  std::set<std::string> model_inputs;
   bool recompute = false;             // activations: decided by the planner where settings leave it open
   ClusterShares shares;               // of the samples of a step; its cluster is this one
   StagePrediction prediction;         // of micro-batches of the settings' batch_size

@@ -43,6 +43,7 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .inputs = part.inputs,
                         .outputs = part.outputs,
                         .shared = part.shared,
+                        .model_inputs = input_names(task.graph),
                         .recompute = self.recompute,
                         .shares = shares_of(plan, cluster),
                         .prediction = self.prediction,

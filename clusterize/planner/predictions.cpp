@@ -27,22 +27,23 @@ PlannedStage plan_stage(const TrainingTask& task, const TrainingSettings& settin
   CompileOptions options = compile_options(settings, task.data, stage.index, stage.count, task.kernels);
   options.recompute = recompute;
   const KernelThreads threads(node.threads.value_or(1));
-  PlannedStage planned{.node = "node_" + node.id,
-                       .address = node.address,
-                       .threads = kernel_threads(),
-                       .reachable = node.reachable,
-                       .ops = std::move(ops),
-                       .parameters = count_parameters(stage),
-                       .recompute = recompute,
-                       .in_flight = in_flight(settings.schedule, stage.index, stage.count, micro_batches),
-                       .prediction = {.forward_ms = 1e3 * times.forward,
-                                      .backward_ms = 1e3 * times.backward,
-                                      .send_ms = 1e3 * times.send,
-                                      .update_ms = 1e3 * times.update,
-                                      .memory = memory_use(stage, options),
-                                      .transport_bytes = transport_bytes(stage, sizes.front(),
-                                                                         settings.schedule, micro_batches),
-                                      .dataset_bytes = stage.is_root() ? task.data.bytes : 0}};
+  PlannedStage planned{
+      .node = "node_" + node.id,
+      .address = node.address,
+      .threads = kernel_threads(),
+      .reachable = node.reachable,
+      .ops = std::move(ops),
+      .parameters = count_parameters(stage),
+      .recompute = recompute,
+      .in_flight = in_flight(settings.schedule, stage.index, stage.count, micro_batches),
+      .prediction = {.forward_ms = 1e3 * times.forward,
+                     .backward_ms = 1e3 * times.backward,
+                     .send_ms = 1e3 * times.send,
+                     .update_ms = 1e3 * times.update,
+                     .memory = memory_use(stage, options),
+                     .transport_bytes = transport_bytes(stage, sizes.front(), settings.schedule,
+                                                        micro_batches, encoding_of(task)),
+                     .dataset_bytes = stage.is_root() ? task.data.bytes : 0}};
   check_fits(planned, node);
   return planned;
 }
@@ -82,12 +83,13 @@ PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& mode
   settings.schedule.planned = in_flight.empty() ? usual_in_flight(model.costs(), members.size()) : in_flight;
   const StepParts parts = step_parts(model, members, cut, settings.schedule);
   const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
-  PlannedCluster cluster{.links = planned_links(model.pool(), members, stages, micro_batch),
-                         .predicted_step_ms = 1e3 * parts.step,
-                         .round_trip_ms = 1e3 * parts.round_trip,
-                         .period_ms = 1e3 * parts.period,
-                         .update_ms = 1e3 * parts.update,
-                         .exchange_ms = 1e3 * parts.exchange};
+  PlannedCluster cluster{
+      .links = planned_links(model.pool(), members, stages, micro_batch, encoding_of(task)),
+      .predicted_step_ms = 1e3 * parts.step,
+      .round_trip_ms = 1e3 * parts.round_trip,
+      .period_ms = 1e3 * parts.period,
+      .update_ms = 1e3 * parts.update,
+      .exchange_ms = 1e3 * parts.exchange};
   const std::vector<StageTimes> times = model.stage_times(members, cut);
   OpId first = 0;
   for (std::size_t stage = 0; stage < members.size(); ++stage) {

@@ -5,8 +5,9 @@
 namespace rookery {
 
 std::vector<PlannedLink> planned_links(const NodePool& pool, const std::vector<int>& members,
-                                       std::span<const Stage> stages, std::int64_t micro_batch) {
-  const std::vector<StageRoutes> routes = stage_routes(stages, micro_batch);
+                                       std::span<const Stage> stages, std::int64_t micro_batch,
+                                       const EdgeEncoding& encoding) {
+  const std::vector<StageRoutes> routes = stage_routes(stages, micro_batch, encoding);
   std::vector<PlannedLink> links;
   for (std::size_t from = 0; from < members.size(); ++from) {
     for (std::size_t to = from + 1; to < members.size(); ++to) {

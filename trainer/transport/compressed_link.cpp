@@ -1,17 +1,18 @@
 #include "trainer/transport/compressed_link.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
+
+#include "trainer/transport/codec.hpp"
 
 namespace rookery {
 namespace {
 
-TensorType encoded_type(const Codec* codec, const TensorType& type) {
-  if (codec == nullptr || type.dtype != DType::kF32) return type;
-  const auto numbers = static_cast<std::size_t>(type.shape.elements());
-  const std::size_t bytes = codec->bytes(numbers);
-  if (bytes >= type.bytes()) return type;
+TensorType encoded_type(const Codec& codec, const TensorType& type) {
+  const std::size_t bytes = codec.bytes(static_cast<std::size_t>(type.shape.elements()));
   return {DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
 }
 
@@ -40,10 +41,10 @@ class EncodedSend final : public PendingTransfer {
 
 class EncodedReceive final : public PendingTransfer {
  public:
-  EncodedReceive(Link& link, int from_rank, const MessageKey& key, std::shared_ptr<Codec> codec,
+  EncodedReceive(Link& link, int from_rank, const MessageKey& key, std::unique_ptr<Codec> codec,
                  TensorView into)
       : codec_(std::move(codec)), into_(into) {
-    const TensorType type = encoded_type(codec_.get(), into.type);
+    const TensorType type = encoded_type(*codec_, into.type);
     bytes_ = link.make_bytes(type.bytes());
     beneath_ = link.begin_receive(from_rank, key, {type, bytes_.get()});
   }
@@ -64,7 +65,7 @@ class EncodedReceive final : public PendingTransfer {
     is_done_ = true;
   }
 
-  std::shared_ptr<Codec> codec_;
+  std::unique_ptr<Codec> codec_;
   TensorView into_;
   MessageBytes bytes_;
   std::unique_ptr<PendingTransfer> beneath_;  // writes bytes_, and so goes first
@@ -73,29 +74,22 @@ class EncodedReceive final : public PendingTransfer {
 
 }  // namespace
 
-TensorType encoded_type(const Compression& compression, const TensorType& type) {
-  return encoded_type(make_codec(compression).get(), type);
-}
+CompressedLink::CompressedLink(Link& beneath, EdgeEncoding encoding)
+    : beneath_(beneath), encoding_(std::move(encoding)) {}
 
-CompressedLink::CompressedLink(Link& beneath, const EdgeCompression& compression, std::set<std::string> data)
-    : beneath_(beneath),
-      data_(std::move(data)),
-      activations_(make_codec(compression.activations)),
-      gradients_(make_codec(compression.gradients)) {}
-
-std::shared_ptr<Codec> CompressedLink::codec_of(const MessageKey& key, const TensorType& type) const {
-  std::shared_ptr<Codec> codec;
-  if (key.kind == MessageKind::kForwardActivation && !data_.contains(key.edge)) codec = activations_;
-  if (key.kind == MessageKind::kBackwardGradient) codec = gradients_;
-  return encoded_type(codec.get(), type) == type ? nullptr : codec;
+Compression CompressedLink::compression_of(const MessageKey& key, const TensorType& type) const {
+  if (key.kind == MessageKind::kForwardActivation) return encoding_.of_activation(key.edge, type);
+  if (key.kind == MessageKind::kBackwardGradient) return encoding_.of_gradient(type);
+  return {};
 }
 
 std::unique_ptr<PendingTransfer> CompressedLink::begin_send(int to_rank, const MessageKey& key,
                                                             ConstTensorView tensor) {
-  const std::shared_ptr<Codec> codec = codec_of(key, tensor.type);
+  const std::unique_ptr<Codec> codec = make_codec(compression_of(key, tensor.type));
   if (codec == nullptr) return beneath_.begin_send(to_rank, key, tensor);
-  const TensorType type = encoded_type(codec.get(), tensor.type);
+  const TensorType type = encoded_type(*codec, tensor.type);
   if (last_bytes_ == nullptr || last_key_ != key) {
+    last_bytes_ = nullptr;  // whose memory is free for this one
     last_bytes_ = beneath_.make_bytes(type.bytes());
     last_key_ = key;
     for_each_block(*codec, tensor.as<float>(), last_bytes_.get(),
@@ -107,19 +101,19 @@ std::unique_ptr<PendingTransfer> CompressedLink::begin_send(int to_rank, const M
 
 std::unique_ptr<PendingTransfer> CompressedLink::begin_receive(int from_rank, const MessageKey& key,
                                                                TensorView into) {
-  std::shared_ptr<Codec> codec = codec_of(key, into.type);
+  std::unique_ptr<Codec> codec = make_codec(compression_of(key, into.type));
   if (codec == nullptr) return beneath_.begin_receive(from_rank, key, into);
   return std::make_unique<EncodedReceive>(beneath_, from_rank, key, std::move(codec), into);
 }
 
 MessageBytes CompressedLink::receive_bytes(int from_rank, const MessageKey& key, const TensorType& type) {
-  return codec_of(key, type) == nullptr ? beneath_.receive_bytes(from_rank, key, type)
-                                        : Link::receive_bytes(from_rank, key, type);
+  return compression_of(key, type).is_lossy() ? Link::receive_bytes(from_rank, key, type)
+                                              : beneath_.receive_bytes(from_rank, key, type);
 }
 
 void CompressedLink::send_bytes(int to_rank, const MessageKey& key, const TensorType& type,
                                 MessageBytes&& bytes) {
-  if (codec_of(key, type) == nullptr) return beneath_.send_bytes(to_rank, key, type, std::move(bytes));
+  if (!compression_of(key, type).is_lossy()) return beneath_.send_bytes(to_rank, key, type, std::move(bytes));
   Link::send_bytes(to_rank, key, type, std::move(bytes));
 }
 

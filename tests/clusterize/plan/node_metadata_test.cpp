@@ -129,6 +129,7 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_EQ(read.ring_count, original.ring_count);
   EXPECT_EQ(read.inputs, original.inputs);
   EXPECT_EQ(read.outputs, original.outputs);
+  EXPECT_EQ(read.model_inputs, original.model_inputs);
   EXPECT_EQ(read.kernels, original.kernels);
   EXPECT_EQ(read.settings, original.settings);
   EXPECT_EQ(read.data, original.data);
@@ -136,6 +137,7 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_EQ(read.prediction.memory.total(), original.prediction.memory.total());
   EXPECT_EQ(read.prediction.transport_bytes, original.prediction.transport_bytes);
   EXPECT_FALSE(read.kernels.empty());
+  EXPECT_THAT(read.model_inputs, testing::Contains(kLabels));
   ASSERT_EQ(read.ring_peers.size(), 1U);
   EXPECT_EQ(read.ring_peers.begin()->second.size(), 2U);
 }

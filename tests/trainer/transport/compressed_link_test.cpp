@@ -1,5 +1,6 @@
 #include "trainer/transport/compressed_link.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,19 +15,22 @@
 #include <utility>
 #include <vector>
 
+#include "models/base/error.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/digits.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
 #include "trainer/memory_link.hpp"
+#include "trainer/transfers.hpp"
+#include "trainer/transport/codec.hpp"
 
 namespace rookery {
 namespace {
 
 using Links = std::vector<std::unique_ptr<Link>>;
 
-EdgeCompression both(const std::string& compression) {
-  return {.activations = parse_compression(compression), .gradients = parse_compression(compression)};
+TransportSettings both(const std::string& encoding) {
+  return {.activations = encoding, .gradients = encoding};
 }
 
 // A link with the one beneath it, which keeps the types of what is sent.
@@ -52,8 +56,8 @@ class WatchedLink final : public Link {
 
 class OwningLink final : public Link {
  public:
-  OwningLink(std::unique_ptr<Link> beneath, const EdgeCompression& compression, std::set<std::string> data)
-      : beneath_(std::move(beneath)), link_(*beneath_, compression, std::move(data)) {}
+  OwningLink(std::unique_ptr<Link> beneath, EdgeEncoding encoding)
+      : beneath_(std::move(beneath)), link_(*beneath_, std::move(encoding)) {}
   std::unique_ptr<PendingTransfer> begin_send(int to, const MessageKey& key,
                                               ConstTensorView tensor) override {
     return link_.begin_send(to, key, tensor);
@@ -68,12 +72,11 @@ class OwningLink final : public Link {
   CompressedLink link_;
 };
 
-Links compressed_links(int ranks, const EdgeCompression& compression, const std::set<std::string>& data,
-                       WatchedLink::Types* sent_by_first = nullptr) {
+Links compressed_links(int ranks, const EdgeEncoding& encoding, WatchedLink::Types* sent_by_first = nullptr) {
   Links links = make_memory_links(ranks, std::chrono::seconds(60));
   for (std::size_t rank = 0; rank < links.size(); ++rank) {
     auto watched = std::make_unique<WatchedLink>(std::move(links[rank]), rank == 0 ? sent_by_first : nullptr);
-    links[rank] = std::make_unique<OwningLink>(std::move(watched), compression, data);
+    links[rank] = std::make_unique<OwningLink>(std::move(watched), encoding);
   }
   return links;
 }
@@ -113,7 +116,7 @@ std::vector<float> numbers_of(const Tensor& tensor) {
 class EveryEncoding : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryEncoding, AllUsersOfAValueDecodeTheSame) {
-  Links links = compressed_links(3, both(GetParam()), {});
+  Links links = compressed_links(3, {both(GetParam()), {}});
   const Tensor sent = waves();
   const std::vector<float> expected = decoded(GetParam(), sent.as<float>());
   for (const MessageKind kind : {MessageKind::kForwardActivation, MessageKind::kBackwardGradient}) {
@@ -125,18 +128,18 @@ TEST_P(EveryEncoding, AllUsersOfAValueDecodeTheSame) {
 
 TEST_P(EveryEncoding, TheLinkBeneathHasTheEncodedBytes) {
   WatchedLink::Types types;
-  Links links = compressed_links(2, both(GetParam()), {}, &types);
+  Links links = compressed_links(2, {both(GetParam()), {}}, &types);
   const Tensor sent = waves();
   const MessageKey key{.edge = "x"};
   links[0]->send(1, key, sent.view());
   const auto bytes = static_cast<std::int64_t>(make_codec(parse_compression(GetParam()))->bytes(kNumbers));
   EXPECT_LT(bytes, 4 * kNumbers);
   EXPECT_EQ(types.at(key), (TensorType{DType::kU8, Shape{bytes}}));
-  EXPECT_EQ(encoded_type(parse_compression(GetParam()), sent.type()), types.at(key));
+  EXPECT_EQ(EdgeEncoding(both(GetParam()), {}).activation_type("x", sent.type()), types.at(key));
 }
 
 TEST_P(EveryEncoding, WhatWasBegunIsDecodedOnce) {
-  Links links = compressed_links(2, both(GetParam()), {});
+  Links links = compressed_links(2, {both(GetParam()), {}});
   const Tensor sent = waves();
   Tensor into(sent.type());
   const auto receive = links[1]->begin_receive(0, {.edge = "x"}, into.view());
@@ -151,7 +154,7 @@ TEST_P(EveryEncoding, WhatWasBegunIsDecodedOnce) {
 
 // Other values, micro-batches and steps are other tensors, whatever was encoded before.
 TEST_P(EveryEncoding, EachKeyHasItsOwnNumbers) {
-  Links links = compressed_links(2, both(GetParam()), {});
+  Links links = compressed_links(2, {both(GetParam()), {}});
   std::vector<MessageKey> keys{{.edge = "x"},
                                {.edge = "y"},
                                {.micro_batch = 1, .edge = "y"},
@@ -170,7 +173,7 @@ TEST_P(EveryEncoding, EachKeyHasItsOwnNumbers) {
 
 TEST_P(EveryEncoding, WhatIsNoEdgeTravelsAsItIs) {
   WatchedLink::Types types;
-  Links links = compressed_links(2, both(GetParam()), {"image"}, &types);
+  Links links = compressed_links(2, {both(GetParam()), {"image"}}, &types);
   const Tensor floats = waves();
   Tensor tokens(DType::kI64, {10, 100});
   for (std::size_t i = 0; i < kNumbers; ++i)
@@ -187,19 +190,21 @@ TEST_P(EveryEncoding, WhatIsNoEdgeTravelsAsItIs) {
   expect_same({.kind = MessageKind::kForwardParameter, .edge = "w"}, floats);
 }
 
-TEST(CompressedLink, WhatWouldNotBecomeSmallerTravelsAsItIs) {
-  const TensorType one{DType::kF32, Shape{1}};
-  EXPECT_EQ(encoded_type(parse_compression("int8"), one), one);
-  EXPECT_EQ(encoded_type(parse_compression("none"), {DType::kF32, Shape{64}}),
-            (TensorType{DType::kF32, Shape{64}}));
-  EXPECT_EQ(encoded_type(parse_compression("fp16"), {DType::kI64, Shape{64}}),
-            (TensorType{DType::kI64, Shape{64}}));
+TEST(EdgeEncoding, WhatWouldNotBecomeSmallerTravelsAsItIs) {
+  const auto expect_as_it_is = [](const char* encoding, const TensorType& type) {
+    const EdgeEncoding made(both(encoding), {});
+    EXPECT_EQ(made.activation_type("x", type), type);
+    EXPECT_EQ(made.gradient_type(type), type);
+    EXPECT_FALSE(made.of_activation("x", type).is_lossy());
+  };
+  expect_as_it_is("int8", {DType::kF32, Shape{1}});
+  expect_as_it_is("none", {DType::kF32, Shape{64}});
+  expect_as_it_is("fp16", {DType::kI64, Shape{64}});
 }
 
 TEST(CompressedLink, EachKindOfEdgeHasItsEncoding) {
   WatchedLink::Types types;
-  Links links = compressed_links(
-      2, {.activations = parse_compression("int4"), .gradients = parse_compression("bf16")}, {}, &types);
+  Links links = compressed_links(2, {{.activations = "int4", .gradients = "bf16"}, {}}, &types);
   const Tensor sent = waves();
   const MessageKey forward{.edge = "x"};
   const MessageKey backward{.kind = MessageKind::kBackwardGradient, .edge = "x"};
@@ -207,6 +212,49 @@ TEST(CompressedLink, EachKindOfEdgeHasItsEncoding) {
   EXPECT_EQ(numbers_of(received(*links[1], forward, sent.type())), decoded("int4", sent.as<float>()));
   EXPECT_EQ(numbers_of(received(*links[1], backward, sent.type())), decoded("bf16", sent.as<float>()));
   EXPECT_EQ(types.at(backward).bytes(), 2 * kNumbers);
+}
+
+TEST(CompressedLink, APayloadOfAnotherSizeIsAnErrorThatNamesSenderAndTensor) {
+  Links beneath = make_memory_links(2, std::chrono::seconds(60));
+  CompressedLink link(*beneath[1], {both("int8"), {}});
+  const Tensor sent(DType::kU8, {12});
+  const MessageKey key{.kind = MessageKind::kBackwardGradient, .step = 3, .edge = "relu_1"};
+  beneath[0]->send(1, key, sent.view());
+  Tensor into(DType::kF32, {8, 2});
+  try {
+    link.receive(0, key, into.view());
+    ADD_FAILURE() << "12 bytes are 16 numbers";
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("gradient of relu_1"),
+                                             testing::HasSubstr("step 3"), testing::HasSubstr("rank 0"),
+                                             testing::HasSubstr("u8[12]"), testing::HasSubstr("u8[20]")));
+  }
+}
+
+// Links, memory and predictions count what travels.
+TEST(Transfers, AreOfTheBytesThatTravel) {
+  Graph model = cnn_net();
+  add_loss(model, "mse");
+  const std::vector<OpId> positions = cut_positions(model);
+  const Stage root = cut(model, std::vector<OpId>{0, positions.at(3)}).front();
+  const std::vector<Transfer> as_they_are = transfers(root, 64);
+  const std::vector<Transfer> encoded =
+      transfers(root, 64, {}, 1, {{.activations = "fp16", .gradients = "int8"}, input_names(model)});
+  ASSERT_EQ(encoded.size(), as_they_are.size());
+  std::vector<std::int64_t> coded;
+  for (std::size_t i = 0; i < encoded.size(); ++i) {
+    const std::int64_t numbers = as_they_are[i].bytes / 4;
+    if (!encoded[i].is_encoded) {
+      EXPECT_EQ(encoded[i].bytes, as_they_are[i].bytes);  // labels
+      continue;
+    }
+    coded.push_back(encoded[i].bytes);
+    EXPECT_EQ(encoded[i].bytes, encoded[i].is_sent ? 2 * numbers : numbers + 4 * ((numbers + 255) / 256));
+  }
+  EXPECT_EQ(coded.size(), 2U) << "of an activation and its gradient";
+  EXPECT_LT(coded.size(), encoded.size()) << "labels travel, too";
+  EXPECT_THAT(coding_buffers(encoded), testing::UnorderedElementsAreArray(coded));
+  EXPECT_TRUE(coding_buffers(as_they_are).empty());
 }
 
 // What the training of a pipeline makes of it.
@@ -218,14 +266,13 @@ TrainingSettings short_run() {
   return settings;
 }
 
-PipelineResult train(const Graph& model, std::size_t stages, const EdgeCompression& compression,
+PipelineResult train(const Graph& model, std::size_t stages, const TransportSettings& transport,
                      PipelineOptions options = {}) {
   const TrainingSettings settings = short_run();
   Graph whole = model;
   add_loss(whole, settings.loss, target_types(digits(), settings.loss));
-  std::set<std::string> data;
-  for (const ValueId input : whole.inputs()) data.insert(whole.value(input).name);
-  options.make_links = [&](int ranks) { return compressed_links(ranks, compression, data); };
+  const EdgeEncoding encoding(transport, input_names(whole));
+  options.make_links = [&](int ranks) { return compressed_links(ranks, encoding); };
   return run_pipeline(model, even_cuts(model, settings.loss, digits(), stages), settings, digits(), options);
 }
 
@@ -239,14 +286,18 @@ double fall(const PipelineResult& result) {
 }
 
 TEST_P(EveryEncoding, TrainsNearlyAsWellAndRepeatably) {
-  const EdgeCompression compression = both(GetParam());
+  const TransportSettings compression = both(GetParam());
   const PipelineResult exact = train(cnn_net(), 3, {});
   const PipelineResult first = train(cnn_net(), 3, compression);
   EXPECT_FALSE(same_state(first.state, exact.state)) << "nothing was compressed";
   EXPECT_GT(fall(first), 0.8 * fall(exact));
-  const PipelineResult second = train(cnn_net(), 3, compression);
-  EXPECT_EQ(second.losses, first.losses);
-  EXPECT_TRUE(same_state(second.state, first.state));
+  PipelineOptions more_threads;
+  more_threads.threads = 3;
+  for (const PipelineOptions& options : {PipelineOptions(), more_threads}) {
+    const PipelineResult again = train(cnn_net(), 3, compression, options);
+    EXPECT_EQ(again.losses, first.losses);
+    EXPECT_TRUE(same_state(again.state, first.state));
+  }
 }
 
 TEST_P(EveryEncoding, ARunThatGoesOnGivesTheBitsOfOneUndisturbed) {
