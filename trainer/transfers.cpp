@@ -32,6 +32,7 @@ std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
     const TensorType sent = what == What::kActivation ? encoding.activation_type(value, type)
                             : what == What::kGradient ? encoding.gradient_type(type)
                                                       : type;
+    const bool keeps = what == What::kGradient && is_sent && encoding.feeds_back(type);
     const bool of_step = what == What::kParameter;
     const bool is_ahead = !of_step || !is_synchronous(schedule);
     const int more = is_ahead ? further_ahead(schedule, stage.count, micro_batches,
@@ -41,7 +42,8 @@ std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
                      .is_sent = is_sent,
                      .bytes = static_cast<std::int64_t>(sent.bytes()),
                      .is_encoded = sent != type,
-                     .under_way = kAlways + more});
+                     .under_way = kAlways + more,
+                     .kept_bytes = keeps ? static_cast<std::int64_t>(type.bytes()) : 0});
   };
   for (const StageInput& input : stage.inputs) {
     add(input.from, input.value, false, What::kActivation);

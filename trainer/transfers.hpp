@@ -17,7 +17,8 @@ struct Transfer {
   bool is_sent = false;
   std::int64_t bytes = 0;  // as it travels
   bool is_encoded = false;
-  int under_way = 0;  // that may be, at a time
+  int under_way = 0;            // that may be, at a time
+  std::int64_t kept_bytes = 0;  // of what encoding loses of it, for the next one
 };
 
 // With micro-batches of `micro_batch` samples, as many as `micro_batches` a batch. Two of each may be under

@@ -18,7 +18,8 @@ std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch, const
   };
   const std::vector<Transfer> all = transfers(stage, micro_batch, schedule, micro_batches, encoding);
   std::int64_t bytes = 0;
-  for (const Transfer& transfer : all) bytes += transfer.under_way * aligned(transfer.bytes);
+  for (const Transfer& transfer : all)
+    bytes += transfer.under_way * aligned(transfer.bytes) + transfer.kept_bytes;
   for (const std::int64_t coded : coding_buffers(all)) bytes += aligned(coded);
   return bytes;
 }

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "models/base/check.hpp"
 #include "trainer/transport/codec.hpp"
 
 namespace rookery {
@@ -24,6 +26,19 @@ void for_each_block(const Codec& codec, std::span<Number> numbers, Byte* bytes, 
     work(numbers.subspan(begin, count), bytes);
     bytes += codec.block_bytes(count);
   }
+}
+
+// Encodes numbers with what was lost of those before, and keeps what is lost of them.
+void encode_with(std::vector<float>& lost, Codec& codec, std::span<const float> numbers, std::byte* bytes) {
+  std::vector<float> made(codec.block());
+  for_each_block(codec, numbers, bytes, [&](std::span<const float> block, std::byte* to) {
+    const std::span<float> kept =
+        std::span(lost).subspan(static_cast<std::size_t>(block.data() - numbers.data()), block.size());
+    for (std::size_t i = 0; i < block.size(); ++i) kept[i] += block[i];
+    codec.encode(kept, to);
+    codec.decode(to, std::span(made).first(block.size()));
+    for (std::size_t i = 0; i < block.size(); ++i) kept[i] -= made[i];
+  });
 }
 
 // Keeps the encoded bytes until they are sent.
@@ -83,6 +98,19 @@ Compression CompressedLink::compression_of(const MessageKey& key, const TensorTy
   return {};
 }
 
+// The first micro-batch of a step is the largest.
+CompressedLink::Lost* CompressedLink::lost_before(const MessageKey& key, const TensorType& type) {
+  if (key.kind != MessageKind::kBackwardGradient || !encoding_.feeds_back(type)) return nullptr;
+  Lost& lost = lost_[key.edge];
+  const auto numbers = static_cast<std::size_t>(type.shape.elements());
+  if (lost.step != key.step) {
+    lost.step = key.step;
+    lost.numbers.assign(numbers, 0.0F);
+  }
+  ROOKERY_CHECK(numbers <= lost.numbers.size(), "{} is larger than before", to_string(key));
+  return &lost;
+}
+
 std::unique_ptr<PendingTransfer> CompressedLink::begin_send(int to_rank, const MessageKey& key,
                                                             ConstTensorView tensor) {
   const std::unique_ptr<Codec> codec = make_codec(compression_of(key, tensor.type));
@@ -92,8 +120,12 @@ std::unique_ptr<PendingTransfer> CompressedLink::begin_send(int to_rank, const M
     last_bytes_ = nullptr;  // whose memory is free for this one
     last_bytes_ = beneath_.make_bytes(type.bytes());
     last_key_ = key;
-    for_each_block(*codec, tensor.as<float>(), last_bytes_.get(),
-                   [&](std::span<const float> block, std::byte* bytes) { codec->encode(block, bytes); });
+    if (Lost* lost = lost_before(key, tensor.type)) {
+      encode_with(lost->numbers, *codec, tensor.as<float>(), last_bytes_.get());
+    } else {
+      for_each_block(*codec, tensor.as<float>(), last_bytes_.get(),
+                     [&](std::span<const float> block, std::byte* bytes) { codec->encode(block, bytes); });
+    }
   }
   auto sending = beneath_.begin_send(to_rank, key, {type, last_bytes_.get()});
   return std::make_unique<EncodedSend>(last_bytes_, std::move(sending));

@@ -2,12 +2,18 @@
 //
 // It stands between a StageWorker and the Link beneath, so that a pipeline of threads and one of machines
 // train alike. What an encoding loses is lost for whoever uses the value on another stage, in validation,
-// too; what the value's own stage does with it is exact. Encoding knows nothing of earlier micro-batches: all
-// users of a value on other stages decode the same numbers, and a run that goes on from a checkpoint gives
-// the bits of one undisturbed. Training then depends on the cut, which decides what is rounded.
+// too; what the value's own stage does with it is exact. All users of a value on other stages decode the same
+// numbers. What int8 and int4 lose of a gradient is added to the gradient of the same value in the next
+// micro-batch of the step, so that small numbers are not lost in all of them; what the last one loses is
+// gone. Nothing is kept from step to step: a run that goes on from a checkpoint gives the bits of one
+// undisturbed. Training then depends on the cut, which decides what is rounded.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "trainer/link.hpp"
 #include "trainer/transport/edge_encoding.hpp"
@@ -15,7 +21,8 @@
 namespace rookery {
 
 // Belongs to the thread of the link beneath, which outlives it. Of that it takes memory for one tensor that
-// is encoded, and one that is decoded (coding_buffers() of trainer/transfers.hpp).
+// is encoded, and one that is decoded (coding_buffers() of trainer/transfers.hpp); of the heap what is lost
+// of gradients (Transfer::kept_bytes).
 class CompressedLink final : public Link {
  public:
   // The same encoding on all members.
@@ -31,14 +38,23 @@ class CompressedLink final : public Link {
   void flush() override { beneath_.flush(); }
 
  private:
+  // What encoding has lost of a value's gradients in this step.
+  struct Lost {
+    std::int64_t step = -1;
+    std::vector<float> numbers;
+  };
+
   // What encodes a tensor of this key and type; nothing where it travels as it is.
   Compression compression_of(const MessageKey& key, const TensorType& type) const;
+  // Null where nothing is added to a tensor.
+  Lost* lost_before(const MessageKey& key, const TensorType& type);
 
   Link& beneath_;
   const EdgeEncoding encoding_;
   // The tensor that was encoded last: a value goes to all its users one after the other.
   MessageKey last_key_;
   MessageBytes last_bytes_;
+  std::map<std::string, Lost> lost_;  // by value
 };
 
 }  // namespace rookery

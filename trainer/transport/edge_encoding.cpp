@@ -31,6 +31,11 @@ Compression EdgeEncoding::of_gradient(const TensorType& type) const {
   return gradient_type(type) == type ? Compression() : gradients_;
 }
 
+bool EdgeEncoding::feeds_back(const TensorType& type) const {
+  const Encoding encoding = of_gradient(type).encoding;
+  return encoding == Encoding::kInt8 || encoding == Encoding::kInt4;
+}
+
 TensorType EdgeEncoding::activation_type(const std::string& value, const TensorType& type) const {
   return data_.contains(value) ? type : encoded_type(activations_, type);
 }

@@ -27,6 +27,9 @@ class EdgeEncoding {
   Compression of_activation(const std::string& value, const TensorType& type) const;
   Compression of_gradient(const TensorType& type) const;
 
+  // Whether what encoding loses of such a gradient is added to that of the next micro-batch.
+  bool feeds_back(const TensorType& type) const;
+
   // Its type on its way.
   TensorType activation_type(const std::string& value, const TensorType& type) const;
   TensorType gradient_type(const TensorType& type) const;

@@ -153,7 +153,7 @@ TEST_P(EveryEncoding, WhatWasBegunIsDecodedOnce) {
 }
 
 // Other values, micro-batches and steps are other tensors, whatever was encoded before.
-TEST_P(EveryEncoding, EachKeyHasItsOwnNumbers) {
+TEST_P(EveryEncoding, EachKeyOfAnActivationHasItsOwnNumbers) {
   Links links = compressed_links(2, {both(GetParam()), {}});
   std::vector<MessageKey> keys{{.edge = "x"},
                                {.edge = "y"},
@@ -169,6 +169,50 @@ TEST_P(EveryEncoding, EachKeyHasItsOwnNumbers) {
   }
   for (std::size_t i = 0; i < keys.size(); ++i)
     EXPECT_EQ(numbers_of(received(*links[1], keys[i], sent.type())), expected[i]);
+}
+
+// The micro-batches of a step together bring what was sent but for what the last one loses.
+TEST(CompressedLink, WhatAGradientLosesGoesWithTheNextOfItsStep) {
+  Links links = compressed_links(2, {{.gradients = "int4"}, {}});
+  Tensor sent = waves();
+  const auto numbers = sent.as<float>();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i % 128 != 0) numbers[i] *= 0.01F;  // less than a step of those that are large
+  }
+  const auto sum_of_step = [&](std::int64_t step, int micro_batches) {
+    std::vector<double> sum(numbers.size());
+    for (int i = 0; i < micro_batches; ++i) {
+      const MessageKey key{
+          .kind = MessageKind::kBackwardGradient, .step = step, .micro_batch = i, .edge = "x"};
+      links[0]->send(1, key, sent.view());
+      const std::vector<float> came = numbers_of(received(*links[1], key, sent.type()));
+      for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += static_cast<double>(came[j]);
+    }
+    return sum;
+  };
+  constexpr int kMicroBatches = 64;
+  const std::vector<double> sum = sum_of_step(0, kMicroBatches);
+  for (std::size_t i = 0; i < sum.size(); ++i)
+    EXPECT_NEAR(sum[i], kMicroBatches * double{numbers[i]}, 1.1 / 7 / 2 + 1e-4) << i;
+  const std::vector<double> first = sum_of_step(1, 1);
+  EXPECT_TRUE(std::ranges::equal(first, decoded("int4", std::as_const(sent).as<float>())));
+}
+
+// A smaller last micro-batch takes what was lost of as many numbers.
+TEST(CompressedLink, MicroBatchesOfAStepMayGetSmaller) {
+  Links links = compressed_links(2, {{.gradients = "int8"}, {}});
+  const Tensor sent = waves();
+  Tensor smaller(DType::kF32, {3, 100});
+  std::ranges::fill(smaller.as<float>(), 0.0F);
+  const MessageKey first{.kind = MessageKind::kBackwardGradient, .edge = "x"};
+  const MessageKey second{.kind = MessageKind::kBackwardGradient, .micro_batch = 1, .edge = "x"};
+  links[0]->send(1, first, sent.view());
+  links[0]->send(1, second, smaller.view());
+  const std::vector<float> came = numbers_of(received(*links[1], first, sent.type()));
+  const std::vector<float> rest = numbers_of(received(*links[1], second, smaller.type()));
+  const auto numbers = sent.as<float>();
+  for (std::size_t i = 0; i < rest.size(); ++i)
+    EXPECT_LE(std::abs(numbers[i] - came[i] - rest[i]), std::abs(numbers[i] - came[i]) + 1e-7F) << i;
 }
 
 TEST_P(EveryEncoding, WhatIsNoEdgeTravelsAsItIs) {
