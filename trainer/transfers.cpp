@@ -29,10 +29,11 @@ std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
   const auto add = [&](int peer, const std::string& value, bool is_sent, What what) {
     if (peer == kNoStage) return;
     const TensorType& type = types[stage.graph.at(value)];
-    const TensorType sent = what == What::kActivation ? encoding.activation_type(value, type)
-                            : what == What::kGradient ? encoding.gradient_type(type)
+    const Hop hop{stage.index, peer};
+    const TensorType sent = what == What::kActivation ? encoding.activation_type(hop, value, type)
+                            : what == What::kGradient ? encoding.gradient_type(hop, type)
                                                       : type;
-    const bool keeps = what == What::kGradient && is_sent && encoding.feeds_back(type);
+    const bool keeps = what == What::kGradient && is_sent && encoding.feeds_back(hop, type);
     const bool of_step = what == What::kParameter;
     const bool is_ahead = !of_step || !is_synchronous(schedule);
     const int more = is_ahead ? further_ahead(schedule, stage.count, micro_batches,

@@ -34,7 +34,7 @@ struct TrainingTask {
   std::optional<OpProfile> profile = {};         // measured times of this graph's ops, where there are any
 };
 
-// How its stages send each other values and gradients.
+// How stages send each other values and gradients, but for what is chosen for a link.
 inline EdgeEncoding encoding_of(const TrainingTask& task) {
   return {task.settings.transport, input_names(task.graph)};
 }

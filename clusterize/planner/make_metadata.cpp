@@ -55,6 +55,10 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
     metadata.members.push_back(peer(cluster, i));
     metadata.settings.schedule.planned.push_back(own.stages[i].in_flight);
   }
+  if (is_auto(task.settings.transport)) {
+    for (const PlannedLink& link : own.links)
+      metadata.transport.push_back({link.from, link.to, link.transport});
+  }
   for (const Ring& ring : plan.rings) {
     if (ring.stages[cluster] != stage) continue;
     metadata.rings[ring.id] = ring.parameters.front();

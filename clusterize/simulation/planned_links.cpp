@@ -22,6 +22,7 @@ std::vector<PlannedLink> planned_links(const NodePool& pool, const std::vector<i
                        .to = static_cast<int>(to),
                        .latency_ms = speed.latency_ms,
                        .bandwidth_mbps = speed.bandwidth_mbps,
+                       .transport = encoding.on({static_cast<int>(from), static_cast<int>(to)}),
                        .activation_bytes = activations,
                        .gradient_bytes = gradients,
                        .activation_ms = ms(activations),

@@ -199,13 +199,14 @@ std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_
     const std::vector<TensorType> types = stage.graph.types(micro_batch);
     for (const StageOutput& output : stage.outputs) {
       const TensorType& type = types[stage.graph.at(output.value)];
-      const std::int64_t bytes = bytes_in(encoding.activation_type(output.value, type));
-      for (const int to : output.to) own.activation_bytes[to] += bytes;
+      for (const int to : output.to)
+        own.activation_bytes[to] += bytes_in(encoding.activation_type({stage.index, to}, output.value, type));
     }
     for (const StageInput& input : stage.inputs) {
       if (input.gradient_to == kNoStage) continue;
       const TensorType& type = types[stage.graph.at(input.value)];
-      own.gradient_bytes[input.gradient_to] += bytes_in(encoding.gradient_type(type));
+      own.gradient_bytes[input.gradient_to] +=
+          bytes_in(encoding.gradient_type({stage.index, input.gradient_to}, type));
     }
   }
   return routes;

@@ -109,7 +109,9 @@ milliseconds longest_wait(const NodeMetadata& metadata) {
 }
 
 EdgeEncoding edge_encoding(const NodeMetadata& metadata) {
-  return {metadata.settings.transport, metadata.model_inputs};
+  EdgeEncoding encoding(metadata.settings.transport, metadata.model_inputs);
+  for (const LinkTransport& link : metadata.transport) encoding.set({link.from, link.to}, link.transport);
+  return encoding;
 }
 
 GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage) {

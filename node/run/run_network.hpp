@@ -57,6 +57,7 @@ class RunNetwork {
   std::vector<GroupOptions> groups_;  // of pipeline, rings and Roots, as far as there are these; until join()
   std::int64_t buffer_bytes_ = 0;
   EdgeEncoding encoding_;
+  int stage_ = 0;
   std::unique_ptr<Link> pipeline_;
   std::optional<CompressedLink> compressed_;  // where anything is encoded
   ZmqLink* network_ = nullptr;

@@ -89,18 +89,18 @@ class EncodedReceive final : public PendingTransfer {
 
 }  // namespace
 
-CompressedLink::CompressedLink(Link& beneath, EdgeEncoding encoding)
-    : beneath_(beneath), encoding_(std::move(encoding)) {}
+CompressedLink::CompressedLink(Link& beneath, int rank, EdgeEncoding encoding)
+    : beneath_(beneath), rank_(rank), encoding_(std::move(encoding)) {}
 
-Compression CompressedLink::compression_of(const MessageKey& key, const TensorType& type) const {
-  if (key.kind == MessageKind::kForwardActivation) return encoding_.of_activation(key.edge, type);
-  if (key.kind == MessageKind::kBackwardGradient) return encoding_.of_gradient(type);
+Compression CompressedLink::compression_of(Hop hop, const MessageKey& key, const TensorType& type) const {
+  if (key.kind == MessageKind::kForwardActivation) return encoding_.of_activation(hop, key.edge, type);
+  if (key.kind == MessageKind::kBackwardGradient) return encoding_.of_gradient(hop, type);
   return {};
 }
 
 // The first micro-batch of a step is the largest.
-CompressedLink::Lost* CompressedLink::lost_before(const MessageKey& key, const TensorType& type) {
-  if (key.kind != MessageKind::kBackwardGradient || !encoding_.feeds_back(type)) return nullptr;
+CompressedLink::Lost* CompressedLink::lost_before(Hop hop, const MessageKey& key, const TensorType& type) {
+  if (key.kind != MessageKind::kBackwardGradient || !encoding_.feeds_back(hop, type)) return nullptr;
   Lost& lost = lost_[key.edge];
   const auto numbers = static_cast<std::size_t>(type.shape.elements());
   if (lost.step != key.step) {
@@ -113,14 +113,17 @@ CompressedLink::Lost* CompressedLink::lost_before(const MessageKey& key, const T
 
 std::unique_ptr<PendingTransfer> CompressedLink::begin_send(int to_rank, const MessageKey& key,
                                                             ConstTensorView tensor) {
-  const std::unique_ptr<Codec> codec = make_codec(compression_of(key, tensor.type));
+  const Hop hop{rank_, to_rank};
+  const Compression compression = compression_of(hop, key, tensor.type);
+  const std::unique_ptr<Codec> codec = make_codec(compression);
   if (codec == nullptr) return beneath_.begin_send(to_rank, key, tensor);
   const TensorType type = encoded_type(*codec, tensor.type);
-  if (last_bytes_ == nullptr || last_key_ != key) {
+  if (last_bytes_ == nullptr || last_key_ != key || last_encoding_ != compression.encoding) {
     last_bytes_ = nullptr;  // whose memory is free for this one
     last_bytes_ = beneath_.make_bytes(type.bytes());
     last_key_ = key;
-    if (Lost* lost = lost_before(key, tensor.type)) {
+    last_encoding_ = compression.encoding;
+    if (Lost* lost = lost_before(hop, key, tensor.type)) {
       encode_with(lost->numbers, *codec, tensor.as<float>(), last_bytes_.get());
     } else {
       for_each_block(*codec, tensor.as<float>(), last_bytes_.get(),
@@ -133,19 +136,21 @@ std::unique_ptr<PendingTransfer> CompressedLink::begin_send(int to_rank, const M
 
 std::unique_ptr<PendingTransfer> CompressedLink::begin_receive(int from_rank, const MessageKey& key,
                                                                TensorView into) {
-  std::unique_ptr<Codec> codec = make_codec(compression_of(key, into.type));
+  std::unique_ptr<Codec> codec = make_codec(compression_of({from_rank, rank_}, key, into.type));
   if (codec == nullptr) return beneath_.begin_receive(from_rank, key, into);
   return std::make_unique<EncodedReceive>(beneath_, from_rank, key, std::move(codec), into);
 }
 
 MessageBytes CompressedLink::receive_bytes(int from_rank, const MessageKey& key, const TensorType& type) {
-  return compression_of(key, type).is_lossy() ? Link::receive_bytes(from_rank, key, type)
-                                              : beneath_.receive_bytes(from_rank, key, type);
+  return compression_of({from_rank, rank_}, key, type).is_lossy()
+             ? Link::receive_bytes(from_rank, key, type)
+             : beneath_.receive_bytes(from_rank, key, type);
 }
 
 void CompressedLink::send_bytes(int to_rank, const MessageKey& key, const TensorType& type,
                                 MessageBytes&& bytes) {
-  if (!compression_of(key, type).is_lossy()) return beneath_.send_bytes(to_rank, key, type, std::move(bytes));
+  if (!compression_of({rank_, to_rank}, key, type).is_lossy())
+    return beneath_.send_bytes(to_rank, key, type, std::move(bytes));
   Link::send_bytes(to_rank, key, type, std::move(bytes));
 }
 

@@ -25,8 +25,8 @@ namespace rookery {
 // of gradients (Transfer::kept_bytes).
 class CompressedLink final : public Link {
  public:
-  // The same encoding on all members.
-  CompressedLink(Link& beneath, EdgeEncoding encoding);
+  // `rank`: of this member. The same encoding on all of them.
+  CompressedLink(Link& beneath, int rank, EdgeEncoding encoding);
 
   std::unique_ptr<PendingTransfer> begin_send(int to_rank, const MessageKey& key,
                                               ConstTensorView tensor) override;
@@ -45,14 +45,16 @@ class CompressedLink final : public Link {
   };
 
   // What encodes a tensor of this key and type; nothing where it travels as it is.
-  Compression compression_of(const MessageKey& key, const TensorType& type) const;
+  Compression compression_of(Hop hop, const MessageKey& key, const TensorType& type) const;
   // Null where nothing is added to a tensor.
-  Lost* lost_before(const MessageKey& key, const TensorType& type);
+  Lost* lost_before(Hop hop, const MessageKey& key, const TensorType& type);
 
   Link& beneath_;
+  const int rank_;
   const EdgeEncoding encoding_;
   // The tensor that was encoded last: a value goes to all its users one after the other.
   MessageKey last_key_;
+  Encoding last_encoding_ = Encoding::kFloat32;
   MessageBytes last_bytes_;
   std::map<std::string, Lost> lost_;  // by value
 };

@@ -5,8 +5,10 @@
 // smaller; so does what belongs to no micro-batch.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "models/graph/graph.hpp"
 #include "trainer/settings/compression.hpp"
@@ -14,29 +16,37 @@
 
 namespace rookery {
 
+// From one stage to another; {} where it is not known which they are.
+struct Hop {
+  int from = -1;
+  int to = -1;
+};
+
 // Copies are the same; may be read by several threads.
 class EdgeEncoding {
  public:
   EdgeEncoding() = default;  // everything as it is
-  // `data`: input_names() of the whole model. ConfigError for what names no encoding.
-  EdgeEncoding(const TransportSettings& settings, std::set<std::string> data);
+  // On all links; "auto" as "none". `data`: input_names() of the whole model.
+  EdgeEncoding(TransportSettings settings, std::set<std::string> data);
+  // On the link of these two stages, in its place.
+  void set(Hop link, TransportSettings transport);
 
-  bool is_lossy() const { return activations_.is_lossy() || gradients_.is_lossy(); }
+  const TransportSettings& on(Hop link) const;
+  bool is_lossy() const;
 
   // By what a tensor of this type is encoded: nothing where it travels as it is.
-  Compression of_activation(const std::string& value, const TensorType& type) const;
-  Compression of_gradient(const TensorType& type) const;
-
+  Compression of_activation(Hop hop, const std::string& value, const TensorType& type) const;
+  Compression of_gradient(Hop hop, const TensorType& type) const;
   // Whether what encoding loses of such a gradient is added to that of the next micro-batch.
-  bool feeds_back(const TensorType& type) const;
+  bool feeds_back(Hop hop, const TensorType& type) const;
 
   // Its type on its way.
-  TensorType activation_type(const std::string& value, const TensorType& type) const;
-  TensorType gradient_type(const TensorType& type) const;
+  TensorType activation_type(Hop hop, const std::string& value, const TensorType& type) const;
+  TensorType gradient_type(Hop hop, const TensorType& type) const;
 
  private:
-  Compression activations_;
-  Compression gradients_;
+  TransportSettings all_;
+  std::map<std::pair<int, int>, TransportSettings> links_;  // by stages, the earlier one first
   std::set<std::string> data_;
 };
 

@@ -142,6 +142,23 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_EQ(read.ring_peers.begin()->second.size(), 2U);
 }
 
+TEST_F(MetadataFile, SaysWhatWasChosenForEachLink) {
+  NodeMetadata metadata = written();
+  metadata.transport = {{0, 1, {.activations = "fp16"}}, {1, 2, {.gradients = "int8"}}};
+  write_metadata(folder(), metadata);
+  EXPECT_EQ(read_metadata(folder(), "node_1").transport, metadata.transport);
+  const auto with = [](int from, int to, const char* activations) {
+    return [=](Json& d) {
+      d["transport"] = {{{"from", from}, {"to", to}, {"activations", activations}, {"gradients", "none"}}};
+    };
+  };
+  EXPECT_THAT(error_after(with(1, 3, "none")),
+              HasSubstr("transport: there is no link from stage 1 to stage 3"));
+  EXPECT_THAT(error_after(with(1, 1, "none")),
+              HasSubstr("transport: there is no link from stage 1 to stage 1"));
+  EXPECT_THAT(error_after(with(0, 1, "auto")), HasSubstr("transport/0/activations"));
+}
+
 TEST_F(MetadataFile, KnowsTheRootsOfAllClusters) {
   const NodeMetadata read = read_metadata(folder(), "node_1");
   EXPECT_EQ(read.roots,

@@ -56,8 +56,8 @@ class WatchedLink final : public Link {
 
 class OwningLink final : public Link {
  public:
-  OwningLink(std::unique_ptr<Link> beneath, EdgeEncoding encoding)
-      : beneath_(std::move(beneath)), link_(*beneath_, std::move(encoding)) {}
+  OwningLink(std::unique_ptr<Link> beneath, std::size_t rank, EdgeEncoding encoding)
+      : beneath_(std::move(beneath)), link_(*beneath_, static_cast<int>(rank), std::move(encoding)) {}
   std::unique_ptr<PendingTransfer> begin_send(int to, const MessageKey& key,
                                               ConstTensorView tensor) override {
     return link_.begin_send(to, key, tensor);
@@ -76,7 +76,7 @@ Links compressed_links(int ranks, const EdgeEncoding& encoding, WatchedLink::Typ
   Links links = make_memory_links(ranks, std::chrono::seconds(60));
   for (std::size_t rank = 0; rank < links.size(); ++rank) {
     auto watched = std::make_unique<WatchedLink>(std::move(links[rank]), rank == 0 ? sent_by_first : nullptr);
-    links[rank] = std::make_unique<OwningLink>(std::move(watched), encoding);
+    links[rank] = std::make_unique<OwningLink>(std::move(watched), rank, encoding);
   }
   return links;
 }
@@ -135,7 +135,7 @@ TEST_P(EveryEncoding, TheLinkBeneathHasTheEncodedBytes) {
   const auto bytes = static_cast<std::int64_t>(make_codec(parse_compression(GetParam()))->bytes(kNumbers));
   EXPECT_LT(bytes, 4 * kNumbers);
   EXPECT_EQ(types.at(key), (TensorType{DType::kU8, Shape{bytes}}));
-  EXPECT_EQ(EdgeEncoding(both(GetParam()), {}).activation_type("x", sent.type()), types.at(key));
+  EXPECT_EQ(EdgeEncoding(both(GetParam()), {}).activation_type({}, "x", sent.type()), types.at(key));
 }
 
 TEST_P(EveryEncoding, WhatWasBegunIsDecodedOnce) {
@@ -237,13 +237,32 @@ TEST_P(EveryEncoding, WhatIsNoEdgeTravelsAsItIs) {
 TEST(EdgeEncoding, WhatWouldNotBecomeSmallerTravelsAsItIs) {
   const auto expect_as_it_is = [](const char* encoding, const TensorType& type) {
     const EdgeEncoding made(both(encoding), {});
-    EXPECT_EQ(made.activation_type("x", type), type);
-    EXPECT_EQ(made.gradient_type(type), type);
-    EXPECT_FALSE(made.of_activation("x", type).is_lossy());
+    EXPECT_EQ(made.activation_type({}, "x", type), type);
+    EXPECT_EQ(made.gradient_type({}, type), type);
+    EXPECT_FALSE(made.of_activation({}, "x", type).is_lossy());
   };
   expect_as_it_is("int8", {DType::kF32, Shape{1}});
   expect_as_it_is("none", {DType::kF32, Shape{64}});
   expect_as_it_is("fp16", {DType::kI64, Shape{64}});
+}
+
+// A value goes to each of its users as their link says.
+TEST(CompressedLink, EachLinkHasItsEncoding) {
+  EdgeEncoding encoding(both("auto"), {});
+  encoding.set({0, 2}, both("int8"));
+  EXPECT_TRUE(encoding.is_lossy());
+  EXPECT_FALSE(EdgeEncoding(both("auto"), {}).is_lossy());
+  Links links = compressed_links(3, encoding);
+  const Tensor sent = waves();
+  const MessageKey forward{.edge = "x"};
+  const MessageKey backward{.kind = MessageKind::kBackwardGradient, .edge = "x"};
+  for (const int to : {1, 2}) links[0]->send(to, forward, sent.view());
+  EXPECT_EQ(numbers_of(received(*links[1], forward, sent.type())), numbers_of(sent));
+  EXPECT_EQ(numbers_of(received(*links[2], forward, sent.type())), decoded("int8", sent.as<float>()));
+  links[2]->send(0, backward, sent.view());
+  Tensor came(sent.type());
+  links[0]->receive(2, backward, came.view());
+  EXPECT_EQ(numbers_of(came), decoded("int8", sent.as<float>()));
 }
 
 TEST(CompressedLink, EachKindOfEdgeHasItsEncoding) {
@@ -260,7 +279,7 @@ TEST(CompressedLink, EachKindOfEdgeHasItsEncoding) {
 
 TEST(CompressedLink, APayloadOfAnotherSizeIsAnErrorThatNamesSenderAndTensor) {
   Links beneath = make_memory_links(2, std::chrono::seconds(60));
-  CompressedLink link(*beneath[1], {both("int8"), {}});
+  CompressedLink link(*beneath[1], 1, {both("int8"), {}});
   const Tensor sent(DType::kU8, {12});
   const MessageKey key{.kind = MessageKind::kBackwardGradient, .step = 3, .edge = "relu_1"};
   beneath[0]->send(1, key, sent.view());
