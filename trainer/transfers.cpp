@@ -21,37 +21,58 @@ int further_ahead(const ScheduleSettings& schedule, int stages, int micro_batche
 }  // namespace
 
 std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
-                                const ScheduleSettings& schedule, int micro_batches) {
+                                const ScheduleSettings& schedule, int micro_batches,
+                                const EdgeEncoding& encoding) {
   const std::vector<TensorType> types = stage.graph.types(micro_batch);
   std::vector<Transfer> found;
-  const auto add = [&](int peer, const std::string& value, bool is_sent, bool of_step = false) {
+  enum class What : std::uint8_t { kActivation, kGradient, kParameter };
+  const auto add = [&](int peer, const std::string& value, bool is_sent, What what) {
     if (peer == kNoStage) return;
     const TensorType& type = types[stage.graph.at(value)];
+    const Hop hop{stage.index, peer};
+    const TensorType sent = what == What::kActivation ? encoding.activation_type(hop, value, type)
+                            : what == What::kGradient ? encoding.gradient_type(hop, type)
+                                                      : type;
+    const bool keeps = what == What::kGradient && is_sent && encoding.feeds_back(hop, type);
+    const bool of_step = what == What::kParameter;
     const bool is_ahead = !of_step || !is_synchronous(schedule);
     const int more = is_ahead ? further_ahead(schedule, stage.count, micro_batches,
                                               std::min(peer, stage.index), std::max(peer, stage.index))
                               : 0;
     found.push_back({.peer = peer,
                      .is_sent = is_sent,
-                     .bytes = static_cast<std::int64_t>(type.bytes()),
-                     .under_way = kAlways + more});
+                     .bytes = static_cast<std::int64_t>(sent.bytes()),
+                     .is_encoded = sent != type,
+                     .under_way = kAlways + more,
+                     .kept_bytes = keeps ? static_cast<std::int64_t>(type.bytes()) : 0});
   };
   for (const StageInput& input : stage.inputs) {
-    add(input.from, input.value, false);
-    add(input.gradient_from, input.value, false);
-    add(input.gradient_to, input.value, true);
+    add(input.from, input.value, false, What::kActivation);
+    add(input.gradient_from, input.value, false, What::kGradient);
+    add(input.gradient_to, input.value, true, What::kGradient);
   }
   for (const StageOutput& output : stage.outputs) {
-    for (const int peer : output.to) add(peer, output.value, true);
-    add(output.gradient_from, output.value, false);
+    for (const int peer : output.to) add(peer, output.value, true, What::kActivation);
+    add(output.gradient_from, output.value, false, What::kGradient);
   }
   for (const SharedParameter& shared : stage.shared) {
-    add(shared.from, shared.parameter, false, true);
-    add(shared.gradient_from, shared.parameter, false, true);
-    add(shared.to, shared.parameter, true, true);
-    add(shared.gradient_to, shared.parameter, true, true);
+    for (const int peer : {shared.from, shared.gradient_from})
+      add(peer, shared.parameter, false, What::kParameter);
+    for (const int peer : {shared.to, shared.gradient_to})
+      add(peer, shared.parameter, true, What::kParameter);
   }
   return found;
+}
+
+std::vector<std::int64_t> coding_buffers(const std::vector<Transfer>& transfers) {
+  std::vector<std::int64_t> buffers;
+  for (const bool is_sent : {true, false}) {
+    std::int64_t largest = 0;
+    for (const Transfer& transfer : transfers)
+      if (transfer.is_encoded && transfer.is_sent == is_sent) largest = std::max(largest, transfer.bytes);
+    if (largest > 0) buffers.push_back(largest);
+  }
+  return buffers;
 }
 
 }  // namespace rookery

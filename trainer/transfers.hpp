@@ -7,6 +7,7 @@
 
 #include "models/graph/stage.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 
@@ -14,8 +15,10 @@ namespace rookery {
 struct Transfer {
   int peer = 0;  // stage
   bool is_sent = false;
-  std::int64_t bytes = 0;
-  int under_way = 0;  // that may be, at a time
+  std::int64_t bytes = 0;  // as it travels
+  bool is_encoded = false;
+  int under_way = 0;            // that may be, at a time
+  std::int64_t kept_bytes = 0;  // of what encoding loses of it, for the next one
 };
 
 // With micro-batches of `micro_batch` samples, as many as `micro_batches` a batch. Two of each may be under
@@ -23,6 +26,10 @@ struct Transfer {
 // micro-batch by which the earlier stage runs further ahead of the later one than without what settings or a
 // plan say of it.
 std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
-                                const ScheduleSettings& schedule = {}, int micro_batches = 1);
+                                const ScheduleSettings& schedule = {}, int micro_batches = 1,
+                                const EdgeEncoding& encoding = {});
+// The bytes of what CompressedLink holds besides: the largest tensor that it encodes, and the largest that it
+// decodes; none where there is none.
+std::vector<std::int64_t> coding_buffers(const std::vector<Transfer>& transfers);
 
 }  // namespace rookery

@@ -10,6 +10,7 @@
 #include "clusterize/costs/stage_memory.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/stage.hpp"
+#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 namespace {
@@ -105,8 +106,11 @@ std::vector<SharedSegments> shared_bytes(const Graph& graph, const std::vector<S
   return shared;
 }
 
-// Adds every value to the boundaries between its producer and its last user.
-void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Segment>& segments) {
+// Adds every value to the boundaries between its producer and its last user: those before these segments,
+// which `hop_to` says more of.
+template <typename HopTo>
+void add_boundaries(const Graph& graph, std::int64_t micro_batch, const EdgeEncoding& encoding,
+                    const HopTo& hop_to, std::vector<Segment>& segments) {
   const std::map<ValueId, std::vector<OpId>> have_gradients = gradient_users(graph);
   std::map<ValueId, std::size_t> last_user;
   for (std::size_t op = 0; op < graph.ops().size(); ++op) {
@@ -119,10 +123,14 @@ void add_boundaries(const Graph& graph, std::int64_t micro_batch, std::vector<Se
     const Value& value = graph.value(id);
     if (value.kind != ValueKind::kInput && value.kind != ValueKind::kActivation) continue;
     const std::size_t first = value.producer == kNoOp ? 0 : segment_of(value.producer, segments);
-    const auto bytes = static_cast<double>(types[id].bytes());
     for (std::size_t segment = first + 1; segment <= last; ++segment) {
-      segments[segment].activation_bytes += bytes;
-      if (have_gradients.contains(id)) segments[segment].gradient_bytes += bytes;
+      const std::optional<Hop> hop = hop_to(static_cast<int>(segment));
+      if (!hop) continue;
+      segments[segment].activation_bytes +=
+          static_cast<double>(encoding.activation_type(*hop, value.name, types[id]).bytes());
+      if (have_gradients.contains(id))
+        segments[segment].gradient_bytes +=
+            static_cast<double>(encoding.gradient_type(*hop, types[id]).bytes());
     }
   }
 }
@@ -183,7 +191,9 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
       .batch_size = settings.batch_size,
       .micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size))),
       .schedule = settings.schedule};
-  add_boundaries(graph, micro_batch, costs.segments);
+  add_boundaries(
+      graph, micro_batch, {settings.transport, input_names(graph)},
+      [](int /*segment*/) { return std::optional(Hop()); }, costs.segments);
   merge_small(costs.segments, most_segments);
   if (profile != nullptr)
     costs.threads = measured_costs(graph, op_costs(graph, micro_batch), costs.segments, *profile);
@@ -205,6 +215,23 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
     other.schedule.name = training.schedule;
     return model_costs(graph, other, data, kernels, nullptr, most_segments, threads);
   };
+  return costs;
+}
+
+ModelCosts with_transport(ModelCosts costs, const Graph& graph, const TrainingSettings& settings,
+                          const std::vector<int>& begins, const EdgeEncoding& encoding) {
+  const auto hop_to = [&](int segment) -> std::optional<Hop> {
+    const auto found = std::ranges::find(begins, segment);
+    if (found == begins.end()) return std::nullopt;
+    const auto stage = static_cast<int>(found - begins.begin());
+    return Hop{stage - 1, stage};
+  };
+  for (const int begin : begins) {
+    costs.segments[begin].activation_bytes = 0;
+    costs.segments[begin].gradient_bytes = 0;
+  }
+  add_boundaries(graph, micro_batch_sizes(settings, settings.batch_size).front(), encoding, hop_to,
+                 costs.segments);
   return costs;
 }
 

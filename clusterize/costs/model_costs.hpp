@@ -19,6 +19,7 @@
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
+#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 
@@ -37,8 +38,8 @@ struct Segment {
   double update_flops = 0;      // of a step
   std::int64_t parameters = 0;  // elements
   std::int64_t parameter_bytes = 0;
-  // Bytes of the values that come from earlier segments and are used here or later. A value that skips stages
-  // is counted at every boundary that it passes.
+  // Bytes, as they travel, of the values that come from earlier segments and are used here or later. A value
+  // that skips stages is counted at every boundary that it passes.
   double activation_bytes = 0;  // forward
   double gradient_bytes = 0;    // backward
 };
@@ -115,5 +116,9 @@ constexpr int kMostSegments = 100;
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
                        const KernelChoice& kernels, const OpProfile* profile = nullptr,
                        int most_segments = kMostSegments, const std::set<int>& threads = {1});
+
+// The same of stages that begin at these segments, between which what crosses is encoded as on their links.
+ModelCosts with_transport(ModelCosts costs, const Graph& graph, const TrainingSettings& settings,
+                          const std::vector<int>& begins, const EdgeEncoding& encoding);
 
 }  // namespace rookery

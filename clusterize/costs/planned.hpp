@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/training_task.hpp"
 #include "clusterize/plan/cluster_plan.hpp"
 #include "models/graph/stage.hpp"
 
@@ -18,5 +19,12 @@ struct Planned {
   // (MemoryModel::refine).
   ModelCosts costs;
 };
+
+// How the stages of a cluster with these links send each other values and gradients.
+inline EdgeEncoding encoding_of(const TrainingTask& task, const std::vector<PlannedLink>& links) {
+  EdgeEncoding encoding = encoding_of(task);
+  for (const PlannedLink& link : links) encoding.set({link.from, link.to}, link.transport);
+  return encoding;
+}
 
 }  // namespace rookery

@@ -12,11 +12,15 @@
 namespace rookery {
 
 std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch, const ScheduleSettings& schedule,
-                             int micro_batches) {
+                             int micro_batches, const EdgeEncoding& encoding) {
+  const auto aligned = [](std::int64_t bytes) {
+    return static_cast<std::int64_t>(align_up(static_cast<std::size_t>(bytes)));
+  };
+  const std::vector<Transfer> all = transfers(stage, micro_batch, schedule, micro_batches, encoding);
   std::int64_t bytes = 0;
-  for (const Transfer& transfer : transfers(stage, micro_batch, schedule, micro_batches))
-    bytes +=
-        transfer.under_way * static_cast<std::int64_t>(align_up(static_cast<std::size_t>(transfer.bytes)));
+  for (const Transfer& transfer : all)
+    bytes += transfer.under_way * aligned(transfer.bytes) + transfer.kept_bytes;
+  for (const std::int64_t coded : coding_buffers(all)) bytes += aligned(coded);
   return bytes;
 }
 
@@ -25,6 +29,7 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
     : graph_(std::move(graph)),
       begins_(std::move(begins)),
       settings_(std::move(settings)),
+      encoding_(settings_.transport, input_names(graph_)),
       data_bytes_(data.bytes),
       threads_(threads),
       options_(compile_options(settings_, data, 0, 1, kernels)),
@@ -84,7 +89,7 @@ CompileOptions StageMemory::options(int slots, bool recompute) const {
 }
 
 std::int64_t StageMemory::transport(const Stage& stage) const {
-  return transport_bytes(stage, micro_batch_sizes(settings_, settings_.batch_size).front());
+  return transport_bytes(stage, micro_batch_sizes(settings_, settings_.batch_size).front(), {}, 1, encoding_);
 }
 
 std::int64_t StageMemory::measured(const StageRange& range) {

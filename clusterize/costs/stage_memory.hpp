@@ -16,13 +16,15 @@
 #include "models/runtime/executable.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
+#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 
 // Buffers of a stage's link: everything that a micro-batch, or the end of a step, brings or takes away, as
-// often as it may be under way (transfers()).
+// often as it may be under way (transfers()), and what is encoded and decoded.
 std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch,
-                             const ScheduleSettings& schedule = {}, int micro_batches = 1);
+                             const ScheduleSettings& schedule = {}, int micro_batches = 1,
+                             const EdgeEncoding& encoding = {});
 
 // The memory that a range of segments takes, by measurement and by estimate: two functions of the arguments
 // alone, that may be called by several threads at once. `slots`: up to those of the first of as many stages
@@ -85,6 +87,7 @@ class StageMemory {
   Graph graph_;
   std::vector<OpId> begins_;
   TrainingSettings settings_;
+  EdgeEncoding encoding_;
   std::int64_t data_bytes_;
   int threads_;
   CompileOptions options_;  // apart from slots and recompute

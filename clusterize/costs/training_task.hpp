@@ -13,6 +13,7 @@
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/resume_point.hpp"
 #include "trainer/settings/settings.hpp"
+#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 
@@ -32,5 +33,10 @@ struct TrainingTask {
   StateDict model_extras = {};                   // of the module's state dict, not of the graph
   std::optional<OpProfile> profile = {};         // measured times of this graph's ops, where there are any
 };
+
+// How stages send each other values and gradients, but for what is chosen for a link.
+inline EdgeEncoding encoding_of(const TrainingTask& task) {
+  return {task.settings.transport, input_names(task.graph)};
+}
 
 }  // namespace rookery

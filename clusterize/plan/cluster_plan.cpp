@@ -34,6 +34,8 @@ OrderedJson to_json(const PlannedLink& link) {
           {"to", link.to},
           {"latency_ms", link.latency_ms},
           {"bandwidth_mbps", link.bandwidth_mbps},
+          {"activations", link.transport.activations},
+          {"gradients", link.transport.gradients},
           {"activation_bytes", link.activation_bytes},
           {"gradient_bytes", link.gradient_bytes},
           {"activation_ms", link.activation_ms},

@@ -15,6 +15,7 @@
 #include "trainer/settings/averaging.hpp"
 #include "trainer/settings/cluster_shares.hpp"
 #include "trainer/settings/resume_point.hpp"
+#include "trainer/settings/transport.hpp"
 
 namespace rookery {
 
@@ -50,6 +51,7 @@ struct PlannedLink {
   int to = 0;
   double latency_ms = 0;
   double bandwidth_mbps = 0;
+  TransportSettings transport = {};   // of values and gradients between the two
   std::int64_t activation_bytes = 0;  // from `from` to `to`
   std::int64_t gradient_bytes = 0;    // from `to` to `from`
   double activation_ms = 0;           // latency and transmission, alone on the link

@@ -88,6 +88,7 @@ OrderedJson to_json(const NodeMetadata& metadata) {
                      {"inputs", inputs},
                      {"outputs", outputs},
                      {"shared_parameters", shared},
+                     {"model_inputs", metadata.model_inputs},
                      {"rings", rings},
                      {"recompute", metadata.recompute},
                      {"in_flight", metadata.settings.schedule.planned},
@@ -99,6 +100,11 @@ OrderedJson to_json(const NodeMetadata& metadata) {
                        {"validation_samples", metadata.data.validation_samples},
                        {"bytes", metadata.data.bytes}}},
                      {"settings", to_json(metadata.settings)}};
+  for (const LinkTransport& link : metadata.transport)
+    all["transport"].push_back({{"from", link.from},
+                                {"to", link.to},
+                                {"activations", link.transport.activations},
+                                {"gradients", link.transport.gradients}});
   if (metadata.data.digest != 0) all["data"]["digest"] = fmt::format("{:016x}", metadata.data.digest);
   if (metadata.clusters > 1) {
     all["roots"] = to_json(metadata.roots);
@@ -138,6 +144,12 @@ Json make_schema() {
         "type": "object", "required": ["id", "first_parameter", "peers"], "additionalProperties": false,
         "properties": {"id": {"$ref": "#/definitions/index"}, "first_parameter": {"type": "string"},
                        "peers": {"$ref": "#/definitions/peers"}}}},
+      "model_inputs": {"type": "array", "items": {"type": "string"}},
+      "transport": {"type": "array", "items": {
+        "type": "object", "required": ["from", "to", "activations", "gradients"], "additionalProperties": false,
+        "properties": {"from": {"$ref": "#/definitions/index"}, "to": {"$ref": "#/definitions/index"},
+                       "activations": {"$ref": "#/definitions/encoding"},
+                       "gradients": {"$ref": "#/definitions/encoding"}}}},
       "roots": {"$ref": "#/definitions/peers"},
       "ring_count": {"$ref": "#/definitions/count"},
       "shares": {"type": "array", "items": {"$ref": "#/definitions/count"}},
@@ -155,6 +167,7 @@ Json make_schema() {
     "definitions": {
       "node": {"type": "string", "pattern": "^node_[0-9]{1,6}$"},
       "index": {"type": "integer", "minimum": 0, "maximum": 999999},
+      "encoding": {"enum": ["none", "fp16", "bf16", "int8", "int4"]},
       "count": {"type": "integer", "minimum": 1, "maximum": 1000000},
       "threads": {"type": "integer", "minimum": 1, "maximum": 1024},
       "peers": {"type": "array", "items": {
@@ -183,6 +196,20 @@ std::uint64_t digest_from_json(const Json& data) {
   const auto text = data.at("digest").get<std::string>();
   std::from_chars(text.data(), text.data() + text.size(), digest, 16);
   return digest;
+}
+
+std::vector<LinkTransport> transport_from_json(const Json& document, int stages, std::string_view file) {
+  std::vector<LinkTransport> transport;
+  for (const Json& link : document.value("transport", Json::array())) {
+    transport.push_back({link.at("from").get<int>(),
+                         link.at("to").get<int>(),
+                         {.activations = link.at("activations").get<std::string>(),
+                          .gradients = link.at("gradients").get<std::string>()}});
+    const auto [from, to, settings] = transport.back();
+    if (from >= to || to >= stages)
+      fail(file, "transport: there is no link from stage {} to stage {} of {}", from, to, stages);
+  }
+  return transport;
 }
 
 std::vector<PeerInfo> peers_from_json(const Json& list, std::string_view key, std::string_view file) {
@@ -377,6 +404,8 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
                document.at("data").at("validation_samples").get<std::int64_t>(),
                document.at("data").at("bytes").get<std::int64_t>(), digest_from_json(document.at("data"))}};
   metadata.settings.schedule.planned = document.value("in_flight", std::vector<int>());
+  metadata.model_inputs = document.value("model_inputs", std::set<std::string>());
+  metadata.transport = transport_from_json(document, metadata.stages, file);
   for (const Json& input : document.at("inputs")) metadata.inputs.push_back(input_from_json(input));
   for (const Json& output : document.at("outputs")) metadata.outputs.push_back(output_from_json(output));
   for (const Json& shared : document.at("shared_parameters"))

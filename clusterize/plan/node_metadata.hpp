@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,14 @@ struct PeerInfo {
   // By the others. One that is not opens the connections between it and them, both ways.
   bool reachable = true;
   bool operator==(const PeerInfo&) const = default;
+};
+
+// Between two stages of a cluster, of which `from` is the earlier.
+struct LinkTransport {
+  int from = 0;
+  int to = 0;
+  TransportSettings transport;
+  bool operator==(const LinkTransport&) const = default;
 };
 
 // node_data/nodes/node_N.json.
@@ -55,6 +64,10 @@ struct NodeMetadata {
   std::vector<StageInput> inputs;
   std::vector<StageOutput> outputs;
   std::vector<SharedParameter> shared;
+  // The whole model's, which travel as they are where activations do not.
+  std::set<std::string> model_inputs;
+  // Where settings leave it to the planner: how values and gradients travel, of all links of the cluster.
+  std::vector<LinkTransport> transport;
   bool recompute = false;             // activations: decided by the planner where settings leave it open
   ClusterShares shares;               // of the samples of a step; its cluster is this one
   StagePrediction prediction;         // of micro-batches of the settings' batch_size

@@ -43,6 +43,7 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .inputs = part.inputs,
                         .outputs = part.outputs,
                         .shared = part.shared,
+                        .model_inputs = input_names(task.graph),
                         .recompute = self.recompute,
                         .shares = shares_of(plan, cluster),
                         .prediction = self.prediction,
@@ -53,6 +54,10 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
   for (int i = 0; i < part.count; ++i) {
     metadata.members.push_back(peer(cluster, i));
     metadata.settings.schedule.planned.push_back(own.stages[i].in_flight);
+  }
+  if (is_auto(task.settings.transport)) {
+    for (const PlannedLink& link : own.links)
+      metadata.transport.push_back({link.from, link.to, link.transport});
   }
   for (const Ring& ring : plan.rings) {
     if (ring.stages[cluster] != stage) continue;

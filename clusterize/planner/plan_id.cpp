@@ -44,6 +44,18 @@ OrderedJson chosen_in_flight(const ClusterPlan& plan) {
   return is_chosen ? all : OrderedJson();
 }
 
+// By cluster and link, where that was left to the planner.
+OrderedJson chosen_transport(const ClusterPlan& plan) {
+  OrderedJson all = OrderedJson::array();
+  for (const PlannedCluster& cluster : plan.clusters) {
+    OrderedJson links = OrderedJson::array();
+    for (const PlannedLink& link : cluster.links)
+      links.push_back({link.from, link.to, link.transport.activations, link.transport.gradients});
+    all.push_back(links);
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string plan_id_of(const TrainingTask& task, const NodePool& pool, const ClusterPlan& plan) {
@@ -63,6 +75,7 @@ std::string plan_id_of(const TrainingTask& task, const NodePool& pool, const Clu
   if (task.data.digest != 0) all["data"].push_back(task.data.digest);
   if (!task.weights.empty()) all["weights"] = task.weights;
   if (const OrderedJson chosen = chosen_in_flight(plan); !chosen.empty()) all["in_flight"] = chosen;
+  if (is_auto(task.settings.transport)) all["transport"] = chosen_transport(plan);
   if (plan.clusters.size() > 1) all["shares"] = shares_of(plan, 0).samples;
   if (task.resume) all["resume"] = to_json(*task.resume);
   Fnv1a digest;

@@ -10,6 +10,7 @@
 #include "clusterize/costs/averaging/averaging_memory.hpp"
 #include "clusterize/genetic/time_limit.hpp"
 #include "clusterize/order/rings.hpp"
+#include "clusterize/planner/choices/choose_transport.hpp"
 #include "clusterize/planner/left_out.hpp"
 #include "clusterize/planner/plan_id.hpp"
 #include "clusterize/planner/predictions.hpp"
@@ -42,6 +43,19 @@ void add_clusters(const TrainingTask& task, const Fit& fit, Planned& planned) {
   }
 }
 
+// With what is in flight, or on its links, chosen otherwise. Averaging takes the same memory as before.
+void predict_again(const TrainingTask& task, const CostModel& model, std::size_t at,
+                   const std::vector<int>& in_flight, const std::vector<PlannedLink>& links,
+                   Planned& planned) {
+  PlannedCluster& before = planned.plan.clusters[at];
+  PlannedCluster made = predicted_cluster(task, model, planned.members[at], planned.cuts[at],
+                                          planned.stages[at], in_flight, links);
+  made.id = before.id;
+  for (std::size_t stage = 0; stage < made.stages.size(); ++stage)
+    made.stages[stage].prediction.averaging_bytes = before.stages[stage].prediction.averaging_bytes;
+  before = std::move(made);
+}
+
 // For every cluster, by stage. Of a plan that has its memory for averaging.
 void choose_in_flight(const TrainingTask& task, const NodePool& pool, const CostModel& model,
                       Planned& planned) {
@@ -49,13 +63,19 @@ void choose_in_flight(const TrainingTask& task, const NodePool& pool, const Cost
     const std::vector<int>& members = planned.members[c];
     const StepParts parts = step_parts(model, members, planned.cuts[c], task.settings.schedule);
     const std::vector<int> chosen = choose_in_flight(task, pool, planned, c, parts);
-    PlannedCluster& before = planned.plan.clusters[c];
-    if (std::ranges::equal(chosen, before.stages, {}, {}, &PlannedStage::in_flight)) continue;
-    PlannedCluster made = predicted_cluster(task, model, members, planned.cuts[c], planned.stages[c], chosen);
-    made.id = before.id;
-    for (std::size_t stage = 0; stage < made.stages.size(); ++stage)
-      made.stages[stage].prediction.averaging_bytes = before.stages[stage].prediction.averaging_bytes;
-    before = std::move(made);
+    if (!std::ranges::equal(chosen, planned.plan.clusters[c].stages, {}, {}, &PlannedStage::in_flight))
+      predict_again(task, model, c, chosen, {}, planned);
+  }
+}
+
+// For every cluster, by link.
+void choose_transport(const TrainingTask& task, const NodePool& pool, const CostModel& model,
+                      Planned& planned) {
+  if (!is_auto(task.settings.transport)) return;
+  for (std::size_t c = 0; c < planned.members.size(); ++c) {
+    std::vector<int> in_flight;
+    for (const PlannedStage& stage : planned.plan.clusters[c].stages) in_flight.push_back(stage.in_flight);
+    predict_again(task, model, c, in_flight, choose_transport(task, pool, planned, c), planned);
   }
 }
 
@@ -240,6 +260,7 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCos
   planned.costs = costs;
   planned.costs.memory = fit.memory;
   choose_in_flight(task, pool, *fit.model, planned);
+  choose_transport(task, pool, *fit.model, planned);
   add_left_out(pool, fit, options, plan);
   add_threads_of_hosts(pool, planned);
   plan.predicted_averaging_ms = 1e3 * fit.throughput.averaging_seconds;

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "clusterize/costs/planned.hpp"
 #include "clusterize/costs/stage_memory.hpp"
 #include "clusterize/costs/step_parts.hpp"
 #include "clusterize/simulation/planned_links.hpp"
@@ -21,7 +22,8 @@ std::int64_t count_parameters(const Stage& stage) {
 }
 
 PlannedStage plan_stage(const TrainingTask& task, const TrainingSettings& settings, const PoolNode& node,
-                        const Stage& stage, std::vector<OpId> ops, const StageTimes& times, bool recompute) {
+                        const Stage& stage, std::vector<OpId> ops, const StageTimes& times, bool recompute,
+                        const EdgeEncoding& encoding) {
   const std::vector<std::int64_t> sizes = micro_batch_sizes(settings, settings.batch_size);
   const auto micro_batches = static_cast<int>(sizes.size());
   CompileOptions options = compile_options(settings, task.data, stage.index, stage.count, task.kernels);
@@ -40,8 +42,8 @@ PlannedStage plan_stage(const TrainingTask& task, const TrainingSettings& settin
                                       .send_ms = 1e3 * times.send,
                                       .update_ms = 1e3 * times.update,
                                       .memory = memory_use(stage, options),
-                                      .transport_bytes = transport_bytes(stage, sizes.front(),
-                                                                         settings.schedule, micro_batches),
+                                      .transport_bytes = transport_bytes(
+                                          stage, sizes.front(), settings.schedule, micro_batches, encoding),
                                       .dataset_bytes = stage.is_root() ? task.data.bytes : 0}};
   check_fits(planned, node);
   return planned;
@@ -65,24 +67,15 @@ void add_flops(const ModelCosts& costs, const StagePartition& cut, std::vector<P
   }
 }
 
-}  // namespace
-
-void check_fits(const PlannedStage& stage, const PoolNode& node) {
-  const auto needed = static_cast<double>(stage.prediction.total_bytes());
-  if (needed <= 1e9 * node.ram_gb) return;
-  throw ConfigError(
-      fmt::format("{} ({}): its stage needs {:.3g} GB, but the machine has {} GB: use a smaller batch_size",
-                  stage.node, stage.address, needed / 1e9, node.ram_gb));
-}
-
-PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& model,
-                                 const std::vector<int>& members, const StagePartition& cut,
-                                 const std::vector<Stage>& stages, const std::vector<int>& in_flight) {
+PlannedCluster predicted_with(const TrainingTask& task, const CostModel& model,
+                              const std::vector<int>& members, const StagePartition& cut,
+                              const std::vector<Stage>& stages, const std::vector<int>& in_flight,
+                              const EdgeEncoding& encoding) {
   TrainingSettings settings = task.settings;
   settings.schedule.planned = in_flight.empty() ? usual_in_flight(model.costs(), members.size()) : in_flight;
   const StepParts parts = step_parts(model, members, cut, settings.schedule);
   const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
-  PlannedCluster cluster{.links = planned_links(model.pool(), members, stages, micro_batch),
+  PlannedCluster cluster{.links = planned_links(model.pool(), members, stages, micro_batch, encoding),
                          .predicted_step_ms = 1e3 * parts.step,
                          .round_trip_ms = 1e3 * parts.round_trip,
                          .period_ms = 1e3 * parts.period,
@@ -95,11 +88,34 @@ PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& mode
     std::iota(ops.begin(), ops.end(), first);
     first += static_cast<OpId>(ops.size());
     const PoolNode& node = model.pool().node(members[stage]);
-    cluster.stages.push_back(
-        plan_stage(task, settings, node, stages[stage], std::move(ops), times[stage], cut.recompute[stage]));
+    cluster.stages.push_back(plan_stage(task, settings, node, stages[stage], std::move(ops), times[stage],
+                                        cut.recompute[stage], encoding));
   }
   add_flops(model.costs(), cut, cluster.stages);
   return cluster;
+}
+
+}  // namespace
+
+void check_fits(const PlannedStage& stage, const PoolNode& node) {
+  const auto needed = static_cast<double>(stage.prediction.total_bytes());
+  if (needed <= 1e9 * node.ram_gb) return;
+  throw ConfigError(
+      fmt::format("{} ({}): its stage needs {:.3g} GB, but the machine has {} GB: use a smaller batch_size",
+                  stage.node, stage.address, needed / 1e9, node.ram_gb));
+}
+
+PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& searched,
+                                 const std::vector<int>& members, const StagePartition& cut,
+                                 const std::vector<Stage>& stages, const std::vector<int>& in_flight,
+                                 const std::vector<PlannedLink>& links) {
+  if (!links.empty()) {
+    const ModelCosts costs =
+        with_transport(searched.costs(), task.graph, task.settings, cut.begins, encoding_of(task, links));
+    return predicted_with(task, CostModel(searched.pool(), costs), members, cut, stages, in_flight,
+                          encoding_of(task, links));
+  }
+  return predicted_with(task, searched, members, cut, stages, in_flight, encoding_of(task));
 }
 
 }  // namespace rookery

@@ -102,6 +102,29 @@ std::string schedule_choice_text(const ClusterPlan& plan) {
   return text + "\n";
 }
 
+// "activations as fp16 and gradients as int8"; empty where all travels as it is.
+std::string encodings_text(const TransportSettings& transport) {
+  std::vector<std::string> parts;
+  if (transport.activations != "none") parts.push_back("activations as " + transport.activations);
+  if (transport.gradients != "none") parts.push_back("gradients as " + transport.gradients);
+  return fmt::format("{}", fmt::join(parts, " and "));
+}
+
+std::string transport_text(const TrainingSettings& settings, const ClusterPlan& plan) {
+  if (!is_auto(settings.transport)) return "";
+  std::string text;
+  for (const PlannedCluster& cluster : plan.clusters) {
+    for (const PlannedLink& link : cluster.links) {
+      const std::string encodings = encodings_text(link.transport);
+      if (encodings.empty()) continue;
+      text += fmt::format("Chosen: between {} and {} {}\n", cluster.stages[link.from].node,
+                          cluster.stages[link.to].node, encodings);
+    }
+  }
+  if (text.empty()) return "Chosen: no link holds the plan back, all stages send what they send as it is\n";
+  return text;
+}
+
 }  // namespace
 
 std::string describe_plan(const TrainingTask& task, const Planned& planned) {
@@ -115,6 +138,7 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
   text += left_out_text(plan.left_out);
   text += staleness_text(plan);
   text += schedule_choice_text(plan);
+  text += transport_text(task.settings, plan);
   text += describe_averaging(plan);
   text += fmt::format(
       "Plan {} ({}): {} on {}, predicted {:.0f} samples/s ({:.0f} simulated), "

@@ -38,7 +38,7 @@ class ClusterRoom {
     const auto micro_batches = static_cast<int>(sizes_.size());
     const std::int64_t bytes =
         bytes_of(stage, settings) + others.dataset_bytes + others.averaging_bytes +
-        transport_bytes(stages_[stage], sizes_.front(), settings.schedule, micro_batches);
+        transport_bytes(stages_[stage], sizes_.front(), settings.schedule, micro_batches, encoding_of(task_));
     return static_cast<double>(bytes) <= 1e9 * pool_.node(members_[stage]).ram_gb;
   }
 

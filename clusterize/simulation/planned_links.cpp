@@ -5,8 +5,9 @@
 namespace rookery {
 
 std::vector<PlannedLink> planned_links(const NodePool& pool, const std::vector<int>& members,
-                                       std::span<const Stage> stages, std::int64_t micro_batch) {
-  const std::vector<StageRoutes> routes = stage_routes(stages, micro_batch);
+                                       std::span<const Stage> stages, std::int64_t micro_batch,
+                                       const EdgeEncoding& encoding) {
+  const std::vector<StageRoutes> routes = stage_routes(stages, micro_batch, encoding);
   std::vector<PlannedLink> links;
   for (std::size_t from = 0; from < members.size(); ++from) {
     for (std::size_t to = from + 1; to < members.size(); ++to) {
@@ -21,6 +22,7 @@ std::vector<PlannedLink> planned_links(const NodePool& pool, const std::vector<i
                        .to = static_cast<int>(to),
                        .latency_ms = speed.latency_ms,
                        .bandwidth_mbps = speed.bandwidth_mbps,
+                       .transport = encoding.on({static_cast<int>(from), static_cast<int>(to)}),
                        .activation_bytes = activations,
                        .gradient_bytes = gradients,
                        .activation_ms = ms(activations),

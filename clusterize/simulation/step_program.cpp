@@ -11,8 +11,8 @@
 namespace rookery {
 namespace {
 
-std::int64_t bytes_of(const Stage& stage, const std::vector<TensorType>& types, const std::string& value) {
-  return static_cast<std::int64_t>(types[stage.graph.at(value)].bytes());
+std::int64_t bytes_in(const TensorType& type) {
+  return static_cast<std::int64_t>(type.bytes());
 }
 
 class Builder {
@@ -26,7 +26,7 @@ class Builder {
     }
     made_.programs.resize(count);
     for (const std::int64_t size : sizes) {
-      if (!routes_.contains(size)) routes_[size] = stage_routes(model.stages, size);
+      if (!routes_.contains(size)) routes_[size] = stage_routes(model.stages, size, model.encoding);
     }
   }
 
@@ -134,7 +134,7 @@ class Builder {
   }
 
   static std::int64_t bytes_of(const Stage& stage, const SharedParameter& shared) {
-    return static_cast<std::int64_t>(stage.graph.value(stage.graph.at(shared.parameter)).type.bytes());
+    return bytes_in(stage.graph.value(stage.graph.at(shared.parameter)).type);
   }
 
   void add_norm(const Stage& stage) {
@@ -190,18 +190,23 @@ class Builder {
 
 }  // namespace
 
-std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_t micro_batch) {
+std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_t micro_batch,
+                                      const EdgeEncoding& encoding) {
   const StageRoutes none{std::vector<std::int64_t>(stages.size()), std::vector<std::int64_t>(stages.size())};
   std::vector<StageRoutes> routes(stages.size(), none);
   for (const Stage& stage : stages) {
     StageRoutes& own = routes[stage.index];
     const std::vector<TensorType> types = stage.graph.types(micro_batch);
     for (const StageOutput& output : stage.outputs) {
-      for (const int to : output.to) own.activation_bytes[to] += bytes_of(stage, types, output.value);
+      const TensorType& type = types[stage.graph.at(output.value)];
+      for (const int to : output.to)
+        own.activation_bytes[to] += bytes_in(encoding.activation_type({stage.index, to}, output.value, type));
     }
     for (const StageInput& input : stage.inputs) {
-      if (input.gradient_to != kNoStage)
-        own.gradient_bytes[input.gradient_to] += bytes_of(stage, types, input.value);
+      if (input.gradient_to == kNoStage) continue;
+      const TensorType& type = types[stage.graph.at(input.value)];
+      own.gradient_bytes[input.gradient_to] +=
+          bytes_in(encoding.gradient_type({stage.index, input.gradient_to}, type));
     }
   }
   return routes;

@@ -12,6 +12,7 @@
 #include "clusterize/simulation/flow_network.hpp"
 #include "models/graph/stage.hpp"
 #include "trainer/schedule/schedule.hpp"
+#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 
@@ -65,13 +66,14 @@ struct StageWork {
   double bytes_per_second = 0;  // of the machine's connection
 };
 
-// Where to and how much a stage sends at a time.
+// Where to and how much a stage sends at a time, as it travels.
 struct StageRoutes {
   std::vector<std::int64_t> activation_bytes;  // by stage: of a micro-batch's forward
   std::vector<std::int64_t> gradient_bytes;    // by stage: of its backward
 };
 // The routes of all stages of a cluster, for micro-batches of `micro_batch` samples.
-std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_t micro_batch);
+std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_t micro_batch,
+                                      const EdgeEncoding& encoding = {});
 
 // A cluster as the simulator sees it.
 struct PipelineModel {
@@ -81,6 +83,7 @@ struct PipelineModel {
   std::vector<std::vector<FlowWay>> links;  // by stage and stage
   std::int64_t micro_batch = 1;             // samples of the full size; smaller ones take their share
   bool clips_gradients = false;
+  EdgeEncoding encoding = {};
 };
 
 // The program from one common update to the next: a batch of micro-batches of these sizes, or async so many

@@ -33,8 +33,9 @@ void set_budgets(GroupOptions& options, const Stage& stage, const NodeMetadata& 
   if (metadata.clusters > 1)
     options.max_message_bytes = std::max(options.max_message_bytes, numbers * kNumberBytes);
   const std::vector<std::int64_t> sizes = micro_batch_sizes(metadata.settings, metadata.settings.batch_size);
-  for (const Transfer& transfer :
-       transfers(stage, sizes.front(), metadata.settings.schedule, static_cast<int>(sizes.size()))) {
+  const std::vector<Transfer> all = transfers(stage, sizes.front(), metadata.settings.schedule,
+                                              static_cast<int>(sizes.size()), edge_encoding(metadata));
+  for (const Transfer& transfer : all) {
     const auto bytes = static_cast<std::uint64_t>(transfer.bytes);
     Traffic& with_peer = traffic[transfer.peer];
     (transfer.is_sent ? with_peer.sent : with_peer.received) +=
@@ -42,6 +43,7 @@ void set_budgets(GroupOptions& options, const Stage& stage, const NodeMetadata& 
     options.max_message_bytes = std::max(options.max_message_bytes, bytes);
     buffers.insert(buffers.end(), static_cast<std::size_t>(transfer.under_way), bytes);
   }
+  for (const std::int64_t bytes : coding_buffers(all)) buffers.push_back(static_cast<std::uint64_t>(bytes));
   options.send_budget = options.receive_budget = kLeastBudget;
   for (const auto& [peer, needs] : traffic) {
     options.send_budget = std::max(options.send_budget, needs.sent);
@@ -104,6 +106,12 @@ milliseconds longest_wait(const NodeMetadata& metadata) {
       batches_per_epoch(metadata.shares.joint(), metadata.data.train_samples));
   const double predicted = kTimesSlower * static_cast<double>(steps) * metadata.predicted_step_ms / 1e3;
   return kAtLeast + to_milliseconds(std::min(predicted, kAtMostSeconds));
+}
+
+EdgeEncoding edge_encoding(const NodeMetadata& metadata) {
+  EdgeEncoding encoding(metadata.settings.transport, metadata.model_inputs);
+  for (const LinkTransport& link : metadata.transport) encoding.set({link.from, link.to}, link.transport);
+  return encoding;
 }
 
 GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage) {

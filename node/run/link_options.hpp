@@ -9,6 +9,7 @@
 #include "models/graph/stage.hpp"
 #include "node/run/node_options.hpp"
 #include "node/transport/endpoint.hpp"
+#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 
@@ -23,6 +24,9 @@ std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata);
 // which may take several times as long for its steps. Nobody is lost meanwhile without being noticed:
 // heartbeats go on.
 std::chrono::milliseconds longest_wait(const NodeMetadata& metadata);
+
+// How the stages of its cluster send each other values and gradients: the same on all of them.
+EdgeEncoding edge_encoding(const NodeMetadata& metadata);
 
 // The pipeline, with budgets and buffers that the tensors of `stage` never fill.
 GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage);

@@ -11,7 +11,7 @@
 namespace rookery {
 
 RunNetwork::RunNetwork(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage)
-    : peers_(endpoint_peers(metadata)) {
+    : peers_(endpoint_peers(metadata)), encoding_(edge_encoding(metadata)), stage_(metadata.stage) {
   if (metadata.stages == 1) {
     pipeline_ = std::move(make_memory_links(1, std::chrono::milliseconds(0)).front());
   } else {
@@ -44,6 +44,7 @@ void RunNetwork::join() {
     if (number == kPipelineGroup) {
       network_ = link.get();
       pipeline_ = std::move(link);
+      if (encoding_.is_lossy()) compressed_.emplace(*pipeline_, stage_, encoding_);
     } else if (ring != rings_.end()) {
       ring->link = std::move(link);
     } else {

@@ -12,6 +12,7 @@
 #include "models/graph/stage.hpp"
 #include "node/run/node_options.hpp"
 #include "node/transport/endpoint.hpp"
+#include "trainer/transport/compressed_link.hpp"
 
 namespace rookery {
 
@@ -35,9 +36,10 @@ class RunNetwork {
   // naming those who did not come.
   void join();
 
-  // The stages of its cluster; within the process where it is the only one.
-  Link& pipeline() { return *pipeline_; }
-  // The same over the network; none for the only stage of a cluster.
+  // The stages of its cluster, on which values and gradients travel as settings say; within the process where
+  // it is the only one.
+  Link& pipeline() { return compressed_ ? *compressed_ : *pipeline_; }
+  // The same over the network, beneath; none for the only stage of a cluster.
   ZmqLink* pipeline_network() { return network_; }
   std::vector<OpenedRing>& rings() { return rings_; }  // by id
   ZmqLink* roots() { return roots_.get(); }            // of all clusters; none elsewhere than on a Root
@@ -54,7 +56,10 @@ class RunNetwork {
   std::vector<EndpointPeer> peers_;
   std::vector<GroupOptions> groups_;  // of pipeline, rings and Roots, as far as there are these; until join()
   std::int64_t buffer_bytes_ = 0;
+  EdgeEncoding encoding_;
+  int stage_ = 0;
   std::unique_ptr<Link> pipeline_;
+  std::optional<CompressedLink> compressed_;  // where anything is encoded
   ZmqLink* network_ = nullptr;
   std::vector<OpenedRing> rings_;
   std::unique_ptr<ZmqLink> roots_;

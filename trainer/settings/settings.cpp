@@ -141,6 +141,19 @@ void read_augment(const Json& value, TrainingSettings& settings, Problems& probl
   }
 }
 
+void read_transport(const Json& value, TrainingSettings& settings, Problems& problems) {
+  if (!value.is_object()) {
+    problems.add(kTransportKey,
+                 fmt::format("{} is not an object, e.g. {{\"activations\": \"fp16\"}}", shown(value)));
+    return;
+  }
+  const std::string path = kTransportKey;
+  for (const auto& [key, of_key] : value.items()) {
+    if (!read_key(key, of_key, transport_keys(), path + "/", settings, problems))
+      problems.add_unknown_key(path, key, names_of(transport_keys()));
+  }
+}
+
 OrderedJson to_json(const SettingsObject& object, const TrainingSettings& settings) {
   const std::string name = object.chosen(settings);
   const SettingsVariant* variant = find_row(object.variants, name);
@@ -198,6 +211,12 @@ void check_averaging(const AveragingSettings& averaging, Problems& problems) {
   check("overlap", averaging.overlapped_updates());
 }
 
+OrderedJson transport_json(const TrainingSettings& settings) {
+  OrderedJson document;
+  for (const SettingsKey& key : transport_keys()) document[key.name] = key.write(settings);
+  return document;
+}
+
 // Checks what no key alone tells.
 void check_together(const TrainingSettings& settings, Problems& problems) {
   if (const int micro_batches = settings.micro_batches.value_or(1); micro_batches > settings.batch_size) {
@@ -226,6 +245,7 @@ void add_unknown_key(const std::string& name, const Json& value, Problems& probl
   std::vector<std::string> known = names_of(settings_keys());
   known.push_back(loss_object().name);
   known.emplace_back(kAugmentKey);
+  known.emplace_back(kTransportKey);
   for (const SettingsObject& object : settings_objects()) known.push_back(object.name);
   problems.add_unknown_key("", name, known);
 }
@@ -245,6 +265,8 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
       read_loss(value, settings, problems);
     } else if (name == kAugmentKey) {
       read_augment(value, settings, problems);
+    } else if (name == kTransportKey) {
+      read_transport(value, settings, problems);
     } else if (object != nullptr) {
       read_object(*object, name, value, settings, problems);
     } else if (!read_key(name, value, settings_keys(), "", settings, problems)) {
@@ -261,6 +283,7 @@ OrderedJson to_json(const TrainingSettings& settings) {
   for (const SettingsKey& key : settings_keys()) document[key.name] = key.write(settings);
   document[loss_object().name] = to_json(settings.loss);
   document[kAugmentKey] = to_json(settings.augment);
+  document[kTransportKey] = transport_json(settings);
   for (const SettingsObject& object : settings_objects()) document[object.name] = to_json(object, settings);
   return document;
 }

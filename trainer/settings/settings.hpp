@@ -16,6 +16,7 @@
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/averaging.hpp"
 #include "trainer/settings/learning_rate.hpp"
+#include "trainer/settings/transport.hpp"
 
 namespace rookery {
 
@@ -36,6 +37,7 @@ struct TrainingSettings {
   ScheduleSettings schedule;
   std::string recompute = "auto";  // activations: "none", "full"; "auto": where a stage fits only so
   AveragingSettings averaging;     // of several clusters
+  TransportSettings transport;     // between the stages of a cluster
   std::string shares = "speed";    // of a step's samples, by cluster; or "equal"
   int validate_every = 1;          // epochs; 0: never
   std::string precision = "fp32";  // or "bf16"

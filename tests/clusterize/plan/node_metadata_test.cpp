@@ -129,6 +129,7 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_EQ(read.ring_count, original.ring_count);
   EXPECT_EQ(read.inputs, original.inputs);
   EXPECT_EQ(read.outputs, original.outputs);
+  EXPECT_EQ(read.model_inputs, original.model_inputs);
   EXPECT_EQ(read.kernels, original.kernels);
   EXPECT_EQ(read.settings, original.settings);
   EXPECT_EQ(read.data, original.data);
@@ -136,8 +137,26 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_EQ(read.prediction.memory.total(), original.prediction.memory.total());
   EXPECT_EQ(read.prediction.transport_bytes, original.prediction.transport_bytes);
   EXPECT_FALSE(read.kernels.empty());
+  EXPECT_THAT(read.model_inputs, testing::Contains(kLabels));
   ASSERT_EQ(read.ring_peers.size(), 1U);
   EXPECT_EQ(read.ring_peers.begin()->second.size(), 2U);
+}
+
+TEST_F(MetadataFile, SaysWhatWasChosenForEachLink) {
+  NodeMetadata metadata = written();
+  metadata.transport = {{0, 1, {.activations = "fp16"}}, {1, 2, {.gradients = "int8"}}};
+  write_metadata(folder(), metadata);
+  EXPECT_EQ(read_metadata(folder(), "node_1").transport, metadata.transport);
+  const auto with = [](int from, int to, const char* activations) {
+    return [=](Json& d) {
+      d["transport"] = {{{"from", from}, {"to", to}, {"activations", activations}, {"gradients", "none"}}};
+    };
+  };
+  EXPECT_THAT(error_after(with(1, 3, "none")),
+              HasSubstr("transport: there is no link from stage 1 to stage 3"));
+  EXPECT_THAT(error_after(with(1, 1, "none")),
+              HasSubstr("transport: there is no link from stage 1 to stage 1"));
+  EXPECT_THAT(error_after(with(0, 1, "auto")), HasSubstr("transport/0/activations"));
 }
 
 TEST_F(MetadataFile, KnowsTheRootsOfAllClusters) {

@@ -302,6 +302,31 @@ TEST(Report, SaysWhatEveryNodeDoes) {
   EXPECT_THAT(text, HasSubstr("predicted"));
 }
 
+// In predictions, the simulator and memory.
+TEST(Plan, CountsTheBytesThatTravel) {
+  const TrainingTask exact = cnn_task();
+  TrainingSettings settings;
+  settings.transport = {.activations = "fp16", .gradients = "bf16"};
+  const TrainingTask rounded = cnn_task(settings);
+  const ModelCosts whole = model_costs(exact, pool_of(equal_nodes(3)));
+  const ModelCosts half = model_costs(rounded, pool_of(equal_nodes(3)));
+  ASSERT_EQ(half.count(), whole.count());
+  for (int i = 1; i < whole.count(); ++i) {
+    EXPECT_EQ(half.segments[i].gradient_bytes, whole.segments[i].gradient_bytes / 2);
+    EXPECT_LT(half.segments[i].activation_bytes, whole.segments[i].activation_bytes);
+    EXPECT_GT(half.segments[i].activation_bytes, whole.segments[i].activation_bytes / 2) << "labels";
+  }
+  const Planned before = plan(equal_nodes(3), exact);
+  const Planned after = plan(equal_nodes(3), rounded);
+  EXPECT_NE(after.plan.plan_id, before.plan.plan_id);
+  EXPECT_LT(after.plan.clusters[0].predicted_step_ms, before.plan.clusters[0].predicted_step_ms);
+  EXPECT_LT(after.plan.clusters[0].simulated_step_ms, before.plan.clusters[0].simulated_step_ms);
+  const Stage& root = after.stages[0][0];
+  EXPECT_EQ(after.plan.clusters[0].stages[0].prediction.transport_bytes,
+            transport_bytes(root, 64, {}, 1, encoding_of(rounded)));
+  EXPECT_LT(transport_bytes(root, 64, {}, 1, encoding_of(rounded)), transport_bytes(root, 64));
+}
+
 TEST(Plan, PredictsItsStepAsTheSumOfItsParts) {
   for (const int micro_batches : {1, 4}) {
     for (const bool is_tied : {false, true}) {

@@ -64,6 +64,27 @@ TEST_F(LinkOptions, BudgetsGrowWithWhatIsInFlight) {
   EXPECT_EQ(more.buffers.bytes(), usual.buffers.bytes() / 2 * 5);
 }
 
+// What is encoded has budgets and buffers of its own size, and one more of each while it is encoded or
+// decoded.
+TEST_F(LinkOptions, BudgetsAreOfTheBytesThatTravel) {
+  metadata_.settings.batch_size = 1 << 16;
+  const GroupOptions as_they_are = pipeline_options({.name = "node_1"}, metadata_, stage_);
+  metadata_.settings.transport = {.activations = "fp16", .gradients = "fp16"};
+  for (const StageInput& input : stage_.inputs) metadata_.model_inputs.insert(input.value);
+  const GroupOptions data = pipeline_options({.name = "node_1"}, metadata_, stage_);
+  EXPECT_GT(data.max_message_bytes, as_they_are.max_message_bytes / 2) << "its inputs are the model's";
+  metadata_.model_inputs.clear();
+  const GroupOptions encoded = pipeline_options({.name = "node_1"}, metadata_, stage_);
+  EXPECT_EQ(encoded.max_message_bytes, as_they_are.max_message_bytes / 2);
+  EXPECT_LE(encoded.receive_budget, as_they_are.receive_budget / 2 + (1U << 16));
+  std::uint64_t coded = 0;
+  for (const std::int64_t bytes :
+       coding_buffers(transfers(stage_, metadata_.settings.batch_size, {}, 1, edge_encoding(metadata_))))
+    coded += static_cast<std::uint64_t>(bytes);
+  EXPECT_GT(coded, 0U);
+  EXPECT_EQ(encoded.buffers.bytes(), as_they_are.buffers.bytes() / 2 + coded);
+}
+
 TEST_F(LinkOptions, LinksFollowOptionsAndSettings) {
   metadata_.settings.peer_timeout_seconds = 1;
   metadata_.settings.reconnect_grace_seconds = 3;

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <thread>
+
+#include "clusterize/simulation/planned_links.hpp"
+#include "clusterize/simulation/step_program.hpp"
 
 #include "tests/node/run/planned_clusters.hpp"
 #include "tests/support/captured_log.hpp"
@@ -111,6 +115,80 @@ TEST_F(ThreeClusters, WhoIsGoneIsNamedByAllNodesOfAllClusters) {
   on_all([&](RunNetwork& network, const NodeMetadata& metadata) {
     EXPECT_EQ(end_of(network, metadata), name + " failed: it ended without saying why");
   });
+}
+
+// Two stages whose activations travel in 8 bits a number.
+class CompressedPipeline : public testing::Test {
+ protected:
+  CompressedPipeline() {
+    std::vector<std::jthread> threads;
+    for (int stage = 0; stage < 2; ++stage) {
+      metadata_.push_back(make_metadata(task_, planned_, 0, stage));
+      metadata_.back().token = "0123456789abcdef0123456789abcdef";
+      networks_.push_back(std::make_unique<RunNetwork>(
+          NodeOptions{.name = metadata_.back().node, .wait_for_peers = std::chrono::seconds(60)},
+          metadata_.back(), planned_.stages[0][stage]));
+    }
+    for (const auto& network : networks_) threads.emplace_back([&network] { network->join(); });
+  }
+
+  static TrainingTask task() {
+    TrainingSettings settings;
+    settings.transport.activations = "int8";
+    return cnn_task(settings);
+  }
+  MessageKey key_of(const StageOutput& output) const { return {.edge = output.value}; }
+  TensorType type_of(const StageOutput& output) const {
+    const Graph& graph = planned_.stages[0][0].graph;
+    return graph.types(task_.settings.batch_size)[graph.at(output.value)];
+  }
+
+  const CapturedLog log_;
+  const TrainingTask task_ = task();
+  const Planned planned_ = planned_clusters(task_, {{0, 4}});
+  std::vector<NodeMetadata> metadata_;
+  std::vector<std::unique_ptr<RunNetwork>> networks_;
+};
+
+TEST_F(CompressedPipeline, SendsTheBytesThatThePlanCounts) {
+  const std::int64_t planned =
+      stage_routes(planned_.stages[0], task_.settings.batch_size, encoding_of(task_))[0].activation_bytes[1];
+  std::int64_t raw = 0;
+  for (const StageOutput& output : planned_.stages[0][0].outputs) {
+    Tensor sent(type_of(output));
+    raw += static_cast<std::int64_t>(sent.type().bytes());
+    for (std::byte& byte : sent.view().bytes()) byte = std::byte{0x3F};  // numbers, all of them alike
+    Tensor came(sent.type());
+    networks_[0]->pipeline().send(1, key_of(output), sent.view());
+    networks_[1]->pipeline().receive(0, key_of(output), came.view());
+    if (sent.type().dtype == DType::kF32) {
+      EXPECT_NEAR(came.as<float>().back(), sent.as<float>().back(), 1e-6);
+    } else {
+      EXPECT_TRUE(std::ranges::equal(came.view().bytes(), sent.view().bytes())) << output.value;
+    }
+  }
+  networks_[0]->pipeline().flush();
+  EXPECT_LT(planned, raw);
+  EXPECT_EQ(networks_[0]->pipeline_network()->bytes_sent().at(1), static_cast<std::uint64_t>(planned));
+  EXPECT_EQ(planned_links(pool_of(equal_nodes(2)), {0, 1}, planned_.stages[0], task_.settings.batch_size,
+                          encoding_of(task_))
+                .front()
+                .activation_bytes,
+            planned);
+}
+
+TEST_F(CompressedPipeline, APayloadOfAnotherSizeIsAnErrorThatNamesNodeAndTensor) {
+  const StageOutput& output = planned_.stages[0][0].outputs.front();
+  const Tensor sent(DType::kU8, {100});
+  networks_[0]->pipeline_network()->send(1, key_of(output), sent.view());
+  Tensor came(type_of(output));
+  try {
+    networks_[1]->pipeline().receive(0, key_of(output), came.view());
+    ADD_FAILURE() << "it was taken for " << came.type().to_string();
+  } catch (const TransportError& error) {
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("activation " + output.value),
+                                             testing::HasSubstr("node_0"), testing::HasSubstr("u8[100]")));
+  }
 }
 
 TEST(OneNode, HasNoNetwork) {

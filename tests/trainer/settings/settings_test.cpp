@@ -157,6 +157,21 @@ TEST(Settings, OfAveragingDependOnItsMode) {
       HasSubstr("it is a key of averaging: give \"averaging\": {\"mode\": \"parameters\", \"every\": 8}"));
 }
 
+TEST(Settings, OfTransport) {
+  EXPECT_EQ(parse("{}").transport, TransportSettings());
+  EXPECT_EQ(parse(R"({"transport": {"gradients": "bf16"}})").transport,
+            TransportSettings{.gradients = "bf16"});
+  const TrainingSettings settings = parse(R"({"transport": {"activations": "int4", "gradients": "fp16"}})");
+  EXPECT_EQ(settings.transport, (TransportSettings{.activations = "int4", .gradients = "fp16"}));
+  EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
+  EXPECT_THAT(problem(R"({"transport": "fp16"})"),
+              HasSubstr("transport: \"fp16\" is not an object, e.g. {\"activations\": \"fp16\"}"));
+  EXPECT_THAT(problem(R"({"transport": {"activations": "topk:0.1"}})"),
+              HasSubstr("transport/activations: \"topk:0.1\" is not one of \"none\", \"fp16\""));
+  EXPECT_THAT(problem(R"({"transport": {"gradient": "fp16"}})"),
+              HasSubstr("transport/gradient: there is no such key; did you mean 'gradients'?"));
+}
+
 TEST(LossSettings, ANameAnObjectOrAList) {
   EXPECT_EQ(parse(R"({"loss": "l1"})").loss, LossSettings("l1"));
   const LossSettings smooth = parse(R"({"loss": {"name": "cross_entropy", "ignore_index": -100,
@@ -256,6 +271,7 @@ TEST(Settings, EveryExampleIsAccepted) {
   };
   check(settings_keys());
   check(loss_entry_keys());
+  check(transport_keys());
   for (const SettingsVariant& variant : loss_object().variants) check(variant.keys);
   for (const SettingsObject& object : settings_objects()) {
     for (const SettingsVariant& variant : object.variants) check(variant.keys);
@@ -419,6 +435,8 @@ TEST(Settings, ReferenceHasEveryKey) {
 TEST(Settings, DocumentationHasEveryKey) {
   const std::string page = read_file(kNodeData / "README.md", 1 << 20);
   for (const SettingsKey& key : settings_keys()) EXPECT_THAT(page, HasSubstr("`" + key.name + "`"));
+  for (const SettingsKey& key : transport_keys())
+    EXPECT_THAT(page, HasSubstr(fmt::format("`{}/{}`", kTransportKey, key.name)));
   for (const SettingsObject& object : settings_objects()) {
     for (const SettingsVariant& variant : object.variants) {
       for (const SettingsKey& key : variant.keys) {

@@ -56,6 +56,9 @@ const SettingsObject& loss_object();
 // An entry of `augment`, a list. Its keys read and write augment.front().
 const SettingsObject& augment_object();
 inline constexpr const char* kAugmentKey = "augment";
+// The keys of `transport`, an object.
+const std::vector<SettingsKey>& transport_keys();
+inline constexpr const char* kTransportKey = "transport";
 // The keys that an entry of the list of losses has besides its "loss".
 const std::vector<SettingsKey>& loss_entry_keys();
 

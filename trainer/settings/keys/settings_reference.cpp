@@ -98,6 +98,7 @@ Json settings_schema() {
   schema["title"] = "train.json";
   schema["properties"][loss_object().name] = loss_schema();
   schema["properties"][kAugmentKey] = augment_schema();
+  schema["properties"][kTransportKey] = object_schema(transport_keys());
   for (const SettingsObject& object : settings_objects())
     schema["properties"][object.name]["oneOf"] = variants_schema(object);
   return schema;
@@ -113,6 +114,9 @@ std::string settings_reference() {
   for (const SettingsKey& key : loss_entry_keys())
     text += reference_row("loss/N/" + key.name, key.values, key.write(defaults), key.help);
   text += object_reference(augment_object());
+  for (const SettingsKey& key : transport_keys())
+    text += reference_row(fmt::format("{}/{}", kTransportKey, key.name), key.values, key.write(defaults),
+                          key.help);
   for (const SettingsObject& object : settings_objects()) text += object_reference(object);
   return text;
 }

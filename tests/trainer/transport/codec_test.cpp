@@ -1,4 +1,4 @@
-#include "trainer/averaging/ring/codec.hpp"
+#include "trainer/transport/codec.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// The numbers of a round as they travel from cluster to cluster, in fewer bytes than they have in memory.
+// Numbers as they travel, in fewer bytes than they have in memory: those of a round from cluster to cluster,
+// and those of an edge from stage to stage (compressed_link.hpp).
 //
 // Numbers are encoded in blocks, each by itself. A decoded number is a function of the bytes alone, the same
 // bits on every machine. Values that are no numbers make all of their block so (kInt8, kInt4), or stay.

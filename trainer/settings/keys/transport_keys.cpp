@@ -1,0 +1,31 @@
+// The keys of `transport`.
+#include "trainer/settings/keys/key_builders.hpp"
+
+namespace rookery {
+namespace {
+
+const std::vector<std::string> kEncodings{"none", "fp16", "bf16", "int8", "int4", kAutoTransport};
+
+}  // namespace
+
+const std::vector<SettingsKey>& transport_keys() {
+  using S = TrainingSettings;
+  static const std::vector<SettingsKey> keys{
+      choice_key(
+          "activations", kEncodings, [](S& s) -> std::string& { return s.transport.activations; },
+          "how values travel from stage to stage of a cluster, in validation, too: as they are, rounded to "
+          "16 "
+          "bits, or in blocks of 8 or 4 bits a number with one scale each. Token ids, labels, masks and all "
+          "else that the data set has travel as they are. What is rounded depends on the cut. `auto`: "
+          "clusterize "
+          "chooses for each link: as they are, or where the simulated step is shorter for it `fp16` or "
+          "`int8`, "
+          "the mildest with which it is as short"),
+      choice_key(
+          "gradients", kEncodings, [](S& s) -> std::string& { return s.transport.gradients; },
+          "the same of the gradients of these values; those of parameters that stages share travel as they "
+          "are. `auto`: likewise `bf16` or `int8`")};
+  return keys;
+}
+
+}  // namespace rookery
