@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """What sending activations and gradients in fewer bits does to the accuracy of a job on several stages.
 
-    bench/transport_table.py [--epochs N] [--jobs digits,sorter,mnist] [--seeds N] [--stages N]
+    bench/transport_table.py [--epochs N] [--jobs digits,sorter,mnist] [--seeds N] [--stages N] [--micro-batches N]
 
 Every row trains the same samples as often, in the same cut. The columns: how activations and gradients travel, the
 accuracy of the whole model after the last epoch by the run's own validation, in which activations travel so, too, and the
 bytes that a micro-batch moves over all links. Prints tables in markdown.
 
 --epochs changes those of all jobs, --jobs leaves some out. With --seeds each row is trained with as many seeds (of weights,
-split, order and dropout), and has the mean accuracy of all, and the least and the most.
+split, order and dropout), and has the mean accuracy of all, and the least and the most. What is lost of gradients goes from
+micro-batch to micro-batch only where there are several.
 """
 
 import argparse
@@ -47,11 +48,12 @@ def run(folder, settings, stages):
 
 
 def table(name, settings, folder, seeds, stages):
-    print(f"\n{name}: {settings['model']}, {settings['epochs']} epochs, {stages} stages, 4 micro-batches\n")
+    print(f"\n{name}: {settings['model']}, {settings['epochs']} epochs, {settings['micro_batches']} micro-batches, "
+          f"{stages} stages\n")
     print("| activations | gradients | accuracy | bytes |\n|---|---|---|---|")
     cut = None
     for activations, gradients in WAYS:
-        changed = settings | {"micro_batches": 4, "checkpoint_every": "never", "validate_every": settings["epochs"],
+        changed = settings | {"checkpoint_every": "never", "validate_every": settings["epochs"],
                               "transport": {"activations": activations, "gradients": gradients}}
         runs = [run(folder, changed | {"seed": seed}, stages) for seed in seeds]
         accuracies = [each[0] for each in runs]
@@ -69,13 +71,14 @@ def main():
     parser.add_argument("--jobs", default=",".join(JOBS), help="of " + ", ".join(JOBS))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--stages", type=int, default=4)
+    parser.add_argument("--micro-batches", type=int, default=1)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rookery-table-") as scratch:
         folder = pathlib.Path(scratch)
         (folder / "node_data").mkdir()
         shutil.copytree(ROOT / "node_data" / "datasets", folder / "node_data" / "datasets")
         for name in arguments.jobs.split(","):
-            settings = dict(JOBS[name])
+            settings = JOBS[name] | {"micro_batches": arguments.micro_batches}
             if arguments.epochs:
                 settings["epochs"] = arguments.epochs
             table(name, settings, folder, range(42, 42 + arguments.seeds), arguments.stages)
