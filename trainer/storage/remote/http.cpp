@@ -133,65 +133,75 @@ int on_progress(void* of, curl_off_t, curl_off_t downloaded, curl_off_t, curl_of
   return is_stopped || attempt.is_silent ? 1 : 0;
 }
 
-class Handle {
- public:
-  Handle() {
-    static const CURLcode kGlobal = curl_global_init(CURL_GLOBAL_DEFAULT);
-    if (kGlobal != CURLE_OK) throw std::bad_alloc();
-    curl_ = curl_easy_init();
-    if (curl_ == nullptr) throw std::bad_alloc();
-  }
-  ~Handle() { curl_easy_cleanup(curl_); }
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-
-  // As new, but for its connections.
-  CURL* reset() {
-    curl_easy_reset(curl_);
-    return curl_;
-  }
-
- private:
-  CURL* curl_ = nullptr;
+struct EndHandle {
+  void operator()(CURL* handle) const { curl_easy_cleanup(handle); }
+};
+using Handle = std::unique_ptr<CURL, EndHandle>;
+struct EndShare {
+  void operator()(CURLSH* share) const { curl_share_cleanup(share); }
 };
 
-// Handles that nobody uses: threads come and go, what they are connected to stays for the next.
-class IdleHandles {
+// Connections, and what is known of servers, for one request after the other. Each has a handle of its own:
+// one that is used again follows a pointer to what it has freed where an answer begins with a folded line
+// (libcurl 7.88).
+class Connections {
  public:
-  std::unique_ptr<Handle> take() {
-    const std::scoped_lock lock(mutex_);
-    if (idle_.empty()) return std::make_unique<Handle>();
-    std::unique_ptr<Handle> handle = std::move(idle_.back());
-    idle_.pop_back();
+  Connections() {
+    static const CURLcode kGlobal = curl_global_init(CURL_GLOBAL_DEFAULT);
+    if (kGlobal == CURLE_OK) share_.reset(curl_share_init());
+    if (share_ == nullptr) throw std::bad_alloc();
+    for (const curl_lock_data what : {CURL_LOCK_DATA_CONNECT, CURL_LOCK_DATA_DNS, CURL_LOCK_DATA_SSL_SESSION})
+      curl_share_setopt(share_.get(), CURLSHOPT_SHARE, what);  // NOLINT(*-vararg)
+  }
+
+  Handle handle() const {
+    Handle handle(curl_easy_init());
+    if (handle == nullptr) throw std::bad_alloc();
+    curl_easy_setopt(handle.get(), CURLOPT_SHARE, share_.get());  // NOLINT(*-vararg)
     return handle;
   }
 
-  void give_back(std::unique_ptr<Handle> handle) {
+ private:
+  std::unique_ptr<CURLSH, EndShare> share_;
+};
+
+// Those that nobody uses: threads come and go, what they are connected to stays for the next.
+class IdleConnections {
+ public:
+  std::unique_ptr<Connections> take() {
     const std::scoped_lock lock(mutex_);
-    idle_.push_back(std::move(handle));
+    if (idle_.empty()) return std::make_unique<Connections>();
+    std::unique_ptr<Connections> connections = std::move(idle_.back());
+    idle_.pop_back();
+    return connections;
+  }
+
+  void give_back(std::unique_ptr<Connections> connections) {
+    const std::scoped_lock lock(mutex_);
+    idle_.push_back(std::move(connections));
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<Handle>> idle_;
+  std::vector<std::unique_ptr<Connections>> idle_;
 };
 
-class BorrowedHandle {
+class BorrowedConnections {
  public:
-  BorrowedHandle() : handle_(idle().take()) {}
-  ~BorrowedHandle() { idle().give_back(std::move(handle_)); }
-  BorrowedHandle(const BorrowedHandle&) = delete;
-  BorrowedHandle& operator=(const BorrowedHandle&) = delete;
+  BorrowedConnections() : connections_(idle().take()) {}
+  ~BorrowedConnections() { idle().give_back(std::move(connections_)); }
+  BorrowedConnections(const BorrowedConnections&) = delete;
+  BorrowedConnections& operator=(const BorrowedConnections&) = delete;
 
-  Handle* operator->() const { return handle_.get(); }
+  const Connections* operator->() const { return connections_.get(); }
 
  private:
-  static IdleHandles& idle() {
-    static IdleHandles handles;
-    return handles;
+  static IdleConnections& idle() {
+    static IdleConnections connections;
+    return connections;
   }
 
-  std::unique_ptr<Handle> handle_;
+  std::unique_ptr<Connections> connections_;
 };
 
 using Headers = std::unique_ptr<curl_slist, decltype(&curl_slist_free_all)>;
@@ -278,8 +288,9 @@ struct Outcome {
 };
 
 Outcome attempt_once(const HttpRequest& request, const Patience& patience) {
-  const BorrowedHandle handle;
-  CURL* curl = handle->reset();
+  const BorrowedConnections connections;
+  const Handle handle = connections->handle();
+  CURL* const curl = handle.get();
   Attempt attempt{.request = &request, .patience = patience.silent};
   const Headers headers = headers_of(request);
   set_up(curl, request, attempt, patience);
