@@ -59,18 +59,23 @@ def free_ports(count):
     return ports
 
 
-def run(folder, settings, clusters):
-    """The row's figures of one run."""
+def write_job(folder, settings, nodes, mbps):
+    """The job, and a pool of so many nodes of this machine with such connections."""
     node_data = folder / "node_data"
-    pool = {str(i): {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1000}}
-            for i, port in enumerate(free_ports(clusters))}
+    pool = {str(i): {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": mbps}}
+            for i, port in enumerate(free_ports(nodes))}
     (node_data / "node_configs.json").write_text(json.dumps(pool))
     (node_data / "train.json").write_text(json.dumps(settings))
 
-    def program(name, *arguments):
-        return subprocess.run([BIN / name, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
 
-    program("clusterize", "--clusters", str(clusters), "--min-nodes-per-cluster", "1")
+def run_program(folder, name, *arguments):
+    subprocess.run([BIN / name, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+
+
+def run(folder, settings, clusters):
+    """The row's figures of one run."""
+    write_job(folder, settings, clusters, 1000)
+    run_program(folder, "clusterize", "--clusters", str(clusters), "--min-nodes-per-cluster", "1")
     providers = [subprocess.Popen([BIN / "provider", "--json", "--name", f"node_{i}"], cwd=folder, text=True,
                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) for i in range(clusters)]
     ends = [json.loads(provider.communicate()[0].splitlines()[-1]) for provider in providers]

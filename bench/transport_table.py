@@ -17,10 +17,9 @@ import json
 import pathlib
 import shutil
 import statistics
-import subprocess
 import tempfile
 
-from clusters_table import BIN, JOBS, ROOT, free_ports
+from clusters_table import JOBS, ROOT, run_program, write_job
 
 WAYS = [("none", "none"), ("fp16", "fp16"), ("bf16", "bf16"), ("int8", "int8"), ("int4", "int4"),
         ("int8", "none"), ("int4", "none"), ("none", "int8"), ("none", "int4")]
@@ -28,21 +27,13 @@ WAYS = [("none", "none"), ("fp16", "fp16"), ("bf16", "bf16"), ("int8", "int8"), 
 
 def run(folder, settings, stages):
     """Accuracy in percent, and bytes of a micro-batch."""
-    node_data = folder / "node_data"
-    pool = {str(i): {"IP": f"127.0.0.1:{port}", "benchmarks": {"ram": 8, "bandwidth": 1_000_000}}
-            for i, port in enumerate(free_ports(stages))}
-    (node_data / "node_configs.json").write_text(json.dumps(pool))
-    (node_data / "train.json").write_text(json.dumps(settings))
-
-    def program(name, *arguments):
-        return subprocess.run([BIN / name, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
-
-    program("clusterize", "--clusters", "1", "--min-nodes-per-cluster", str(stages))
-    [cluster] = json.loads((node_data / "plan.json").read_text())["clusters"]
+    write_job(folder, settings, stages, 1_000_000)
+    run_program(folder, "clusterize", "--clusters", "1", "--min-nodes-per-cluster", str(stages))
+    [cluster] = json.loads((folder / "node_data" / "plan.json").read_text())["clusters"]
     cuts = [stage["ops"] for stage in cluster["stages"]]
     if len(cuts) != stages:
         raise SystemExit(f"{len(cuts)} stages instead of {stages}")
-    program("launch")
+    run_program(folder, "launch")
     moved = sum(link["activation_bytes"] + link["gradient_bytes"] for link in cluster["links"])
     return float((folder / "val_accuracies.txt").read_text().split()[-1]), moved, cuts
 
