@@ -15,9 +15,7 @@ split, order and dropout), and has the mean accuracy of all and the other figure
 import argparse
 import json
 import pathlib
-import random
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +23,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 BIN = ROOT / "build" / "bin"
+
+sys.path.insert(0, str(ROOT / "tests" / "whole"))
+from whole import free_ports  # noqa: E402
 
 JOBS = {
     "digits": {"model": "cnn_net", "data": "digits", "loss": "mse", "epochs": 400, "batch_size": 256,
@@ -43,20 +44,6 @@ WAYS = [{"mode": "gradients"}, *({"mode": "parameters", "every": every} for ever
 
 def text_of(way):
     return way["mode"] + "".join(f", {key} {way[key]}" for key in ("every", "fragments", "overlap", "compression") if key in way)
-
-
-def free_ports(count):
-    ports = []
-    while len(ports) < count:
-        port = random.randint(10000, 30000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in ports:
-            ports.append(port)
-    return ports
 
 
 def write_job(folder, settings, nodes, mbps):

@@ -1,7 +1,6 @@
 """What tests of the whole share: a working directory with a node_data of its own on free ports, and
 commands run in it."""
 
-import contextlib
 import json
 import os
 import pathlib
@@ -21,17 +20,27 @@ SLOWER = 3 if os.environ.get("ROOKERY_SANITIZED") else 1
 PATIENCE = 60 * SLOWER
 
 
+# Names that this process holds until it ends: see free_ports().
+_claims = []
+
+
 def free_ports(count):
-    """Ports that nobody listens on. They lie below those that the system hands out by itself, so that
-    no connection that another test opens takes one in between."""
+    """Ports that nobody listens on and that no other test takes as long as this process lives: their
+    numbers are claimed by sockets whose names the system frees by itself (the tests in C++ use the same
+    names). They lie below those that the system hands out, so that no connection takes one, either."""
     ports = []
-    with contextlib.ExitStack() as held:
-        while len(ports) < count:
-            port = random.randint(10000, 30000)
-            sock = held.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                sock.bind(("0.0.0.0", port))
-                ports.append(port)
+    while len(ports) < count:
+        port = random.randint(10000, 30000)
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0rookery-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("0.0.0.0", port))
+        except OSError:
+            claim.close()
+            continue
+        _claims.append(claim)
+        ports.append(port)
     return ports
 
 
