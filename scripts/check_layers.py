@@ -11,8 +11,8 @@ bench may include anything. Prints FILE:LINE and the reason for every include th
   - closes a circle of headers,
   - takes a library that is another module's affair, or
   - takes a header of another module that exposes such a library,
-every folder that holds too many files to be read at a glance, and every constant of a .cpp file that is called as one
-of a header. Exits with 1 if there is one.
+every folder that holds too many files to be read at a glance, every constant of a .cpp file that is called as one of a
+header, and every type of a header that is called as one of another. Exits with 1 if there is one.
 """
 
 import collections
@@ -207,6 +207,33 @@ def hidden_constants(root, files):
     ]
 
 
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{")
+TYPE = re.compile(r"^(?:template <.*> )?(?:struct|class|enum class) (\w+)(?: final)?(?: : [^;]*)? \{")
+
+
+def types_of(path):
+    """[(name with its namespace, line)] of the types that a header of this project defines."""
+    namespace = ""
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if match := NAMESPACE.match(line):
+            namespace = match[1]
+        elif match := TYPE.match(line):
+            found.append((f"{namespace}::{match[1]}", number))
+    return found
+
+
+def types_of_one_name(root, files):
+    """A fault for each type that has the name of another header's: a program that has both is wrong, and nobody says so."""
+    first = {}
+    faults = []
+    for file in filter(lambda name: name.endswith(".hpp"), files):
+        for name, line in types_of(root / file):
+            if first.setdefault(name, file) != file:
+                faults.append(f"{file}:{line}: there is another {name} in {first[name]}")
+    return faults
+
+
 def check(root):
     """All faults as "file:line: reason"."""
     files = read_includes(root)
@@ -216,7 +243,7 @@ def check(root):
         for line, quoted, header in includes:
             if reason := fault(file, quoted, header, files, exposing):
                 faults.append(f"{file}:{line}: {reason}")
-    return faults + circles(files) + large_folders(files) + hidden_constants(root, files)
+    return faults + circles(files) + large_folders(files) + hidden_constants(root, files) + types_of_one_name(root, files)
 
 
 def main():

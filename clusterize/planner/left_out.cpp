@@ -17,7 +17,7 @@ constexpr std::int64_t kMostWork = 2'000'000;  // nodes in all plans that are tr
 constexpr double kLeastGain = 1e-3;            // per cent
 
 void take_if_better(const CostModel& model, Clusters clusters, int cluster, int stage,
-                    std::optional<Place>& best) {
+                    std::optional<NodePosition>& best) {
   const auto at = static_cast<std::size_t>(cluster);
   if (!model.cluster(clusters[at]).fits()) return;
   const Throughput found = model.throughput(clusters);
@@ -35,7 +35,7 @@ void take_if_better(const CostModel& model, Clusters clusters, int cluster, int 
 }
 
 // In a cluster of its own, wherever in the rings that is best.
-std::optional<Place> place_alone(const CostModel& model, const Clusters& clusters, int node) {
+std::optional<NodePosition> position_alone(const CostModel& model, const Clusters& clusters, int node) {
   if (!model.cluster({node}).fits()) return std::nullopt;
   Clusters with = clusters;
   with.push_back({node});
@@ -43,10 +43,10 @@ std::optional<Place> place_alone(const CostModel& model, const Clusters& cluster
   RingOrder(model).arrange(placed);
   const Throughput found = model.throughput(placed);
   if (found.averaging_seconds == kInfinite) return std::nullopt;
-  return Place{.samples_per_second = found.samples_per_second,
-               .step_seconds = found.step_seconds + found.averaging_seconds,
-               .cluster = static_cast<int>(clusters.size()),
-               .averaging_seconds = found.averaging_seconds};
+  return NodePosition{.samples_per_second = found.samples_per_second,
+                      .step_seconds = found.step_seconds + found.averaging_seconds,
+                      .cluster = static_cast<int>(clusters.size()),
+                      .averaging_seconds = found.averaging_seconds};
 }
 
 // The least that any piece of the model takes.
@@ -58,10 +58,10 @@ double smallest_piece(const ModelCosts& costs) {
 }
 
 // Of so many clusters that there are.
-std::string where_text(const Place& place, std::size_t clusters) {
-  return place.cluster == static_cast<int>(clusters)
+std::string where_text(const NodePosition& position, std::size_t clusters) {
+  return position.cluster == static_cast<int>(clusters)
              ? "as a cluster of its own"
-             : fmt::format("as stage {} of cluster {}", place.stage, place.cluster);
+             : fmt::format("as stage {} of cluster {}", position.stage, position.cluster);
 }
 
 // The nodes of the clusters that cannot be reached either.
@@ -83,16 +83,16 @@ std::string names_of_unreachable(const CostModel& model, const Clusters& cluster
   return text;
 }
 
-// Why a node that cannot be reached has no better place than `now_best`; empty where that is not for this
+// Why a node that cannot be reached has no better position than `now_best`; empty where that is not for this
 // reason.
 std::string reason_of_unreachable(const CostModel& model, const SearchOptions& options,
                                   const Clusters& clusters, int node, std::int64_t most,
-                                  const std::optional<Place>& now_best, const Throughput& now) {
+                                  const std::optional<NodePosition>& now_best, const Throughput& now) {
   const NodePool pool = model.pool().with_reachable({node});
   const CostModel reachable(pool, model.costs());
-  const std::optional<Place> place = best_place(reachable, options, clusters, node, most);
-  if (!place || (now_best && place->samples_per_second <= now_best->samples_per_second)) return {};
-  const double gain = 100 * (place->samples_per_second / now.samples_per_second - 1);
+  const std::optional<NodePosition> position = best_position(reachable, options, clusters, node, most);
+  if (!position || (now_best && position->samples_per_second <= now_best->samples_per_second)) return {};
+  const double gain = 100 * (position->samples_per_second / now.samples_per_second - 1);
   const bool is_wanted = gain > kLeastGain || options.objective == Objective::kSimilar;
   if (now_best && !is_wanted) return {};
   return fmt::format(
@@ -103,16 +103,16 @@ std::string reason_of_unreachable(const CostModel& model, const SearchOptions& o
       gain > kLeastGain    ? fmt::format("{:.3g}% more", gain)
       : gain > -kLeastGain ? "as many"
                            : fmt::format("{:.3g}% fewer", -gain),
-      where_text(*place, clusters.size()),
+      where_text(*position, clusters.size()),
       is_wanted ? ": forward a port to it and take \"reachable\": false out of node_configs.json" : "");
 }
 
-std::string reason(const std::optional<Place>& place, const SearchOptions& options, std::size_t clusters,
-                   const Throughput& now) {
-  if (!place) return "no cut of the model that gives this node a part fits the memory of every node";
-  const bool alone = place->cluster == static_cast<int>(clusters);
-  const std::string where = where_text(*place, clusters);
-  const double gain = 100 * (place->samples_per_second / now.samples_per_second - 1);
+std::string reason(const std::optional<NodePosition>& position, const SearchOptions& options,
+                   std::size_t clusters, const Throughput& now) {
+  if (!position) return "no cut of the model that gives this node a part fits the memory of every node";
+  const bool alone = position->cluster == static_cast<int>(clusters);
+  const std::string where = where_text(*position, clusters);
+  const double gain = 100 * (position->samples_per_second / now.samples_per_second - 1);
   if (gain > kLeastGain) {
     return fmt::format("{} it would train {:.3g}% more samples per second, which {}", where, gain,
                        options.objective == Objective::kSimilar
@@ -120,28 +120,28 @@ std::string reason(const std::optional<Place>& place, const SearchOptions& optio
                            : "the search did not find");
   }
   const std::string because =
-      alone ? fmt::format("averaging would take {}", duration_text(place->averaging_seconds))
+      alone ? fmt::format("averaging would take {}", duration_text(position->averaging_seconds))
             : fmt::format("a micro-batch would take {} of work on it and {} on its links",
-                          duration_text(place->work_seconds), duration_text(place->transfer_seconds));
+                          duration_text(position->work_seconds), duration_text(position->transfer_seconds));
   return fmt::format("at best, {}, {} samples per second ({} a step instead of {}); {}", where,
                      gain > -kLeastGain ? "as many" : fmt::format("{:.3g}% fewer", -gain),
-                     duration_text(place->step_seconds),
+                     duration_text(position->step_seconds),
                      duration_text(now.step_seconds + now.averaging_seconds), because);
 }
 
 }  // namespace
 
-std::int64_t places_to_try(int nodes) {
+std::int64_t positions_to_try(int nodes) {
   return std::max<std::int64_t>(100, kMostWork / nodes);
 }
 
-std::optional<Place> best_place(const CostModel& model, const SearchOptions& options,
-                                const Clusters& clusters, int node, std::int64_t most) {
-  std::optional<Place> best;
+std::optional<NodePosition> best_position(const CostModel& model, const SearchOptions& options,
+                                          const Clusters& clusters, int node, std::int64_t most) {
+  std::optional<NodePosition> best;
   std::int64_t tried = 0;
   const bool may_be_alone =
       !options.clusters && options.min_nodes <= 1 && options.objective != Objective::kLatency;
-  if (may_be_alone) best = place_alone(model, clusters, node);
+  if (may_be_alone) best = position_alone(model, clusters, node);
   const auto count = static_cast<int>(clusters.size());
   for (int cluster = 0; cluster < count; ++cluster) {
     const auto stages = static_cast<int>(clusters[cluster].size());
@@ -169,11 +169,11 @@ std::vector<std::string> reasons_to_leave_out(const CostModel& model, const Sear
     } else if (text.empty() && std::ssize(known) > kMostKinds) {
       text = fmt::format("not examined, because more than {} kinds of nodes are left out", kMostKinds);
     } else if (text.empty()) {
-      const std::int64_t most = places_to_try(model.nodes()) / kMostKinds + 1;
-      const std::optional<Place> place = best_place(model, options, clusters, node, most);
+      const std::int64_t most = positions_to_try(model.nodes()) / kMostKinds + 1;
+      const std::optional<NodePosition> position = best_position(model, options, clusters, node, most);
       if (std::ranges::find(model.apart(), node) != model.apart().end())
-        text = reason_of_unreachable(model, options, clusters, node, most, place, now);
-      if (text.empty()) text = reason(place, options, clusters.size(), now);
+        text = reason_of_unreachable(model, options, clusters, node, most, position, now);
+      if (text.empty()) text = reason(position, options, clusters.size(), now);
     }
     reasons.push_back(text);
   }

@@ -9,7 +9,7 @@
 namespace rookery {
 
 // Where one more node would do best.
-struct Place {
+struct NodePosition {
   double samples_per_second = 0;  // of the plan with it
   double step_seconds = 0;        // with averaging
   int cluster = 0;                // as many as there are: one of its own
@@ -21,11 +21,11 @@ struct Place {
 
 // The best of all places in `clusters`, or in a cluster of its own where the options allow one, that memory
 // and connections allow; at most `most` are tried. Nothing where there is none.
-std::optional<Place> best_place(const CostModel& model, const SearchOptions& options,
-                                const Clusters& clusters, int node, std::int64_t most);
+std::optional<NodePosition> best_position(const CostModel& model, const SearchOptions& options,
+                                          const Clusters& clusters, int node, std::int64_t most);
 
 // The number of places that may be tried in a pool of so many nodes, so that it takes seconds.
-std::int64_t places_to_try(int nodes);
+std::int64_t positions_to_try(int nodes);
 
 // Why nodes are left out of these clusters, in the order of `left_out`: each the best that could be done with
 // the node, found by evaluating it. `now`: the plan's.

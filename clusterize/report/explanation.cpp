@@ -140,8 +140,8 @@ class Explainer {
       WhatIf what_if{.change = remedy.change,
                      .samples_per_second = model.throughput(planned_.members).samples_per_second};
       if (remedy.new_node) {
-        const auto place =
-            best_place(model, options_, planned_.members, *remedy.new_node, places_to_try(model.nodes()));
+        const auto place = best_position(model, options_, planned_.members, *remedy.new_node,
+                                         positions_to_try(model.nodes()));
         what_if.samples_per_second =
             place ? std::max(what_if.samples_per_second, place->samples_per_second) : 0;
       }

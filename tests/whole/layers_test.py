@@ -116,6 +116,13 @@ class Layers(unittest.TestCase):
         self.assertEqual(self.faults({"models/base/a.hpp": header, "node/b.cpp": source.replace("kMost", "kLeast")}), [])
         self.assertEqual(self.faults({"clusterize/a.hpp": header, "models/base/b.cpp": source}), [])
 
+    def test_two_types_of_one_name(self):
+        header = "namespace rookery {\nstruct Place {\n};\n}\n"
+        files = {"models/base/a.hpp": header, "node/b.hpp": header}
+        self.assert_fault(files, "node/b.hpp:2", "there is another rookery::Place in models/base/a.hpp")
+        self.assertEqual(self.faults(files | {"node/b.hpp": header.replace("rookery", "rookery::simd")}), [])
+        self.assertEqual(self.faults(files | {"node/b.hpp": "namespace rookery {\nstruct Place;\n}\n"}), [])
+
     def test_a_module_within_a_module_has_its_own_layer(self):
         files = {"clusterize/plan/plan.hpp": "", "node/b.cpp": '#include "clusterize/plan/plan.hpp"\n'}
         self.assertEqual(self.faults(files), [])

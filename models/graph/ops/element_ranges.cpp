@@ -19,7 +19,7 @@ std::size_t as_size(int axis) {
 }
 
 // ONNX lets a bound lie anywhere; what is outside of the axis is moved to its nearest legal place.
-Range slice_axis(std::int64_t start, std::int64_t end, std::int64_t step, std::int64_t size) {
+AxisRange slice_axis(std::int64_t start, std::int64_t end, std::int64_t step, std::int64_t size) {
   if (step == 0) throw ConfigError("a step of 0");
   if (step == std::numeric_limits<std::int64_t>::min()) throw ConfigError(fmt::format("a step of {}", step));
   const auto clamped = [&](std::int64_t bound, std::int64_t low, std::int64_t high) {
@@ -86,7 +86,7 @@ std::vector<int> permutation_of(const Op& op, int rank) {
   return axes_of(perm, rank);
 }
 
-std::vector<Range> slice_of(const Op& op, const Shape& shape) {
+std::vector<AxisRange> slice_of(const Op& op, const Shape& shape) {
   const Integers starts = op.integers("starts", {});
   const Integers ends = op.integers("ends", {});
   Integers first(starts.size());
@@ -99,7 +99,7 @@ std::vector<Range> slice_of(const Op& op, const Shape& shape) {
                                   given.size(), steps.size()));
   }
   const std::vector<int> axes = axes_of(given, shape.rank());
-  std::vector<Range> ranges;
+  std::vector<AxisRange> ranges;
   for (const std::int64_t dim : shape.dims()) ranges.push_back({0, 1, dim});
   for (std::size_t i = 0; i < axes.size(); ++i) {
     ranges[as_size(axes[i])] = slice_axis(starts[i], ends[i], steps[i], shape[axes[i]]);

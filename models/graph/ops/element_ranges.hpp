@@ -22,14 +22,14 @@ std::int64_t checked_product(std::int64_t a, std::int64_t b);
 std::vector<int> permutation_of(const Op& op, int rank);
 
 // Elements start, start + step, … of an axis.
-struct Range {
+struct AxisRange {
   std::int64_t start = 0;
   std::int64_t step = 1;
   std::int64_t size = 0;
 };
 
 // The elements that a Slice takes, by axis.
-std::vector<Range> slice_of(const Op& op, const Shape& shape);
+std::vector<AxisRange> slice_of(const Op& op, const Shape& shape);
 
 // The size of each of the `parts` of a Split along its axis, which has `size` elements.
 std::vector<std::int64_t> split_of(const Op& op, std::int64_t size, std::size_t parts);

@@ -74,7 +74,7 @@ void differentiate_split(GradientBuilder& builder, const Op& op) {
 Types infer_slice(const Op& op, std::span<const TensorType> inputs) {
   expect_one(inputs);
   Integers dims;
-  for (const Range& range : slice_of(op, inputs[0].shape)) dims.push_back(range.size);
+  for (const AxisRange& range : slice_of(op, inputs[0].shape)) dims.push_back(range.size);
   return {{inputs[0].dtype, checked_shape(dims)}};
 }
 

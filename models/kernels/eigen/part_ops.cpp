@@ -124,7 +124,7 @@ struct Sliced {
 
 Sliced sliced(const Op& op, const Shape& whole, const Shape& part) {
   Sliced result{dims_of(part), steps_of(whole), steps_of(part)};
-  const std::vector<Range> ranges = slice_of(op, whole);
+  const std::vector<AxisRange> ranges = slice_of(op, whole);
   for (std::size_t axis = 0; axis < ranges.size(); ++axis) {
     if (part.elements() > 0) result.first += ranges[axis].start * result.in_whole[axis];
     result.in_whole[axis] *= ranges[axis].step;

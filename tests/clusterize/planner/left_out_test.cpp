@@ -211,13 +211,13 @@ RC_GTEST_PROP(BestPlace, IsThatOfBruteForce, ()) {
   alone.push_back({node});
   if (alone.size() <= 3) {  // beyond, it may stand anywhere among the others
     consider(alone);
-    const auto place = best_place(model, for_throughput(), clusters, node, 1000);
+    const auto place = best_position(model, for_throughput(), clusters, node, 1000);
     RC_ASSERT(place.has_value() == (best > 0));
     if (place) RC_ASSERT(place->samples_per_second == best);
   }
   SearchOptions together = for_throughput();
   together.clusters = static_cast<int>(clusters.size());
-  const auto place = best_place(model, together, clusters, node, 1000);
+  const auto place = best_position(model, together, clusters, node, 1000);
   RC_ASSERT(!place || place->cluster < std::ssize(clusters));
 }
 

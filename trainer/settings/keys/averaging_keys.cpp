@@ -42,8 +42,8 @@ SettingsKey compression_key() {
 }
 
 SettingsObject make_averaging_object() {
-  const Range rate{0, Bound::kExcluded, 1000, Bound::kIncluded};
-  const Range share{0, Bound::kIncluded, 1, Bound::kExcluded};
+  const NumberRange rate{0, Bound::kExcluded, 1000, Bound::kIncluded};
+  const NumberRange share{0, Bound::kIncluded, 1, Bound::kExcluded};
   return {
       .name = "averaging",
       .discriminator = "mode",

@@ -91,7 +91,7 @@ SettingsKey integer_key(const std::string& name, std::int64_t least, std::int64_
 
 enum class Bound : bool { kIncluded, kExcluded };
 
-struct Range {
+struct NumberRange {
   double least = 0;
   Bound lower = Bound::kIncluded;
   double most = 0;
@@ -110,7 +110,7 @@ struct Range {
 };
 
 template <typename Field>
-SettingsKey number_key(const std::string& name, Range range, Field field, const std::string& help) {
+SettingsKey number_key(const std::string& name, NumberRange range, Field field, const std::string& help) {
   return completed<Field>({.name = name,
                            .values = range.text(),
                            .schema = range.schema(),

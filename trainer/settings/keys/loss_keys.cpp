@@ -38,7 +38,7 @@ SettingsKey ignore_index_key() {
 }
 
 SettingsKey pos_weight_key() {
-  const Range range{0, Bound::kIncluded, 1e6, Bound::kIncluded};
+  const NumberRange range{0, Bound::kIncluded, 1e6, Bound::kIncluded};
   return {.name = "pos_weight",
           .values = fmt::format("{}, or a list of such numbers", range.text()),
           .example = 2.5,

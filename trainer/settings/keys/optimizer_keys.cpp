@@ -6,7 +6,7 @@ namespace rookery {
 namespace {
 
 SettingsKey betas_key() {
-  const Range range{0, Bound::kIncluded, 1, Bound::kExcluded};
+  const NumberRange range{0, Bound::kIncluded, 1, Bound::kExcluded};
   return {.name = "betas",
           .values = fmt::format("two numbers, each {}", range.text()),
           .example = {0.9, 0.999},
@@ -29,7 +29,7 @@ SettingsKey weight_decay_key(const std::string& help) {
 }
 
 SettingsKey key_of(OptimizerOption option) {
-  const Range share{0, Bound::kIncluded, 1, Bound::kExcluded};
+  const NumberRange share{0, Bound::kIncluded, 1, Bound::kExcluded};
   switch (option) {
     case OptimizerOption::kLearningRate:
       return number_key(

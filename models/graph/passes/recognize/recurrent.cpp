@@ -70,12 +70,12 @@ class WeightFinder {
       return Run{op.inputs[0], run.first + before * elements_behind(from, axis)};
     }
     if (op.type == "Slice") {
-      const std::vector<Range> ranges = slice_of(op, from);
+      const std::vector<AxisRange> ranges = slice_of(op, from);
       int cut = 0;
       while (cut < from.rank() && ranges[cut].size == from[cut] && from[cut] == 1) ++cut;
       if (cut == from.rank()) return Run{op.inputs[0], run.first};
       for (int axis = cut; axis < from.rank(); ++axis) {
-        const Range& range = ranges[axis];
+        const AxisRange& range = ranges[axis];
         if (range.step != 1 || (axis > cut && range.size != from[axis])) return std::nullopt;
       }
       return Run{op.inputs[0], run.first + ranges[cut].start * elements_behind(from, cut)};
