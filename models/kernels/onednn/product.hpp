@@ -15,4 +15,9 @@ bool shares_sums(const char* implementation);
 bool add_product(Program& program, const dnnl::memory& a, const dnnl::memory& b, const dnnl::memory& to,
                  const dnnl::memory& row = {});
 
+// For an f32 matrix of which several products take parts: the matrix as add_product() reads it best, itself
+// or one copy where each product would make its own. `terms`: the axis along which is summed; `sums`: how
+// many sums of a product need an element.
+dnnl::memory for_products(Program& program, const dnnl::memory& matrix, std::size_t terms, std::int64_t sums);
+
 }  // namespace rookery::onednn

@@ -17,11 +17,6 @@ memory::desc matrix(std::int64_t rows, std::int64_t columns, bool turned = false
   return {{rows, columns}, memory::data_type::f32, turned ? Tag::ba : Tag::ab};
 }
 
-// The transpose of some columns of rows that are `stride` floats apart.
-memory::desc turned_columns(std::int64_t columns, std::int64_t rows, std::int64_t stride) {
-  return {{columns, rows}, memory::data_type::f32, memory::dims{1, stride}};
-}
-
 // Sums of columns, in groups of rows that do not depend on the threads.
 constexpr std::int64_t kRowGroups = 8;
 
@@ -135,20 +130,24 @@ std::unique_ptr<Kernel> make_recurrent_grad_weights(const KernelRequest& request
   auto program = std::make_unique<Program>();
   const bool reverse = is_reverse(request.op);
   const std::int64_t rows = s.steps * s.batch;
+  const memory gates = for_products(*program, program->input(0, matrix(s.rows(), rows, true)), 1, s.hidden);
   if (is_present(request.op.outputs, 0) &&
-      !add_product(*program, program->input(0, matrix(s.rows(), rows, true)),
-                   program->input(1, matrix(rows, s.input)), program->output(0, matrix(s.rows(), s.input))))
+      !add_product(*program, gates, program->input(1, matrix(rows, s.input)),
+                   program->output(0, matrix(s.rows(), s.input))))
     return nullptr;
   const std::int64_t later = rows - s.batch;
   const std::vector<GatePart> parts = gate_parts(request.op, s);
   const auto states = program->input(2, matrix(later, s.hidden), float_bytes(reverse ? s.states() : 0));
   for (const GatePart& part : parts) {
     if (!is_present(request.op.outputs, 1)) break;
-    const auto gates = program->input(part.input, turned_columns(part.columns, later, part.stride),
-                                      float_bytes(reverse ? 0 : s.batch * part.stride));
+    const memory whole =
+        part.input == 0 ? gates : program->input(part.input, matrix(part.columns, rows, true));
+    const std::int64_t stride = whole.get_desc().data.format_desc.blocking.strides[1];
+    const memory::desc turned({part.columns, later}, memory::data_type::f32, memory::dims{1, stride});
+    const memory of_later = program->part_of(whole, turned, float_bytes(reverse ? 0 : s.batch * stride));
     const auto to =
         program->output(1, matrix(part.columns, s.hidden), float_bytes(part.first_row * s.hidden));
-    if (!add_product(*program, gates, states, to)) return nullptr;
+    if (!add_product(*program, of_later, states, to)) return nullptr;
   }
   const std::size_t scratch = program->scratch(matrix(kRowGroups, s.rows())).place;
   program->finally([s, rows, parts, scratch, first = reverse ? rows - s.batch : 0](const Arguments& args) {

@@ -133,6 +133,9 @@ inline std::vector<GemmSpec> gemm_specs() {
       {13, 21, 40, false, false, false, -1.5F},
       {1, 1, 1},
       {130, 140, 300},
+      // Cut into pieces of columns, and of rows; with rows of operands a power of two apart.
+      {70, 512, 256},
+      {512, 96, 256, true, false, false},
   };
 }
 

@@ -61,21 +61,26 @@ inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
 }
 
 template <int kVectors, int kRows>
-void multiply_last_rows(const Product& p, Index i, Index rows, Index j, Index columns) {
+void multiply_few_rows(const Product& p, Index i, Index rows, Index j, Index columns) {
   if (rows == kRows) {
     multiply_tile<kRows, kVectors>(p, i, j, columns);
   } else if constexpr (kRows > 1) {
-    multiply_last_rows<kVectors, kRows - 1>(p, i, rows, j, columns);
+    multiply_few_rows<kVectors, kRows - 1>(p, i, rows, j, columns);
   }
 }
 
-// All rows of a band of columns, whose part of B stays in the first-level cache.
+// All rows of a band of columns, whose part of B stays in the first-level cache. The last two tiles are of
+// one height, or nearly so: one with few rows would wait for each of its sums.
 template <int kVectors>
 void multiply_column_band(const Product& p, Index j, Index columns) {
   constexpr int kRows = kVectors == 1 ? kNarrowTileRows : kTileRows;
   Index i = 0;
-  for (; i + kRows <= p.m; i += kRows) multiply_tile<kRows, kVectors>(p, i, j, columns);
-  if (i < p.m) multiply_last_rows<kVectors, kRows - 1>(p, i, p.m - i, j, columns);
+  for (; p.m - i >= 2 * kRows || p.m - i == kRows; i += kRows)
+    multiply_tile<kRows, kVectors>(p, i, j, columns);
+  const Index left = p.m - i;
+  const Index first = left > kRows ? left / 2 : 0;
+  if (first > 0) multiply_few_rows<kVectors, kRows>(p, i, first, j, columns);
+  if (left > first) multiply_few_rows<kVectors, kRows>(p, i + first, left - first, j, columns);
 }
 
 template <int kRows, int kColumns>
