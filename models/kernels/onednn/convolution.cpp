@@ -13,6 +13,16 @@ namespace rookery::onednn {
 
 using dnnl::memory;
 
+namespace {
+
+bool has_vectors_of_a_block() {
+  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (isa & wanted) == wanted;
+}
+
+}  // namespace
+
 ConvDescription describe_convolution(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   const Window& window = s.window;
@@ -33,9 +43,9 @@ ConvDescription describe_convolution(const KernelRequest& request) {
                     .dilations = {window.dilation[0] - 1, window.dilation[1] - 1},
                     .pad_begin = {window.pad_begin[0], window.pad_begin[1]},
                     .pad_end = {pad_end[0], pad_end[1]}};
-  d.is_blocked = is_blocked(request.op);
   if (request.asks_for("bf16")) d.source = memory::data_type::bf16;
-  if (d.is_blocked) {
+  if (is_blocked(request.op)) {
+    d.keeps_blocks = has_vectors_of_a_block();
     d.y_tag = Tag::nChw16c;
     if (s.in_channels % kChannelBlock == 0) d.x_tag = Tag::nChw16c;
   }

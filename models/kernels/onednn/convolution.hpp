@@ -12,7 +12,7 @@ namespace rookery::onednn {
 
 struct ConvDescription {
   ConvShape shape;
-  bool is_blocked = false;
+  bool keeps_blocks = false;
   dnnl::memory::data_type source = dnnl::memory::data_type::f32;
   dnnl::memory::dims x, w, bias, y;
   dnnl::memory::dims strides, dilations, pad_begin, pad_end;
@@ -22,14 +22,14 @@ struct ConvDescription {
   dnnl::memory::desc plain_w() const { return as_given(w, w.size() == 5 ? Tag::goihw : Tag::oihw); }
   dnnl::memory::desc plain_bias() const { return as_given(bias, Tag::x); }
   dnnl::memory::desc own_y() const { return as_given(y, y_tag); }
-  // Layouts that primitives are asked for: blocked images as they are, plain ones in any layout. Sources may
-  // be rounded to bf16; results are f32.
-  dnnl::memory::desc source_x() const { return {x, source, is_blocked ? x_tag : Tag::any}; }
+  // Layouts that primitives are asked for: where vectors are as wide as a block, blocked images as they are;
+  // otherwise any. Sources may be rounded to bf16; results are f32.
+  dnnl::memory::desc source_x() const { return {x, source, keeps_blocks ? x_tag : Tag::any}; }
   dnnl::memory::desc source_w() const { return {w, source, Tag::any}; }
-  dnnl::memory::desc source_y() const { return {y, source, is_blocked ? y_tag : Tag::any}; }
-  dnnl::memory::desc result_x() const { return as_given(x, is_blocked ? x_tag : Tag::any); }
+  dnnl::memory::desc source_y() const { return {y, source, keeps_blocks ? y_tag : Tag::any}; }
+  dnnl::memory::desc result_x() const { return as_given(x, keeps_blocks ? x_tag : Tag::any); }
   dnnl::memory::desc result_w() const { return as_given(w, Tag::any); }
-  dnnl::memory::desc result_y() const { return as_given(y, is_blocked ? y_tag : Tag::any); }
+  dnnl::memory::desc result_y() const { return as_given(y, keeps_blocks ? y_tag : Tag::any); }
 
  private:
   static dnnl::memory::desc as_given(const dnnl::memory::dims& dims, Tag tag) {

@@ -8,6 +8,7 @@
 
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/onednn/place_convolution.hpp"
+#include "models/kernels/onednn/product.hpp"
 #include "models/kernels/onednn/program.hpp"
 #include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
@@ -60,7 +61,8 @@ class Product {
       attributes.set_post_ops(sum);
       const dnnl::matmul::primitive_desc& descriptor = descriptors_[adds] =
           dnnl::matmul::primitive_desc({a_, b_, c_}, attributes, cpu_engine());
-      is_fast_ = is_fast_ && is_optimized(descriptor.impl_info_str());
+      const char* const implementation = descriptor.impl_info_str();
+      is_fast_ = is_fast_ && is_optimized(implementation) && !shares_sums(implementation);
       const auto at = [](const memory::desc& desc) { return memory(desc, cpu_engine(), DNNL_MEMORY_NONE); };
       arguments_[adds] = {{DNNL_ARG_SRC, at(a_)},
                           {DNNL_ARG_WEIGHTS, at(b_)},

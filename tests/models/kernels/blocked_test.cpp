@@ -146,7 +146,8 @@ TEST(Blocked, Conv) {
 }
 
 TEST(Blocked, ConvOfSmallMapsByPlaces) {
-  if (!has_blocked_convolutions()) GTEST_SKIP();
+  if (!has_blocked_convolutions() || simd::loops().lanes < kChannelBlock)
+    GTEST_SKIP() << "with shorter vectors oneDNN's products share sums among threads";
   Random random(10);
   const std::vector<ConvSpec> specs{
       {5, 32, 2, 2, 48},
