@@ -38,8 +38,8 @@ struct PlannedStage {
 // that training changes.
 struct Ring {
   int id = 0;
-  std::vector<std::string>
-      parameters;                 // and these buffers, in the order of first use; the first names the ring
+  // And these buffers, in the order of first use; the first names the ring.
+  std::vector<std::string> parameters;
   std::int64_t bytes = 0;         // of all of them
   std::int64_t buffer_bytes = 0;  // of the buffers among them
   std::vector<int> stages;        // by cluster: the stage that holds them

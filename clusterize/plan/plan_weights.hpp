@@ -27,7 +27,7 @@ class PlanWeights {
   // when the state lacks a tensor or a file cannot be written.
   WeightsFiles put(const std::filesystem::path& folder, const Graph& stage);
 
-  // That the files carry: the plan's id.
+  // What every file carries besides its tensors: the plan's id.
   const Metadata& metadata() const { return metadata_; }
 
  private:

@@ -1,5 +1,5 @@
-// The clusters of a plan, found by estimates of memory where measuring takes too long, and then fitted to
-// what the stages take in truth.
+// Finds the clusters of a plan by estimates of memory, then measures what the stages take, and searches again
+// by that where it is more.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// ClusterPlan's numbers are what is expected of a cluster and its stages.
+// Predicts the times and the memory of the stages and clusters of a plan.
 #pragma once
 
 #include <vector>

@@ -7,12 +7,11 @@
 //          arXiv 2401.10241): W of a micro-batch follows the B of that which is n_0 - n_k later, so that
 //          later stages send gradients sooner, and what is left of W ends the batch. Every stage keeps what
 //          min(M, n_0) micro-batches need.
-//   async  no flush between batches (PipeDream, arXiv 1806.03377; with M > 1 PipeDream-2BW, arXiv
-//   2006.09503):
-//          stage k runs n_k - 1 micro-batches ahead, also of later batches, and makes its update after a
-//          batch's last backward. All micro-batches of a batch use one version of the weights, predicted from
-//          those that the stage has when the batch begins, in forward and backward, so that gradients are
-//          (n_k - 1) / M updates old, rounded up.
+//   async  no flush between batches (PipeDream, arXiv 1806.03377; with M > 1 PipeDream-2BW of
+//          arXiv 2006.09503): stage k runs n_k - 1 micro-batches ahead, also of later batches, and makes its
+//          update after a batch's last backward. All micro-batches of a batch use one version of the
+//          weights, predicted from those that the stage has when the batch begins, in forward and backward,
+//          so that gradients are (n_k - 1) / M updates old, rounded up.
 // Gradients are summed in the order of micro-batches in all of them. n_k is stages - k, which keeps all
 // stages busy where they are alike and nothing is long on its way; where something is, more are needed (eager
 // 1F1B, arXiv 2211.05322), which a planner finds out (clusterize/costs/step_parts.hpp). A stage with fewer in

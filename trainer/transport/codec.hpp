@@ -4,9 +4,8 @@
 // Numbers are encoded in blocks, each by itself. A decoded number is a function of the bytes alone, the same
 // bits on every machine. Values that are no numbers make all of their block so (kInt8, kInt4), or stay.
 //   kFloat16, kBFloat16  rounded to nearest, what is too large to the largest there is; NaN stays
-//   kInt8, kInt4         per block of 256 a scale, its largest magnitude / 127 or / 7, and multiples of it
-//   from
-//                        -127 to 127 or -7 to 7, rounded to nearest, ties to even
+//   kInt8, kInt4         per block of 256 or 128 a scale, its largest magnitude / 127 or / 7, and multiples
+//                        of it from -127 to 127 or -7 to 7, rounded to nearest, ties to even
 //   kTopK                the numbers with the largest magnitude, with their places; all others are 0. With 8
 //                        bits a value as kInt8 has them, with 2 bits two magnitudes and a sign (as in
 //                        SparseLoCo, arXiv 2508.15706)
@@ -25,7 +24,7 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  // Numbers that are encoded together; the last block of a tensor's segment may have fewer.
+  // Numbers that are encoded together; the last block of what is encoded may have fewer.
   virtual std::size_t block() const = 0;
   // The bytes of a block of `numbers`: a function of their number alone.
   virtual std::size_t block_bytes(std::size_t numbers) const = 0;
