@@ -56,6 +56,7 @@ class RectifiedKernel final : public Kernel {
 
   void prepare() override { kernel_->prepare(); }
   std::size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  std::size_t library_bytes() const override { return kernel_->library_bytes(); }
   void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
            const StepContext& context) override {
     kernel_->run(inputs, outputs, scratch, context);

@@ -79,6 +79,8 @@ class Program final : public Kernel {
   // descriptors are made with one, which OneThread sees to.
   void begin_piece();
   void end_pieces() { in_pieces_ = false; }
+  // What oneDNN keeps besides for pieces that share little.
+  void add_library_bytes(std::size_t bytes) { more_library_bytes_ += bytes; }
   // Work of our own between primitives.
   void add_work(std::function<void()> work);
   // Work of our own after all primitives.
@@ -86,7 +88,7 @@ class Program final : public Kernel {
 
   void prepare() override;
   std::size_t scratch_bytes() const override { return temporary_bytes_ + scratchpad_bytes_ * workers_; }
-  std::size_t library_bytes() const override { return kPrimitiveBytes * primitives_; }
+  std::size_t library_bytes() const override { return kPrimitiveBytes * primitives_ + more_library_bytes_; }
   void run(std::span<const ConstTensorView> inputs, std::span<const TensorView> outputs, std::byte* scratch,
            const StepContext& context) override;
 
@@ -124,6 +126,7 @@ class Program final : public Kernel {
   std::size_t scratchpad_bytes_ = 0;  // of a thread; they lie behind the temporaries
   std::size_t workers_ = 1;           // threads that have one
   std::size_t primitives_ = 0;        // but for those of pieces after the first
+  std::size_t more_library_bytes_ = 0;
   bool in_pieces_ = false;
   std::vector<Step> steps_;
   std::function<void(const Arguments&)> finally_;
