@@ -9,12 +9,13 @@ import unittest
 
 from whole import SLOWER, WholeTest
 
+EPOCHS = 300 // SLOWER  # long enough to meddle with it
+
 
 class Saving(WholeTest):
     def setUp(self):
         super().setUp()
-        # Long enough to meddle with it.
-        self.write_settings(epochs=300)
+        self.write_settings(epochs=EPOCHS)
         self.run_program("clusterize")
         self.stages = [self.node_data / "cluster_0" / f"127.0.0.1:{port}" for port in self.ports]
 
@@ -34,7 +35,7 @@ class Saving(WholeTest):
         for limit, file in ((20000, "trained.safetensors: no room for its"), (0, "losses.txt: no room for its")):
             with self.subTest(file):
                 if limit == 0:
-                    self.write_settings(epochs=300, save=False)
+                    self.write_settings(epochs=EPOCHS, save=False)
                     self.run_program("clusterize")
                     limit = 20000
                 before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -86,7 +87,7 @@ class Saving(WholeTest):
         self.wait_for(lambda: "losses.txt: cannot write" in providers[2].errors(), "the warning")
         self.limit(providers[2], resource.RLIMIT_FSIZE, resource.RLIM_INFINITY)
         self.assert_ends(providers, 0, 0, 0)
-        self.assertEqual(len(self.losses()), 300 * 17)
+        self.assertEqual(len(self.losses()), EPOCHS * 17)
         self.assertEqual(providers[2].errors().count("losses.txt: cannot write"), 1)
 
     def test_a_killed_provider_leaves_no_half_of_a_file(self):

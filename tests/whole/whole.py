@@ -109,9 +109,9 @@ class WholeTest(unittest.TestCase):
         settings = json.loads((ROOT / "node_data" / "train.json").read_text())
         (self.node_data / "train.json").write_text(json.dumps(settings | changes))
 
-    def write_pool(self, nodes, **benchmarks):
-        """node_configs.json: this many equal nodes on free ports of this machine."""
-        self.ports = free_ports(nodes)
+    def write_pool(self, nodes, ports=None, **benchmarks):
+        """node_configs.json: this many equal nodes on these ports of this machine, or on free ones."""
+        self.ports = ports or free_ports(nodes)
         benchmarks = {"ram": 8, "bandwidth": 10} | benchmarks
         pool = {
             str(i): {"IP": f"127.0.0.1:{port}", "benchmarks": benchmarks} for i, port in enumerate(self.ports)
