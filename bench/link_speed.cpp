@@ -22,12 +22,12 @@
 #include <deque>
 #include <iostream>
 #include <numeric>
-#include <random>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "node/transport/endpoint.hpp"
+#include "bench/local_endpoints.hpp"
+#include "tests/support/free_ports.hpp"
 
 namespace rookery {
 namespace {
@@ -89,10 +89,10 @@ std::pair<int, int> connection() {
 
 class Ours : public End {
  public:
-  Ours(int rank, const std::vector<int>& ports) : rank_(rank), endpoint_(endpoint_options(rank, ports)) {
-    endpoint_.start({{name(1 - rank), address(ports, 1 - rank)}});
+  Ours(int rank, const std::vector<int>& ports) : rank_(rank), endpoint_(local_endpoint(ports, rank)) {
+    endpoint_.start({local_peer(ports, 1 - rank)});
     GroupOptions options;
-    options.members = {name(0), name(1)};
+    options.members = {local_node(0), local_node(1)};
     options.max_message_bytes = kMost;
     options.send_budget = options.receive_budget = kBegun * message_cost(kMost, kMaxChunkBytes);
     options.buffers = BufferPool(std::vector<std::uint64_t>(2 * kBegun, kMost));
@@ -133,17 +133,6 @@ class Ours : public End {
   }
   static MessageKey key(std::int64_t number) { return {.step = number, .edge = "x"}; }
   static TensorType type(Bytes bytes) { return {DType::kU8, {std::ssize(bytes)}}; }
-  static std::string name(int rank) { return fmt::format("node_{}", rank); }
-  static std::string address(const std::vector<int>& ports, int rank) {
-    return fmt::format("127.0.0.1:{}", ports[rank]);
-  }
-  static EndpointOptions endpoint_options(int rank, const std::vector<int>& ports) {
-    EndpointOptions options;
-    options.node = name(rank);
-    options.address = address(ports, rank);
-    options.key = {"0123456789abcdef", "0123456789abcdef0123456789abcdef"};
-    return options;
-  }
 
   const int rank_;
   Endpoint endpoint_;
@@ -261,9 +250,7 @@ bool run(int rank, Side& ours, Side& socket, const Options& options) {
 
 int main_of(const Options& options) {
   const auto [one, other] = connection();
-  std::random_device random;
-  std::vector<int> ports{20000 + static_cast<int>(random() % 10000),
-                         30000 + static_cast<int>(random() % 10000)};
+  const std::vector<int> ports = free_ports(2);
   const pid_t child = fork();
   const int rank = child == 0 ? 1 : 0;
   bool all_well = false;

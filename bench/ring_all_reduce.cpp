@@ -28,8 +28,9 @@
 #include <string>
 #include <vector>
 
-#include "node/transport/endpoint.hpp"
+#include "bench/local_endpoints.hpp"
 #include "node/wire/stream.hpp"
+#include "tests/support/free_ports.hpp"
 #include "trainer/averaging/ring/ring_all_reduce.hpp"
 
 namespace rookery {
@@ -92,21 +93,17 @@ Cost cost_of(Work work) {
   return {seconds, busy_seconds() - busy};
 }
 
-std::string node_name(int rank) {
-  return fmt::format("node_{}", rank);
-}
-
 // One process's place in both.
 class Member {
  public:
   Member(int rank, int members, const std::vector<int>& ports, const std::filesystem::path& folder,
          std::uint64_t most_bytes, const Meeting& meeting)
-      : rank_(rank), meeting_(meeting), endpoint_(endpoint_options(rank, ports)) {
+      : rank_(rank), meeting_(meeting), endpoint_(local_endpoint(ports, rank)) {
     std::vector<EndpointPeer> peers;
     GroupOptions options;
     for (int peer = 0; peer < members; ++peer) {
-      options.members.push_back(node_name(peer));
-      if (peer != rank) peers.push_back({node_name(peer), address(ports, peer)});
+      options.members.push_back(local_node(peer));
+      if (peer != rank) peers.push_back(local_peer(ports, peer));
     }
     endpoint_.start(std::move(peers));
     const RingTraffic traffic =
@@ -159,16 +156,6 @@ class Member {
   }
 
  private:
-  static std::string address(const std::vector<int>& ports, int rank) {
-    return fmt::format("127.0.0.1:{}", ports[rank]);
-  }
-  static EndpointOptions endpoint_options(int rank, const std::vector<int>& ports) {
-    EndpointOptions options;
-    options.node = node_name(rank);
-    options.address = address(ports, rank);
-    options.key = {"0123456789abcdef", "0123456789abcdef0123456789abcdef"};
-    return options;
-  }
   const int rank_;
   const Meeting& meeting_;
   Endpoint endpoint_;
@@ -256,9 +243,7 @@ std::vector<int> list_of(const std::string& text) {
 bool run(int members, const std::vector<int>& megabytes, double seconds) {
   std::string folder = (std::filesystem::temp_directory_path() / "rookery_ring_XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return false;
-  std::random_device random;
-  std::vector<int> ports;
-  for (int i = 0; i < members; ++i) ports.push_back(20000 + static_cast<int>(random() % 10000));
+  const std::vector<int> ports = free_ports(members);
   const auto most = static_cast<std::uint64_t>(std::ranges::max(megabytes)) * 1'000'000;
   const Meeting meeting(members);
   std::vector<pid_t> processes;
