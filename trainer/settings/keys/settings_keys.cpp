@@ -143,7 +143,7 @@ std::vector<SettingsKey> make_settings_keys() {
       integer_key(
           "cache_mib", 0, 1 << 24, [](S& s) -> std::int64_t& { return s.reading.cache_mib; },
           "memory of the Root, in MiB, for samples that were read, so that later epochs need not read them "
-          "again"),
+          "again; arrays (`numpy:`, `tensors:`) that fit into it are kept whole"),
       with_example(
           number_key(
               "clip_gradient_norm", {0, Bound::kExcluded, 1e30, Bound::kIncluded},
