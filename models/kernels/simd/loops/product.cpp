@@ -172,7 +172,7 @@ inline void transpose_part(Index rows, Index columns, const float* from, Index f
 #pragma GCC unroll 16
   for (Index j = 0; j < kLanes; ++j) {
     if (j >= columns) continue;
-    if constexpr (kWhole) {
+    if (kWhole || rows == kLanes) {
       store(to + j * to_row, square[j]);
     } else {
       store_part(to + j * to_row, square[j], rows);

@@ -51,6 +51,10 @@ inline Floats spread(float value) {
 inline Floats load_part(const float* from, Index count) {
 #if defined(__AVX512F__)
   return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1U << count) - 1), from);
+#elif defined(__AVX2__)
+  const Ints lanes{0, 1, 2, 3, 4, 5, 6, 7};
+  const Ints taken = lanes < static_cast<std::int32_t>(count);
+  return _mm256_maskload_ps(from, reinterpret_cast<__m256i>(taken));
 #else
   Floats vector{};
   for (Index i = 0; i < count; ++i) vector[i] = from[i];
@@ -61,6 +65,20 @@ inline Floats load_part(const float* from, Index count) {
 inline void store_part(float* to, Floats vector, Index count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(to, static_cast<__mmask16>((1U << count) - 1), vector);
+#elif defined(__AVX2__)
+  // AMD's processors take tens of cycles for a store under a mask.
+  __m128 part = _mm256_castps256_ps128(vector);
+  if ((count & 4) != 0) {
+    _mm_storeu_ps(to, part);
+    part = _mm256_extractf128_ps(vector, 1);
+    to += 4;
+  }
+  if ((count & 2) != 0) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(to), part);
+    part = _mm_movehl_ps(part, part);
+    to += 2;
+  }
+  if ((count & 1) != 0) _mm_store_ss(to, part);
 #else
   for (Index i = 0; i < count; ++i) to[i] = vector[i];
 #endif
