@@ -120,6 +120,9 @@ inline Floats rectified(Floats vector) {
 inline Floats first_or(Floats vector, Index count, Floats other) {
 #if defined(__AVX512F__)
   return _mm512_mask_mov_ps(other, static_cast<__mmask16>((1U << count) - 1), vector);
+#elif defined(__AVX2__)
+  const Ints lanes{0, 1, 2, 3, 4, 5, 6, 7};
+  return lanes < static_cast<std::int32_t>(count) ? vector : other;
 #else
   for (Index i = count; i < kLanes; ++i) vector[i] = other[i];
   return vector;
@@ -129,6 +132,10 @@ inline Floats first_or(Floats vector, Index count, Floats other) {
 inline float sum_of(Floats vector) {
 #if defined(__AVX512F__)
   return _mm512_reduce_add_ps(vector);
+#elif defined(__AVX2__)
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(vector), _mm256_extractf128_ps(vector, 1));
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
 #else
   float part[kLanes];
   store(part, vector);
@@ -142,6 +149,10 @@ inline float sum_of(Floats vector) {
 inline float max_of(Floats vector) {
 #if defined(__AVX512F__)
   return _mm512_reduce_max_ps(vector);
+#elif defined(__AVX2__)
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(vector), _mm256_extractf128_ps(vector, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
 #else
   float best = vector[0];
   for (Index i = 1; i < kLanes; ++i) best = vector[i] > best ? vector[i] : best;
