@@ -1,6 +1,7 @@
 """What tests of the whole share: a working directory with a node_data of its own on free ports, and
 commands run in it."""
 
+import collections
 import json
 import os
 import pathlib
@@ -20,14 +21,15 @@ SLOWER = 3 if os.environ.get("ROOKERY_SANITIZED") else 1
 PATIENCE = 60 * SLOWER
 
 
-# Names that this process holds until it ends: see free_ports().
-_claims = []
+# Descriptors of the newest sockets that claim ports: see free_ports().
+_claims = collections.deque()
+MOST_CLAIMS = 100
 
 
 def free_ports(count):
-    """Ports that nobody listens on and that no other test takes as long as this process lives: their
-    numbers are claimed by sockets whose names the system frees by itself (the tests in C++ use the same
-    names). They lie below those that the system hands out, so that no connection takes one, either."""
+    """Ports that nobody listens on and that no other test takes while this process lives, until it has asked
+    for a hundred more: their numbers are claimed by sockets whose names the system frees by itself (the tests in
+    C++ use the same names). They lie below those that the system hands out, so that no connection takes one, either."""
     ports = []
     while len(ports) < count:
         port = random.randint(10000, 30000)
@@ -39,8 +41,10 @@ def free_ports(count):
         except OSError:
             claim.close()
             continue
-        _claims.append(claim)
+        _claims.append(claim.detach())
         ports.append(port)
+    while len(_claims) > MOST_CLAIMS:
+        os.close(_claims.popleft())
     return ports
 
 
