@@ -6,48 +6,67 @@ namespace rookery::simd::ROOKERY_ISA {
 namespace {
 
 constexpr Index kBlock = 16;
+constexpr Index kParts = kBlock / kLanes;  // vectors of a place
 constexpr Index kTogether = 4;  // places whose sums run side by side, to hide the latency of additions
+// Places of which one part is visited after the other, so that they are read from memory once.
+constexpr Index kRun = kParts == 1 ? Index{1} << 40 : 64;
 
-// Adds term(sums, place) over all places of a block, for the channels from `part` on; an image at a time,
-// so that sums of sums keep the rounding small.
-template <int kSums, typename Term>
-void sum_places(const ChannelBlock& s, Index part, Term term, float* const (&out)[kSums]) {
-  Floats totals[kSums]{};
-  for (Index n = 0; n < s.batch; ++n) {
-    Floats sums[kTogether][kSums]{};
-    const Index image = n * s.stride + part;
-    Index i = 0;
-    for (; i + kTogether <= s.plane; i += kTogether) {
-      for (Index t = 0; t < kTogether; ++t) term(sums[t], image + (i + t) * kBlock);
-    }
-    for (; i < s.plane; ++i) term(sums[0], image + i * kBlock);
-    for (int k = 0; k < kSums; ++k) {
-      totals[k] += (sums[0][k] + sums[1][k]) + (sums[2][k] + sums[3][k]);
-    }
+// body(part, first, last) for runs of an image's places.
+template <typename Body>
+void for_runs(Index plane, Body body) {
+  for (Index first = 0; first < plane; first += kRun) {
+    const Index last = plane - first < kRun ? plane : first + kRun;
+    for (Index part = 0; part < kParts; ++part) body(part, first, last);
   }
-  for (int k = 0; k < kSums; ++k) store(out[k] + part, totals[k]);
 }
 
-template <typename Visit>
-void for_places(const ChannelBlock& s, Index part, Visit visit) {
+// Adds term(sums, place, part) over all places of a block; an image at a time, so that sums of sums keep the
+// rounding small.
+template <int kSums, typename Term>
+void sum_places(const ChannelBlock& s, Term term, float* const (&out)[kSums]) {
+  Floats totals[kParts][kSums]{};
   for (Index n = 0; n < s.batch; ++n) {
-    const Index image = n * s.stride + part;
-    for (Index i = 0; i < s.plane; ++i) visit(image + i * kBlock);
+    Floats sums[kParts][kTogether][kSums]{};
+    for_runs(s.plane, [&](Index part, Index first, Index last) {
+      const Index image = n * s.stride + part * kLanes;
+      Index i = first;
+      for (; i + kTogether <= last; i += kTogether) {
+        for (Index t = 0; t < kTogether; ++t) term(sums[part][t], image + (i + t) * kBlock, part);
+      }
+      for (; i < last; ++i) term(sums[part][0], image + i * kBlock, part);
+    });
+    for (Index part = 0; part < kParts; ++part) {
+      for (int k = 0; k < kSums; ++k) {
+        totals[part][k] += (sums[part][0][k] + sums[part][1][k]) + (sums[part][2][k] + sums[part][3][k]);
+      }
+    }
+  }
+  for (Index part = 0; part < kParts; ++part) {
+    for (int k = 0; k < kSums; ++k) store(out[k] + part * kLanes, totals[part][k]);
+  }
+}
+
+// visit(part) gives what is done to the numbers at a place.
+template <typename Visit>
+void for_places(const ChannelBlock& s, Visit visit) {
+  for (Index n = 0; n < s.batch; ++n) {
+    for_runs(s.plane, [&](Index part, Index first, Index last) {
+      const auto map = visit(part * kLanes);
+      const Index image = n * s.stride + part * kLanes;
+      for (Index i = first; i < last; ++i) map(image + i * kBlock);
+    });
   }
 }
 
 template <bool kRelu>
 void normalize(const ChannelBlock& s, const float* x, const float* mean, const float* scale,
                const float* bias, float* y) {
-  for (Index part = 0; part < kBlock; part += kLanes) {
-    const Floats means = load(mean + part);
-    const Floats scales = load(scale + part);
-    const Floats biases = load(bias + part);
-    for_places(s, part, [&](Index i) {
+  for_places(s, [&](Index part) {
+    return [=, means = load(mean + part), scales = load(scale + part), biases = load(bias + part)](Index i) {
       const Floats value = (load(x + i) - means) * scales + biases;
       store(y + i, kRelu ? rectified(value) : value);
-    });
-  }
+    };
+  });
 }
 
 // The taps of the window of an output place that lie in the image: rows [top, bottom), columns [left, right)
@@ -109,21 +128,22 @@ void for_averages(const AveragePool& s, Visit visit) {
 
 void block_statistics(const ChannelBlock& s, const float* x, float* mean, float* squares) {
   const auto count = static_cast<float>(s.batch * s.plane);
-  for (Index part = 0; part < kBlock; part += kLanes) {
-    float* const sums_out[1]{mean};
-    sum_places<1>(
-        s, part, [x](Floats(&sums)[1], Index i) { sums[0] += load(x + i); }, sums_out);
-    const Floats means = load(mean + part) / count;
-    store(mean + part, means);
-    float* const squares_out[1]{squares};
-    sum_places<1>(
-        s, part,
-        [&](Floats(&sums)[1], Index i) {
-          const Floats difference = load(x + i) - means;
-          sums[0] += difference * difference;
-        },
-        squares_out);
+  float* const sums_out[1]{mean};
+  sum_places<1>(
+      s, [x](Floats(&sums)[1], Index i, Index) { sums[0] += load(x + i); }, sums_out);
+  Floats means[kParts];
+  for (Index part = 0; part < kParts; ++part) {
+    means[part] = load(mean + part * kLanes) / count;
+    store(mean + part * kLanes, means[part]);
   }
+  float* const squares_out[1]{squares};
+  sum_places<1>(
+      s,
+      [&](Floats(&sums)[1], Index i, Index part) {
+        const Floats difference = load(x + i) - means[part];
+        sums[0] += difference * difference;
+      },
+      squares_out);
 }
 
 void block_normalize(const ChannelBlock& s, const float* x, const float* mean, const float* scale,
@@ -133,32 +153,26 @@ void block_normalize(const ChannelBlock& s, const float* x, const float* mean, c
 
 void block_gradient_sums(const ChannelBlock& s, const float* dy, const float* x, const float* mean,
                          float* sum, float* product) {
-  for (Index part = 0; part < kBlock; part += kLanes) {
-    const Floats means = load(mean + part);
-    float* const out[2]{sum, product};
-    sum_places<2>(
-        s, part,
-        [&](Floats(&sums)[2], Index i) {
-          const Floats gradient = load(dy + i);
-          sums[0] += gradient;
-          sums[1] += gradient * (load(x + i) - means);
-        },
-        out);
-  }
+  float* const out[2]{sum, product};
+  sum_places<2>(
+      s,
+      [&](Floats(&sums)[2], Index i, Index part) {
+        const Floats gradient = load(dy + i);
+        sums[0] += gradient;
+        sums[1] += gradient * (load(x + i) - load(mean + part * kLanes));
+      },
+      out);
 }
 
 void block_gradient(const ChannelBlock& s, const float* dy, const float* x, const float* mean,
                     const float* mean_dy, const float* slope, const float* factor, float* dx) {
-  for (Index part = 0; part < kBlock; part += kLanes) {
-    const Floats means = load(mean + part);
-    const Floats mean_dys = load(mean_dy + part);
-    const Floats slopes = load(slope + part);
-    const Floats factors = load(factor + part);
-    for_places(s, part, [&](Index i) {
+  for_places(s, [&](Index part) {
+    return [=, means = load(mean + part), mean_dys = load(mean_dy + part), slopes = load(slope + part),
+            factors = load(factor + part)](Index i) {
       const Floats centred = load(x + i) - means;
       store(dx + i, (load(dy + i) - mean_dys - centred * slopes) * factors);
-    });
-  }
+    };
+  });
 }
 
 void blocked_max_pool(const BlockedPool& s, const float* x, float* y, std::uint8_t* window) {
