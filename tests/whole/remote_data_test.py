@@ -94,13 +94,13 @@ class RemoteData(WholeTest):
         write_pictures(self.bucket / "pets", 12, sides=(30, 50), kinds=("jpg",))
         slow = self.serve(S3Handler, delay=0.03)
         self.set_environment(HOME=str(self.folder), **slow.environment())
-        self.write_job("images:s3://bucket/pets?size=32", readers=1, cache_mib=0)
+        self.write_job("images:s3://bucket/pets?size=32", readers=1, cache_mib=0, batch_size=16)
         self.run_program("clusterize")
         slow.forget()
         self.run_program("launch")
-        self.assertEqual(slow.most_at_once, 4)
+        self.assertEqual(slow.most_at_once, 16)
         self.assertGreaterEqual(slow.requests, 48)
-        self.assertLessEqual(slow.connections, 5)
+        self.assertLessEqual(slow.connections, 17)
 
     def write_shards(self):
         """Two shards of pictures in the bucket."""

@@ -48,6 +48,8 @@ class Dataset {
   // of which calls gather(), and in it takes up to bytes_per_reader().
   virtual bool is_at_hand() const { return true; }
   virtual std::int64_t bytes_per_reader() const { return 0; }
+  // For how many samples a reader calls gather(): as many as are read side by side, where they lie far.
+  virtual int samples_at_once() const { return 4; }
 
   // Which samples train and which validate, where the data set's name says so and not train.json.
   struct OwnSplit {
@@ -66,7 +68,7 @@ class Dataset {
 // How samples that are not at hand are read.
 struct ReadingSettings {
   int readers = 2;              // threads
-  int prefetch = 2;             // batches ahead of the one that is trained
+  int prefetch = 4;             // batches ahead of the one that is trained
   std::int64_t cache_mib = 64;  // for what was read, so that later epochs need not
   bool operator==(const ReadingSettings&) const = default;
 };

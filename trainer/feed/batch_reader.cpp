@@ -16,13 +16,9 @@
 
 #include "models/base/error.hpp"
 #include "models/base/process/stop_signals.hpp"
-#include "trainer/storage/random_file.hpp"
 
 namespace rookery {
 namespace {
-
-// Samples that a reader takes at once: as many as a data set that lies far reads side by side.
-constexpr std::int64_t kPiece = kFarReadings;
 
 std::int64_t sample_bytes(const Dataset& dataset, const std::string& tensor) {
   const TensorType& type = dataset.tensors().at(tensor);
@@ -41,7 +37,11 @@ class BatchReader::Impl {
  public:
   Impl(const Dataset& dataset, const std::vector<std::string>& tensors, const ReadingSettings& settings,
        std::int64_t batch_size)
-      : dataset_(dataset), prefetch_(settings.prefetch), slots_(static_cast<std::size_t>(prefetch_ + 1)) {
+      : dataset_(dataset),
+        prefetch_(settings.prefetch),
+        piece_(std::min<std::int64_t>(dataset.samples_at_once(),
+                                      1 + ((prefetch_ + 1) * batch_size - 1) / settings.readers)),
+        slots_(static_cast<std::size_t>(prefetch_ + 1)) {
     for (Slot& slot : slots_) {
       for (const std::string& name : tensors) {
         const TensorType& type = dataset.tensors().at(name);
@@ -180,7 +180,7 @@ class BatchReader::Impl {
     while (batch < end() && batch <= at_hand_ + prefetch_) {
       const std::int64_t samples = batch_at(batch).range.count;
       if (range.first < samples) {
-        const Piece piece{batch, {range.first, std::min(kPiece, samples - range.first)}};
+        const Piece piece{batch, {range.first, std::min(piece_, samples - range.first)}};
         range.first += piece.range.count;
         return piece;
       }
@@ -208,6 +208,7 @@ class BatchReader::Impl {
 
   const Dataset& dataset_;
   const std::int64_t prefetch_;
+  const std::int64_t piece_;  // samples that a reader takes at once, so that none is left without
   std::mutex mutex_;  // of all that follows, but for tensors that a reader or the caller has
   std::condition_variable work_, progress_;
   std::deque<Batch> batches_;  // from the one at hand on

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -172,6 +174,38 @@ TEST(BatchReader, TellsTheFirstProblemOfABatchWhenItsTurnHasCome) {
     EXPECT_THAT([&] { reader.next(kBatches[2]); },
                 testing::ThrowsMessage<DataError>(testing::StrEq("sample 43")));
   }
+}
+
+// A server's: eight samples are read side by side. A reader comes back when all are there.
+class Far : public Slow {
+ public:
+  explicit Far(int readers) : there_(readers) {}
+  int samples_at_once() const override { return 8; }
+  void gather(const std::string& /*name*/, std::span<const std::int64_t> ids,
+              TensorView /*into*/) const override {
+    most_ = std::max<int>(most_, static_cast<int>(ids.size()));
+    there_.arrive_and_wait();
+  }
+  int most() const { return most_; }
+
+ private:
+  mutable std::barrier<> there_;
+  mutable std::atomic<int> most_ = 0;
+};
+
+TEST(BatchReader, HandsReadersAsManySamplesAsAreReadSideBySideButLeavesNoneWithout) {
+  const auto most_of = [](int readers, std::int64_t batches) {
+    const Far dataset(readers);
+    BatchReader reader(dataset, {"input"}, {.readers = readers, .prefetch = 2}, 4);
+    std::vector<SampleRange> fours;
+    for (std::int64_t i = 0; i < batches; ++i) fours.push_back({4 * i, 4});
+    reader.start({shuffled(), fours, {}});
+    for (const SampleRange batch : fours) reader.next(batch);
+    return dataset.most();
+  };
+  EXPECT_EQ(most_of(1, 3), 4) << "all of a batch";
+  EXPECT_EQ(most_of(2, 4), 4);
+  EXPECT_EQ(most_of(6, 3), 2);
 }
 
 TEST(BatchReader, CountsItsMemory) {

@@ -12,7 +12,6 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/named_rows.hpp"
-#include "trainer/storage/random_file.hpp"
 
 namespace rookery {
 namespace {
@@ -49,9 +48,6 @@ double draw_gamma(CounterRng& rng, double shape) {
   }
 }
 
-// So many images are asked for at a time: those that lie far are read side by side.
-constexpr std::size_t kTogether = kFarReadings;
-
 class AugmentedDataset : public Dataset {
  public:
   AugmentedDataset(std::shared_ptr<const Dataset> dataset, const std::vector<AugmentStep>& steps)
@@ -82,8 +78,9 @@ class AugmentedDataset : public Dataset {
   // Images as they are read, those that are mixed in, and one with what a step makes of it and between.
   std::int64_t bytes_per_reader() const override {
     return dataset_->bytes_per_reader() +
-           static_cast<std::int64_t>((2 * kTogether + 4) * sizeof(float)) * most_values_;
+           (2 * samples_at_once() + 4) * static_cast<std::int64_t>(sizeof(float)) * most_values_;
   }
+  int samples_at_once() const override { return dataset_->samples_at_once(); }
   std::optional<OwnSplit> split() const override { return dataset_->split(); }
   std::uint64_t digest() const override { return dataset_->digest(); }
   std::vector<std::string> class_names() const override { return dataset_->class_names(); }
@@ -119,8 +116,9 @@ class AugmentedDataset : public Dataset {
     thread_local std::vector<float> read;
     const auto values = static_cast<std::size_t>(read_.values());
     const std::size_t each = to.size() / std::max<std::size_t>(ids.size(), 1);
-    for (; !ids.empty(); ids = ids.subspan(std::min(kTogether, ids.size()))) {
-      const auto some = ids.first(std::min(kTogether, ids.size()));
+    for (const auto most = static_cast<std::size_t>(samples_at_once()); !ids.empty();
+         ids = ids.subspan(std::min(most, ids.size()))) {
+      const auto some = ids.first(std::min(most, ids.size()));
       read.resize(some.size() * values);
       const Shape shape{std::ssize(some), read_.channels, read_.height, read_.width};
       dataset_->gather(kImages, some, {{DType::kF32, shape}, reinterpret_cast<std::byte*>(read.data())});

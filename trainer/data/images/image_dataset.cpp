@@ -65,6 +65,7 @@ class ImageDataset : public Dataset {
            kDecodingBytesPerPixel * index_.most_pixels + 3 * options_.size * index_.longest_side +
            3 * options_.size * options_.size;
   }
+  int samples_at_once() const override { return std::max(files_at_once(), Dataset::samples_at_once()); }
 
   std::vector<std::string> warnings() const override {
     if (index_.skipped.empty()) return {};
@@ -122,7 +123,7 @@ class ImageDataset : public Dataset {
   };
 
   // Files of a server are asked for several at a time.
-  int files_at_once() const { return store_->is_far() ? kFarReadings : 1; }
+  int files_at_once() const { return store_->is_far() ? kFarFiles : 1; }
 
   void gather_pixels(std::span<const std::int64_t> ids, std::span<float> to) const {
     const auto each = static_cast<std::size_t>(sample_pixels());
