@@ -52,21 +52,21 @@ std::string IoLoop::place_of(const Group& group) const {
 void IoLoop::begin(Group& group) {
   if (run_ended_) return tell(group, *run_ended_);
   for (const Group::Place& place : group.places) {
-    if (peers_[place.peer].shares.size() < kMostGroups) continue;
+    if (peers_[place.peer].shared_groups.size() < kMostGroups) continue;
     return tell(group,
                 event::StopWanted{{options_.node, fmt::format("failed: it is in {} groups with {}, which "
                                                               "is the limit",
                                                               kMostGroups, place.name)}});
   }
   for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
-    const Share share{&group, member};
-    const int index = peer_of(share);
+    const SharedGroup shared{&group, member};
+    const int index = peer_of(shared);
     Peer& peer = peers_[index];
-    peer.shares.push_back(share);
-    peer.order.add(group.options.priority, share.streams().out);
+    peer.shared_groups.push_back(shared);
+    peer.order.add(group.options.priority, shared.streams().out);
     const Address address = Address::parse(peer.who.address).reachable();
     // ZeroMQ would try for ever, and say nothing.
-    const bool is_new = peer.who.reachable && !line(index, Channel::kControl).way.is_open();
+    const bool is_new = peer.who.reachable && !state_of(index, Channel::kControl).outgoing.is_open();
     if (is_new && resolve(address.host).empty()) {
       tell(group,
            event::PeerRefused{member, fmt::format("this machine cannot resolve the host name {}; check "
@@ -75,8 +75,8 @@ void IoLoop::begin(Group& group) {
     }
     for (const Channel channel : {Channel::kControl, Channel::kData}) reach(index, channel);
     if (peer.nonce) tell(group, event::PeerCame{member, *peer.nonce});
-    if (std::ranges::all_of(peer.lines, &Line::welcomed)) tell(group, event::PeerWelcomed{member});
-    send_join(share);
+    if (std::ranges::all_of(peer.channels, &ChannelState::welcomed)) tell(group, event::PeerWelcomed{member});
+    send_join(shared);
   }
 }
 
@@ -101,20 +101,20 @@ void IoLoop::serve_requests(Group& group) {
     send_control(peer_of({&group, group.member_with(last)}), *requests.figures);
   }
   for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
-    const Share share{&group, member};
-    Group::Member& streams = share.streams();
-    const int peer = peer_of(share);
+    const SharedGroup shared{&group, member};
+    Group::Member& streams = shared.streams();
+    const int peer = peer_of(shared);
     for (const OutgoingMessage& message : requests.messages[member]) {
       group.note(message.key);
       streams.out.push(message);
     }
     send_chunks(peer);
     if (requests.flush && !streams.out.empty())
-      line(peer, Channel::kData).way.send(encode(CtlAckRequest{group.options.group}));
+      state_of(peer, Channel::kData).outgoing.send(encode(CtlAckRequest{group.options.group}));
     if (requests.released[member] == 0) continue;
     streams.in.release(requests.released[member]);
     if (streams.in.unannounced_credit() >= group.options.receive_budget / 4) {
-      send_ack(share);
+      send_ack(shared);
     } else if (!streams.ack_at) {
       streams.ack_at = now_ + kAckDelay;
     }
@@ -132,38 +132,38 @@ void IoLoop::serve_stop_signal() {
 
 void IoLoop::serve_group(Group& group, bool tick) {
   for (int member = 0; member < static_cast<int>(group.members.size()); ++member) {
-    const Share share{&group, member};
-    Group::Member& streams = share.streams();
-    const int peer = peer_of(share);
-    if (streams.ack_at && now_ >= *streams.ack_at) send_ack(share);
-    if (!group.membership.joined(member) && now_ >= streams.join_at) send_join(share);
+    const SharedGroup shared{&group, member};
+    Group::Member& streams = shared.streams();
+    const int peer = peer_of(shared);
+    if (streams.ack_at && now_ >= *streams.ack_at) send_ack(shared);
+    if (!group.membership.joined(member) && now_ >= streams.join_at) send_join(shared);
     if (tick && group.status) send_control(peer, *group.status);
   }
   if (tick) group.status.reset();
 }
 
-void IoLoop::send_join(const Share& share) {
-  const Group& group = *share.group;
-  share.streams().join_at = now_ + kJoinAgain;
-  if (!line(peer_of(share), Channel::kControl).welcomed) return;  // it is said with the welcome
-  ReceiveStream& in = share.streams().in;
-  send_control(peer_of(share), CtlJoin{group.options.group, group.rank,
-                                       static_cast<std::int32_t>(group.options.members.size()),
-                                       group.membership.joined(share.member), in.position()});
+void IoLoop::send_join(const SharedGroup& shared) {
+  const Group& group = *shared.group;
+  shared.streams().join_at = now_ + kJoinAgain;
+  if (!state_of(peer_of(shared), Channel::kControl).welcomed) return;  // it is said with the welcome
+  ReceiveStream& in = shared.streams().in;
+  send_control(peer_of(shared), CtlJoin{group.options.group, group.rank,
+                                        static_cast<std::int32_t>(group.options.members.size()),
+                                        group.membership.joined(shared.member), in.position()});
   in.announced();
 }
 
-void IoLoop::send_ack(const Share& share) {
-  Group::Member& streams = share.streams();
+void IoLoop::send_ack(const SharedGroup& shared) {
+  Group::Member& streams = shared.streams();
   streams.ack_at.reset();
-  send_control(peer_of(share), CtlAck{share.group->options.group, streams.in.position()});
+  send_control(peer_of(shared), CtlAck{shared.group->options.group, streams.in.position()});
   streams.in.announced();
 }
 
-std::optional<IoLoop::Share> IoLoop::share_of(int peer, GroupId number) {
+std::optional<IoLoop::SharedGroup> IoLoop::shared_group_of(int peer, GroupId number) {
   const auto found = groups_.find(number);
   if (found == groups_.end()) return std::nullopt;
-  if (const auto member = found->second->member_of(peer)) return Share{found->second.get(), *member};
+  if (const auto member = found->second->member_of(peer)) return SharedGroup{found->second.get(), *member};
   throw TransportError(fmt::format("group {}, of which it is no member", number));
 }
 
@@ -221,18 +221,19 @@ void IoLoop::retire_ended() {
     for (int member = 0; member < static_cast<int>(group->members.size()); ++member) {
       const int index = group->places[member].peer;
       Peer& peer = peers_[index];
-      std::erase_if(peer.shares, [&](const Share& share) { return share.group == group.get(); });
+      std::erase_if(peer.shared_groups,
+                    [&](const SharedGroup& shared) { return shared.group == group.get(); });
       peer.order.remove(group->members[member].out);
-      if (peer.shares.empty()) part_from(index);
+      if (peer.shared_groups.empty()) part_from(index);
     }
   }
 }
 
 void IoLoop::part_from(int peer) {
   for (const Channel channel : {Channel::kControl, Channel::kData}) {
-    Line& each = line(peer, channel);
-    const bool says_farewell = channel == Channel::kControl && each.way.is_connected();
-    each.way.close(says_farewell ? kFarewell : milliseconds(0));
+    ChannelState& each = state_of(peer, channel);
+    const bool says_farewell = channel == Channel::kControl && each.outgoing.is_connected();
+    each.outgoing.close(says_farewell ? kFarewell : milliseconds(0));
     each.welcomed = false;
     each.reopen_at.reset();
   }

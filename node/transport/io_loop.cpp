@@ -73,24 +73,24 @@ void IoLoop::start(std::vector<EndpointPeer> peers) {
 }
 
 IoLoop::Peer IoLoop::make_peer(EndpointPeer who) {
-  const auto new_line = [&] {
-    if (!who.reachable) return Line(PeerLine(*router_));
-    return Line(PeerLine(Connector(context_, Address::parse(who.address).reachable(),
-                                   credentials(options_.node, options_.key))));
+  const auto new_channel = [&] {
+    if (!who.reachable) return ChannelState(PeerChannel(*router_));
+    return ChannelState(PeerChannel(Connector(context_, Address::parse(who.address).reachable(),
+                                              credentials(options_.node, options_.key))));
   };
-  Line control = new_line();
-  Line data = new_line();
+  ChannelState control = new_channel();
+  ChannelState data = new_channel();
   if (slow_) {
-    control.way.slow_down(*slow_, true);
-    data.way.slow_down(*slow_, false);
+    control.outgoing.slow_down(*slow_, true);
+    data.outgoing.slow_down(*slow_, false);
   }
   return Peer(std::move(who), std::move(control), std::move(data));
 }
 
-IoLoop::Peer::Peer(EndpointPeer given, Line control, Line data)
+IoLoop::Peer::Peer(EndpointPeer given, ChannelState control, ChannelState data)
     : who(std::move(given)),
       name(fmt::format("{} ({})", who.node, who.address)),
-      lines{std::move(control), std::move(data)} {}
+      channels{std::move(control), std::move(data)} {}
 
 void IoLoop::run() {
   turn_.keep([&] {
@@ -160,8 +160,8 @@ void IoLoop::poll(Clock::time_point deadline) {
   if (may_stop) items.push_back({nullptr, options_.stop_descriptor, ZMQ_POLLIN, 0});
   const std::size_t first_monitor = items.size();
   for (Peer& peer : peers_) {
-    for (Line& each : peer.lines) {
-      Connector* connector = each.way.connector();
+    for (ChannelState& each : peer.channels) {
+      Connector* connector = each.outgoing.connector();
       if (connector == nullptr || !connector->is_open()) continue;
       items.push_back({connector->monitor().handle(), 0, ZMQ_POLLIN, 0});
       if (!options_.reachable) items.push_back({connector->socket().handle(), 0, ZMQ_POLLIN, 0});
@@ -198,9 +198,10 @@ void IoLoop::serve_connectors() {
   Received received;
   for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
     for (const Channel channel : kEveryChannel) {
-      PeerLine& way = line(peer, channel).way;
-      for (int i = 0; i < kBurst && way.connector() != nullptr && way.connector()->receive(received); ++i) {
-        received.connection = fmt::format("{}/{}/{}", peer, static_cast<int>(channel), way.number());
+      PeerChannel& outgoing = state_of(peer, channel).outgoing;
+      for (int i = 0;
+           i < kBurst && outgoing.connector() != nullptr && outgoing.connector()->receive(received); ++i) {
+        received.connection = fmt::format("{}/{}/{}", peer, static_cast<int>(channel), outgoing.number());
         received.user = peers_[peer].who.node;
         accept(received);
       }
@@ -210,8 +211,8 @@ void IoLoop::serve_connectors() {
 
 void IoLoop::serve_admission() {
   admission_->serve([&](int node, const std::string& from, const std::string& reason) {
-    const auto gathers = [](const Share& share) { return share.group->membership.gathering(); };
-    if (node < 0 || std::ranges::none_of(peers_[node].shares, gathers)) {
+    const auto gathers = [](const SharedGroup& shared) { return shared.group->membership.gathering(); };
+    if (node < 0 || std::ranges::none_of(peers_[node].shared_groups, gathers)) {
       const std::string who = node < 0 ? "" : " as " + peers_[node].who.node;
       return warnings_.warn(fmt::format("refused a connection from {}{}: {}", from, who, reason), now_);
     }
@@ -223,7 +224,7 @@ void IoLoop::serve_admission() {
 void IoLoop::serve_monitors() {
   for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
     for (const Channel channel : kEveryChannel) {
-      switch (line(i, channel).way.news()) {
+      switch (state_of(i, channel).outgoing.news()) {
         case Connector::News::kNone:
           continue;
         case Connector::News::kClosed:
@@ -254,25 +255,25 @@ void IoLoop::serve_timers() {
   if (heartbeat || tick) serve_requests();  // also what did not ask to be served at once
   for (const auto& [number, group] : groups_) serve_group(*group, tick);
   for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
-    serve_lines(i);
+    serve_channels(i);
     if (heartbeat) send_heartbeat(i);
     if (tick) revive(i);
     serve_stalls(i);
   }
   if (!tick) return;
   if (router_) router_->serve_connections();
-  serve_monitors();  // lines that have no monitor
+  serve_monitors();  // channels that have no monitor
   for (const auto& [number, group] : groups_) tell(*group, event::Tick{});
 }
 
-void IoLoop::serve_lines(int peer) {
+void IoLoop::serve_channels(int peer) {
   for (const Channel channel : kEveryChannel) {
-    Line& each = line(peer, channel);
+    ChannelState& each = state_of(peer, channel);
     if (each.reopen_at && now_ >= *each.reopen_at) open(peer, channel);
     if (each.welcomed || now_ < each.hello_at) continue;
-    if (each.way.is_connected()) {
+    if (each.outgoing.is_connected()) {
       say_hello(peer, channel);
-    } else if (each.way.connector() == nullptr && channel == Channel::kData) {
+    } else if (each.outgoing.connector() == nullptr && channel == Channel::kData) {
       each.hello_at = now_ + kHelloAgain;
       send_control(peer, CtlReopen{channel});
     }
@@ -280,12 +281,12 @@ void IoLoop::serve_lines(int peer) {
 }
 
 void IoLoop::send_heartbeat(int peer) {
-  if (!line(peer, Channel::kControl).way.is_connected()) return;
+  if (!state_of(peer, Channel::kControl).outgoing.is_connected()) return;
   CtlHeartbeat heartbeat;
-  for (const Share& share : peers_[peer].shares) {
-    const Group& group = *share.group;
+  for (const SharedGroup& shared : peers_[peer].shared_groups) {
+    const Group& group = *shared.group;
     const int awaited = group.requests.waiting_for;
-    ReceiveStream& in = share.streams().in;
+    ReceiveStream& in = shared.streams().in;
     heartbeat.groups.push_back({group.options.group, in.position(), group.requests.progress,
                                 awaited < 0 ? -1 : group.places[awaited].rank});
     in.announced();
@@ -296,8 +297,8 @@ void IoLoop::send_heartbeat(int peer) {
 // Where one of the peer's streams goes on, the connection stands.
 void IoLoop::serve_stalls(int peer) {
   std::optional<Clock::time_point> stalled;
-  for (const Share& share : peers_[peer].shares) {
-    const auto since = share.streams().out.stalled_since();
+  for (const SharedGroup& shared : peers_[peer].shared_groups) {
+    const auto since = shared.streams().out.stalled_since();
     if (since && (!stalled || *since > *stalled)) stalled = since;
   }
   if (!stalled || now_ - *stalled <= options_.peer_timeout / 2) return;
@@ -314,7 +315,7 @@ Clock::time_point IoLoop::next_timer() const {
     }
   }
   for (const Peer& peer : peers_) {
-    for (const Line& each : peer.lines) {
+    for (const ChannelState& each : peer.channels) {
       if (each.reopen_at) next = std::min(next, *each.reopen_at);
     }
   }
@@ -325,82 +326,84 @@ Clock::time_point IoLoop::next_timer() const {
 // long as the cut. A new connection finds a network that is back within a second or so.
 void IoLoop::revive(int peer) {
   Peer& silent = peers_[peer];
-  const auto runs = [](const Share& share) { return !share.group->membership.gathering(); };
-  if (std::ranges::none_of(peers_[peer].shares, runs) ||
+  const auto runs = [](const SharedGroup& shared) { return !shared.group->membership.gathering(); };
+  if (std::ranges::none_of(peers_[peer].shared_groups, runs) ||
       now_ - std::max(silent.heard, silent.revived) < options_.peer_timeout / 4)
     return;
   silent.revived = now_;
   for (const Channel channel : kEveryChannel) {
-    const PeerLine& way = line(peer, channel).way;
-    if (way.is_connected()) reopen_later(peer, channel);
+    const PeerChannel& outgoing = state_of(peer, channel).outgoing;
+    if (outgoing.is_connected()) reopen_later(peer, channel);
   }
 }
 
 void IoLoop::open(int peer, Channel channel) {
-  Line& each = line(peer, channel);
+  ChannelState& each = state_of(peer, channel);
   each.reopen_at.reset();
-  if (each.way.connector() == nullptr) return;  // the peer opens
-  each.way.open();
+  if (each.outgoing.connector() == nullptr) return;  // the peer opens
+  each.outgoing.open();
   begin_session(peer, channel);
 }
 
 void IoLoop::reach(int peer, Channel channel) {
-  Line& each = line(peer, channel);
-  if (each.way.is_open()) return;
-  if (each.way.connector() != nullptr) return open(peer, channel);
+  ChannelState& each = state_of(peer, channel);
+  if (each.outgoing.is_open()) return;
+  if (each.outgoing.connector() != nullptr) return open(peer, channel);
   if (each.incoming.empty()) return;
-  each.way.adopt(each.incoming);
+  each.outgoing.adopt(each.incoming);
   begin_session(peer, channel);
 }
 
 // A new connection stands or will: nothing of the one before counts.
 void IoLoop::begin_session(int peer, Channel channel) {
-  line(peer, channel).welcomed = false;
+  state_of(peer, channel).welcomed = false;
   if (channel == Channel::kData) {
-    for (const Share& share : peers_[peer].shares) share.streams().out.suspend();
+    for (const SharedGroup& shared : peers_[peer].shared_groups) shared.streams().out.suspend();
   }
   say_hello(peer, channel);
 }
 
 void IoLoop::reopen_later(int peer, Channel channel) {
-  Line& each = line(peer, channel);
-  each.way.close();
+  ChannelState& each = state_of(peer, channel);
+  each.outgoing.close();
   each.welcomed = false;
   if (channel == Channel::kData) {
-    for (const Share& share : peers_[peer].shares) share.streams().out.suspend();
+    for (const SharedGroup& shared : peers_[peer].shared_groups) shared.streams().out.suspend();
   }
-  const auto goes_on = [](const Share& share) { return !share.group->membership.parted(share.member); };
-  if (std::ranges::none_of(peers_[peer].shares, goes_on)) return;
+  const auto goes_on = [](const SharedGroup& shared) {
+    return !shared.group->membership.parted(shared.member);
+  };
+  if (std::ranges::none_of(peers_[peer].shared_groups, goes_on)) return;
   each.backoff = std::clamp(each.backoff * 2, kFirstBackoff, kMaxBackoff);
   each.reopen_at = now_ + each.backoff;
 }
 
 void IoLoop::say_hello(int peer, Channel channel) {
-  Line& each = line(peer, channel);
+  ChannelState& each = state_of(peer, channel);
   each.hello_at = now_ + kHelloAgain;
-  each.way.send(encode(CtlHello{nonce_, options_.node, channel, each.way.number()}));
+  each.outgoing.send(encode(CtlHello{nonce_, options_.node, channel, each.outgoing.number()}));
 }
 
 void IoLoop::send_control(int peer, const Packet& packet) {
-  line(peer, Channel::kControl).way.send(encode(packet));
+  state_of(peer, Channel::kControl).outgoing.send(encode(packet));
 }
 
 void IoLoop::send_chunks(int peer) {
-  PeerLine& way = line(peer, Channel::kData).way;
-  while (const OutgoingChunk* chunk = peers_[peer].order.next(now_)) way.send(*chunk);
+  PeerChannel& outgoing = state_of(peer, Channel::kData).outgoing;
+  while (const OutgoingChunk* chunk = peers_[peer].order.next(now_)) outgoing.send(*chunk);
 }
 
 void IoLoop::send_due() {
   if (!slow_) return;
   for (Peer& peer : peers_) {
-    for (Line& each : peer.lines) each.way.send_due(now_);
+    for (ChannelState& each : peer.channels) each.outgoing.send_due(now_);
   }
 }
 
 Clock::time_point IoLoop::next_due() const {
   Clock::time_point next = Clock::time_point::max();
   for (const Peer& peer : peers_) {
-    for (const Line& each : peer.lines) next = std::min(next, each.way.due());
+    for (const ChannelState& each : peer.channels) next = std::min(next, each.outgoing.due());
   }
   return next;
 }
@@ -418,9 +421,9 @@ void IoLoop::finish() {
     group->queues.fail(fmt::format("the endpoint of {} has ended", options_.node), 0);
   for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
     for (const Channel channel : kEveryChannel) {
-      PeerLine& way = line(peer, channel).way;
+      PeerChannel& outgoing = state_of(peer, channel).outgoing;
       // What waits for a peer that is not there would only delay the end.
-      way.close(channel == Channel::kControl && way.is_connected() ? farewell : milliseconds(0));
+      outgoing.close(channel == Channel::kControl && outgoing.is_connected() ? farewell : milliseconds(0));
     }
   }
   if (router_) router_->close(farewell);

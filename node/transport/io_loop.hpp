@@ -24,7 +24,7 @@
 #include "node/sockets/warning_limiter.hpp"
 #include "node/transport/endpoint.hpp"
 #include "node/transport/group.hpp"
-#include "node/transport/peer_line.hpp"
+#include "node/transport/peer_channel.hpp"
 #include "node/transport/slow_network.hpp"
 #include "node/transport/threads/turn.hpp"
 #include "node/transport/threads/waker.hpp"
@@ -65,15 +65,15 @@ class IoLoop {
     int peer;
     Channel channel;
   };
-  // A group and which of its members a peer is.
-  struct Share {
+  // A group that a peer belongs to, and which of its members it is.
+  struct SharedGroup {
     Group* group;
     int member;
     Group::Member& streams() const { return group->members[member]; }
   };
-  struct Line {  // one channel to a peer
-    explicit Line(PeerLine made) : way(std::move(made)) {}
-    PeerLine way;  // on which this node sends
+  struct ChannelState {  // of one channel to a peer and from it
+    explicit ChannelState(PeerChannel made) : outgoing(std::move(made)) {}
+    PeerChannel outgoing;  // on which this node sends
     bool welcomed = false;
     Clock::time_point hello_at{};  // when to say hello again
     std::optional<Clock::time_point> reopen_at;
@@ -82,16 +82,16 @@ class IoLoop {
     std::uint32_t incoming_number = 0;  // which of the peer's connections that is
   };
   struct Peer {
-    Peer(EndpointPeer given, Line control, Line data);
+    Peer(EndpointPeer given, ChannelState control, ChannelState data);
     EndpointPeer who;
     std::string name;  // "node_1 (0.0.0.0:8081)"
-    std::array<Line, kChannels> lines;
-    std::vector<Share> shares;           // of groups that have not ended
-    SendOrder order;                     // of their streams
-    std::optional<std::uint64_t> nonce;  // of the process whose hello was taken
-    bool is_proven = false;              // that process has read our hello
-    Clock::time_point heard{};           // from it
-    Clock::time_point revived{};         // when its lines were opened anew since nothing was heard
+    std::array<ChannelState, kChannels> channels;
+    std::vector<SharedGroup> shared_groups;  // of groups that have not ended
+    SendOrder order;                         // of their streams
+    std::optional<std::uint64_t> nonce;      // of the process whose hello was taken
+    bool is_proven = false;                  // that process has read our hello
+    Clock::time_point heard{};               // from it
+    Clock::time_point revived{};             // when its channels were opened anew since nothing was heard
     bool is_misfit = false;  // somebody with its name was not admitted, which says more than its refusing us
   };
 
@@ -106,12 +106,12 @@ class IoLoop {
   void serve_admission();
   void serve_monitors();
   void serve_timers();
-  void serve_lines(int peer);
+  void serve_channels(int peer);
   void send_heartbeat(int peer);
   void serve_stalls(int peer);
   Clock::time_point next_timer() const;
   void open(int peer, Channel channel);
-  // Opens the line where it is not, on the connection that the peer has opened before if it is the one who
+  // Opens the channel where it is not, on the connection that the peer has opened before if it is the one who
   // does.
   void reach(int peer, Channel channel);
   void begin_session(int peer, Channel channel);
@@ -138,7 +138,7 @@ class IoLoop {
   void accept_join(int peer, const CtlJoin& join);
   void accept_stop(int peer, const CtlStop& stop);
   void accept_chunk(int peer, const DataChunk& chunk, Received& received);
-  void acknowledge(const Share& share, const StreamPosition& position);
+  void acknowledge(const SharedGroup& shared, const StreamPosition& position);
 
   // io_groups.cpp
   void serve_requests();
@@ -153,20 +153,23 @@ class IoLoop {
   void tell_end(int peer, GroupId group);
   // The packet's group; nothing where it has ended or this node has not opened it yet. TransportError where
   // the peer is no member.
-  std::optional<Share> share_of(int peer, GroupId group);
-  void send_join(const Share& share);
-  void send_ack(const Share& share);
-  int peer_of(const Share& share) const { return share.group->places[share.member].peer; }
+  std::optional<SharedGroup> shared_group_of(int peer, GroupId group);
+  void send_join(const SharedGroup& shared);
+  void send_ack(const SharedGroup& shared);
+  int peer_of(const SharedGroup& shared) const { return shared.group->places[shared.member].peer; }
   void tell(Group& group, const MembershipEvent& event);
   // The same of this peer in every group.
   template <typename Event, typename... Rest>
   void tell_of(int peer, Rest... rest) {
-    for (const Share& share : peers_[peer].shares) tell(*share.group, Event{share.member, rest...});
+    for (const SharedGroup& shared : peers_[peer].shared_groups)
+      tell(*shared.group, Event{shared.member, rest...});
   }
   void act(Group& group, const MembershipAction& action);
   void end_run(const StopNotice& notice, const action::Fail& fail);
 
-  Line& line(int peer, Channel channel) { return peers_[peer].lines[static_cast<std::size_t>(channel)]; }
+  ChannelState& state_of(int peer, Channel channel) {
+    return peers_[peer].channels[static_cast<std::size_t>(channel)];
+  }
 
   const EndpointOptions options_;
   const std::uint64_t nonce_;

@@ -66,8 +66,9 @@ void IoLoop::accept(Received& received) {
 bool IoLoop::is_alive(const Peer& peer) const {
   // That a connection which the peer has opened is gone shows only when something is sent on it, and only
   // control always has something to send.
-  const bool stands = peer.who.reachable ? std::ranges::any_of(peer.lines, &Line::welcomed)
-                                         : peer.lines[static_cast<std::size_t>(Channel::kControl)].welcomed;
+  const bool stands = peer.who.reachable
+                          ? std::ranges::any_of(peer.channels, &ChannelState::welcomed)
+                          : peer.channels[static_cast<std::size_t>(Channel::kControl)].welcomed;
   return peer.is_proven && stands && now_ - peer.heard < options_.peer_timeout;
 }
 
@@ -88,26 +89,26 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
   named->is_misfit = false;
   if (first) {
     named->is_proven = false;
-    for (Line& each : named->lines) each.incoming_number = 0;
+    for (ChannelState& each : named->channels) each.incoming_number = 0;
   }
-  Line& incoming = line(peer, hello.channel);
+  ChannelState& state = state_of(peer, hello.channel);
   // Connections race each other: what a replaced one still said may arrive after its successor's hello.
-  if (hello.connection < incoming.incoming_number) return;
-  incoming.incoming_number = hello.connection;
-  const bool is_new = incoming.incoming != received.connection;
+  if (hello.connection < state.incoming_number) return;
+  state.incoming_number = hello.connection;
+  const bool is_new = state.incoming != received.connection;
   if (is_new) {
-    bindings_.erase(incoming.incoming);
-    incoming.incoming = received.connection;
+    bindings_.erase(state.incoming);
+    state.incoming = received.connection;
     bindings_[received.connection] = {peer, hello.channel};
   }
   tell_of<event::PeerCame>(peer, hello.nonce);
   if (is_new && !named->who.reachable) {
-    incoming.way.adopt(received.connection);
+    state.outgoing.adopt(received.connection);
     begin_session(peer, hello.channel);
   }
   for (const Channel channel : {Channel::kControl, Channel::kData}) {
     // It listens now: no need to wait for the next attempt.
-    if (first && !line(peer, channel).way.is_connected()) open(peer, channel);
+    if (first && !state_of(peer, channel).outgoing.is_connected()) open(peer, channel);
   }
   welcome(peer, hello.channel);
   // What came on the other channel before could not be answered without this one.
@@ -115,12 +116,12 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
 }
 
 void IoLoop::welcome(int peer, Channel channel) {
-  const Line& incoming = line(peer, channel);
-  if (incoming.incoming_number == 0) return;
-  CtlWelcome welcome{*peers_[peer].nonce, channel, incoming.incoming_number, {}};
-  for (const Share& share : peers_[peer].shares) {
-    ReceiveStream& in = share.streams().in;
-    welcome.positions.push_back({share.group->options.group, in.position()});
+  const ChannelState& state = state_of(peer, channel);
+  if (state.incoming_number == 0) return;
+  CtlWelcome welcome{*peers_[peer].nonce, channel, state.incoming_number, {}};
+  for (const SharedGroup& shared : peers_[peer].shared_groups) {
+    ReceiveStream& in = shared.streams().in;
+    welcome.positions.push_back({shared.group->options.group, in.position()});
     in.announced();
   }
   send_control(peer, welcome);
@@ -132,91 +133,91 @@ void IoLoop::accept_control(int peer, const Packet& packet) {
   } else if (const auto* heartbeat = std::get_if<CtlHeartbeat>(&packet)) {
     accept_heartbeat(peer, *heartbeat);
   } else if (const auto* ack = std::get_if<CtlAck>(&packet)) {
-    if (const auto share = share_of(peer, ack->group)) acknowledge(*share, ack->position);
+    if (const auto shared = shared_group_of(peer, ack->group)) acknowledge(*shared, ack->position);
   } else if (const auto* request = std::get_if<CtlAckRequest>(&packet)) {
-    if (const auto share = share_of(peer, request->group)) send_ack(*share);
+    if (const auto shared = shared_group_of(peer, request->group)) send_ack(*shared);
   } else if (const auto* status = std::get_if<CtlStatus>(&packet)) {
-    if (const auto share = share_of(peer, status->group)) share->group->queues.hear_status(*status);
+    if (const auto shared = shared_group_of(peer, status->group)) shared->group->queues.hear_status(*status);
   } else if (const auto* figures = std::get_if<CtlFigures>(&packet)) {
-    if (const auto share = share_of(peer, figures->group))
-      share->group->queues.hear_figures(share->member, *figures);
+    if (const auto shared = shared_group_of(peer, figures->group))
+      shared->group->queues.hear_figures(shared->member, *figures);
   } else if (const auto* stop = std::get_if<CtlStop>(&packet)) {
     accept_stop(peer, *stop);
   } else if (const auto* bye = std::get_if<CtlBye>(&packet)) {
-    if (const auto share = share_of(peer, bye->group))
-      tell(*share->group, event::PeerSaidBye{share->member, bye->confirms});
+    if (const auto shared = shared_group_of(peer, bye->group))
+      tell(*shared->group, event::PeerSaidBye{shared->member, bye->confirms});
   } else if (const auto* join = std::get_if<CtlJoin>(&packet)) {
     accept_join(peer, *join);
   } else if (const auto* reopen = std::get_if<CtlReopen>(&packet)) {
-    if (line(peer, reopen->channel).welcomed) reopen_later(peer, reopen->channel);
+    if (state_of(peer, reopen->channel).welcomed) reopen_later(peer, reopen->channel);
   }
 }
 
 void IoLoop::accept_heartbeat(int peer, const CtlHeartbeat& heartbeat) {
   for (const GroupState& state : heartbeat.groups) {
-    const auto share = share_of(peer, state.group);
-    if (!share) {
+    const auto shared = shared_group_of(peer, state.group);
+    if (!shared) {
       tell_end(peer, state.group);
       continue;
     }
-    acknowledge(*share, state.position);
-    share->group->queues.hear_progress(share->member, state.progress,
-                                       share->group->name_of(state.waiting_for));
+    acknowledge(*shared, state.position);
+    shared->group->queues.hear_progress(shared->member, state.progress,
+                                        shared->group->name_of(state.waiting_for));
   }
 }
 
 // Nobody ends a run who has only said that he is a peer.
 void IoLoop::accept_stop(int peer, const CtlStop& stop) {
   if (!peers_[peer].is_proven) throw TransportError("a stop from a process that has not welcomed this node");
-  const auto share = share_of(peer, stop.group);
-  if (!share) return;
-  tell(*share->group, event::StopCame{share->member,
-                                      {printable(stop.origin, kMostOfAnOrigin),
-                                       printable(stop.reason, kMostOfAReason), stop.signal}});
+  const auto shared = shared_group_of(peer, stop.group);
+  if (!shared) return;
+  tell(*shared->group, event::StopCame{shared->member,
+                                       {printable(stop.origin, kMostOfAnOrigin),
+                                        printable(stop.reason, kMostOfAReason), stop.signal}});
 }
 
 void IoLoop::accept_join(int peer, const CtlJoin& join) {
-  const auto share = share_of(peer, join.group);
-  if (!share) return tell_end(peer, join.group);
-  const Group& group = *share->group;
-  const Group::Place& place = group.places[share->member];
+  const auto shared = shared_group_of(peer, join.group);
+  if (!shared) return tell_end(peer, join.group);
+  const Group& group = *shared->group;
+  const Group::Place& place = group.places[shared->member];
   const int ranks = static_cast<int>(group.options.members.size());
   if (join.rank != place.rank || join.ranks != ranks) {
     throw TransportError(
         fmt::format("it takes itself for rank {} of {} of group {}, where it is rank {} of {}", join.rank,
                     join.ranks, join.group, place.rank, ranks));
   }
-  SendStream& out = share->streams().out;
-  if (out.is_suspended() && line(peer, Channel::kData).welcomed) {
-    share->group->queues.acknowledged(share->member, out.resume(join.position, now_));
+  SendStream& out = shared->streams().out;
+  if (out.is_suspended() && state_of(peer, Channel::kData).welcomed) {
+    shared->group->queues.acknowledged(shared->member, out.resume(join.position, now_));
     send_chunks(peer);
   } else {
-    acknowledge(*share, join.position);
+    acknowledge(*shared, join.position);
   }
-  tell(*share->group, event::PeerJoined{share->member});
-  if (!join.knows) send_join(*share);
+  tell(*shared->group, event::PeerJoined{shared->member});
+  if (!join.knows) send_join(*shared);
 }
 
 void IoLoop::accept_chunk(int peer, const DataChunk& chunk, Received& received) {
-  const auto share = share_of(peer, chunk.group);
-  if (!share) {  // on its way when the group ended
+  const auto shared = shared_group_of(peer, chunk.group);
+  if (!shared) {  // on its way when the group ended
     if (ended_.contains(chunk.group)) return;
     throw TransportError(
         fmt::format("{} of group {}, which this node has not joined", to_string(chunk.key), chunk.group));
   }
-  Group::Member& streams = share->streams();
+  Group::Member& streams = shared->streams();
   ReceiveStream::Keep keep;
-  if (share->group->options.keeps_arrivals) keep = [&received] { return owned_bytes_of(received.payload); };
+  if (shared->group->options.keeps_arrivals) keep = [&received] { return owned_bytes_of(received.payload); };
   const auto verdict = streams.in.offer(chunk, bytes_of(received.payload), keep);
   if (!streams.ack_at) streams.ack_at = now_ + kAckDelay;
   if (verdict != ReceiveStream::Verdict::kAccepted) return;
-  share->group->note(chunk.key);
-  const std::uint64_t often = share->group->options.receive_budget / kAcknowledgements;
-  if (streams.in.unannounced_bytes() >= std::max(kMaxChunkBytes, often)) send_ack(*share);
+  shared->group->note(chunk.key);
+  const std::uint64_t often = shared->group->options.receive_budget / kAcknowledgements;
+  if (streams.in.unannounced_bytes() >= std::max(kMaxChunkBytes, often)) send_ack(*shared);
   if (auto message = streams.in.take_message()) {
     const std::uint64_t cost = message->cost;
     try {
-      share->group->queues.deliver(share->member, std::move(*message));
+      shared->group->queues.deliver(shared->member, std::move(*message));
     } catch (const TransportError&) {
       streams.in.release(cost);
       throw;
@@ -225,8 +226,8 @@ void IoLoop::accept_chunk(int peer, const DataChunk& chunk, Received& received) 
 }
 
 void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
-  Line& each = line(peer, welcome.channel);
-  if (welcome.nonce != nonce_ || welcome.connection != each.way.number() || !each.way.is_open() ||
+  ChannelState& each = state_of(peer, welcome.channel);
+  if (welcome.nonce != nonce_ || welcome.connection != each.outgoing.number() || !each.outgoing.is_open() ||
       each.welcomed) {
     return;  // the answer to an older or a repeated hello
   }
@@ -235,25 +236,25 @@ void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
   each.backoff = std::chrono::milliseconds(0);
   if (welcome.channel == Channel::kData) {
     for (const auto& [group, position] : welcome.positions) {
-      const auto share = share_of(peer, group);
-      if (share)
-        share->group->queues.acknowledged(share->member, share->streams().out.resume(position, now_));
+      const auto shared = shared_group_of(peer, group);
+      if (shared)
+        shared->group->queues.acknowledged(shared->member, shared->streams().out.resume(position, now_));
     }
     send_chunks(peer);
   } else {  // what was said last may have gone down with the connection before
-    for (const Share& share : peers_[peer].shares) {
-      const Membership& membership = share.group->membership;
-      send_join(share);
+    for (const SharedGroup& shared : peers_[peer].shared_groups) {
+      const Membership& membership = shared.group->membership;
+      send_join(shared);
       if (membership.leaving())
-        send_control(peer, CtlBye{share.group->options.group, membership.departed(share.member)});
+        send_control(peer, CtlBye{shared.group->options.group, membership.departed(shared.member)});
     }
   }
-  if (std::ranges::all_of(peers_[peer].lines, &Line::welcomed)) tell_of<event::PeerWelcomed>(peer);
+  if (std::ranges::all_of(peers_[peer].channels, &ChannelState::welcomed)) tell_of<event::PeerWelcomed>(peer);
 }
 
-void IoLoop::acknowledge(const Share& share, const StreamPosition& position) {
-  share.group->queues.acknowledged(share.member, share.streams().out.acknowledge(position, now_));
-  send_chunks(peer_of(share));
+void IoLoop::acknowledge(const SharedGroup& shared, const StreamPosition& position) {
+  shared.group->queues.acknowledged(shared.member, shared.streams().out.acknowledge(position, now_));
+  send_chunks(peer_of(shared));
 }
 
 }  // namespace rookery

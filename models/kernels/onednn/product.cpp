@@ -14,7 +14,7 @@ constexpr std::int64_t kLeastUnits = 128;
 constexpr std::size_t kPieceBytes = 16 << 10;  // that oneDNN keeps for one after the first: measured
 // Floats between rows that are copied, how much further apart they become, and the sums that pay for it: on
 // an AMD Zen 3 with oneDNN 2.6 products of 1024 x 2048 x 256 then run at 70 to 79 GFLOP/s instead of 35.
-constexpr std::int64_t kPowerOfStride = 256;
+constexpr std::int64_t kCollidingStride = 256;
 constexpr std::int64_t kFurther = 16;
 constexpr std::int64_t kLeastSums = 64;
 constexpr std::int64_t kLeastOfPiece = 1 << 18;  // products
@@ -54,7 +54,7 @@ memory part_of(Program& program, const memory& whole, std::size_t axis, std::int
 memory spread_rows(Program& program, const memory& whole, std::size_t terms, std::int64_t sums) {
   const memory::desc desc = whole.get_desc();
   const std::int64_t stride = desc.data.format_desc.blocking.strides[terms];
-  if (stride % kPowerOfStride != 0 || sums < kLeastSums) return whole;
+  if (stride % kCollidingStride != 0 || sums < kLeastSums) return whole;
   memory::dims strides{1, 1};
   strides[terms] = stride + kFurther;
   return program.converted(whole, {desc.dims(), desc.data_type(), strides});

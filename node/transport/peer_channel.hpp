@@ -16,17 +16,17 @@
 
 namespace rookery {
 
-class PeerLine {
+class PeerChannel {
  public:
   // On connections that this node opens.
-  explicit PeerLine(Connector connector) : connector_(std::move(connector)) {}
-  // On connections that the peer opens to `router`, which outlives the line.
-  explicit PeerLine(Router& router) : router_(&router) {}
+  explicit PeerChannel(Connector connector) : connector_(std::move(connector)) {}
+  // On connections that the peer opens to `router`, which outlives the channel.
+  explicit PeerChannel(Router& router) : router_(&router) {}
 
   // None where the peer opens.
   Connector* connector() { return connector_ ? &*connector_ : nullptr; }
 
-  // From here on what is sent goes through this network, which outlives the line: it waits here until it
+  // From here on what is sent goes through this network, which outlives the channel: it waits here until it
   // leaves, which is by send_due().
   void slow_down(SlowNetwork& network, bool is_control);
   // When that is due next; max(): nothing waits.
@@ -44,7 +44,7 @@ class PeerLine {
   void adopt(const std::string& connection);
   void close(std::chrono::milliseconds linger = std::chrono::milliseconds(0));
 
-  // Queue a packet; never wait. Nothing happens when the line is not open.
+  // Queue a packet; never wait. Nothing happens when the channel is not open.
   void send(std::span<const std::byte> header);
   void send(const OutgoingChunk& chunk);
 
