@@ -235,16 +235,9 @@ void add_left_out(const NodePool& pool, const Fit& fit, const SearchOptions& opt
     plan.left_out.push_back({"node_" + pool.node(left_out[i]).id, reasons[i]});
 }
 
-}  // namespace
-
-Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
-  return make_plan(task, pool, model_costs(task, pool), options);
-}
-
-Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
-                  const SearchOptions& options) {
-  ROOKERY_CHECK(undecided(task.settings).empty(), "not decided: {}",
-                fmt::join(undecided(task.settings), ", "));
+// The clusters are searched by `costs`, and predicted as the task is.
+Planned plan_searched_by(const ModelCosts& costs, const TrainingTask& task, const NodePool& pool,
+                         const SearchOptions& options) {
   FittedClusters found = clusters_that_fit(task, pool, costs, options);
   const Fit& fit = found.fit;
   Planned planned = std::move(found.planned);
@@ -271,6 +264,57 @@ Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCos
   add_simulated(task, pool, fit.throughput.averaging_seconds, planned);
   plan.plan_id = plan_id_of(task, pool, plan);
   return planned;
+}
+
+// A part of a search that is several: its share of the time, and of the progress from `begin` on.
+SearchOptions part_of(const SearchOptions& options, double begin, double share) {
+  SearchOptions part = options;
+  if (part.seconds) *part.seconds *= share;
+  if (options.progress) {
+    part.progress = [whole = options.progress, begin, share](const std::string& best, double done) {
+      whole(best, begin + share * done);
+    };
+  }
+  return part;
+}
+
+// Of clusters that are good as links are, and of those that are good when all links have the fewest bits,
+// whichever is faster with the links then chosen: the second ones, where that is worth the rounding.
+Planned plan_with_auto_transport(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
+                                 const SearchOptions& options) {
+  constexpr double kHalf = 0.5;
+  Planned as_they_are = plan_searched_by(costs, task, pool, part_of(options, 0, kHalf));
+  TrainingTask strongest{.graph = task.graph,
+                         .settings = task.settings,
+                         .data = task.data,
+                         .kernels = task.kernels,
+                         .profile = task.profile};
+  strongest.settings.transport = strongest_transport(task.settings.transport);
+  try {
+    Planned others =
+        plan_searched_by(model_costs(strongest, pool), task, pool, part_of(options, kHalf, kHalf));
+    ClusterPlan& plan = as_they_are.plan;
+    if (others.plan.simulated_samples_per_second >
+        plan.simulated_samples_per_second * (1 + kLeastTransportGain))
+      return others;
+    plan.bound_samples_per_second = others.plan.bound_samples_per_second;  // of any choice
+  } catch (const ConfigError&) {  // they fit no machine where a link has all its bits
+  }
+  return as_they_are;
+}
+
+}  // namespace
+
+Planned make_plan(const TrainingTask& task, const NodePool& pool, const SearchOptions& options) {
+  return make_plan(task, pool, model_costs(task, pool), options);
+}
+
+Planned make_plan(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
+                  const SearchOptions& options) {
+  ROOKERY_CHECK(undecided(task.settings).empty(), "not decided: {}",
+                fmt::join(undecided(task.settings), ", "));
+  return is_auto(task.settings.transport) ? plan_with_auto_transport(task, pool, costs, options)
+                                          : plan_searched_by(costs, task, pool, options);
 }
 
 }  // namespace rookery

@@ -38,6 +38,13 @@ const std::vector<std::string>& possible_gradients() {
   return possible;
 }
 
+TransportSettings strongest_transport(const TransportSettings& asked) {
+  TransportSettings strongest = asked;
+  if (asked.activations == kAutoTransport) strongest.activations = possible_activations().back();
+  if (asked.gradients == kAutoTransport) strongest.gradients = possible_gradients().back();
+  return strongest;
+}
+
 std::vector<PlannedLink> choose_transport(const TrainingTask& task, const NodePool& pool, Planned& planned,
                                           std::size_t cluster) {
   constexpr double kHardlyLonger = 1.005;

@@ -15,6 +15,8 @@ namespace rookery {
 // What may be chosen, the mildest first.
 const std::vector<std::string>& possible_activations();
 const std::vector<std::string>& possible_gradients();
+// The last of them for what is left open.
+TransportSettings strongest_transport(const TransportSettings& asked);
 
 // The cluster's links, each with its `transport` as chosen. What is left open is none on all of them, unless
 // the simulated step is shorter by kLeastTransportGain with the strongest everywhere; then on one link after

@@ -82,6 +82,18 @@ TEST(ChooseTransport, OnlyTheLinkThatHoldsThePlanBackGetsFewerBits) {
   EXPECT_GT(slow, 0);
 }
 
+// Without fewer bits the third machine would only be waited for.
+TEST(ChooseTransport, MachinesThatLinksWouldKeepApartTrainTogether) {
+  Json pool = pool_with({0.2, 0.2, 0.2});
+  for (auto& [id, node] : pool.items()) node["benchmarks"]["gflops"] = 0.02;
+  const SearchOptions one_to_three{.objective = Objective::kThroughput, .min_nodes = 1, .clusters = 1};
+  const Planned without = plan(pool, task_with({}), one_to_three);
+  EXPECT_EQ(without.members[0].size(), 2U);
+  const Planned chosen = plan(pool, task_with(kAuto), one_to_three);
+  EXPECT_EQ(chosen.members[0].size(), 3U);
+  EXPECT_GT(chosen.plan.simulated_samples_per_second, 1.2 * without.plan.simulated_samples_per_second);
+}
+
 TEST(ChooseTransport, WhatIsWrittenIsNotChosen) {
   const TrainingTask task = task_with({.activations = "bf16", .gradients = "auto"});
   for (const double bandwidth : {1.0, 1e6}) {
@@ -98,7 +110,6 @@ RC_GTEST_PROP(ChooseTransport, IsNeverSlowerAndAlwaysTheSame, ()) {
   const TrainingTask task = task_with(kAuto, micro_batches);
   const Planned chosen = plan(pool, task, kOneCluster);
   const Planned none = plan(pool, task_with({}, micro_batches), kOneCluster);
-  RC_ASSERT(chosen.members == none.members);
   RC_ASSERT(step_ms(chosen) <= step_ms(none) * (1 + 1e-12));
   RC_ASSERT(transports(plan(pool, task, kOneCluster)) == transports(chosen));
   const std::vector<TransportSettings> links = transports(chosen);
