@@ -116,7 +116,7 @@ def many_files(options):
 
 # As many images as train in a few seconds.
 JOBS = {
-    "image_folder": (800, {"batch_size": 64}),
+    "image_folder": (1600, {"batch_size": 64}),
     "cats_and_dogs": (80, {"batch_size": 16}),
 }
 SOURCES = {
