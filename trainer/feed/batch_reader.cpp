@@ -209,7 +209,7 @@ class BatchReader::Impl {
   const Dataset& dataset_;
   const std::int64_t prefetch_;
   const std::int64_t piece_;  // samples that a reader takes at once, so that none is left without
-  std::mutex mutex_;  // of all that follows, but for tensors that a reader or the caller has
+  std::mutex mutex_;          // of all that follows, but for tensors that a reader or the caller has
   std::condition_variable work_, progress_;
   std::deque<Batch> batches_;  // from the one at hand on
   std::int64_t first_ = 0;     // the number of its first one; they are counted up from pass to pass
