@@ -21,6 +21,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -35,6 +36,7 @@ from whole import free_ports  # noqa: E402
 
 DELAY = 0.02  # seconds
 MOST_INDEX, MOST_FIRST, LEAST_BUSY = 10, 2, 0.95
+KERNELS = pathlib.Path("node_data", "kernel_choices.json")
 
 
 class Job:
@@ -160,6 +162,9 @@ def busy(name, options):
             (place / "node_data" / "datasets" / "pets").symlink_to(pets)
             jobs[source] = Job(place, options.build / "bin", settings | changes | {"data": f"{data}?{query}"},
                                server.environment() | {"HOME": folder})
+            # Kernels are chosen by measurement: all train with those of the first.
+            if kept := next((job.folder / KERNELS for job in jobs.values() if (job.folder / KERNELS).exists()), None):
+                shutil.copy(kept, place / KERNELS)
             jobs[source].plan()
         steps = images * 4 // 5 // settings["batch_size"]
         measured = [{source: measure(job, steps) for source, job in jobs.items()} for _ in range(options.rounds)]
