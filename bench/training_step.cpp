@@ -9,7 +9,7 @@
 // First comes one line of JSON: batch size, floating-point operations of a step, planned bytes. For every
 // line N it trains N steps, going round the batches, and answers with the seconds they took and the loss of
 // each; for a line "memory", with the peak of its resident memory less what it had before the model was
-// there, and after a few steps of a small one, in bytes.
+// there, when a small one had trained a few steps, in bytes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

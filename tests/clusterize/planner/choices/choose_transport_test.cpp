@@ -110,6 +110,9 @@ RC_GTEST_PROP(ChooseTransport, IsNeverSlowerAndAlwaysTheSame, ()) {
   const TrainingTask task = task_with(kAuto, micro_batches);
   const Planned chosen = plan(pool, task, kOneCluster);
   const Planned none = plan(pool, task_with({}, micro_batches), kOneCluster);
+  RC_ASSERT(chosen.members == none.members ||
+            chosen.plan.simulated_samples_per_second >
+                none.plan.simulated_samples_per_second * (1 + kLeastTransportGain));
   RC_ASSERT(step_ms(chosen) <= step_ms(none) * (1 + 1e-12));
   RC_ASSERT(transports(plan(pool, task, kOneCluster)) == transports(chosen));
   const std::vector<TransportSettings> links = transports(chosen);
