@@ -163,7 +163,8 @@ def busy(name, options):
             jobs[source] = Job(place, options.build / "bin", settings | changes | {"data": f"{data}?{query}"},
                                server.environment() | {"HOME": folder})
             # Kernels are chosen by measurement: all train with those of the first.
-            if kept := next((job.folder / KERNELS for job in jobs.values() if (job.folder / KERNELS).exists()), None):
+            kept = next(iter(jobs.values())).folder / KERNELS
+            if kept.exists():
                 shutil.copy(kept, place / KERNELS)
             jobs[source].plan()
         steps = images * 4 // 5 // settings["batch_size"]
