@@ -88,7 +88,7 @@ class ByteSource::Stream {
     if (!is_inflating_) {
       if (left_.empty()) left_ = pieces_.next();
       const std::size_t count = std::min(left_.size(), into.size());
-      std::ranges::copy(left_.first(count), into.begin());
+      std::copy_n(left_.begin(), count, into.begin());
       left_ = left_.subspan(count);
       return count;
     }

@@ -272,7 +272,7 @@ std::unique_ptr<Kernel> make_scatter_nd(const KernelRequest& request) {
   return with_index(request.inputs[1].dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
     using Index = decltype(zero);
     return lambda_kernel([points, data, adds](const Arguments& args) {
-      std::ranges::copy(args.inputs[0].bytes(), args.outputs[0].bytes().begin());
+      std::copy_n(args.in<std::byte>(0), data.bytes(), args.out<std::byte>(0));
       if (adds) return add_slices<Index>(data.dtype, points, args);
       const auto size = static_cast<std::int64_t>(bytes_of(data.dtype));
       const auto bytes = static_cast<std::size_t>(points.inner * size);
@@ -290,8 +290,8 @@ std::unique_ptr<Kernel> make_scatter_nd_grad_data(const KernelRequest& request) 
   return with_index(request.inputs[1].dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
     using Index = decltype(zero);
     return lambda_kernel(
-        [points, size = static_cast<std::int64_t>(bytes_of(data.dtype))](const Arguments& args) {
-          std::ranges::copy(args.inputs[0].bytes(), args.outputs[0].bytes().begin());
+        [points, data, size = static_cast<std::int64_t>(bytes_of(data.dtype))](const Arguments& args) {
+          std::copy_n(args.in<std::byte>(0), data.bytes(), args.out<std::byte>(0));
           const auto bytes = static_cast<std::size_t>(points.inner * size);
           points.for_each(args.in<Index>(1), [&](std::int64_t from, std::int64_t) {
             std::memset(args.out<std::byte>(0) + from * size, 0, bytes);

@@ -163,9 +163,10 @@ class Round {
     }
   }
 
+  // GCC 12's std::ranges::copy takes constant elements one by one, std::copy as one block.
   void put(std::span<const float> sum, std::span<float> own) const {
     if (numbers_ < kCached) {
-      std::ranges::copy(sum, own.begin());
+      std::copy(sum.begin(), sum.end(), own.begin());
     } else {
       copy_past_caches(own.data(), sum.data(), sum.size());
     }

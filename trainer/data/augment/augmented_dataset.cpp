@@ -122,8 +122,10 @@ class AugmentedDataset : public Dataset {
       read.resize(some.size() * values);
       const Shape shape{std::ssize(some), read_.channels, read_.height, read_.width};
       dataset_->gather(kImages, some, {{DType::kF32, shape}, reinterpret_cast<std::byte*>(read.data())});
-      for (std::size_t i = 0; i < some.size(); ++i, to = to.subspan(each))
-        std::ranges::copy(augment(std::span(read).subspan(i * values, values), some[i], pass), to.begin());
+      for (std::size_t i = 0; i < some.size(); ++i, to = to.subspan(each)) {
+        const auto& augmented = augment(std::span(read).subspan(i * values, values), some[i], pass);
+        std::copy(augmented.begin(), augmented.end(), to.begin());
+      }
     }
   }
 

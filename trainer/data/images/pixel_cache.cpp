@@ -24,7 +24,8 @@ void PixelCache::keep(std::int64_t sample, std::span<const std::uint8_t> pixels)
   std::atomic<State>& state = states_[sample];
   State empty = kEmpty;
   if (!state.compare_exchange_strong(empty, kBeingFilled)) return;
-  std::ranges::copy(pixels, reinterpret_cast<std::uint8_t*>(pixels_.data() + sample * sample_bytes_));
+  std::copy(pixels.begin(), pixels.end(),
+            reinterpret_cast<std::uint8_t*>(pixels_.data() + sample * sample_bytes_));
   state.store(kFilled, std::memory_order_release);
 }
 

@@ -77,7 +77,8 @@ class RemoteFile : public RandomFile {
           fmt::format("{}: has changed: it is shorter than the {} bytes that it had", name(), bytes_));
     }
     check(answer, offset, into.size());
-    std::ranges::copy(std::as_bytes(std::span(answer.body)), into.begin());
+    const auto body = std::as_bytes(std::span(answer.body));
+    std::copy(body.begin(), body.end(), into.begin());
   }
 
  private:
