@@ -13,6 +13,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 preset=release
+benchmarks=ON
 ctest_arguments=()
 targets=()
 while [[ $# -gt 0 ]]; do
@@ -23,6 +24,7 @@ while [[ $# -gt 0 ]]; do
         thread) preset=tsan ;;
         *) wrong_usage "--sanitize takes 'address,undefined' or 'thread', not '${2-}'" ;;
       esac
+      benchmarks=OFF  # which are for other times than these
       shift 2
       ;;
     --targets)
@@ -38,7 +40,7 @@ done
 
 "$repo/scripts/install_dependencies.sh" --tests
 say "building ($preset)"
-configure "$preset" -DROOKERY_TESTS=ON -DROOKERY_BENCH=ON
+configure "$preset" -DROOKERY_TESTS=ON -DROOKERY_BENCH="$benchmarks"
 build "$preset" "${targets[@]}"
 say "testing ($preset)"
 cd "$repo"
