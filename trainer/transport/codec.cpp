@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
-#include <numeric>
 #include <vector>
 
 #include "models/base/check.hpp"
-#include "models/kernels/half.hpp"
+#include "models/kernels/fewer_bits.hpp"
 
 namespace rookery {
 namespace {
@@ -76,42 +76,27 @@ constexpr std::size_t bytes_of_bits(std::size_t bits) {
   return (bits + 7) / 8;
 }
 
-template <std::uint16_t (*kEncode)(float), float (*kDecode)(std::uint16_t)>
+template <auto kEncode, auto kDecode>
 class HalfCodec final : public Codec {
  public:
-  explicit HalfCodec(float largest) : largest_(largest) {}
-
   std::size_t block() const override { return 1024; }
   std::size_t block_bytes(std::size_t numbers) const override { return numbers * sizeof(std::uint16_t); }
 
-  void encode(std::span<const float> block, std::byte* bytes) override {
-    for (const float number : block)
-      put(bytes, kEncode(std::isnan(number) ? number : std::clamp(number, -largest_, largest_)));
-  }
-  void decode(const std::byte* bytes, std::span<float> block) const override {
-    for (float& number : block) number = kDecode(take<std::uint16_t>(bytes));
-  }
-
- private:
-  const float largest_;
+  void encode(std::span<const float> block, std::byte* bytes) override { kEncode(block, bytes); }
+  void decode(const std::byte* bytes, std::span<float> block) const override { kDecode(bytes, block); }
 };
 
-// Numbers as multiples of a unit, by which the largest is so many.
-struct Scale {
-  float unit;
-
-  Scale(std::span<const float> numbers, int most) {
-    std::uint32_t largest = 0;
-    for (const float number : numbers) largest = std::max(largest, magnitude_order(number));
-    unit = std::bit_cast<float>(largest) / static_cast<float>(most);
-    if (!std::isfinite(unit)) unit = std::numeric_limits<float>::quiet_NaN();
+// The unit by which the largest number is so many steps, as a float, and the steps of all.
+void encode_steps(std::span<const float> numbers, int most, std::byte* unit_at, std::int8_t* steps) {
+  float unit = largest_magnitude(numbers) / static_cast<float>(most);
+  if (!std::isfinite(unit)) unit = std::numeric_limits<float>::quiet_NaN();
+  put(unit_at, unit);
+  if (unit > 0) {
+    to_steps(numbers, unit, most, steps);
+  } else {
+    std::fill_n(steps, numbers.size(), std::int8_t{0});
   }
-  int steps(float number, int most) const {
-    if (!(unit > 0)) return 0;
-    const auto limit = static_cast<float>(most);
-    return static_cast<int>(std::clamp(std::nearbyint(number / unit), -limit, limit));
-  }
-};
+}
 
 class Int8Codec final : public Codec {
  public:
@@ -119,35 +104,43 @@ class Int8Codec final : public Codec {
   std::size_t block_bytes(std::size_t numbers) const override { return sizeof(float) + numbers; }
 
   void encode(std::span<const float> block, std::byte* bytes) override {
-    const Scale scale(block, 127);
-    put(bytes, scale.unit);
-    for (const float number : block) put(bytes, static_cast<std::int8_t>(scale.steps(number, 127)));
+    encode_steps(block, 127, bytes, reinterpret_cast<std::int8_t*>(bytes + sizeof(float)));
   }
   void decode(const std::byte* bytes, std::span<float> block) const override {
     const auto unit = take<float>(bytes);
-    for (float& number : block) number = unit * static_cast<float>(take<std::int8_t>(bytes));
+    from_steps(reinterpret_cast<const std::int8_t*>(bytes), unit, block);
   }
 };
 
 class Int4Codec final : public Codec {
  public:
-  std::size_t block() const override { return 128; }
+  std::size_t block() const override { return kBlock; }
   std::size_t block_bytes(std::size_t numbers) const override {
     return sizeof(float) + bytes_of_bits(4 * numbers);
   }
 
+  // Two in a byte, eight more than they are, the first in the lower half.
   void encode(std::span<const float> block, std::byte* bytes) override {
-    const Scale scale(block, 7);
-    put(bytes, scale.unit);
-    BitWriter writer(bytes);
-    for (const float number : block) writer.put(static_cast<std::uint32_t>(scale.steps(number, 7) + 8), 4);
-    writer.end();
+    std::array<std::int8_t, kBlock + 1> steps;  // one more where they are odd
+    encode_steps(block, 7, bytes, steps.data());
+    steps[block.size()] = -8;
+    bytes += sizeof(float);
+    for (std::size_t i = 0; i < bytes_of_bits(4 * block.size()); ++i)
+      bytes[i] = static_cast<std::byte>((steps[2 * i] + 8) | ((steps[2 * i + 1] + 8) << 4));
   }
   void decode(const std::byte* bytes, std::span<float> block) const override {
     const auto unit = take<float>(bytes);
-    BitReader reader(bytes);
-    for (float& number : block) number = unit * static_cast<float>(static_cast<int>(reader.take(4)) - 8);
+    std::array<std::int8_t, kBlock + 1> steps;
+    for (std::size_t i = 0; i < bytes_of_bits(4 * block.size()); ++i) {
+      const auto pair = static_cast<int>(bytes[i]);
+      steps[2 * i] = static_cast<std::int8_t>((pair & 15) - 8);
+      steps[2 * i + 1] = static_cast<std::int8_t>((pair >> 4) - 8);
+    }
+    from_steps(steps.data(), unit, block);
   }
+
+ private:
+  static constexpr std::size_t kBlock = 128;
 };
 
 class TopKCodec final : public Codec {
@@ -173,9 +166,7 @@ class TopKCodec final : public Codec {
     if (value_bits_ == 32) {
       for (const float number : numbers_) put(bytes, number);
     } else if (value_bits_ == 8) {
-      const Scale scale(numbers_, 127);
-      put(bytes, scale.unit);
-      for (const float number : numbers_) put(bytes, static_cast<std::int8_t>(scale.steps(number, 127)));
+      encode_steps(numbers_, 127, bytes, reinterpret_cast<std::int8_t*>(bytes + sizeof(float)));
     } else {
       encode_two_magnitudes(bytes);
     }
@@ -206,6 +197,7 @@ class TopKCodec final : public Codec {
 
  private:
   static constexpr int kPlaceBits = 12;
+  static constexpr int kClassShift = 20;
   static constexpr std::size_t kBlock = std::size_t{1} << kPlaceBits;
 
   std::size_t kept_of(std::size_t numbers) const {
@@ -215,19 +207,30 @@ class TopKCodec final : public Codec {
 
   // The places of the largest, in order, and what is there; of equal ones the first.
   void choose(std::span<const float> block) {
-    places_.resize(block.size());
-    std::iota(places_.begin(), places_.end(), std::uint16_t{0});
     const std::size_t kept = kept_of(block.size());
-    const auto end = places_.begin() + static_cast<std::ptrdiff_t>(kept);
-    std::ranges::nth_element(places_, end - 1, [&](std::uint16_t a, std::uint16_t b) {
-      const std::uint32_t left = magnitude_order(block[a]);
-      const std::uint32_t right = magnitude_order(block[b]);
-      return left != right ? left > right : a < b;
-    });
+    const std::uint32_t least = least_class(block, kept);
+    ranks_.clear();
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const std::uint64_t magnitude = magnitude_order(block[i]);
+      if (magnitude >> kClassShift >= least) ranks_.push_back(magnitude << kPlaceBits | (kBlock - 1 - i));
+    }
     places_.resize(kept);
+    std::ranges::nth_element(ranks_, ranks_.begin() + std::ssize(places_) - 1, std::greater{});
+    std::transform(ranks_.begin(), ranks_.begin() + std::ssize(places_), places_.begin(),
+                   [](std::uint64_t rank) { return static_cast<std::uint16_t>(kBlock - 1 - rank % kBlock); });
     std::ranges::sort(places_);
     numbers_.clear();
     for (const std::uint16_t place : places_) numbers_.push_back(block[place]);
+  }
+
+  // Magnitudes of one exponent and three more bits are a class: that of the smallest number which is kept.
+  // Few others are left to be compared then.
+  static std::uint32_t least_class(std::span<const float> block, std::size_t kept) {
+    std::array<std::uint16_t, (1U << (31 - kClassShift))> counts{};
+    for (const float number : block) ++counts[magnitude_order(number) >> kClassShift];
+    std::size_t least = counts.size();
+    for (std::size_t sum = 0; sum < kept; sum += counts[least]) --least;
+    return static_cast<std::uint32_t>(least);
   }
 
   // Between the smallest and the largest magnitude: those of the lower half and of the upper half.
@@ -246,6 +249,7 @@ class TopKCodec final : public Codec {
 
   const double share_;
   const int value_bits_;
+  std::vector<std::uint64_t> ranks_;  // a number's magnitude, and below it how far its place is from the end
   std::vector<std::uint16_t> places_;
   std::vector<float> numbers_;
 };
@@ -257,9 +261,9 @@ std::unique_ptr<Codec> make_codec(const Compression& compression) {
     case Encoding::kFloat32:
       return nullptr;
     case Encoding::kFloat16:
-      return std::make_unique<HalfCodec<to_float16, from_float16>>(kLargestFloat16);
+      return std::make_unique<HalfCodec<to_float16, from_float16>>();
     case Encoding::kBFloat16:
-      return std::make_unique<HalfCodec<to_bfloat16, from_bfloat16>>(kLargestBFloat16);
+      return std::make_unique<HalfCodec<to_bfloat16, from_bfloat16>>();
     case Encoding::kInt8:
       return std::make_unique<Int8Codec>();
     case Encoding::kInt4:

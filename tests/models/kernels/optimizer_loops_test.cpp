@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "models/kernels/simd/loops/loops.hpp"
 #include "models/kernels/threads.hpp"
+#include "tests/models/kernels/every_isa.hpp"
 #include "tests/models/kernels/op_case.hpp"
 
 namespace rookery::kernel_tests {
@@ -20,15 +20,6 @@ State random_state(Random& random) {
   const Shape shape{static_cast<std::int64_t>(kCount)};
   return {random_tensor(shape, random), random_tensor(shape, random), random_tensor(shape, random),
           random_tensor(shape, random, 0, 1)};
-}
-
-void for_each_isa(const std::function<void()>& body) {
-  for (const char* const* isa = simd::loop_names(); *isa != nullptr; ++isa) {
-    ASSERT_TRUE(simd::select_loops(*isa));
-    SCOPED_TRACE(*isa);
-    body();
-  }
-  simd::select_loops(simd::loop_names()[0]);
 }
 
 TEST(OptimizerLoops, Adam) {

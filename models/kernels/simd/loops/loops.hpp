@@ -332,6 +332,16 @@ struct Loops {
                             float* mean, float* square);
   void (*lamb_step)(const LambCoefficients&, float step_size, Index n, float* parameter, const float* mean,
                     const float* square);
+
+  // See models/kernels/fewer_bits.hpp. n is any number, and no pointer need be aligned but those of floats
+  // to 4.
+  void (*to_float16)(Index n, const float* x, std::byte* y);
+  void (*from_float16)(Index n, const std::byte* x, float* y);
+  void (*to_bfloat16)(Index n, const float* x, std::byte* y);
+  void (*from_bfloat16)(Index n, const std::byte* x, float* y);
+  float (*largest_magnitude)(Index n, const float* x);
+  void (*to_steps)(Index n, float unit, float most, const float* x, std::int8_t* y);
+  void (*from_steps)(Index n, float unit, const std::int8_t* x, float* y);
 };
 
 // The best that this processor runs, or those selected.

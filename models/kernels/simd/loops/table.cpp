@@ -74,6 +74,13 @@ void rmsprop(const RmspropCoefficients&, Index, float*, const float*, float*, fl
 void lion(const LionCoefficients&, Index, float*, const float*, float*);
 LambNorms lamb_moments(const LambCoefficients&, Index, const float*, const float*, float*, float*);
 void lamb_step(const LambCoefficients&, float, Index, float*, const float*, const float*);
+void to_float16(Index, const float*, std::byte*);
+void from_float16(Index, const std::byte*, float*);
+void to_bfloat16(Index, const float*, std::byte*);
+void from_bfloat16(Index, const std::byte*, float*);
+float largest_magnitude(Index, const float*);
+void to_steps(Index, float, float, const float*, std::int8_t*);
+void from_steps(Index, float, const std::int8_t*, float*);
 
 #define ROOKERY_TEXT_OF(name) #name
 #define ROOKERY_TEXT(name) ROOKERY_TEXT_OF(name)
@@ -146,7 +153,14 @@ const Loops& table() {
                                 .rmsprop = rmsprop,
                                 .lion = lion,
                                 .lamb_moments = lamb_moments,
-                                .lamb_step = lamb_step};
+                                .lamb_step = lamb_step,
+                                .to_float16 = to_float16,
+                                .from_float16 = from_float16,
+                                .to_bfloat16 = to_bfloat16,
+                                .from_bfloat16 = from_bfloat16,
+                                .largest_magnitude = largest_magnitude,
+                                .to_steps = to_steps,
+                                .from_steps = from_steps};
   return kLoops;
 }
 
