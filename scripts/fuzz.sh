@@ -27,7 +27,7 @@ done
 
 folder=$repo/build-fuzz
 say "building the fuzz targets into $folder"
-configure release -B "$folder" -DCMAKE_CXX_COMPILER=clang++ -DROOKERY_FUZZ=ON -DROOKERY_TESTS=ON -DROOKERY_BENCH=OFF
+configure release -B "$folder" -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DROOKERY_FUZZ=ON -DROOKERY_TESTS=ON -DROOKERY_BENCH=OFF
 export CCACHE_BASEDIR=$repo CCACHE_NOHASHDIR=1
 cmake --build "$folder" --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}" >"$folder/build.log" 2>&1 || {
   cat "$folder/build.log" >&2
