@@ -18,6 +18,9 @@ function(rookery_module name)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} PUBLIC ${includes})
     target_link_libraries(${name} PUBLIC ${MODULE_DEPS} PRIVATE ${MODULE_PRIVATE})
+    if(ROOKERY_SANITIZE)  # all else has the presets' -O0
+      target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+    endif()
   else()
     add_library(${name} INTERFACE)
     target_include_directories(${name} INTERFACE ${includes})
@@ -26,19 +29,14 @@ function(rookery_module name)
 endfunction()
 
 # rookery_optimize(LEVEL TARGETS...): the compiler's level for these in release builds: -O3 for arithmetic and search, -O1
-# for what reads, writes and tells, once in a program, and is most of what there is to compile. With sanitizers -O1 is
-# for the former alone: it takes the compiler half as long again as -O0, which all else has there, and fuzz targets have
-# it for all.
+# for what reads, writes and tells, once in a program, and is most of what there is to compile; the rest has -O2. In other
+# builds all modules have -O1: with sanitizers whole runs take half as long again with -O0.
 function(rookery_optimize level)
-  if(ROOKERY_SANITIZE OR ROOKERY_FUZZ)
-    if(NOT level STREQUAL -O3)
-      return()
-    endif()
-    set(level -O1)
+  if(NOT ROOKERY_SANITIZE AND NOT ROOKERY_FUZZ)
+    foreach(target ${ARGN})
+      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
+    endforeach()
   endif()
-  foreach(target ${ARGN})
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
-  endforeach()
 endfunction()
 
 # rookery_program(PATH DEPS...): build/bin/NAME from PATH_main.cpp, whose last part is NAME. The target `programs` is
