@@ -6,7 +6,7 @@ namespace rookery::simd::ROOKERY_ISA {
 
 namespace {
 
-using HalfBits [[gnu::aligned(1)]] = std::uint16_t;
+using HalfBits [[gnu::aligned(1)]] = std::uint16_t;  // a pointer declared auto would lose that
 
 constexpr std::uint32_t kSign = 0x8000'0000U;
 constexpr std::uint32_t kInfinity = 0x7F80'0000U;
@@ -61,22 +61,22 @@ inline std::uint16_t bfloat16_of(float number) {
 }  // namespace
 
 void to_float16(Index n, const float* x, std::byte* y) {
-  auto* const halves = reinterpret_cast<HalfBits*>(y);
+  HalfBits* const halves = reinterpret_cast<HalfBits*>(y);
   for (Index i = 0; i < n; ++i) halves[i] = float16_of(x[i]);
 }
 
 void from_float16(Index n, const std::byte* x, float* y) {
-  const auto* const halves = reinterpret_cast<const HalfBits*>(x);
+  const HalfBits* const halves = reinterpret_cast<const HalfBits*>(x);
   for (Index i = 0; i < n; ++i) y[i] = float_of_float16(halves[i]);
 }
 
 void to_bfloat16(Index n, const float* x, std::byte* y) {
-  auto* const halves = reinterpret_cast<HalfBits*>(y);
+  HalfBits* const halves = reinterpret_cast<HalfBits*>(y);
   for (Index i = 0; i < n; ++i) halves[i] = bfloat16_of(x[i]);
 }
 
 void from_bfloat16(Index n, const std::byte* x, float* y) {
-  const auto* const halves = reinterpret_cast<const HalfBits*>(x);
+  const HalfBits* const halves = reinterpret_cast<const HalfBits*>(x);
   for (Index i = 0; i < n; ++i) y[i] = float_of(static_cast<std::uint32_t>(halves[i]) << 16);
 }
 
