@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "tests/models/kernels/every_isa.hpp"
