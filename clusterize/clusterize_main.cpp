@@ -16,6 +16,7 @@
 #include "clusterize/pool/pool_changes.hpp"
 #include "clusterize/profile/kernel_choices.hpp"
 #include "clusterize/provider_symlinks.hpp"
+#include "clusterize/report/small_statistics.hpp"
 #include "clusterize/search_arguments.hpp"
 #include "clusterize/task/make_task.hpp"
 #include "clusterize/task/resume.hpp"
@@ -172,8 +173,10 @@ int clusterize(const ProgramArguments& arguments) {
   MeasuredKernels measured(read_kernel_choices(choices, machine));
   TrainingTask task = with_context((node_data / "train.json").string(),
                                    [&] { return make_task(settings, node_data, &measured); });
-  for (const std::string& warning : task.warnings)
+  const auto warn = [&](const std::string& warning) {
     fmt::print(stderr, "clusterize: {}: {}\n", task.settings.model, warning);
+  };
+  for (const std::string& warning : task.warnings) warn(warning);
   const std::optional<ScheduleChoice> schedule =
       with_context(node_configs.string(), [&] { return choose_schedule(task, pool, options, &measured); });
   if (schedule && options.seconds) *options.seconds /= 2;
@@ -184,6 +187,7 @@ int clusterize(const ProgramArguments& arguments) {
   Planned planned =
       with_context(node_configs.string(), [&] { return plan_with_averaging(task, pool, options); });
   planned.plan.schedule_choice = schedule;
+  if (const auto warning = small_statistics(task, planned.plan)) warn(*warning);
   if (resumed) with_context("--resume", [&] { check_place(resumed->run, task, planned.plan); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});

@@ -10,19 +10,12 @@
 #include "clusterize/planner/choices/choose_averaging.hpp"
 #include "clusterize/task/make_task.hpp"
 #include "models/base/error.hpp"
-#include "models/graph/ops/batch_norm_inputs.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 
 namespace rookery {
 namespace {
-
-// Does training use the statistics of each micro-batch?
-bool uses_statistics(const Graph& graph) {
-  return std::ranges::any_of(graph.ops(), [&](const Op& op) {
-    return op.type == "BatchNormalization" && !graph.value(op.inputs[kBatchNormMean]).fixed;
-  });
-}
 
 // That or a divisor of the batch within a factor of √2: equal micro-batches are one kind.
 std::int64_t nearest_divisor(std::int64_t power, std::int64_t batch) {
@@ -169,7 +162,7 @@ class ScheduleChooser {
 
 std::vector<int> possible_micro_batches(const TrainingSettings& settings, const Graph& graph) {
   if (settings.schedule.name != kAutoSchedule && !is_synchronous(settings.schedule)) return {1};
-  const std::int64_t least = uses_statistics(graph) ? kLeastStatistics : 1;
+  const std::int64_t least = uses_batch_statistics(graph) ? kLeastStatistics : 1;
   std::vector<int> numbers{1};
   for (std::int64_t power = 2; power <= std::min<std::int64_t>(settings.batch_size, kMostMicroBatches);
        power *= 2) {

@@ -19,8 +19,6 @@ namespace rookery {
 // batches; an asynchronous batch is one.
 std::vector<int> possible_micro_batches(const TrainingSettings& settings, const Graph& graph);
 constexpr int kMostMicroBatches = 256;
-// Below that BatchNormalization trains worse (arXiv 1803.08494, figure 5).
-constexpr std::int64_t kLeastStatistics = 16;
 
 // Gives the task what is undecided() of its schedule and micro-batches, with kernels for these, by `measured`
 // where given. Plans are searched for and simulated with some of what is possible; that with the most samples

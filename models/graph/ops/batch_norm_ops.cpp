@@ -1,9 +1,11 @@
 // BatchNormalization (https://onnx.ai/onnx/operators/onnx__BatchNormalization.html).
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
-#include "models/graph/ops/batch_norm_inputs.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 #include "models/graph/ops/families.hpp"
 
 namespace rookery {
@@ -53,6 +55,12 @@ double batch_norm_flops(const Op&, std::span<const TensorType> inputs, std::span
 }
 
 }  // namespace
+
+bool uses_batch_statistics(const Graph& graph) {
+  return std::ranges::any_of(graph.ops(), [&](const Op& op) {
+    return op.type == "BatchNormalization" && !graph.value(op.inputs[kBatchNormMean]).fixed;
+  });
+}
 
 std::vector<OpDefinition> batch_norm_ops() {
   using enum AttributeKind;

@@ -9,7 +9,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
-#include "models/graph/ops/batch_norm_inputs.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 
 namespace rookery {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "models/base/text.hpp"
 #include "models/graph/op_signature.hpp"
-#include "models/graph/ops/batch_norm_inputs.hpp"
+#include "models/graph/ops/batch_norm.hpp"
 
 namespace onnx {
 class AttributeProto;
