@@ -145,10 +145,16 @@ OrderedJson to_json(const ClusterPlan& plan) {
                      {"clusters", clusters},
                      {"rings", rings},
                      {"left_out", left_out}};
+  for (const auto& [nodes, count] : plan.connections)
+    all["connections"].push_back({{"between", {nodes.first, nodes.second}}, {"connections", count}});
   if (plan.averaging_choice) all["averaging_choice"] = to_json(*plan.averaging_choice);
   if (plan.schedule_choice) all["schedule_choice"] = to_json(*plan.schedule_choice);
   if (plan.resume) all["resume"] = to_json(*plan.resume);
   return all;
+}
+
+std::pair<std::string, std::string> node_pair(const std::string& a, const std::string& b) {
+  return std::minmax(a, b);
 }
 
 ClusterShares shares_of(const ClusterPlan& plan, int cluster) {

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "clusterize/plan/stage_prediction.hpp"
@@ -126,6 +128,9 @@ struct ClusterPlan {
   std::vector<PlannedCluster> clusters;
   std::vector<Ring> rings;            // that their nodes form in the order of the clusters
   std::vector<LeftOutNode> left_out;  // nodes not used
+  // For data, between nodes that talk: how many each of the two opens to the other, where that is more than
+  // one.
+  std::map<std::pair<std::string, std::string>, int> connections;  // by node_pair()
   AveragingSettings averaging;
   std::optional<AveragingChoice> averaging_choice;
   std::optional<ScheduleChoice> schedule_choice;
@@ -138,6 +143,8 @@ struct ClusterPlan {
   double bound_samples_per_second = 0;  // of all machines' arithmetic, without any waiting
 };
 
+// In the same order for both.
+std::pair<std::string, std::string> node_pair(const std::string& a, const std::string& b);
 // The samples of a step that each cluster trains.
 ClusterShares shares_of(const ClusterPlan& plan, int cluster);
 

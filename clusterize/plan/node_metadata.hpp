@@ -27,6 +27,8 @@ struct PeerInfo {
   int stage = 0;
   // By the others. One that is not opens the connections between it and them, both ways.
   bool reachable = true;
+  // For data, that this node and the peer open to each other, each as many.
+  int connections = 1;
   bool operator==(const PeerInfo&) const = default;
 };
 

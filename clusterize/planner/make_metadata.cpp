@@ -22,13 +22,15 @@ std::map<std::string, int> fragments_of_stage(const TrainingTask& task, const St
 
 NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int cluster, int stage) {
   const ClusterPlan& plan = planned.plan;
-  const auto peer = [&](int of_cluster, int of_stage) {
-    const PlannedStage& other = plan.clusters[of_cluster].stages[of_stage];
-    return PeerInfo{other.node, other.address, of_stage, other.reachable};
-  };
   const auto clusters = static_cast<int>(plan.clusters.size());
   const PlannedCluster& own = plan.clusters[cluster];
   const PlannedStage& self = own.stages[stage];
+  const auto peer = [&](int of_cluster, int of_stage) {
+    const PlannedStage& other = plan.clusters[of_cluster].stages[of_stage];
+    const auto connections = plan.connections.find(node_pair(self.node, other.node));
+    return PeerInfo{other.node, other.address, of_stage, other.reachable,
+                    connections == plan.connections.end() ? 1 : connections->second};
+  };
   const Stage& part = planned.stages[cluster][stage];
 
   NodeMetadata metadata{.node = self.node,

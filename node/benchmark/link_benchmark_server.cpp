@@ -113,10 +113,11 @@ struct LinkBenchmarkServer::Impl {
   // Whether this connection may be measured with now.
   bool admits(const Caller& connection, Clock::time_point now) {
     const bool over = now - begun > kLongest;
-    if (now - heard > kSilent || (over && &connection != current)) {
+    const bool is_current = current != nullptr && is_same_client(connection, *current);
+    if (now - heard > kSilent || (over && !is_current)) {
       current = &connection;
       begun = now;
-    } else if (over || &connection != current) {
+    } else if (over || !is_current) {
       return false;
     }
     heard = now;
@@ -212,12 +213,22 @@ struct LinkBenchmarkServer::Impl {
     }
   }
 
+  static bool is_same_client(const Caller& one, const Caller& other) {
+    return &one == &other ||
+           (one.request.client != 0 && one.request.client == other.request.client && one.from == other.from);
+  }
+
   void close_if(const auto& is_over) {
-    std::erase_if(connections, [&](const std::unique_ptr<Caller>& connection) {
-      if (!is_over(*connection)) return false;
-      if (connection.get() == current) current = nullptr, heard = {};
-      return true;
-    });
+    const auto stays = [&](const std::unique_ptr<Caller>& connection) {
+      return !is_over(*connection) && is_same_client(*connection, *current);
+    };
+    if (current != nullptr && is_over(*current)) {
+      const auto another = std::ranges::find_if(connections, stays);
+      current = another == connections.end() ? nullptr : another->get();
+      if (current == nullptr) heard = {};
+    }
+    std::erase_if(connections,
+                  [&](const std::unique_ptr<Caller>& connection) { return is_over(*connection); });
   }
 
   void close_idle() {
@@ -237,7 +248,7 @@ struct LinkBenchmarkServer::Impl {
   std::vector<std::byte> scratch = std::vector<std::byte>(kMostBenchmarkPayload);
   std::vector<std::unique_ptr<Caller>> connections;
   WarningLimiter warnings;
-  const Caller* current = nullptr;  // that is measured with
+  const Caller* current = nullptr;  // that is measured with, as is what is of the same client
   Clock::time_point begun{}, heard{};
 };
 

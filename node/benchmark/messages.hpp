@@ -9,7 +9,7 @@
 namespace rookery {
 
 constexpr std::array<char, 4> kBenchmarkMagic = {'R', 'K', 'B', 'M'};
-constexpr std::uint16_t kBenchmarkVersion = 4;
+constexpr std::uint16_t kBenchmarkVersion = 5;
 constexpr std::uint32_t kMostBenchmarkPayload = 256U << 10;  // as large as the chunks of a provider
 // That a request may ask for before its answer.
 constexpr std::chrono::milliseconds kMostBenchmarkRest{10};
@@ -28,6 +28,7 @@ struct BenchmarkHeader {
   // The client's port, which a call-back asks the server to connect to; in the reply 0 where nothing answered
   // there.
   std::uint32_t port = 0;
+  std::uint32_t client = 0;  // the same on all connections of one; 0: of this connection alone
 
   // Whether it is one of this version, within the limits.
   bool is_valid() const {
@@ -36,6 +37,6 @@ struct BenchmarkHeader {
            std::chrono::nanoseconds(rest_ns) <= 2 * kMostBenchmarkRest;
   }
 };
-static_assert(sizeof(BenchmarkHeader) == 28, "sent as it lies in memory: little-endian, without holes");
+static_assert(sizeof(BenchmarkHeader) == 32, "sent as it lies in memory: little-endian, without holes");
 
 }  // namespace rookery

@@ -83,7 +83,7 @@ std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata) {
   const auto add = [&](const PeerInfo& peer) {
     const bool is_new =
         peer.node != metadata.node && std::ranges::find(peers, peer.node, &EndpointPeer::node) == peers.end();
-    if (is_new) peers.push_back({peer.node, peer.address, peer.reachable});
+    if (is_new) peers.push_back({peer.node, peer.address, peer.reachable, peer.connections});
   };
   const auto add_neighbours = [&](const std::vector<PeerInfo>& ring) {
     const int count = metadata.clusters;

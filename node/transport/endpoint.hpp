@@ -49,6 +49,9 @@ struct EndpointPeer {
   std::string node;
   std::string address;
   bool reachable = true;  // whether this node can open connections to it; otherwise it waits for the peer's
+  // For data, in each direction; the same on both sides, kMostDataChannels at most. More than one carry what
+  // one does not: where bandwidth times round trip is more than its buffers.
+  int connections = 1;
 };
 
 // One thread, but for what its links say themselves.

@@ -66,7 +66,8 @@ Group::Group(Waker& waker, const EndpointOptions& endpoint, GroupOptions given, 
 
 Group::Member Group::new_member() const {
   return {.out = SendStream(kMaxChunkBytes, options.group),
-          .in = ReceiveStream(options.receive_budget, options.max_message_bytes, options.buffers),
+          .in = ReceiveStream(options.receive_budget, options.max_message_bytes, options.buffers,
+                              options.keeps_arrivals),
           .ack_at = {}};
 }
 

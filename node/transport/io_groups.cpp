@@ -73,9 +73,9 @@ void IoLoop::begin(Group& group) {
                                                   "node_configs.json, or /etc/hosts here",
                                                   address.host)});
     }
-    for (const Channel channel : {Channel::kControl, Channel::kData}) reach(index, channel);
+    for (const Channel channel : channels_of(index)) reach(index, channel);
     if (peer.nonce) tell(group, event::PeerCame{member, *peer.nonce});
-    if (std::ranges::all_of(peer.channels, &ChannelState::welcomed)) tell(group, event::PeerWelcomed{member});
+    if (peer.is_welcomed()) tell(group, event::PeerWelcomed{member});
     send_join(shared);
   }
 }
@@ -109,8 +109,10 @@ void IoLoop::serve_requests(Group& group) {
       streams.out.push(message);
     }
     send_chunks(peer);
-    if (requests.flush && !streams.out.empty())
-      state_of(peer, Channel::kData).outgoing.send(encode(CtlAckRequest{group.options.group}));
+    if (requests.flush && !streams.out.empty()) {
+      for (const Channel channel : data_channels_of(peer))
+        state_of(peer, channel).outgoing.send(encode(CtlAckRequest{group.options.group}));
+    }
     if (requests.released[member] == 0) continue;
     streams.in.release(requests.released[member]);
     if (streams.in.unannounced_credit() >= group.options.receive_budget / 4) {
@@ -230,7 +232,7 @@ void IoLoop::retire_ended() {
 }
 
 void IoLoop::part_from(int peer) {
-  for (const Channel channel : {Channel::kControl, Channel::kData}) {
+  for (const Channel channel : channels_of(peer)) {
     ChannelState& each = state_of(peer, channel);
     const bool says_farewell = channel == Channel::kControl && each.outgoing.is_connected();
     each.outgoing.close(says_farewell ? kFarewell : milliseconds(0));

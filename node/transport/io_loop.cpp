@@ -21,9 +21,13 @@ constexpr int kBurst = 256;  // packets before other work gets its turn
 // Connections at a time besides those of the peers. Each of them may hold some 60 KB of ZeroMQ's and one
 // frame that is not complete; with those in the kernel's queue that is 50 MB in all.
 constexpr int kMostStrangers = 96;
+
 // Each peer opens one per channel, and may open it anew before this side knows that the one before is closed.
-constexpr int kConnectionsPerPeer = 2 * kChannels;
-constexpr std::array<Channel, kChannels> kEveryChannel{Channel::kControl, Channel::kData};
+int connections_of(const std::vector<EndpointPeer>& peers) {
+  int connections = 0;
+  for (const EndpointPeer& peer : peers) connections += 2 * (1 + peer.connections);
+  return connections;
+}
 
 std::vector<std::string> nodes_of(const std::vector<EndpointPeer>& peers) {
   std::vector<std::string> nodes;
@@ -58,6 +62,8 @@ std::string IoLoop::address() const {
 void IoLoop::start(std::vector<EndpointPeer> peers) {
   ROOKERY_CHECK(!admission_, "{} was started already", options_.node);
   for (const EndpointPeer& peer : peers) {
+    ROOKERY_CHECK(peer.connections >= 1 && peer.connections <= kMostDataChannels, "{} connections",
+                  peer.connections);
     if (options_.reachable || peer.reachable) continue;
     throw ConfigError(fmt::format(
         "neither {} nor {} can be reached from outside (\"reachable\": false in node_configs.json), so "
@@ -65,9 +71,7 @@ void IoLoop::start(std::vector<EndpointPeer> peers) {
         options_.node, peer.node));
   }
   admission_.emplace(context_, options_.key, nodes_of(peers));
-  if (listener_)
-    router_.emplace(context_, *listener_,
-                    kMostStrangers + kConnectionsPerPeer * static_cast<int>(peers.size()));
+  if (listener_) router_.emplace(context_, *listener_, kMostStrangers + connections_of(peers));
   peers_.reserve(peers.size());
   for (EndpointPeer& peer : peers) peers_.push_back(make_peer(std::move(peer)));
 }
@@ -78,19 +82,16 @@ IoLoop::Peer IoLoop::make_peer(EndpointPeer who) {
     return ChannelState(PeerChannel(Connector(context_, Address::parse(who.address).reachable(),
                                               credentials(options_.node, options_.key))));
   };
-  ChannelState control = new_channel();
-  ChannelState data = new_channel();
-  if (slow_) {
-    control.outgoing.slow_down(*slow_, true);
-    data.outgoing.slow_down(*slow_, false);
+  std::vector<ChannelState> channels;
+  for (int i = 0; i <= who.connections; ++i) {
+    channels.push_back(new_channel());
+    if (slow_) channels.back().outgoing.slow_down(*slow_, i == 0);
   }
-  return Peer(std::move(who), std::move(control), std::move(data));
+  return Peer(std::move(who), std::move(channels));
 }
 
-IoLoop::Peer::Peer(EndpointPeer given, ChannelState control, ChannelState data)
-    : who(std::move(given)),
-      name(fmt::format("{} ({})", who.node, who.address)),
-      channels{std::move(control), std::move(data)} {}
+IoLoop::Peer::Peer(EndpointPeer given, std::vector<ChannelState> made)
+    : who(std::move(given)), name(fmt::format("{} ({})", who.node, who.address)), channels(std::move(made)) {}
 
 void IoLoop::run() {
   turn_.keep([&] {
@@ -197,7 +198,7 @@ void IoLoop::serve_router() {
 void IoLoop::serve_connectors() {
   Received received;
   for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
-    for (const Channel channel : kEveryChannel) {
+    for (const Channel channel : channels_of(peer)) {
       PeerChannel& outgoing = state_of(peer, channel).outgoing;
       for (int i = 0;
            i < kBurst && outgoing.connector() != nullptr && outgoing.connector()->receive(received); ++i) {
@@ -223,7 +224,7 @@ void IoLoop::serve_admission() {
 
 void IoLoop::serve_monitors() {
   for (int i = 0; i < static_cast<int>(peers_.size()); ++i) {
-    for (const Channel channel : kEveryChannel) {
+    for (const Channel channel : channels_of(i)) {
       switch (state_of(i, channel).outgoing.news()) {
         case Connector::News::kNone:
           continue;
@@ -267,13 +268,13 @@ void IoLoop::serve_timers() {
 }
 
 void IoLoop::serve_channels(int peer) {
-  for (const Channel channel : kEveryChannel) {
+  for (const Channel channel : channels_of(peer)) {
     ChannelState& each = state_of(peer, channel);
     if (each.reopen_at && now_ >= *each.reopen_at) open(peer, channel);
     if (each.welcomed || now_ < each.hello_at) continue;
     if (each.outgoing.is_connected()) {
       say_hello(peer, channel);
-    } else if (each.outgoing.connector() == nullptr && channel == Channel::kData) {
+    } else if (each.outgoing.connector() == nullptr && channel != Channel::kControl) {
       each.hello_at = now_ + kHelloAgain;
       send_control(peer, CtlReopen{channel});
     }
@@ -304,7 +305,7 @@ void IoLoop::serve_stalls(int peer) {
   if (!stalled || now_ - *stalled <= options_.peer_timeout / 2) return;
   spdlog::warn("no acknowledgement from {} for {:.1f} s; reconnecting", peers_[peer].name,
                std::chrono::duration<double>(now_ - *stalled).count());
-  reopen_later(peer, Channel::kData);
+  for (const Channel channel : data_channels_of(peer)) reopen_later(peer, channel);
 }
 
 Clock::time_point IoLoop::next_timer() const {
@@ -331,7 +332,7 @@ void IoLoop::revive(int peer) {
       now_ - std::max(silent.heard, silent.revived) < options_.peer_timeout / 4)
     return;
   silent.revived = now_;
-  for (const Channel channel : kEveryChannel) {
+  for (const Channel channel : channels_of(peer)) {
     const PeerChannel& outgoing = state_of(peer, channel).outgoing;
     if (outgoing.is_connected()) reopen_later(peer, channel);
   }
@@ -357,19 +358,20 @@ void IoLoop::reach(int peer, Channel channel) {
 // A new connection stands or will: nothing of the one before counts.
 void IoLoop::begin_session(int peer, Channel channel) {
   state_of(peer, channel).welcomed = false;
-  if (channel == Channel::kData) {
-    for (const SharedGroup& shared : peers_[peer].shared_groups) shared.streams().out.suspend();
-  }
+  if (channel != Channel::kControl) suspend_streams(peer);
   say_hello(peer, channel);
+}
+
+// Until all connections for data stand: what was under way on the others is sent again, too.
+void IoLoop::suspend_streams(int peer) {
+  for (const SharedGroup& shared : peers_[peer].shared_groups) shared.streams().out.suspend();
 }
 
 void IoLoop::reopen_later(int peer, Channel channel) {
   ChannelState& each = state_of(peer, channel);
   each.outgoing.close();
   each.welcomed = false;
-  if (channel == Channel::kData) {
-    for (const SharedGroup& shared : peers_[peer].shared_groups) shared.streams().out.suspend();
-  }
+  if (channel != Channel::kControl) suspend_streams(peer);
   const auto goes_on = [](const SharedGroup& shared) {
     return !shared.group->membership.parted(shared.member);
   };
@@ -389,8 +391,12 @@ void IoLoop::send_control(int peer, const Packet& packet) {
 }
 
 void IoLoop::send_chunks(int peer) {
-  PeerChannel& outgoing = state_of(peer, Channel::kData).outgoing;
-  while (const OutgoingChunk* chunk = peers_[peer].order.next(now_)) outgoing.send(*chunk);
+  Peer& to = peers_[peer];
+  const std::span<ChannelState> data = std::span(to.channels).subspan(1);
+  while (const OutgoingChunk* chunk = to.order.next(now_)) {
+    data[to.next_data].outgoing.send(*chunk);
+    to.next_data = (to.next_data + 1) % data.size();
+  }
 }
 
 void IoLoop::send_due() {
@@ -420,7 +426,7 @@ void IoLoop::finish() {
   for (const auto& [number, group] : groups_)
     group->queues.fail(fmt::format("the endpoint of {} has ended", options_.node), 0);
   for (int peer = 0; peer < static_cast<int>(peers_.size()); ++peer) {
-    for (const Channel channel : kEveryChannel) {
+    for (const Channel channel : channels_of(peer)) {
       PeerChannel& outgoing = state_of(peer, channel).outgoing;
       // What waits for a peer that is not there would only delay the end.
       outgoing.close(channel == Channel::kControl && outgoing.is_connected() ? farewell : milliseconds(0));

@@ -5,6 +5,7 @@
 // timers, io_packets.cpp what arrives, io_groups.cpp what happens to groups.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <functional>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -36,6 +38,12 @@ namespace rookery {
 // Acknowledgements wait this long for company.
 constexpr std::chrono::milliseconds kAckDelay{20};
 constexpr std::chrono::milliseconds kFarewell{1000};  // for the last packets to leave
+
+inline constexpr auto kEveryChannel = [] {
+  std::array<Channel, kMostChannels> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Channel>(i);
+  return all;
+}();
 
 class IoLoop {
  public:
@@ -82,10 +90,16 @@ class IoLoop {
     std::uint32_t incoming_number = 0;  // which of the peer's connections that is
   };
   struct Peer {
-    Peer(EndpointPeer given, ChannelState control, ChannelState data);
+    Peer(EndpointPeer given, std::vector<ChannelState> channels);
+    bool is_welcomed() const { return std::ranges::all_of(channels, &ChannelState::welcomed); }
+    // Can chunks be sent?
+    bool takes_data() const {
+      return std::all_of(channels.begin() + 1, channels.end(), std::mem_fn(&ChannelState::welcomed));
+    }
     EndpointPeer who;
-    std::string name;  // "node_1 (0.0.0.0:8081)"
-    std::array<ChannelState, kChannels> channels;
+    std::string name;                        // "node_1 (0.0.0.0:8081)"
+    std::vector<ChannelState> channels;      // by their number
+    std::size_t next_data = 0;               // which of those for data sends the next chunk
     std::vector<SharedGroup> shared_groups;  // of groups that have not ended
     SendOrder order;                         // of their streams
     std::optional<std::uint64_t> nonce;      // of the process whose hello was taken
@@ -117,6 +131,7 @@ class IoLoop {
   void begin_session(int peer, Channel channel);
   // By this node's own decision: says nothing about the peer.
   void reopen_later(int peer, Channel channel);
+  void suspend_streams(int peer);
   void revive(int peer);
   void say_hello(int peer, Channel channel);
   void send_control(int peer, const Packet& packet);
@@ -170,6 +185,11 @@ class IoLoop {
   ChannelState& state_of(int peer, Channel channel) {
     return peers_[peer].channels[static_cast<std::size_t>(channel)];
   }
+  // Control first.
+  std::span<const Channel> channels_of(int peer) const {
+    return std::span(kEveryChannel).first(peers_[peer].channels.size());
+  }
+  std::span<const Channel> data_channels_of(int peer) const { return channels_of(peer).subspan(1); }
 
   const EndpointOptions options_;
   const std::uint64_t nonce_;

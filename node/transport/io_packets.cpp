@@ -48,7 +48,7 @@ void IoLoop::accept(Received& received) {
     peers_[peer].heard = now_;
     tell_of<event::PeerHeard>(peer);
     const bool fits_channel =
-        std::holds_alternative<CtlAckRequest>(packet) || (chunk != nullptr) == (channel == Channel::kData);
+        std::holds_alternative<CtlAckRequest>(packet) || (chunk != nullptr) == (channel != Channel::kControl);
     if (!fits_channel) throw TransportError(fmt::format("a {} on the wrong channel", name_of(packet)));
     if (chunk != nullptr) {
       accept_chunk(peer, *chunk, received);
@@ -79,6 +79,10 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
     throw TransportError(fmt::format("{} is not a peer in this plan", printable(hello.node, kMostOfAName)));
   if (hello.node != received.user)
     throw TransportError(fmt::format("{} says that it is {}", received.user, hello.node));
+  if (static_cast<std::size_t>(hello.channel) >= named->channels.size()) {
+    throw TransportError(fmt::format("it opens connection {} for data, where the plan has {}",
+                                     static_cast<int>(hello.channel), named->who.connections));
+  }
   const int peer = static_cast<int>(named - peers_.begin());
   const bool first = named->nonce != hello.nonce;
   if (first && is_alive(*named)) {
@@ -106,13 +110,15 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
     state.outgoing.adopt(received.connection);
     begin_session(peer, hello.channel);
   }
-  for (const Channel channel : {Channel::kControl, Channel::kData}) {
+  for (const Channel channel : channels_of(peer)) {
     // It listens now: no need to wait for the next attempt.
     if (first && !state_of(peer, channel).outgoing.is_connected()) open(peer, channel);
   }
   welcome(peer, hello.channel);
-  // What came on the other channel before could not be answered without this one.
-  if (is_new && !named->who.reachable && hello.channel == Channel::kControl) welcome(peer, Channel::kData);
+  // What came on the other channels before could not be answered without this one.
+  if (is_new && !named->who.reachable && hello.channel == Channel::kControl) {
+    for (const Channel channel : data_channels_of(peer)) welcome(peer, channel);
+  }
 }
 
 void IoLoop::welcome(int peer, Channel channel) {
@@ -149,7 +155,8 @@ void IoLoop::accept_control(int peer, const Packet& packet) {
   } else if (const auto* join = std::get_if<CtlJoin>(&packet)) {
     accept_join(peer, *join);
   } else if (const auto* reopen = std::get_if<CtlReopen>(&packet)) {
-    if (state_of(peer, reopen->channel).welcomed) reopen_later(peer, reopen->channel);
+    const bool is_there = static_cast<std::size_t>(reopen->channel) < peers_[peer].channels.size();
+    if (is_there && state_of(peer, reopen->channel).welcomed) reopen_later(peer, reopen->channel);
   }
 }
 
@@ -188,7 +195,7 @@ void IoLoop::accept_join(int peer, const CtlJoin& join) {
                     join.ranks, join.group, place.rank, ranks));
   }
   SendStream& out = shared->streams().out;
-  if (out.is_suspended() && state_of(peer, Channel::kData).welcomed) {
+  if (out.is_suspended() && peers_[peer].takes_data()) {
     shared->group->queues.acknowledged(shared->member, out.resume(join.position, now_));
     send_chunks(peer);
   } else {
@@ -206,15 +213,14 @@ void IoLoop::accept_chunk(int peer, const DataChunk& chunk, Received& received) 
         fmt::format("{} of group {}, which this node has not joined", to_string(chunk.key), chunk.group));
   }
   Group::Member& streams = shared->streams();
-  ReceiveStream::Keep keep;
-  if (shared->group->options.keeps_arrivals) keep = [&received] { return owned_bytes_of(received.payload); };
-  const auto verdict = streams.in.offer(chunk, bytes_of(received.payload), keep);
+  const auto verdict = streams.in.offer(chunk, bytes_of(received.payload),
+                                        [&received] { return owned_bytes_of(received.payload); });
   if (!streams.ack_at) streams.ack_at = now_ + kAckDelay;
   if (verdict != ReceiveStream::Verdict::kAccepted) return;
   shared->group->note(chunk.key);
   const std::uint64_t often = shared->group->options.receive_budget / kAcknowledgements;
   if (streams.in.unannounced_bytes() >= std::max(kMaxChunkBytes, often)) send_ack(*shared);
-  if (auto message = streams.in.take_message()) {
+  while (auto message = streams.in.take_message()) {
     const std::uint64_t cost = message->cost;
     try {
       shared->group->queues.deliver(shared->member, std::move(*message));
@@ -226,6 +232,7 @@ void IoLoop::accept_chunk(int peer, const DataChunk& chunk, Received& received) 
 }
 
 void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
+  if (static_cast<std::size_t>(welcome.channel) >= peers_[peer].channels.size()) return;
   ChannelState& each = state_of(peer, welcome.channel);
   if (welcome.nonce != nonce_ || welcome.connection != each.outgoing.number() || !each.outgoing.is_open() ||
       each.welcomed) {
@@ -234,7 +241,8 @@ void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
   each.welcomed = true;
   peers_[peer].is_proven = true;
   each.backoff = std::chrono::milliseconds(0);
-  if (welcome.channel == Channel::kData) {
+  if (welcome.channel != Channel::kControl) {
+    if (!peers_[peer].takes_data()) return;
     for (const auto& [group, position] : welcome.positions) {
       const auto shared = shared_group_of(peer, group);
       if (shared)
@@ -249,7 +257,7 @@ void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
         send_control(peer, CtlBye{shared.group->options.group, membership.departed(shared.member)});
     }
   }
-  if (std::ranges::all_of(peers_[peer].channels, &ChannelState::welcomed)) tell_of<event::PeerWelcomed>(peer);
+  if (peers_[peer].is_welcomed()) tell_of<event::PeerWelcomed>(peer);
 }
 
 void IoLoop::acknowledge(const SharedGroup& shared, const StreamPosition& position) {

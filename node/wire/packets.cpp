@@ -106,14 +106,14 @@ void list(Archive& archive, std::vector<Item>& items) {
 template <typename Archive>
 void fields(Archive& archive, CtlHello& hello) {
   archive(hello.nonce, hello.node);
-  enumeration(archive, hello.channel, kChannels);
+  enumeration(archive, hello.channel, kMostChannels);
   archive(hello.connection);
 }
 
 template <typename Archive>
 void fields(Archive& archive, CtlWelcome& welcome) {
   archive(welcome.nonce);
-  enumeration(archive, welcome.channel, kChannels);
+  enumeration(archive, welcome.channel, kMostChannels);
   archive(welcome.connection);
   list(archive, welcome.positions);
 }
@@ -157,7 +157,7 @@ void fields(Archive& archive, CtlJoin& join) {
 
 template <typename Archive>
 void fields(Archive& archive, CtlReopen& reopen) {
-  enumeration(archive, reopen.channel, kChannels);
+  enumeration(archive, reopen.channel, kMostChannels);
 }
 
 template <typename Archive>

@@ -14,7 +14,7 @@
 
 namespace rookery {
 
-constexpr std::uint16_t kProtocolVersion = 6;
+constexpr std::uint16_t kProtocolVersion = 7;
 constexpr std::size_t kMaxHeaderBytes = 4096;
 constexpr std::size_t kMaxChunkBytes = 256U << 10;
 
@@ -23,8 +23,11 @@ using GroupId = std::uint32_t;
 // Groups that two nodes may be in together: what tells of all of them fits a header.
 constexpr std::size_t kMostGroups = 64;
 
+// Control, and from kData on as many for data as two nodes have between them: a plan gives the same number to
+// both.
 enum class Channel : std::uint8_t { kControl = 0, kData = 1 };
-constexpr int kChannels = 2;
+constexpr int kMostDataChannels = 16;
+constexpr int kMostChannels = 1 + kMostDataChannels;
 
 // The position that a stream of chunks has come to, told by its receiver.
 struct StreamPosition {

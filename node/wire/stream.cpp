@@ -101,11 +101,30 @@ void ReceiveStream::check(const DataChunk& chunk, std::size_t payload) const {
 
 ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, std::span<const std::byte> payload,
                                             const Keep& keep) {
-  ROOKERY_CHECK(!complete_, "a complete message was not taken");
   if (chunk.sequence < received_) return Verdict::kDuplicate;
-  if (chunk.sequence > received_) return Verdict::kGap;
+  if (chunk.sequence > received_) return hold(chunk, payload.size(), keep);
+  accept(chunk, payload, keep);
+  while (!held_.empty() && held_.begin()->first <= received_) {
+    const Held next = std::move(held_.extract(held_.begin()).mapped());
+    held_cost_ -= chunk_cost(next.size);
+    if (next.chunk.sequence == received_) accept(next.chunk, next.payload(), [&] { return next.bytes; });
+  }
+  return Verdict::kAccepted;
+}
+
+ReceiveStream::Verdict ReceiveStream::hold(const DataChunk& chunk, std::size_t payload, const Keep& keep) {
+  if (held_.contains(chunk.sequence)) return Verdict::kDuplicate;
+  const std::uint64_t cost = chunk_cost(payload);
+  if (arrived_ + held_cost_ + cost > granted_)
+    throw TransportError(fmt::format("{}: sent beyond its credit", to_string(chunk.key)));
+  held_.emplace(chunk.sequence, Held{chunk, keep(), payload});
+  held_cost_ += cost;
+  return Verdict::kHeld;
+}
+
+void ReceiveStream::accept(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep) {
   check(chunk, payload.size());
-  const bool is_kept = keep && payload.size() == chunk.total && is_aligned(payload.data());
+  const bool is_kept = keeps_arrivals_ && payload.size() == chunk.total && is_aligned(payload.data());
   if (!partial_) {
     partial_ = IncomingMessage{chunk.key, chunk.type, is_kept ? keep() : buffers_.take(chunk.total), 0};
     filled_ = 0;
@@ -116,15 +135,15 @@ ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, std::span<co
   partial_->cost += chunk_cost(payload.size());
   arrived_ += chunk_cost(payload.size());
   ++received_;
-  if (filled_ == chunk.total) {
-    complete_ = std::move(partial_);
-    partial_.reset();
-  }
-  return Verdict::kAccepted;
+  if (filled_ < chunk.total) return;
+  complete_.push_back(*std::exchange(partial_, std::nullopt));
 }
 
 std::optional<IncomingMessage> ReceiveStream::take_message() {
-  return std::exchange(complete_, std::nullopt);
+  if (complete_.empty()) return std::nullopt;
+  std::optional<IncomingMessage> first = std::move(complete_.front());
+  complete_.pop_front();
+  return first;
 }
 
 void ReceiveStream::announced() {

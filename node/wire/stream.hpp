@@ -1,13 +1,15 @@
 // The two ends of the stream of chunks of one group from one node to another. ZeroMQ loses messages whose
 // sending succeeded when a connection is cut; so chunks are numbered, kept until they are acknowledged, and
-// sent again from the first one missing (go-back-N). Credit in bytes bounds what the receiver holds.
-// No sockets and no locks here: each end belongs to one thread.
+// sent again from the first one missing (go-back-N). They may travel over several connections, and so
+// overtake each other. Credit in bytes bounds what the receiver holds. No sockets and no locks here: each end
+// belongs to one thread.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -86,21 +88,29 @@ struct IncomingMessage {
 
 class ReceiveStream {
  public:
-  // Holds at most `budget` of cost that release() has not given back; `budget` is at least the cost
-  // of one message of `max_message_bytes`. Messages lie in memory of `buffers`.
-  ReceiveStream(std::uint64_t budget, std::uint64_t max_message_bytes, BufferPool buffers = BufferPool())
+  // Holds at most `budget` of cost that release() has not given back, chunks that have overtaken others
+  // included; `budget` is at least the cost of one message of `max_message_bytes`. Messages lie in memory of
+  // `buffers`; with `keeps_arrivals` those of one chunk stay in the memory that they came in, if elements of
+  // any type may lie there.
+  ReceiveStream(std::uint64_t budget, std::uint64_t max_message_bytes, BufferPool buffers = BufferPool(),
+                bool keeps_arrivals = false)
       : budget_(budget),
         max_message_bytes_(max_message_bytes),
         buffers_(std::move(buffers)),
+        keeps_arrivals_(keeps_arrivals),
         granted_(budget) {}
 
-  enum class Verdict : std::uint8_t { kAccepted, kDuplicate, kGap };
-  // Takes a chunk; a message that it completes is in take_message(). TransportError when the chunk
-  // contradicts its message, the budget or the credit; nothing is changed then. `keep`, where it is not
-  // empty, gives the memory that the payload lies in, which then is that of a message of one chunk, if
-  // elements of any type may lie there.
+  enum class Verdict : std::uint8_t {
+    kAccepted,   // and those that were held for it
+    kHeld,       // it has overtaken others
+    kDuplicate,  // dropped
+  };
+  // Takes a chunk; messages that it completes are in take_message(). TransportError when the chunk, or one
+  // that was held for it, contradicts its message, the budget or the credit; that one is dropped. `keep`
+  // gives the memory that the payload lies in, where that is not copied.
   using Keep = std::function<SharedBytes()>;
-  Verdict offer(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep = {});
+  Verdict offer(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep);
+  // The next of them, in the order of the stream.
   std::optional<IncomingMessage> take_message();
   // A message has been used: its cost may be sent again.
   void release(std::uint64_t cost) { granted_ += cost; }
@@ -112,11 +122,20 @@ class ReceiveStream {
   void announced();
 
  private:
+  struct Held {
+    DataChunk chunk;
+    SharedBytes bytes;
+    std::size_t size;
+    std::span<const std::byte> payload() const { return {bytes.get(), size}; }
+  };
   void check(const DataChunk& chunk, std::size_t payload) const;
+  void accept(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep);
+  Verdict hold(const DataChunk& chunk, std::size_t payload, const Keep& keep);
 
   std::uint64_t budget_;
   std::uint64_t max_message_bytes_;
   BufferPool buffers_;
+  bool keeps_arrivals_;
   std::uint64_t granted_;
   std::uint64_t received_ = 0;
   std::uint64_t arrived_ = 0;  // cost of all chunks received
@@ -124,7 +143,9 @@ class ReceiveStream {
   std::uint64_t announced_credit_ = 0;
   std::optional<IncomingMessage> partial_;
   std::uint64_t filled_ = 0;  // bytes of partial_
-  std::optional<IncomingMessage> complete_;
+  std::deque<IncomingMessage> complete_;
+  std::map<std::uint64_t, Held> held_;  // by sequence
+  std::uint64_t held_cost_ = 0;
 };
 
 }  // namespace rookery

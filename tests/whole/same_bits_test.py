@@ -63,6 +63,22 @@ class SameBits(WholeTest):
         self.assertIn(f"computes on {len(processors)} thread", provider.output())
         self.assertEqual((self.folder / "losses.txt").read_bytes(), alone)
 
+    def test_several_connections_between_nodes_that_are_far_apart(self):
+        alone = self.result(1)
+        self.write_settings(epochs=2)
+        self.write_pool(3)
+        pool = json.loads((self.node_data / "node_configs.json").read_text())
+        for node in "012":
+            pool[node]["benchmarks"]["bandwidth"] = 1000
+        pool["network"] = {"default": {"latency_ms": 100, "bandwidth_mbps": 1000}}
+        (self.node_data / "node_configs.json").write_text(json.dumps(pool))
+        self.run_program("clusterize", "--clusters", "1", "--min-nodes-per-cluster", "3")
+        plan = json.loads((self.node_data / "plan.json").read_text())
+        self.assertEqual([pair["connections"] for pair in plan["connections"]], [12, 12, 12])
+        self.run_program("launch")
+        self.fuse()
+        self.assert_same(alone, {name: (self.folder / name).read_bytes() for name in alone})
+
     def test_threads_that_the_pool_gives(self):
         alone = self.result(1)
         self.write_settings(epochs=2)

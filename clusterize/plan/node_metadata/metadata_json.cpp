@@ -19,6 +19,7 @@ constexpr std::int64_t kNodeVersion = 2;
 OrderedJson to_json(const PeerInfo& peer) {
   OrderedJson all = {{"node", peer.node}, {"address", peer.address}, {"stage", peer.stage}};
   if (!peer.reachable) all["reachable"] = false;
+  if (peer.connections > 1) all["connections"] = peer.connections;
   return all;
 }
 
@@ -103,7 +104,8 @@ Json make_schema() {
       "peers": {"type": "array", "items": {
         "type": "object", "required": ["node", "address", "stage"], "additionalProperties": false,
         "properties": {"node": {"$ref": "#/definitions/node"}, "address": {"type": "string"},
-                       "stage": {"$ref": "#/definitions/index"}, "reachable": {"type": "boolean"}}}}}
+                       "stage": {"$ref": "#/definitions/index"}, "reachable": {"type": "boolean"},
+                       "connections": {"type": "integer", "minimum": 1, "maximum": 16}}}}}
   })");
   schema["properties"]["prediction"] = prediction_schema();
   schema["properties"]["resume"] = resume_schema();
@@ -140,7 +142,8 @@ std::vector<PeerInfo> peers_from_json(const Json& list, std::string_view key, st
   std::vector<PeerInfo> peers;
   for (const Json& entry : list) {
     peers.push_back({entry.at("node").get<std::string>(), entry.at("address").get<std::string>(),
-                     entry.at("stage").get<int>(), entry.value("reachable", true)});
+                     entry.at("stage").get<int>(), entry.value("reachable", true),
+                     entry.value("connections", 1)});
     const std::string& address = peers.back().address;
     if (const std::string problem = address_problem(address); !problem.empty())
       fail_metadata(file, "{}/{}/address: '{}' {}", key, peers.size() - 1, address, problem);

@@ -19,7 +19,7 @@ MessageKey key(std::int64_t step) {
   return {.kind = MessageKind::kClusterNumbers, .step = step, .edge = "x"};
 }
 
-// Nodes 0, 1, 2 | 3, 4 | 5, each on a thread of its own.
+// Nodes 0, 1, 2 | 3, 4 | 5, each on a thread of its own; some are far from each other.
 class ThreeClusters : public testing::Test {
  protected:
   static constexpr int kClusters = 3;
@@ -69,7 +69,11 @@ class ThreeClusters : public testing::Test {
     return end;
   }
 
-  static Planned make(const TrainingTask& task) { return planned_clusters(task, {{0, 4, 12}, {0, 6}, {0}}); }
+  static Planned make(const TrainingTask& task) {
+    Planned planned = planned_clusters(task, {{0, 4, 12}, {0, 6}, {0}});
+    planned.plan.connections = {{{"node_0", "node_1"}, 3}, {{"node_3", "node_5"}, 16}};
+    return planned;
+  }
 
   const CapturedLog log_;
   const TrainingTask task_ = cnn_task();

@@ -229,6 +229,14 @@ TEST_F(HostilePeer, AHelloOfAnotherPlaceIsRefused) {
   expect_unharmed();
 }
 
+TEST_F(HostilePeer, AConnectionThatThePlanDoesNotHaveIsRefused) {
+  peer_.data().send(FalsePeer::hello(static_cast<Channel>(2), 7));
+  EXPECT_TRUE(log_.has("it opens connection 2 for data, where the plan has 1"));
+  peer_.control().send(encode(CtlReopen{static_cast<Channel>(2)}));
+  peer_.control().send(encode(CtlWelcome{0, static_cast<Channel>(2), 1, {}}));
+  expect_unharmed();
+}
+
 // 1,024 bytes are the most that a name may have on the wire; none of them reaches the terminal as it is.
 TEST_F(HostilePeer, ANameIsShortenedAndEscaped) {
   Wire stranger(peer_.context(), link_->address());
@@ -243,7 +251,7 @@ TEST_F(HostilePeer, AnotherVersionIsNamed) {
   std::vector<std::byte> header = FalsePeer::hello(Channel::kControl, 7);
   header[4] = std::byte{9};
   peer_.control().send(header);
-  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 6"));
+  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 7"));
   expect_unharmed();
 }
 

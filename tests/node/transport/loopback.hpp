@@ -16,6 +16,7 @@ namespace rookery {
 
 struct LoopbackOptions : EndpointOptions, GroupOptions {
   int rank = 0;
+  int connections = 1;  // for data, with each peer
   const EndpointOptions& endpoint() const { return *this; }
   const GroupOptions& group_options() const { return *this; }
 };
@@ -63,7 +64,7 @@ class LoopbackLink final : public Link {
     group.members.at(options_.rank) = options_.node;
     for (const LoopbackPeer& peer : peers) {
       group.members.at(peer.rank) = peer.node;
-      others.push_back({.node = peer.node, .address = peer.address});
+      others.push_back({.node = peer.node, .address = peer.address, .connections = options_.connections});
     }
     endpoint_->start(std::move(others));
     link_ = endpoint_->open(std::move(group));

@@ -50,6 +50,11 @@ class TcpProxy {
     cuts_wanted_.fetch_add(1);
     wake();
   }
+  // Closes so many of them.
+  void cut(int connections) {
+    cuts_of_some_.fetch_add(connections);
+    wake();
+  }
   // From now on bytes vanish and connections stand, as when a cable is pulled.
   void swallow() {
     swallowing_ = true;
@@ -81,6 +86,8 @@ class TcpProxy {
         [[maybe_unused]] const ssize_t got = ::read(wake_, &count, sizeof count);
       }
       if (cuts_wanted_.exchange(0) > 0) drop_all();
+      for (int left = cuts_of_some_.exchange(0); left > 0 && !pairs_.empty(); --left)
+        drop(pairs_.begin()->first);
       if (items[1].revents != 0) accept_one();
       for (std::size_t i = 2; i < items.size(); ++i) {
         if (items[i].revents != 0 && pairs_.contains(items[i].fd)) forward(items[i].fd);
@@ -137,6 +144,7 @@ class TcpProxy {
   std::uint16_t port_ = 0;
   std::map<int, int> pairs_;  // each end and its other
   std::atomic<int> cuts_wanted_{0};
+  std::atomic<int> cuts_of_some_{0};
   std::atomic<bool> swallowing_{false};
   std::atomic<int> connections_{0};
   std::jthread thread_;

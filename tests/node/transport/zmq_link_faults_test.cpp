@@ -63,22 +63,42 @@ struct ProxiedPair {
   std::vector<std::unique_ptr<TcpProxy>> proxies;  // in front of the link with the same index
 };
 
-TEST(ZmqLinkFaults, NothingIsLostOrDoubledOverCuts) {
+// Sends 400 tensors of two chunks, and calls `disturb` before each is received.
+template <typename Disturb>
+void expect_all_arrive(ProxiedPair& pair, Disturb disturb) {
   constexpr std::int64_t kCount = 400;
-  constexpr std::int64_t kElements = 40'000;  // 320 kB: two chunks
-  const CapturedLog log;
-  ProxiedPair pair(kUnchanged);
+  constexpr std::int64_t kElements = 40'000;  // 320 kB
   std::jthread sender([&] {
     for (std::int64_t i = 0; i < kCount; ++i) pair.links[0]->send(1, key(i), numbered(i, kElements).view());
     pair.links[0]->leave();
   });
   for (std::int64_t i = 0; i < kCount; ++i) {
-    if (i % 100 == 50) pair.proxies[1]->cut();  // data, and acknowledgements are answered
-    if (i % 100 == 80) pair.proxies[0]->cut();  // acknowledgements
+    disturb(i);
     ASSERT_TRUE(arrives(*pair.links[1], 0, i, kElements)) << i;
   }
   pair.links[1]->leave();
+}
+
+TEST(ZmqLinkFaults, NothingIsLostOrDoubledOverCuts) {
+  const CapturedLog log;
+  ProxiedPair pair(kUnchanged);
+  expect_all_arrive(pair, [&](std::int64_t i) {
+    if (i % 100 == 50) pair.proxies[1]->cut();  // data, and acknowledgements are answered
+    if (i % 100 == 80) pair.proxies[0]->cut();  // acknowledgements
+  });
   EXPECT_GT(pair.proxies[1]->connections(), 2);
+}
+
+TEST(ZmqLinkFaults, NothingIsLostOrDoubledWhereOneOfSeveralConnectionsIsCut) {
+  constexpr int kConnections = 4;
+  const CapturedLog log;
+  ProxiedPair pair([](LoopbackOptions& options) { options.connections = kConnections; });
+  EXPECT_EQ(pair.proxies[1]->connections(), 1 + kConnections);
+  expect_all_arrive(pair, [&](std::int64_t i) {
+    if (i % 50 == 20) pair.proxies[1]->cut(i % 100 == 20 ? 1 : 2);
+    if (i == 370) pair.proxies[1]->cut();
+  });
+  EXPECT_GT(pair.proxies[1]->connections(), 2 + kConnections);
 }
 
 TEST(ZmqLinkFaults, ASlowConsumerStaysWithinTheBudget) {

@@ -30,6 +30,8 @@ class SharingLink final : public Link {
   std::unique_ptr<ZmqLink> link_;
 };
 
+// With so many connections for data between each two.
+template <int kConnections>
 std::vector<Links> make_sharing_links(int groups, int ranks, std::chrono::milliseconds deadline) {
   std::vector<std::shared_ptr<Endpoint>> endpoints;
   GroupOptions options = loopback_options(0).group_options();
@@ -41,7 +43,8 @@ std::vector<Links> make_sharing_links(int groups, int ranks, std::chrono::millis
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<EndpointPeer> peers;
     for (int peer = 0; peer < ranks; ++peer) {
-      if (peer != rank) peers.push_back({loopback_name(peer), endpoints[peer]->address()});
+      if (peer != rank)
+        peers.push_back({loopback_name(peer), endpoints[peer]->address(), true, kConnections});
     }
     endpoints[rank]->start(std::move(peers));
   }
@@ -60,9 +63,12 @@ std::vector<Links> make_sharing_links(int groups, int ranks, std::chrono::millis
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Zmq, LinkSuite,
-                         testing::Values(LinkMaker{
-                             .name = "ZmqLink", .make = make_sharing_links, .peer_name = loopback_name}),
-                         link_maker_name);
+INSTANTIATE_TEST_SUITE_P(
+    Zmq, LinkSuite,
+    testing::Values(LinkMaker{.name = "ZmqLink", .make = make_sharing_links<1>, .peer_name = loopback_name},
+                    LinkMaker{.name = "ZmqLinkOverThreeConnections",
+                              .make = make_sharing_links<3>,
+                              .peer_name = loopback_name}),
+    link_maker_name);
 
 }  // namespace rookery

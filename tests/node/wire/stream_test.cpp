@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
+#include <deque>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -28,6 +31,12 @@ OutgoingMessage message(std::int64_t step, std::int64_t bytes) {
 bool same(const IncomingMessage& in, const OutgoingMessage& out) {
   return in.key == out.key && in.type == out.type &&
          std::equal(in.bytes.get(), in.bytes.get() + in.type.bytes(), out.bytes.get());
+}
+
+SharedBytes copy_of(std::span<const std::byte> payload) {
+  SharedBytes copied = std::make_shared<std::byte[]>(payload.size());
+  std::ranges::copy(payload, copied.get());
+  return copied;
 }
 
 TEST(SendStream, SendsNothingBeforeItIsWelcomed) {
@@ -103,10 +112,10 @@ TEST(SendStream, StallsWhileNothingIsAcknowledged) {
 
 class ReceiveStreamTest : public testing::Test {
  protected:
-  // The chunk's payload as a span of zeros.
+  // With a payload of zeros.
   Verdict offer(const DataChunk& chunk, std::size_t payload) {
-    zeros_.resize(payload);
-    return in_.offer(chunk, zeros_);
+    const SharedBytes zeros = std::make_shared<std::byte[]>(payload);
+    return in_.offer(chunk, {zeros.get(), payload}, [&] { return zeros; });
   }
   static DataChunk chunk(std::uint64_t sequence, std::int64_t step, std::int64_t bytes,
                          std::uint64_t offset = 0) {
@@ -120,16 +129,41 @@ class ReceiveStreamTest : public testing::Test {
 
   static constexpr std::uint64_t kBudget = 2 * chunk_cost(100);
   ReceiveStream in_{kBudget, 150};
-  std::vector<std::byte> zeros_;
 };
 
-TEST_F(ReceiveStreamTest, DuplicatesAndGapsChangeNothing) {
-  EXPECT_EQ(offer(chunk(1, 0, 4), 4), Verdict::kGap);
+TEST_F(ReceiveStreamTest, DuplicatesChangeNothing) {
   EXPECT_EQ(offer(chunk(0, 0, 4), 4), Verdict::kAccepted);
   EXPECT_TRUE(in_.take_message());
   EXPECT_EQ(offer(chunk(0, 0, 4), 4), Verdict::kDuplicate);
   EXPECT_FALSE(in_.take_message());
   EXPECT_EQ(in_.position().received, 1U);
+}
+
+TEST_F(ReceiveStreamTest, WhatHasOvertakenOthersIsHeldForThem) {
+  EXPECT_EQ(offer(chunk(1, 1, 4), 4), Verdict::kHeld);
+  EXPECT_EQ(offer(chunk(1, 1, 4), 4), Verdict::kDuplicate);
+  EXPECT_FALSE(in_.take_message());
+  EXPECT_EQ(in_.position().received, 0U);
+  EXPECT_EQ(offer(chunk(0, 0, 4), 4), Verdict::kAccepted);
+  EXPECT_EQ(in_.take_message()->key.step, 0);
+  EXPECT_EQ(in_.take_message()->key.step, 1);
+  EXPECT_FALSE(in_.take_message());
+  EXPECT_EQ(in_.position().received, 2U);
+}
+
+TEST_F(ReceiveStreamTest, CreditBoundsWhatIsHeld) {
+  EXPECT_EQ(offer(chunk(2, 2, 100), 100), Verdict::kHeld);
+  EXPECT_EQ(offer(chunk(1, 1, 100), 100), Verdict::kHeld);
+  EXPECT_THROW(offer(chunk(3, 3, 1), 1), TransportError);
+}
+
+TEST_F(ReceiveStreamTest, WhatWasHeldAndDoesNotFitIsDropped) {
+  EXPECT_EQ(offer(chunk(1, 1, 100, 50), 50), Verdict::kHeld);  // begins in the middle
+  EXPECT_THROW(offer(chunk(0, 0, 4), 4), TransportError);
+  EXPECT_EQ(in_.take_message()->key.step, 0);
+  EXPECT_EQ(in_.position().received, 1U);
+  EXPECT_EQ(offer(chunk(1, 1, 4), 4), Verdict::kAccepted);
+  EXPECT_EQ(in_.take_message()->key.step, 1);
 }
 
 TEST_F(ReceiveStreamTest, AMessageBeyondThePlanIsRefusedBeforeMemoryIsTaken) {
@@ -138,6 +172,7 @@ TEST_F(ReceiveStreamTest, AMessageBeyondThePlanIsRefusedBeforeMemoryIsTaken) {
 }
 
 TEST_F(ReceiveStreamTest, AMessageOfOneChunkMayStayWhereItCame) {
+  in_ = ReceiveStream(kBudget, 150, BufferPool(), true);
   SharedBytes came = std::make_shared<std::byte[]>(100);
   const ReceiveStream::Keep keep = [&] { return came; };
   EXPECT_EQ(in_.offer(chunk(0, 0, 100), {came.get(), 100}, keep), Verdict::kAccepted);
@@ -152,6 +187,7 @@ TEST_F(ReceiveStreamTest, AMessageOfOneChunkMayStayWhereItCame) {
 }
 
 TEST_F(ReceiveStreamTest, AMessageThatLiesWhereNoElementMayIsCopied) {
+  in_ = ReceiveStream(kBudget, 150, BufferPool(), true);
   const SharedBytes packet = std::make_shared<std::byte[]>(101);
   SharedBytes came(packet, packet.get() + 1);
   came[99] = std::byte{7};
@@ -184,11 +220,12 @@ TEST_F(ReceiveStreamTest, CreditIsABound) {
   EXPECT_EQ(offer(chunk(2, 2, 1), 1), Verdict::kAccepted);
 }
 
-// Sender and receiver over a wire that is cut again and again: all arrives, in order, once, and the
-// receiver never holds more than its budget.
+// Sender and receiver over wires that are cut again and again, and on which chunks overtake each other: all
+// arrives, in order, once, and the receiver never holds more than its budget.
 RC_GTEST_PROP(StreamProperty, DeliversExactlyOnceOverCuts, ()) {
   const auto sizes = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 60));
   std::minstd_rand random(*rc::gen::arbitrary<std::uint32_t>());
+  std::vector<std::deque<OutgoingChunk>> wires(*rc::gen::inRange<std::size_t>(1, 5));
   constexpr std::uint64_t kBudget = 3000;
   SendStream out(kChunk);
   ReceiveStream in(kBudget, 60);
@@ -202,14 +239,17 @@ RC_GTEST_PROP(StreamProperty, DeliversExactlyOnceOverCuts, ()) {
   out.resume(in.position(), kNow);
   while (arrived.size() < sent.size()) {
     const auto luck = random() % 10;
-    if (luck == 0) {  // the wire is cut: what was under way is gone, and all is sent again
+    std::deque<OutgoingChunk>& wire = wires[random() % wires.size()];
+    if (luck == 0) {  // it is cut: what was under way on it is gone, and all is sent again
+      wire.clear();
       out.suspend();
       out.resume(in.position(), kNow);
     }
-    const OutgoingChunk* chunk = out.next(kNow);
-    if (chunk != nullptr && luck != 1) {  // 1: lost with the connection that is cut later
-      in.offer(header_of(*chunk), chunk->payload);
-      if (auto whole = in.take_message()) {
+    if (const OutgoingChunk* chunk = out.next(kNow)) wires[random() % wires.size()].push_back(*chunk);
+    if (luck != 1 && !wire.empty()) {
+      in.offer(header_of(wire.front()), wire.front().payload, [&] { return copy_of(wire.front().payload); });
+      wire.pop_front();
+      while (auto whole = in.take_message()) {
         held += whole->cost;
         arrived.push_back(std::move(*whole));
       }

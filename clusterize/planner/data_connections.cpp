@@ -1,0 +1,78 @@
+#include "clusterize/planner/data_connections.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "clusterize/planner/predictions.hpp"
+#include "trainer/transfers.hpp"
+
+namespace rookery {
+namespace {
+
+// What Linux lets a connection have under way, as it is set up (net.ipv4.tcp_rmem, tcp_wmem: 6 and 4 MB at
+// most, of which half is payload).
+constexpr double kUnderWayBytes = 2 << 20;
+constexpr int kMostConnections = 16;  // kMostDataChannels of the protocol
+
+int known_connections(const ClusterPlan& plan, const PlannedStage& a, const PlannedStage& b) {
+  const auto known = plan.connections.find(node_pair(a.node, b.node));
+  return known == plan.connections.end() ? 1 : known->second;
+}
+
+// What a stage may hold of messages that it cannot put together yet.
+std::int64_t held_bytes(const TrainingTask& task, const Planned& planned, std::size_t cluster,
+                        const Stage& stage) {
+  const PlannedCluster& own = planned.plan.clusters[cluster];
+  TrainingSettings settings = task.settings;
+  for (const PlannedStage& each : own.stages) settings.schedule.planned.push_back(each.in_flight);
+  const std::vector<std::int64_t> sizes = micro_batch_sizes(settings, settings.batch_size);
+  std::int64_t bytes = 0;
+  for (const Transfer& transfer : transfers(stage, sizes.front(), settings.schedule,
+                                            static_cast<int>(sizes.size()), encoding_of(task, own.links))) {
+    const bool may_overtake = !transfer.is_sent && known_connections(planned.plan, own.stages[stage.index],
+                                                                     own.stages[transfer.peer]) > 1;
+    if (may_overtake) bytes += transfer.under_way * transfer.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+int data_connections(const LinkSpeed& link) {
+  const double bytes_per_ms = 125 * link.bandwidth_mbps;
+  const double needed = std::ceil(bytes_per_ms * 2 * link.latency_ms / kUnderWayBytes);
+  return static_cast<int>(std::clamp(needed, 1.0, double{kMostConnections}));
+}
+
+void add_data_connections(const TrainingTask& task, const NodePool& pool, Planned& planned) {
+  ClusterPlan& plan = planned.plan;
+  const std::size_t clusters = planned.members.size();
+  const auto add = [&](int a, int b) {
+    if (a == b) return;
+    const int connections = data_connections(pool.link(a, b));
+    if (connections == 1) return;
+    plan.connections[node_pair("node_" + pool.node(a).id, "node_" + pool.node(b).id)] = connections;
+  };
+  const auto add_neighbours = [&](const auto& stage_in) {
+    for (std::size_t c = 0; c < clusters; ++c) {
+      const std::size_t next = (c + 1) % clusters;
+      add(planned.members[c][stage_in(c)], planned.members[next][stage_in(next)]);
+    }
+  };
+  for (const std::vector<int>& members : planned.members) {
+    for (const int a : members)
+      for (const int b : members) add(a, b);
+  }
+  add_neighbours([](std::size_t) { return 0; });
+  for (const Ring& ring : plan.rings) add_neighbours([&](std::size_t c) { return ring.stages[c]; });
+  if (plan.connections.empty()) return;
+  for (std::size_t c = 0; c < clusters; ++c) {
+    for (const Stage& stage : planned.stages[c]) {
+      PlannedStage& known = plan.clusters[c].stages[stage.index];
+      known.prediction.transport_bytes += held_bytes(task, planned, c, stage);
+      check_fits(known, pool.node(planned.members[c][stage.index]));
+    }
+  }
+}
+
+}  // namespace rookery

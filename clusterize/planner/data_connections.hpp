@@ -1,0 +1,18 @@
+// How many connections carry what two nodes send each other. One has at most its sockets' buffers under way,
+// which over a long way is less than the way carries (striping: PCCL, arXiv 2505.14065).
+#pragma once
+
+#include "clusterize/costs/planned.hpp"
+#include "clusterize/costs/training_task.hpp"
+#include "clusterize/pool/node_pool.hpp"
+
+namespace rookery {
+
+// As many as bandwidth times round trip needs, kMostDataChannels at most.
+int data_connections(const LinkSpeed& link);
+// Writes into a plan that is decided otherwise what there is of each two nodes that talk: those of a cluster,
+// and neighbours in a ring or among the Roots; and adds to the memory of stages what comes over several, as
+// much of which may have overtaken the rest. ConfigError where that does not fit a machine.
+void add_data_connections(const TrainingTask& task, const NodePool& pool, Planned& planned);
+
+}  // namespace rookery
