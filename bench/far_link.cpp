@@ -133,7 +133,8 @@ int main(int argc, char** argv) {
   described.add_options()("rank", po::value(&options.rank)->required())(
       "addresses", po::value(&addresses)->required())("connections",
                                                       po::value(&options.connections)->default_value(1))(
-      "mib", po::value(&mib)->default_value(16))("count", po::value(&options.count)->default_value(64));
+      "at-once", po::value(&options.at_once)->default_value(2))("mib", po::value(&mib)->default_value(16))(
+      "count", po::value(&options.count)->default_value(64));
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, described), given);
   po::notify(given);

@@ -18,6 +18,7 @@
 #include <random>
 #include <span>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -166,7 +167,8 @@ class Client {
     measure.from_mbps = mbps(0, kMostBenchmarkPayload, trip);
     if (125e3 * trip * std::max(measure.to_mbps, measure.from_mbps) > kMuchUnderWay) {
       std::deque<Client> others;
-      while (others.size() + 1 < kConnections) others.emplace_back(address_, options_, client_).be_admitted();
+      while (others.size() + 1 < kConnections) others.emplace_back(address_, options_, client_);
+      for (auto& admitted : begun_on(others, [](Client& other) { other.be_admitted(); })) admitted.get();
       measure.to_mbps = std::max(measure.to_mbps, mbps_of_all(others, kMostBenchmarkPayload, 0, trip));
       measure.from_mbps = std::max(measure.from_mbps, mbps_of_all(others, 0, kMostBenchmarkPayload, trip));
     }
@@ -183,6 +185,16 @@ class Client {
   }
 
  private:
+  // What is done on all of them at the same time.
+  template <typename Action>
+  static std::vector<std::future<std::invoke_result_t<Action, Client&>>> begun_on(std::deque<Client>& clients,
+                                                                                  Action action) {
+    std::vector<std::future<std::invoke_result_t<Action, Client&>>> begun;
+    for (Client& client : clients)
+      begun.push_back(std::async(std::launch::async, [&client, action] { return action(client); }));
+    return begun;
+  }
+
   void be_admitted() {
     const auto begin = Clock::now();
     std::optional<BenchmarkHeader> answer;
@@ -231,25 +243,29 @@ class Client {
 
   // Of this and the others at the same time.
   double mbps_of_all(std::deque<Client>& others, std::size_t bytes, std::size_t reply_bytes, double trip) {
-    std::vector<std::future<double>> theirs;
-    for (Client& other : others) {
-      theirs.push_back(std::async(std::launch::async, [&other, bytes, reply_bytes, trip] {
-        return other.mbps(bytes, reply_bytes, trip);
-      }));
+    auto theirs = begun_on(others, [=](Client& other) { return other.answers(bytes, reply_bytes, trip); });
+    std::vector<double> all = answers(bytes, reply_bytes, trip);
+    for (auto& each : theirs) {
+      const std::vector<double> of_other = each.get();
+      all.insert(all.end(), of_other.begin(), of_other.end());
     }
-    double sum = mbps(bytes, reply_bytes, trip);
-    for (std::future<double>& each : theirs) sum += each.get();
-    return sum;
+    return mbps_of(std::move(all), bytes + reply_bytes, trip);
   }
 
-  // As many requests under way as answers have come, up to a limit: slow connections are not flooded.
   double mbps(std::size_t bytes, std::size_t reply_bytes, double trip) {
-    const double ramp = kRampTrips * trip;
-    const double limit = ramp + options_.seconds * 5 / 12;
+    return mbps_of(answers(bytes, reply_bytes, trip), bytes + reply_bytes, trip);
+  }
+
+  double ramp_seconds(double trip) const { return kRampTrips * trip; }
+  double measured_seconds() const { return options_.seconds * 5 / 12; }
+
+  // When answers came, in seconds. As many requests are under way as answers have come, up to a limit: slow
+  // connections are not flooded.
+  std::vector<double> answers(std::size_t bytes, std::size_t reply_bytes, double trip) {
+    const double limit = ramp_seconds(trip) + measured_seconds();
     std::uint32_t allowed = 2;
     std::uint32_t under_way = 0;
-    std::int64_t answered = 0;  // after the first one behind the ramp
-    Clock::time_point first{};
+    std::vector<double> times;
     const auto begin = Clock::now();
     do {
       while (under_way < allowed && seconds_between(begin, Clock::now()) < limit) {
@@ -259,14 +275,23 @@ class Client {
       wait_for_reply();
       --under_way;
       allowed = std::min(allowed + 1, kMostUnderWay);
-      if (first != Clock::time_point{}) {
-        ++answered;
-      } else if (seconds_between(begin, Clock::now()) >= ramp || under_way == 0) {
-        first = Clock::now();
-      }
+      times.push_back(seconds_between(begin, Clock::now()));
     } while (under_way > 0);
-    const double bits = 8.0 * static_cast<double>(bytes + reply_bytes);
-    return bits * static_cast<double>(answered) / seconds_between(first, Clock::now()) * 1e-6;
+    return times;
+  }
+
+  // By the answers that came while requests were sent and TCP knew the way; where those are few, by all from
+  // the first of them to the last.
+  double mbps_of(std::vector<double> times, std::size_t bytes, double trip) const {
+    constexpr std::ptrdiff_t kMany = 32;
+    const double ramp = ramp_seconds(trip);
+    std::ranges::sort(times);
+    const auto first = std::ranges::lower_bound(times, ramp);
+    const auto last = std::ranges::upper_bound(times, ramp + measured_seconds());
+    const double megabits = 8e-6 * static_cast<double>(bytes);
+    if (last - first >= kMany) return megabits * static_cast<double>(last - first) / measured_seconds();
+    const auto from = std::min(first, times.end() - 2);  // there are two at least
+    return megabits * static_cast<double>(times.end() - 1 - from) / (times.back() - *from);
   }
 
   Clock::time_point patience() const {
