@@ -187,7 +187,6 @@ int clusterize(const ProgramArguments& arguments) {
   Planned planned =
       with_context(node_configs.string(), [&] { return plan_with_averaging(task, pool, options); });
   planned.plan.schedule_choice = schedule;
-  if (const auto warning = small_statistics(task, planned.plan)) warn(*warning);
   if (resumed) with_context("--resume", [&] { check_place(resumed->run, task, planned.plan); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
@@ -201,6 +200,7 @@ int clusterize(const ProgramArguments& arguments) {
     for (const std::string& line : resumed ? resumed->lines : std::vector<std::string>())
       fmt::print(json ? stderr : stdout, "{}\n", line);
     fmt::print("{}", json ? told.json : told.text);
+    if (const auto warning = small_statistics(task, planned.plan)) warn(*warning);
     if (is_there && !json)
       fmt::print("{} holds this plan already: nothing was changed there but its pictures.\n",
                  node_data.string());

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "clusterize/planner/predictions.hpp"
 #include "trainer/transfers.hpp"
 
 namespace rookery {
@@ -36,6 +35,29 @@ std::int64_t held_bytes(const TrainingTask& task, const Planned& planned, std::s
   return bytes;
 }
 
+// Fewer connections take less memory, so that this ends.
+void leave_one_where_memory_is_short(const TrainingTask& task, const NodePool& pool, Planned& planned) {
+  ClusterPlan& plan = planned.plan;
+  const auto is_short = [&](std::size_t c, const Stage& stage) {
+    const std::int64_t bytes =
+        plan.clusters[c].stages[stage.index].prediction.total_bytes() + held_bytes(task, planned, c, stage);
+    return static_cast<double>(bytes) > 1e9 * pool.node(planned.members[c][stage.index]).ram_gb;
+  };
+  for (bool is_over = false; !is_over;) {
+    is_over = true;
+    for (std::size_t c = 0; c < planned.members.size(); ++c) {
+      const std::vector<PlannedStage>& stages = plan.clusters[c].stages;
+      for (const Stage& stage : planned.stages[c]) {
+        if (plan.connections.empty() || !is_short(c, stage)) continue;
+        std::size_t erased = 0;
+        for (const PlannedStage& other : stages)
+          erased += plan.connections.erase(node_pair(stages[stage.index].node, other.node));
+        if (erased > 0) is_over = false;
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int data_connections(const LinkSpeed& link) {
@@ -65,13 +87,10 @@ void add_data_connections(const TrainingTask& task, const NodePool& pool, Planne
   }
   add_neighbours([](std::size_t) { return 0; });
   for (const Ring& ring : plan.rings) add_neighbours([&](std::size_t c) { return ring.stages[c]; });
-  if (plan.connections.empty()) return;
+  leave_one_where_memory_is_short(task, pool, planned);
   for (std::size_t c = 0; c < clusters; ++c) {
-    for (const Stage& stage : planned.stages[c]) {
-      PlannedStage& known = plan.clusters[c].stages[stage.index];
-      known.prediction.transport_bytes += held_bytes(task, planned, c, stage);
-      check_fits(known, pool.node(planned.members[c][stage.index]));
-    }
+    for (const Stage& stage : planned.stages[c])
+      plan.clusters[c].stages[stage.index].prediction.transport_bytes += held_bytes(task, planned, c, stage);
   }
 }
 

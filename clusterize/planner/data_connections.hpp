@@ -12,7 +12,7 @@ namespace rookery {
 int data_connections(const LinkSpeed& link);
 // Writes into a plan that is decided otherwise what there is of each two nodes that talk: those of a cluster,
 // and neighbours in a ring or among the Roots; and adds to the memory of stages what comes over several, as
-// much of which may have overtaken the rest. ConfigError where that does not fit a machine.
+// much of which may have overtaken the rest. Stages whose machines have no memory for that are left one.
 void add_data_connections(const TrainingTask& task, const NodePool& pool, Planned& planned);
 
 }  // namespace rookery

@@ -51,6 +51,19 @@ TEST(DataConnections, ArePlannedForNeighboursInRings) {
   EXPECT_EQ(planned.plan.connections.size(), 2U);
 }
 
+TEST(DataConnections, AreOneWhereThereIsNoMemoryForWhatOvertakes) {
+  const TrainingTask task = cnn_task();
+  const SearchOptions three{.min_nodes = 3, .clusters = 1};
+  const PlannedStage last = plan(one_far_away(), task, three).plan.clusters.front().stages.back();
+  ASSERT_EQ(last.node, "node_2");
+  Json pool = one_far_away();
+  pool["2"]["benchmarks"]["ram"] = static_cast<double>(last.prediction.total_bytes() - 1) * 1e-9;
+  const Planned planned = plan(pool, task, three);
+  EXPECT_TRUE(planned.plan.connections.empty());
+  EXPECT_LT(planned.plan.clusters.front().stages.back().prediction.transport_bytes,
+            last.prediction.transport_bytes);
+}
+
 // Nodes that know of different numbers would refuse each other.
 TEST(DataConnections, AreOfThePlansId) {
   const TrainingTask task = cnn_task();

@@ -93,12 +93,14 @@ TEST(ZmqLinkFaults, NothingIsLostOrDoubledWhereOneOfSeveralConnectionsIsCut) {
   constexpr int kConnections = 4;
   const CapturedLog log;
   ProxiedPair pair([](LoopbackOptions& options) { options.connections = kConnections; });
-  EXPECT_EQ(pair.proxies[1]->connections(), 1 + kConnections);
+  EXPECT_GE(pair.proxies[1]->connections(),
+            1 + kConnections);  // some are opened twice as peers find each other
+  const int before = pair.proxies[1]->connections();
   expect_all_arrive(pair, [&](std::int64_t i) {
     if (i % 50 == 20) pair.proxies[1]->cut(i % 100 == 20 ? 1 : 2);
     if (i == 370) pair.proxies[1]->cut();
   });
-  EXPECT_GT(pair.proxies[1]->connections(), 2 + kConnections);
+  EXPECT_GT(pair.proxies[1]->connections(), before + kConnections);
 }
 
 TEST(ZmqLinkFaults, ASlowConsumerStaysWithinTheBudget) {
