@@ -23,6 +23,7 @@ std::int64_t held_bytes(const TrainingTask& task, const Planned& planned, std::s
                         const Stage& stage) {
   const PlannedCluster& own = planned.plan.clusters[cluster];
   TrainingSettings settings = task.settings;
+  settings.schedule.planned.clear();
   for (const PlannedStage& each : own.stages) settings.schedule.planned.push_back(each.in_flight);
   const std::vector<std::int64_t> sizes = micro_batch_sizes(settings, settings.batch_size);
   std::int64_t bytes = 0;
@@ -43,16 +44,14 @@ void leave_one_where_memory_is_short(const TrainingTask& task, const NodePool& p
         plan.clusters[c].stages[stage.index].prediction.total_bytes() + held_bytes(task, planned, c, stage);
     return static_cast<double>(bytes) > 1e9 * pool.node(planned.members[c][stage.index]).ram_gb;
   };
-  for (bool is_over = false; !is_over;) {
-    is_over = true;
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
     for (std::size_t c = 0; c < planned.members.size(); ++c) {
       const std::vector<PlannedStage>& stages = plan.clusters[c].stages;
       for (const Stage& stage : planned.stages[c]) {
-        if (plan.connections.empty() || !is_short(c, stage)) continue;
-        std::size_t erased = 0;
+        if (!is_short(c, stage)) continue;
         for (const PlannedStage& other : stages)
-          erased += plan.connections.erase(node_pair(stages[stage.index].node, other.node));
-        if (erased > 0) is_over = false;
+          has_changed |= plan.connections.erase(node_pair(stages[stage.index].node, other.node)) > 0;
       }
     }
   }
@@ -87,6 +86,7 @@ void add_data_connections(const TrainingTask& task, const NodePool& pool, Planne
   }
   add_neighbours([](std::size_t) { return 0; });
   for (const Ring& ring : plan.rings) add_neighbours([&](std::size_t c) { return ring.stages[c]; });
+  if (plan.connections.empty()) return;
   leave_one_where_memory_is_short(task, pool, planned);
   for (std::size_t c = 0; c < clusters; ++c) {
     for (const Stage& stage : planned.stages[c])
