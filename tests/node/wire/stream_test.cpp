@@ -114,7 +114,7 @@ class ReceiveStreamTest : public testing::Test {
  protected:
   // With a payload of zeros.
   Verdict offer(const DataChunk& chunk, std::size_t payload) {
-    const SharedBytes zeros = std::make_shared<std::byte[]>(payload);
+    SharedBytes zeros = std::make_shared<std::byte[]>(payload);
     return in_.offer(chunk, {zeros.get(), payload}, [&] { return zeros; });
   }
   static DataChunk chunk(std::uint64_t sequence, std::int64_t step, std::int64_t bytes,
