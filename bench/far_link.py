@@ -6,8 +6,8 @@
 Two network namespaces, each with a TUN device, and a process between them that hands every packet on after --latency-ms, at
 --rate Mbit/s; needs root. All else is as the kernel has it, sizes of the sockets' buffers above all. Tensors of 16 and 100 MiB go
 one way, so many of them at once as fill it twice. Prints Mbit/s of the tensors by those of the link, whose packets have headers
-of 52 bytes in 9000, and the same of a plain TCP connection. Ends with 1 where the number of connections that clusterize plans (as many as bandwidth times round trip needs at
-2 MiB each) uses less than 95 %.
+of 52 bytes in 9000, and the same of a plain TCP connection. Ends with 1 where the number of connections that clusterize
+plans uses less than 95 %.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import collections
 import contextlib
 import ctypes
 import fcntl
+import json
 import math
 import multiprocessing
 import os
@@ -23,6 +24,7 @@ import select
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 
 from machines import ROOT, Skipped, run
@@ -178,19 +180,29 @@ def tensors_mbps(options, sides, connections, mib):
     return float(outputs[1])
 
 
-def planned_connections(rate_mbps, latency_ms):
-    """As clusterize/planner/data_connections.cpp."""
-    return min(16, max(1, math.ceil(125 * rate_mbps * 2 * latency_ms / (2 << 20))))
+def planned_connections(options, sides):
+    """What clusterize plans for two nodes with such a link."""
+    benchmarks = {"ram": 8, "bandwidth": options.rate}
+    pool = {str(i): {"IP": f"{side.host}:8080", "benchmarks": benchmarks} for i, side in enumerate(sides)}
+    pool["network"] = {"default": {"latency_ms": options.latency_ms, "bandwidth_mbps": options.rate}}
+    with tempfile.TemporaryDirectory(prefix="rookery-far-") as folder:
+        node_data = pathlib.Path(folder) / "node_data"
+        node_data.mkdir()
+        (node_data / "node_configs.json").write_text(json.dumps(pool))
+        (node_data / "train.json").write_text((ROOT / "node_data" / "jobs" / "sorter.json").read_text())
+        subprocess.run([options.build.resolve() / "bin" / "clusterize", "--clusters", "1", "--min-nodes-per-cluster", "2"],
+                       cwd=folder, check=True, capture_output=True)
+        [between] = json.loads((node_data / "plan.json").read_text()).get("connections", [{"connections": 1}])
+    return between["connections"]
 
 
 def measure(options):
-    planned = planned_connections(options.rate, options.latency_ms)
-    counts = sorted({*options.connections, planned})
     reached = []
-    print(f"{options.rate:g} Mbit/s, {options.latency_ms:g} ms one way; planned: {planned} connections\n")
-    print("| connections | tensors of 16 MiB | of 100 MiB |\n|---|---|---|")
     with far_sides(options.rate, options.latency_ms / 1e3) as sides:
-        for connections in counts:
+        planned = planned_connections(options, sides)
+        print(f"{options.rate:g} Mbit/s, {options.latency_ms:g} ms one way; planned: {planned} connections\n")
+        print("| connections | tensors of 16 MiB | of 100 MiB |\n|---|---|---|")
+        for connections in sorted({*options.connections, planned}):
             shares = [tensors_mbps(options, sides, connections, mib) / options.rate for mib in (16, 100)]
             if connections == planned:
                 reached = shares

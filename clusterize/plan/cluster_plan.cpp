@@ -157,6 +157,11 @@ std::pair<std::string, std::string> node_pair(const std::string& a, const std::s
   return std::minmax(a, b);
 }
 
+int connections_between(const ClusterPlan& plan, const std::string& a, const std::string& b) {
+  const auto known = plan.connections.find(node_pair(a, b));
+  return known == plan.connections.end() ? 1 : known->second;
+}
+
 ClusterShares shares_of(const ClusterPlan& plan, int cluster) {
   ClusterShares shares{.cluster = cluster, .samples = {}};
   for (const PlannedCluster& planned : plan.clusters) shares.samples.push_back(planned.share);

@@ -145,6 +145,8 @@ struct ClusterPlan {
 
 // In the same order for both.
 std::pair<std::string, std::string> node_pair(const std::string& a, const std::string& b);
+// How many there are between two nodes; one where the plan says nothing.
+int connections_between(const ClusterPlan& plan, const std::string& a, const std::string& b);
 // The samples of a step that each cluster trains.
 ClusterShares shares_of(const ClusterPlan& plan, int cluster);
 

@@ -20,6 +20,9 @@ namespace rookery {
 // "root", "stem", "leaf"; "root_leaf" for the only stage of a cluster.
 std::string role_of(int stage, int stages);
 
+// For data, from one node to another: what providers can keep apart.
+constexpr int kMostDataConnections = 16;
+
 // One member of a cluster.
 struct PeerInfo {
   std::string node;
@@ -27,7 +30,7 @@ struct PeerInfo {
   int stage = 0;
   // By the others. One that is not opens the connections between it and them, both ways.
   bool reachable = true;
-  // For data, that this node and the peer open to each other, each as many.
+  // For data, that this node and the peer open to each other, each as many; kMostDataConnections at most.
   int connections = 1;
   bool operator==(const PeerInfo&) const = default;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "clusterize/plan/node_metadata.hpp"
 #include "trainer/transfers.hpp"
 
 namespace rookery {
@@ -11,12 +12,6 @@ namespace {
 // What Linux lets a connection have under way, as it is set up (net.ipv4.tcp_rmem, tcp_wmem: 6 and 4 MB at
 // most, of which half is payload).
 constexpr double kUnderWayBytes = 2 << 20;
-constexpr int kMostConnections = 16;  // kMostDataChannels of the protocol
-
-int known_connections(const ClusterPlan& plan, const PlannedStage& a, const PlannedStage& b) {
-  const auto known = plan.connections.find(node_pair(a.node, b.node));
-  return known == plan.connections.end() ? 1 : known->second;
-}
 
 // What a stage may hold of messages that it cannot put together yet.
 std::int64_t held_bytes(const TrainingTask& task, const Planned& planned, std::size_t cluster,
@@ -29,9 +24,9 @@ std::int64_t held_bytes(const TrainingTask& task, const Planned& planned, std::s
   std::int64_t bytes = 0;
   for (const Transfer& transfer : transfers(stage, sizes.front(), settings.schedule,
                                             static_cast<int>(sizes.size()), encoding_of(task, own.links))) {
-    const bool may_overtake = !transfer.is_sent && known_connections(planned.plan, own.stages[stage.index],
-                                                                     own.stages[transfer.peer]) > 1;
-    if (may_overtake) bytes += transfer.under_way * transfer.bytes;
+    const int connections =
+        connections_between(planned.plan, own.stages[stage.index].node, own.stages[transfer.peer].node);
+    if (!transfer.is_sent && connections > 1) bytes += transfer.under_way * transfer.bytes;
   }
   return bytes;
 }
@@ -62,7 +57,7 @@ void leave_one_where_memory_is_short(const TrainingTask& task, const NodePool& p
 int data_connections(const LinkSpeed& link) {
   const double bytes_per_ms = 125 * link.bandwidth_mbps;
   const double needed = std::ceil(bytes_per_ms * 2 * link.latency_ms / kUnderWayBytes);
-  return static_cast<int>(std::clamp(needed, 1.0, double{kMostConnections}));
+  return static_cast<int>(std::clamp(needed, 1.0, double{kMostDataConnections}));
 }
 
 void add_data_connections(const TrainingTask& task, const NodePool& pool, Planned& planned) {

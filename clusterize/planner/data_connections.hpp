@@ -8,7 +8,7 @@
 
 namespace rookery {
 
-// As many as bandwidth times round trip needs, kMostDataChannels at most.
+// As many as bandwidth times round trip needs, kMostDataConnections at most.
 int data_connections(const LinkSpeed& link);
 // Writes into a plan that is decided otherwise what there is of each two nodes that talk: those of a cluster,
 // and neighbours in a ring or among the Roots; and adds to the memory of stages what comes over several, as

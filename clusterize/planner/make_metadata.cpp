@@ -27,9 +27,8 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
   const PlannedStage& self = own.stages[stage];
   const auto peer = [&](int of_cluster, int of_stage) {
     const PlannedStage& other = plan.clusters[of_cluster].stages[of_stage];
-    const auto connections = plan.connections.find(node_pair(self.node, other.node));
     return PeerInfo{other.node, other.address, of_stage, other.reachable,
-                    connections == plan.connections.end() ? 1 : connections->second};
+                    connections_between(plan, self.node, other.node)};
   };
   const Stage& part = planned.stages[cluster][stage];
 

@@ -9,7 +9,7 @@
 namespace rookery {
 namespace {
 
-// A cluster's largest micro-batch in a step, as micro_batch_sizes() makes it.
+// A cluster's largest micro-batch in a step.
 struct LargestMicroBatch {
   int cluster = 0;
   std::int64_t samples = 0;
@@ -17,10 +17,10 @@ struct LargestMicroBatch {
 
 // In a step of so many samples: of the clusters that have any, the one whose largest is the smallest.
 LargestMicroBatch smallest_in(std::int64_t step, const ClusterShares& shares, std::int64_t micro_batches) {
-  LargestMicroBatch smallest{.samples = step};
+  LargestMicroBatch smallest{.samples = step + 1};
   const std::vector<SampleRange> parts = shares.parts_of(step);
   for (int cluster = 0; cluster < shares.clusters(); ++cluster) {
-    const std::int64_t full = (shares.samples[cluster] + micro_batches - 1) / micro_batches;
+    const std::int64_t full = micro_batch_size(shares.samples[cluster], micro_batches);
     const std::int64_t largest = std::min(full, parts[cluster].count);
     if (largest > 0 && largest < smallest.samples) smallest = {cluster, largest};
   }

@@ -78,6 +78,8 @@ EndpointOptions endpoint_options(const NodeOptions& options, const NodeMetadata&
   return made;
 }
 
+static_assert(kMostDataConnections == kMostDataChannels);
+
 std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata) {
   std::vector<EndpointPeer> peers;
   const auto add = [&](const PeerInfo& peer) {

@@ -91,6 +91,7 @@ class IoLoop {
   };
   struct Peer {
     Peer(EndpointPeer given, std::vector<ChannelState> channels);
+    bool has(Channel channel) const { return static_cast<std::size_t>(channel) < channels.size(); }
     bool is_welcomed() const { return std::ranges::all_of(channels, &ChannelState::welcomed); }
     // Can chunks be sent?
     bool takes_data() const {

@@ -79,7 +79,7 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
     throw TransportError(fmt::format("{} is not a peer in this plan", printable(hello.node, kMostOfAName)));
   if (hello.node != received.user)
     throw TransportError(fmt::format("{} says that it is {}", received.user, hello.node));
-  if (static_cast<std::size_t>(hello.channel) >= named->channels.size()) {
+  if (!named->has(hello.channel)) {
     throw TransportError(fmt::format("it opens connection {} for data, where the plan has {}",
                                      static_cast<int>(hello.channel), named->who.connections));
   }
@@ -155,8 +155,8 @@ void IoLoop::accept_control(int peer, const Packet& packet) {
   } else if (const auto* join = std::get_if<CtlJoin>(&packet)) {
     accept_join(peer, *join);
   } else if (const auto* reopen = std::get_if<CtlReopen>(&packet)) {
-    const bool is_there = static_cast<std::size_t>(reopen->channel) < peers_[peer].channels.size();
-    if (is_there && state_of(peer, reopen->channel).welcomed) reopen_later(peer, reopen->channel);
+    if (peers_[peer].has(reopen->channel) && state_of(peer, reopen->channel).welcomed)
+      reopen_later(peer, reopen->channel);
   }
 }
 
@@ -232,7 +232,7 @@ void IoLoop::accept_chunk(int peer, const DataChunk& chunk, Received& received) 
 }
 
 void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
-  if (static_cast<std::size_t>(welcome.channel) >= peers_[peer].channels.size()) return;
+  if (!peers_[peer].has(welcome.channel)) return;
   ChannelState& each = state_of(peer, welcome.channel);
   if (welcome.nonce != nonce_ || welcome.connection != each.outgoing.number() || !each.outgoing.is_open() ||
       each.welcomed) {

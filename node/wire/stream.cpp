@@ -90,13 +90,16 @@ void ReceiveStream::check(const DataChunk& chunk, std::size_t payload) const {
     throw TransportError(fmt::format("{}: {} bytes, a message of this plan has at most {}",
                                      to_string(chunk.key), chunk.total, max_message_bytes_));
   }
-  if (arrived_ + chunk_cost(payload) > granted_) {
-    throw TransportError(fmt::format("{}: sent beyond its credit", to_string(chunk.key)));
-  }
+  check_credit(chunk, payload);
   const bool fits =
       partial_ ? chunk.key == partial_->key && chunk.type == partial_->type && chunk.offset == filled_
                : chunk.offset == 0;
   if (!fits) throw TransportError(fmt::format("{}: a piece out of place", to_string(chunk.key)));
+}
+
+void ReceiveStream::check_credit(const DataChunk& chunk, std::size_t payload) const {
+  if (arrived_ + held_cost_ + chunk_cost(payload) > granted_)
+    throw TransportError(fmt::format("{}: sent beyond its credit", to_string(chunk.key)));
 }
 
 ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, std::span<const std::byte> payload,
@@ -114,11 +117,9 @@ ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, std::span<co
 
 ReceiveStream::Verdict ReceiveStream::hold(const DataChunk& chunk, std::size_t payload, const Keep& keep) {
   if (held_.contains(chunk.sequence)) return Verdict::kDuplicate;
-  const std::uint64_t cost = chunk_cost(payload);
-  if (arrived_ + held_cost_ + cost > granted_)
-    throw TransportError(fmt::format("{}: sent beyond its credit", to_string(chunk.key)));
+  check_credit(chunk, payload);
   held_.emplace(chunk.sequence, Held{chunk, keep(), payload});
-  held_cost_ += cost;
+  held_cost_ += chunk_cost(payload);
   return Verdict::kHeld;
 }
 

@@ -129,6 +129,7 @@ class ReceiveStream {
     std::span<const std::byte> payload() const { return {bytes.get(), size}; }
   };
   void check(const DataChunk& chunk, std::size_t payload) const;
+  void check_credit(const DataChunk& chunk, std::size_t payload) const;
   void accept(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep);
   Verdict hold(const DataChunk& chunk, std::size_t payload, const Keep& keep);
 

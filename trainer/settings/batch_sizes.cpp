@@ -41,10 +41,14 @@ int decided_micro_batches(const TrainingSettings& settings) {
   return *settings.micro_batches;
 }
 
+std::int64_t micro_batch_size(std::int64_t batch_size, std::int64_t micro_batches) {
+  return divide_up(batch_size, micro_batches);
+}
+
 std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, std::int64_t samples) {
   ROOKERY_CHECK(samples >= 0 && samples <= settings.batch_size, "a batch of {} samples where {} is the most",
                 samples, settings.batch_size);
-  const std::int64_t size = divide_up(settings.batch_size, decided_micro_batches(settings));
+  const std::int64_t size = micro_batch_size(settings.batch_size, decided_micro_batches(settings));
   std::vector<std::int64_t> sizes(samples / size, size);
   if (samples % size > 0) sizes.push_back(samples % size);
   return sizes;

@@ -23,8 +23,10 @@ void check_validation(const TrainingSettings& settings, const DataSizes& data);
 
 // Settings' micro_batches; BugError where clusterize has yet to choose them (undecided()), as from all below.
 int decided_micro_batches(const TrainingSettings& settings);
-// The sizes of the micro-batches of a batch of `samples`: settings' micro-batch size
-// ceil(batch_size / micro_batches) until what is left is smaller.
+// Of a full micro-batch.
+std::int64_t micro_batch_size(std::int64_t batch_size, std::int64_t micro_batches);
+// The sizes of the micro-batches of a batch of `samples`: micro_batch_size() of the settings until what is
+// left is smaller.
 std::vector<std::int64_t> micro_batch_sizes(const TrainingSettings& settings, std::int64_t samples);
 // Every size that training (validation) will bring to a cluster: what a stage must be compiled for. The
 // settings' batch_size is that of the cluster, its own share.

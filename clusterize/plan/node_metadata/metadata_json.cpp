@@ -105,8 +105,9 @@ Json make_schema() {
         "type": "object", "required": ["node", "address", "stage"], "additionalProperties": false,
         "properties": {"node": {"$ref": "#/definitions/node"}, "address": {"type": "string"},
                        "stage": {"$ref": "#/definitions/index"}, "reachable": {"type": "boolean"},
-                       "connections": {"type": "integer", "minimum": 1, "maximum": 16}}}}}
+                       "connections": {"type": "integer", "minimum": 1}}}}}
   })");
+  schema["definitions"]["peers"]["items"]["properties"]["connections"]["maximum"] = kMostDataConnections;
   schema["properties"]["prediction"] = prediction_schema();
   schema["properties"]["resume"] = resume_schema();
   schema["properties"]["inputs"] = {{"type", "array"}, {"items", input_schema()}};

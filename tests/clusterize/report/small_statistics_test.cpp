@@ -50,6 +50,10 @@ TEST(SmallStatistics, OfClustersThatHaveNoSamplesAreNot) {
   const auto of_two = small_statistics(task_of(154), plan_of({154, 154, 49}));  // 7 are left
   ASSERT_TRUE(of_two);
   EXPECT_THAT(*of_two, HasSubstr("over 1 sample on cluster 2"));
+  const auto of_one =
+      small_statistics(task_of(100), plan_of({1, 1076}));  // the second takes the one that is left
+  ASSERT_TRUE(of_one);
+  EXPECT_THAT(*of_one, HasSubstr("over 1 sample on cluster"));
 }
 
 TEST(SmallStatistics, OfSmallMicroBatches) {

@@ -215,6 +215,22 @@ TEST(LinkBenchmark, OneMeasuresAtATime) {
   EXPECT_EQ(answer->payload_bytes, 0U) << "busy, and nothing is sent";
 }
 
+TEST(LinkBenchmark, SeveralConnectionsOfOneClientMeasureTogether) {
+  const Served server;
+  const auto ask = [&](Stranger& from, std::uint32_t client) {
+    from.send(bytes_of({.number = 1, .reply_bytes = 10, .client = client}));
+    return from.answer()->kind;
+  };
+  auto first = std::make_unique<Stranger>(server.address());
+  Stranger second(server.address()), other(server.address());
+  EXPECT_EQ(ask(*first, 7), BenchmarkKind::kReply);
+  EXPECT_EQ(ask(second, 7), BenchmarkKind::kReply);
+  EXPECT_EQ(ask(other, 8), BenchmarkKind::kBusy);
+  first.reset();  // the client goes on with what it has
+  EXPECT_EQ(ask(second, 7), BenchmarkKind::kReply);
+  EXPECT_EQ(ask(other, 8), BenchmarkKind::kBusy);
+}
+
 // Who asks and does not read is not read either: the server holds one header of his, and others are served.
 TEST(LinkBenchmark, WhoDoesNotReadTakesNoMemory) {
   const Served server;
