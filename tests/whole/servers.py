@@ -21,15 +21,24 @@ KEY, SECRET, REGION = "TESTKEY", "test/secret+key", "us-east-1"
 class Fault:
     """What happens to every `every`-th request, or to all after the first `after`: "500", "cut" (the connection ends
     in the middle of the answer), "reset", "stall" (half of the answer, then silence), "range" (another part than was
-    asked for), "whole" (all of the file)."""
+    asked for), "whole" (all of the file).
+
+    Where others pass, a request that was struck passes when it is tried again: of many clients at once it is chance
+    whose is the n-th, and one that is struck each time gives up."""
 
     def __init__(self, kind, every=1, after=0):
         self.kind, self.every, self.after = kind, every, after
-        self.requests = 0
+        self.requests, self.struck = 0, set()
 
-    def strikes(self):
+    def strikes(self, request):
         self.requests += 1
-        return self.requests > self.after and (self.requests - self.after) % self.every == 0
+        if request in self.struck:
+            self.struck.remove(request)
+            return False
+        strikes = self.requests > self.after and (self.requests - self.after) % self.every == 0
+        if strikes and self.every > 1:
+            self.struck.add(request)
+        return strikes
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -70,7 +79,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with self.server.lock:
             self.server.requests += 1
             fault = self.server.fault
-            return fault.kind if fault and fault.strikes() else None
+            request = (self.command, self.path, self.headers.get("Range"))
+            return fault.kind if fault and fault.strikes(request) else None
 
     def serve(self, content, fault):
         """The file, or the part of it that is asked for."""
