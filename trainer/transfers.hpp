@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "models/graph/stage.hpp"
+#include "trainer/encoding/edge_encoding.hpp"
 #include "trainer/schedule/schedule.hpp"
-#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 

@@ -10,7 +10,7 @@
 #include "clusterize/costs/stage_memory.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/stage.hpp"
-#include "trainer/transport/edge_encoding.hpp"
+#include "trainer/encoding/edge_encoding.hpp"
 
 namespace rookery {
 namespace {

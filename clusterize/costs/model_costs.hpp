@@ -16,10 +16,10 @@
 #include "clusterize/profile/op_profile.hpp"
 #include "models/graph/graph.hpp"
 #include "models/kernels/choose.hpp"
+#include "trainer/encoding/edge_encoding.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
-#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 

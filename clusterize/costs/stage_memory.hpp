@@ -14,9 +14,9 @@
 #include "models/graph/stage.hpp"
 #include "models/kernels/choose.hpp"
 #include "models/runtime/executable.hpp"
+#include "trainer/encoding/edge_encoding.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/settings.hpp"
-#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 

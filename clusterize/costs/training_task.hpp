@@ -10,10 +10,10 @@
 #include "models/graph/state/state_dict.hpp"
 #include "models/io/onnx/module.hpp"
 #include "models/kernels/choose.hpp"
+#include "trainer/encoding/edge_encoding.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/resume_point.hpp"
 #include "trainer/settings/settings.hpp"
-#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 

@@ -6,7 +6,7 @@
 
 #include "clusterize/plan/cluster_plan.hpp"
 #include "clusterize/pool/node_pool.hpp"
-#include "trainer/transport/edge_encoding.hpp"
+#include "trainer/encoding/edge_encoding.hpp"
 
 namespace rookery {
 

@@ -11,8 +11,8 @@
 
 #include "clusterize/simulation/flow_network.hpp"
 #include "models/graph/stage.hpp"
+#include "trainer/encoding/edge_encoding.hpp"
 #include "trainer/schedule/schedule.hpp"
-#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 

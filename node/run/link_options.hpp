@@ -9,7 +9,7 @@
 #include "models/graph/stage.hpp"
 #include "node/run/node_options.hpp"
 #include "node/transport/endpoint.hpp"
-#include "trainer/transport/edge_encoding.hpp"
+#include "trainer/encoding/edge_encoding.hpp"
 
 namespace rookery {
 

@@ -12,7 +12,7 @@
 #include "models/graph/stage.hpp"
 #include "node/run/node_options.hpp"
 #include "node/transport/endpoint.hpp"
-#include "trainer/transport/compressed_link.hpp"
+#include "trainer/encoding/compressed_link.hpp"
 
 namespace rookery {
 

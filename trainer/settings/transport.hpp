@@ -5,7 +5,7 @@
 
 namespace rookery {
 
-// "none" (as they are, f32), "fp16", "bf16", "int8", "int4": trainer/transport/codec.hpp. In train.json also
+// "none" (as they are, f32), "fp16", "bf16", "int8", "int4": trainer/encoding/codec.hpp. In train.json also
 // "auto": clusterize chooses for each link.
 struct TransportSettings {
   std::string activations = "none";

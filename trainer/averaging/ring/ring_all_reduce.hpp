@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "models/tensor/tensor.hpp"
+#include "trainer/encoding/codec.hpp"
 #include "trainer/link.hpp"
-#include "trainer/transport/codec.hpp"
 
 namespace rookery {
 

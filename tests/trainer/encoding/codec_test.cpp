@@ -1,4 +1,4 @@
-#include "trainer/transport/codec.hpp"
+#include "trainer/encoding/codec.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

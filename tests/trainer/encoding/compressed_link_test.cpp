@@ -1,4 +1,4 @@
-#include "trainer/transport/compressed_link.hpp"
+#include "trainer/encoding/compressed_link.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,9 +20,9 @@
 #include "tests/support/digits.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
+#include "trainer/encoding/codec.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/transfers.hpp"
-#include "trainer/transport/codec.hpp"
 
 namespace rookery {
 namespace {

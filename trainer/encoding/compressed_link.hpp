@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/encoding/edge_encoding.hpp"
 #include "trainer/link.hpp"
-#include "trainer/transport/edge_encoding.hpp"
 
 namespace rookery {
 

@@ -1,10 +1,10 @@
-#include "trainer/transport/edge_encoding.hpp"
+#include "trainer/encoding/edge_encoding.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
-#include "trainer/transport/codec.hpp"
+#include "trainer/encoding/codec.hpp"
 
 namespace rookery {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/transport/compressed_link.hpp"
+#include "trainer/encoding/compressed_link.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/base/check.hpp"
-#include "trainer/transport/codec.hpp"
+#include "trainer/encoding/codec.hpp"
 
 namespace rookery {
 namespace {
