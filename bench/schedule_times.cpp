@@ -122,7 +122,7 @@ CompileOptions options_of(const Case& of, const ScheduleSettings& schedule, cons
   options.training_sizes = {kSamples};
   options.slots = slots(schedule, stage.index, stage.count, micro_batches);
   options.stashes_weights = !is_synchronous(schedule);
-  options.accumulates = micro_batches > 1;
+  options.micro_batches = micro_batches;
   options.delays_weights = weights_behind(schedule, stage.index, stage.count, micro_batches) > 0;
   options.optimizer.name = "sgd";
   options.kernels = kernels;

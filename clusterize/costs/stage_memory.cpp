@@ -84,7 +84,7 @@ CompileOptions StageMemory::options(int slots, bool recompute) const {
   CompileOptions options = options_;
   options.slots = slots;
   options.recompute = recompute;
-  options.delays_weights = delays_weights(settings_.schedule) && options.accumulates;
+  options.delays_weights = delays_weights(settings_.schedule) && options.accumulates();
   return options;
 }
 

@@ -25,7 +25,7 @@ struct Executable::Impl {
         memory(variants.memory(stage, options)),
         optimizer(make_optimizer(options.optimizer)),
         arenas(stage, options, variants, initial, consumed),
-        training(stage, std::move(variants.training), options.slots, options.accumulates, arenas),
+        training(stage, std::move(variants.training), options.slots, options.accumulates(), arenas),
         inference(stage, std::move(variants.inference), 1, false, arenas),
         progress(stage, options) {
     for (const auto& [name, terms] : arenas.layout().gradient_terms) {

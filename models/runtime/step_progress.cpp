@@ -28,7 +28,7 @@ bool comes_after(const MicroBatch& later, const std::optional<MicroBatch>& befor
 StepProgress::StepProgress(const Stage& stage, const CompileOptions& options)
     : stage_(stage),
       stashes_weights_(options.stashes_weights),
-      accumulates_(options.accumulates),
+      accumulates_(options.accumulates()),
       delays_weights_(options.delays_weights),
       slots_(static_cast<std::size_t>(options.slots)),
       shared_summed_(stage.shared.size(), false) {}

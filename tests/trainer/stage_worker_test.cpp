@@ -63,7 +63,7 @@ class StageWorkerTest : public testing::Test {
       state.emplace(name, all.at(name).clone());
     }
     CompileOptions options{.training_sizes = sizes, .inference_sizes = sizes, .slots = slots};
-    options.accumulates = true;
+    options.micro_batches = 2;
     options.kernels = choose_kernels(graph_, 4);
     return {stage, options, state};
   }

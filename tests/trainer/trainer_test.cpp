@@ -234,12 +234,12 @@ TEST(CompileOptionsOfARun, FollowScheduleAndSizes) {
   const DataSizes data{.train_samples = 1078, .validation_samples = 719};
   const CompileOptions root = compile_options(settings, data, 0, 5, {});
   EXPECT_EQ(root.slots, 3);
-  EXPECT_TRUE(root.accumulates);
+  EXPECT_EQ(root.micro_batches, 3);
   EXPECT_EQ(root.training_sizes, (std::vector<std::int64_t>{22, 20, 10}));
   EXPECT_EQ(root.inference_sizes, (std::vector<std::int64_t>{22, 20, 15}));
   EXPECT_EQ(compile_options(settings, data, 4, 5, {}).slots, 1);
   settings.micro_batches = 1;
-  EXPECT_FALSE(compile_options(settings, data, 0, 5, {}).accumulates);
+  EXPECT_EQ(compile_options(settings, data, 0, 5, {}).micro_batches, 1);
 }
 
 }  // namespace

@@ -16,11 +16,10 @@ struct CompileOptions {
   std::vector<std::int64_t> training_sizes;   // every micro-batch size that training will bring
   std::vector<std::int64_t> inference_sizes;  // and validation
   int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward is not at its end
+  int micro_batches = 1;  // of a step; its gradients accumulate over them
   // Updates may come between a micro-batch's forward and its backward, which uses the weights of the forward
-  // all the same; and so do all micro-batches of a step, of which each has so many at least.
+  // all the same; and so do all micro-batches of a step.
   bool stashes_weights = false;
-  int micro_batches = 1;
-  bool accumulates = false;  // a step may have several micro-batches
   // Between the backward phases of a micro-batch others may go forward, and backward by their first phase:
   // what passes between the two has room in the slot.
   bool delays_weights = false;
@@ -31,6 +30,7 @@ struct CompileOptions {
   OptimizerSettings optimizer;                     // used when training_sizes is not empty
   const Processor* processor = &host_processor();  // that the stage runs on
 
+  bool accumulates() const { return micro_batches > 1; }
   // Of the weights: the newest; and, where micro-batches are in flight after an update, those of their steps,
   // and what the update has changed.
   int versions() const {

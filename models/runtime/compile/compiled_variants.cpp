@@ -42,7 +42,7 @@ std::size_t slot_bytes(const std::vector<CompiledVariant>& variants) {
 CompiledVariants::CompiledVariants(const Stage& stage, const CompileOptions& options) {
   ROOKERY_CHECK(options.slots >= 1, "{} slots", options.slots);
   for (const std::int64_t size : options.training_sizes)
-    training.push_back(compile_variant(stage, Mode::kTraining, size, options, options.accumulates));
+    training.push_back(compile_variant(stage, Mode::kTraining, size, options, options.accumulates()));
   for (const std::int64_t size : options.inference_sizes)
     inference.push_back(compile_variant(stage, Mode::kInference, size, options, false));
 }
@@ -68,7 +68,7 @@ MemoryUse CompiledVariants::memory(const Stage& stage, const CompileOptions& opt
   use.workspace = static_cast<std::int64_t>(working_bytes(options) - stash);
   std::size_t program = 0;
   for (const CompiledVariant& variant : training)
-    program += program_bytes(variant, options.slots, options.accumulates);
+    program += program_bytes(variant, options.slots, options.accumulates());
   for (const CompiledVariant& variant : inference) program += program_bytes(variant, 1, false);
   use.program = static_cast<std::int64_t>(program);
   return use;

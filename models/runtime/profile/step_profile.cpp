@@ -46,7 +46,7 @@ std::map<std::string, std::int64_t> counted_positions(const Graph& graph, std::i
 class StepProfiler::ProfiledStage {
  public:
   ProfiledStage(const Stage& stage, const CompileOptions& options)
-      : micro_batch_{.index = options.accumulates ? 1 : 0, .size = options.training_sizes.at(0)},
+      : micro_batch_{.index = options.accumulates() ? 1 : 0, .size = options.training_sizes.at(0)},
         executable_(stage, options, initial_state(stage.graph, options.seed)) {
     const auto type_of = [&](const std::string& value) {
       return stage.graph.types(micro_batch_.size).at(stage.graph.at(value));

@@ -31,8 +31,8 @@ void expect_bug(Call call, const std::string& message) {
 // As in CompileOptions.
 struct InFlight {
   int slots = 1;
+  int micro_batches = 1;
   bool stashes_weights = false;
-  bool accumulates = false;
   bool delays_weights = false;
 };
 
@@ -40,8 +40,8 @@ Executable compile(const Graph& graph, const InFlight& in_flight, const std::vec
                    std::size_t stage = 0) {
   CompileOptions options;
   options.slots = in_flight.slots;
+  options.micro_batches = in_flight.micro_batches;
   options.stashes_weights = in_flight.stashes_weights;
-  options.accumulates = in_flight.accumulates;
   options.delays_weights = in_flight.delays_weights;
   options.training_sizes = {kSize};
   options.inference_sizes = {kSize};
@@ -93,7 +93,7 @@ TEST(CallOrder, BackwardComesAfterItsForward) {
 }
 
 TEST(CallOrder, WeightsComeDirectlyAfterInputs) {
-  Executable executable = compile(branching_model(), {.slots = 2, .accumulates = true});
+  Executable executable = compile(branching_model(), {.slots = 2, .micro_batches = 2});
   forward(executable, micro_batch(0, 0, 0));
   forward(executable, micro_batch(0, 1, 1));
   expect_bug([&] { executable.backward_weights(micro_batch(0, 0, 0)); },
@@ -108,7 +108,7 @@ TEST(CallOrder, WeightsComeDirectlyAfterInputs) {
 }
 
 TEST(CallOrder, AForwardDoesNotComeBetweenTheBackwardPhases) {
-  Executable executable = compile(branching_model(), {.slots = 2, .accumulates = true});
+  Executable executable = compile(branching_model(), {.slots = 2, .micro_batches = 2});
   forward(executable, micro_batch(0, 0, 0));
   executable.backward_inputs(micro_batch(0, 0, 0));
   expect_bug([&] { executable.forward(micro_batch(0, 1, 1)); },
@@ -118,7 +118,7 @@ TEST(CallOrder, AForwardDoesNotComeBetweenTheBackwardPhases) {
 
 TEST(CallOrder, DelayedWeightsComeInTheOrderOfInputs) {
   Executable executable =
-      compile(branching_model(), {.slots = 3, .accumulates = true, .delays_weights = true});
+      compile(branching_model(), {.slots = 3, .micro_batches = 2, .delays_weights = true});
   forward(executable, micro_batch(0, 0, 0));
   forward(executable, micro_batch(0, 1, 1));
   executable.backward_inputs(micro_batch(0, 0, 0));
@@ -139,7 +139,7 @@ TEST(CallOrder, DelayedWeightsComeInTheOrderOfInputs) {
 
 TEST(CallOrder, GradientsOfInputsAreSentBeforeAnythingElseRuns) {
   const Graph graph = branching_model();
-  Executable executable = compile(graph, {.slots = 2, .accumulates = true, .delays_weights = true},
+  Executable executable = compile(graph, {.slots = 2, .micro_batches = 2, .delays_weights = true},
                                   {0, cut_positions(graph).at(0)}, 1);
   const auto sent = [&] {
     for (std::size_t i = 0; i < executable.stage().inputs.size(); ++i)
@@ -154,7 +154,7 @@ TEST(CallOrder, GradientsOfInputsAreSentBeforeAnythingElseRuns) {
 }
 
 TEST(CallOrder, ASlotHoldsOneMicroBatch) {
-  Executable executable = compile(branching_model(), {.slots = 2, .accumulates = true});
+  Executable executable = compile(branching_model(), {.slots = 2, .micro_batches = 2});
   forward(executable, micro_batch(0, 0, 0));
   expect_bug([&] { executable.forward(micro_batch(0, 1, 0)); },
              "micro-batch 1 of step 0 in slot 0, where micro-batch 0 of step 0 is in flight");
@@ -162,7 +162,7 @@ TEST(CallOrder, ASlotHoldsOneMicroBatch) {
 }
 
 TEST(CallOrder, MicroBatchesRise) {
-  Executable executable = compile(branching_model(), {.slots = 3, .accumulates = true});
+  Executable executable = compile(branching_model(), {.slots = 3, .micro_batches = 2});
   forward(executable, micro_batch(0, 0, 0));
   forward(executable, micro_batch(0, 1, 1));
   expect_bug([&] { executable.forward(micro_batch(0, 0, 2)); },
@@ -174,7 +174,7 @@ TEST(CallOrder, MicroBatchesRise) {
 }
 
 TEST(CallOrder, NoMicroBatchIsLeftOutInBackward) {
-  Executable executable = compile(branching_model(), {.slots = 3, .accumulates = true});
+  Executable executable = compile(branching_model(), {.slots = 3, .micro_batches = 2});
   for (const int index : {0, 1, 2}) forward(executable, micro_batch(0, index, index));
   backward(executable, micro_batch(0, 0, 0));
   expect_bug([&] { executable.backward_inputs(micro_batch(0, 2, 2)); },
@@ -268,7 +268,7 @@ TEST(CallOrder, AnUpdateIsOfTheGradientsThatAreThere) {
 }
 
 TEST(CallOrder, AStepEndsWhenNoneOfItsMicroBatchesIsInFlight) {
-  Executable executable = compile(branching_model(), {.slots = 2, .accumulates = true});
+  Executable executable = compile(branching_model(), {.slots = 2, .micro_batches = 2});
   forward(executable, micro_batch(0, 0, 0));
   forward(executable, micro_batch(0, 1, 1));
   backward(executable, micro_batch(0, 0, 0));
@@ -279,7 +279,7 @@ TEST(CallOrder, AStepEndsWhenNoneOfItsMicroBatchesIsInFlight) {
 }
 
 TEST(CallOrder, NoGradientsAreAddedToTotals) {
-  Executable executable = compile(branching_model(), {.accumulates = true});
+  Executable executable = compile(branching_model(), {.micro_batches = 2});
   forward(executable, micro_batch(0, 0));
   backward(executable, micro_batch(0, 0));
   executable.finish_gradients();
@@ -314,7 +314,7 @@ TEST(CallOrder, AStepIsSkippedBetweenSteps) {
 
 TEST(CallOrder, StashedWeightsMakeAnUpdateAfterEachStep) {
   Executable executable =
-      compile(branching_model(), {.slots = 3, .stashes_weights = true, .accumulates = true});
+      compile(branching_model(), {.slots = 3, .micro_batches = 2, .stashes_weights = true});
   forward(executable, micro_batch(0, 0, 0));
   forward(executable, micro_batch(0, 1, 1));
   forward(executable, micro_batch(1, 0, 2));

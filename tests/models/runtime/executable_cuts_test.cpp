@@ -61,7 +61,7 @@ StateDict train_cut(const Graph& graph, const std::vector<OpId>& begins, int ste
   const std::vector<Stage> stages = cut(graph, begins);
   CompileOptions options = options_for(graph, size);
   options.slots = micro_batches;
-  options.accumulates = micro_batches > 1;
+  options.micro_batches = micro_batches;
   options.optimizer = optimizer;
   if (bf16) options.kernels = in_bf16(graph, std::move(options.kernels));
   options.recompute = recompute;

@@ -146,7 +146,7 @@ TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {
   const Batch one = random_batch(graph, 4, 1);
   const Batch two = random_batch(graph, 4, 2);
   CompileOptions options = options_for(graph, 4);
-  options.accumulates = true;
+  options.micro_batches = 2;
   const StateDict start = initial_state(graph, kSeed);
   Executable executable(whole(graph), options, start);
   std::int64_t step = 0;
@@ -173,7 +173,7 @@ TEST(Executable, MicroBatchesAccumulateTheirMeanGradient) {
 void expect_gradients_when_done(const Graph& graph, const std::vector<std::string>& left_out) {
   CompileOptions options = options_for(graph, 3);
   options.slots = 2;
-  options.accumulates = true;
+  options.micro_batches = 2;
   Executable executable(whole(graph), options, initial_state(graph, kSeed));
   std::map<std::string, std::vector<float>> done;
   const auto keep = [&](const std::string& parameter) {

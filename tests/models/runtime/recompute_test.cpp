@@ -165,7 +165,7 @@ RC_GTEST_PROP(Recompute, StagesTrainToTheSameBits, ()) {
   CompileOptions options{.training_sizes = {kRecomputedBatch},
                          .inference_sizes = {},
                          .slots = *rc::gen::inRange(1, micro_batches + 1),
-                         .accumulates = micro_batches > 1,
+                         .micro_batches = micro_batches,
                          .kernels = choose_kernels(graph, kRecomputedBatch),
                          .seed = kSeed,
                          .optimizer = {},
