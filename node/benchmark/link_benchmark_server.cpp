@@ -13,14 +13,15 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <span>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "models/base/error.hpp"
 #include "node/benchmark/link_benchmark.hpp"
 #include "node/benchmark/messages.hpp"
+#include "node/benchmark/rest.hpp"
 #include "node/sockets/listener.hpp"
 #include "node/sockets/warning_limiter.hpp"
 
@@ -135,10 +136,9 @@ struct LinkBenchmarkServer::Impl {
     if (request.kind == BenchmarkKind::kCallBack)
       connection.reply.port = admitted && calls_back(connection) ? request.port : 0;
     if (admitted && request.rest_ns > 0) {
-      const auto begin = Clock::now();
-      std::this_thread::sleep_for(std::chrono::nanoseconds(request.rest_ns));
-      connection.reply.rest_ns =
-          static_cast<std::uint32_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
+      constexpr std::chrono::nanoseconds kMost{std::numeric_limits<std::uint32_t>::max()};
+      const auto rested = std::min(rest(std::chrono::nanoseconds(request.rest_ns)), kMost);
+      connection.reply.rest_ns = static_cast<std::uint32_t>(rested.count());
     }
     connection.reply_left = sizeof connection.reply + connection.reply.payload_bytes;
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "models/base/error.hpp"
@@ -190,6 +191,31 @@ TEST(LinkBenchmark, SomethingElseThatAnswersIsNamed) {
   } catch (const TransportError& error) {
     EXPECT_THAT(error.what(), HasSubstr("is no node_benchmark of this version"));
   }
+}
+
+// Its processor may have been with others.
+TEST(LinkBenchmark, AServerMayRestForLongerThanItWasAsked) {
+  const Listener listener("it", Address::parse("127.0.0.1:0"), "");
+  const std::jthread answering([&] {
+    int client = -1;
+    while ((client = ::accept(listener.descriptor(), nullptr, nullptr)) < 0) std::this_thread::yield();
+    BenchmarkHeader header;
+    std::vector<char> payload(kMostBenchmarkPayload);
+    const auto has_received = [&](void* to, std::size_t bytes) {
+      return bytes == 0 || ::recv(client, to, bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
+    };
+    while (has_received(&header, sizeof header) && has_received(payload.data(), header.payload_bytes)) {
+      header.kind = BenchmarkKind::kReply;
+      header.payload_bytes = std::exchange(header.reply_bytes, 0);
+      header.rest_ns = 4'000'000'000;
+      ::send(client, &header, sizeof header, MSG_NOSIGNAL);
+      ::send(client, payload.data(), header.payload_bytes, MSG_NOSIGNAL);
+    }
+    ::close(client);
+  });
+  const LinkMeasure link = measure_link(listener.address().to_string(), {.seconds = 0.1});
+  EXPECT_EQ(link.latency_ms, 0) << "but for rests";
+  EXPECT_GT(link.to_mbps, 0);
 }
 
 TEST(LinkBenchmark, ATakenPortSaysHowToServeAtAnother) {
