@@ -4,12 +4,14 @@ import unittest
 
 import exported
 from torch_modules import CASES
+from whole import SLOWER
 
 
 class ModuleKinds(exported.ExportTest):
     def test_all(self):
         self.assertGreaterEqual(len(CASES), 30)
-        for case in CASES:
+        # With sanitizers some: what differs between modules is what PyTorch writes, which other tests read with them.
+        for case in CASES if SLOWER == 1 else CASES[::3]:
             with self.subTest(case.name):
                 self.check(case)
 
