@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 
-from machines import ROOT, Skipped, run
+from machines import ROOT, Machine, Skipped, run
 
 BAR = 0.95
 MTU = 9000
@@ -58,12 +58,13 @@ else:
 """
 
 
-class Side:
+class Side(Machine):
     """A namespace and the TUN device in it, whose packets `descriptor` reads and writes."""
 
     def __init__(self, index):
         self.name = f"rookery{os.getpid()}f{index}"
         self.host = f"10.78.0.{index + 1}"
+        super().__init__(f"{self.host}:8080")
 
     def make(self):
         run(f"ip netns add {self.name}")
@@ -90,8 +91,8 @@ class Side:
     def remove(self):
         subprocess.run(["ip", "netns", "del", self.name], stderr=subprocess.DEVNULL)
 
-    def command(self, *arguments):
-        return ["ip", "netns", "exec", self.name, *map(str, arguments)]
+    def command(self, arguments):
+        return ["ip", "netns", "exec", self.name, *super().command(arguments)]
 
 
 class Way:
@@ -158,10 +159,10 @@ def far_sides(rate_mbps, latency):
 
 
 def plain_mbps(sides, seconds):
-    receiver = subprocess.Popen(sides[1].command(sys.executable, "-c", PLAIN, "receive", sides[1].host, seconds),
+    receiver = subprocess.Popen(sides[1].command([sys.executable, "-c", PLAIN, "receive", sides[1].host, seconds]),
                                 stdout=subprocess.PIPE, text=True)
     receiver.stdout.readline()
-    subprocess.run(sides[0].command(sys.executable, "-c", PLAIN, "send", sides[1].host, seconds), check=True)
+    subprocess.run(sides[0].command([sys.executable, "-c", PLAIN, "send", sides[1].host, seconds]), check=True)
     return float(receiver.communicate()[0])
 
 
@@ -169,10 +170,10 @@ def tensors_mbps(options, sides, connections, mib):
     count = max(8, round(options.seconds * options.rate / 8.4 / mib))
     under_way = 125 * options.rate * 2 * options.latency_ms  # bytes, of a full way there and back
     at_once = 2 + math.ceil(2 * under_way / (mib << 20))
-    addresses = ",".join(f"{side.host}:8080" for side in sides)
+    addresses = ",".join(side.address for side in sides)
     command = [options.build.resolve() / "bin" / "far_link", "--addresses", addresses, "--connections", connections,
                "--mib", mib, "--at-once", at_once, "--count", count, "--rank"]
-    processes = [subprocess.Popen(side.command(*command, rank), stdout=subprocess.PIPE, text=True)
+    processes = [subprocess.Popen(side.command([*command, rank]), stdout=subprocess.PIPE, text=True)
                  for rank, side in enumerate(sides)]
     outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode != 0 for process in processes):
@@ -183,7 +184,7 @@ def tensors_mbps(options, sides, connections, mib):
 def planned_connections(options, sides):
     """What clusterize plans for two nodes with such a link."""
     benchmarks = {"ram": 8, "bandwidth": options.rate}
-    pool = {str(i): {"IP": f"{side.host}:8080", "benchmarks": benchmarks} for i, side in enumerate(sides)}
+    pool = {str(i): {"IP": side.address, "benchmarks": benchmarks} for i, side in enumerate(sides)}
     pool["network"] = {"default": {"latency_ms": options.latency_ms, "bandwidth_mbps": options.rate}}
     with tempfile.TemporaryDirectory(prefix="rookery-far-") as folder:
         node_data = pathlib.Path(folder) / "node_data"

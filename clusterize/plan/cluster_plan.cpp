@@ -69,11 +69,13 @@ OrderedJson to_json(const Ring& ring, const ClusterPlan& plan) {
   OrderedJson nodes = OrderedJson::array();
   for (std::size_t c = 0; c < ring.stages.size(); ++c)
     nodes.push_back(plan.clusters[c].stages[ring.stages[c]].node);
-  return {{"id", ring.id},
-          {"bytes", ring.bytes},
-          {"stages", ring.stages},
-          {"nodes", nodes},
-          {"parameters", ring.parameters}};
+  OrderedJson all{{"id", ring.id},
+                  {"bytes", ring.bytes},
+                  {"stages", ring.stages},
+                  {"nodes", nodes},
+                  {"parameters", ring.parameters}};
+  if (ring.under_way) all["under_way"] = *ring.under_way;
+  return all;
 }
 
 OrderedJson to_json(const AveragingSettings& averaging) {

@@ -45,6 +45,8 @@ struct Ring {
   std::int64_t bytes = 0;         // of all of them
   std::int64_t buffer_bytes = 0;  // of the buffers among them
   std::vector<int> stages;        // by cluster: the stage that holds them
+  // Bytes on each of its links, where these carry more than RingAllReduce has under way by itself.
+  std::optional<std::uint64_t> under_way = std::nullopt;
 };
 
 // Between two stages of a cluster, of which `from` is the earlier; per micro-batch of the full size.

@@ -35,6 +35,14 @@ struct PeerInfo {
   bool operator==(const PeerInfo&) const = default;
 };
 
+// A ring that a node is in.
+struct RingMembership {
+  std::string first_parameter;             // of those that the ring averages
+  std::vector<PeerInfo> peers;             // one of each cluster, by cluster, the node itself included
+  std::optional<std::uint64_t> under_way;  // bytes on each link, where it is planned (Ring)
+  bool operator==(const RingMembership&) const = default;
+};
+
 // Between two stages of a cluster, of which `from` is the earlier.
 struct LinkTransport {
   int from = 0;
@@ -56,9 +64,8 @@ struct NodeMetadata {
   int clusters = 1;
   int stage = 0;
   int stages = 1;
-  std::vector<PeerInfo> members;                    // of the cluster, by stage, itself included
-  std::map<int, std::string> rings;                 // ring id -> first parameter, of the rings it is in
-  std::map<int, std::vector<PeerInfo>> ring_peers;  // one member per cluster, by cluster
+  std::vector<PeerInfo> members;        // of the cluster, by stage, itself included
+  std::map<int, RingMembership> rings;  // that it is in, by id
   // In a plan of several clusters: all Roots, by cluster; and how many rings the plan has.
   std::vector<PeerInfo> roots;
   int ring_count = 0;

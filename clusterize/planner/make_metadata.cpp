@@ -62,8 +62,9 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
   }
   for (const Ring& ring : plan.rings) {
     if (ring.stages[cluster] != stage) continue;
-    metadata.rings[ring.id] = ring.parameters.front();
-    for (int c = 0; c < clusters; ++c) metadata.ring_peers[ring.id].push_back(peer(c, ring.stages[c]));
+    RingMembership& own_ring = metadata.rings[ring.id];
+    own_ring = {.first_parameter = ring.parameters.front(), .peers = {}, .under_way = ring.under_way};
+    for (int c = 0; c < clusters; ++c) own_ring.peers.push_back(peer(c, ring.stages[c]));
   }
   if (clusters > 1) {
     for (int c = 0; c < clusters; ++c) metadata.roots.push_back(peer(c, 0));

@@ -79,6 +79,8 @@ std::string plan_id_of(const TrainingTask& task, const NodePool& pool, const Clu
   if (plan.clusters.size() > 1) all["shares"] = shares_of(plan, 0).samples;
   for (const auto& [nodes, count] : plan.connections)
     all["connections"].push_back({nodes.first, nodes.second, count});
+  for (const Ring& ring : plan.rings)
+    if (ring.under_way) all["under_way"].push_back({ring.id, *ring.under_way});
   if (task.resume) all["resume"] = to_json(*task.resume);
   Fnv1a digest;
   digest.add(all.dump());

@@ -17,9 +17,9 @@ namespace {
 std::string describe_node(const NodeMetadata& metadata) {
   std::vector<std::string> rings;
   std::map<std::string, std::string> by_address;  // the first parameter that both hold
-  for (const auto& [id, first] : metadata.rings) {
-    rings.push_back(fmt::format("{}: '{}'", id, first));
-    for (const PeerInfo& peer : metadata.ring_peers.at(id)) by_address.emplace(peer.address, first);
+  for (const auto& [id, ring] : metadata.rings) {
+    rings.push_back(fmt::format("{}: '{}'", id, ring.first_parameter));
+    for (const PeerInfo& peer : ring.peers) by_address.emplace(peer.address, ring.first_parameter);
   }
   std::vector<std::string> addresses;
   for (const auto& [address, first] : by_address)

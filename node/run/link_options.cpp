@@ -94,7 +94,7 @@ std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata) {
   };
   for (const PeerInfo& member : metadata.members) add(member);
   if (metadata.clusters == 1) return peers;
-  for (const auto& [id, ring] : metadata.ring_peers) add_neighbours(ring);
+  for (const auto& [id, ring] : metadata.rings) add_neighbours(ring.peers);
   if (metadata.stage == 0) add_neighbours(metadata.roots);
   return peers;
 }

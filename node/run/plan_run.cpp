@@ -241,7 +241,8 @@ void PlanRun::join_clusters() {
   if (metadata_.clusters == 1) return;
   std::vector<RingMember> members;
   for (const OpenedRing& ring : network_->rings())
-    members.push_back({.id = ring.id, .tensors = ring.parameters, .link = ring.link.get()});
+    members.push_back(
+        {.id = ring.id, .tensors = ring.parameters, .link = ring.link.get(), .under_way = ring.under_way});
   rings_.emplace(std::move(members), metadata_.cluster, metadata_.clusters,
                  parse_compression(metadata_.settings.averaging.compression));
   averager_ = make_averager({.settings = metadata_.settings,

@@ -35,11 +35,12 @@ std::vector<NodeRing> rings_of(const NodeMetadata& metadata, const Stage& stage)
   std::vector<NodeRing> rings;
   if (metadata.clusters == 1) return rings;
   std::map<std::string, NodeRing> unused;  // by first parameter
-  for (const auto& [id, first] : metadata.rings) {
-    unused[first] = {.id = id,
-                     .name = fmt::format("ring {}", id),
-                     .rank = metadata.cluster,
-                     .members = metadata.ring_peers.at(id)};
+  for (const auto& [id, ring] : metadata.rings) {
+    unused[ring.first_parameter] = {.id = id,
+                                    .name = fmt::format("ring {}", id),
+                                    .rank = metadata.cluster,
+                                    .members = ring.peers,
+                                    .under_way = ring.under_way.value_or(kRingUnderWay)};
   }
   const auto fail = [&](const std::string& what) {
     throw ConfigError(fmt::format(
@@ -68,7 +69,7 @@ GroupOptions ring_options(const NodeOptions& options, const NodeMetadata& metada
   GroupOptions made = options_of(options, metadata, ring.members);
   made.group = ring_group(ring.id);
   made.name = ring.name;
-  const RingTraffic traffic = round_traffic(metadata.settings, ring.load, metadata.clusters);
+  const RingTraffic traffic = round_traffic(metadata.settings, ring.load, metadata.clusters, ring.under_way);
   made.max_message_bytes = traffic.message_bytes;
   made.send_budget = made.receive_budget =
       traffic.messages * message_cost(traffic.message_bytes, kMaxChunkBytes);

@@ -24,6 +24,7 @@ struct NodeRing {
   AveragedLoad load;              // of them
   int rank = 0;                   // of the node
   std::vector<PeerInfo> members;  // by rank
+  std::uint64_t under_way = kRingUnderWay;
 };
 
 // By rising ids; none in a plan of one cluster. Together they have owned_averaged_values() of

@@ -19,7 +19,10 @@ RunNetwork::RunNetwork(const NodeOptions& options, const NodeMetadata& metadata,
   }
   for (NodeRing& ring : rings_of(metadata, stage)) {
     groups_.push_back(ring_options(options, metadata, ring));
-    rings_.push_back({.id = ring.id, .parameters = std::move(ring.parameters), .link = nullptr});
+    rings_.push_back({.id = ring.id,
+                      .parameters = std::move(ring.parameters),
+                      .under_way = ring.under_way,
+                      .link = nullptr});
   }
   if (auto roots = roots_options(options, metadata)) groups_.push_back(*std::move(roots));
   for (const GroupOptions& group : groups_) buffer_bytes_ += static_cast<std::int64_t>(group.buffers.bytes());

@@ -20,6 +20,7 @@ namespace rookery {
 struct OpenedRing {
   int id = 0;
   std::vector<std::string> parameters;  // and buffers that the ring averages, in the order of the stage's
+  std::uint64_t under_way = 0;          // bytes, on each of its links
   std::unique_ptr<ZmqLink> link;
 };
 

@@ -56,9 +56,10 @@ std::int64_t averager_bytes(const TrainingSettings& settings, const AveragedLoad
   return static_cast<std::int64_t>(numbers * sizeof(float));
 }
 
-RingTraffic round_traffic(const TrainingSettings& settings, const AveragedLoad& ring, int clusters) {
+RingTraffic round_traffic(const TrainingSettings& settings, const AveragedLoad& ring, int clusters,
+                          std::uint64_t under_way) {
   const auto [plain, encoded] = loads(settings, ring);
-  return ring_traffic(plain, encoded, parse_compression(settings.averaging.compression), clusters);
+  return ring_traffic(plain, encoded, parse_compression(settings.averaging.compression), clusters, under_way);
 }
 
 double round_bytes(const TrainingSettings& settings, const AveragedLoad& ring, int clusters) {

@@ -46,9 +46,10 @@ struct AveragedLoad {
 };
 // Memory of an Averager's own for such a stage.
 std::int64_t averager_bytes(const TrainingSettings& settings, const AveragedLoad& stage);
-// The traffic that the rounds of such a run ask of a ring's links; and the bytes that a member of the ring
-// sends in one of all fragments.
-RingTraffic round_traffic(const TrainingSettings& settings, const AveragedLoad& ring, int clusters);
+// The traffic that the rounds of such a run ask of a ring's links, on which so many bytes are under way; and
+// the bytes that a member of the ring sends in one of all fragments.
+RingTraffic round_traffic(const TrainingSettings& settings, const AveragedLoad& ring, int clusters,
+                          std::uint64_t under_way = kRingUnderWay);
 double round_bytes(const TrainingSettings& settings, const AveragedLoad& ring, int clusters);
 
 // The Executable and the Rings outlive it. Takes all memory that it needs.

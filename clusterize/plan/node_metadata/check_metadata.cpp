@@ -84,8 +84,8 @@ void check_shares(const NodeMetadata& metadata, std::string_view file) {
 
 void check_rings(const NodeMetadata& metadata, std::string_view file) {
   const PeerInfo& self = metadata.members[metadata.stage];
-  for (const auto& [id, peers] : metadata.ring_peers) {
-    check_ring(metadata, peers, self, fmt::format("rings/{}/peers", id), file);
+  for (const auto& [id, ring] : metadata.rings) {
+    check_ring(metadata, ring.peers, self, fmt::format("rings/{}/peers", id), file);
     if (metadata.clusters > 1 && id >= metadata.ring_count)
       fail_metadata(file, "rings: {} is not below {}, the number of rings", id, metadata.ring_count);
   }

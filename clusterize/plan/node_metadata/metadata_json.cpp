@@ -74,7 +74,7 @@ Json make_schema() {
       "rings": {"type": "array", "items": {
         "type": "object", "required": ["id", "first_parameter", "peers"], "additionalProperties": false,
         "properties": {"id": {"$ref": "#/definitions/index"}, "first_parameter": {"type": "string"},
-                       "peers": {"$ref": "#/definitions/peers"}}}},
+                       "peers": {"$ref": "#/definitions/peers"}, "under_way": {"$ref": "#/definitions/bytes"}}}},
       "model_inputs": {"type": "array", "items": {"type": "string"}},
       "transport": {"type": "array", "items": {
         "type": "object", "required": ["from", "to", "activations", "gradients"], "additionalProperties": false,
@@ -101,6 +101,7 @@ Json make_schema() {
       "encoding": {"enum": ["none", "fp16", "bf16", "int8", "int4"]},
       "count": {"type": "integer", "minimum": 1, "maximum": 1000000},
       "threads": {"type": "integer", "minimum": 1, "maximum": 1024},
+      "bytes": {"type": "integer", "minimum": 1, "maximum": 67108864},
       "peers": {"type": "array", "items": {
         "type": "object", "required": ["node", "address", "stage"], "additionalProperties": false,
         "properties": {"node": {"$ref": "#/definitions/node"}, "address": {"type": "string"},
@@ -155,9 +156,11 @@ std::vector<PeerInfo> peers_from_json(const Json& list, std::string_view key, st
 void read_rings(const Json& list, NodeMetadata& metadata, std::string_view file) {
   for (const Json& ring : list) {
     const int id = ring.at("id").get<int>();
-    if (!metadata.rings.emplace(id, ring.at("first_parameter").get<std::string>()).second)
+    RingMembership read{.first_parameter = ring.at("first_parameter").get<std::string>(),
+                        .peers = peers_from_json(ring.at("peers"), fmt::format("rings/{}/peers", id), file)};
+    if (ring.contains("under_way")) read.under_way = ring.at("under_way").get<std::uint64_t>();
+    if (!metadata.rings.emplace(id, std::move(read)).second)
       fail_metadata(file, "rings: ring {} is there twice", id);
-    metadata.ring_peers[id] = peers_from_json(ring.at("peers"), fmt::format("rings/{}/peers", id), file);
   }
 }
 
@@ -178,12 +181,9 @@ void read_roots(const Json& document, NodeMetadata& metadata, std::string_view f
 
 OrderedJson to_json(const NodeMetadata& metadata) {
   OrderedJson rings = OrderedJson::array();
-  for (const auto& [id, first] : metadata.rings) {
-    const auto peers = metadata.ring_peers.find(id);
-    rings.push_back(
-        {{"id", id},
-         {"first_parameter", first},
-         {"peers", peers == metadata.ring_peers.end() ? OrderedJson::array() : to_json(peers->second)}});
+  for (const auto& [id, ring] : metadata.rings) {
+    rings.push_back({{"id", id}, {"first_parameter", ring.first_parameter}, {"peers", to_json(ring.peers)}});
+    if (ring.under_way) rings.back()["under_way"] = *ring.under_way;
   }
   OrderedJson inputs = OrderedJson::array();
   for (const StageInput& input : metadata.inputs) inputs.push_back(to_json(input));

@@ -68,7 +68,7 @@ TEST_F(MetadataFile, SaysWhoCannotBeReached) {
     write_metadata(folder(), metadata);
     const NodeMetadata read = read_metadata(folder(), metadata.node);
     EXPECT_EQ(read.members, metadata.members);
-    EXPECT_EQ(read.ring_peers, metadata.ring_peers);
+    EXPECT_EQ(read.rings, metadata.rings);
     for (const PeerInfo& member : read.members) EXPECT_EQ(member.reachable, member.node != "node_1");
     const Json file = read_json(metadata_path(folder(), metadata.node));
     for (const Json& member : file["members"])
@@ -124,7 +124,6 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_EQ(std::tuple(read.cluster, read.clusters, read.stage, read.stages), std::tuple(0, 2, 1, 3));
   EXPECT_EQ(read.members, original.members);
   EXPECT_EQ(read.rings, original.rings);
-  EXPECT_EQ(read.ring_peers, original.ring_peers);
   EXPECT_EQ(read.roots, original.roots);
   EXPECT_EQ(read.ring_count, original.ring_count);
   EXPECT_EQ(read.inputs, original.inputs);
@@ -138,8 +137,17 @@ TEST_F(MetadataFile, ComesBackAsItWas) {
   EXPECT_EQ(read.prediction.transport_bytes, original.prediction.transport_bytes);
   EXPECT_FALSE(read.kernels.empty());
   EXPECT_THAT(read.model_inputs, testing::Contains(kLabels));
-  ASSERT_EQ(read.ring_peers.size(), 1U);
-  EXPECT_EQ(read.ring_peers.begin()->second.size(), 2U);
+  ASSERT_EQ(read.rings.size(), 1U);
+  EXPECT_EQ(read.rings.begin()->second.peers.size(), 2U);
+}
+
+TEST_F(MetadataFile, SaysWhatRingsHaveUnderWayWhereItIsPlanned) {
+  NodeMetadata metadata = written();
+  EXPECT_FALSE(read_json(metadata_path(folder(), "node_1"))["rings"][0].contains("under_way"));
+  metadata.rings.begin()->second.under_way = 24U << 20;
+  write_metadata(folder(), metadata);
+  EXPECT_EQ(read_metadata(folder(), "node_1").rings, metadata.rings);
+  EXPECT_THAT(error_after([](Json& d) { d["rings"][0]["under_way"] = 0; }), HasSubstr("under_way"));
 }
 
 TEST_F(MetadataFile, SaysWhatWasChosenForEachLink) {

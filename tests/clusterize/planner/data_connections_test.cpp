@@ -64,6 +64,45 @@ TEST(DataConnections, AreOneWhereThereIsNoMemoryForWhatOvertakes) {
             last.prediction.transport_bytes);
 }
 
+TEST(DataConnections, RingsHaveUnderWayWhatFillsTheirLinks) {
+  const LinkSpeed near{.latency_ms = 1, .bandwidth_mbps = 1000};
+  const LinkSpeed far{.latency_ms = 100, .bandwidth_mbps = 1000};
+  const LinkSpeed slow{.latency_ms = 1, .bandwidth_mbps = 100};
+  const auto under_way = [](std::vector<LinkSpeed> links) { return ring_under_way(links); };
+  EXPECT_EQ(under_way({near, near}), std::nullopt);
+  EXPECT_EQ(under_way({near, far, near}), 32U << 20) << "no more than the connections carry";
+  EXPECT_EQ(under_way({far, slow}), std::nullopt) << "it waits for the slow one";
+  EXPECT_EQ(under_way({near, {.latency_ms = 40, .bandwidth_mbps = 1000}}), 15'000'000U);  // 10 MB, and half
+}
+
+// The rings of a model that is large enough have them, their memory is counted, and all members know.
+TEST(DataConnections, RingsOverALongWayHaveMoreUnderWayWhereThereIsMemory) {
+  TrainingSettings settings;
+  settings.model = "deep_mlp";
+  const TrainingTask task = cnn_task(settings);
+  Json near = one_far_away();
+  for (Json& link : near["network"]["links"]) link["latency_ms"] = 1;
+  const SearchOptions alone{.min_nodes = 1, .clusters = 3};
+  const auto bytes = [](const Planned& planned) {
+    return planned.plan.clusters.front().stages.front().prediction.averaging_bytes;
+  };
+  const Planned planned = plan(one_far_away(), task, alone);
+  ASSERT_EQ(planned.plan.rings.size(), 1U);
+  EXPECT_EQ(planned.plan.rings.front().under_way, 32U << 20);
+  const std::int64_t more = bytes(planned) - bytes(plan(near, task, alone));
+  EXPECT_GT(more, 1 << 20);
+  for (int cluster = 0; cluster < 3; ++cluster)
+    EXPECT_EQ(make_metadata(task, planned, cluster, 0).rings.at(0).under_way, 32U << 20);
+
+  Json pool = one_far_away();
+  const std::int64_t total = planned.plan.clusters.front().stages.front().prediction.total_bytes();
+  pool["0"]["benchmarks"]["ram"] = static_cast<double>(total - 1) * 1e-9;
+  const Planned without = plan(pool, task, alone);
+  EXPECT_EQ(without.plan.rings.front().under_way, std::nullopt);
+  EXPECT_EQ(bytes(without), bytes(planned) - more);
+  EXPECT_NE(without.plan.plan_id, planned.plan.plan_id);
+}
+
 // Nodes that know of different numbers would refuse each other.
 TEST(DataConnections, AreOfThePlansId) {
   const TrainingTask task = cnn_task();

@@ -84,15 +84,12 @@ void check_peers(const Planned& planned, const TrainingTask& task) {
     RC_ASSERT(node.roots.size() == (node.clusters == 1 ? 0 : planned.plan.clusters.size()));
     for (std::size_t c = 0; c < node.roots.size(); ++c)
       RC_ASSERT(node.roots[c] == all.at({static_cast<int>(c), 0}).members.front());
-    for (const auto& [ring, peers] : node.ring_peers) {
-      RC_ASSERT(node.clusters == 1 || ring < node.ring_count);
-      RC_ASSERT(peers.size() == planned.plan.clusters.size());
-      RC_ASSERT(peers[cluster].node == node.node);
-      for (std::size_t c = 0; c < peers.size(); ++c) {
-        const NodeMetadata& peer = all.at({static_cast<int>(c), peers[c].stage});
-        RC_ASSERT(peer.ring_peers.at(ring) == peers);
-        RC_ASSERT(peer.rings.at(ring) == node.rings.at(ring));
-      }
+    for (const auto& [id, ring] : node.rings) {
+      RC_ASSERT(node.clusters == 1 || id < node.ring_count);
+      RC_ASSERT(ring.peers.size() == planned.plan.clusters.size());
+      RC_ASSERT(ring.peers[cluster].node == node.node);
+      for (std::size_t c = 0; c < ring.peers.size(); ++c)
+        RC_ASSERT(all.at({static_cast<int>(c), ring.peers[c].stage}).rings.at(id) == ring);
     }
   }
 }

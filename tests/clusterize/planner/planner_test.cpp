@@ -68,10 +68,10 @@ TEST_P(PlanOfEqualNodes, GivesMetadataWhosePeersAgree) {
         EXPECT_EQ(input->from, place.second) << output.value;
       }
     }
-    for (const auto& [ring, peers] : node.ring_peers) {
-      ASSERT_EQ(peers.size(), planned.plan.clusters.size());
-      for (std::size_t c = 0; c < peers.size(); ++c)
-        EXPECT_EQ(all.at({static_cast<int>(c), peers[c].stage}).rings.at(ring), node.rings.at(ring));
+    for (const auto& [id, ring] : node.rings) {
+      ASSERT_EQ(ring.peers.size(), planned.plan.clusters.size());
+      for (std::size_t c = 0; c < ring.peers.size(); ++c)
+        EXPECT_EQ(all.at({static_cast<int>(c), ring.peers[c].stage}).rings.at(id), ring);
     }
     for (const auto& [op, kernel] : node.kernels) kernels.insert(op);
   }

@@ -130,8 +130,7 @@ TEST_F(FourClusters, AStageOfAnotherPlanIsNoticed) {
               AllOf(HasSubstr("node_1: its first parameter '"), HasSubstr("is in none of its rings"),
                     HasSubstr("run clusterize again")));
   NodeMetadata metadata_of_5 = metadata(2, 0);
-  metadata_of_5.rings[9] = "elsewhere";
-  metadata_of_5.ring_peers[9] = metadata_of_5.roots;
+  metadata_of_5.rings[9] = {.first_parameter = "elsewhere", .peers = metadata_of_5.roots};
   EXPECT_THAT(error_of([&] { rings_of(metadata_of_5, planned_.stages[2][0]); }),
               HasSubstr("its ring 9 begins with 'elsewhere', which its stage does not own"));
 }

@@ -88,7 +88,7 @@ TEST_F(ThreeClusters, EveryRingGoesRoundAndAllLeave) {
     const int before = (metadata.cluster + 2) % kClusters;
     EXPECT_EQ(network.rings().size(), metadata.rings.size());
     for (const OpenedRing& ring : network.rings()) {
-      EXPECT_EQ(ring.parameters.front(), metadata.rings.at(ring.id));
+      EXPECT_EQ(ring.parameters.front(), metadata.rings.at(ring.id).first_parameter);
       send_number(*ring.link, next, key(0), 100 * ring.id + metadata.cluster);
     }
     EXPECT_EQ(network.roots() != nullptr, metadata.stage == 0);

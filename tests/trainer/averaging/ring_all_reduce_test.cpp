@@ -41,17 +41,17 @@ Numbers reference(const std::vector<const Numbers*>& members, const std::vector<
 
 // Every member a thread; the bytes that each has sent.
 std::vector<std::uint64_t> all_reduce(std::vector<Tensors>& members, const std::vector<float>& factors,
-                                      std::int64_t rounds = 1) {
+                                      std::int64_t rounds = 1, std::uint64_t under_way = kRingUnderWay) {
   const int count = static_cast<int>(members.size());
   RingLoad load{.tensors = members.front().size()};
   for (const Numbers& tensor : members.front()) load.numbers += tensor.size();
-  const RingTraffic traffic = ring_traffic(load, {}, {}, count);
+  const RingTraffic traffic = ring_traffic(load, {}, {}, count, under_way);
   const auto links = make_memory_links(count, std::chrono::seconds(60), traffic.messages);
   std::vector<std::uint64_t> sent(members.size());
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < count; ++rank) {
     threads.emplace_back([&, rank, at = static_cast<std::size_t>(rank)] {
-      RingAllReduce ring(*links[at], rank, count);
+      RingAllReduce ring(*links[at], rank, count, {}, under_way);
       for (std::int64_t round = 0; round < rounds; ++round) {
         std::vector<RingTensor> tensors;
         for (Numbers& tensor : members[at]) tensors.push_back({.numbers = tensor, .factor = factors[at]});
@@ -150,6 +150,30 @@ TEST(RingAllReduce, SumsManyPiecesAndSendsNoMoreThanItsShare) {
       EXPECT_NEAR(static_cast<double>(of_member), 2.0 * (members - 1) / members * bytes,
                   64.0 * 2 * members * 5);
   }
+}
+
+// The links take ring_traffic() and no more, so that members would wait for each other if it was too little.
+TEST(RingAllReduce, IsTheSameWhateverIsUnderWay) {
+  const std::vector<Tensors> before = random_members(3, {2'000'003, 17, 900'000}, 3);
+  const std::vector<float> factors(3, 1);
+  for (const std::uint64_t under_way : {64U << 10, 1U << 20, 11U << 20, 32U << 20}) {
+    SCOPED_TRACE(under_way);
+    std::vector<Tensors> after = before;
+    all_reduce(after, factors, 1, under_way);
+    expect_sums(before, after, factors);
+  }
+}
+
+TEST(RingTraffic, GrowsWithWhatIsUnderWayAsFarAsThereIsAnythingToSend) {
+  const RingLoad large{.numbers = 25'000'000, .tensors = 10};
+  const RingLoad small{.numbers = 500'000, .tensors = 10};
+  const auto bytes = [](const RingLoad& load, std::uint64_t under_way) {
+    const RingTraffic traffic = ring_traffic(load, {}, {}, 2, under_way);
+    return traffic.messages * traffic.message_bytes;
+  };
+  EXPECT_NEAR(static_cast<double>(bytes(large, 24U << 20)), 24 << 20, 1 << 20);
+  EXPECT_EQ(bytes(large, kRingUnderWay), bytes({.numbers = 50'000'000, .tensors = 10}, kRingUnderWay));
+  EXPECT_EQ(bytes(small, kRingUnderWay), bytes(small, 24U << 20));
 }
 
 TEST(RingAllReduce, IsTheSameInOtherRings) {

@@ -11,7 +11,6 @@ namespace rookery {
 namespace {
 
 constexpr std::uint64_t kPieceBytes = 256U << 10;  // as much as the transport sends in one go
-constexpr std::uint64_t kUnderWay = 4U << 20;      // fills 1 Gbit/s with 30 ms there and back
 constexpr std::size_t kBlock = 2048;               // numbers
 constexpr std::size_t kCached = 4U << 20;  // numbers of a round that may still be in a cache at its end
 constexpr std::size_t kAlignedFloats = kAlignment / sizeof(float);
@@ -20,15 +19,20 @@ std::int64_t hops_of(int members) {
   return 2 * (std::int64_t{members} - 1);
 }
 
-std::uint64_t piece_bytes(int members) {
-  const std::uint64_t share = kUnderWay / static_cast<std::uint64_t>(hops_of(members));
+std::uint64_t piece_bytes(int members, std::uint64_t under_way) {
+  const std::uint64_t share = under_way / static_cast<std::uint64_t>(hops_of(members));
   return std::min(kPieceBytes, share / kAlignment * kAlignment);
 }
 
-// D of the header.
-std::int64_t ticks_ahead(int members) {
-  const auto pieces = static_cast<std::int64_t>(kUnderWay / piece_bytes(members));
+// Whose pieces may be under way on a link.
+std::int64_t ticks_under_way(int members, std::uint64_t under_way) {
+  const auto pieces = static_cast<std::int64_t>(under_way / piece_bytes(members, under_way));
   return std::max<std::int64_t>(1, pieces / hops_of(members));
+}
+
+// D of the header.
+std::int64_t ticks_ahead(int members, std::uint64_t under_way) {
+  return std::max<std::int64_t>(1, ticks_under_way(members, under_way) / 2);
 }
 
 // Numbers that lie in a row and travel in the same way.
@@ -49,8 +53,9 @@ struct Piece {
 // The segments of one number, of all tensors, cut into pieces of so many bytes at most.
 class Strip {
  public:
-  Strip(std::span<const RingTensor> tensors, int segment, int members, const Codec* codec)
-      : most_(piece_bytes(members)), codec_(codec) {
+  Strip(std::span<const RingTensor> tensors, int segment, int members, std::uint64_t most_of_piece,
+        const Codec* codec)
+      : most_(most_of_piece), codec_(codec) {
     for (const bool is_encoded : {false, true}) {  // so that floats are aligned
       for (std::size_t i = tensors.size(); i-- > 0;) {
         const RingTensor& tensor = tensors[i];
@@ -86,18 +91,20 @@ class Strip {
 // One call of RingAllReduce::sum().
 class Round {
  public:
-  Round(Link& link, int rank, int members, std::int64_t number, std::span<const RingTensor> tensors,
-        Codec* codec, const RingAllReduce::Await& await)
+  Round(Link& link, int rank, int members, std::uint64_t under_way, std::int64_t number,
+        std::span<const RingTensor> tensors, Codec* codec, const RingAllReduce::Await& await)
       : link_(link),
         rank_(rank),
         members_(members),
+        ahead_(ticks_ahead(members, under_way)),
         number_(number),
         tensors_(tensors),
         codec_(codec),
         await_(await) {
     for (const RingTensor& tensor : tensors) numbers_ += tensor.numbers.size();
     for (int segment = 0; segment < members; ++segment) {
-      strips_.push_back(std::move(Strip(tensors, segment, members, codec).pieces));
+      strips_.push_back(
+          std::move(Strip(tensors, segment, members, piece_bytes(members, under_way), codec).pieces));
       pieces_ = std::max(pieces_, static_cast<std::int64_t>(strips_.back().size()));
     }
     if (codec != nullptr) {
@@ -109,10 +116,9 @@ class Round {
   // Of the pieces of a tick, the one that has made most hops goes first: others wait for it.
   std::uint64_t run() {
     const std::int64_t hops = hops_of(members_);
-    const std::int64_t ahead = ticks_ahead(members_);
-    for (std::int64_t tick = 0; tick < pieces_ + hops * ahead; ++tick) {
+    for (std::int64_t tick = 0; tick < pieces_ + hops * ahead_; ++tick) {
       for (std::int64_t hop = hops; hop >= 0; --hop) {
-        const std::int64_t piece = tick - hop * ahead;
+        const std::int64_t piece = tick - hop * ahead_;
         if (piece >= 0 && piece < pieces_) pass_on(piece, hop);
       }
     }
@@ -218,6 +224,7 @@ class Round {
 
   Link& link_;
   const int rank_, members_;
+  const std::int64_t ahead_;  // D of the header
   const std::int64_t number_;
   const std::span<const RingTensor> tensors_;
   Codec* const codec_;
@@ -237,10 +244,11 @@ std::uint64_t encoded_bytes(std::uint64_t numbers, const Compression& compressio
 
 }  // namespace
 
-// Where all members wait for room to send, one of their links has no more than what D ticks bring. A strip
+// Where all members wait for room to send, one of their links has no more than what D ticks bring, so that as
+// much has to have room. A strip
 // has an even share of each tensor, but for the alignment of its segments and a block that is not full.
 RingTraffic ring_traffic(const RingLoad& plain, const RingLoad& encoded, const Compression& compression,
-                         int members) {
+                         int members, std::uint64_t under_way) {
   if (members == 1) return {};
   const auto share = [&](std::uint64_t all) { return all / static_cast<std::uint64_t>(members) + 1; };
   const auto codec = make_codec(compression);
@@ -248,9 +256,9 @@ RingTraffic ring_traffic(const RingLoad& plain, const RingLoad& encoded, const C
   const std::uint64_t strip = share(plain.numbers) * sizeof(float) +
                               encoded_bytes(share(encoded.numbers), compression) +
                               (plain.tensors + encoded.tensors) * 2 * kAlignment + encoded.tensors * block;
-  const std::uint64_t piece = piece_bytes(members);
-  const std::uint64_t ticks =
-      std::min<std::uint64_t>(static_cast<std::uint64_t>(ticks_ahead(members)), (strip + piece - 1) / piece);
+  const std::uint64_t piece = piece_bytes(members, under_way);
+  const std::uint64_t ticks = std::min<std::uint64_t>(
+      static_cast<std::uint64_t>(ticks_under_way(members, under_way)), (strip + piece - 1) / piece);
   return {.message_bytes = std::min(strip, piece),
           .messages = ticks * static_cast<std::uint64_t>(hops_of(members)) + 1};
 }
@@ -261,14 +269,15 @@ double ring_bytes(const RingLoad& plain, const RingLoad& encoded, const Compress
   return static_cast<double>(hops_of(members)) / members * static_cast<double>(bytes);
 }
 
-RingAllReduce::RingAllReduce(Link& link, int rank, int members, const Compression& compression)
-    : link_(link), rank_(rank), members_(members), codec_(make_codec(compression)) {
+RingAllReduce::RingAllReduce(Link& link, int rank, int members, const Compression& compression,
+                             std::uint64_t under_way)
+    : link_(link), rank_(rank), members_(members), under_way_(under_way), codec_(make_codec(compression)) {
   ROOKERY_CHECK(members >= 1 && rank >= 0 && rank < members, "rank {} of {}", rank, members);
 }
 
 void RingAllReduce::sum(std::int64_t round, std::span<const RingTensor> tensors, const Await& await) {
   if (members_ > 1) {
-    bytes_sent_ += Round(link_, rank_, members_, round, tensors, codec_.get(), await).run();
+    bytes_sent_ += Round(link_, rank_, members_, under_way_, round, tensors, codec_.get(), await).run();
     return;
   }
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -7,10 +7,10 @@
 // element is the same whatever else is summed with it, in how many rings, and in what pieces it travels.
 //
 // The segments s of all tensors, the last first, as backward makes gradients, are strip s. It travels in
-// pieces: piece p makes 2 (C
-// - 1) hops, each to the next member, as C strips do at the same time; hop h of piece p belongs to tick p + h
-// · D, and all members send and receive in the order of ticks. D ticks lie between receiving a piece and
-// sending it on: that many are under way on every link, and no more.
+// pieces: piece p makes 2 (C - 1) hops, each to the next member, as C strips do at the same time; hop h of
+// piece p belongs to tick p + h · D, and all members send and receive in the order of ticks. D ticks lie
+// between sending a piece and the next member's sending it on, while it is on its way. What may be under way
+// is what 2 D ticks bring, since the credit for it comes the same way back.
 //
 // Tensors may travel encoded (codec.hpp). Then a member encodes each sum that it has added to, and what that
 // has lost is the member's residual, which it adds the next time (error feedback: Karimireddy and others,
@@ -32,6 +32,10 @@
 
 namespace rookery {
 
+// What is under way on every link, in bytes, where nothing else is planned: fills 1 Gbit/s with 30 ms there
+// and back. All members of a ring have the same.
+constexpr std::uint64_t kRingUnderWay = 4U << 20;
+
 // The traffic that a link of a ring has to take, so that members never wait for each other: the largest
 // message in bytes, and the most messages under way.
 struct RingTraffic {
@@ -48,7 +52,7 @@ struct RingLoad {
 };
 // The traffic of rounds over `encoded` numbers and `plain` ones, which travel as they are.
 RingTraffic ring_traffic(const RingLoad& plain, const RingLoad& encoded, const Compression& compression,
-                         int members);
+                         int members, std::uint64_t under_way = kRingUnderWay);
 // The bytes that each member sends in such a round, on the average.
 double ring_bytes(const RingLoad& plain, const RingLoad& encoded, const Compression& compression,
                   int members);
@@ -64,7 +68,8 @@ struct RingTensor {
 class RingAllReduce {
  public:
   // Members send to the next rank alone, and the last one to the first. All have the same compression.
-  RingAllReduce(Link& link, int rank, int members, const Compression& compression = {});
+  RingAllReduce(Link& link, int rank, int members, const Compression& compression = {},
+                std::uint64_t under_way = kRingUnderWay);
 
   // Replaces each number by the sum over the members of their factor times theirs. All call it with tensors
   // of the same sizes, in the same order; `round` is used once on a link. Throws what the Link throws: then
@@ -79,6 +84,7 @@ class RingAllReduce {
  private:
   Link& link_;
   const int rank_, members_;
+  const std::uint64_t under_way_;
   const std::unique_ptr<Codec> codec_;
   std::uint64_t bytes_sent_ = 0;
 };

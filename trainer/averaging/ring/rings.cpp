@@ -27,7 +27,7 @@ class Rings::Worker {
   // The condition is told when a round begins or ends; it and the mutex outlive the worker.
   Worker(const RingMember& member, int cluster, int clusters, const Compression& compression,
          std::mutex& mutex, std::condition_variable& changed)
-      : ring_(*member.link, cluster, clusters, compression),
+      : ring_(*member.link, cluster, clusters, compression, member.under_way),
         id_(member.id),
         mutex_(mutex),
         changed_(changed),

@@ -21,6 +21,7 @@ struct RingMember {
   // members. They are f32.
   std::vector<std::string> tensors;
   Link* link = nullptr;  // the ring's; used by the ring's thread alone
+  std::uint64_t under_way = kRingUnderWay;
 };
 
 // One thread, beside the rings' own.
