@@ -32,7 +32,7 @@
 
 namespace rookery {
 
-// What is under way on every link, in bytes, where nothing else is planned: fills 1 Gbit/s with 30 ms there
+// What is under way on every link, in bytes, where nothing else is planned: fills 1 Gbit/s with 20 ms there
 // and back. All members of a ring have the same.
 constexpr std::uint64_t kRingUnderWay = 4U << 20;
 
