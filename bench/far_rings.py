@@ -30,7 +30,7 @@ import socket, sys, threading, time
 own, other = sys.argv[1:3]
 connections, count, repeats = map(int, sys.argv[3:])
 server = socket.create_server((own, 9000), backlog=64)
-there, here = [], []
+there = []
 while len(there) < connections:
     try:
         there.append(socket.create_connection((other, 9000)))
