@@ -63,8 +63,7 @@ class Side(Machine):
 
     def __init__(self, index):
         self.name = f"rookery{os.getpid()}f{index}"
-        self.host = f"10.78.0.{index + 1}"
-        super().__init__(f"{self.host}:8080")
+        super().__init__(f"10.78.0.{index + 1}:8080")
 
     def make(self):
         run(f"ip netns add {self.name}")

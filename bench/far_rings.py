@@ -14,55 +14,14 @@ sends as much both ways over as many connections, as often: they begin slowly, w
 import argparse
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
 from far_link import far_sides
-from machines import ROOT, Job, Quiet, Skipped, outputs_of
+from machines import ROOT, Job, Quiet, Skipped
+from plain_rings import plain_seconds
 
 CLUSTERS = 2
-
-# Sends so many bytes over so many connections to the other while it receives as many, REPEATS times, a second apart; the mean
-# of the seconds.
-PLAIN_SIDE = """
-import socket, sys, threading, time
-own, other = sys.argv[1:3]
-connections, count, repeats = map(int, sys.argv[3:])
-server = socket.create_server((own, 9000), backlog=64)
-there = []
-while len(there) < connections:
-    try:
-        there.append(socket.create_connection((other, 9000)))
-    except ConnectionRefusedError:
-        time.sleep(0.05)
-here = [server.accept()[0] for _ in there]
-def send(to):
-    to.sendall(bytes(count // connections))
-def receive(source):
-    left = count // connections
-    while left > 0:
-        left -= len(source.recv(min(left, 1 << 20)))
-seconds = 0
-for _ in range(repeats):
-    time.sleep(1)
-    begin = time.monotonic()
-    threads = [threading.Thread(target=send, args=(to,)) for to in there]
-    threads += [threading.Thread(target=receive, args=(source,)) for source in here]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    seconds += time.monotonic() - begin
-print(seconds / repeats)
-"""
-
-
-def plain_ms(sides, connections, count, repeats):
-    return 1e3 * max(float(output) for output in outputs_of([
-        subprocess.Popen(own.command([sys.executable, "-c", PLAIN_SIDE, own.host, other.host, connections, count, repeats]),
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for own, other in (sides, reversed(sides))]))
 
 
 def planned_job(options, folder, sides):
@@ -90,10 +49,11 @@ def trial(options, folder, sides):
     hops = 2 * (CLUSTERS - 1)
     bound_ms = ring["bytes"] * 8e-3 / options.rate + hops * options.latency_ms
     took_ms = min(end["times"]["round_ms"]["measured"] for end in ends)
-    plain = plain_ms(sides, between["connections"], ring["bytes"], options.rounds)
+    plain = plain_seconds((sides, reversed(sides)), ring["bytes"], options.rounds, between["connections"], pause=1)
+    under_way = f"{ring['under_way'] / 1e6:.1f} MB" if "under_way" in ring else "as it is"
     print("| sent a round | connections | under way | bound | took | bound by time | plain TCP |\n|---|---|---|---|---|---|---|")
-    print(f"| {ring['bytes'] / 1e6:.1f} MB | {between['connections']} | {ring.get('under_way', 4 << 20) / 1e6:.1f} MB | "
-          f"{bound_ms:.0f} ms | {took_ms:.0f} ms | {bound_ms / took_ms:.1%} | {plain:.0f} ms |")
+    print(f"| {ring['bytes'] / 1e6:.1f} MB | {between['connections']} | {under_way} | "
+          f"{bound_ms:.0f} ms | {took_ms:.0f} ms | {bound_ms / took_ms:.1%} | {1e3 * plain:.0f} ms |")
 
 
 def main():

@@ -48,6 +48,7 @@ class Machine:
 
     def __init__(self, address):
         self.address = address
+        self.host = address.split(":")[0]
 
     def command(self, arguments):
         return [str(argument) for argument in arguments]

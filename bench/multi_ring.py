@@ -18,46 +18,20 @@ afterwards; and how much of the training nodes waited for rounds, which --overla
 import argparse
 import math
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-from machines import ROOT, Job, Quiet, Skipped, outputs_of, small_machines
+from machines import ROOT, Job, Quiet, Skipped, small_machines
+from plain_rings import plain_seconds
 
 FRAME = 1514 / 1448  # bytes that go over the connection by those of the stream
 
-# A member of a plain ring: sends so many bytes to the next while it receives as many, REPEATS times; the mean of the seconds.
-PLAIN_MEMBER = """
-import socket, sys, threading, time
-own, next_one, count, repeats = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-server = socket.create_server((own, 9000))
-while True:
-    try:
-        to = socket.create_connection((next_one, 9000))
-        break
-    except ConnectionRefusedError:
-        time.sleep(0.05)
-source = server.accept()[0]
-begin = time.monotonic()
-for _ in range(repeats):
-    sending = threading.Thread(target=to.sendall, args=(bytes(count),))
-    sending.start()
-    left = count
-    while left > 0:
-        left -= len(source.recv(min(left, 1 << 20)))
-    sending.join()
-print((time.monotonic() - begin) / repeats)
-"""
 
-
-def plain_rings(machines, clusters, count, repeats):
-    """Seconds that plain TCP takes for what a round sends, all rings at once: of the slowest node."""
+def plain_rings(machines, clusters, count):
+    """Seconds that plain TCP takes for what a round sends, all rings at once."""
     rings = [machines[i::len(machines) // clusters][:clusters] for i in range(len(machines) // clusters)]
     pairs = [(ring[i], ring[(i + 1) % clusters]) for ring in rings for i in range(clusters)]
-    host = lambda machine: machine.address.split(":")[0]  # noqa: E731
-    return max(float(output) for output in outputs_of([
-        subprocess.Popen(own.command([sys.executable, "-c", PLAIN_MEMBER, host(own), host(other), count, repeats]),
-                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for own, other in pairs]))
+    return plain_seconds(pairs, count, repeats=5)
 
 
 def trial(options, folder, machines, sizes):
@@ -97,7 +71,7 @@ def report(options, machines, sizes, plan, ends):
         assert abs(sent[busiest] / needed - 1) < 0.01, f"{busiest} has sent {sent[busiest]}, not {needed} bytes a round"
     bound = sent[busiest] * 8e-3 / options.rate / 1e3  # seconds
     took = seconds_of_round(ends)
-    plain = plain_rings(machines, clusters, int(sent[busiest]), repeats=5)
+    plain = plain_rings(machines, clusters, int(sent[busiest]))
     rings = [len(end["ring_bytes"]) for end in ends.values()]
     exposed = max(end["exposed_seconds"] / float(end["text"].split(" steps in ")[1].split()[0]) for end in ends.values())
     print(f"| {', '.join(map(str, sizes))} | {max(rings)} | {sent[busiest] / 1e6:.2f} MB | {1e3 * bound:.0f} ms | {1e3 * took:.0f} ms | "

@@ -11,8 +11,8 @@
 #include "clusterize/genetic/time_limit.hpp"
 #include "clusterize/order/rings.hpp"
 #include "clusterize/planner/choices/choose_transport.hpp"
-#include "clusterize/planner/data_connections.hpp"
 #include "clusterize/planner/left_out.hpp"
+#include "clusterize/planner/long_links.hpp"
 #include "clusterize/planner/plan_id.hpp"
 #include "clusterize/planner/predictions.hpp"
 #include "clusterize/simulation/in_flight.hpp"
@@ -255,7 +255,7 @@ Planned plan_searched_by(const ModelCosts& costs, const TrainingTask& task, cons
   planned.costs.memory = fit.memory;
   choose_in_flight(task, pool, *fit.model, planned);
   choose_transport(task, pool, *fit.model, planned);
-  add_data_connections(task, pool, planned);
+  fill_long_links(task, pool, planned);
   add_left_out(pool, fit, options, plan);
   add_threads_of_hosts(pool, planned);
   plan.predicted_averaging_ms = 1e3 * fit.throughput.averaging_seconds;

@@ -1,6 +1,6 @@
-// How many connections carry what two nodes send each other, and how much rings have under way on them. A
-// connection has at most its sockets' buffers under way, which over a long way is less than the way carries
-// (striping: PCCL, arXiv 2505.14065).
+// What fills fast links over long ways: how many connections carry what two nodes send each other, and how
+// much rings have under way on them. A connection has at most its sockets' buffers under way, which over a
+// long way is less than the way carries (striping: PCCL, arXiv 2505.14065).
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,6 @@ std::optional<std::uint64_t> ring_under_way(std::span<const LinkSpeed> links);
 // and neighbours in a ring or among the Roots; and adds to the memory of stages what comes over several, as
 // much of which may have overtaken the rest, and what the buffers of rings take more. Stages whose machines
 // have no memory for that are left one, and rings what they have by themselves.
-void add_data_connections(const TrainingTask& task, const NodePool& pool, Planned& planned);
+void fill_long_links(const TrainingTask& task, const NodePool& pool, Planned& planned);
 
 }  // namespace rookery

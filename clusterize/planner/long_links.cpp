@@ -1,4 +1,4 @@
-#include "clusterize/planner/data_connections.hpp"
+#include "clusterize/planner/long_links.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -116,7 +116,7 @@ std::optional<std::uint64_t> ring_under_way(std::span<const LinkSpeed> links) {
   return static_cast<std::uint64_t>(std::ceil(bytes));
 }
 
-void add_data_connections(const TrainingTask& task, const NodePool& pool, Planned& planned) {
+void fill_long_links(const TrainingTask& task, const NodePool& pool, Planned& planned) {
   ClusterPlan& plan = planned.plan;
   const std::size_t clusters = planned.members.size();
   const auto add = [&](int a, int b) {

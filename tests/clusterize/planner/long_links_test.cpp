@@ -1,4 +1,4 @@
-#include "clusterize/planner/data_connections.hpp"
+#include "clusterize/planner/long_links.hpp"
 
 #include <gtest/gtest.h>
 
@@ -64,7 +64,7 @@ TEST(DataConnections, AreOneWhereThereIsNoMemoryForWhatOvertakes) {
             last.prediction.transport_bytes);
 }
 
-TEST(DataConnections, RingsHaveUnderWayWhatFillsTheirLinks) {
+TEST(LongLinks, RingsHaveUnderWayWhatFillsTheirLinks) {
   const LinkSpeed near{.latency_ms = 1, .bandwidth_mbps = 1000};
   const LinkSpeed far{.latency_ms = 100, .bandwidth_mbps = 1000};
   const LinkSpeed slow{.latency_ms = 1, .bandwidth_mbps = 100};
@@ -76,7 +76,7 @@ TEST(DataConnections, RingsHaveUnderWayWhatFillsTheirLinks) {
 }
 
 // The rings of a model that is large enough have them, their memory is counted, and all members know.
-TEST(DataConnections, RingsOverALongWayHaveMoreUnderWayWhereThereIsMemory) {
+TEST(LongLinks, RingsOverALongWayHaveMoreUnderWayWhereThereIsMemory) {
   TrainingSettings settings;
   settings.model = "deep_mlp";
   const TrainingTask task = cnn_task(settings);
