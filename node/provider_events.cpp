@@ -143,7 +143,8 @@ std::optional<ProviderEvent> parse_json_line(const std::string& text) {
 
 std::string waits_for(const NodeMetadata& metadata, const Progress& progress) {
   if (progress.waiting < 0.01 * progress.seconds || metadata.stages == 1) return "";
-  const bool later = 2 * progress.waiting_for_later >= progress.waiting;
+  const bool is_leaf = metadata.stage + 1 == metadata.stages;
+  const bool later = metadata.stage == 0 || (!is_leaf && 2 * progress.waiting_for_later >= progress.waiting);
   return metadata.members.at(static_cast<std::size_t>(metadata.stage + (later ? 1 : -1))).node;
 }
 

@@ -229,6 +229,7 @@ BatchResult StageWorker::validate(std::int64_t number, std::span<const std::int6
 WorkTimes StageWorker::times() const {
   WorkTimes times = times_;
   times.waiting += exchange_.seconds_waiting();
+  times.waiting_for_later += exchange_.seconds_waiting_for_later();
   return times;
 }
 

@@ -108,13 +108,13 @@ void StepExchange::spread_parameters(std::int64_t step) {
 }
 
 void StepExchange::receive(int from_stage, const MessageKey& key, TensorView into) {
-  const Timer timer(seconds_waiting_);
+  const Timer timer(waited_for(from_stage));
   write_from_host(into, [&](TensorView host) { link_.receive(from_stage, key, host); });
 }
 
 // Gradients that overflow make it infinite or no number, as in one process.
 double StepExchange::receive_squares(int from_stage, const MessageKey& key) {
-  const Timer timer(seconds_waiting_);
+  const Timer timer(waited_for(from_stage));
   const double squares = receive_number(link_, from_stage, key);
   if (squares < 0) {
     throw TransportError(

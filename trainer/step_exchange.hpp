@@ -50,8 +50,9 @@ class StepExchange {
   // those that are not, of all steps done.
   std::vector<GradientNorm> take_norms(bool all = false);
 
-  // In receive(), since it was made.
-  double seconds_waiting() const { return seconds_waiting_; }
+  // In receive(), since it was made; and of that, for stages behind this one.
+  double seconds_waiting() const { return waited_for_earlier_ + waited_for_later_; }
+  double seconds_waiting_for_later() const { return waited_for_later_; }
 
  private:
   void sum_shared_gradients(std::int64_t step);
@@ -62,6 +63,7 @@ class StepExchange {
   double squared_norm(std::int64_t step);
   void receive(int from_stage, const MessageKey& key, TensorView into);
   double receive_squares(int from_stage, const MessageKey& key);
+  double& waited_for(int stage) { return stage > stage_.index ? waited_for_later_ : waited_for_earlier_; }
 
   Executable& executable_;
   Link& link_;
@@ -76,7 +78,8 @@ class StepExchange {
     std::vector<std::unique_ptr<PendingTransfer>> arriving;  // into them
   };
   std::deque<Squares> squares_;
-  double seconds_waiting_ = 0;
+  double waited_for_earlier_ = 0;
+  double waited_for_later_ = 0;
 };
 
 }  // namespace rookery

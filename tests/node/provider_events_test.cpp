@@ -40,14 +40,26 @@ TEST(ProviderEvents, ProgressComesBackAsItWas) {
   EXPECT_EQ(event->waits_for, "node_1");
 }
 
+// Of three stages, on nodes 7, 6 and 5.
+NodeMetadata stage_of_three(int stage) {
+  NodeMetadata metadata{.stage = stage, .stages = 3};
+  for (int each = 0; each < 3; ++each)
+    metadata.members.push_back({.node = "node_" + std::to_string(7 - each), .stage = each});
+  return metadata;
+}
+
 TEST(ProviderEvents, AStageWaitsForItsNeighbourOnTheSideThatItWaitsForMost) {
-  NodeMetadata stem{.stage = 1, .stages = 3};
-  for (int stage = 0; stage < 3; ++stage)
-    stem.members.push_back({.node = "node_" + std::to_string(7 - stage), .stage = stage});
+  const NodeMetadata stem = stage_of_three(1);
   EXPECT_EQ(waits_for(stem, {.seconds = 1, .waiting = 0.5, .waiting_for_later = 0.1}), "node_7");
   EXPECT_EQ(waits_for(stem, {.seconds = 1, .waiting = 0.5, .waiting_for_later = 0.4}), "node_5");
   EXPECT_EQ(waits_for(stem, {.seconds = 1, .waiting = 0.009}), "") << "hardly ever";
   EXPECT_EQ(waits_for({.stage = 0, .stages = 1}, {.seconds = 1, .waiting = 0.5}), "") << "there is nobody";
+}
+
+TEST(ProviderEvents, ThereIsNobodyBeforeTheRootAndNobodyBehindTheLeaf) {
+  EXPECT_EQ(waits_for(stage_of_three(0), {.seconds = 1, .waiting = 0.5, .waiting_for_later = 0.1}), "node_6");
+  EXPECT_EQ(waits_for(stage_of_three(2), {.seconds = 1, .waiting = 0.5, .waiting_for_later = 0.4}), "node_6");
+  EXPECT_EQ(waits_for(stage_of_three(2), {}), "node_6") << "before any time has passed";
 }
 
 TEST(ProviderEvents, WhatIsNotKnownIsLeftOut) {

@@ -105,6 +105,18 @@ TEST(SharedParameters, EveryCutTrainsAlike) {
   }
 }
 
+// What stages exchange at a step's end is waited for, too.
+TEST(SharedParameters, TheRootWaitsForLaterStagesAloneAndTheLeafForNone) {
+  TrainingSettings settings = adamw_run();
+  settings.clip_gradient_norm = 1;
+  const PipelineResult result =
+      run_pipeline(tied_graph(), cut_into(3, tied_graph(), settings), settings, digits());
+  EXPECT_GT(result.times.front().waiting, 0);
+  EXPECT_DOUBLE_EQ(result.times.front().waiting_for_later, result.times.front().waiting);
+  EXPECT_GT(result.times.back().waiting, 0);
+  EXPECT_EQ(result.times.back().waiting_for_later, 0);
+}
+
 // One message at a time between two stages when a step ends: nobody waits in a circle.
 TEST(SharedParameters, TheNarrowestLinkIsWideEnough) {
   TrainingSettings settings = adamw_run();
