@@ -76,7 +76,7 @@ class Tell(WholeTest):
                 self.assertIn(node, texts)
 
     def test_a_measured_step_beside_the_simulated_one(self):
-        self.write_settings(schedule="zb", micro_batches=4)
+        self.write_settings(schedule="zb", micro_batches=4, epochs=2)
         nodes = [f"node_{i}" for i in range(3)]
         self.run_program("clusterize")
         providers = [self.start("provider", "--name", node, "--trace", f"{node}.json") for node in nodes]
