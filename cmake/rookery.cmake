@@ -84,8 +84,8 @@ function(rookery_tests name)
   if(ROOKERY_SANITIZE MATCHES undefined)
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
   endif()
-  # Teams of threads wait as the programs' do (models/base/process/team_waits.hpp): libgomp's own way, beside another
-  # test, takes four times as long.
+  # Teams of threads wait as the programs' do (models/base/process/team_waits.hpp): with libgomp's own way, one of
+  # them took four times as long beside another.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ROOKERY_TEST_PREFIX}"
     PROPERTIES TIMEOUT ${timeout} LABELS ${name} ENVIRONMENT GOMP_SPINCOUNT=2000)
 endfunction()

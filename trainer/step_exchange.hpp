@@ -50,7 +50,7 @@ class StepExchange {
   // those that are not, of all steps done.
   std::vector<GradientNorm> take_norms(bool all = false);
 
-  // In receive(), since it was made; and of that, for stages behind this one.
+  // Time in receive() since this was made, and the part of it that was for stages behind this one.
   double seconds_waiting() const { return waited_for_earlier_ + waited_for_later_; }
   double seconds_waiting_for_later() const { return waited_for_later_; }
 
