@@ -202,6 +202,9 @@ struct Case {
   int micro_batches = 1;
   std::optional<double> clip_gradient_norm = {};
 };
+void PrintTo(const Case& what, std::ostream* out) {
+  *out << what.name;
+}
 
 class AsyncRun : public testing::TestWithParam<Case> {};
 

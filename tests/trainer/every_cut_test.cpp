@@ -26,6 +26,9 @@ struct Job {
   std::string data;
   double train_fraction = 0.1;
 };
+void PrintTo(const Job& what, std::ostream* out) {
+  *out << what.name;
+}
 
 // Convolutions of enough channels for images in blocks, batch norm, and edges that skip them.
 Graph residual_model() {

@@ -30,6 +30,9 @@ struct RunCase {
   TrainingSettings settings;
   Graph model = cnn_net();  // which has dropout
 };
+void PrintTo(const RunCase& what, std::ostream* out) {
+  *out << what.name;
+}
 
 RunCase& add(std::vector<RunCase>& cases, const std::string& name) {
   cases.push_back({name, short_run()});

@@ -32,6 +32,9 @@ struct LinkMaker {
   // The name that messages give the peer.
   std::function<std::string(int stage)> peer_name;
 };
+inline void PrintTo(const LinkMaker& what, std::ostream* out) {
+  *out << what.name;
+}
 
 inline std::string link_maker_name(const testing::TestParamInfo<LinkMaker>& info) {
   return info.param.name;

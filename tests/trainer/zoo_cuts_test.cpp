@@ -13,6 +13,9 @@ struct ZooJob {
   std::string model;
   std::string data;
 };
+void PrintTo(const ZooJob& what, std::ostream* out) {
+  *out << what.model;
+}
 
 const std::vector<ZooJob>& zoo_jobs() {
   static const std::vector<ZooJob> all{

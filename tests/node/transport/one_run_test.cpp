@@ -17,14 +17,20 @@ using testing::ContainsRegex;
 using testing::StartsWith;
 
 struct Plan {
+  std::string name;
   std::vector<std::vector<int>> pipelines;
   std::vector<std::vector<int>> rings;  // nodes by cluster; the last: the Roots
 };
+void PrintTo(const Plan& what, std::ostream* out) {
+  *out << what.name;
+}
 
 // Cut alike: two clusters of three.
-const Plan kAlike{.pipelines = {{0, 1, 2}, {3, 4, 5}}, .rings = {{0, 3}, {1, 4}, {2, 5}, {0, 3}}};
+const Plan kAlike{
+    .name = "CutAlike", .pipelines = {{0, 1, 2}, {3, 4, 5}}, .rings = {{0, 3}, {1, 4}, {2, 5}, {0, 3}}};
 // Cut otherwise: clusters of three, two and one.
-const Plan kOtherwise{.pipelines = {{0, 1, 2}, {3, 4}, {5}},
+const Plan kOtherwise{.name = "CutOtherwise",
+                      .pipelines = {{0, 1, 2}, {3, 4}, {5}},
                       .rings = {{0, 3, 5}, {1, 3, 5}, {1, 4, 5}, {2, 4, 5}, {0, 3, 5}}};
 
 class OneRun : public testing::TestWithParam<std::tuple<Plan, int>> {
@@ -90,7 +96,11 @@ class OneRun : public testing::TestWithParam<std::tuple<Plan, int>> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Clusters, OneRun,
-                         testing::Combine(testing::Values(kAlike, kOtherwise), testing::Range(0, 6)));
+                         testing::Combine(testing::Values(kAlike, kOtherwise), testing::Range(0, 6)),
+                         [](const auto& instance) {
+                           return fmt::format("{}Node{}", std::get<0>(instance.param).name,
+                                              std::get<1>(instance.param));
+                         });
 
 TEST_P(OneRun, WhoIsKilledIsNamedByAllNodesOfAllClusters) {
   nodes_[culprit()].reset();
