@@ -1,6 +1,7 @@
 # rookery_module(NAME DEPS... [SUBDIRS dirs... [ONLY_SUBDIRS]] [PRIVATE libs...]): one static library of the .cpp files
-# that lie in this folder (not with ONLY_SUBDIRS) and in the SUBDIRS named, which are modules of their own to
-# scripts/check_layers.py. Programs' main files are called *_main.cpp and stay out of the library.
+# that lie in this folder (not with ONLY_SUBDIRS) and in the SUBDIRS named. Each of these is a module of its own to
+# scripts/check_layers.py if it stands in LAYERS there, else a part of the module around it. Programs' main files are
+# called *_main.cpp and stay out of the library.
 function(rookery_module name)
   cmake_parse_arguments(MODULE "ONLY_SUBDIRS" "" "SUBDIRS;DEPS;PRIVATE" ${ARGN})
   set(sources "")

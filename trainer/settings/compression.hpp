@@ -1,4 +1,4 @@
-// The setting of train.json that says in which encoding a round's numbers travel from cluster to cluster.
+// The settings of train.json that say in which encoding numbers travel from node to node.
 #pragma once
 
 #include <string>
