@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <memory>
 
 #include "models/base/error.hpp"
 #include "models/base/machine/processors.hpp"
+#include "models/base/parse.hpp"
 #include "models/base/process/terminal.hpp"
 
 namespace rookery {
@@ -26,12 +26,11 @@ std::string node_id(const std::string& name) {
 }
 
 int whole_number(std::string_view text, const std::string& argument) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0 || number > kMostClusters)
+  const std::optional<int> number = number_from<int>(text);
+  if (!number || *number < 0 || *number > kMostClusters)
     throw UsageError(
         fmt::format("{}: '{}' is not a whole number from 0 to {}", argument, text, kMostClusters));
-  return number;
+  return *number;
 }
 
 // "node_3=0:1" pins node_3 to stage 1 of cluster 0.

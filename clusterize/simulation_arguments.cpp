@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
+#include <algorithm>
+#include <optional>
 
 #include "models/base/error.hpp"
+#include "models/base/parse.hpp"
 
 namespace rookery {
 namespace {
@@ -16,24 +18,18 @@ constexpr double kMostFailuresPerHour = 3600;
 constexpr double kMostSlowdown = 1e6;
 constexpr double kLongestRestart = 86'400;
 
-// All of the text is one number.
-bool parse(std::string_view text, double& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // "0.05:3": with a probability of 5 % 3 times as slowly.
 void set_stragglers(const std::string& text, SimulationOptions& options) {
-  const std::size_t colon = text.find(':');
-  if (colon == std::string::npos ||
-      !parse(std::string_view(text).substr(0, colon), options.straggler_share) ||
-      !parse(std::string_view(text).substr(colon + 1), options.straggler_factor) ||
-      !(options.straggler_share >= 0 && options.straggler_share <= 1) ||
-      !(options.straggler_factor >= 1 && options.straggler_factor <= kMostSlowdown)) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  const auto share = number_from<double>(std::string_view(text).substr(0, colon));
+  const auto factor = number_from<double>(std::string_view(text).substr(std::min(colon + 1, text.size())));
+  if (!share || !factor || !(*share >= 0 && *share <= 1) || !(*factor >= 1 && *factor <= kMostSlowdown)) {
     throw UsageError(
         fmt::format("--stragglers {}: must be PROBABILITY:FACTOR, from 0 to 1 and from 1 to {}, e.g. 0.05:3",
                     text, kMostSlowdown));
   }
+  options.straggler_share = *share;
+  options.straggler_factor = *factor;
 }
 
 double number(const ProgramArguments& arguments, const std::string& name, double least, double most) {

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -13,6 +12,7 @@
 #include "fusion/inference/whole_model.hpp"
 #include "fusion/trained_model.hpp"
 #include "models/base/error.hpp"
+#include "models/base/parse.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/open_model.hpp"
@@ -27,13 +27,10 @@ namespace rookery {
 namespace {
 
 template <typename Number>
-Number number_from(const std::string& text, const std::string& key) {
-  Number number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw DataError(fmt::format("its metadata has the {} '{}', which is no number", key, text));
-  }
-  return number;
+Number number_of(const std::string& text, const std::string& key) {
+  const std::optional<Number> number = number_from<Number>(text);
+  if (!number) throw DataError(fmt::format("its metadata has the {} '{}', which is no number", key, text));
+  return *number;
 }
 
 // Where the settings of an evaluation come from: what was asked for, else the state's own record,
@@ -61,7 +58,7 @@ class Sources {
       } else if constexpr (std::is_same_v<T, LossSettings>) {
         return loss_from_text(found->second);
       } else {
-        return number_from<T>(found->second, key);
+        return number_of<T>(found->second, key);
       }
     }
     if (from_file_) return (*from_file_).*member;
@@ -180,7 +177,7 @@ Evaluation evaluate(const EvaluationRequest& request) {
     result.data = settings.data;
     result.confusion = std::move(confusion);
     if (trained.is_checkpoint)
-      result.checkpoint_step = number_from<std::int64_t>(trained.metadata.at("step"), "step");
+      result.checkpoint_step = number_of<std::int64_t>(trained.metadata.at("step"), "step");
     return result;
   });
 }

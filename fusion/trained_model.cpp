@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <string>
 
 #include "fusion/fuse_checkpoint.hpp"
 #include "fusion/merge.hpp"
 #include "models/base/error.hpp"
+#include "models/base/parse.hpp"
 #include "models/io/onnx/onnx.hpp"
 #include "models/io/state_file.hpp"
 #include "trainer/checkpoint/checkpoint_bucket.hpp"
@@ -26,12 +26,9 @@ constexpr const char* kTrained = "trained.safetensors";
 std::optional<int> cluster_of(const fs::path& folder) {
   constexpr std::string_view kPrefix = "cluster_";
   const std::string name = folder.filename().string();
-  int number = 0;
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, number);
-  if (error != std::errc() || stop != end || number < 0) return std::nullopt;
-  return number;
+  const auto number = number_from<int>(std::string_view(name).substr(kPrefix.size()));
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 TrainedModel from_fused(FusedModel fused) {

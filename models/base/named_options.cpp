@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "models/base/error.hpp"
+#include "models/base/parse.hpp"
 
 namespace rookery {
 namespace {
@@ -15,14 +15,12 @@ namespace {
 template <typename Number>
 Number parse(const std::string& of, const std::string& key, const std::string& text, Number least,
              Number most) {
-  Number number{};
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = code == std::errc() && end == text.data() + text.size();
-  if (!is_number || !(number >= least && number <= most)) {
+  const std::optional<Number> number = number_from<Number>(text);
+  if (!number || !(*number >= least && *number <= most)) {
     throw ConfigError(fmt::format("{}: option {}: '{}' is not {} from {} to {}", of, key, text,
                                   std::is_integral_v<Number> ? "an integer" : "a number", least, most));
   }
-  return number;
+  return *number;
 }
 
 }  // namespace

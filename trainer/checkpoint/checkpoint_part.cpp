@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -12,28 +11,17 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/parse.hpp"
 
 namespace rookery {
 namespace {
 
 constexpr const char* kFormat = "rookery.checkpoint";
 constexpr const char* kVersion = "1";
-constexpr std::int64_t kMostStages = 1'000'000;
-
-std::optional<std::int64_t> whole_number(const std::string& text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
-}
 
 // Of one to six digits.
 std::optional<int> part_number(std::string_view digits) {
-  int number = 0;
-  const char* const last = digits.data() + digits.size();
-  const auto [end, error] = std::from_chars(digits.data(), last, number);
-  if (error != std::errc() || end != last || digits.size() > 6 || digits[0] == '-') return std::nullopt;
-  return number;
+  return digits.size() > 6 || digits.starts_with('-') ? std::nullopt : number_from<int>(digits);
 }
 
 const std::string& entry(const Metadata& metadata, const char* key) {
@@ -103,7 +91,8 @@ std::vector<std::int64_t> part_steps(const CheckpointOwner& owner) {
 }
 
 std::optional<std::int64_t> step_of_folder(const std::filesystem::path& folder) {
-  return whole_number(folder.filename().string());
+  const auto step = number_from<std::int64_t>(folder.filename().string());
+  return step && *step >= 0 ? step : std::nullopt;
 }
 
 std::optional<PartName> part_name(const std::filesystem::path& file) {

@@ -1,12 +1,12 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "models/base/error.hpp"
+#include "models/base/parse.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/memory_dataset.hpp"
 #include "trainer/data/readers.hpp"
@@ -23,18 +23,6 @@ constexpr std::size_t kChunkBytes = 1U << 16;
 std::string in_quotes(std::string_view cell) {
   constexpr std::size_t kShown = 40;
   return fmt::format("'{}{}'", cell.substr(0, kShown), cell.size() > kShown ? "…" : "");
-}
-
-template <typename Number>
-bool parse(std::string_view cell, Number& number) {
-  const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), number);
-  return code == std::errc() && end == cell.data() + cell.size();
-}
-
-std::string_view trimmed(std::string_view cell) {
-  const std::size_t first = cell.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return cell.substr(first, cell.find_last_not_of(" \t\r") - first + 1);
 }
 
 class CsvReader {
@@ -94,19 +82,17 @@ class CsvReader {
   }
 
   float value_of(std::string_view cell, std::size_t column) const {
-    float value = 0;
-    if (!parse(cell, value) || !std::isfinite(value)) {
+    const auto value = number_from<float>(cell);
+    if (!value || !std::isfinite(*value))
       fail(fmt::format("value {}: {} is not a finite number", column + 1, in_quotes(cell)));
-    }
-    return value;
+    return *value;
   }
 
   std::int64_t label_of(std::string_view cell) const {
-    std::int64_t label = 0;
-    if (!parse(cell, label) || label < 0 || label >= kMaxClasses) {
+    const auto label = number_from<std::int64_t>(cell);
+    if (!label || *label < 0 || *label >= kMaxClasses)
       fail(fmt::format("the label {} is not an integer from 0 to {}", in_quotes(cell), kMaxClasses - 1));
-    }
-    return label;
+    return *label;
   }
 
   [[noreturn]] void fail(const std::string& what) const {

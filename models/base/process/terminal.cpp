@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <mutex>
 #include <string_view>
 
+#include "models/base/parse.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {
@@ -28,11 +28,8 @@ int number_of_environment(const char* name) {
   const char* text = std::getenv(name);
   if (text == nullptr) return 0;
   constexpr int kMost = 10'000;
-  const std::string_view digits(text);
-  int number = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  const bool is_number = error == std::errc{} && end == digits.data() + digits.size();
-  return is_number && number > 0 && number <= kMost ? number : 0;
+  const int number = number_from<int>(text).value_or(0);
+  return number > 0 && number <= kMost ? number : 0;
 }
 
 bool begins_character(char c) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
 #include "models/base/parallel.hpp"
+#include "models/base/parse.hpp"
 #include "trainer/data/images/image_store.hpp"
 #include "trainer/storage/archive.hpp"
 #include "trainer/storage/file_tree.hpp"
@@ -23,13 +23,11 @@ constexpr std::size_t kMostShards = 100'000;
 constexpr std::int64_t kMostNamedClasses = 1 << 20;
 constexpr std::array<std::string_view, 5> kImageEndings{"jpg", "jpeg", "png", "webp", "bmp"};
 
-std::optional<std::int64_t> number_from(std::string_view text) {
+// Of a line, as files have it.
+std::optional<std::int64_t> number_in_line(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r' || text.back() == ' '))
     text.remove_suffix(1);
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  return is_number ? std::optional(number) : std::nullopt;
+  return number_from<std::int64_t>(text);
 }
 
 // "a-{08..10}.tar" is a-08.tar, a-09.tar and a-10.tar; what has no braces is itself.
@@ -39,8 +37,8 @@ std::vector<std::string> expanded(const std::string& text) {
   if (open == std::string::npos || close == std::string::npos) return {text};
   const std::string range = text.substr(open + 1, close - open - 1);
   const std::size_t dots = std::min(range.find(".."), range.size());
-  const auto first = number_from(range.substr(0, dots));
-  const auto last = number_from(std::string_view(range).substr(std::min(range.size(), dots + 2)));
+  const auto first = number_in_line(range.substr(0, dots));
+  const auto last = number_in_line(std::string_view(range).substr(std::min(range.size(), dots + 2)));
   if (!first || !last || *first < 0 || *last < *first ||
       static_cast<std::uint64_t>(*last - *first) >= kMostShards) {
     throw ConfigError(fmt::format("{}: '{{{}}}' is no range of numbers such as {{000..019}}, of {} at most",
@@ -159,7 +157,7 @@ class Shards : public ImageStore {
     constexpr std::uint64_t kMostBytes = 32;
     if (!member) return "has no class (.cls)";
     if (member->bytes > kMostBytes) return "has a class (.cls) that is no number";
-    const auto number = number_from(
+    const auto number = number_in_line(
         read_whole(*part_of_file(shard, member->offset, member->bytes, member->path), kMostBytes));
     if (!number || *number < 0 || *number >= kMostNamedClasses)
       return fmt::format("has a class (.cls) that is no number from 0 to {}", kMostNamedClasses - 1);

@@ -8,18 +8,12 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/parse.hpp"
 
 namespace rookery {
 namespace {
 
 using Profile = std::map<std::string, std::string>;
-
-std::string_view trimmed(std::string_view text) {
-  constexpr const char* kBlank = " \t\r";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
 
 // The profile in the file that `variable` names, or in the one of that name in ~/.aws; empty where there is
 // none.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/parse.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {
@@ -76,11 +77,12 @@ S3Object object_from(std::string_view xml) {
   object.etag = text_in(xml, "ETag");
   object.modified = text_in(xml, "LastModified");
   const std::string size = text_in(xml, "Size");
-  const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), object.bytes);
-  if (object.key.empty() || error != std::errc() || end != size.data() + size.size()) {
+  const auto bytes = number_from<std::uint64_t>(size);
+  if (object.key.empty() || !bytes) {
     throw DataError(fmt::format("the list of objects has one with the key '{}' and the size '{}'",
                                 printable(object.key, kMostOfAName), printable(size, kMostOfAName)));
   }
+  object.bytes = *bytes;
   return object;
 }
 

@@ -6,25 +6,22 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/parse.hpp"
 
 namespace rookery {
 namespace {
 
 constexpr int kMaxNesting = 16;
 
-std::uint64_t number_from(const std::string& text, const char* key) {
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) {
-    throw DataError(fmt::format("its external data has the {} {}", key, in_quotes(text)));
-  }
-  return number;
+std::uint64_t place_from(const std::string& text, const char* key) {
+  const auto number = number_from<std::uint64_t>(text);
+  if (!number) throw DataError(fmt::format("its external data has the {} {}", key, in_quotes(text)));
+  return *number;
 }
 
 // A byte that is neither 0 nor 1 is no bool to C++.
@@ -184,7 +181,7 @@ Tensor tensor_from(const onnx::TensorProto& proto, const TensorType& type, Exter
   }
   if (!entries.contains("location")) throw DataError("its external data has no location");
   const auto number = [&](const char* key, std::uint64_t otherwise) {
-    return entries.contains(key) ? number_from(entries[key], key) : otherwise;
+    return entries.contains(key) ? place_from(entries[key], key) : otherwise;
   };
   Tensor tensor =
       external.read(type, entries["location"], number("offset", 0), number("length", type.bytes()));
