@@ -1,12 +1,14 @@
+// Gelu and normalizations that are written out in single ops.
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <numbers>
 #include <optional>
 #include <set>
+#include <utility>
 
-#include "models/graph/graph_copier.hpp"
 #include "models/graph/op_definition.hpp"
+#include "models/graph/passes/recognize/chains.hpp"
 #include "models/graph/passes/recognize/recognize.hpp"
 
 namespace rookery {
@@ -14,28 +16,14 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-// A layer that has been found: the op that takes the place of its last, and the ops that only it needs.
-struct FoundLayer {
-  Op op;
-  std::set<OpId> inside;
-};
-
-class LayerFinder {
+class LayerFinder : ChainFinder {
  public:
-  explicit LayerFinder(const Graph& graph)
-      : graph_(graph), types_(batch_types(graph)), readers_(graph.values().size()) {
-    for (const Op& op : graph.ops()) {
-      for (const ValueId input : op.inputs) {
-        if (input != kNoValue) ++readers_[input];
-      }
-    }
-    for (const ValueId output : graph.outputs()) ++readers_[output];
-  }
+  explicit LayerFinder(const Graph& graph) : ChainFinder(graph), types_(batch_types(graph)) {}
 
   // The layer that ends with this op.
-  std::optional<FoundLayer> find(OpId id) const {
-    const Op& last = graph_.op(id);
-    std::optional<FoundLayer> found;
+  std::optional<FoundChain> find(OpId id) const {
+    const Op& last = graph().op(id);
+    std::optional<FoundChain> found;
     if (last.type == "Mul") found = gelu(id);
     if (last.type == "Add") {
       found = layer_norm(id);
@@ -52,24 +40,9 @@ class LayerFinder {
  private:
   const Shape& shape(ValueId id) const { return types_[id].shape; }
 
-  const Op* producer(ValueId id, const std::string& type) const {
-    const OpId op = graph_.value(id).producer;
-    return op == kNoOp || graph_.op(op).type != type ? nullptr : &graph_.op(op);
-  }
-
   // The op of this type that makes the value for `readers` readers alone; it becomes part of the layer.
-  const Op* step(ValueId value, const std::string& type, FoundLayer& found, int readers = 1) const {
-    const Op* op = producer(value, type);
-    if (op == nullptr || readers_[value] != readers || op->outputs.size() != 1) return nullptr;
-    found.inside.insert(graph_.value(value).producer);
-    return op;
-  }
-
-  std::optional<float> number(ValueId id) const {
-    const Value& value = graph_.value(id);
-    const bool is_one = value.kind == ValueKind::kConstant && value.type.dtype == DType::kF32 &&
-                        value.type.shape.elements() == 1;
-    return is_one ? std::optional(value.data->as<float>()[0]) : std::nullopt;
+  const Op* step(ValueId value, const std::string& type, FoundChain& found, int readers = 1) const {
+    return ChainFinder::step(value, type, found.inside, readers);
   }
 
   // A product: its factors that are numbers, multiplied, and the others.
@@ -79,7 +52,7 @@ class LayerFinder {
   };
 
   // Takes in products of products that nobody else reads, and divisions by a number.
-  void add_factors(ValueId value, Product& product, FoundLayer& found) const {
+  void add_factors(ValueId value, Product& product, FoundChain& found) const {
     if (const std::optional<float> factor = number(value)) {
       product.factor *= *factor;
       return;
@@ -103,7 +76,7 @@ class LayerFinder {
   static bool is_near(double value, double expected) { return std::abs(value - expected) < 1e-4 * expected; }
 
   // Of an Add of a number: the other operand.
-  ValueId more_than(ValueId sum, float added, FoundLayer& found) const {
+  ValueId more_than(ValueId sum, float added, FoundChain& found) const {
     const Op* add = step(sum, "Add", found);
     if (add == nullptr) return kNoValue;
     for (const std::size_t i : {0U, 1U}) {
@@ -113,11 +86,11 @@ class LayerFinder {
   }
 
   // x / 2 (1 + f), where f is erf(x / sqrt 2) or tanh(sqrt(2 / pi) (x + 0.044715 x^3)).
-  std::optional<FoundLayer> gelu(OpId id) const {
+  std::optional<FoundChain> gelu(OpId id) const {
     for (const std::size_t of_sum : {0U, 1U}) {
-      FoundLayer found;
+      FoundChain found;
       Product product;
-      for (const ValueId input : graph_.op(id).inputs) add_factors(input, product, found);
+      for (const ValueId input : graph().op(id).inputs) add_factors(input, product, found);
       if (product.others.size() != 2 || !is_near(product.factor, 0.5)) return std::nullopt;
       const ValueId x = product.others[1 - of_sum];
       const ValueId bent = more_than(product.others[of_sum], 1, found);
@@ -131,7 +104,7 @@ class LayerFinder {
     return std::nullopt;
   }
 
-  bool is_gelu_erf(ValueId bent, ValueId x, FoundLayer& found) const {
+  bool is_gelu_erf(ValueId bent, ValueId x, FoundChain& found) const {
     const Op* erf = step(bent, "Erf", found);
     if (erf == nullptr) return false;
     Product inner;
@@ -139,7 +112,7 @@ class LayerFinder {
     return inner.others == std::vector{x} && is_near(inner.factor, 1 / std::numbers::sqrt2);
   }
 
-  bool is_gelu_tanh(ValueId bent, ValueId x, FoundLayer& found) const {
+  bool is_gelu_tanh(ValueId bent, ValueId x, FoundChain& found) const {
     const Op* tanh = step(bent, "Tanh", found);
     if (tanh == nullptr) return false;
     Product inner;
@@ -157,15 +130,15 @@ class LayerFinder {
   // What is scaled and moved: the value, scale and bias.
   struct Affine {
     ValueId value, scale, bias;
-    FoundLayer found;
+    FoundChain found;
   };
 
   // The ways to read a sum as that.
   std::vector<Affine> affine(OpId id) const {
     std::vector<Affine> all;
-    const Op& sum = graph_.op(id);
+    const Op& sum = graph().op(id);
     for (const std::size_t i : {0U, 1U}) {
-      FoundLayer found;
+      FoundChain found;
       const Op* product = step(sum.inputs[i], "Mul", found);
       if (product == nullptr) continue;
       for (const std::size_t j : {0U, 1U})
@@ -175,9 +148,9 @@ class LayerFinder {
   }
 
   // (x - mean) / sqrt(mean((x - mean)^2) + epsilon) scale + bias, over the last dimensions.
-  std::optional<FoundLayer> layer_norm(OpId id) const {
+  std::optional<FoundChain> layer_norm(OpId id) const {
     for (const Affine& part : affine(id)) {
-      FoundLayer found = part.found;
+      FoundChain found = part.found;
       const Op* div = step(part.value, "Div", found);
       const Op* root = div == nullptr ? nullptr : step(div->inputs[1], "Sqrt", found);
       const Op* sum = root == nullptr ? nullptr : step(root->inputs[0], "Add", found);
@@ -204,7 +177,7 @@ class LayerFinder {
     return std::nullopt;
   }
 
-  bool is_square(ValueId square, ValueId of, FoundLayer& found) const {
+  bool is_square(ValueId square, ValueId of, FoundChain& found) const {
     const Op* power = step(square, "Pow", found);
     return power != nullptr && power->inputs[0] == of && number(power->inputs[1]) == 2.0F;
   }
@@ -218,9 +191,9 @@ class LayerFinder {
   }
 
   // An InstanceNormalization of groups of channels as if they were one, between Reshapes.
-  std::optional<FoundLayer> group_norm(OpId id) const {
+  std::optional<FoundChain> group_norm(OpId id) const {
     for (const Affine& part : affine(id)) {
-      FoundLayer found = part.found;
+      FoundChain found = part.found;
       const Op* back = step(part.value, "Reshape", found);
       const Op* norm = back == nullptr ? nullptr : step(back->inputs[0], "InstanceNormalization", found);
       const Op* apart = norm == nullptr ? nullptr : step(norm->inputs[0], "Reshape", found);
@@ -244,13 +217,13 @@ class LayerFinder {
   }
 
   bool is_full_of(ValueId id, float number) const {
-    const Value& value = graph_.value(id);
+    const Value& value = graph().value(id);
     return value.kind == ValueKind::kConstant && value.type.dtype == DType::kF32 &&
            std::ranges::all_of(value.data->as<float>(), [&](float each) { return each == number; });
   }
 
   // The vector of channels that is unsqueezed to [channels, 1, …].
-  ValueId of_channels(ValueId spread, ValueId x, FoundLayer& found) const {
+  ValueId of_channels(ValueId spread, ValueId x, FoundChain& found) const {
     const Op* unsqueeze = step(spread, "Unsqueeze", found);
     if (unsqueeze == nullptr || shape(x).rank() < 2) return kNoValue;
     const Shape& wide = shape(spread);
@@ -260,32 +233,18 @@ class LayerFinder {
     return fits ? vector : kNoValue;
   }
 
-  const Graph& graph_;  // outlives the finder: both live in recognize_layers()
   std::vector<TensorType> types_;
-  std::vector<int> readers_;  // by ValueId
 };
 
 }  // namespace
 
 Graph recognize_layers(const Graph& forward) {
   const LayerFinder finder(forward);
-  std::map<OpId, FoundLayer> by_last;
-  std::set<OpId> inside;
+  std::map<OpId, FoundChain> by_last;
   for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
-    std::optional<FoundLayer> found = finder.find(id);
-    if (!found) continue;
-    inside.insert(found->inside.begin(), found->inside.end());
-    by_last.emplace(id, std::move(*found));
+    if (std::optional<FoundChain> found = finder.find(id)) by_last.emplace(id, std::move(*found));
   }
-  GraphCopier copier(forward);
-  for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
-    if (const auto found = by_last.find(id); found != by_last.end()) {
-      copier.copy(found->second.op);
-    } else if (!inside.contains(id)) {
-      copier.copy(forward.op(id));
-    }
-  }
-  return copier.finish();
+  return with_chains(forward, by_last);
 }
 
 }  // namespace rookery

@@ -1,13 +1,14 @@
-#include "models/graph/passes/recognize/recognize.hpp"
-
+// Attention that is written out in single ops.
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
-#include "models/graph/graph_copier.hpp"
 #include "models/graph/op_definition.hpp"
+#include "models/graph/passes/recognize/chains.hpp"
+#include "models/graph/passes/recognize/recognize.hpp"
 
 namespace rookery {
 namespace {
@@ -27,16 +28,10 @@ struct FoundAttention {
   std::set<OpId> inside;  // that go
 };
 
-class Recognizer {
+class AttentionFinder : ChainFinder {
  public:
-  explicit Recognizer(const Graph& graph)
-      : graph_(graph), of_two_(graph.types(2)), of_three_(graph.types(3)), readers_(graph.values().size()) {
-    for (const Op& op : graph.ops()) {
-      for (const ValueId input : op.inputs) {
-        if (input != kNoValue) ++readers_[input];
-      }
-    }
-    for (const ValueId output : graph.outputs()) ++readers_[output];
+  explicit AttentionFinder(const Graph& graph)
+      : ChainFinder(graph), of_two_(graph.types(2)), of_three_(graph.types(3)) {
     trained_.insert(graph.parameters().begin(), graph.parameters().end());
     for (const Op& op : graph.ops()) {
       const bool depends = std::ranges::any_of(op.inputs, [&](ValueId id) { return trained_.contains(id); });
@@ -46,7 +41,7 @@ class Recognizer {
 
   // The attention whose product with V is this op.
   std::optional<FoundAttention> find(OpId id) const {
-    const Op& product = graph_.op(id);
+    const Op& product = graph().op(id);
     if (product.type != "MatMul" || rank(product.outputs[0]) != 4) return std::nullopt;
     FoundAttention found{
         .name = product.name, .result = product.outputs[0], .v = product.inputs[1], .last = id};
@@ -80,24 +75,9 @@ class Recognizer {
  private:
   const Shape& shape(ValueId id) const { return of_two_[id].shape; }
   int rank(ValueId id) const { return shape(id).rank(); }
-  const Op* producer(ValueId id) const {
-    const OpId op = graph_.value(id).producer;
-    return op == kNoOp ? nullptr : &graph_.op(op);
-  }
-
   // The op of this type that makes the value for one reader alone; it becomes part of what is found.
   const Op* step(ValueId value, const std::string& type, FoundAttention& found) const {
-    const Op* op = producer(value);
-    if (op == nullptr || op->type != type || readers_[value] != 1 || op->outputs.size() != 1) return nullptr;
-    found.inside.insert(graph_.value(value).producer);
-    return op;
-  }
-
-  std::optional<float> number(ValueId id) const {
-    const Value& value = graph_.value(id);
-    if (value.kind != ValueKind::kConstant || value.type.dtype != DType::kF32) return std::nullopt;
-    if (value.type.shape.elements() != 1) return std::nullopt;
-    return value.data->as<float>()[0];
+    return ChainFinder::step(value, type, found.inside);
   }
 
   bool is_last_axis(const Op& softmax) const {
@@ -108,12 +88,12 @@ class Recognizer {
   // Goes behind a product with a number or a division by one, and gives the factor; 1 where there is none.
   float take_scale(ValueId& at, FoundAttention& found) const {
     const Op* op = producer(at);
-    if (op == nullptr || (op->type != "Mul" && op->type != "Div") || readers_[at] != 1) return 1;
+    if (op == nullptr || (op->type != "Mul" && op->type != "Div") || readers(at) != 1) return 1;
     const bool is_div = op->type == "Div";
     for (const std::size_t i : {1U, 0U}) {
       const std::optional<float> factor = number(op->inputs[i]);
       if (!factor || (is_div && i == 0) || rank(op->inputs[1 - i]) != rank(at)) continue;
-      found.inside.insert(graph_.value(at).producer);
+      found.inside.insert(graph().value(at).producer);
       at = op->inputs[1 - i];
       return is_div ? 1 / *factor : *factor;
     }
@@ -123,7 +103,7 @@ class Recognizer {
   // Goes behind the mask, if there is one; false where it is none that Attention has.
   bool take_mask(ValueId& at, FoundAttention& found) const {
     const Op* op = producer(at);
-    if (op == nullptr || readers_[at] != 1) return true;
+    if (op == nullptr || readers(at) != 1) return true;
     if (op->type == "Add") {
       const std::size_t scores = trained_.contains(op->inputs[0]) ? 0 : 1;
       return hide(at, op->inputs[scores], op->inputs[1 - scores], found);
@@ -135,7 +115,7 @@ class Recognizer {
 
   bool hide(ValueId& at, ValueId scores, ValueId mask, FoundAttention& found) const {
     if (trained_.contains(mask) || shape(scores) != shape(at) || rank(mask) > 4) return false;
-    found.inside.insert(graph_.value(at).producer);
+    found.inside.insert(graph().value(at).producer);
     at = scores;
     if (is_causal(mask, shape(scores))) {
       found.attributes["is_causal"] = std::int64_t{1};
@@ -147,7 +127,7 @@ class Recognizer {
 
   // Does the constant hide just the columns behind the row's own?
   bool is_causal(ValueId mask, const Shape& scores) const {
-    const Value& value = graph_.value(mask);
+    const Value& value = graph().value(mask);
     if (value.kind != ValueKind::kConstant) return false;
     const Shape& own = value.type.shape;
     const std::int64_t rows = scores[-2];
@@ -212,9 +192,9 @@ class Recognizer {
 
   // The op that alone reads the value.
   OpId reader(ValueId value) const {
-    if (readers_[value] != 1) return kNoOp;
-    for (OpId id = 0; id < std::ssize(graph_.ops()); ++id) {
-      if (std::ranges::count(graph_.op(id).inputs, value) > 0) return id;
+    if (readers(value) != 1) return kNoOp;
+    for (OpId id = 0; id < std::ssize(graph().ops()); ++id) {
+      if (std::ranges::count(graph().op(id).inputs, value) > 0) return id;
     }
     return kNoOp;
   }
@@ -225,10 +205,10 @@ class Recognizer {
     FoundAttention merged_found = found;
     const bool turned = producer(key)->integers("perm", {}) == Integers{0, 2, 3, 1};
     const OpId turn = reader(found.result);
-    const OpId join = turn == kNoOp ? kNoOp : reader(graph_.op(turn).outputs[0]);
-    const bool joins = join != kNoOp && graph_.op(turn).type == "Transpose" &&
-                       graph_.op(turn).integers("perm", {}) == Integers{0, 2, 1, 3} &&
-                       graph_.op(join).type == "Reshape" && rank(graph_.op(join).outputs[0]) == 3;
+    const OpId join = turn == kNoOp ? kNoOp : reader(graph().op(turn).outputs[0]);
+    const bool joins = join != kNoOp && graph().op(turn).type == "Transpose" &&
+                       graph().op(turn).integers("perm", {}) == Integers{0, 2, 1, 3} &&
+                       graph().op(join).type == "Reshape" && rank(graph().op(join).outputs[0]) == 3;
     const ValueId q = merged_heads(found.q, merged_found);
     const ValueId k = turned ? merged(found.k, merged_found) : merged_heads(found.k, merged_found);
     const ValueId v = merged_heads(found.v, merged_found);
@@ -240,7 +220,7 @@ class Recognizer {
     merged_found.inside.insert(turn);
     merged_found.inside.insert(join);
     merged_found.last = join;
-    merged_found.result = graph_.op(join).outputs[0];
+    merged_found.result = graph().op(join).outputs[0];
     merged_found.q = q;
     merged_found.k = k;
     merged_found.v = v;
@@ -251,61 +231,53 @@ class Recognizer {
   // Does the Reshape join heads and depth, and leave the others?
   bool is_joined(OpId turn, OpId join) const {
     return std::ranges::all_of(std::vector{&of_two_, &of_three_}, [&](const auto* types) {
-      const Shape& from = (*types)[graph_.op(turn).outputs[0]].shape;
-      const Shape& to = (*types)[graph_.op(join).outputs[0]].shape;
+      const Shape& from = (*types)[graph().op(turn).outputs[0]].shape;
+      const Shape& to = (*types)[graph().op(join).outputs[0]].shape;
       return from[0] == to[0] && from[1] == to[1];
     });
   }
 
   void take_split(FoundAttention& found) const {
-    const OpId split = graph_.value(found.q).producer;
+    const OpId split = graph().value(found.q).producer;
     if (split == kNoOp) return;
-    const Op& op = graph_.op(split);
+    const Op& op = graph().op(split);
     if (op.type != "Split" || op.outputs != std::vector<ValueId>{found.q, found.k, found.v}) return;
     const std::int64_t axis = op.integer("axis", 0);
     const bool is_last = rank(op.inputs[0]) == 3 && (axis == 2 || axis == -1);
-    const bool shared = std::ranges::any_of(op.outputs, [&](ValueId id) { return readers_[id] != 1; });
+    const bool shared = std::ranges::any_of(op.outputs, [&](ValueId id) { return readers(id) != 1; });
     if (!is_last || shared || shape(found.q) != shape(found.k) || shape(found.q) != shape(found.v)) return;
     found.inside.insert(split);
     found.q = op.inputs[0];
     found.k = found.v = kNoValue;
   }
 
-  const Graph& graph_;  // outlives the recognizer: both live in recognize_attention()
   std::vector<TensorType> of_two_, of_three_;
-  std::vector<int> readers_;  // by ValueId
   std::set<ValueId> trained_;
 };
+
+FoundChain as_chain(FoundAttention found) {
+  FoundChain chain{.op = {.name = std::move(found.name),
+                          .type = "Attention",
+                          .inputs = {found.q, found.k, found.v},
+                          .outputs = {found.result},
+                          .attributes = std::move(found.attributes)},
+                   .inside = std::move(found.inside)};
+  if (found.mask != kNoValue) chain.op.inputs.push_back(found.mask);
+  return chain;
+}
 
 }  // namespace
 
 Graph recognize_attention(const Graph& forward) {
-  const Recognizer recognizer(forward);
-  std::map<OpId, FoundAttention> by_last;
-  std::set<OpId> inside;
+  const AttentionFinder finder(forward);
+  std::map<OpId, FoundChain> by_last;
   for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
-    std::optional<FoundAttention> found = recognizer.find(id);
+    std::optional<FoundAttention> found = finder.find(id);
     if (!found) continue;
-    inside.insert(found->inside.begin(), found->inside.end());
-    by_last.emplace(found->last, std::move(*found));
+    const OpId last = found->last;
+    by_last.emplace(last, as_chain(std::move(*found)));
   }
-  if (by_last.empty()) return forward;
-  GraphCopier copier(forward);
-  for (OpId id = 0; id < std::ssize(forward.ops()); ++id) {
-    if (const auto found = by_last.find(id); found != by_last.end()) {
-      const FoundAttention& attention = found->second;
-      Op op{.name = attention.name,
-            .type = "Attention",
-            .inputs = {attention.q, attention.k, attention.v},
-            .outputs = {attention.result},
-            .attributes = attention.attributes};
-      if (attention.mask != kNoValue) op.inputs.push_back(attention.mask);
-      copier.copy(op);
-    } else if (!inside.contains(id)) {
-      copier.copy(forward.op(id));
-    }
-  }
-  return copier.finish();
+  return by_last.empty() ? forward : with_chains(forward, by_last);
 }
 
 }  // namespace rookery
