@@ -9,7 +9,7 @@ namespace rookery {
 
 std::vector<OpDefinition> convolution_ops();  // Conv, ConvTranspose
 std::vector<OpDefinition> pooling_ops();      // MaxPool, AveragePool, GlobalAveragePool
-std::vector<OpDefinition> product_ops();      // Gemm
+std::vector<OpDefinition> gemm_ops();         // Gemm
 std::vector<OpDefinition> matmul_ops();       // MatMul
 std::vector<OpDefinition> attention_ops();    // Attention
 std::vector<OpDefinition> reduction_ops();    // ReduceL1, ReduceL2, ReduceMax, ReduceMean, ReduceSum, CumSum

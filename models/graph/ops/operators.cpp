@@ -13,7 +13,7 @@ const std::map<std::string, OpDefinition>& definitions() {
   static const std::map<std::string, OpDefinition> table = [] {
     std::map<std::string, OpDefinition> all;
     for (const auto family :
-         {convolution_ops, pooling_ops,   product_ops, matmul_ops,  attention_ops,   reduction_ops,
+         {convolution_ops, pooling_ops,   gemm_ops,    matmul_ops,  attention_ops,   reduction_ops,
           batch_norm_ops,  row_norm_ops,  dropout_ops, softmax_ops, elementwise_ops, unary_ops,
           binary_ops,      loss_ops,      shape_ops,   part_ops,    index_ops,       selection_ops,
           resize_ops,      recurrent_ops, layout_ops}) {

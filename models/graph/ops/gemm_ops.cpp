@@ -54,7 +54,7 @@ double gemm_grad_weight_flops(const Op&, std::span<const TensorType> inputs,
 
 }  // namespace
 
-std::vector<OpDefinition> product_ops() {
+std::vector<OpDefinition> gemm_ops() {
   using enum AttributeKind;
   return {
       {.type = "Gemm",
