@@ -26,11 +26,11 @@ using Tensors = std::vector<Numbers>;  // of one member
 Numbers reference(const std::vector<const Numbers*>& members, const std::vector<float>& factors) {
   const int count = static_cast<int>(members.size());
   Numbers sum(members.front()->size());
-  for (int segment = 0; segment < count; ++segment) {
-    const auto [begin, end] = ring_segment(sum.size(), segment, count);
+  for (int part = 0; part < count; ++part) {
+    const auto [begin, end] = ring_part(sum.size(), part, count);
     for (std::size_t i = begin; i < end; ++i) {
       for (int k = 0; k < count; ++k) {
-        const auto member = static_cast<std::size_t>((segment + k) % count);
+        const auto member = static_cast<std::size_t>((part + k) % count);
         const float share = factors[member] * (*members[member])[i];
         sum[i] = k == 0 ? share : sum[i] + share;
       }
@@ -108,12 +108,12 @@ void expect_sums(const std::vector<Tensors>& before, const std::vector<Tensors>&
   }
 }
 
-TEST(RingSegment, AreTheWholeTensorAndNearlyEqual) {
+TEST(RingPart, AreTheWholeTensorAndNearlyEqual) {
   for (const std::size_t elements : {0, 1, 15, 16, 17, 100, 4096, 100'003}) {
     for (const int members : {1, 2, 3, 7, 64}) {
       std::size_t next = 0;
-      for (int segment = 0; segment < members; ++segment) {
-        const auto [begin, end] = ring_segment(elements, segment, members);
+      for (int part = 0; part < members; ++part) {
+        const auto [begin, end] = ring_part(elements, part, members);
         EXPECT_EQ(begin, next);
         EXPECT_LE(end - begin, elements / static_cast<std::size_t>(members) + 32);
         next = end;

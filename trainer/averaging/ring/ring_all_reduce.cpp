@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "models/base/check.hpp"
 #include "models/kernels/arithmetic.hpp"
@@ -50,16 +51,16 @@ struct Piece {
   std::uint64_t bytes = 0;
 };
 
-// The segments of one number, of all tensors, cut into pieces of so many bytes at most.
+// The parts of one number, of all tensors, cut into pieces of so many bytes at most.
 class Strip {
  public:
-  Strip(std::span<const RingTensor> tensors, int segment, int members, std::uint64_t most_of_piece,
+  Strip(std::span<const RingTensor> tensors, int part, int members, std::uint64_t most_of_piece,
         const Codec* codec)
       : most_(most_of_piece), codec_(codec) {
     for (const bool is_encoded : {false, true}) {  // so that floats are aligned
       for (std::size_t i = tensors.size(); i-- > 0;) {
         const RingTensor& tensor = tensors[i];
-        const auto [begin, end] = ring_segment(tensor.numbers.size(), segment, members);
+        const auto [begin, end] = ring_part(tensor.numbers.size(), part, members);
         if (tensor.residual.empty() == is_encoded || begin == end) continue;
         add({i, tensor.numbers.subspan(begin, end - begin),
              is_encoded ? tensor.residual.subspan(begin, end - begin) : std::span<float>()});
@@ -102,9 +103,9 @@ class Round {
         codec_(codec),
         await_(await) {
     for (const RingTensor& tensor : tensors) numbers_ += tensor.numbers.size();
-    for (int segment = 0; segment < members; ++segment) {
+    for (int part = 0; part < members; ++part) {
       strips_.push_back(
-          std::move(Strip(tensors, segment, members, piece_bytes(members, under_way), codec).pieces));
+          std::move(Strip(tensors, part, members, piece_bytes(members, under_way), codec).pieces));
       pieces_ = std::max(pieces_, static_cast<std::int64_t>(strips_.back().size()));
     }
     if (codec != nullptr) {
@@ -212,8 +213,8 @@ class Round {
 
   // That of which a piece is here after so many hops.
   const std::vector<Piece>& strip_of(std::int64_t hop) const {
-    const std::int64_t segment = (rank_ - hop) % members_;
-    return strips_[segment < 0 ? segment + members_ : segment];
+    const std::int64_t part = (rank_ - hop) % members_;
+    return strips_[part < 0 ? part + members_ : part];
   }
   MessageKey key(std::int64_t piece, std::int64_t hop) const {
     return {.kind = MessageKind::kAverage,
@@ -230,7 +231,7 @@ class Round {
   Codec* const codec_;
   const RingAllReduce::Await& await_;
   const Arithmetic& arithmetic_ = host_processor().arithmetic();
-  std::vector<std::vector<Piece>> strips_;  // by segment
+  std::vector<std::vector<Piece>> strips_;  // by part
   std::vector<float> sum_, decoded_;        // of a block
   std::size_t numbers_ = 0;                 // of all tensors
   std::int64_t pieces_ = 0;                 // of the strip that has most
@@ -246,7 +247,7 @@ std::uint64_t encoded_bytes(std::uint64_t numbers, const Compression& compressio
 
 // Where all members wait for room to send, one of their links has no more than what D ticks bring, so that as
 // much has to have room. A strip
-// has an even share of each tensor, but for the alignment of its segments and a block that is not full.
+// has an even share of each tensor, but for the alignment of its parts and a block that is not full.
 RingTraffic ring_traffic(const RingLoad& plain, const RingLoad& encoded, const Compression& compression,
                          int members, std::uint64_t under_way) {
   if (members == 1) return {};
@@ -288,12 +289,12 @@ void RingAllReduce::sum(std::int64_t round, std::span<const RingTensor> tensors,
   }
 }
 
-std::pair<std::size_t, std::size_t> ring_segment(std::size_t elements, int segment, int members) {
+std::pair<std::size_t, std::size_t> ring_part(std::size_t elements, int part, int members) {
   const auto border = [&](int s) {
     const std::size_t even = elements * static_cast<std::size_t>(s) / static_cast<std::size_t>(members);
     return s == members ? elements : even / kAlignedFloats * kAlignedFloats;
   };
-  return {border(segment), border(segment + 1)};
+  return {border(part), border(part + 1)};
 }
 
 }  // namespace rookery

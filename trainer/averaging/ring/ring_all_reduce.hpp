@@ -2,11 +2,11 @@
 // (Patarasuk, Yuan, Bandwidth optimal all-reduce algorithms, 2009), by which each member sends 2 (C - 1) / C
 // of the bytes.
 //
-// Each tensor is cut into C segments at places that follow from its elements and C alone. Segment s is added
+// Each tensor is cut into C parts at places that follow from its elements and C alone. Part s is added
 // up beginning with member s, then s + 1 and so on, modulo C. So the order in which members are added to an
 // element is the same whatever else is summed with it, in how many rings, and in what pieces it travels.
 //
-// The segments s of all tensors, the last first, as backward makes gradients, are strip s. It travels in
+// The parts s of all tensors, the last first, as backward makes gradients, are strip s. It travels in
 // pieces: piece p makes 2 (C - 1) hops, each to the next member, as C strips do at the same time; hop h of
 // piece p belongs to tick p + h · D, and all members send and receive in the order of ticks. D ticks lie
 // between sending a piece and the next member's sending it on, while it is on its way. What may be under way
@@ -15,7 +15,7 @@
 // Tensors may travel encoded (codec.hpp). Then a member encodes each sum that it has added to, and what that
 // has lost is the member's residual, which it adds the next time (error feedback: Karimireddy and others,
 // arXiv 1901.09847); the last sum is encoded, too, and all take what comes of it. Blocks begin with a
-// tensor's segment, so all this is the same in other rings as well.
+// tensor's part, so all this is the same in other rings as well.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,6 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "models/tensor/tensor.hpp"
 #include "trainer/encoding/codec.hpp"
@@ -89,7 +88,7 @@ class RingAllReduce {
   std::uint64_t bytes_sent_ = 0;
 };
 
-// The elements of a tensor of so many that belong to a segment: from the first number up to the second.
-std::pair<std::size_t, std::size_t> ring_segment(std::size_t elements, int segment, int members);
+// The elements of a tensor of so many that belong to a part: from the first number up to the second.
+std::pair<std::size_t, std::size_t> ring_part(std::size_t elements, int part, int members);
 
 }  // namespace rookery
