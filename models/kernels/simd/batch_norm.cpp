@@ -1,4 +1,6 @@
 // BatchNormalization and its gradient; what is computed is said in eigen/batch_norm.cpp.
+#include "models/kernels/simd/batch_norm.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -85,15 +87,11 @@ std::unique_ptr<Kernel> make_batch_norm_grad(const KernelRequest& request) {
         float* slope = mean_dy + step;
         float* factor = slope + step;
         all.batch_norm_sums(size, args.in(0), args.in(1), mean, sum, product);
-        const auto count = static_cast<float>(s.batch * s.plane);
         for (Index c = 0; c < s.channels; ++c) {
-          const float inverse = s.inverse(args.in(4)[c]);
-          const float dscale = product[c] * inverse;
-          if (args.out(1) != nullptr) args.out(1)[c] = dscale;
-          if (args.out(2) != nullptr) args.out(2)[c] = sum[c];
-          mean_dy[c] = s.by_running ? 0 : sum[c] / count;
-          slope[c] = s.by_running ? 0 : dscale * inverse / count;
-          factor[c] = args.in(2)[c] * inverse;
+          const ChannelGradient of = channel_gradient(s, args, c, sum[c], product[c]);
+          mean_dy[c] = of.mean_dy;
+          slope[c] = of.slope;
+          factor[c] = of.factor;
         }
         if (args.out(0) == nullptr) return;
         for_images(s, [&](const BatchNorm& images, Index at) {

@@ -8,6 +8,7 @@
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/shapes.hpp"
+#include "models/kernels/simd/batch_norm.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
 #include "models/kernels/threads.hpp"
 
@@ -71,7 +72,6 @@ std::unique_ptr<Kernel> make_blocked_batch_norm(const KernelRequest& request) {
 }
 
 void batch_norm_grad(const BatchNormShape& s, const Loops& all, const Arguments& args) {
-  const auto count = static_cast<float>(s.batch * s.plane);
   for_blocks(s, [&](Index first, Index begin) {
     alignas(64) float sum[kBlock];
     alignas(64) float product[kBlock];
@@ -83,14 +83,10 @@ void batch_norm_grad(const BatchNormShape& s, const Loops& all, const Arguments&
     const float* mean = args.in(3) + first;
     all.block_gradient_sums(block_of(s), dy, x, mean, sum, product);
     for (Index i = 0; i < kBlock; ++i) {
-      const Index c = first + i;
-      const float inverse = s.inverse(args.in(4)[c]);
-      const float dscale = product[i] * inverse;
-      if (args.out(1) != nullptr) args.out(1)[c] = dscale;
-      if (args.out(2) != nullptr) args.out(2)[c] = sum[i];
-      mean_dy[i] = s.by_running ? 0 : sum[i] / count;
-      slope[i] = s.by_running ? 0 : dscale * inverse / count;
-      factor[i] = args.in(2)[c] * inverse;
+      const ChannelGradient of = channel_gradient(s, args, first + i, sum[i], product[i]);
+      mean_dy[i] = of.mean_dy;
+      slope[i] = of.slope;
+      factor[i] = of.factor;
     }
     if (args.out(0) == nullptr) return;
     all.block_gradient(block_of(s), dy, x, mean, mean_dy, slope, factor, args.out(0) + begin);

@@ -1,5 +1,5 @@
 // Batch normalization over [batch, channels, plane]: reductions and maps per channel.
-#include "models/kernels/simd/loops/vector.hpp"
+#include "models/kernels/simd/loops/elements.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {
 
@@ -79,13 +79,9 @@ struct PerChannel {
 
   Floats at(Index c, Index count) const {
     if (!columns) return spread(values[c]);
-    return count == kLanes ? load(values + c) : load_part(values + c, count);
+    return elements(values, c, count);
   }
 };
-
-inline Floats elements(const float* x, Index i, Index count) {
-  return count == kLanes ? load(x + i) : load_part(x + i, count);
-}
 
 // y = map(i, c, count) everywhere.
 template <typename Map>

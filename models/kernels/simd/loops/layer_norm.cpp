@@ -1,15 +1,11 @@
 // Layer normalization: each row by itself, read once from memory; what it needs twice is in the cache.
-#include "models/kernels/simd/loops/vector.hpp"
+#include "models/kernels/simd/loops/elements.hpp"
 
 namespace rookery::simd::ROOKERY_ISA {
 
 namespace {
 
 constexpr Index kRun = 64;  // rows summed in one go: sums of sums keep the rounding small
-
-inline Floats elements(const float* x, Index i, Index count) {
-  return count == kLanes ? load(x + i) : load_part(x + i, count);
-}
 
 inline void keep(float* y, Index i, Floats value, Index count) {
   if (count == kLanes) {
