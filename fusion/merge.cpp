@@ -14,6 +14,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/error.hpp"
+#include "models/tensor/same.hpp"
 
 namespace rookery {
 namespace {
@@ -30,10 +31,6 @@ std::vector<NodeMetadata> members_of(const std::filesystem::path& node_data, int
                                   (node_data / "nodes").string(), cluster, fmt::join(clusters, ", ")));
   }
   return members;
-}
-
-bool is_same(const Tensor& one, const Tensor& other) {
-  return one.type() == other.type() && std::ranges::equal(one.view().bytes(), other.view().bytes());
 }
 
 // Collects the submodels of a cluster and what is wrong with them.

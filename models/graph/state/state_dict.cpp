@@ -11,6 +11,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/text.hpp"
+#include "models/tensor/same.hpp"
 
 namespace rookery {
 namespace {
@@ -62,10 +63,6 @@ bool is_constant(const Tensor& tensor) {
   const std::span<const std::byte> bytes = tensor.view().bytes();
   const std::size_t size = bytes_of(tensor.type().dtype);
   return std::ranges::equal(bytes.subspan(size), bytes.first(bytes.size() - size));
-}
-
-bool is_same(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() && std::ranges::equal(a.view().bytes(), b.view().bytes());
 }
 
 }  // namespace

@@ -12,16 +12,13 @@
 #include "models/io/onnx/format/constants.hpp"
 #include "models/io/onnx/format/format.hpp"
 #include "models/kernels/kernel.hpp"
+#include "models/tensor/same.hpp"
 
 namespace rookery {
 namespace {
 
 // Of all that a file makes its reader compute: a few bytes must not become hours or gigabytes.
 constexpr std::uint64_t kMaxFoldedBytes = 1ULL << 30;
-
-bool is_same(const Tensor& a, const Tensor& b) {
-  return a.type() == b.type() && std::ranges::equal(a.view().bytes(), b.view().bytes());
-}
 
 Tensor map_floats(const Tensor& x, float (*function)(float)) {
   Tensor y(x.type());
