@@ -6,16 +6,13 @@
 #include <utility>
 
 #include "clusterize/costs/node_equivalence.hpp"
+#include "clusterize/pool/rate.hpp"
 #include "models/base/check.hpp"
 
 namespace rookery {
 namespace {
 
 constexpr double kBytesPerGb = 1e9;
-
-double bytes_per_second(double mbps) {
-  return mbps * 1e6 / 8;
-}
 
 // Of the cluster's cuts those whose step is within the limit, the least load first.
 std::vector<const StagePartition*> choices_within(const PlacedCluster& cluster, double limit) {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "clusterize/order/rings.hpp"
+#include "clusterize/pool/rate.hpp"
 #include "models/base/rng.hpp"
 
 namespace rookery {
@@ -14,10 +14,6 @@ namespace {
 constexpr std::int64_t kMostAveragingMessages = 50'000;
 // Until then steps with stragglers are simulated one by one, and the epoch ends.
 constexpr std::int64_t kMostActions = 50'000'000;
-
-double bytes_per_second(double mbps) {
-  return mbps * 125'000;
-}
 
 FlowWay way(const NodePool& pool, int from, int to) {
   if (from == to) return {.bytes_per_second = 1};  // nobody sends to itself
