@@ -50,9 +50,7 @@ ModelCosts block_model() {
   ModelCosts costs{.name = "blocks", .batch_size = 64, .micro_batches = 8};
   for (int i = 0; i < 12; ++i) {
     costs.segments.push_back({.begin = i,
-                              .forward_flops = 20e9,
-                              .backward_flops = 40e9,
-                              .update_flops = 112e6,
+                              .work = {.forward_flops = 20e9, .backward_flops = 40e9, .update_flops = 112e6},
                               .parameters = 7'000'000,
                               .parameter_bytes = 28'000'000,
                               .activation_bytes = i == 0 ? 0 : 2e6,

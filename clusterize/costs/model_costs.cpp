@@ -15,8 +15,8 @@
 namespace rookery {
 namespace {
 
-// Estimates, in operations of a machine at its sustained speed (Segment): a machine that does kFlopsPerByte
-// of them while it moves a byte of memory, and kFlopsPerOp while it begins an op.
+// Estimates, in operations of a machine at its sustained speed (SegmentWork): a machine that does
+// kFlopsPerByte of them while it moves a byte of memory, and kFlopsPerOp while it begins an op.
 constexpr double kFlopsPerByte = 4;
 constexpr double kFlopsPerOp = 40e3;
 // An optimizer reads and writes a parameter, its gradient and what it remembers of them.
@@ -41,14 +41,6 @@ SegmentWork measured_work(const ThreadTimes& times, const std::string& op, const
           .update_flops = speed * times.update_seconds_per_byte * static_cast<double>(cost.parameter_bytes)};
 }
 
-// `Part`: a Segment, or its work.
-template <typename Part>
-void add_work(Part& part, const SegmentWork& work) {
-  part.forward_flops += work.forward_flops;
-  part.backward_flops += work.backward_flops;
-  part.update_flops += work.update_flops;
-}
-
 std::vector<Segment> make_segments(const Graph& graph, const std::vector<OpCost>& costs,
                                    const OpProfile* profile) {
   const ThreadTimes* const times = profile == nullptr ? nullptr : &profile->threads.begin()->second;
@@ -59,12 +51,12 @@ std::vector<Segment> make_segments(const Graph& graph, const std::vector<OpCost>
     if (segments.size() < begins.size() && begins[segments.size()] == static_cast<OpId>(op))
       segments.push_back({.begin = static_cast<OpId>(op)});
     Segment& segment = segments.back();
-    add_work(segment, times == nullptr ? estimated_work(costs[op])
-                                       : measured_work(*times, graph.ops()[op].name, costs[op]));
+    segment.work +=
+        times == nullptr ? estimated_work(costs[op]) : measured_work(*times, graph.ops()[op].name, costs[op]);
     segment.parameters += costs[op].parameters;
     segment.parameter_bytes += costs[op].parameter_bytes;
   }
-  if (times != nullptr) segments.front().forward_flops += 1e9 * times->gflops * profile->input_seconds;
+  if (times != nullptr) segments.front().work.forward_flops += 1e9 * times->gflops * profile->input_seconds;
   return segments;
 }
 
@@ -82,8 +74,8 @@ ByThreads<ThreadCosts> measured_costs(const Graph& graph, const std::vector<OpCo
     of.work.resize(segments.size());
     of.work.front().forward_flops = 1e9 * times.gflops * profile.input_seconds;
     for (std::size_t op = 0; op < costs.size(); ++op) {
-      add_work(of.work[segment_of(static_cast<OpId>(op), segments)],
-               measured_work(times, graph.ops()[op].name, costs[op]));
+      of.work[segment_of(static_cast<OpId>(op), segments)] +=
+          measured_work(times, graph.ops()[op].name, costs[op]);
     }
   }
   return all;
@@ -141,11 +133,11 @@ void merge_small(std::vector<Segment>& segments, int most) {
   double work = 0;
   double bytes = 1;
   for (const Segment& segment : segments) {
-    work += segment.forward_flops + segment.backward_flops;
+    work += segment.work.forward_flops + segment.work.backward_flops;
     bytes += static_cast<double>(segment.parameter_bytes);
   }
   const auto share = [&](const Segment& segment) {
-    return (segment.forward_flops + segment.backward_flops) / work +
+    return (segment.work.forward_flops + segment.work.backward_flops) / work +
            static_cast<double>(segment.parameter_bytes) / bytes;
   };
   while (std::ssize(segments) > most) {
@@ -159,7 +151,7 @@ void merge_small(std::vector<Segment>& segments, int most) {
     }
     Segment& into = segments[least - 1];
     const Segment& merged = segments[least];
-    add_work(into, {merged.forward_flops, merged.backward_flops, merged.update_flops});
+    into.work += merged.work;
     into.parameters += merged.parameters;
     into.parameter_bytes += merged.parameter_bytes;
     segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(least));
@@ -176,8 +168,7 @@ double ModelCosts::assumed_gflops(int node_threads) const {
 std::vector<SegmentWork> ModelCosts::work(int node_threads) const {
   if (!threads.empty()) return of_threads(threads, node_threads).work;
   std::vector<SegmentWork> own;
-  for (const Segment& segment : segments)
-    own.push_back({segment.forward_flops, segment.backward_flops, segment.update_flops});
+  for (const Segment& segment : segments) own.push_back(segment.work);
   return own;
 }
 

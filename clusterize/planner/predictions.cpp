@@ -61,8 +61,8 @@ void add_flops(const ModelCosts& costs, const StagePartition& cut, std::vector<P
     const int end = stage + 1 < stages.size() ? cut.begins[stage + 1] : costs.count();
     for (int i = cut.begins[stage]; i < end; ++i) {
       const Segment& segment = costs.segments[i];
-      stages[stage].forward_flops += segment.forward_flops;
-      stages[stage].backward_flops += segment.backward_flops;
+      stages[stage].forward_flops += segment.work.forward_flops;
+      stages[stage].backward_flops += segment.work.backward_flops;
     }
   }
 }

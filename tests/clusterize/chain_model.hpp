@@ -12,9 +12,7 @@ inline ModelCosts chain(int segments, double gigabytes_each = 0.1) {
   ModelCosts costs{.name = "chain", .batch_size = 32};
   for (int i = 0; i < segments; ++i) {
     costs.segments.push_back({.begin = i,
-                              .forward_flops = 1e9,
-                              .backward_flops = 2e9,
-                              .update_flops = 16e3,
+                              .work = {.forward_flops = 1e9, .backward_flops = 2e9, .update_flops = 16e3},
                               .parameters = 1000,
                               .parameter_bytes = 4000,
                               .activation_bytes = i == 0 ? 0 : 1e4,

@@ -32,14 +32,15 @@ Instance random_instance() {
   Instance instance;
   const int segments = *rc::gen::inRange(1, 9);
   for (int i = 0; i < segments; ++i) {
-    instance.costs.segments.push_back({.begin = i,
-                                       .forward_flops = static_cast<double>(*rc::gen::inRange(0, 6)),
-                                       .backward_flops = static_cast<double>(*rc::gen::inRange(0, 6)),
-                                       .update_flops = static_cast<double>(*rc::gen::inRange(0, 60)),
-                                       .parameters = *rc::gen::inRange(0, 4),
-                                       .parameter_bytes = *rc::gen::inRange(0, 9),
-                                       .activation_bytes = static_cast<double>(*rc::gen::inRange(0, 12)),
-                                       .gradient_bytes = static_cast<double>(*rc::gen::inRange(0, 12))});
+    instance.costs.segments.push_back(
+        {.begin = i,
+         .work = {.forward_flops = static_cast<double>(*rc::gen::inRange(0, 6)),
+                  .backward_flops = static_cast<double>(*rc::gen::inRange(0, 6)),
+                  .update_flops = static_cast<double>(*rc::gen::inRange(0, 60))},
+         .parameters = *rc::gen::inRange(0, 4),
+         .parameter_bytes = *rc::gen::inRange(0, 9),
+         .activation_bytes = static_cast<double>(*rc::gen::inRange(0, 12)),
+         .gradient_bytes = static_cast<double>(*rc::gen::inRange(0, 12))});
   }
   if (*rc::gen::arbitrary<bool>()) {  // threads of which work differs
     for (const int threads : {1, 3}) {
@@ -116,12 +117,8 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
     const auto measured = instance.costs.threads.find(machine.threads < 3 ? 1 : 3);
     for (int i = begins[k]; i < end; ++i) {
       const SegmentWork work =
-          measured == instance.costs.threads.end()
-              ? SegmentWork{segment(i).forward_flops, segment(i).backward_flops, segment(i).update_flops}
-              : measured->second.work[i];
-      sum.forward_flops += work.forward_flops;
-      sum.backward_flops += work.backward_flops;
-      sum.update_flops += work.update_flops;
+          measured == instance.costs.threads.end() ? segment(i).work : measured->second.work[i];
+      sum.work += work;
       sum.parameters += segment(i).parameters;
       sum.parameter_bytes += segment(i).parameter_bytes;
     }
@@ -135,7 +132,7 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
     const Segment out = last ? Segment() : segment(end);
     const double moved = in.activation_bytes + in.gradient_bytes + out.activation_bytes + out.gradient_bytes;
     const double work =
-        (sum.forward_flops * (recompute ? 2 : 1) + sum.backward_flops) / machine.flops_per_second +
+        (sum.work.forward_flops * (recompute ? 2 : 1) + sum.work.backward_flops) / machine.flops_per_second +
         moved * machine.seconds_per_byte;
     cut.empty_stages += sum.parameters == 0 ? 1 : 0;
     cut.load_seconds =
@@ -144,12 +141,12 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
         std::max(in.activation_bytes + out.gradient_bytes, in.gradient_bytes + out.activation_bytes) /
         machine.bytes_per_second;
     period = std::max({period, work, connection});
-    update = std::max(update, sum.update_flops / machine.flops_per_second);
+    update = std::max(update, sum.work.update_flops / machine.flops_per_second);
     const CutWay& way = instance.ways[k];
     const double transfers =
         k == 0 ? 0 : 2 * way.latency + (in.activation_bytes + in.gradient_bytes) / way.bytes_per_second;
     for (double& seconds : behind) seconds += transfers + work;
-    behind.push_back(work + sum.update_flops / machine.flops_per_second / instance.costs.micro_batches);
+    behind.push_back(work + sum.work.update_flops / machine.flops_per_second / instance.costs.micro_batches);
     for (std::size_t stage = 0; is_async && stage <= k; ++stage)
       period = std::max(period, behind[stage] / (most_in_flight(stage) - least_in_flight(k) + 1));
     round_trip += work + transfers;
@@ -246,13 +243,13 @@ Instance row_of(std::vector<Segment> segments, std::size_t machines) {
 // Machines alike take turns, so that only the transfers count; with more micro-batches they work at the
 // same time, and the slowest counts.
 TEST(StagePartition, BalancesOnlyWhereMachinesWorkAtTheSameTime) {
-  Instance instance = row_of({{.forward_flops = 5, .parameters = 1},
-                              {.forward_flops = 5, .parameters = 1, .activation_bytes = 4},
-                              {.forward_flops = 9, .parameters = 1, .activation_bytes = 1}},
+  Instance instance = row_of({{.work = {.forward_flops = 5}, .parameters = 1},
+                              {.work = {.forward_flops = 5}, .parameters = 1, .activation_bytes = 4},
+                              {.work = {.forward_flops = 9}, .parameters = 1, .activation_bytes = 1}},
                              2);
   instance.ways[1].bytes_per_second = 1;
   EXPECT_EQ(partitions(instance).front().begins, (std::vector{0, 2}));
-  instance.costs.segments[2].forward_flops = 1;
+  instance.costs.segments[2].work.forward_flops = 1;
   EXPECT_EQ(partitions(instance).front().begins, (std::vector{0, 2}));
   instance.costs.micro_batches = 100;
   EXPECT_EQ(partitions(instance).front().begins, (std::vector{0, 1}));
@@ -276,7 +273,7 @@ TEST(StagePartition, OffersLessLoadForALongerStep) {
 
 TEST(StagePartition, AStageWithoutParametersIsTheLastResort) {
   const std::vector<Segment> segments{
-      {.forward_flops = 9, .parameters = 1}, {.forward_flops = 9}, {.parameters = 1}};
+      {.work = {.forward_flops = 9}, .parameters = 1}, {.work = {.forward_flops = 9}}, {.parameters = 1}};
   EXPECT_EQ(partitions(row_of(segments, 2)).front().empty_stages, 0);
   EXPECT_EQ(partitions(row_of(segments, 3)).front().empty_stages, 1);
 }

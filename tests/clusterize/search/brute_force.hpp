@@ -55,9 +55,7 @@ class BruteForce {
     Segment all;
     for (int i = begin; i < end; ++i) {
       const Segment& segment = costs_.segments[i];
-      all.forward_flops += segment.forward_flops;
-      all.backward_flops += segment.backward_flops;
-      all.update_flops += segment.update_flops;
+      all.work += segment.work;
       all.parameters += segment.parameters;
       all.parameter_bytes += segment.parameter_bytes;
     }
@@ -102,11 +100,11 @@ class BruteForce {
       const double moved =
           in.activation_bytes + in.gradient_bytes + out.activation_bytes + out.gradient_bytes;
       const double transfer = node(id).transfer_gbps ? moved * 1e-9 / *node(id).transfer_gbps : 0;
-      const double work = (own.forward_flops + own.backward_flops) / speed(id) + transfer;
+      const double work = (own.work.forward_flops + own.work.backward_flops) / speed(id) + transfer;
       for (double& seconds : behind) seconds += work;
-      behind.push_back(work + own.update_flops / speed(id) / costs_.micro_batches);
+      behind.push_back(work + own.work.update_flops / speed(id) / costs_.micro_batches);
       round_trip += work;
-      update = std::max(update, own.update_flops / speed(id));
+      update = std::max(update, own.work.update_flops / speed(id));
       period = std::max({period, work, (in.activation_bytes + out.gradient_bytes) / connection(id),
                          (in.gradient_bytes + out.activation_bytes) / connection(id)});
       if (k > 0) {

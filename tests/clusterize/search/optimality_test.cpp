@@ -26,9 +26,9 @@ ModelCosts model_of_kind(int kind, int micro_batches) {
                                                 : (i == 0 ? 2'000'000 : 300'000);
     const double bytes = (kind == 0 ? 4e6 * front : kind == 1 ? 3e5 : 1e6) / micro_batches;
     costs.segments.push_back({.begin = i,
-                              .forward_flops = flops,
-                              .backward_flops = 2 * flops,
-                              .update_flops = 16.0 * static_cast<double>(parameters),
+                              .work = {.forward_flops = flops,
+                                       .backward_flops = 2 * flops,
+                                       .update_flops = 16.0 * static_cast<double>(parameters)},
                               .parameters = parameters,
                               .parameter_bytes = 4 * parameters,
                               .activation_bytes = i == 0 ? 0 : bytes,
