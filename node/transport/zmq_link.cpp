@@ -165,34 +165,15 @@ std::optional<RunStatus> ZmqLink::heard_status() const {
 }
 
 void ZmqLink::tell_figures(const NodeFigures& figures) {
-  std::vector<std::uint64_t> sent = figures.sent;
+  CtlFigures told{.group = group_->options.group, .figures = figures};
+  std::vector<std::uint64_t>& sent = told.figures.sent;
   sent.resize(std::min(sent.size(), NodeFigures::kMostTold));
-  group_->queues.tell_figures({.group = group_->options.group,
-                               .seconds = figures.seconds,
-                               .computing = figures.computing,
-                               .waiting = figures.waiting,
-                               .resident = figures.resident,
-                               .updates = figures.updates,
-                               .staleness = figures.staleness,
-                               .rounds = figures.rounds,
-                               .exposed = figures.exposed,
-                               .round_bytes = figures.round_bytes,
-                               .sent = std::move(sent)});
+  group_->queues.tell_figures(told);
 }
 
 std::optional<NodeFigures> ZmqLink::take_figures(int from_rank) {
-  const auto told = group_->queues.take_figures(group_->member_with(from_rank));
-  if (!told) return std::nullopt;
-  return NodeFigures{.seconds = told->seconds,
-                     .computing = told->computing,
-                     .waiting = told->waiting,
-                     .resident = told->resident,
-                     .updates = told->updates,
-                     .staleness = told->staleness,
-                     .rounds = told->rounds,
-                     .exposed = told->exposed,
-                     .round_bytes = told->round_bytes,
-                     .sent = told->sent};
+  auto told = group_->queues.take_figures(group_->member_with(from_rank));
+  return told ? std::optional(std::move(told->figures)) : std::nullopt;
 }
 
 std::vector<std::uint64_t> ZmqLink::bytes_sent() const {

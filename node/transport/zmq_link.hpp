@@ -54,22 +54,6 @@ struct RunStatus {
   std::optional<double> accuracy;  // percent
 };
 
-// What a node does, as the last rank keeps it: of the run until now.
-struct NodeFigures {
-  static constexpr std::size_t kMostTold = 256;
-
-  double seconds = 0;
-  double computing = 0;        // of these
-  double waiting = 0;          // of these, for other stages
-  std::uint64_t resident = 0;  // bytes of memory, now
-  std::int64_t updates = 0;
-  std::int64_t staleness = 0;       // summed over the updates
-  std::int64_t rounds = 0;          // of averaging with other clusters
-  double exposed = 0;               // of the seconds, waiting for these rounds
-  std::uint64_t round_bytes = 0;    // sent in them
-  std::vector<std::uint64_t> sent;  // bytes of tensors, by rank; of more than kMostTold the first ones
-};
-
 struct Group;
 class IoLoop;
 

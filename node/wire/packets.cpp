@@ -161,8 +161,9 @@ void fields(Archive& archive, CtlReopen& reopen) {
 }
 
 template <typename Archive>
-void fields(Archive& archive, CtlFigures& figures) {
-  archive(figures.group, figures.seconds, figures.computing, figures.waiting, figures.resident,
+void fields(Archive& archive, CtlFigures& packet) {
+  NodeFigures& figures = packet.figures;
+  archive(packet.group, figures.seconds, figures.computing, figures.waiting, figures.resident,
           figures.updates, figures.staleness, figures.rounds, figures.exposed, figures.round_bytes,
           figures.sent);
 }

@@ -130,8 +130,9 @@ struct CtlReopen {
 };
 
 // What a node tells the last stage of itself, which keeps it with the run's curves. Of the run until now.
-struct CtlFigures {
-  GroupId group = 0;
+struct NodeFigures {
+  static constexpr std::size_t kMostTold = 256;
+
   double seconds = 0;
   double computing = 0;        // of these
   double waiting = 0;          // of these, for other stages
@@ -141,7 +142,12 @@ struct CtlFigures {
   std::int64_t rounds = 0;          // of averaging with other clusters
   double exposed = 0;               // of the seconds, waiting for these rounds
   std::uint64_t round_bytes = 0;    // sent in them
-  std::vector<std::uint64_t> sent;  // bytes of tensors, by rank in the group
+  std::vector<std::uint64_t> sent;  // bytes of tensors, by rank; of more than kMostTold the first ones
+  bool operator==(const NodeFigures&) const = default;
+};
+struct CtlFigures {
+  GroupId group = 0;
+  NodeFigures figures;
   bool operator==(const CtlFigures&) const = default;
 };
 

@@ -47,7 +47,7 @@ std::vector<Packet> one_of_each() {
       CtlBye{3, true},
       CtlJoin{4, 1, 3, true, {5, 6}},
       CtlReopen{Channel::kData},
-      CtlFigures{1, 10.5, 7.25, 2.5, 1ULL << 30, 41, 82, 3, 0.5, 1ULL << 35, {0, 1ULL << 40}}};
+      CtlFigures{1, {10.5, 7.25, 2.5, 1ULL << 30, 41, 82, 3, 0.5, 1ULL << 35, {0, 1ULL << 40}}}};
   for (int kind = 0; kind < kMessageKinds; ++kind) {
     DataChunk chunk = a_chunk();
     chunk.key.kind = static_cast<MessageKind>(kind);
