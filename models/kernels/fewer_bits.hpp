@@ -10,8 +10,6 @@ namespace rookery {
 
 // IEEE 754 binary16 and bfloat16, two bytes each in the order of this machine. What is beyond the largest
 // number there is becomes that one; NaN stays.
-constexpr float kLargestFloat16 = 65504;
-constexpr float kLargestBFloat16 = 0x1.FEp127F;
 void to_float16(std::span<const float> numbers, std::byte* bytes);
 void from_float16(const std::byte* bytes, std::span<float> numbers);
 void to_bfloat16(std::span<const float> numbers, std::byte* bytes);

@@ -222,11 +222,6 @@ std::map<std::string, TensorView> Executable::training_state() {
   return state;
 }
 
-TensorView Executable::owned_gradient(const std::string& parameter) {
-  impl_->progress.check_finished();
-  return impl_->arenas.gradient_term(parameter, 0);
-}
-
 TensorView Executable::gradient_place(const std::string& parameter) {
   return impl_->arenas.gradient_term(parameter, 0);
 }

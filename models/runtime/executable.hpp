@@ -88,11 +88,9 @@ class Executable {
   double add_squared_gradients(double sum);
   // Multiplies these gradients.
   void scale_gradients(float factor);
-  // The total gradient of a parameter that this stage owns: to be read or replaced from finish_gradients() to
+  // Where the total gradient of a parameter is that this stage owns: to be read or replaced as soon as
+  // backward of the step's last micro-batch says that it is done, or from finish_gradients() on, until
   // update().
-  TensorView owned_gradient(const std::string& parameter);
-  // Where that is, at any time: to be used as soon as backward of the step's last micro-batch says that it is
-  // done, or from finish_gradients() on.
   TensorView gradient_place(const std::string& parameter);
   // Begins and ends a step of no micro-batches, when none is in flight: its gradients are 0.
   void skip_step(std::int64_t step);

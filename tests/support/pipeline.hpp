@@ -23,6 +23,7 @@
 #include "models/kernels/choose.hpp"
 #include "models/kernels/threads.hpp"
 #include "models/runtime/executable.hpp"
+#include "tests/support/progress_callback.hpp"
 #include "tests/support/scratch_folder.hpp"
 #include "trainer/feed/sample_source.hpp"
 #include "trainer/feed/split.hpp"

@@ -1,4 +1,5 @@
 #include "trainer/trainer.hpp"
+#include "tests/support/progress_callback.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

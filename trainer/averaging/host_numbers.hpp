@@ -28,12 +28,4 @@ class HostNumbers {
   std::list<Copy> copies_;  // which stay where they are
 };
 
-// Has the host change one tensor: change(its numbers).
-template <typename Change>
-void write_host(TensorView tensor, Change change) {
-  HostNumbers host;
-  change(host.of(tensor));
-  host.write_back();
-}
-
 }  // namespace rookery

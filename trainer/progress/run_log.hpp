@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
-#include <utility>
 
 #include "models/graph/passes/loss.hpp"
 #include "trainer/progress/batch_result.hpp"
@@ -63,20 +61,6 @@ class RunLog {
   // When the last update of an epoch is made, before the validation that may follow. `mean_loss`: over the
   // training samples, each with the weights of its step; 0 on all stages but the Leaf.
   virtual void after_epoch(const Progress& /*progress*/, double /*mean_loss*/) {}
-};
-
-// Calls one function after every update and every validation.
-class ProgressCallback : public RunLog {
- public:
-  using Function = std::function<void(const Progress&)>;
-  explicit ProgressCallback(Function function) : function_(std::move(function)) {}
-  void after_update(const Progress& progress, const BatchResult& /*batch*/) override { function_(progress); }
-  void after_validation(const Progress& progress, const BatchResult& /*total*/) override {
-    function_(progress);
-  }
-
- private:
-  Function function_;
 };
 
 }  // namespace rookery

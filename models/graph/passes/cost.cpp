@@ -51,9 +51,6 @@ std::vector<OpCost> op_costs(const Graph& graph, std::int64_t micro_batch) {
       costs[i].parameters += types[input].shape.elements();
       costs[i].parameter_bytes += static_cast<std::int64_t>(types[input].bytes());
     }
-    for (const ValueId output : op.outputs) {
-      costs[i].output_bytes += static_cast<std::int64_t>(types[output].bytes());
-    }
   }
   // Gradient ops follow all forward ops and carry the name of theirs.
   const TrainingGraph training = differentiate(graph, {});

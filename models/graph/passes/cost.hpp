@@ -16,7 +16,6 @@ struct OpCost {
   double backward_bytes = 0;
   std::int64_t parameter_bytes = 0;  // of the parameters first used here
   std::int64_t parameters = 0;       // elements of the same
-  std::int64_t output_bytes = 0;     // activations it makes
 };
 
 std::vector<OpCost> op_costs(const Graph& graph, std::int64_t micro_batch);

@@ -33,8 +33,6 @@ class CheckedReader {
   // As it was given to write_checked().
   const Metadata& metadata() const { return metadata_; }
   const std::map<std::string, TensorType>& types() const { return file_.types(); }
-  // The checksum that the file names for a tensor of types().
-  const std::string& checksum_of(const std::string& name) const { return checksums_.at(name); }
   // A tensor of types().
   Tensor read(const std::string& name);
   // Its elements, into as many bytes, which hold anything where it is damaged.

@@ -305,7 +305,6 @@ TEST(Cost, CountsFlopsAndParameters) {
   EXPECT_EQ(costs[0].forward_flops, 2.0 * 2 * 4 * 64 * 27);
   EXPECT_EQ(costs[0].backward_flops, 2.0 * 2 * 4 * 64 * 27) << "the data's gradient is not computed";
   EXPECT_EQ(costs[0].parameters, 4 * 27 + 4);
-  EXPECT_EQ(costs[0].output_bytes, 2 * 4 * 64 * 4);
 }
 
 TEST(Initialize, DependsOnSeedAndNameAlone) {

@@ -124,7 +124,7 @@ TEST(Executable, AStepWithoutSamplesHasTheGradientsThatItIsGiven) {
   executable.finish_gradients();
   EXPECT_EQ(executable.add_squared_gradients(0), 0);
   for (const ValueId id : graph.parameters()) {
-    write_from_host(executable.owned_gradient(graph.value(id).name),
+    write_from_host(executable.gradient_place(graph.value(id).name),
                     [](TensorView gradient) { std::ranges::fill(gradient.as<float>(), 0.5F); });
   }
   executable.update(4, 1);
