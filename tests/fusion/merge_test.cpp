@@ -12,6 +12,7 @@
 #include "models/io/pytorch/pytorch.hpp"
 #include "tests/fusion/trained_cluster.hpp"
 #include "tests/support/damaged_file.hpp"
+#include "tests/support/equal_states.hpp"
 #include "tests/support/repository.hpp"
 
 namespace rookery {
@@ -20,14 +21,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-void expect_equal(const StateDict& a, const StateDict& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : a) {
-    ASSERT_TRUE(b.contains(name)) << name;
-    EXPECT_TRUE(std::ranges::equal(tensor.view().bytes(), b.at(name).view().bytes())) << name;
-  }
-}
 
 class FuseCluster : public testing::Test {
  protected:

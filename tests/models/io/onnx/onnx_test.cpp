@@ -9,6 +9,7 @@
 #include "models/graph/state/initialize.hpp"
 #include "tests/models/io/files.hpp"
 #include "tests/models/io/onnx/onnx_models.hpp"
+#include "tests/support/equal_states.hpp"
 
 namespace rookery {
 namespace {
@@ -45,14 +46,6 @@ void expect_equal(const Graph& a, const Graph& b) {
     ASSERT_EQ(value.kind, other.kind) << value.name;
     if (value.kind != ValueKind::kConstant) continue;
     EXPECT_TRUE(std::ranges::equal(value.data->view().bytes(), other.data->view().bytes())) << value.name;
-  }
-}
-
-void expect_equal(const StateDict& a, const StateDict& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : a) {
-    ASSERT_TRUE(b.contains(name)) << name;
-    EXPECT_TRUE(std::ranges::equal(tensor.view().bytes(), b.at(name).view().bytes())) << name;
   }
 }
 

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "tests/models/io/files.hpp"
+#include "tests/support/equal_states.hpp"
 
 namespace rookery {
 namespace {
@@ -33,16 +34,6 @@ StateDict small_state() {
   state.at("flag").as<bool>()[1] = true;
   state.emplace("empty", Tensor(DType::kF32, {0, 4}));
   return state;
-}
-
-void expect_equal(const StateDict& a, const StateDict& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : a) {
-    ASSERT_TRUE(b.contains(name)) << name;
-    ASSERT_EQ(tensor.type(), b.at(name).type()) << name;
-    const auto bytes = tensor.view().bytes();
-    EXPECT_TRUE(std::ranges::equal(bytes, b.at(name).view().bytes())) << name;
-  }
 }
 
 // A file with this header, length included, and so many bytes of data.
