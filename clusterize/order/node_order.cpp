@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <compare>
-#include <limits>
 #include <optional>
 
 namespace rookery {

@@ -5,8 +5,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 #include <zmq.hpp>
 
 #include "node/sockets/address.hpp"

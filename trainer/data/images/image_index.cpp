@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
-#include <numeric>
 #include <span>
 #include <system_error>
 
