@@ -37,6 +37,7 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
                         static_cast<int>(std::ssize(micro_batch_sizes(settings_, settings_.batch_size))))),
       measured_(segments(), most_slots_),
       estimated_(segments(), most_slots_) {
+  options_.processor = &processor_;
   find_tied();
 }
 

@@ -13,6 +13,7 @@
 #include "clusterize/costs/memory_model.hpp"
 #include "models/graph/stage.hpp"
 #include "models/kernels/choose.hpp"
+#include "models/runtime/compile/described_kernels.hpp"
 #include "models/runtime/executable.hpp"
 #include "trainer/encoding/edge_encoding.hpp"
 #include "trainer/settings/batch_sizes.hpp"
@@ -90,6 +91,7 @@ class StageMemory {
   EdgeEncoding encoding_;
   std::int64_t data_bytes_;
   int threads_;
+  const DescribedKernels processor_{host_processor()};
   CompileOptions options_;  // apart from slots and recompute
   std::vector<Tied> tied_;
   int most_slots_;

@@ -226,10 +226,11 @@ const std::string& chosen_kernel(const KernelChoice& choice, const Op& op) {
   return found->second;
 }
 
-std::set<std::string> chosen_blocked(const KernelChoice& choice) {
+std::set<std::string> chosen_blocked(const KernelChoice& choice, const Graph& graph) {
   std::set<std::string> ops;
-  for (const auto& [op, entry] : choice) {
-    if (asks_for(entry, "blocked")) ops.insert(op);
+  for (const Op& op : graph.ops()) {
+    const auto found = choice.find(op.name);
+    if (found != choice.end() && asks_for(found->second, "blocked")) ops.insert(op.name);
   }
   return ops;
 }

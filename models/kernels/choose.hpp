@@ -20,8 +20,8 @@ using KernelChoice = std::map<std::string, std::string>;
 // The entry for an op of a training graph. ConfigError naming the op when there is none, unless every back
 // end computes the same bits: conversions of layout and sums of gradients need no entry.
 const std::string& chosen_kernel(const KernelChoice& choice, const Op& op);
-// Names of the ops whose entry asks for the blocked layout.
-std::set<std::string> chosen_blocked(const KernelChoice& choice);
+// Names of the graph's ops whose entry asks for the blocked layout.
+std::set<std::string> chosen_blocked(const KernelChoice& choice, const Graph& graph);
 // The op of the forward graph that an entry belongs to.
 std::string chosen_op(const Graph& forward, const std::string& entry);
 

@@ -24,7 +24,6 @@ KernelChoice in_bf16(const Graph& graph, KernelChoice choice) {
   if (!has_bf16()) {
     throw ConfigError("precision bf16: this processor has no bf16 arithmetic (avx512_bf16); use fp32");
   }
-  const std::set<std::string> blocked = chosen_blocked(choice);
   const std::vector<TensorType> types = graph.types(1);
   std::set<std::string> products;
   for (const Op& op : graph.ops()) {
@@ -38,7 +37,7 @@ KernelChoice in_bf16(const Graph& graph, KernelChoice choice) {
   std::erase_if(choice, [&](const auto& entry) { return !graph.has_op(entry.first) && is_rounded(entry); });
   for (auto& entry : choice) {
     if (is_rounded(entry))
-      entry.second = blocked.contains(entry.first) ? "onednn/blocked-bf16" : "onednn/bf16";
+      entry.second = asks_for(entry.second, "blocked") ? "onednn/blocked-bf16" : "onednn/bf16";
   }
   return choice;
 }

@@ -38,8 +38,8 @@ CompiledVariant compile_variant(const Stage& stage, Mode mode, std::int64_t size
                                 const CompileOptions& options, bool accumulates) {
   CompiledVariant variant{.size = size};
   Graph forward = fuse(stage.graph);
-  forward =
-      with_blocked_layout(forward, chosen_blocked(options.kernels), stage.gradient_request(forward).received);
+  forward = with_blocked_layout(forward, chosen_blocked(options.kernels, forward),
+                                stage.gradient_request(forward).received);
   if (mode == Mode::kTraining) {
     variant.training = differentiate(forward, stage.gradient_request(forward));
     if (variant.training.sent_gradients.empty())

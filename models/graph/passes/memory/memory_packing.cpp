@@ -1,6 +1,5 @@
 #include "models/graph/passes/memory/memory_packing.hpp"
 
-#include <map>
 #include <tuple>
 
 namespace rookery {
@@ -107,7 +106,9 @@ Packing pack(std::span<const Lifetime> buffers, std::span<const std::size_t> sta
 }
 
 std::size_t live_bytes(std::span<const Lifetime> buffers) {
-  std::map<int, std::ptrdiff_t> changes;
+  int end = 0;
+  for (const Lifetime& life : buffers) end = std::max(end, life.last + 1);
+  std::vector<std::ptrdiff_t> changes(static_cast<std::size_t>(end) + 1);  // by time
   for (const Lifetime& life : buffers) {
     if (!life.is_used()) continue;
     changes[life.first] += static_cast<std::ptrdiff_t>(life.bytes);
@@ -115,7 +116,7 @@ std::size_t live_bytes(std::span<const Lifetime> buffers) {
   }
   std::ptrdiff_t live = 0;
   std::ptrdiff_t most = 0;
-  for (const auto& [time, change] : changes) most = std::max(most, live += change);
+  for (const std::ptrdiff_t change : changes) most = std::max(most, live += change);
   return static_cast<std::size_t>(most);
 }
 
