@@ -71,6 +71,8 @@ class GraphWriter {
   }
 
  private:
+  static constexpr const char* kShapes = "_output_shapes";
+
   tensorboard::Node& add_node(const std::string& name, const std::string& type, const std::string& device) {
     std::string unused = grouped(name);
     for (int i = 1; !taken_.insert(unused).second; ++i) unused = fmt::format("{}_{}", grouped(name), i);
@@ -84,7 +86,7 @@ class GraphWriter {
   void add_source(ValueId id, const std::string& device) {
     const Value& value = graph_.value(id);
     tensorboard::Node& node = add_node(value.name, source_type(value.kind), device);
-    add_shape(node, id);
+    add_shape(attribute(node, kShapes), id);
     names_[id] = node.name();
   }
 
@@ -92,18 +94,26 @@ class GraphWriter {
     tensorboard::Node& node = add_node(op.name, op.type, device);
     for (const ValueId input : op.inputs)
       if (input != kNoValue) node.add_input(names_[input]);
-    for (const auto& [key, attribute] : op.attributes) set_attribute((*node.mutable_attr())[key], attribute);
+    for (const auto& [key, value] : op.attributes) set_attribute(attribute(node, key), value);
+    tensorboard::Attribute& shapes = attribute(node, kShapes);
     int port = 0;
     for (const ValueId output : op.outputs) {
       if (output == kNoValue) continue;
-      add_shape(node, output);
+      add_shape(shapes, output);
       names_[output] = port == 0 ? node.name() : fmt::format("{}:{}", node.name(), port);
       ++port;
     }
   }
 
-  void add_shape(tensorboard::Node& node, ValueId id) {
-    auto& shape = *(*node.mutable_attr())["_output_shapes"].mutable_list()->add_shape();
+  // A new one.
+  static tensorboard::Attribute& attribute(tensorboard::Node& node, const std::string& key) {
+    tensorboard::NamedAttribute& made = *node.add_attr();
+    made.set_key(key);
+    return *made.mutable_value();
+  }
+
+  void add_shape(tensorboard::Attribute& shapes, ValueId id) {
+    auto& shape = *shapes.mutable_list()->add_shape();
     for (const std::int64_t size : types_[id].shape.dims())
       shape.add_dim()->set_size(size == kBatch ? -1 : size);
   }

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <tensorboard_events.pb.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
 
 #include "models/graph/passes/loss.hpp"
@@ -27,6 +29,12 @@ std::map<std::string, tensorboard::Node> nodes_of(const Graph& graph) {
   return nodes;
 }
 
+const tensorboard::Attribute& attribute(const tensorboard::Node& node, const std::string& key) {
+  const auto found = std::ranges::find(node.attr(), key, &tensorboard::NamedAttribute::key);
+  if (found == node.attr().end()) throw std::out_of_range(key);
+  return found->value();
+}
+
 Graph small_model() {
   Graph graph;
   const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 4}});
@@ -41,6 +49,12 @@ Graph small_model() {
   return graph;
 }
 
+TEST(GraphDef, IsTheSameBytesForTheSameGraph) {
+  const auto bytes = [] { return graph_def(resnet18(), [](const Op&) { return "here"; }); };
+  const std::string first = bytes();
+  for (int again = 0; again < 5; ++again) EXPECT_TRUE(bytes() == first);
+}
+
 TEST(GraphDef, HasOpsParametersAndShapesByTheirModules) {
   const auto nodes = nodes_of(small_model());
   ASSERT_EQ(nodes.size(), 4U);
@@ -50,9 +64,9 @@ TEST(GraphDef, HasOpsParametersAndShapesByTheirModules) {
   EXPECT_EQ(nodes.at("blocks/0/fc/weight").device(), "where Gemm is");
   const tensorboard::Node& product = nodes.at("blocks/0/fc");
   EXPECT_EQ(product.op(), "Gemm");
-  EXPECT_EQ(product.attr().at("transB").i(), 1);
+  EXPECT_EQ(attribute(product, "transB").i(), 1);
   EXPECT_THAT(product.input(), ElementsAre("x", "blocks/0/fc/weight"));
-  const auto& shape = product.attr().at("_output_shapes").list().shape(0);
+  const auto& shape = attribute(product, "_output_shapes").list().shape(0);
   ASSERT_EQ(shape.dim_size(), 2);
   EXPECT_EQ(shape.dim(0).size(), -1);
   EXPECT_EQ(shape.dim(1).size(), 2);
