@@ -2,6 +2,7 @@
 // formula and against the simulator, which plans go by.
 //
 //   schedule_times [--stages N] [--micro-batches N] [--ms T] [--mbps B] [--latency-ms L] [--seconds S]
+//                  [--clip]
 //
 // Everything else is real: each stage is a thread with its Executable, its StageWorker and an endpoint of its
 // own, so that messages go through sockets. Forward, and each of the two backward phases, waits T
@@ -16,6 +17,7 @@
 #include <cmath>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -45,6 +47,7 @@ struct Case {
   double seconds = 0.004;  // of a forward, and of each backward phase
   NetworkLimits limits;
   double measured_seconds = 5;  // by each schedule
+  bool clips = false;           // gradients, by the norm of all stages'
   double bytes_per_second() const { return limits.mbps ? 125'000 * *limits.mbps : 1e9; }
   double latency() const { return Seconds(limits.latency).count(); }
 };
@@ -133,6 +136,7 @@ CompileOptions options_of(const Case& of, const ScheduleSettings& schedule, cons
 // The cluster as the simulator sees it.
 PipelineModel model_of(const Case& of, const ScheduleSettings& schedule, const std::vector<Stage>& stages) {
   PipelineModel model{.schedule = schedule, .stages = stages, .micro_batch = kSamples};
+  model.clips_gradients = of.clips;
   for (int k = 0; k < of.stages; ++k) {
     model.work.push_back(
         {.forward = of.seconds, .backward = 2 * of.seconds, .bytes_per_second = of.bytes_per_second()});
@@ -192,8 +196,9 @@ double measured(const Case& of, const ScheduleSettings& schedule, const std::vec
         const std::unique_ptr<ZmqLink> link = endpoints[k]->open(group);
         Executable executable(stage, options_of(of, schedule, stage, kernels, processor),
                               initial_state(stage.graph, 1));
-        StageWorker worker(executable, *link, schedule,
-                           [](const MicroBatch&, const std::string&, TensorView) {});
+        StageWorker worker(
+            executable, *link, schedule, [](const MicroBatch&, const std::string&, TensorView) {},
+            of.clips ? std::optional(1.0) : std::nullopt);
         link->join();
         const std::vector<std::int64_t> sizes(
             is_synchronous(schedule) ? static_cast<std::size_t>(of.micro_batches) : 1, kSamples);
@@ -240,7 +245,8 @@ int run(const ProgramArguments& arguments) {
   Case of{.stages = arguments["stages"].as<int>(),
           .micro_batches = arguments["micro-batches"].as<int>(),
           .seconds = arguments["ms"].as<double>() / 1e3,
-          .measured_seconds = arguments["seconds"].as<double>()};
+          .measured_seconds = arguments["seconds"].as<double>(),
+          .clips = arguments["clip"].as<bool>()};
   if (arguments.count("mbps") != 0) of.limits.mbps = arguments["mbps"].as<double>();
   of.limits.latency = std::chrono::microseconds(std::llround(1e3 * arguments["latency-ms"].as<double>()));
   const Graph graph = chain(of.stages);
@@ -280,6 +286,7 @@ int main(int argc, char** argv) {
       "ms", po::value<double>()->default_value(4, "4"), "of a forward, and of each backward phase")(
       "mbps", po::value<double>(), "that every stage sends at most")(
       "latency-ms", po::value<double>()->default_value(0, "0"), "added to the way of every message")(
-      "seconds", po::value<double>()->default_value(5, "5"), "measured by each schedule, about");
+      "seconds", po::value<double>()->default_value(5, "5"), "measured by each schedule, about")(
+      "clip", po::bool_switch(), "gradients are clipped by the norm of all stages'");
   return rookery::run_program(info, options, argc, argv, rookery::run);
 }
