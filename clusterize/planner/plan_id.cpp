@@ -77,8 +77,8 @@ std::string plan_id_of(const TrainingTask& task, const NodePool& pool, const Clu
   if (const OrderedJson chosen = chosen_in_flight(plan); !chosen.empty()) all["in_flight"] = chosen;
   if (is_auto(task.settings.transport)) all["transport"] = chosen_transport(plan);
   if (plan.clusters.size() > 1) all["shares"] = shares_of(plan, 0).samples;
-  for (const auto& [nodes, count] : plan.connections)
-    all["connections"].push_back({nodes.first, nodes.second, count});
+  for (const auto& [pair, count] : plan.connections)
+    all["connections"].push_back({pair.first, pair.second, count});
   for (const Ring& ring : plan.rings)
     if (ring.under_way) all["under_way"].push_back({ring.id, *ring.under_way});
   if (task.resume) all["resume"] = to_json(*task.resume);
