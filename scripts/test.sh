@@ -44,4 +44,5 @@ configure "$preset" -DROOKERY_TESTS=ON -DROOKERY_BENCH="$benchmarks"
 build "$preset" "${targets[@]}"
 say "testing ($preset)"
 cd "$repo"
-exec ctest --preset "$preset" "${ctest_arguments[@]}"
+# Tests of whole programs wait for each other a third of their time: as many more of them than processors are run at once.
+exec ctest --preset "$preset" --parallel $((($(nproc) * 3 + 1) / 2)) "${ctest_arguments[@]}"
