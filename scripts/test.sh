@@ -44,5 +44,6 @@ configure "$preset" -DROOKERY_TESTS=ON -DROOKERY_BENCH="$benchmarks"
 build "$preset" "${targets[@]}"
 say "testing ($preset)"
 cd "$repo"
-# Tests of whole programs wait for each other a third of their time: as many more of them than processors are run at once.
+# A third of the time of all tests is waiting, in whole programs for each other: half as many again as there are
+# processors are run at once.
 exec ctest --preset "$preset" --parallel $((($(nproc) * 3 + 1) / 2)) "${ctest_arguments[@]}"

@@ -75,6 +75,7 @@ class AttentionFinder : ChainFinder {
  private:
   const Shape& shape(ValueId id) const { return of_two_[id].shape; }
   int rank(ValueId id) const { return shape(id).rank(); }
+
   // The op of this type that makes the value for one reader alone; it becomes part of what is found.
   const Op* step(ValueId value, const std::string& type, FoundAttention& found) const {
     return ChainFinder::step(value, type, found.inside);
