@@ -92,11 +92,11 @@ class RemoteData(WholeTest):
 
     def test_a_reader_asks_for_several_files_at_a_time(self):
         write_pictures(self.bucket / "pets", 12, sides=(30, 50), kinds=("jpg",))
-        slow = self.serve(S3Handler, delay=0.03)
+        slow = self.serve(S3Handler)
         self.set_environment(HOME=str(self.folder), **slow.environment())
         self.write_job("images:s3://bucket/pets?size=32", readers=1, cache_mib=0, batch_size=16)
         self.run_program("clusterize")
-        slow.forget()
+        slow.gather(16)
         self.run_program("launch")
         self.assertEqual(slow.most_at_once, 16)
         self.assertGreaterEqual(slow.requests, 48)

@@ -11,7 +11,6 @@ import socket
 import struct
 import sys
 import threading
-import time
 import urllib.parse
 from xml.sax.saxutils import escape
 
@@ -49,12 +48,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def answer(self, status, body=b"", headers=None, fault=None):
-        with self.server.lock:
-            self.server.at_once += 1
-            self.server.most_at_once = max(self.server.most_at_once, self.server.at_once)
-        time.sleep(self.server.delay)
-        with self.server.lock:
-            self.server.at_once -= 1
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -84,6 +77,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def serve(self, content, fault):
         """The file, or the part of it that is asked for."""
+        self.server.wait_for_others()
         headers = {"ETag": f'"{hashlib.md5(content).hexdigest()}"'}
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         if not asked or fault == "whole":
@@ -216,6 +210,17 @@ class QuietServer(http.server.ThreadingHTTPServer):
         self.connections += 1
         super().process_request(request, client_address)
 
+    def wait_for_others(self):
+        """Counts who asks for a file at this moment, and holds it until as many do as are gathered."""
+        with self.lock:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+            if self.at_once >= self.gathered:
+                self.have_gathered.set()
+        self.have_gathered.wait(10)
+        with self.lock:
+            self.at_once -= 1
+
     def handle_error(self, request, client_address):
         """Clients go away when they have seen enough."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
@@ -223,15 +228,14 @@ class QuietServer(http.server.ThreadingHTTPServer):
 
 
 class FileServer:
-    """Serves a folder on a port of loopback until it is closed. `page`: objects that a list has at a time; `delay`: seconds
-    before each answer."""
+    """Serves a folder on a port of loopback until it is closed. `page`: objects that a list has at a time."""
 
-    def __init__(self, handler, folder, page=1000, delay=0):
+    def __init__(self, handler, folder, page=1000):
         self.server = QuietServer(("127.0.0.1", 0), handler)
-        self.server.folder, self.server.page, self.server.delay = pathlib.Path(folder), page, delay
+        self.server.folder, self.server.page = pathlib.Path(folder), page
         self.server.lock, self.server.ended = threading.Lock(), threading.Event()
-        self.server.fault = None
-        self.forget()
+        self.server.fault, self.server.have_gathered = None, threading.Event()
+        self.gather(1)
         self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
         self.thread.start()
         self.address = f"http://127.0.0.1:{self.server.server_port}"
@@ -241,8 +245,11 @@ class FileServer:
         with self.server.lock:
             self.server.fault = Fault(*arguments, **keys) if arguments else None
 
-    def forget(self):
-        """Counts anew; nobody may be asking for anything."""
+    def gather(self, requests):
+        """Counts anew, and answers nobody who asks for a file until so many do at once, or ten seconds are over; nobody
+        may be asking for anything."""
+        self.server.gathered = requests
+        self.server.have_gathered.clear()
         self.server.requests = self.server.connections = self.server.at_once = self.server.most_at_once = 0
 
     @property
@@ -255,7 +262,7 @@ class FileServer:
 
     @property
     def most_at_once(self):
-        """Requests that were being answered."""
+        """Requests for files that were there at the same moment."""
         return self.server.most_at_once
 
     def environment(self):
