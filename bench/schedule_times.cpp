@@ -125,6 +125,7 @@ CompileOptions options_of(const Case& of, const ScheduleSettings& schedule, cons
   options.training_sizes = {kSamples};
   options.slots = slots(schedule, stage.index, stage.count, micro_batches);
   options.stashes_weights = !is_synchronous(schedule);
+  options.updates_ahead = schedule.updates_ahead && !stage.is_leaf();
   options.micro_batches = micro_batches;
   options.delays_weights = weights_behind(schedule, stage.index, stage.count, micro_batches) > 0;
   options.optimizer.name = "sgd";
@@ -149,6 +150,7 @@ PipelineModel model_of(const Case& of, const ScheduleSettings& schedule, const s
 // As a plan does: what a round trip needs.
 ScheduleSettings with_enough_in_flight(const Case& of, ScheduleSettings schedule) {
   if (!is_synchronous(schedule)) schedule.max_staleness = 100;
+  schedule.updates_ahead = of.clips && delays_weights(schedule);
   const double there = static_cast<double>(kSamples * kWidth * 4) / of.bytes_per_second();
   StepParts parts{.busiest = std::max(3 * of.seconds, 2 * there)};
   const auto stages = static_cast<std::size_t>(of.stages);
@@ -210,6 +212,7 @@ double measured(const Case& of, const ScheduleSettings& schedule, const std::vec
             worker.train(step, 0, sizes);
             note();
           }
+          worker.settle();
         } else {
           worker.train({.batches = batches,
                         .begin = [&](std::int64_t) { return std::vector(sizes); },

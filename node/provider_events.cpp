@@ -69,6 +69,7 @@ std::string measured_memory_text(const StagePrediction& predicted, const NodeRep
   };
   add("parameters", predicted.memory.parameters);
   add("older versions of parameters", predicted.memory.versions);
+  add("copy for updates that may be taken back", predicted.memory.kept);
   add("gradients", predicted.memory.gradients);
   add("optimizer", predicted.memory.optimizer);
   add("stash", predicted.memory.stash);

@@ -20,10 +20,10 @@ std::string to_string(const MessageKey& key) {
       return fmt::format("gradient of parameter {} of step {}", key.edge, key.step);
     case MessageKind::kForwardParameter:
       return fmt::format("parameter {} after step {}", key.edge, key.step);
-    case MessageKind::kBackwardSquares:
-      return fmt::format("sum of squared gradients of step {}", key.step);
-    case MessageKind::kForwardSquares:
-      return fmt::format("sum of all squared gradients of step {}", key.step);
+    case MessageKind::kSquares:
+      return fmt::format("squared gradients of step {}", key.step);
+    case MessageKind::kForwardActivationAgain:
+      return of_micro_batch("second activation");
     case MessageKind::kBackwardLearningRate:
       return fmt::format("learning rate from step {} on", key.step);
     case MessageKind::kAgreement:
@@ -35,8 +35,6 @@ std::string to_string(const MessageKey& key) {
                          key.edge);
     case MessageKind::kClusterNumbers:
       return fmt::format("{} of the clusters at step {}", key.edge, key.step);
-    case MessageKind::kForwardOwnSquares:
-      return fmt::format("squared gradients of the stage of step {}", key.step);
   }
   ROOKERY_CHECK(false, "there is no message of kind {}", static_cast<int>(key.kind));
 }

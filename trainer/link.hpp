@@ -19,8 +19,11 @@ enum class MessageKind : std::uint8_t {
   // These belong to a step (see StepExchange); micro_batch is 0.
   kBackwardParameterGradient = 2,  // the partial gradient of a parameter that stages share
   kForwardParameter = 3,           // its new value
-  kBackwardSquares = 4,            // the squares of gradients, summed over stages: one f64
-  kForwardSquares = 5,             // those of all stages: one f64
+  // The squares of the sending stage's gradients: i64[ExactSum::kWords].
+  kSquares = 4,
+  // Belongs to a micro-batch: the activation of a forward that is run again, since the update before it was
+  // taken back (see StageWorker).
+  kForwardActivationAgain = 5,
   // From the Leaf to all others (see Trainer).
   kBackwardLearningRate = 6,  // from step `step` on: one f64
   // Between the Root and all others, before step `step`: a whole number as f64, `edge` says which (see
@@ -35,11 +38,8 @@ enum class MessageKind : std::uint8_t {
   kAverage = 9,
   // From each cluster's Root to the next one's: f64[n]; `edge` says of what (see trainer/averaging).
   kClusterNumbers = 10,
-  // From all other stages to the Leaf: the squares of the stage's own gradients of a step: one f64 (see
-  // StepExchange).
-  kForwardOwnSquares = 11,
 };
-constexpr int kMessageKinds = 12;
+constexpr int kMessageKinds = 11;
 
 // A key says what a tensor is: the value or parameter `edge` of micro-batch `micro_batch` of step `step`.
 // Training steps count updates; validation passes have steps of their own (see StageWorker), so a key is used

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "trainer/timer.hpp"
@@ -74,8 +75,11 @@ StageWorker::StageWorker(Executable& executable, Link& link, ScheduleSettings sc
       schedule_(std::move(schedule)),
       fill_input_(std::move(fill_input)),
       place_(place),
-      exchange_(executable, link, {clip_gradient_norm, is_synchronous(schedule_)}, place.averager,
-                norm_every) {
+      exchange_(executable, link,
+                {clip_gradient_norm, is_synchronous(schedule_), schedule_.updates_ahead && stage_.count > 1},
+                place.averager, norm_every) {
+  ROOKERY_CHECK(!schedule_.updates_ahead || (stage_.shared.empty() && place.averager == nullptr),
+                "updates ahead of the norm, of what other stages or clusters share");
   sample_ids_ = index_of(stage_.inputs, kSampleIds);
   for (const LossOp& loss : losses_of(stage_.graph)) {
     observed_.push_back({.loss = index_of(stage_.outputs, loss.value).value(),
@@ -129,7 +133,9 @@ void StageWorker::train(const TrainingRun& run) {
       step = run.first_step + action->batch;
       if (action->batch == begun) begin();
       const auto place = static_cast<std::size_t>(std::ssize(under_way) - (begun - action->batch));
-      act(run, *action, under_way.at(place));
+      Batch& batch = under_way.at(place);
+      if (action->kind == ActionKind::kBackwardInputs || stage_.is_leaf()) settle(&batch);
+      act(run, *action, batch);
       if (action->kind == ActionKind::kUpdate) under_way.pop_front();
     }
     exchange_.spread_parameters(run.first_step + run.batches - 1);
@@ -143,7 +149,8 @@ void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch
   const MicroBatch& micro_batch = batch.micro_batches.at(action.micro_batch);
   switch (action.kind) {
     case ActionKind::kForward:
-      forward(micro_batch);
+      forward(batch, micro_batch);
+      ++batch.forwards;
       observe(micro_batch, batch);
       break;
     case ActionKind::kBackwardInputs:
@@ -179,10 +186,63 @@ Executable::GradientDone StageWorker::done_of(const Batch& batch, const MicroBat
 void StageWorker::update(const TrainingRun& run, const MicroBatch& last) {
   {
     const ActionTimer timed = timer(times_.update, ActionKind::kUpdate, last);
-    executable_.update(last.step, run.learning_rate(last.step));
+    if (exchange_.is_norm_late())
+      update_ahead(run.learning_rate(last.step), last.step);
+    else
+      executable_.update(last.step, run.learning_rate(last.step));
     ++times_.updates;
   }
   if (place_.averager != nullptr) place_.averager->after_update(last.step);
+}
+
+// The Leaf ends a step last: for it alone the norm is not late.
+void StageWorker::update_ahead(double learning_rate, std::int64_t step) {
+  ahead_ = Ahead{.step = step, .learning_rate = learning_rate, .sample_digest = sample_digest_};
+  if (!stage_.is_leaf()) return executable_.update_ahead(step, learning_rate);
+  ahead_->factor = exchange_.take_late_factor();
+  if (ahead_->factor) executable_.scale_gradients(*ahead_->factor);
+  executable_.update(step, learning_rate);
+}
+
+void StageWorker::settle(Batch* batch) {
+  if (!ahead_) return;
+  const Ahead made = *std::exchange(ahead_, std::nullopt);
+  const std::optional<float> factor = stage_.is_leaf() ? made.factor : exchange_.take_late_factor();
+  if (!factor) return;
+  if (!stage_.is_leaf()) {
+    const Timer timer(times_.update);
+    executable_.take_back_update();
+    executable_.scale_gradients(*factor);
+    executable_.update(made.step, made.learning_rate);
+    sample_digest_ = made.sample_digest;
+  }
+  if (batch != nullptr) run_again(*batch);
+}
+
+// What earlier stages have sent for nothing is taken in the order in which it was sent: little of it may be
+// under way at a time.
+void StageWorker::run_again(Batch& batch) {
+  const std::span<const MicroBatch> all = batch.micro_batches;
+  const auto count = static_cast<int>(all.size());
+  for (const MicroBatch& unused : all.subspan(static_cast<std::size_t>(batch.forwards))) {
+    for (std::size_t i = 0; i < stage_.inputs.size(); ++i) {
+      const StageInput& input = stage_.inputs[i];
+      if (input.from == kNoStage || unused.index >= in_flight(schedule_, input.from, stage_.count, count))
+        continue;
+      receive(input.from, MessageKind::kForwardActivation, unused, input.value, executable_.input(i, unused));
+    }
+  }
+  batch.runs_again = true;
+  for (const MicroBatch& begun : all.first(static_cast<std::size_t>(batch.forwards))) forward(batch, begun);
+}
+
+// The forwards that a stage runs before its first backward are those that it runs again.
+MessageKind StageWorker::activation_kind(const Batch& batch, const MicroBatch& micro_batch,
+                                         int from_stage) const {
+  const auto count = static_cast<int>(batch.micro_batches.size());
+  const bool is_again =
+      batch.runs_again && micro_batch.index < in_flight(schedule_, from_stage, stage_.count, count);
+  return is_again ? MessageKind::kForwardActivationAgain : MessageKind::kForwardActivation;
 }
 
 ActionTimer StageWorker::timer(double& total, ActionKind kind, const MicroBatch& micro_batch) const {
@@ -219,7 +279,7 @@ BatchResult StageWorker::validate(std::int64_t number, std::span<const std::int6
   return with_context(fmt::format("stage {}: validation batch {}", stage_.index, number), [&] {
     Batch batch = make_batch(Mode::kInference, number, sizes, samples);
     for (const MicroBatch& micro_batch : batch.micro_batches) {
-      forward(micro_batch);
+      forward(batch, micro_batch);
       observe(micro_batch, batch);
     }
     return batch.result;
@@ -233,7 +293,7 @@ WorkTimes StageWorker::times() const {
   return times;
 }
 
-void StageWorker::forward(const MicroBatch& micro_batch) {
+void StageWorker::forward(const Batch& batch, const MicroBatch& micro_batch) {
   for (std::size_t i = 0; i < stage_.inputs.size(); ++i) {
     const StageInput& input = stage_.inputs[i];
     const TensorView into = executable_.input(i, micro_batch);
@@ -241,7 +301,7 @@ void StageWorker::forward(const MicroBatch& micro_batch) {
       const Timer timer(micro_batch.mode == Mode::kTraining ? times_.forward : times_.validation);
       write_from_host(into, [&](TensorView host) { fill_input_(micro_batch, input.value, host); });
     } else {
-      receive(input.from, MessageKind::kForwardActivation, micro_batch, input.value, into);
+      receive(input.from, activation_kind(batch, micro_batch, input.from), micro_batch, input.value, into);
     }
   }
   digest_samples(micro_batch);
@@ -252,7 +312,8 @@ void StageWorker::forward(const MicroBatch& micro_batch) {
   }
   for (std::size_t i = 0; i < stage_.outputs.size(); ++i) {
     const StageOutput& output = stage_.outputs[i];
-    const MessageKey key = key_of(MessageKind::kForwardActivation, micro_batch, output.value);
+    const MessageKey key =
+        key_of(activation_kind(batch, micro_batch, stage_.index), micro_batch, output.value);
     if (output.to.empty()) continue;
     const HostTensor sent(executable_.output(i, micro_batch));
     for (const int to : output.to) link_.send(to, key, sent.view());

@@ -63,6 +63,13 @@ struct ClusterPlace {
   int preceding = 0;             // MicroBatch's
 };
 
+// Where ScheduleSettings::updates_ahead says so, and gradients are clipped, a stage makes its update before
+// the norm of all gradients is known (post-validation, arXiv 2401.10241), unless the step before was clipped,
+// and begins the next step. Before that one's first backward, when the norm is there, it takes the update
+// back where it was wrong, makes it anew, and runs the forwards since then again, so that the bits are those
+// of a stage that waits. Every stage knows from its schedule how many forwards others have run for nothing,
+// and what they sent, drops these and takes what is sent again instead.
+//
 // One thread. Link, Executable and Averager outlive the worker. Errors carry "stage K: step S: " before what
 // happened.
 class StageWorker {
@@ -76,6 +83,8 @@ class StageWorker {
 
   // Forwards, backwards and updates; at its end shared parameters have their new values on every stage.
   void train(const TrainingRun& run);
+  // Before anything but train() follows, and before what is trained is read: the newest update becomes final.
+  void settle() { settle(nullptr); }
   // From here on what is done in training is told to `trace`, which outlives the worker.
   void trace_to(WorkTrace* trace) { trace_ = trace; }
   // A run of one batch.
@@ -109,7 +118,17 @@ class StageWorker {
     std::vector<MicroBatch> micro_batches;
     std::int64_t mean_over = 0;  // samples over which losses take their mean
     std::int64_t staleness = 0;  // updates of earlier batches that come between its forward and its own
+    int forwards = 0;            // that have run
+    bool runs_again = false;     // those that came before the update was settled
     BatchResult result;
+  };
+
+  // An update that was made before its norm was known.
+  struct Ahead {
+    std::int64_t step = 0;
+    double learning_rate = 0;
+    std::optional<float> factor;              // of the Leaf, which knows it
+    std::optional<Fnv1a> sample_digest = {};  // when it was made
   };
 
   Batch make_batch(Mode mode, std::int64_t step, std::span<const std::int64_t> sizes,
@@ -118,7 +137,12 @@ class StageWorker {
   ActionTimer timer(double& total, ActionKind kind, const MicroBatch& micro_batch) const;
   void skip(const TrainingRun& run, const BatchResult& result);
   void update(const TrainingRun& run, const MicroBatch& last);
-  void forward(const MicroBatch& micro_batch);
+  void update_ahead(double learning_rate, std::int64_t step);
+  // `batch`: whose forwards have begun since.
+  void settle(Batch* batch);
+  void run_again(Batch& batch);
+  MessageKind activation_kind(const Batch& batch, const MicroBatch& micro_batch, int from_stage) const;
+  void forward(const Batch& batch, const MicroBatch& micro_batch);
   void backward_inputs(const MicroBatch& micro_batch, const Executable::GradientDone& done);
   Executable::GradientDone done_of(const Batch& batch, const MicroBatch& micro_batch) const;
   void receive(int from_stage, MessageKind kind, const MicroBatch& micro_batch, const std::string& value,
@@ -133,6 +157,7 @@ class StageWorker {
   FillInput fill_input_;
   ClusterPlace place_;
   StepExchange exchange_;
+  std::optional<Ahead> ahead_;
   std::optional<std::size_t> sample_ids_;  // index of the input
   std::vector<Observed> observed_;
   WorkTimes times_;

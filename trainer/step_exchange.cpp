@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "trainer/timer.hpp"
 
 namespace rookery {
+namespace {
+
+const TensorType kSquaresType{DType::kI64, Shape{static_cast<std::int64_t>(ExactSum::kWords)}};
+
+}  // namespace
 
 StepExchange::StepExchange(Executable& executable, Link& link, Clipping clipping, Averager* averager,
                            std::int64_t norm_every)
@@ -26,9 +31,35 @@ void StepExchange::finish_gradients(std::int64_t step) {
     executable_.finish_gradients();
     averager_->after_gradients(step);
   }
-  const bool learns_norm = clipping_.norm && clipping_.is_of_all_stages;
-  if (norm_is_due(step) && !learns_norm) tell_norm(step);
-  if (clipping_.norm) clip_gradients(step);
+  if (!clipping_.norm && !norm_is_due(step)) return;
+  const ExactSum own = executable_.squared_gradients();
+  const bool is_of_all = clipping_.norm && clipping_.is_of_all_stages;
+  const int leaf = stage_.count - 1;
+  for (int stage = 0; stage < stage_.count; ++stage) {
+    const bool is_told = is_of_all || (norm_is_due(step) && stage == leaf);
+    if (is_told && stage != stage_.index) send_squares(step, own, stage);
+  }
+  if (!is_of_all) {
+    if (norm_is_due(step) && stage_.is_leaf()) telling_.push_back(receive_squares(step, own));
+    if (clipping_.norm) {
+      if (const auto factor = factor_by(own.value())) executable_.scale_gradients(*factor);
+    }
+    return;
+  }
+  const bool is_late = clipping_.may_be_late && !was_clipped_;
+  late_ = receive_squares(step, own);
+  if (is_late) return;
+  if (const auto factor = take_late_factor()) executable_.scale_gradients(*factor);
+}
+
+std::optional<float> StepExchange::take_late_factor() {
+  const Squares squares = std::move(late_.value());
+  late_.reset();
+  const double sum = sum_of(squares);
+  if (stage_.is_leaf() && norm_is_due(squares.step)) norms_.push_back({squares.step, std::sqrt(sum)});
+  const std::optional<float> factor = factor_by(sum);
+  was_clipped_ = factor.has_value();
+  return factor;
 }
 
 // One parameter after the other: a stage that took all before it sent any could make stages that share
@@ -44,57 +75,57 @@ void StepExchange::sum_shared_gradients(std::int64_t step) {
   }
 }
 
-void StepExchange::clip_gradients(std::int64_t step) {
+// Gradients that overflow make it no number.
+std::optional<float> StepExchange::factor_by(double squares) {
   constexpr double kEpsilon = 1e-6;  // PyTorch's
-  const double squares = squared_norm(step);
-  if (stage_.is_leaf() && norm_is_due(step) && clipping_.is_of_all_stages)
-    squares_.push_back({.step = step, .parts = {squares}, .arriving = {}});
   const double factor = *clipping_.norm / (std::sqrt(squares) + kEpsilon);
-  if (factor < 1 || std::isnan(factor)) executable_.scale_gradients(static_cast<float>(factor));
+  if (factor < 1 || std::isnan(factor)) return static_cast<float>(factor);
+  return std::nullopt;
 }
 
-// The sum runs from the Leaf to the Root, parameter by parameter, so that every cut adds in the
-// same order; and it comes by when the stages are done with their gradients, which is in that order.
-double StepExchange::squared_norm(std::int64_t step) {
-  if (!clipping_.is_of_all_stages) return executable_.add_squared_gradients(0);
-  const MessageKey partial{.kind = MessageKind::kBackwardSquares, .step = step};
-  const MessageKey whole{.kind = MessageKind::kForwardSquares, .step = step};
-  const double later = stage_.is_leaf() ? 0 : receive_squares(stage_.index + 1, partial);
-  const double sum = executable_.add_squared_gradients(later);
-  if (!stage_.is_root()) {
-    send_number(link_, stage_.index - 1, partial, sum);
-    return receive_squares(0, whole);
-  }
-  for (int stage = 1; stage < stage_.count; ++stage) send_number(link_, stage, whole, sum);
-  return sum;
+void StepExchange::send_squares(std::int64_t step, const ExactSum& own, int to_stage) {
+  const ExactSum::Words words = own.words();
+  link_.send(to_stage, {.kind = MessageKind::kSquares, .step = step},
+             {kSquaresType, reinterpret_cast<const std::byte*>(words.data())});
 }
 
-void StepExchange::tell_norm(std::int64_t step) {
-  const MessageKey key{.kind = MessageKind::kForwardOwnSquares, .step = step};
-  const double own = executable_.add_squared_gradients(0);
-  if (!stage_.is_leaf()) return send_number(link_, stage_.count - 1, key, own);
-  Squares& squares = squares_.emplace_back(
-      Squares{.step = step, .parts = std::vector<double>(stage_.count), .arriving = {}});
-  squares.parts.back() = own;
-  for (int stage = 0; stage + 1 < stage_.count; ++stage) {
-    const TensorView part{{DType::kF64, {1}}, reinterpret_cast<std::byte*>(&squares.parts[stage])};
-    squares.arriving.push_back(link_.begin_receive(stage, key, part));
+StepExchange::Squares StepExchange::receive_squares(std::int64_t step, const ExactSum& own) {
+  Squares squares{.step = step, .own = own, .others = {}};
+  for (int stage = 0; stage < stage_.count; ++stage) {
+    if (stage == stage_.index) continue;
+    Squares::Part& part = *squares.others.emplace_back(std::make_unique<Squares::Part>());
+    part.stage = stage;
+    part.arriving = link_.begin_receive(stage, {.kind = MessageKind::kSquares, .step = step},
+                                        {kSquaresType, reinterpret_cast<std::byte*>(part.words.data())});
   }
+  return squares;
+}
+
+double StepExchange::sum_of(const Squares& squares) {
+  ExactSum sum = squares.own;
+  for (const auto& part : squares.others) {
+    const Timer timer(waited_for(part->stage));
+    part->arriving->wait();
+    const std::optional<ExactSum> other = ExactSum::from(part->words);
+    if (!other) {
+      const MessageKey key{.kind = MessageKind::kSquares, .step = squares.step};
+      throw TransportError(
+          fmt::format("receive {} from stage {}: it is no sum", to_string(key), part->stage));
+    }
+    sum.add(*other);
+  }
+  return sum.value();
 }
 
 std::vector<GradientNorm> StepExchange::take_norms(bool all) {
-  std::vector<GradientNorm> norms;
-  while (!squares_.empty()) {
-    const Squares& first = squares_.front();
-    const bool are_here = std::ranges::all_of(first.arriving, [&](const auto& part) {
-      if (all) part->wait();
-      return all || part->test();
-    });
-    if (!are_here) break;
-    norms.push_back({first.step, std::sqrt(std::accumulate(first.parts.begin(), first.parts.end(), 0.0))});
-    squares_.pop_front();
+  while (!telling_.empty()) {
+    const Squares& first = telling_.front();
+    const auto is_here = [](const auto& part) { return part->arriving->test(); };
+    if (!all && !std::ranges::all_of(first.others, is_here)) break;
+    norms_.push_back({first.step, std::sqrt(sum_of(first))});
+    telling_.pop_front();
   }
-  return norms;
+  return std::exchange(norms_, {});
 }
 
 void StepExchange::spread_parameters(std::int64_t step) {
@@ -110,17 +141,6 @@ void StepExchange::spread_parameters(std::int64_t step) {
 void StepExchange::receive(int from_stage, const MessageKey& key, TensorView into) {
   const Timer timer(waited_for(from_stage));
   write_from_host(into, [&](TensorView host) { link_.receive(from_stage, key, host); });
-}
-
-// Gradients that overflow make it infinite or no number, as in one process.
-double StepExchange::receive_squares(int from_stage, const MessageKey& key) {
-  const Timer timer(waited_for(from_stage));
-  const double squares = receive_number(link_, from_stage, key);
-  if (squares < 0) {
-    throw TransportError(
-        fmt::format("receive {} from stage {}: it is {}", to_string(key), from_stage, squares));
-  }
-  return squares;
 }
 
 }  // namespace rookery

@@ -1,11 +1,12 @@
 // The messages of the stages to each other when a step ends: gradients and new values of parameters that
 // several of them use, and the norm of all gradients, by which they are clipped.
 //
-// Gradients and sums go from later stages to earlier ones, values and the norm the other way
-// afterwards, parameters in one order everywhere. So no circle of stages can wait for each other,
-// however little may be under way between two of them.
+// Gradients go from later stages to earlier ones, values the other way afterwards, parameters in one order
+// everywhere; the squares of its gradients each stage sends to all others before it waits for theirs. So no
+// circle of stages can wait for each other, however little may be under way between two of them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "models/runtime/executable.hpp"
+#include "models/tensor/exact_sum.hpp"
 #include "trainer/averager.hpp"
 #include "trainer/link.hpp"
 
@@ -22,6 +24,8 @@ namespace rookery {
 struct Clipping {
   std::optional<double> norm;
   bool is_of_all_stages = true;  // else each stage goes by the norm of its own, and waits for nobody
+  // Of all stages, and after a step whose gradients were not scaled down: it may come after the update.
+  bool may_be_late = false;
 };
 
 // The norm of all gradients of a step, before they are clipped.
@@ -40,8 +44,13 @@ class StepExchange {
   StepExchange(Executable& executable, Link& link, Clipping clipping, Averager* averager = nullptr,
                std::int64_t norm_every = 0);
 
-  // After the last backward_weights() of the step: all that comes before update().
+  // After the last backward_weights() of the step: all that comes before update(), but for the norm where
+  // that is late.
   void finish_gradients(std::int64_t step);
+  // Is the newest step's norm late? The same on all stages.
+  bool is_norm_late() const { return late_.has_value(); }
+  // Waits for it: what the step's gradients are to be scaled by, where they are.
+  std::optional<float> take_late_factor();
   // Between the forward passes of step `step` and of the next: hands new values of shared parameters on. With
   // a synchronous schedule that is after update().
   void spread_parameters(std::int64_t step);
@@ -56,13 +65,23 @@ class StepExchange {
 
  private:
   void sum_shared_gradients(std::int64_t step);
-  void clip_gradients(std::int64_t step);
+  // The squares of a step's gradients, stage by stage.
+  struct Squares {
+    struct Part {
+      int stage = 0;
+      ExactSum::Words words{};
+      std::unique_ptr<PendingTransfer> arriving;  // into them
+    };
+    std::int64_t step = 0;
+    ExactSum own;
+    std::vector<std::unique_ptr<Part>> others;
+  };
   bool norm_is_due(std::int64_t step) const { return norm_every_ > 0 && (step + 1) % norm_every_ == 0; }
-  void tell_norm(std::int64_t step);
-  // The squares of the gradients, summed over the stages by whose norm they are clipped.
-  double squared_norm(std::int64_t step);
+  void send_squares(std::int64_t step, const ExactSum& own, int to_stage);
+  Squares receive_squares(std::int64_t step, const ExactSum& own);
+  double sum_of(const Squares& squares);
+  std::optional<float> factor_by(double squares);
   void receive(int from_stage, const MessageKey& key, TensorView into);
-  double receive_squares(int from_stage, const MessageKey& key);
   double& waited_for(int stage) { return stage > stage_.index ? waited_for_later_ : waited_for_earlier_; }
 
   Executable& executable_;
@@ -71,13 +90,11 @@ class StepExchange {
   Clipping clipping_;
   Averager* averager_;
   std::int64_t norm_every_;
-  // On the Leaf, of steps whose norm was not taken yet.
-  struct Squares {
-    std::int64_t step = 0;
-    std::vector<double> parts;                               // of the stages; or one, of all
-    std::vector<std::unique_ptr<PendingTransfer>> arriving;  // into them
-  };
-  std::deque<Squares> squares_;
+  std::optional<Squares> late_;
+  bool was_clipped_ = true;  // the step whose norm was known last; or there was none
+  // On the Leaf: of steps whose norm is to be told and was not taken yet.
+  std::vector<GradientNorm> norms_;
+  std::deque<Squares> telling_;
   double waited_for_earlier_ = 0;
   double waited_for_later_ = 0;
 };

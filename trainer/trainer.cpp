@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -116,6 +117,7 @@ class Trainer::Impl {
     }
     const double mean_loss = state_.epoch_loss / static_cast<double>(shares().trained_of(
                                                      shares().cluster, options_.data.train_samples));
+    worker_.settle();
     const Progress now = progress(epoch);
     tell([&](RunLog& log) { log.after_epoch(now, mean_loss); });
     return mean_loss;
@@ -177,6 +179,7 @@ class Trainer::Impl {
     RunState state = state_;
     state.sample_digest = worker_.sample_digest();
     state.plateau = plateau_.memory();
+    if (!options_.reads_state || options_.reads_state(state, is_end)) worker_.settle();
     options_.between_steps(state, is_end);
   }
 
@@ -432,6 +435,17 @@ std::uint64_t Trainer::sample_digest() const {
   return impl_->worker().sample_digest();
 }
 
+bool may_update_ahead(const TrainingSettings& settings, const Graph& model) {
+  if (!delays_weights(settings.schedule) || !settings.clip_gradient_norm) return false;
+  std::map<ValueId, int> uses;
+  for (const Op& op : model.ops()) {
+    for (const ValueId input : op.inputs)
+      if (input != kNoValue && model.value(input).kind == ValueKind::kParameter) ++uses[input];
+  }
+  const bool shares = std::ranges::any_of(uses, [](const auto& entry) { return entry.second > 1; });
+  return !shares && decided_micro_batches(settings) > 1;
+}
+
 CompileOptions compile_options(TrainingSettings settings, const DataSizes& data, int stage, int stages,
                                const KernelChoice& kernels, const std::optional<ClusterShares>& shares) {
   const ClusterShares used = shares ? *shares : one_cluster(settings.batch_size);
@@ -445,6 +459,7 @@ CompileOptions compile_options(TrainingSettings settings, const DataSizes& data,
           .micro_batches = micro_batches,
           .stashes_weights = !is_synchronous(settings.schedule),
           .delays_weights = weights_behind(settings.schedule, stage, stages, micro_batches) > 0,
+          .updates_ahead = settings.schedule.updates_ahead && stage + 1 < stages,
           .recompute = settings.recompute == "full",
           .kernels = kernels,
           .seed = settings.seed,

@@ -36,6 +36,9 @@ struct TrainerOptions {
   // clusters where they hold the same model. May use the Link and the ClusterRoots, as long as every stage
   // does the same; what it throws ends the run there.
   std::function<void(const RunState&, bool is_end)> between_steps;
+  // Asked before: whether it is going to read what is trained, which waits for the newest update to be final
+  // (StageWorker). The same on all stages; nothing: it always is.
+  std::function<bool(const RunState&, bool is_end)> reads_state;
   // Where a plan has several clusters: this one and what each trains of a step; what keeps them one model;
   // and on their Roots what joins these. All outlive the Trainer.
   std::optional<ClusterShares> shares;  // nothing: one cluster
@@ -93,6 +96,10 @@ class Trainer {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// May a plan of one cluster have updates ahead (StageWorker)? They are worth their memory where nothing but
+// the norm of gradients keeps a stage from the next step.
+bool may_update_ahead(const TrainingSettings& settings, const Graph& model);
 
 // The CompileOptions that a stage needs for this run; `shares`: TrainerOptions::shares.
 CompileOptions compile_options(TrainingSettings settings, const DataSizes& data, int stage, int stages,

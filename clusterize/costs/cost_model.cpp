@@ -188,8 +188,8 @@ std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members,
   return all;
 }
 
-// Shared parameters follow each other, so that their bytes add up and their latencies do not. What
-// clipping sums up runs along with the backward passes; the norm comes back from the first stage.
+// Shared parameters follow each other, so that their bytes add up and their latencies do not. Squares for
+// clipping are sent as soon as a stage is done, so that those of the first stage are waited for.
 double CostModel::exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const {
   double transfers = 0;
   double latency = 0;
@@ -210,7 +210,7 @@ double CostModel::exchange_seconds(const std::vector<int>& members, const std::v
   }
   if (!is_synchronous(costs().schedule)) return transfers;
   double norm = 0;
-  for (std::size_t stage = 1; costs().clips_gradients && stage < members.size(); ++stage)
+  for (std::size_t stage = 1; costs().waits_for_norm && stage < members.size(); ++stage)
     norm = std::max(norm, way(members[0], members[stage]).latency);
   return transfers + latency + norm;
 }

@@ -189,7 +189,7 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   if (profile != nullptr)
     costs.threads = measured_costs(graph, op_costs(graph, micro_batch), costs.segments, *profile);
   costs.shared = shared_bytes(graph, costs.segments);
-  costs.clips_gradients = settings.clip_gradient_norm.has_value();
+  costs.waits_for_norm = settings.clip_gradient_norm.has_value() && !may_update_ahead(settings, graph);
   costs.averaging = averaging_costs(graph, settings, data);
   std::vector<OpId> begins;
   for (const Segment& segment : costs.segments) begins.push_back(segment.begin);

@@ -81,7 +81,7 @@ struct ModelCosts {
   std::vector<Segment> segments;   // with the work of one thread, or the fewest that were measured
   ByThreads<ThreadCosts> threads;  // where times were measured
   std::vector<SharedSegments> shared;
-  bool clips_gradients = false;
+  bool waits_for_norm = false;
   AveragingCosts averaging;
   std::int64_t batch_size = 1;
   int micro_batches = 1;

@@ -7,6 +7,7 @@
 #include "clusterize/costs/training_task.hpp"
 #include "clusterize/plan/cluster_plan.hpp"
 #include "models/graph/stage.hpp"
+#include "trainer/trainer.hpp"
 
 namespace rookery {
 
@@ -19,6 +20,12 @@ struct Planned {
   // (MemoryModel::refine).
   ModelCosts costs;
 };
+
+// Whether its stages make updates ahead (StageWorker): where gradients are averaged nobody could take them
+// back alone.
+inline bool updates_ahead(const TrainingTask& task, const ClusterPlan& plan) {
+  return plan.clusters.size() == 1 && may_update_ahead(task.settings, task.graph);
+}
 
 // How the stages of a cluster with these links send each other values and gradients.
 inline EdgeEncoding encoding_of(const TrainingTask& task, const std::vector<PlannedLink>& links) {

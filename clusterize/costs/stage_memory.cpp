@@ -33,6 +33,7 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
       data_bytes_(data.bytes),
       threads_(threads),
       options_(compile_options(settings_, data, 0, 1, kernels)),
+      may_update_ahead_(may_update_ahead(settings_, graph_)),
       most_slots_(slots(settings_.schedule, 0, segments(),
                         static_cast<int>(std::ssize(micro_batch_sizes(settings_, settings_.batch_size))))),
       measured_(segments(), most_slots_),
@@ -89,6 +90,13 @@ CompileOptions StageMemory::options(int slots, bool recompute) const {
   return options;
 }
 
+// As of one cluster: where there are several, it takes less.
+CompileOptions StageMemory::options_of(const Stage& stage, int slots, bool recompute) const {
+  CompileOptions made = options(slots, recompute);
+  made.updates_ahead = may_update_ahead_ && !stage.is_leaf();
+  return made;
+}
+
 std::int64_t StageMemory::transport(const Stage& stage) const {
   return transport_bytes(stage, micro_batch_sizes(settings_, settings_.batch_size).front(), {}, 1, encoding_);
 }
@@ -100,11 +108,11 @@ std::int64_t StageMemory::measured(const StageRange& range) {
   const Stage compiled = stage(range.first, range.last);
   const std::int64_t others = transport(compiled) + (range.first == 0 ? data_bytes_ : 0);
   if (range.recompute) {
-    known = memory_use(compiled, options(range.slots, true)).total() + others;
+    known = memory_use(compiled, options_of(compiled, range.slots, true)).total() + others;
     return known;
   }
   // Hardly dearer for all numbers of slots than for one.
-  const std::vector<MemoryUse> uses = memory_by_slots(compiled, options(most_slots_, false));
+  const std::vector<MemoryUse> uses = memory_by_slots(compiled, options_of(compiled, most_slots_, false));
   for (StageRange each = range; const MemoryUse& use : uses) {
     each.slots = static_cast<int>(&use - uses.data()) + 1;
     measured_.at(each) = use.total() + others;
@@ -127,7 +135,7 @@ std::vector<StageMemory::Parts> StageMemory::windows(int length, bool recompute)
     const std::vector<Stage> stages = cut(graph_, begins);
     std::size_t stage = offset == 0 ? 0 : 1;
     for (int i = offset; i + length <= segments(); i += length, ++stage) {
-      const MemoryUse use = memory_use(stages[stage], options(slots, recompute));
+      const MemoryUse use = memory_use(stages[stage], options_of(stages[stage], slots, recompute));
       all[i] = {.fixed = static_cast<double>(use.total() - use.stash - use.workspace - use.versions),
                 .stash = static_cast<double>(use.stash) / slots,
                 .version =

@@ -80,6 +80,7 @@ class StageMemory {
   Stage stage(int first, int last) const;
   std::int64_t transport(const Stage& stage) const;
   CompileOptions options(int slots, bool recompute) const;
+  CompileOptions options_of(const Stage& stage, int slots, bool recompute) const;
   std::vector<Parts> windows(int length, bool recompute) const;
   const Estimate& estimate(bool recompute);
   std::int64_t estimate_of(const StageRange& range);
@@ -93,6 +94,7 @@ class StageMemory {
   int threads_;
   const DescribedKernels processor_{host_processor()};
   CompileOptions options_;  // apart from slots and recompute
+  bool may_update_ahead_;
   std::vector<Tied> tied_;
   int most_slots_;
   Table measured_;

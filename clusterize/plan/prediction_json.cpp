@@ -19,6 +19,7 @@ OrderedJson to_json(const StagePrediction& prediction) {
                     {"program", prediction.memory.program},
                     {"transport", prediction.transport_bytes},
                     {"dataset", prediction.dataset_bytes}}}};
+  if (prediction.memory.kept > 0) all["memory"]["kept"] = prediction.memory.kept;
   if (prediction.averaging_bytes > 0) all["memory"]["averaging"] = prediction.averaging_bytes;
   return all;
 }
@@ -31,6 +32,7 @@ StagePrediction prediction_from_json(const Json& document) {
           .update_ms = document.at("update_ms").get<double>(),
           .memory = {.parameters = memory.at("parameters").get<std::int64_t>(),
                      .versions = memory.value("versions", std::int64_t{0}),
+                     .kept = memory.value("kept", std::int64_t{0}),
                      .gradients = memory.at("gradients").get<std::int64_t>(),
                      .optimizer = memory.at("optimizer").get<std::int64_t>(),
                      .stash = memory.at("stash").get<std::int64_t>(),

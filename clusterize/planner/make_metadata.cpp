@@ -52,6 +52,7 @@ NodeMetadata make_metadata(const TrainingTask& task, const Planned& planned, int
                         .settings = task.settings,
                         .data = task.data,
                         .resume = task.resume};
+  metadata.settings.schedule.updates_ahead = updates_ahead(task, plan);
   for (int i = 0; i < part.count; ++i) {
     metadata.members.push_back(peer(cluster, i));
     metadata.settings.schedule.planned.push_back(own.stages[i].in_flight);

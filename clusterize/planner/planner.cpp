@@ -144,7 +144,9 @@ std::int64_t add_averaging_memory(const TrainingTask& task, Planned& planned) {
   ClusterPlan& plan = planned.plan;
   const int clusters = static_cast<int>(plan.clusters.size());
   if (clusters == 1) return 0;
-  std::map<std::pair<std::size_t, int>, std::int64_t> of_rings;  // by cluster and stage
+  for (PlannedCluster& cluster : plan.clusters)
+    for (PlannedStage& stage : cluster.stages) stage.prediction.memory.kept = 0;  // see updates_ahead()
+  std::map<std::pair<std::size_t, int>, std::int64_t> of_rings;                   // by cluster and stage
   for (const Ring& ring : plan.rings) {
     const AveragedLoad load = load_of(ring);
     const auto buffers =

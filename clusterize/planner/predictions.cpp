@@ -72,6 +72,7 @@ PlannedCluster predicted_with(const TrainingTask& task, const CostModel& model,
                               const std::vector<Stage>& stages, const std::vector<int>& in_flight,
                               const EdgeEncoding& encoding) {
   TrainingSettings settings = task.settings;
+  settings.schedule.updates_ahead = may_update_ahead(settings, task.graph);
   settings.schedule.planned = in_flight.empty() ? usual_in_flight(model.costs(), members.size()) : in_flight;
   const StepParts parts = step_parts(model, members, cut, settings.schedule);
   const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();

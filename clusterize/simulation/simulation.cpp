@@ -314,6 +314,7 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
                       .micro_batch = micro_batch_sizes(task.settings, task.settings.batch_size).front(),
                       .clips_gradients = task.settings.clip_gradient_norm.has_value(),
                       .encoding = encoding_of(task, planned.plan.clusters[cluster].links)};
+  model.schedule.updates_ahead = updates_ahead(task, planned.plan);
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
     const PlannedStage& planned_stage = planned.plan.clusters[cluster].stages[stage];
     model.schedule.planned.push_back(planned_stage.in_flight);

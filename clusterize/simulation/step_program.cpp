@@ -119,7 +119,8 @@ class Builder {
       if (shared.gradient_to != kNoStage)
         send(MessageUse::kSharedGradient, own, shared.gradient_to, number, bytes_of(stage, shared));
     }
-    if (model_.clips_gradients && is_synchronous(model_.schedule)) add_norm(stage);
+    const bool waits = model_.clips_gradients && !model_.schedule.updates_ahead;
+    if (waits && is_synchronous(model_.schedule)) add_norm(stage);
     compute(own, Work::kUpdate, batch, model_.work[own].update, false);
   }
 
@@ -138,14 +139,11 @@ class Builder {
   }
 
   void add_norm(const Stage& stage) {
-    constexpr auto kBytes = static_cast<std::int64_t>(kNumberBytes);
-    if (!stage.is_leaf()) receive(MessageUse::kNorm, stage.index + 1, stage.index, 0);
-    if (!stage.is_root()) {
-      send(MessageUse::kNorm, stage.index, stage.index - 1, 0, kBytes);
-      receive(MessageUse::kNorm, 0, stage.index, 0);
-      return;
-    }
-    for (int to = 1; to < stage.count; ++to) send(MessageUse::kNorm, 0, to, 0, kBytes);
+    constexpr auto kBytes = static_cast<std::int64_t>(sizeof(ExactSum::Words));
+    for (int to = 0; to < stage.count; ++to)
+      if (to != stage.index) send(MessageUse::kNorm, stage.index, to, 0, kBytes);
+    for (int from = 0; from < stage.count; ++from)
+      if (from != stage.index) receive(MessageUse::kNorm, from, stage.index, 0);
   }
 
   int number_of(const std::string& parameter, int batch) {

@@ -48,6 +48,8 @@ Arenas::Arenas(const Stage& stage, const CompileOptions& options, const Compiled
     for (std::size_t i = 0; i < states; ++i)
       optimizer_state_.emplace_back(layout_.owned_bytes, memory_of(processor_));
     for (AlignedBuffer& arena : optimizer_state_) optimizer_spans_.push_back(floats(arena));
+    if (options.updates_ahead)
+      kept_ = AlignedBuffer(variants.kept_bytes(stage, options), memory_of(processor_));
   }
   working_ = AlignedBuffer(variants.working_bytes(options), memory_of(processor_));
 }
@@ -121,6 +123,32 @@ void Arenas::predict(int changes) {
   const std::span<float> next = owned(weights_.next_step());
   arithmetic.scale(next.data(), static_cast<float>(changes), next.size());
   arithmetic.add(next.data(), owned(weights_.newest()).data(), next.size());
+}
+
+std::vector<std::span<std::byte>> Arenas::changing() {
+  std::vector<std::span<std::byte>> all{{weights_.version(weights_.newest()), weights_.bytes()}};
+  for (const ValueId id : stage_.graph.buffers()) {
+    const TensorView buffer = state(id);
+    if (!stage_.graph.value(id).fixed) all.emplace_back(buffer.data, align_up(buffer.type.bytes()));
+  }
+  for (AlignedBuffer& arena : optimizer_state_) all.emplace_back(arena.data(), arena.size());
+  return all;
+}
+
+void Arenas::keep_state() {
+  std::byte* kept = kept_.data();
+  for (const std::span<std::byte> part : changing()) {
+    if (!part.empty()) memory_of(processor_).copy(part.data(), kept, part.size());
+    kept += part.size();
+  }
+}
+
+void Arenas::restore_state() {
+  const std::byte* kept = kept_.data();
+  for (const std::span<std::byte> part : changing()) {
+    if (!part.empty()) memory_of(processor_).copy(kept, part.data(), part.size());
+    kept += part.size();
+  }
 }
 
 }  // namespace rookery

@@ -6,6 +6,7 @@
 //   constants
 //   gradients        the terms of the parameters' gradients (parameter_layout.hpp)
 //   optimizer state  one arena for each of the optimizer's state names, of the parameters that the stage owns
+//   kept             where updates may be taken back, a copy of what they and forwards change
 //   working          the stashes of all slots, then the memory that all slots share (memory_plan.hpp)
 #pragma once
 
@@ -57,11 +58,18 @@ class Arenas {
   // The step that begins next has the weights as they are after so many more such changes.
   void predict(int changes);
 
+  // Where CompileOptions::updates_ahead says so: copies the parameters and buffers that training changes, and
+  // the optimizer's state; and puts them back.
+  void keep_state();
+  void restore_state();
+
   WeightVersions& weights() { return weights_; }
   const Processor& processor() const { return processor_; }
 
  private:
   std::span<float> owned(std::size_t version);
+  // All memory that training changes, in the order in which it is kept.
+  std::vector<std::span<std::byte>> changing();
 
   const Stage& stage_;
   const Processor& processor_;
@@ -72,6 +80,7 @@ class Arenas {
   AlignedBuffer buffers_, constants_, gradients_;
   std::vector<AlignedBuffer> optimizer_state_;
   std::vector<std::span<float>> optimizer_spans_;  // the same, as the optimizer wants them
+  AlignedBuffer kept_;
   AlignedBuffer working_;
 };
 

@@ -151,13 +151,11 @@ void Executable::finish_gradients() {
   impl_->finish_gradients();
 }
 
-double Executable::add_squared_gradients(double sum) {
+ExactSum Executable::squared_gradients() {
   impl_->finish_gradients();
-  const std::span<const float> gradients = impl_->arenas.owned_gradients();
-  const std::vector<ParameterExtent>& owned = impl_->arenas.layout().owned;
-  for (std::size_t i = owned.size(); i-- > 0;) {
-    sum += impl_->arithmetic().sum_of_squares(gradients.data() + owned[i].offset, owned[i].count);
-  }
+  ExactSum sum;
+  for (const auto& [offset, count] : impl_->arenas.layout().owned)
+    sum.add(impl_->arithmetic().sum_of_squares(impl_->arenas.owned_gradients().data() + offset, count));
   return sum;
 }
 
@@ -175,6 +173,19 @@ void Executable::update(std::int64_t step, double learning_rate) {
     impl_->optimizer->update(step, learning_rate, impl_->arithmetic(), arena);
   });
   impl_->progress.note_update();
+}
+
+void Executable::update_ahead(std::int64_t step, double learning_rate) {
+  impl_->progress.check_update_ahead(step);
+  impl_->arenas.keep_state();
+  update(step, learning_rate);
+  impl_->progress.note_update_ahead(step);
+}
+
+void Executable::take_back_update() {
+  impl_->progress.check_take_back();
+  impl_->arenas.restore_state();
+  impl_->progress.note_take_back();
 }
 
 void Executable::predict_weights(int updates) {

@@ -14,6 +14,7 @@
 #include "models/graph/state/state_dict.hpp"
 #include "models/runtime/compile/compile_options.hpp"
 #include "models/runtime/micro_batch.hpp"
+#include "models/tensor/exact_sum.hpp"
 
 namespace rookery {
 
@@ -44,7 +45,8 @@ bool is_optimizer_key(const std::string& name);
 // The end of a step, when none of its micro-batches is in flight: for every shared parameter partial_sum(),
 // where one arrives, and sum_gradient(); add_squared_gradients() and scale_gradients(), where gradients are
 // clipped; update(); new values of borrowed parameters. No micro-batch of the next step comes before, unless
-// weights are stashed: then micro-batches of later steps may be in flight at any time.
+// weights are stashed: then micro-batches of later steps may be in flight at any time. An update_ahead() may
+// be taken back until the next step's first backward_inputs(), and then be made again.
 //
 // Inference shares its memory with training: it runs when no micro-batch is in flight.
 class Executable {
@@ -83,9 +85,8 @@ class Executable {
   // Makes totals of the gradients of this step, of which no more come. What is below does so itself; it is
   // for those who read gradient().
   void finish_gradients();
-  // Adds to `sum` the squares of the gradients of every parameter that this stage owns, the parameters
-  // from the last to the first in the order of their first use.
-  double add_squared_gradients(double sum);
+  // The squares of the gradients of all parameters that this stage owns.
+  ExactSum squared_gradients();
   // Multiplies these gradients.
   void scale_gradients(float factor);
   // Where the total gradient of a parameter is that this stage owns: to be read or replaced as soon as
@@ -96,6 +97,11 @@ class Executable {
   void skip_step(std::int64_t step);
   // Changes the parameters that this stage owns. `step` is that of the micro-batches.
   void update(std::int64_t step, double learning_rate);
+  // The same where CompileOptions::updates_ahead says so, keeping what it and later forwards change.
+  void update_ahead(std::int64_t step, double learning_rate);
+  // Puts that back: the step stands before its update again, to the bit, and the micro-batches of the next
+  // one whose forwards have run are in flight no more.
+  void take_back_update();
   // Where weights are stashed and were updated, between two steps' forwards: the step that begins next uses
   // the weights as they will be after so many more updates like the last (SpecTrain, arXiv 1809.02839). Only
   // those that the stage owns: every borrowed value is to be replaced before that step.

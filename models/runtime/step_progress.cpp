@@ -30,6 +30,7 @@ StepProgress::StepProgress(const Stage& stage, const CompileOptions& options)
       stashes_weights_(options.stashes_weights),
       accumulates_(options.accumulates()),
       delays_weights_(options.delays_weights),
+      updates_ahead_(options.updates_ahead),
       slots_(static_cast<std::size_t>(options.slots)),
       shared_summed_(stage.shared.size(), false) {}
 
@@ -134,6 +135,7 @@ void StepProgress::note_backward_inputs(const MicroBatch& micro_batch) {
   slots_[micro_batch.slot]->has_input_gradients = true;
   weights_due_.push_back(micro_batch);
   last_backward_ = micro_batch;
+  ahead_.reset();
   to_send_ = micro_batch;
   is_finished_ = false;
 }
@@ -212,6 +214,30 @@ void StepProgress::check_update(std::int64_t step) const {
 
 void StepProgress::note_update() {
   summed_step_.reset();
+}
+
+void StepProgress::check_update_ahead(std::int64_t step) const {
+  check_update(step);
+  ROOKERY_CHECK(updates_ahead_, "stage {}: update_ahead() of step {}, but the stage was not compiled for it",
+                stage_.index, step);
+}
+
+void StepProgress::note_update_ahead(std::int64_t step) {
+  ahead_ = Ahead{.step = step, .last_forward = last_forward_};
+}
+
+void StepProgress::check_take_back() const {
+  ROOKERY_CHECK(ahead_, "stage {}: take_back_update() without an update_ahead() directly before",
+                stage_.index);
+}
+
+// Its gradients are still totals.
+void StepProgress::note_take_back() {
+  slots_.assign(slots_.size(), std::nullopt);
+  last_forward_ = ahead_->last_forward;
+  last_inference_.reset();
+  summed_step_ = ahead_->step;
+  ahead_.reset();
 }
 
 void StepProgress::check_replaceable(const char* call) const {

@@ -48,6 +48,10 @@ class StepProgress {
   void check_finished() const;
   void check_update(std::int64_t step) const;
   void note_update();
+  void check_update_ahead(std::int64_t step) const;
+  void note_update_ahead(std::int64_t step);
+  void check_take_back() const;
+  void note_take_back();
 
   // Is this the first forward of a step?
   bool begins_step(const MicroBatch& micro_batch) const {
@@ -67,7 +71,7 @@ class StepProgress {
   bool any_in_flight() const;
 
   const Stage& stage_;
-  const bool stashes_weights_, accumulates_, delays_weights_;
+  const bool stashes_weights_, accumulates_, delays_weights_, updates_ahead_;
   std::vector<std::optional<Flight>> slots_;
   std::deque<MicroBatch> weights_due_;        // whose backward_weights() have to come, in this order
   std::optional<MicroBatch> last_forward_;    // in training
@@ -77,6 +81,12 @@ class StepProgress {
   std::optional<std::int64_t> summed_step_;   // whose gradients wait for its update
   std::vector<bool> shared_summed_;           // by stage.shared
   bool is_finished_ = false;                  // every gradient is a total
+  // The update that may be taken back, and what was last_forward_ when it was made.
+  struct Ahead {
+    std::int64_t step = 0;
+    std::optional<MicroBatch> last_forward;
+  };
+  std::optional<Ahead> ahead_;
 };
 
 }  // namespace rookery

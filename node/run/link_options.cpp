@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "models/tensor/exact_sum.hpp"
 #include "node/wire/packets.hpp"
 #include "node/wire/stream.hpp"
 #include "trainer/checkpoint/reshard/pieces.hpp"
@@ -27,7 +28,8 @@ void set_budgets(GroupOptions& options, const Stage& stage, const NodeMetadata& 
   };
   std::map<int, Traffic> traffic;
   std::vector<std::uint64_t> buffers;
-  options.max_message_bytes = metadata.resume || metadata.clusters > 1 ? kCheckpointPieceBytes : kNumberBytes;
+  options.max_message_bytes =
+      metadata.resume || metadata.clusters > 1 ? kCheckpointPieceBytes : sizeof(ExactSum::Words);
   // What Leaves tell the Roots of several clusters of a validation: to_numbers().
   const std::uint64_t numbers = 1 + 3 * metadata.settings.loss.terms.size();
   if (metadata.clusters > 1)

@@ -189,6 +189,7 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
   if (metadata_.settings.checkpoint_every != "never") {
     checkpoints_.emplace(checkpoint_owner(), metadata_.settings, metadata_.kernels, *executable_, agreement(),
                          course(options.from.value_or(RunState())));
+    options.reads_state = [&](const RunState& run, bool is_end) { return checkpoints_->is_due(run, is_end); };
     options.between_steps = [&](const RunState& run, bool is_end) {
       if (const auto stopped = checkpoints_->between_steps(run, is_end)) end_early(*stopped);
     };

@@ -32,9 +32,10 @@ enum class Type : std::uint8_t {
 
 // By MessageKind.
 constexpr std::array<const char*, kMessageKinds> kDataNames = {
-    "FwdActivation", "BwdGradient", "BwdParameterGradient", "FwdParameter",
-    "BwdSquares",    "FwdSquares",  "BwdLearningRate",      "Agreement",
-    "Checkpoint",    "Average",     "ClusterNumbers",       "FwdOwnSquares"};
+    "FwdActivation",   "BwdGradient",   "BwdParameterGradient",
+    "FwdParameter",    "Squares",       "FwdActivationAgain",
+    "BwdLearningRate", "Agreement",     "Checkpoint",
+    "Average",         "ClusterNumbers"};
 static_assert(kDataNames.back() != nullptr, "a kind of message has no name");
 
 Type type_of(const Packet& packet) {

@@ -157,12 +157,12 @@ class Definition {
   // Of one stage's gradients, by their norm alone.
   double clipping_factor(const Executable& executable, const std::vector<std::string>& names) const {
     if (!settings_.clip_gradient_norm) return 1;
-    double squares = 0;
-    for (std::size_t i = names.size(); i-- > 0;) {
-      const std::span<const float> gradient = executable.gradient(names[i]).as<float>();
-      squares += host_arithmetic().sum_of_squares(gradient.data(), gradient.size());
+    ExactSum squares;
+    for (const std::string& name : names) {
+      const std::span<const float> gradient = executable.gradient(name).as<float>();
+      squares.add(host_arithmetic().sum_of_squares(gradient.data(), gradient.size()));
     }
-    return std::min(1.0, *settings_.clip_gradient_norm / (std::sqrt(squares) + 1e-6));
+    return std::min(1.0, *settings_.clip_gradient_norm / (std::sqrt(squares.value()) + 1e-6));
   }
 
   // As an arena is.

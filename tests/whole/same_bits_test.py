@@ -128,6 +128,25 @@ class SameBits(WholeTest):
         alone = self.result(1, **settings)
         self.assert_same(alone, self.result(3, **settings))
 
+    def test_updates_that_are_taken_back(self):
+        settings = {"micro_batches": 4, "schedule": "zb"}
+        self.result(1, **settings)
+        [lines] = self.folder.glob("runs/*/metrics.jsonl")
+        lines = map(json.loads, lines.read_text().splitlines())
+        norms = sorted(line["gradient_norm"] for line in lines if "gradient_norm" in line)
+        settings["clip_gradient_norm"] = norms[len(norms) // 2]
+        alone = self.result(1, **settings)
+        self.write_settings(epochs=2, **settings)
+        self.write_pool(3)
+        self.run_program("clusterize", "--min-nodes-per-cluster", "3")
+        providers = [self.start("provider", "--name", f"node_{i}", "--trace", f"{i}.json") for i in range(3)]
+        for provider in providers:
+            self.assertEqual(provider.wait(), 0, provider.errors())
+        self.fuse()
+        self.assert_same(alone, {name: (self.folder / name).read_bytes() for name in alone})
+        names = [event["name"] for event in json.loads((self.folder / "0.json").read_text())["traceEvents"]]
+        self.assertGreater(names.count("forward"), names.count("backward: inputs"), "no update was taken back")
+
     def test_any_order_of_starting(self):
         first = self.result(3, order=[0, 1, 2])
         self.assert_same(first, self.result(3, order=[2, 0, 1]))

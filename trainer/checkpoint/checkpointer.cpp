@@ -81,9 +81,18 @@ Checkpointer::Checkpointer(CheckpointOwner owner, TrainingSettings settings, Ker
     stop_.emplace(agreement_, run.steps, std::move(run.stop_signal), std::move(run.next_place));
 }
 
+bool Checkpointer::is_due(const RunState& run, bool is_end) {
+  if (due_) return due_->is_due;
+  due_.emplace();
+  if (stop_ && !is_end) due_->stop = stop_->is_due(run.step);
+  due_->is_due = is_end || due_->stop || schedule_.is_due(run);
+  return due_->is_due;
+}
+
 std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool is_end) {
-  const std::optional<StopRequest> stop = stop_ && !is_end ? stop_->is_due(run.step) : std::nullopt;
-  if (!is_end && !stop && !schedule_.is_due(run)) return std::nullopt;
+  const bool is_place_due = is_due(run, is_end);
+  const std::optional<StopRequest> stop = std::exchange(due_, std::nullopt)->stop;
+  if (!is_place_due) return std::nullopt;
   if (const auto whole = newest_of_all(run.step, "newest checkpoint")) remove_old(*whole);
   if (writer_.uploads()) {
     const std::int64_t uploaded = agreement_.least_of_all(run.step, "newest checkpoint in the bucket",

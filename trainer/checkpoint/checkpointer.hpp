@@ -54,7 +54,9 @@ class Checkpointer {
   Checkpointer(CheckpointOwner owner, TrainingSettings settings, KernelChoice kernels, Executable& executable,
                Agreement agreement, RunCourse run);
 
-  // For TrainerOptions::between_steps. Where it returns something the run is to end here, on all stages.
+  // For TrainerOptions::reads_state, and then between_steps. Where it returns something the run is to end
+  // here, on all stages.
+  bool is_due(const RunState& run, bool is_end);
   std::optional<StoppedRun> between_steps(const RunState& run, bool is_end);
   // The step of the newest part that the run has written or gone on from; waits for one that is being
   // written.
@@ -63,6 +65,12 @@ class Checkpointer {
   std::int64_t bytes() const { return writer_.bytes(); }
 
  private:
+  // What is_due() has found, until between_steps() goes by it.
+  struct Due {
+    bool is_due = false;
+    std::optional<StopRequest> stop;
+  };
+
   std::map<std::string, TensorView> state();
   std::optional<std::int64_t> newest_of_all(std::int64_t step, const char* what);
   void remove_old(std::int64_t whole);
@@ -77,6 +85,7 @@ class Checkpointer {
   const std::int64_t first_step_;
   CheckpointSchedule schedule_;
   std::optional<StopAgreement> stop_;
+  std::optional<Due> due_;
   CheckpointWriter writer_;
 };
 

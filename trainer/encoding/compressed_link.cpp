@@ -93,7 +93,8 @@ CompressedLink::CompressedLink(Link& beneath, int rank, EdgeEncoding encoding)
     : beneath_(beneath), rank_(rank), encoding_(std::move(encoding)) {}
 
 Compression CompressedLink::compression_of(Hop hop, const MessageKey& key, const TensorType& type) const {
-  if (key.kind == MessageKind::kForwardActivation) return encoding_.of_activation(hop, key.edge, type);
+  if (key.kind == MessageKind::kForwardActivation || key.kind == MessageKind::kForwardActivationAgain)
+    return encoding_.of_activation(hop, key.edge, type);
   if (key.kind == MessageKind::kBackwardGradient) return encoding_.of_gradient(hop, type);
   return {};
 }

@@ -76,7 +76,8 @@ const std::vector<ScheduleKind>& schedule_kinds() {
       {.name = "zb",
        .help =
            "as `1f1b`, to the same bits, but gradients of weights are computed while a stage would wait for "
-           "others: less waiting, and on every stage the memory of the first one's micro-batches",
+           "others: less waiting, and on every stage the memory of the first one's micro-batches; with "
+           "`clip_gradient_norm` also a copy of weights and optimizer state",
        .is_synchronous = true,
        .delays_weights = true,
        .in_flight = in_flight_1f1b,

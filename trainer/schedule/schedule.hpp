@@ -6,7 +6,8 @@
 //   zb     1f1b, whose gradients of weights (W), which nobody waits for, fill what would be waiting (ZB-H1 of
 //          arXiv 2401.10241): W of a micro-batch follows the B of that which is n_0 - n_k later, so that
 //          later stages send gradients sooner, and what is left of W ends the batch. Every stage keeps what
-//          min(M, n_0) micro-batches need.
+//          min(M, n_0) micro-batches need. Where gradients are clipped updates may come before their norm:
+//          see ScheduleSettings::updates_ahead.
 //   async  no flush between batches (PipeDream, arXiv 1806.03377; with M > 1 PipeDream-2BW of
 //          arXiv 2006.09503): stage k runs n_k - 1 micro-batches ahead, also of later batches, and makes its
 //          update after a batch's last backward. All micro-batches of a batch use one version of the
@@ -40,6 +41,9 @@ struct ScheduleSettings {
   // What a plan has chosen, by stage of a cluster; empty: nothing. Never rises, and is no more than
   // most_in_flight().
   std::vector<int> planned;
+  // Does a stage make its update before it knows by what norm gradients are clipped, and take it back where
+  // that was wrong? A plan's choice, for all stages (see StageWorker).
+  bool updates_ahead = false;
   bool operator==(const ScheduleSettings&) const = default;
 };
 

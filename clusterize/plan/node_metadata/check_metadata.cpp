@@ -141,6 +141,16 @@ void check_in_flight(const NodeMetadata& metadata, std::string_view file) {
                   fmt::join(planned, ", "));
 }
 
+void check_updates_ahead(const NodeMetadata& metadata, std::string_view file) {
+  if (!metadata.settings.schedule.updates_ahead) return;
+  if (metadata.clusters > 1)
+    fail_metadata(file, "updates_ahead: there are {} clusters, which cannot take updates back",
+                  metadata.clusters);
+  if (!metadata.shared.empty())
+    fail_metadata(file, "updates_ahead: '{}' is used by several stages, which cannot take updates back",
+                  metadata.shared.front().parameter);
+}
+
 // Of the cluster and of this node in it.
 void check_numbers(const NodeMetadata& metadata, std::string_view file) {
   if (metadata.stage >= metadata.stages)
@@ -156,6 +166,7 @@ void check_metadata(const NodeMetadata& metadata, std::string_view file) {
   check_numbers(metadata, file);
   check_members(metadata, file);
   check_in_flight(metadata, file);
+  check_updates_ahead(metadata, file);
   check_rings(metadata, file);
   check_routing(metadata, file);
 }

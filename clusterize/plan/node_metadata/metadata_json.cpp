@@ -86,6 +86,7 @@ Json make_schema() {
       "shares": {"type": "array", "items": {"$ref": "#/definitions/count"}},
       "recompute": {"type": "boolean"},
       "in_flight": {"type": "array", "items": {"$ref": "#/definitions/count"}},
+      "updates_ahead": {"type": "boolean"},
       "predicted_step_ms": {"type": "number", "minimum": 0},
       "predicted_averaging_ms": {"type": "number", "minimum": 0},
       "predicted_round_ms": {"type": "number", "minimum": 0},
@@ -236,6 +237,7 @@ OrderedJson to_json(const NodeMetadata& metadata) {
     all["predicted_round_ms"] = metadata.predicted_round_ms;
     if (!metadata.fragments.empty()) all["fragments"] = metadata.fragments;
   }
+  if (metadata.settings.schedule.updates_ahead) all["updates_ahead"] = true;
   if (metadata.resume) all["resume"] = to_json(*metadata.resume);
   return all;
 }
@@ -272,6 +274,7 @@ NodeMetadata metadata_from_json(const Json& document, const std::string& node, c
                document.at("data").at("validation_samples").get<std::int64_t>(),
                document.at("data").at("bytes").get<std::int64_t>(), digest_from_json(document.at("data"))}};
   metadata.settings.schedule.planned = document.value("in_flight", std::vector<int>());
+  metadata.settings.schedule.updates_ahead = document.value("updates_ahead", false);
   metadata.model_inputs = document.value("model_inputs", std::set<std::string>());
   metadata.transport = transport_from_json(document, metadata.stages, file);
   for (const Json& input : document.at("inputs")) metadata.inputs.push_back(input_from_json(input));

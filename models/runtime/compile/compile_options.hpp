@@ -23,6 +23,8 @@ struct CompileOptions {
   // Between the backward phases of a micro-batch others may go forward, and backward by their first phase:
   // what passes between the two has room in the slot.
   bool delays_weights = false;
+  // An update may be taken back: there is a second copy of what it and the forwards after it change.
+  bool updates_ahead = false;
   // Runs forward ops again before their gradients where that saves memory; the same bits.
   bool recompute = false;
   KernelChoice kernels;
@@ -43,13 +45,14 @@ struct CompileOptions {
 struct MemoryUse {
   std::int64_t parameters = 0;  // and buffers and constants
   std::int64_t versions = 0;    // of parameters, stashed for the micro-batches in flight
+  std::int64_t kept = 0;        // of an update that may be taken back
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;
   std::int64_t stash = 0;      // activations of the micro-batches in flight
   std::int64_t workspace = 0;  // the rest of the working memory
   std::int64_t program = 0;    // the compiled ops themselves: names, kernels, generated code; an estimate
   std::int64_t total() const {
-    return parameters + versions + gradients + optimizer + stash + workspace + program;
+    return parameters + versions + kept + gradients + optimizer + stash + workspace + program;
   }
 };
 

@@ -59,6 +59,7 @@ MemoryUse CompiledVariants::memory(const Stage& stage, const CompileOptions& opt
                                              lay_out(stage.graph, stage.graph.constants()).bytes);
   if (!training.empty()) {
     use.versions = (options.versions() - 1) * static_cast<std::int64_t>(parameters.parameter_bytes);
+    if (options.updates_ahead) use.kept = static_cast<std::int64_t>(kept_bytes(stage, options));
     use.gradients = static_cast<std::int64_t>(parameters.gradient_bytes);
     use.optimizer = static_cast<std::int64_t>(parameters.owned_bytes *
                                               make_optimizer(options.optimizer)->state_names().size());
@@ -72,6 +73,17 @@ MemoryUse CompiledVariants::memory(const Stage& stage, const CompileOptions& opt
   for (const CompiledVariant& variant : inference) program += program_bytes(variant, 1, false);
   use.program = static_cast<std::int64_t>(program);
   return use;
+}
+
+std::size_t CompiledVariants::kept_bytes(const Stage& stage, const CompileOptions& options) const {
+  const ParameterLayout layout = parameter_layout(stage);
+  std::size_t bytes =
+      layout.parameter_bytes + layout.owned_bytes * make_optimizer(options.optimizer)->state_names().size();
+  for (const ValueId id : stage.graph.buffers()) {
+    const Value& buffer = stage.graph.value(id);
+    if (!buffer.fixed) bytes += align_up(buffer.type.bytes());
+  }
+  return bytes;
 }
 
 std::size_t CompiledVariants::working_bytes(const CompileOptions& options) const {

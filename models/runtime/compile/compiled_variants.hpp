@@ -17,6 +17,8 @@ struct CompiledVariants {
 
   ParameterLayout parameter_layout(const Stage& stage) const;
   MemoryUse memory(const Stage& stage, const CompileOptions& options) const;
+  // What an update that may be taken back changes, and forwards after it.
+  std::size_t kept_bytes(const Stage& stage, const CompileOptions& options) const;
   // The stashes of all slots, and what is needed at the same time as the fullest of them.
   std::size_t working_bytes(const CompileOptions& options) const;
 };

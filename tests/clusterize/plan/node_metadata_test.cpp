@@ -76,6 +76,20 @@ TEST_F(MetadataFile, SaysWhoCannotBeReached) {
   }
 }
 
+TEST_F(MetadataFile, SaysWhetherUpdatesAreMadeAhead) {
+  EXPECT_FALSE(written().settings.schedule.updates_ahead);
+  EXPECT_FALSE(read_json(metadata_path(folder(), "node_1")).contains("updates_ahead"));
+  NodeMetadata metadata = written();
+  metadata.settings.schedule.updates_ahead = true;
+  write_metadata(folder(), metadata);
+  EXPECT_TRUE(read_metadata(folder(), "node_1").settings.schedule.updates_ahead);
+  EXPECT_THAT(error_after([](Json& file) {
+                file["updates_ahead"] = true;
+                file["shared_parameters"] = {{{"parameter", "x"}, {"to", 2}, {"gradient_from", 2}}};
+              }),
+              HasSubstr("updates_ahead: 'x' is used by several stages, which cannot take updates back"));
+}
+
 TEST_F(MetadataFile, SaysHowManyMicroBatchesAreInFlight) {
   EXPECT_EQ(written().settings.schedule.planned, (std::vector{1, 1, 1}));  // of one
   NodeMetadata metadata = written();

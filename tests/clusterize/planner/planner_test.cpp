@@ -327,6 +327,30 @@ TEST(Plan, CountsTheBytesThatTravel) {
   EXPECT_LT(transport_bytes(root, 64, {}, 1, encoding_of(rounded)), transport_bytes(root, 64));
 }
 
+// Where clipping is all that stages would wait for, there is a copy of what an update changes.
+TEST(Plan, UpdatesAheadOfTheNormHaveTheirMemory) {
+  const auto kept = [](const TrainingTask& task, const Planned& planned) {
+    std::vector<std::int64_t> bytes;
+    for (const PlannedCluster& cluster : planned.plan.clusters) {
+      for (const PlannedStage& stage : cluster.stages) bytes.push_back(stage.prediction.memory.kept);
+    }
+    const NodeMetadata metadata = make_metadata(task, planned, 0, 0);
+    EXPECT_EQ(metadata.settings.schedule.updates_ahead, bytes.front() > 0);
+    return bytes;
+  };
+  TrainingTask task = cnn_task();
+  task.settings.micro_batches = 4;
+  task.settings.schedule.name = "zb";
+  EXPECT_THAT(kept(task, plan(equal_nodes(3), task)), testing::Each(0));
+  task.settings.clip_gradient_norm = 1;
+  const std::vector<std::int64_t> ahead = kept(task, plan(equal_nodes(3), task));
+  EXPECT_THAT(ahead, ElementsAre(testing::Gt(0), testing::Gt(0), 0))
+      << "the last stage knows the norm in time";
+  TrainingTask tied = tied_task();
+  tied.settings = task.settings;
+  EXPECT_THAT(kept(tied, plan(equal_nodes(3), tied)), testing::Each(0));
+}
+
 TEST(Plan, PredictsItsStepAsTheSumOfItsParts) {
   for (const int micro_batches : {1, 4}) {
     for (const bool is_tied : {false, true}) {

@@ -388,9 +388,9 @@ TEST(CostModel, CountsWhatTheEndOfAStepExchanges) {
   };
   ModelCosts costs = chain(6);  // two segments a stage
   const double before = step_seconds(costs);
-  costs.clips_gradients = true;
+  costs.waits_for_norm = true;
   EXPECT_NEAR(step_seconds(costs) - before, 0.007, 1e-9);
-  costs.clips_gradients = false;
+  costs.waits_for_norm = false;
   costs.shared = {{.segments = {0, 1}, .bytes = 1e6}};
   EXPECT_NEAR(step_seconds(costs), before, 1e-9) << "both on one stage";
   costs.shared = {{.segments = {1, 5}, .bytes = 1e6}};

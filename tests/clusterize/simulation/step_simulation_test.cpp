@@ -68,6 +68,26 @@ TEST(StepSimulation, GradientsOfWeightsFillTheBubble) {
   }
 }
 
+// The norm of gradients is known a way after the last stage is done, unless updates are made ahead of it.
+TEST(StepSimulation, ClippingWaitsForTheSquaresOfTheSlowest) {
+  const TrainingTask task = task_with(4, false, true);
+  const std::vector<OpId> positions = cut_positions(task.graph);
+  PipelineModel model = pipeline_of(task, {0, positions.at(2), positions.at(4)});
+  for (StageWork& work : model.work)
+    work = {.forward = 1, .backward = 2, .update = 0.5, .bytes_per_second = 1e18};
+  for (std::vector<FlowWay>& links : model.links)
+    for (FlowWay& link : links) link.latency = 0.25;
+  for (const char* schedule : {"1f1b", "zb"}) {
+    model.schedule = {.name = schedule};
+    model.clips_gradients = false;
+    const double without = step_of(model, task);
+    model.clips_gradients = true;
+    EXPECT_NEAR(step_of(model, task), without + 0.25, 1e-9) << schedule;
+    model.schedule.updates_ahead = true;
+    EXPECT_NEAR(step_of(model, task), without, 1e-9) << schedule;
+  }
+}
+
 TEST(StepSimulation, OfASlowLinkIsItsTransfers) {
   for (const int micro_batches : {1, 4}) {
     const TrainingTask task = task_with(micro_batches);

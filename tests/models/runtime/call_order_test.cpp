@@ -34,6 +34,7 @@ struct InFlight {
   int micro_batches = 1;
   bool stashes_weights = false;
   bool delays_weights = false;
+  bool updates_ahead = false;
 };
 
 Executable compile(const Graph& graph, const InFlight& in_flight, const std::vector<OpId>& begins = {0},
@@ -43,6 +44,7 @@ Executable compile(const Graph& graph, const InFlight& in_flight, const std::vec
   options.micro_batches = in_flight.micro_batches;
   options.stashes_weights = in_flight.stashes_weights;
   options.delays_weights = in_flight.delays_weights;
+  options.updates_ahead = in_flight.updates_ahead;
   options.training_sizes = {kSize};
   options.inference_sizes = {kSize};
   options.kernels = choose_kernels(graph, kSize);
@@ -258,7 +260,7 @@ TEST(CallOrder, PartialGradientsComeBeforeBackward) {
 TEST(CallOrder, AnUpdateIsOfTheGradientsThatAreThere) {
   Executable executable = compile(branching_model(), {});
   expect_bug([&] { executable.update(0, 0); }, "update() of step 0, but the gradients are those of step -1");
-  expect_bug([&] { executable.add_squared_gradients(0); }, "without gradients of a step");
+  expect_bug([&] { executable.squared_gradients(); }, "without gradients of a step");
   forward(executable, micro_batch(4));
   backward(executable, micro_batch(4));
   expect_bug([&] { executable.update(5, 0); }, "update() of step 5, but the gradients are those of step 4");
@@ -273,7 +275,7 @@ TEST(CallOrder, AStepEndsWhenNoneOfItsMicroBatchesIsInFlight) {
   forward(executable, micro_batch(0, 1, 1));
   backward(executable, micro_batch(0, 0, 0));
   expect_bug([&] { executable.update(0, 0); }, "while micro-batch 1 of step 0 is in flight");
-  expect_bug([&] { executable.add_squared_gradients(0); }, "while micro-batch 1 of step 0 is in flight");
+  expect_bug([&] { executable.squared_gradients(); }, "while micro-batch 1 of step 0 is in flight");
   backward(executable, micro_batch(0, 1, 1));
   executable.update(0, 0);
 }
@@ -298,6 +300,38 @@ TEST(CallOrder, TheNextStepWaitsForTheUpdate) {
              "forward() of micro-batch 0 of step 1 before the update of step 0");
   executable.update(0, 0);
   step(executable, 1);
+}
+
+TEST(CallOrder, AnUpdateIsTakenBackUntilTheNextBackward) {
+  Executable executable = compile(branching_model(), {.slots = 2, .updates_ahead = true});
+  expect_bug([&] { executable.take_back_update(); }, "without an update_ahead() directly before");
+  step(executable, 0);
+  expect_bug([&] { executable.take_back_update(); }, "without an update_ahead() directly before");
+  forward(executable, micro_batch(1));
+  backward(executable, micro_batch(1));
+  expect_bug([&] { executable.update_ahead(0, 0); },
+             "update() of step 0, but the gradients are those of step 1");
+  executable.update_ahead(1, 0);
+  forward(executable, micro_batch(2));
+  executable.take_back_update();
+  expect_bug([&] { executable.take_back_update(); }, "without an update_ahead() directly before");
+  expect_bug([&] { executable.backward_inputs(micro_batch(2)); }, "which is not in flight");
+  executable.scale_gradients(0.5F);
+  executable.update(1, 0);
+  forward(executable, micro_batch(2));
+  backward(executable, micro_batch(2));
+  executable.update_ahead(2, 0);
+  forward(executable, micro_batch(3));
+  executable.backward_inputs(micro_batch(3));
+  expect_bug([&] { executable.take_back_update(); }, "without an update_ahead() directly before");
+}
+
+TEST(CallOrder, AnUpdateThatMayBeTakenBackHasToBeForeseen) {
+  Executable executable = compile(branching_model(), {});
+  forward(executable, micro_batch(0));
+  backward(executable, micro_batch(0));
+  expect_bug([&] { executable.update_ahead(0, 0); }, "was not compiled for it");
+  executable.update(0, 0);
 }
 
 TEST(CallOrder, AStepIsSkippedBetweenSteps) {
@@ -358,7 +392,7 @@ TEST_F(SharedCallOrder, SharedGradientsAreSummedBeforeTheUpdate) {
   expect_bug([&] { last_.sum_gradient(0); }, "sum_gradient() without gradients of a step");
   backward(last_, micro_batch(0));
   expect_bug([&] { last_.update(0, 0); }, "step 0 ends before sum_gradient() of '");
-  expect_bug([&] { last_.add_squared_gradients(0); }, "step 0 ends before sum_gradient() of '");
+  expect_bug([&] { last_.squared_gradients(); }, "step 0 ends before sum_gradient() of '");
   expect_bug([&] { last_.scale_gradients(1); }, "step 0 ends before sum_gradient() of '");
   for (std::size_t i = 0; i < last_.stage().shared.size(); ++i) last_.sum_gradient(i);
   expect_bug([&] { last_.sum_gradient(0); }, "twice in step 0");

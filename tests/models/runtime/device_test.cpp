@@ -61,7 +61,7 @@ TEST(Device, StepsCopyNothingToTheHost) {
     executable.forward(micro_batch);
     executable.backward_inputs(micro_batch);
     executable.backward_weights(micro_batch);
-    executable.add_squared_gradients(0);
+    executable.squared_gradients();
     executable.scale_gradients(0.5F);
     executable.update(step, 1e-3);
     EXPECT_EQ(test::guarded_device().copies_in(), in);

@@ -28,7 +28,7 @@ void end_step(std::vector<Executable>& executables, int step, const CompileOptio
     return static_cast<std::size_t>(std::ranges::find(shared, parameter, &SharedParameter::parameter) -
                                     shared.begin());
   };
-  double squares = 0;
+  ExactSum squares;
   for (std::size_t k = executables.size(); k-- > 0;) {
     Executable& executable = executables[k];
     for_each_shared(executable, [&](const SharedParameter& shared, std::size_t i) {
@@ -37,9 +37,9 @@ void end_step(std::vector<Executable>& executables, int step, const CompileOptio
       const auto to = static_cast<std::size_t>(shared.gradient_to);
       copy(sum, executables[to].partial_sum(place_on(shared.gradient_to, shared.parameter)));
     });
-    squares = executable.add_squared_gradients(squares);
+    squares.add(executable.squared_gradients());
   }
-  const double factor = clip_gradient_norm / std::sqrt(squares);
+  const double factor = clip_gradient_norm / std::sqrt(squares.value());
   for (Executable& executable : executables) {
     if (factor < 1) executable.scale_gradients(static_cast<float>(factor));
     executable.update(step, options.optimizer.learning_rate);

@@ -108,10 +108,69 @@ TEST(Executable, ScalingGradientsByTheirNormClipsThem) {
     const HostTensor there(executable.gradient(graph.value(id).name));
     for (const double gradient : there.view().as<float>()) expected += gradient * gradient;
   }
-  const double squares = executable.add_squared_gradients(0);
+  const double squares = executable.squared_gradients().value();
   EXPECT_NEAR(squares, expected, 1e-9 * expected);
   executable.scale_gradients(static_cast<float>(1 / std::sqrt(squares)));
-  EXPECT_NEAR(executable.add_squared_gradients(2), 3, 1e-5);
+  EXPECT_NEAR(executable.squared_gradients().value(), 1, 1e-5);
+}
+
+// Three steps, of which the second's update is made, followed by a forward, and taken back; or not.
+StateDict state_after_three_steps(const Graph& graph, const OptimizerSettings& optimizer, bool takes_back) {
+  CompileOptions options = options_for(graph, 6);
+  options.optimizer = optimizer;
+  options.updates_ahead = takes_back;
+  Executable executable(whole(graph), options, initial_state(graph, kSeed));
+  const auto forward = [&](std::int64_t step) {
+    const MicroBatch micro_batch{.step = step, .size = 6};
+    fill(executable, micro_batch, random_batch(graph, 6, static_cast<int>(step)));
+    executable.forward(micro_batch);
+  };
+  for (const std::int64_t step : {0, 1, 2}) {
+    forward(step);
+    const MicroBatch micro_batch{.step = step, .size = 6};
+    executable.backward_inputs(micro_batch);
+    executable.backward_weights(micro_batch);
+    for (std::size_t i = 0; i < executable.stage().shared.size(); ++i) executable.sum_gradient(i);
+    if (takes_back && step == 1) {
+      executable.update_ahead(step, optimizer.learning_rate);
+      forward(step + 1);
+      executable.take_back_update();
+    }
+    executable.scale_gradients(0.5F);
+    executable.update(step, optimizer.learning_rate);
+  }
+  StateDict state;
+  for (const auto& [name, view] : executable.training_state()) {
+    Tensor tensor(view.type);
+    copy(view, tensor.view());
+    state.emplace(name, std::move(tensor));
+  }
+  return state;
+}
+
+TEST(Executable, AnUpdateThatIsTakenBackLeavesNoTrace) {
+  for (const Graph& graph : {branching_model(), tied_model_with_loss()}) {
+    for (const OptimizerKind& kind : optimizer_kinds()) {
+      const StateDict expected = state_after_three_steps(graph, kind.defaults, false);
+      const StateDict found = state_after_three_steps(graph, kind.defaults, true);
+      ASSERT_EQ(found.size(), expected.size());
+      for (const auto& [name, tensor] : expected)
+        EXPECT_TRUE(std::ranges::equal(found.at(name).view().bytes(), tensor.view().bytes()))
+            << kind.name << " " << name;
+    }
+  }
+}
+
+TEST(Executable, ACopyForUpdatesThatAreTakenBackIsCounted) {
+  const Graph graph = branching_model();
+  CompileOptions options = options_for(graph, 6);
+  const MemoryUse without = memory_use(whole(graph), options);
+  options.updates_ahead = true;
+  const MemoryUse with = memory_use(whole(graph), options);
+  EXPECT_EQ(without.kept, 0);
+  EXPECT_GE(with.kept, without.optimizer + without.optimizer / 2);  // Adam's two states, and the parameters
+  EXPECT_LE(with.kept, without.optimizer + without.parameters);
+  EXPECT_EQ(with.total(), without.total() + with.kept);
 }
 
 TEST(Executable, AStepWithoutSamplesHasTheGradientsThatItIsGiven) {
@@ -122,7 +181,7 @@ TEST(Executable, AStepWithoutSamplesHasTheGradientsThatItIsGiven) {
   Executable executable(whole(graph), options, before);
   executable.skip_step(4);
   executable.finish_gradients();
-  EXPECT_EQ(executable.add_squared_gradients(0), 0);
+  EXPECT_EQ(executable.squared_gradients().value(), 0);
   for (const ValueId id : graph.parameters()) {
     write_from_host(executable.gradient_place(graph.value(id).name),
                     [](TensorView gradient) { std::ranges::fill(gradient.as<float>(), 0.5F); });

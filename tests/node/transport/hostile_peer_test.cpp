@@ -251,7 +251,7 @@ TEST_F(HostilePeer, AnotherVersionIsNamed) {
   std::vector<std::byte> header = FalsePeer::hello(Channel::kControl, 7);
   header[4] = std::byte{9};
   peer_.control().send(header);
-  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 7"));
+  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 8"));
   expect_unharmed();
 }
 
@@ -289,15 +289,15 @@ TEST_F(HostilePeer, ANumberOfAnotherTypeNamesTheSender) {
   std::uint64_t sequence = 0;
   for (const TensorType& type :
        {TensorType{DType::kF32, {1}}, TensorType{DType::kF64, {2}}, TensorType{DType::kU8, {8}}}) {
-    const MessageKey key{.kind = MessageKind::kForwardSquares, .step = static_cast<std::int64_t>(sequence)};
+    const MessageKey key{.kind = MessageKind::kBackwardLearningRate,
+                         .step = static_cast<std::int64_t>(sequence)};
     peer_.data().send(encode(DataChunk{0, sequence++, key, type, type.bytes(), 0}), payload(type.bytes(), 1));
     try {
       receive_number(*link_, 1, key);
       FAIL();
     } catch (const TransportError& error) {
-      EXPECT_THAT(error.what(),
-                  testing::AllOf(HasSubstr("sum of all squared gradients of step"), HasSubstr("node_1 ("),
-                                 HasSubstr(type.to_string()), HasSubstr("expects f64[1]")));
+      EXPECT_THAT(error.what(), testing::AllOf(HasSubstr("learning rate from step"), HasSubstr("node_1 ("),
+                                               HasSubstr(type.to_string()), HasSubstr("expects f64[1]")));
     }
   }
   expect_unharmed(sequence);
@@ -307,7 +307,7 @@ TEST_F(HostilePeer, ParametersAndNumbersBeforeAHelloAreDropped) {
   Wire stranger(peer_.context(), link_->address());
   for (const auto& [kind, name] : {std::pair(MessageKind::kForwardParameter, "FwdParameter"),
                                    std::pair(MessageKind::kBackwardParameterGradient, "BwdParameterGradient"),
-                                   std::pair(MessageKind::kBackwardSquares, "BwdSquares"),
+                                   std::pair(MessageKind::kSquares, "Squares"),
                                    std::pair(MessageKind::kBackwardLearningRate, "BwdLearningRate")}) {
     DataChunk forged = chunk(0, 0, 8);
     forged.key.kind = kind;

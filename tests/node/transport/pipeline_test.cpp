@@ -83,5 +83,34 @@ TEST(Pipeline, WhatStepsAndEpochsEndWithComesOverTheNetwork) {
   }
 }
 
+// Steps that are clipped after their update, and forwards that are run again.
+TEST(Pipeline, UpdatesAreTakenBackOverTheNetwork) {
+  const auto digits = open_dataset("digits", kNodeData);
+  TrainingSettings settings;
+  settings.loss = "cross_entropy";
+  settings.epochs = 4;
+  settings.micro_batches = 4;
+  settings.schedule.name = "zb";
+  settings.optimizer.learning_rate = 0.02;
+  settings.clip_gradient_norm = 1.5;
+  const PipelineResult whole = run_pipeline(cnn_net(), std::vector<OpId>{0}, settings, *digits);
+  settings.schedule.updates_ahead = true;
+  std::vector<WorkTrace> traces(4);
+  const auto trace = [&](const Stage& stage, Executable&, Link&, TrainerOptions options) {
+    options.trace = &traces[stage.index];
+    return options;
+  };
+  const PipelineResult over_sockets =
+      run_pipeline(cnn_net(), even_cuts(cnn_net(), settings.loss, *digits, 4), settings, *digits,
+                   {.make_links = make_leaving_links, .make_trainer_options = trace});
+  EXPECT_EQ(over_sockets.losses, whole.losses);
+  EXPECT_TRUE(same_state(over_sockets.state, whole.state));
+  const auto count = [&](ActionKind kind) {
+    return std::ranges::count_if(traces.front().actions(),
+                                 [&](const TracedAction& traced) { return traced.action.kind == kind; });
+  };
+  EXPECT_GT(count(ActionKind::kForward), count(ActionKind::kBackwardInputs)) << "no update was taken back";
+}
+
 }  // namespace
 }  // namespace rookery

@@ -93,7 +93,7 @@ TEST(Packets, ProtocolMdHasARowForEach) {
 
 TEST(Packets, BytesAreAsWrittenInProtocolMd) {
   const std::vector<std::byte> header = encode(CtlAck{5, {0x0102, 0x03}});
-  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 7, 0, 4, 5, 0, 0, 0, 2, 1, 0,
+  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 8, 0, 4, 5, 0, 0, 0, 2, 1, 0,
                                                0,   0,   0,   0,   0, 3, 0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(header.size(), expected.size());
   EXPECT_EQ(std::memcmp(header.data(), expected.data(), expected.size()), 0);
@@ -118,8 +118,8 @@ TEST(Packets, TrailingBytesAreRefused) {
 }
 
 TEST(Packets, AnotherVersionIsNamed) {
-  const auto header = with(encode(CtlBye{}), 4, std::uint16_t{8});
-  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 8"), HasSubstr("speaks 7")));
+  const auto header = with(encode(CtlBye{}), 4, std::uint16_t{9});
+  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 9"), HasSubstr("speaks 8")));
 }
 
 TEST(Packets, AnotherMagicIsNoPacket) {
