@@ -77,17 +77,27 @@ TEST_F(MetadataFile, SaysWhoCannotBeReached) {
 }
 
 TEST_F(MetadataFile, SaysWhetherUpdatesAreMadeAhead) {
+  TrainingSettings settings;
+  settings.micro_batches = 4;
+  settings.schedule.name = "zb";
+  settings.clip_gradient_norm = 1;
+  const TrainingTask task = cnn_task(settings);
+  const Planned planned = make_plan(task, pool_of(equal_nodes(3)), {.min_nodes = 3});
+  NodeMetadata metadata = make_metadata(task, planned, 0, 1);
+  metadata.token = kToken;
+  ASSERT_TRUE(metadata.settings.schedule.updates_ahead);
+  write_metadata(folder(), metadata);
+  EXPECT_TRUE(read_metadata(folder(), metadata.node).settings.schedule.updates_ahead);
+  metadata.shared = {{.parameter = "x", .to = 2, .gradient_from = 2}};
+  write_metadata(folder(), metadata);
+  EXPECT_THAT(error_of([&] { read_metadata(folder(), metadata.node); }),
+              HasSubstr("updates_ahead: 'x' is used by several stages, which cannot take updates back"));
+
+  write_metadata(folder(), written());
   EXPECT_FALSE(written().settings.schedule.updates_ahead);
   EXPECT_FALSE(read_json(metadata_path(folder(), "node_1")).contains("updates_ahead"));
-  NodeMetadata metadata = written();
-  metadata.settings.schedule.updates_ahead = true;
-  write_metadata(folder(), metadata);
-  EXPECT_TRUE(read_metadata(folder(), "node_1").settings.schedule.updates_ahead);
-  EXPECT_THAT(error_after([](Json& file) {
-                file["updates_ahead"] = true;
-                file["shared_parameters"] = {{{"parameter", "x"}, {"to", 2}, {"gradient_from", 2}}};
-              }),
-              HasSubstr("updates_ahead: 'x' is used by several stages, which cannot take updates back"));
+  EXPECT_THAT(error_after([](Json& file) { file["updates_ahead"] = true; }),
+              HasSubstr("updates_ahead: there are 2 clusters, which cannot take updates back"));
 }
 
 TEST_F(MetadataFile, SaysHowManyMicroBatchesAreInFlight) {
