@@ -9,10 +9,10 @@
 
 #include "models/base/rng.hpp"
 #include "models/graph/ops/builder.hpp"
-#include "models/zoo/zoo.hpp"
 #include "tests/support/digits.hpp"
 #include "tests/support/guarded_device.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/support/tied_model.hpp"
 #include "trainer/schedule/work_trace.hpp"
 
 namespace rookery {
@@ -50,7 +50,7 @@ class NormsByStep : public RunLog {
   std::map<std::int64_t, double> norms;
 };
 
-// A run, and how often each stage has run how many forwards for nothing.
+// A run, and how many forwards each stage has run for nothing.
 struct Traced {
   PipelineResult result;
   std::map<std::int64_t, double> norms;
@@ -202,21 +202,23 @@ TEST(UpdatesAhead, AreFinalWhereTheStateIsRead) {
   }
 }
 
-// Of what is not clipped every stage makes its update at once: it waits for no norm.
-TEST(UpdatesAhead, AreForeseenByTheirMemory) {
+TEST(UpdatesAhead, AreMadeWhereNothingButTheNormIsWaitedFor) {
   const TrainingSettings settings = zb_run(4);
-  Graph graph = skipping_model();
-  add_loss(graph, settings.loss);
-  EXPECT_TRUE(may_update_ahead(settings, graph));
+  const auto may = [](const TrainingSettings& of, Graph model) {
+    add_loss(model, of.loss);
+    return may_update_ahead(of, model);
+  };
+  EXPECT_TRUE(may(settings, skipping_model()));
+  EXPECT_FALSE(may(settings, tied_model({1, 8, 8}, 10)));
   TrainingSettings other = settings;
   other.clip_gradient_norm.reset();
-  EXPECT_FALSE(may_update_ahead(other, graph));
+  EXPECT_FALSE(may(other, skipping_model()));
   other = settings;
   other.schedule.name = "1f1b";
-  EXPECT_FALSE(may_update_ahead(other, graph));
+  EXPECT_FALSE(may(other, skipping_model()));
   other = settings;
   other.micro_batches = 1;
-  EXPECT_FALSE(may_update_ahead(other, graph));
+  EXPECT_FALSE(may(other, skipping_model()));
 }
 
 }  // namespace
