@@ -151,7 +151,7 @@ TEST(UpdatesAhead, TrainTheSameBitsInAnyPipeline) {
     return least + static_cast<int>(rng.next_below(static_cast<std::uint32_t>(most - least + 1)));
   };
   std::int64_t repeated = 0;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 12; ++i) {
     TrainingSettings settings = zb_run(draw(2, 9));
     settings.seed = static_cast<std::uint64_t>(i);
     settings.clip_gradient_norm = middle_norm(settings);
@@ -173,7 +173,7 @@ TEST(UpdatesAhead, TrainTheSameBitsInAnyPipeline) {
     expect_same_run(found.result, expected.result);
     repeated += found.repeated.front();
   }
-  EXPECT_GT(repeated, 50);
+  EXPECT_GT(repeated, 20);
 }
 
 TEST(UpdatesAhead, OnADeviceOfItsOwn) {

@@ -82,10 +82,10 @@ Checkpointer::Checkpointer(CheckpointOwner owner, TrainingSettings settings, Ker
 }
 
 bool Checkpointer::is_due(const RunState& run, bool is_end) {
-  if (due_) return due_->is_due;
-  due_.emplace();
-  if (stop_ && !is_end) due_->stop = stop_->is_due(run.step);
-  due_->is_due = is_end || due_->stop || schedule_.is_due(run);
+  if (!due_) {
+    const std::optional<StopRequest> stop = stop_ && !is_end ? stop_->is_due(run.step) : std::nullopt;
+    due_ = Due{.is_due = is_end || stop || schedule_.is_due(run), .stop = stop};
+  }
   return due_->is_due;
 }
 
