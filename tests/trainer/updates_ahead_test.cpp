@@ -90,7 +90,7 @@ void expect_same_run(const PipelineResult& found, const PipelineResult& expected
 }
 
 // So that about as many steps are clipped as are not.
-double middle_norm(TrainingSettings settings) {
+double middle_norm(const TrainingSettings& settings) {
   std::vector<double> norms;
   for (const auto& [step, norm] : run_traced(settings, 1).norms) norms.push_back(norm);
   std::ranges::nth_element(norms, norms.begin() + std::ssize(norms) / 2);
