@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "models/base/check.hpp"
-#include "trainer/link.hpp"
+#include "models/tensor/exact_sum.hpp"
 
 namespace rookery {
 namespace {
