@@ -43,7 +43,7 @@ inline void multiply_tile(const Product& p, Index i, Index j, Index columns) {
     for (int v = 0; v < kVectors; ++v) row[v] = load(b + v * kLanes);
     for (int r = 0; r < kRows; ++r) {
       const Floats factor = spread(a[r * p.a_row]);
-      for (int v = 0; v < kVectors; ++v) sums[r][v] += factor * row[v];
+      for (int v = 0; v < kVectors; ++v) sums[r][v] = plus_product(sums[r][v], factor, row[v]);
     }
   }
   for (int r = 0; r < kRows; ++r) {
@@ -98,7 +98,7 @@ inline void dot_tile(const DotProduct& p, Index i, Index j) {
       for (int r = 0; r < kRows; ++r) rows[r] = load(a + r * p.a_row + k);
       for (int c = 0; c < kColumns; ++c) {
         const Floats column = load(b + c * p.b_row + k);
-        for (int r = 0; r < kRows; ++r) sums[r][c] += rows[r] * column;
+        for (int r = 0; r < kRows; ++r) sums[r][c] = plus_product(sums[r][c], rows[r], column);
       }
     }
   }

@@ -47,6 +47,18 @@ inline Floats spread(float value) {
   return value - Floats{};
 }
 
+// sum + a * b, rounded once where the instruction set can: for sums that are the same whatever tile they are
+// computed in. Where that is written as a product and a sum, the compiler decides for each place.
+inline Floats plus_product(Floats sum, Floats a, Floats b) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, sum);
+#elif defined(__FMA__)
+  return _mm256_fmadd_ps(a, b, sum);
+#else
+  return sum + a * b;
+#endif
+}
+
 // The first `count` < kLanes elements, zeros behind them.
 inline Floats load_part(const float* from, Index count) {
 #if defined(__AVX512F__)
