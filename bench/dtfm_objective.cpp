@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <limits>
 
 #include "models/base/check.hpp"
 
 namespace rookery {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Rows and columns of a group pair: bit c of rows[r] says that r and c may be matched.
 using Rows = std::array<std::uint8_t, 8>;
@@ -53,8 +50,8 @@ double shortest_path(const Ways& ways, std::size_t count) {
   for (unsigned visited = 1; visited <= all; ++visited) {
     for (std::size_t last = 0; last < count; ++last) {
       const unsigned before = visited & ~(1U << last);
-      double cost = before == 0 ? 0 : kNever;
-      if (before == visited) cost = kNever;
+      double cost = before == 0 ? 0 : DtfmObjective::kNever;
+      if (before == visited) cost = DtfmObjective::kNever;
       for (unsigned rest = before == visited ? 0 : before; rest != 0; rest &= rest - 1) {
         const auto previous = static_cast<std::size_t>(std::countr_zero(rest));
         cost = std::min(cost, best[before][previous] + ways[previous][last]);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -22,6 +23,7 @@ class DtfmObjective : public GroupingObjective {
  public:
   static constexpr double kGradients = 0.65;
   static constexpr double kActivations = 506e6 / (1 << 30);
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
   static constexpr std::size_t kMostNodes = 64;
   static constexpr std::size_t kMostGroups = 8;
 

@@ -1,7 +1,6 @@
 #include "bench/dtfm_proof.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 #include <span>
 #include <unordered_map>
@@ -10,8 +9,6 @@
 
 namespace rookery {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 using Counts = std::vector<std::uint8_t>;
 
@@ -101,7 +98,7 @@ class Proof {
 
   void find_levels() {
     const std::size_t count = classes_.size();
-    std::vector<std::vector<double>> ways(count, std::vector<double>(count, kNever));
+    std::vector<std::vector<double>> ways(count, std::vector<double>(count, DtfmObjective::kNever));
     std::vector<double> values;
     for (std::size_t a = 0; a < count; ++a) {
       for (std::size_t b = 0; b < count; ++b) {
@@ -147,7 +144,7 @@ class Proof {
       found.emplace_back(objective_.exchange_seconds(members(composition, false)), composition);
     });
     std::ranges::sort(found);
-    least_exchange_.assign(classes_.size(), kNever);
+    least_exchange_.assign(classes_.size(), DtfmObjective::kNever);
     for (const auto& [exchange, composition] : found) {
       exchange_.push_back(exchange);
       for (const std::vector<std::size_t>& part : parts_) {

@@ -88,7 +88,7 @@ int run(const ProgramArguments& arguments) {
     const NodePool pool = worldwide_pool(nodes, 1);
     const auto start = std::chrono::steady_clock::now();
     const double before = processor_seconds();
-    const CostModel model(pool, costs);
+    const ThroughputModel model(pool, costs);
     SearchOptions options{.objective = Objective::kThroughput, .min_nodes = 1};
     options.threads = arguments["threads"].as<int>();
     options.seed = arguments["seed"].as<std::uint64_t>();

@@ -19,8 +19,8 @@ auto view_of(std::vector<Number>& numbers) {
 }  // namespace
 
 // In each of clusters - 1 rounds every Root hands on what it got in the round before.
-std::vector<std::vector<double>> ClusterRoots::gather(std::int64_t step, const std::string& what,
-                                                      std::vector<double> own) {
+std::vector<std::vector<double>> ClusterRoots::all_gather(std::int64_t step, const std::string& what,
+                                                          std::vector<double> own) {
   std::vector<std::vector<double>> all(clusters_, std::vector<double>(own.size()));
   const auto of = [&](int cluster) -> std::vector<double>& { return all[(cluster + clusters_) % clusters_]; };
   of(cluster_) = std::move(own);
@@ -36,8 +36,8 @@ std::vector<std::vector<double>> ClusterRoots::gather(std::int64_t step, const s
 
 std::int64_t Agreement::told_by_root(std::int64_t step, const std::string& what, std::int64_t number) {
   if (roots_ != nullptr)
-    number =
-        static_cast<std::int64_t>(roots_->gather(step, what, {static_cast<double>(number)}).front().front());
+    number = static_cast<std::int64_t>(
+        roots_->all_gather(step, what, {static_cast<double>(number)}).front().front());
   return told_in_pipeline(agreement(step, what), number);
 }
 
@@ -56,7 +56,7 @@ std::int64_t Agreement::least_of_all(std::int64_t step, const std::string& what,
   for (int from = 1; from < stages_; ++from)
     number = std::min(number, static_cast<std::int64_t>(receive_number(link_, from, key)));
   if (roots_ != nullptr) {
-    for (const auto& of_cluster : roots_->gather(step, what, {static_cast<double>(number)}))
+    for (const auto& of_cluster : roots_->all_gather(step, what, {static_cast<double>(number)}))
       number = std::min(number, static_cast<std::int64_t>(of_cluster.front()));
   }
   return told_in_pipeline(key, number);
@@ -73,7 +73,7 @@ std::vector<double> Agreement::sum_of_leaves(std::int64_t step, const std::strin
   } else if (is_root) {
     if (!is_leaf) link_.receive(stages_ - 1, key, view_of(numbers));
     if (roots_ != nullptr) {
-      const auto all = roots_->gather(step, what, numbers);
+      const auto all = roots_->all_gather(step, what, numbers);
       numbers = all.front();
       for (std::size_t cluster = 1; cluster < all.size(); ++cluster)
         for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] += all[cluster][i];

@@ -18,8 +18,8 @@ class ClusterRoots {
 
   // The numbers of every cluster, by cluster, on all Roots; each gives as many. Called by all of them in the
   // same order; a step and a name are used once in a run.
-  std::vector<std::vector<double>> gather(std::int64_t step, const std::string& what,
-                                          std::vector<double> own);
+  std::vector<std::vector<double>> all_gather(std::int64_t step, const std::string& what,
+                                              std::vector<double> own);
 
   Link& link() const { return link_; }
   int cluster() const { return cluster_; }

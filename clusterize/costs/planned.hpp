@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 #include "clusterize/costs/training_task.hpp"
 #include "clusterize/plan/cluster_plan.hpp"
 #include "models/graph/stage.hpp"

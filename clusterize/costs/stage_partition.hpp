@@ -32,7 +32,7 @@ struct StagePartition {
   std::vector<int> begins;      // first segment of every stage; begins[0] = 0
   std::vector<bool> recompute;  // by stage: does it run forward twice?
   int empty_stages = 0;         // without parameters
-  double step_seconds = 0;      // of one batch, see cost_model.hpp; without exchanges at its end
+  double step_seconds = 0;      // of one batch, see throughput_model.hpp; without exchanges at its end
   double load_seconds = 0;      // most that a machine's connection needs for its part of a round, sent once
 };
 

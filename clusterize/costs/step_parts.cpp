@@ -52,7 +52,7 @@ void set_period(const ScheduleSettings& schedule, int micro_batches, StepParts& 
 
 }  // namespace
 
-StepParts step_parts(const CostModel& model, const std::vector<int>& members, const StagePartition& cut,
+StepParts step_parts(const ThroughputModel& model, const std::vector<int>& members, const StagePartition& cut,
                      const ScheduleSettings& schedule) {
   const ModelCosts& costs = model.costs();
   const bool is_async = !is_synchronous(schedule);

@@ -1,11 +1,11 @@
-// A step of a cluster is made of these parts, by the formulas of cost_model.hpp:
+// A step of a cluster is made of these parts, by the formulas of throughput_model.hpp:
 //   step = round trip + (M - 1) period + update + exchange
 //   step = M period + exchange                              async: a period has a part of the update
 #pragma once
 
 #include <vector>
 
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 
 namespace rookery {
 
@@ -27,7 +27,7 @@ struct StepParts {
 
 // With as many in flight as `schedule` says, which is that of the model's costs, perhaps with a plan's
 // choice.
-StepParts step_parts(const CostModel& model, const std::vector<int>& members, const StagePartition& cut,
+StepParts step_parts(const ThroughputModel& model, const std::vector<int>& members, const StagePartition& cut,
                      const ScheduleSettings& schedule);
 
 // The fewest in flight, by stage, with which the busiest part never waits, were it `haste` times as fast:

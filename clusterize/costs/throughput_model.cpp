@@ -1,4 +1,4 @@
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -43,7 +43,7 @@ std::vector<double> limits_between(const std::vector<PlacedCluster>& clusters, d
 
 }  // namespace
 
-CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special)
+ThroughputModel::ThroughputModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special)
     : pool_(pool), sums_(costs), node_classes_(node_equivalence(pool, special)) {
   for (const int threads : pool.all_threads()) {
     const std::int64_t bytes = costs.memory->bytes({.first = 0, .last = costs.count(), .threads = threads});
@@ -58,45 +58,45 @@ CostModel::CostModel(const NodePool& pool, const ModelCosts& costs, const std::s
   for (const SharedSegments& shared : costs.shared) shared_bytes_ += 8 * shared.bytes;
 }
 
-double CostModel::flops_per_second(int node) const {
+double ThroughputModel::flops_per_second(int node) const {
   const std::optional<double> given = pool_.node(node).gflops;
   return 1e9 * (given ? *given : costs().assumed_gflops(pool_.threads(node)));
 }
 
-double CostModel::transfer_seconds_per_byte(int node) const {
+double ThroughputModel::transfer_seconds_per_byte(int node) const {
   const std::optional<double> gbps = pool_.node(node).transfer_gbps;
   return gbps ? 1e-9 / *gbps : 0;
 }
 
-double CostModel::ram_bytes(int node) const {
+double ThroughputModel::ram_bytes(int node) const {
   return kBytesPerGb * pool_.node(node).ram_gb;
 }
 
-int CostModel::unreachable(const std::vector<int>& members) const {
+int ThroughputModel::unreachable(const std::vector<int>& members) const {
   if (apart_.empty()) return 0;
   return static_cast<int>(
       std::ranges::count_if(members, [&](int node) { return !pool_.node(node).reachable; }));
 }
 
-bool CostModel::may_be_cluster(const std::vector<int>& members) const {
+bool ThroughputModel::may_be_cluster(const std::vector<int>& members) const {
   return std::ssize(members) <= costs().count() && unreachable(members) <= 1;
 }
 
-bool CostModel::can_join(const std::vector<int>& members, int node) const {
+bool ThroughputModel::can_join(const std::vector<int>& members, int node) const {
   return std::ranges::all_of(members, [&](int other) { return pool_.can_connect(other, node); });
 }
 
-int CostModel::largest_cluster() const {
+int ThroughputModel::largest_cluster() const {
   const int connected = nodes() - std::max(0, static_cast<int>(apart_.size()) - 1);
   return std::min(connected, costs().count());
 }
 
-CutWay CostModel::way(int from, int to) const {
+CutWay ThroughputModel::way(int from, int to) const {
   const LinkSpeed link = pool_.link(from, to);
   return {.latency = link.latency_ms / 1e3, .bytes_per_second = bytes_per_second(link.bandwidth_mbps)};
 }
 
-CutMachine CostModel::machine(int node, std::size_t stages) const {
+CutMachine ThroughputModel::machine(int node, std::size_t stages) const {
   CutMachine machine{.flops_per_second = flops_per_second(node),
                      .memory_bytes = ram_bytes(node),
                      .bytes_per_second = bytes_per_second(pool_.connection_mbps(node))};
@@ -110,7 +110,7 @@ CutMachine CostModel::machine(int node, std::size_t stages) const {
   return machine;
 }
 
-std::size_t CostModel::Hash::operator()(const std::vector<int>& nodes) const {
+std::size_t ThroughputModel::Hash::operator()(const std::vector<int>& nodes) const {
   std::uint64_t hash = nodes.size();
   for (const int node : nodes) {
     hash = (hash ^ static_cast<std::uint64_t>(node)) * 0x9E3779B97F4A7C15ULL;
@@ -119,18 +119,19 @@ std::size_t CostModel::Hash::operator()(const std::vector<int>& nodes) const {
   return hash;
 }
 
-const ClusterCost& CostModel::cluster(const std::vector<int>& members) const {
+const ClusterCost& ThroughputModel::cluster(const std::vector<int>& members) const {
   return known_.get(node_classes(members), [&] { return evaluate(members); });
 }
 
-std::vector<int> CostModel::node_classes(const std::vector<int>& members) const {
+std::vector<int> ThroughputModel::node_classes(const std::vector<int>& members) const {
   std::vector<int> classes;
   classes.reserve(members.size());
   for (const int node : members) classes.push_back(node_class(node));
   return classes;
 }
 
-const StagePartition* CostModel::cut(const std::vector<int>& members, const std::vector<int>& begins) const {
+const StagePartition* ThroughputModel::cut(const std::vector<int>& members,
+                                           const std::vector<int>& begins) const {
   std::vector<int> key = node_classes(members);
   key.insert(key.end(), begins.begin(), begins.end());
   const ClusterCost& cost = known_cuts_.get(key, [&] { return evaluate(members, begins); });
@@ -138,7 +139,7 @@ const StagePartition* CostModel::cut(const std::vector<int>& members, const std:
 }
 
 // All cuts, or the one that begins so.
-ClusterCost CostModel::evaluate(const std::vector<int>& members, const std::vector<int>& begins) const {
+ClusterCost ThroughputModel::evaluate(const std::vector<int>& members, const std::vector<int>& begins) const {
   if (!may_be_cluster(members)) return {.shortfall = shortfall(members)};
   StagePartitioner cutter(sums_, static_cast<int>(members.size()));
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
@@ -154,7 +155,7 @@ ClusterCost CostModel::evaluate(const std::vector<int>& members, const std::vect
   return cost;
 }
 
-double CostModel::shortfall(const std::vector<int>& members) const {
+double ThroughputModel::shortfall(const std::vector<int>& members) const {
   double memory = 0;
   for (const int node : members) memory += ram_bytes(node);
   const double too_many = std::max(0.0, static_cast<double>(members.size()) - costs().count());
@@ -162,8 +163,8 @@ double CostModel::shortfall(const std::vector<int>& members) const {
   return 1 + too_many + not_connected + std::max(0.0, least_bytes_ - memory) / least_bytes_;
 }
 
-std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members,
-                                               const StagePartition& cut) const {
+std::vector<StageTimes> ThroughputModel::stage_times(const std::vector<int>& members,
+                                                     const StagePartition& cut) const {
   std::vector<StageTimes> all;
   for (std::size_t stage = 0; stage < members.size(); ++stage) {
     const bool last = stage + 1 == members.size();
@@ -190,7 +191,8 @@ std::vector<StageTimes> CostModel::stage_times(const std::vector<int>& members,
 
 // Shared parameters follow each other, so that their bytes add up and their latencies do not. Squares for
 // clipping are sent as soon as a stage is done, so that those of the first stage are waited for.
-double CostModel::exchange_seconds(const std::vector<int>& members, const std::vector<int>& begins) const {
+double ThroughputModel::exchange_seconds(const std::vector<int>& members,
+                                         const std::vector<int>& begins) const {
   double transfers = 0;
   double latency = 0;
   for (const SharedSegments& shared : costs().shared) {
@@ -215,7 +217,7 @@ double CostModel::exchange_seconds(const std::vector<int>& members, const std::v
   return transfers + latency + norm;
 }
 
-std::vector<PlacedCluster> CostModel::placed(const Clusters& clusters) const {
+std::vector<PlacedCluster> ThroughputModel::placed(const Clusters& clusters) const {
   std::vector<PlacedCluster> all;
   all.reserve(clusters.size());
   for (const std::vector<int>& members : clusters) all.push_back({&members, &cluster(members)});
@@ -223,8 +225,8 @@ std::vector<PlacedCluster> CostModel::placed(const Clusters& clusters) const {
 }
 
 // By a ring's first segment, a message's bytes in the round of one of so many fragments; 0 elsewhere.
-std::vector<double> CostModel::ring_bytes(const std::vector<const StagePartition*>& cuts,
-                                          int fragments) const {
+std::vector<double> ThroughputModel::ring_bytes(const std::vector<const StagePartition*>& cuts,
+                                                int fragments) const {
   std::vector<bool> begins(costs().count(), false);
   for (const StagePartition* cut : cuts) {
     for (const int begin : cut->begins) begins[begin] = true;
@@ -241,9 +243,9 @@ std::vector<double> CostModel::ring_bytes(const std::vector<const StagePartition
 }
 
 // The slowest ring's message between two neighbours: a ring runs between the stages that have its segments.
-double CostModel::message_seconds(const PlacedCluster& from, const StagePartition& from_cut,
-                                  const PlacedCluster& to, const StagePartition& to_cut,
-                                  const std::vector<double>& bytes) const {
+double ThroughputModel::message_seconds(const PlacedCluster& from, const StagePartition& from_cut,
+                                        const PlacedCluster& to, const StagePartition& to_cut,
+                                        const std::vector<double>& bytes) const {
   const auto count = bytes.size();
   const auto end_of = [count](const StagePartition& cut, std::size_t stage) {
     return stage + 1 < cut.begins.size() ? static_cast<std::size_t>(cut.begins[stage + 1]) : count;
@@ -268,7 +270,7 @@ double CostModel::message_seconds(const PlacedCluster& from, const StagePartitio
 }
 
 // Segments of the node that cannot be reached; none where all can, or it is the only such node of the pool.
-StageRange CostModel::unreachable_part(const PlacedCluster& cluster, const StagePartition& cut) const {
+StageRange ThroughputModel::unreachable_part(const PlacedCluster& cluster, const StagePartition& cut) const {
   for (std::size_t stage = 0; stage < cut.begins.size() && !apart_.empty(); ++stage) {
     if (pool_.node((*cluster.members)[stage]).reachable) continue;
     return {.first = cut.begins[stage],
@@ -277,8 +279,8 @@ StageRange CostModel::unreachable_part(const PlacedCluster& cluster, const Stage
   return {};
 }
 
-bool CostModel::rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a, const PlacedCluster& b,
-                              const StagePartition& cut_of_b) const {
+bool ThroughputModel::rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a,
+                                    const PlacedCluster& b, const StagePartition& cut_of_b) const {
   if (!pool_.can_connect(a.members->front(), b.members->front())) return false;
   const StageRange one = unreachable_part(a, cut_of_a);
   const StageRange other = unreachable_part(b, cut_of_b);
@@ -291,8 +293,8 @@ bool CostModel::rings_connect(const PlacedCluster& a, const StagePartition& cut_
 
 // Of each cluster the cut with the least load whose step is within the limit; others where neighbours in the
 // rings could not connect.
-std::vector<const StagePartition*> CostModel::cuts_within(const std::vector<PlacedCluster>& clusters,
-                                                          double limit) const {
+std::vector<const StagePartition*> ThroughputModel::cuts_within(const std::vector<PlacedCluster>& clusters,
+                                                                double limit) const {
   std::vector<const StagePartition*> cuts;
   cuts.reserve(clusters.size());
   for (const PlacedCluster& cluster : clusters) {
@@ -306,8 +308,8 @@ std::vector<const StagePartition*> CostModel::cuts_within(const std::vector<Plac
 
 // Changes the cuts of the cluster and of the next to the first within the limit with which both connect with
 // their neighbours, if there are such.
-void CostModel::connect_with_next(const std::vector<PlacedCluster>& clusters, double limit, std::size_t at,
-                                  std::vector<const StagePartition*>& cuts) const {
+void ThroughputModel::connect_with_next(const std::vector<PlacedCluster>& clusters, double limit,
+                                        std::size_t at, std::vector<const StagePartition*>& cuts) const {
   const std::size_t count = clusters.size();
   const std::size_t next = (at + 1) % count;
   const auto connects = [&](std::size_t one) {
@@ -325,8 +327,8 @@ void CostModel::connect_with_next(const std::vector<PlacedCluster>& clusters, do
   std::tie(cuts[at], cuts[next]) = before;
 }
 
-int CostModel::unconnected(const std::vector<PlacedCluster>& clusters,
-                           const std::vector<const StagePartition*>& cuts) const {
+int ThroughputModel::unconnected(const std::vector<PlacedCluster>& clusters,
+                                 const std::vector<const StagePartition*>& cuts) const {
   int count = 0;
   for (std::size_t c = 0; c < clusters.size() && clusters.size() > 1; ++c) {
     const std::size_t next = (c + 1) % clusters.size();
@@ -335,8 +337,8 @@ int CostModel::unconnected(const std::vector<PlacedCluster>& clusters,
   return count;
 }
 
-double CostModel::round_seconds(const std::vector<PlacedCluster>& clusters,
-                                const std::vector<const StagePartition*>& cuts, int fragments) const {
+double ThroughputModel::round_seconds(const std::vector<PlacedCluster>& clusters,
+                                      const std::vector<const StagePartition*>& cuts, int fragments) const {
   const auto count = static_cast<double>(clusters.size());
   const std::vector<double> bytes = ring_bytes(cuts, fragments);
   double message = 0;  // the slowest
@@ -348,7 +350,8 @@ double CostModel::round_seconds(const std::vector<PlacedCluster>& clusters,
   return 2 * (count - 1) * message;
 }
 
-std::vector<std::vector<double>> CostModel::ring_ways(const std::vector<PlacedCluster>& clusters) const {
+std::vector<std::vector<double>> ThroughputModel::ring_ways(
+    const std::vector<PlacedCluster>& clusters) const {
   std::vector<const StagePartition*> cuts;
   for (const PlacedCluster& cluster : clusters) cuts.push_back(&cluster.cost->cuts.front());
   const std::vector<double> bytes = ring_bytes(cuts, 1);
@@ -362,7 +365,7 @@ std::vector<std::vector<double>> CostModel::ring_ways(const std::vector<PlacedCl
 
 // The clusters wait for the slowest anyway, so that each may as well be that slow where it then has
 // less to send. A longer step pays only as long as the averaging can still make up for it.
-Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters) const {
+Throughput ThroughputModel::throughput(const std::vector<PlacedCluster>& clusters) const {
   double least = 0;
   for (const PlacedCluster& cluster : clusters)
     least = std::max(least, cluster.cost->cuts.front().step_seconds);
@@ -376,8 +379,8 @@ Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters) con
   return best;
 }
 
-Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters,
-                                 std::vector<const StagePartition*> cuts) const {
+Throughput ThroughputModel::throughput(const std::vector<PlacedCluster>& clusters,
+                                       std::vector<const StagePartition*> cuts) const {
   Throughput found;
   for (const StagePartition* cut : cuts) found.step_seconds = std::max(found.step_seconds, cut->step_seconds);
   if (clusters.size() > 1) {
@@ -393,7 +396,7 @@ Throughput CostModel::throughput(const std::vector<PlacedCluster>& clusters,
   return found;
 }
 
-double CostModel::bound_samples_per_second() const {
+double ThroughputModel::bound_samples_per_second() const {
   double models = 0;  // that all nodes compute in a second
   for (int node = 0; node < nodes(); ++node)
     models += flops_per_second(node) / sums_.work(pool_.threads(node)).flops.back();

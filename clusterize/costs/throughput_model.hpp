@@ -68,14 +68,14 @@ struct Throughput {
 };
 
 // All members are functions of their arguments alone and may be called by several threads at once.
-class CostModel {
+class ThroughputModel {
  public:
   struct Hash {
     std::size_t operator()(const std::vector<int>& nodes) const;
   };
 
   // Pool and costs outlive the model. `special` nodes are in classes of their own.
-  CostModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special = {});
+  ThroughputModel(const NodePool& pool, const ModelCosts& costs, const std::set<int>& special = {});
 
   int nodes() const { return static_cast<int>(pool_.nodes().size()); }
   const NodePool& pool() const { return pool_; }

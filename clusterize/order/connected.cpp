@@ -4,7 +4,7 @@
 
 namespace rookery {
 
-Grouping connected(const CostModel& model, Grouping grouping) {
+Grouping connected(const ThroughputModel& model, Grouping grouping) {
   if (model.apart().empty()) return grouping;
   const auto is_apart = [&](int node) { return std::ranges::binary_search(model.apart(), node); };
   const auto has_one = [&](const std::vector<int>& cluster) {

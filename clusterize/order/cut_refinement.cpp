@@ -10,7 +10,7 @@ constexpr std::size_t kMostBoundariesOfPairs = 8;  // that are moved two at a ti
 
 class Refiner {
  public:
-  Refiner(const CostModel& model, const Clusters& clusters)
+  Refiner(const ThroughputModel& model, const Clusters& clusters)
       : model_(model), clusters_(clusters), best_(model.throughput(clusters)) {
     for (std::size_t c = 0; c < clusters.size(); ++c) {
       for (std::size_t stage = 1; stage < clusters[c].size(); ++stage) boundaries_.push_back({c, stage});
@@ -64,7 +64,7 @@ class Refiner {
     return true;
   }
 
-  const CostModel& model_;  // both of the caller
+  const ThroughputModel& model_;  // both of the caller
   const Clusters& clusters_;
   Throughput best_;
   std::vector<Boundary> boundaries_;
@@ -72,7 +72,7 @@ class Refiner {
 
 }  // namespace
 
-Throughput refined_throughput(const CostModel& model, const Clusters& clusters) {
+Throughput refined_throughput(const ThroughputModel& model, const Clusters& clusters) {
   return Refiner(model, clusters).run();
 }
 

@@ -16,7 +16,7 @@ struct Worth {
   auto operator<=>(const Worth&) const = default;
 };
 
-Worth worth_of(const CostModel& model, const std::vector<int>& row) {
+Worth worth_of(const ThroughputModel& model, const std::vector<int>& row) {
   const ClusterCost& cost = model.cluster(row);
   if (!cost.fits()) return {cost.shortfall, 0, 0};
   return {0, cost.cuts.front().empty_stages, cost.cuts.front().step_seconds};
@@ -24,7 +24,7 @@ Worth worth_of(const CostModel& model, const std::vector<int>& row) {
 
 class OrderSearch {
  public:
-  OrderSearch(const CostModel& model, std::vector<int> members, const std::map<int, int>& stages)
+  OrderSearch(const ThroughputModel& model, std::vector<int> members, const std::map<int, int>& stages)
       : model_(model), members_(std::move(members)), stages_(stages) {
     std::ranges::sort(members_, {}, [&](int node) { return std::pair(model.node_class(node), node); });
     for (const int a : members_) {
@@ -168,7 +168,7 @@ class OrderSearch {
   // Does the best row fit, with parameters on every stage?
   bool only_seconds_count() const { return worth_.shortfall <= 0 && worth_.empty_stages == 0; }
 
-  const CostModel& model_;
+  const ThroughputModel& model_;
   std::vector<int> members_;  // of the same class side by side
   const std::map<int, int>& stages_;
   double least_latency_ = kInfinite;
@@ -183,7 +183,7 @@ class OrderSearch {
 
 }  // namespace
 
-std::vector<int> best_order(const CostModel& model, std::vector<int> members,
+std::vector<int> best_order(const ThroughputModel& model, std::vector<int> members,
                             const std::map<int, int>& stages, const OrderEffort& effort) {
   if (members.size() < 2 || !model.may_be_cluster(members)) return members;
   OrderSearch search(model, std::move(members), stages);

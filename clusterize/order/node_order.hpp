@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 
 namespace rookery {
 
@@ -16,7 +16,7 @@ struct OrderEffort {
 
 // The best found, exact where branch and bound came to its end. `stages` gives the stage that a node has
 // to have. A function of the set of members.
-std::vector<int> best_order(const CostModel& model, std::vector<int> members,
+std::vector<int> best_order(const ThroughputModel& model, std::vector<int> members,
                             const std::map<int, int>& stages, const OrderEffort& effort);
 
 }  // namespace rookery

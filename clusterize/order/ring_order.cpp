@@ -199,7 +199,7 @@ class RingOrder::Walk {
   Row row_;
 };
 
-RingOrder::RingOrder(const CostModel& model) : model_(model) {
+RingOrder::RingOrder(const ThroughputModel& model) : model_(model) {
   std::map<std::string, int> numbers;
   for (int node = 0; node < model.nodes(); ++node) {
     const PoolNode& own = model.pool().node(node);

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 
 namespace rookery {
 
@@ -18,7 +18,7 @@ class RingOrder {
  public:
   static constexpr std::size_t kExactClusters = 8;
 
-  explicit RingOrder(const CostModel& model);
+  explicit RingOrder(const ThroughputModel& model);
   // Puts clusters that all fit in order; they stay as they are where no other order is faster. Neighbours
   // whose nodes cannot connect are as slow as can be, by the shortest steps' cuts.
   void arrange(std::vector<PlacedCluster>& clusters) const;
@@ -39,12 +39,12 @@ class RingOrder {
   double way_seconds(int from, int to, std::size_t clusters) const;
   int region(const PlacedCluster& cluster) const;
 
-  const CostModel& model_;
+  const ThroughputModel& model_;
   std::vector<int> region_of_;  // by node
   std::vector<int> best_node_;  // of each region: the one with the fastest connection
   // By about how many clusters there are; tours also by their regions.
-  mutable Memo<std::vector<int>, std::vector<int>, CostModel::Hash> tours_;
-  mutable Memo<std::vector<int>, std::vector<Way>, CostModel::Hash> ways_;
+  mutable Memo<std::vector<int>, std::vector<int>, ThroughputModel::Hash> tours_;
+  mutable Memo<std::vector<int>, std::vector<Way>, ThroughputModel::Hash> ways_;
 };
 
 }  // namespace rookery

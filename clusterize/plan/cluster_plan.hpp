@@ -68,9 +68,9 @@ struct PlannedCluster {
   std::vector<PlannedStage> stages;
   std::vector<PlannedLink> links;
   // Milliseconds of a batch: round trip + (micro-batches - 1) period + update + exchange; async: period +
-  // exchange. See cost_model.hpp. The search goes by it, as far as memory lets as many micro-batches be in
-  // flight as it supposes; it is no less than what the schedule takes, where several micro-batches fill the
-  // pipeline.
+  // exchange. See throughput_model.hpp. The search goes by it, as far as memory lets as many micro-batches be
+  // in flight as it supposes; it is no less than what the schedule takes, where several micro-batches fill
+  // the pipeline.
   double predicted_step_ms = 0;
   double round_trip_ms = 0;
   double period_ms = 0;

@@ -69,7 +69,7 @@ Fit find_fit(const NodePool& pool, const ModelCosts& known_costs, const SearchOp
   for (;;) {
     Fit fit{.costs = std::make_unique<ModelCosts>(known_costs)};
     fit.costs->memory = memory;
-    fit.model = std::make_unique<CostModel>(pool, *fit.costs, pinned);
+    fit.model = std::make_unique<ThroughputModel>(pool, *fit.costs, pinned);
     SearchOptions within = options;
     within.seconds = limit.left();
     try {

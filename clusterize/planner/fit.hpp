@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 #include "clusterize/costs/training_task.hpp"
 #include "clusterize/genetic/grouping.hpp"
 #include "clusterize/search/search.hpp"
@@ -15,8 +15,8 @@ namespace rookery {
 ModelCosts model_costs(const TrainingTask& task, const NodePool& pool);
 
 struct Fit {
-  std::unique_ptr<ModelCosts> costs;  // those that the model refers to
-  std::unique_ptr<CostModel> model;   // of the pool, which outlives it
+  std::unique_ptr<ModelCosts> costs;       // those that the model refers to
+  std::unique_ptr<ThroughputModel> model;  // of the pool, which outlives it
   Grouping grouping;
   Throughput throughput;  // refined (cut_refinement.hpp)
   // That of the costs, with what is known of the stages that were found.

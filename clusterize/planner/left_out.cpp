@@ -16,7 +16,7 @@ constexpr std::int64_t kMostKinds = 32;        // of nodes left out that are loo
 constexpr std::int64_t kMostWork = 2'000'000;  // nodes in all plans that are tried
 constexpr double kLeastGain = 1e-3;            // per cent
 
-void take_if_better(const CostModel& model, Clusters clusters, int cluster, int stage,
+void take_if_better(const ThroughputModel& model, Clusters clusters, int cluster, int stage,
                     std::optional<NodePosition>& best) {
   const auto at = static_cast<std::size_t>(cluster);
   if (!model.cluster(clusters[at]).fits()) return;
@@ -35,7 +35,7 @@ void take_if_better(const CostModel& model, Clusters clusters, int cluster, int 
 }
 
 // In a cluster of its own, wherever in the rings that is best.
-std::optional<NodePosition> position_alone(const CostModel& model, const Clusters& clusters, int node) {
+std::optional<NodePosition> position_alone(const ThroughputModel& model, const Clusters& clusters, int node) {
   if (!model.cluster({node}).fits()) return std::nullopt;
   Clusters with = clusters;
   with.push_back({node});
@@ -65,7 +65,7 @@ std::string where_text(const NodePosition& position, std::size_t clusters) {
 }
 
 // The nodes of the clusters that cannot be reached either.
-std::string names_of_unreachable(const CostModel& model, const Clusters& clusters) {
+std::string names_of_unreachable(const ThroughputModel& model, const Clusters& clusters) {
   constexpr std::size_t kMost = 5;  // of many
   std::vector<int> found;
   for (const std::vector<int>& members : clusters) {
@@ -85,11 +85,11 @@ std::string names_of_unreachable(const CostModel& model, const Clusters& cluster
 
 // Why a node that cannot be reached has no better position than `now_best`; empty where that is not for this
 // reason.
-std::string reason_of_unreachable(const CostModel& model, const SearchOptions& options,
+std::string reason_of_unreachable(const ThroughputModel& model, const SearchOptions& options,
                                   const Clusters& clusters, int node, std::int64_t most,
                                   const std::optional<NodePosition>& now_best, const Throughput& now) {
   const NodePool pool = model.pool().with_reachable({node});
-  const CostModel reachable(pool, model.costs());
+  const ThroughputModel reachable(pool, model.costs());
   const std::optional<NodePosition> position = best_position(reachable, options, clusters, node, most);
   if (!position || (now_best && position->samples_per_second <= now_best->samples_per_second)) return {};
   const double gain = 100 * (position->samples_per_second / now.samples_per_second - 1);
@@ -135,7 +135,7 @@ std::int64_t positions_to_try(int nodes) {
   return std::max<std::int64_t>(100, kMostWork / nodes);
 }
 
-std::optional<NodePosition> best_position(const CostModel& model, const SearchOptions& options,
+std::optional<NodePosition> best_position(const ThroughputModel& model, const SearchOptions& options,
                                           const Clusters& clusters, int node, std::int64_t most) {
   std::optional<NodePosition> best;
   std::int64_t tried = 0;
@@ -155,7 +155,7 @@ std::optional<NodePosition> best_position(const CostModel& model, const SearchOp
   return best;
 }
 
-std::vector<std::string> reasons_to_leave_out(const CostModel& model, const SearchOptions& options,
+std::vector<std::string> reasons_to_leave_out(const ThroughputModel& model, const SearchOptions& options,
                                               const Clusters& clusters, const Throughput& now,
                                               const std::vector<int>& left_out) {
   std::vector<std::string> reasons;

@@ -21,7 +21,7 @@ struct NodePosition {
 
 // The best of all places in `clusters`, or in a cluster of its own where the options allow one, that memory
 // and connections allow; at most `most` are tried. Nothing where there is none.
-std::optional<NodePosition> best_position(const CostModel& model, const SearchOptions& options,
+std::optional<NodePosition> best_position(const ThroughputModel& model, const SearchOptions& options,
                                           const Clusters& clusters, int node, std::int64_t most);
 
 // The number of places that may be tried in a pool of so many nodes, so that it takes seconds.
@@ -29,7 +29,7 @@ std::int64_t positions_to_try(int nodes);
 
 // Why nodes are left out of these clusters, in the order of `left_out`: each the best that could be done with
 // the node, found by evaluating it. `now`: the plan's.
-std::vector<std::string> reasons_to_leave_out(const CostModel& model, const SearchOptions& options,
+std::vector<std::string> reasons_to_leave_out(const ThroughputModel& model, const SearchOptions& options,
                                               const Clusters& clusters, const Throughput& now,
                                               const std::vector<int>& left_out);
 

@@ -45,7 +45,7 @@ void add_clusters(const TrainingTask& task, const Fit& fit, Planned& planned) {
 }
 
 // With what is in flight, or on its links, chosen otherwise. Averaging takes the same memory as before.
-void predict_again(const TrainingTask& task, const CostModel& model, std::size_t at,
+void predict_again(const TrainingTask& task, const ThroughputModel& model, std::size_t at,
                    const std::vector<int>& in_flight, const std::vector<PlannedLink>& links,
                    Planned& planned) {
   PlannedCluster& before = planned.plan.clusters[at];
@@ -58,7 +58,7 @@ void predict_again(const TrainingTask& task, const CostModel& model, std::size_t
 }
 
 // For every cluster, by stage. Of a plan that has its memory for averaging.
-void choose_in_flight(const TrainingTask& task, const NodePool& pool, const CostModel& model,
+void choose_in_flight(const TrainingTask& task, const NodePool& pool, const ThroughputModel& model,
                       Planned& planned) {
   for (std::size_t c = 0; c < planned.members.size(); ++c) {
     const std::vector<int>& members = planned.members[c];
@@ -70,7 +70,7 @@ void choose_in_flight(const TrainingTask& task, const NodePool& pool, const Cost
 }
 
 // For every cluster, by link.
-void choose_transport(const TrainingTask& task, const NodePool& pool, const CostModel& model,
+void choose_transport(const TrainingTask& task, const NodePool& pool, const ThroughputModel& model,
                       Planned& planned) {
   if (!is_auto(task.settings.transport)) return;
   for (std::size_t c = 0; c < planned.members.size(); ++c) {

@@ -67,7 +67,7 @@ void add_flops(const ModelCosts& costs, const StagePartition& cut, std::vector<P
   }
 }
 
-PlannedCluster predicted_with(const TrainingTask& task, const CostModel& model,
+PlannedCluster predicted_with(const TrainingTask& task, const ThroughputModel& model,
                               const std::vector<int>& members, const StagePartition& cut,
                               const std::vector<Stage>& stages, const std::vector<int>& in_flight,
                               const EdgeEncoding& encoding) {
@@ -106,14 +106,14 @@ void check_fits(const PlannedStage& stage, const PoolNode& node) {
                   stage.node, stage.address, needed / 1e9, node.ram_gb));
 }
 
-PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& searched,
+PlannedCluster predicted_cluster(const TrainingTask& task, const ThroughputModel& searched,
                                  const std::vector<int>& members, const StagePartition& cut,
                                  const std::vector<Stage>& stages, const std::vector<int>& in_flight,
                                  const std::vector<PlannedLink>& links) {
   if (!links.empty()) {
     const ModelCosts costs =
         with_transport(searched.costs(), task.graph, task.settings, cut.begins, encoding_of(task, links));
-    return predicted_with(task, CostModel(searched.pool(), costs), members, cut, stages, in_flight,
+    return predicted_with(task, ThroughputModel(searched.pool(), costs), members, cut, stages, in_flight,
                           encoding_of(task, links));
   }
   return predicted_with(task, searched, members, cut, stages, in_flight, encoding_of(task));

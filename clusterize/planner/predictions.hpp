@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 #include "clusterize/costs/training_task.hpp"
 #include "clusterize/plan/cluster_plan.hpp"
 #include "models/graph/stage.hpp"
@@ -13,7 +13,7 @@ namespace rookery {
 // `members`: nodes of the model's pool by stage; `stages`: the model cut as `partition` says. `in_flight`: by
 // stage; empty: as without a choice. `links`: as chosen for the links of these stages; empty: as without a
 // choice. ConfigError naming the node whose memory a stage exceeds.
-PlannedCluster predicted_cluster(const TrainingTask& task, const CostModel& model,
+PlannedCluster predicted_cluster(const TrainingTask& task, const ThroughputModel& model,
                                  const std::vector<int>& members, const StagePartition& partition,
                                  const std::vector<Stage>& stages, const std::vector<int>& in_flight = {},
                                  const std::vector<PlannedLink>& links = {});

@@ -34,10 +34,11 @@ class Explainer {
 
   Explanation run(const Bottleneck& bottleneck) {
     const ClusterPlan& plan = planned_.plan;
-    Explanation found{.samples_per_second = plan.predicted_samples_per_second,
-                      .arithmetic_samples_per_second = plan.bound_samples_per_second,
-                      .reachable_samples_per_second = throughput_bound(CostModel(pool_, planned_.costs)),
-                      .bottleneck = bottleneck};
+    Explanation found{
+        .samples_per_second = plan.predicted_samples_per_second,
+        .arithmetic_samples_per_second = plan.bound_samples_per_second,
+        .reachable_samples_per_second = throughput_bound(ThroughputModel(pool_, planned_.costs)),
+        .bottleneck = bottleneck};
     const PoolNode& best = best_node();
     add(found, {.change = fmt::format("one more node like node_{}", best.id),
                 .document = with_copy_of(document_, best.id),
@@ -136,7 +137,7 @@ class Explainer {
       const NodePool pool = pool_of(remedy.document);
       std::set<int> pinned;
       for (const auto& [pinned_node, pin] : options_.pins) pinned.insert(pinned_node);
-      const CostModel model(pool, planned_.costs, pinned);
+      const ThroughputModel model(pool, planned_.costs, pinned);
       WhatIf what_if{.change = remedy.change,
                      .samples_per_second = model.throughput(planned_.members).samples_per_second};
       if (remedy.new_node) {

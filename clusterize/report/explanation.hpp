@@ -28,8 +28,8 @@ struct Explanation {
 // Pools of up to so many nodes are planned anew for each what-if, for some seconds at most.
 constexpr std::size_t kMostNodesPlannedAnew = 12;
 
-// By the cost model. `pool_document` is node_configs.json, of which the plan uses all nodes but `excluded`;
-// `bottleneck` is what find_bottleneck() says of it.
+// By the throughput model. `pool_document` is node_configs.json, of which the plan uses all nodes but
+// `excluded`; `bottleneck` is what find_bottleneck() says of it.
 Explanation explain(const Json& pool_document, const std::set<std::string>& excluded,
                     const SearchOptions& options, const Planned& planned, const Bottleneck& bottleneck);
 

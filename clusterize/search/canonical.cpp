@@ -6,7 +6,7 @@
 
 namespace rookery {
 
-Grouping canonical(const CostModel& model, const Grouping& grouping) {
+Grouping canonical(const ThroughputModel& model, const Grouping& grouping) {
   const auto node_class = [&](int node) { return model.node_class(node); };
   std::map<int, std::set<int>> free;  // nodes by class
   for (int node = 0; node < model.nodes(); ++node) free[node_class(node)].insert(node);

@@ -30,7 +30,7 @@ const char* name_of(Objective objective) {
   return "";
 }
 
-ClusterObjective::ClusterObjective(const CostModel& model, Objective objective, Constraints constraints)
+ClusterObjective::ClusterObjective(const ThroughputModel& model, Objective objective, Constraints constraints)
     : model_(model), objective_(objective), constraints_(std::move(constraints)), rings_(model) {
   constraints_.min_nodes = std::clamp(constraints_.min_nodes, 1, model.largest_cluster());
   if (objective == Objective::kLatency) constraints_.clusters = 1;

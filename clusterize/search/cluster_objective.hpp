@@ -10,7 +10,7 @@
 #include <map>
 #include <optional>
 
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 #include "clusterize/genetic/objective.hpp"
 #include "clusterize/order/node_order.hpp"
 #include "clusterize/order/ring_order.hpp"
@@ -35,7 +35,7 @@ struct Constraints {
 class ClusterObjective : public GroupingObjective {
  public:
   // The model outlives the objective.
-  ClusterObjective(const CostModel& model, Objective objective, Constraints constraints);
+  ClusterObjective(const ThroughputModel& model, Objective objective, Constraints constraints);
 
   // score[0] is 0 where memory and constraints are respected.
   Score score(const Grouping& grouping) const override;
@@ -51,12 +51,12 @@ class ClusterObjective : public GroupingObjective {
   double misplaced(const Grouping& grouping) const;
   double imbalance(const Grouping& grouping) const;
 
-  const CostModel& model_;
+  const ThroughputModel& model_;
   Objective objective_;
   Constraints constraints_;
   RingOrder rings_;
   std::map<int, int> stages_;  // of pinned nodes
-  mutable Memo<std::vector<int>, std::vector<int>, CostModel::Hash>
+  mutable Memo<std::vector<int>, std::vector<int>, ThroughputModel::Hash>
       orders_;  // by sorted classes of nodes: places in them
 };
 

@@ -42,7 +42,7 @@ struct Component {
 
 class Packer {
  public:
-  Packer(const CostModel& model, const ClusterObjective& objective, const TimeLimit& limit)
+  Packer(const ThroughputModel& model, const ClusterObjective& objective, const TimeLimit& limit)
       : model_(model), objective_(objective), limit_(limit) {
     std::map<std::string, std::vector<int>> regions;
     for (int node = 0; node < model.nodes(); ++node) regions[model.pool().node(node).region].push_back(node);
@@ -286,7 +286,7 @@ class Packer {
     return connected(model_, std::move(grouping));
   }
 
-  const CostModel& model_;  // all three outlive the packer: it lives in packed_groupings()
+  const ThroughputModel& model_;  // all three outlive the packer: it lives in packed_groupings()
   const ClusterObjective& objective_;
   const TimeLimit& limit_;
   std::vector<std::vector<int>> regions_;  // nodes, the fastest first
@@ -297,8 +297,8 @@ class Packer {
 
 }  // namespace
 
-std::vector<Grouping> packed_groupings(const CostModel& model, const ClusterObjective& objective, int threads,
-                                       const TimeLimit& limit) {
+std::vector<Grouping> packed_groupings(const ThroughputModel& model, const ClusterObjective& objective,
+                                       int threads, const TimeLimit& limit) {
   return Packer(model, objective, limit).run(threads);
 }
 

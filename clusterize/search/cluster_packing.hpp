@@ -15,7 +15,7 @@ namespace rookery {
 // sets of regions are the components of their graph at each speed of a way. The best groupings come first.
 // The same for any number of threads. Where a share of the time is over before all limits are tried, those
 // that were.
-std::vector<Grouping> packed_groupings(const CostModel& model, const ClusterObjective& objective, int threads,
-                                       const TimeLimit& limit);
+std::vector<Grouping> packed_groupings(const ThroughputModel& model, const ClusterObjective& objective,
+                                       int threads, const TimeLimit& limit);
 
 }  // namespace rookery

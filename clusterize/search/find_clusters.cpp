@@ -10,7 +10,7 @@
 
 namespace rookery {
 
-Grouping find_clusters(const CostModel& model, const SearchOptions& options) {
+Grouping find_clusters(const ThroughputModel& model, const SearchOptions& options) {
   const TimeLimit limit(options.seconds);
   std::optional<Grouping> found = search_clusters(model, options, usual_evaluations(model.nodes()));
   if (!found && limit.is_over(kBreedingEnds)) {

@@ -9,6 +9,6 @@ namespace rookery {
 // their ids. A function of its arguments alone where `seconds` does not end it. `model` was made with the
 // pinned nodes as special ones. ConfigError with numbers, and what would help, when no grouping fits the
 // memory and the constraints.
-Grouping find_clusters(const CostModel& model, const SearchOptions& options);
+Grouping find_clusters(const ThroughputModel& model, const SearchOptions& options);
 
 }  // namespace rookery

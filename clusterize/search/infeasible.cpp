@@ -20,7 +20,7 @@ std::string clusters_text(std::int64_t count) {
 // Looks for changes with which there is a plan. Each is tried.
 class Remedies {
  public:
-  Remedies(const CostModel& model, const SearchOptions& options) : model_(model), options_(options) {
+  Remedies(const ThroughputModel& model, const SearchOptions& options) : model_(model), options_(options) {
     options_.objective = Objective::kSimilar;  // finds what fits soonest
     options_.progress = {};
     options_.seconds = {};
@@ -39,11 +39,11 @@ class Remedies {
  private:
   static constexpr std::int64_t kEvaluations = 4'000;  // of a search
 
-  static std::int64_t clusters_of(const CostModel& model, const SearchOptions& options) {
+  static std::int64_t clusters_of(const ThroughputModel& model, const SearchOptions& options) {
     const std::optional<Grouping> found = search_clusters(model, options, kEvaluations);
     return found ? std::ssize(found->clusters) : 0;
   }
-  static bool is_met(const CostModel& model, const SearchOptions& options) {
+  static bool is_met(const ThroughputModel& model, const SearchOptions& options) {
     return clusters_of(model, options) > 0;
   }
   template <typename Member>
@@ -72,7 +72,7 @@ class Remedies {
   void try_reachable() {
     if (model_.apart().empty()) return;
     const NodePool pool = model_.pool().with_reachable(model_.apart());
-    if (is_met(CostModel(pool, model_.costs(), pinned()), options_))
+    if (is_met(ThroughputModel(pool, model_.costs(), pinned()), options_))
       add("a port forwarded to each node that has \"reachable\": false, and that taken out");
   }
 
@@ -147,7 +147,7 @@ class Remedies {
 
   bool is_met(const Training& training) const {
     const ModelCosts costs = model_.costs().trained(training);
-    return is_met(CostModel(model_.pool(), costs, pinned()), options_);
+    return is_met(ThroughputModel(model_.pool(), costs, pinned()), options_);
   }
 
   std::set<int> pinned() const {
@@ -156,13 +156,13 @@ class Remedies {
     return nodes;
   }
 
-  const CostModel& model_;  // of the caller
+  const ThroughputModel& model_;  // of the caller
   SearchOptions options_;
   std::vector<std::string> found_;
 };
 
 // What would help, as the end of a sentence that says what does not fit.
-std::string advice(const CostModel& model, const SearchOptions& options) {
+std::string advice(const ThroughputModel& model, const SearchOptions& options) {
   const std::vector<std::string> remedies = Remedies(model, options).all();
   if (remedies.empty()) {
     return model.costs().trained
@@ -174,7 +174,7 @@ std::string advice(const CostModel& model, const SearchOptions& options) {
 }
 
 // Of nodes that cannot be reached, where there are several.
-std::string apart_text(const CostModel& model) {
+std::string apart_text(const ThroughputModel& model) {
   if (model.apart().empty()) return {};
   std::vector<std::string> names;
   for (const int node : model.apart()) names.push_back("node_" + model.pool().node(node).id);
@@ -186,7 +186,7 @@ std::string apart_text(const CostModel& model) {
       fmt::join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
-[[noreturn]] void fail_memory(const CostModel& model, const SearchOptions& options) {
+[[noreturn]] void fail_memory(const ThroughputModel& model, const SearchOptions& options) {
   const ModelCosts& costs = model.costs();
   double together = 0;
   double largest = 0;
@@ -211,7 +211,7 @@ std::string apart_text(const CostModel& model) {
                                 apart_text(model), advice(model, options)));
 }
 
-void check_counts(const CostModel& model, const SearchOptions& options) {
+void check_counts(const ThroughputModel& model, const SearchOptions& options) {
   if (!options.clusters) return;
   const int each = std::clamp(options.min_nodes, 1, model.largest_cluster());
   if (std::int64_t{*options.clusters} * each <= model.nodes()) return;
@@ -221,7 +221,7 @@ void check_counts(const CostModel& model, const SearchOptions& options) {
       std::int64_t{*options.clusters} * each, model.nodes(), clusters_text(model.nodes() / each)));
 }
 
-void check_pins(const CostModel& model, const SearchOptions& options) {
+void check_pins(const ThroughputModel& model, const SearchOptions& options) {
   std::map<std::pair<int, int>, int> nodes;  // by cluster and stage
   for (const auto& [node, pin] : options.pins) {
     const auto name = [&](int of) { return "node_" + model.pool().node(of).id; };
@@ -244,7 +244,7 @@ void check_pins(const CostModel& model, const SearchOptions& options) {
 }
 
 // What the pool would allow if nothing but memory counted.
-std::string possible_text(const CostModel& model, std::int64_t possible) {
+std::string possible_text(const ThroughputModel& model, std::int64_t possible) {
   double together = 0;
   for (int node = 0; node < model.nodes(); ++node) together += model.ram_bytes(node);
   return fmt::format(
@@ -256,7 +256,7 @@ std::string possible_text(const CostModel& model, std::int64_t possible) {
 
 }  // namespace
 
-void throw_infeasible(const CostModel& model, const SearchOptions& options) {
+void throw_infeasible(const ThroughputModel& model, const SearchOptions& options) {
   check_counts(model, options);
   check_pins(model, options);
   // As many clusters as memory allows.

@@ -7,6 +7,6 @@ namespace rookery {
 
 // Throws a ConfigError that says which of memory and constraints cannot be met, with numbers, and what
 // would make it possible.
-[[noreturn]] void throw_infeasible(const CostModel& model, const SearchOptions& options);
+[[noreturn]] void throw_infeasible(const ThroughputModel& model, const SearchOptions& options);
 
 }  // namespace rookery

@@ -19,7 +19,7 @@ constexpr int kPatience = 40;
 constexpr int kFewNodes = 8;  // up to which the best is found soon
 
 // Orders of stages with more effort than the search can spend on each cluster.
-Grouping polished(const CostModel& model, const ClusterObjective& objective, const Grouping& grouping) {
+Grouping polished(const ThroughputModel& model, const ClusterObjective& objective, const Grouping& grouping) {
   std::map<int, int> stages;
   for (const auto& [node, pin] : objective.constraints().pins) stages[node] = pin.stage;
   Grouping best = grouping;
@@ -62,7 +62,7 @@ std::int64_t usual_evaluations(int nodes) {
   return kEvaluations * kManyNodes / std::max(kManyNodes, nodes);
 }
 
-std::optional<Grouping> search_clusters(const CostModel& model, const SearchOptions& options,
+std::optional<Grouping> search_clusters(const ThroughputModel& model, const SearchOptions& options,
                                         std::int64_t evaluations) {
   const TimeLimit limit(options.seconds);
   const ClusterObjective objective(

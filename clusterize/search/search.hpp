@@ -31,7 +31,7 @@ SearchOptions usual_search(const NodePool& pool, std::uint64_t seed, std::option
 std::int64_t usual_evaluations(int nodes);
 
 // Nothing where no grouping was found that fits the memory and the constraints.
-std::optional<Grouping> search_clusters(const CostModel& model, const SearchOptions& options,
+std::optional<Grouping> search_clusters(const ThroughputModel& model, const SearchOptions& options,
                                         std::int64_t evaluations);
 
 }  // namespace rookery

@@ -17,7 +17,8 @@ constexpr std::size_t kFewSeeds = 40;           // however many nodes there are
 
 class Seeder {
  public:
-  Seeder(const CostModel& model, const Constraints& constraints) : model_(model), constraints_(constraints) {
+  Seeder(const ThroughputModel& model, const Constraints& constraints)
+      : model_(model), constraints_(constraints) {
     ids_.resize(model.nodes());
     std::iota(ids_.begin(), ids_.end(), 0);
     const auto& nodes = model.pool().nodes();
@@ -154,7 +155,7 @@ class Seeder {
     add(deal({order.begin(), order.end()}, clusters));
   }
 
-  const CostModel& model_;  // both outlive the seeder: it lives in structured_seeds()
+  const ThroughputModel& model_;  // both outlive the seeder: it lives in structured_seeds()
   const Constraints& constraints_;
   std::vector<int> ids_;
   std::vector<std::vector<int>> orders_;
@@ -163,8 +164,8 @@ class Seeder {
 
 }  // namespace
 
-std::vector<Grouping> structured_seeds(const CostModel& model, const ClusterObjective& objective, RngKey key,
-                                       int threads, const TimeLimit& limit) {
+std::vector<Grouping> structured_seeds(const ThroughputModel& model, const ClusterObjective& objective,
+                                       RngKey key, int threads, const TimeLimit& limit) {
   constexpr double kShare = 0.3;
   std::vector<Grouping> seeds = Seeder(model, objective.constraints()).seeds(key);
   std::vector<char> is_arranged(seeds.size(), 0);

@@ -14,7 +14,7 @@ namespace rookery {
 // and bandwidth of Ravnest, arXiv 2401.01728); filled up until a cluster holds the model; the nearest by
 // bandwidth together; the best alone; and at random.
 // Where a share of the time is over before all are arranged, the first of them.
-std::vector<Grouping> structured_seeds(const CostModel& model, const ClusterObjective& objective, RngKey key,
-                                       int threads, const TimeLimit& limit);
+std::vector<Grouping> structured_seeds(const ThroughputModel& model, const ClusterObjective& objective,
+                                       RngKey key, int threads, const TimeLimit& limit);
 
 }  // namespace rookery

@@ -47,7 +47,7 @@ struct Interval {
 
 class Bound {
  public:
-  explicit Bound(const CostModel& model) : model_(model), runs_(model.sums()) {
+  explicit Bound(const ThroughputModel& model) : model_(model), runs_(model.sums()) {
     collect_regions();
     fastest_first_.resize(model.nodes());
     std::iota(fastest_first_.begin(), fastest_first_.end(), 0);
@@ -205,7 +205,7 @@ class Bound {
     return step * std::pow(kRatio, std::max(known, 0));
   }
 
-  const CostModel& model_;
+  const ThroughputModel& model_;
   Runs runs_;
   std::vector<int> fastest_first_;
   std::size_t regions_ = 1;
@@ -219,7 +219,7 @@ class Bound {
 
 }  // namespace
 
-double throughput_bound(const CostModel& model) {
+double throughput_bound(const ThroughputModel& model) {
   return Bound(model).samples_per_second();
 }
 

@@ -67,7 +67,8 @@ struct Simulation {
   double seconds = 0;        // of the run: training and validation, stragglers included
   double validation_seconds = 0;
   double samples_per_second = 0;  // while it trains
-  // One step of a full batch without stragglers, averaging included, and the same as the cost model has it.
+  // One step of a full batch without stragglers, averaging included, and the same as the throughput model has
+  // it.
   double step_seconds = 0;
   double averaging_seconds = 0;
   double round_seconds = 0;  // on the average; of those that overlap steps more than these wait for
@@ -77,7 +78,7 @@ struct Simulation {
   std::vector<LinkUse> links;           // the most used first
   std::int64_t simulated_epochs = 0;    // the others are taken to last as long on average
   std::int64_t simulated_actions = 0;   // instructions of all processes
-  bool averaging_is_estimated = false;  // by the cost model, because there would be too many messages
+  bool averaging_is_estimated = false;  // by the throughput model, because there would be too many messages
   std::optional<FailureOutcome> failures;
 };
 
@@ -108,7 +109,7 @@ FullSpan full_span(const StepRun& run, std::size_t fill);
 // Seconds of one of the cluster's steps, with a batch of so many samples.
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                               std::size_t cluster, std::int64_t samples);
-// False where the rings would send too many messages; the cost model's prediction stands for it then.
+// False where the rings would send too many messages; the throughput model's prediction stands for it then.
 bool averaging_is_simulated(const ClusterPlan& plan);
 // Rounds per step of the plan's clusters.
 RoundRate round_rate(const Planned& planned);

@@ -34,6 +34,10 @@ inline NodePool pool_of(const Json& document) {
   return NodePool::from_json(document, "node_configs.json");
 }
 
+inline SearchOptions for_throughput() {
+  return {.objective = Objective::kThroughput, .min_nodes = 1};
+}
+
 inline TrainingTask cnn_task(const TrainingSettings& settings = TrainingSettings()) {
   TrainingTask task{.graph = zoo_model(settings.model), .settings = settings, .data = {1078, 719}};
   add_loss(task.graph, settings.loss);

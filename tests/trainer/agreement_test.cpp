@@ -39,7 +39,7 @@ TEST(ClusterRoots, GatherWhatEachHas) {
     const auto all = on_all<std::vector<std::vector<double>>>(
         std::vector<int>(static_cast<std::size_t>(clusters), 1), [](Agreement& agreement, int cluster) {
           if (agreement.roots() == nullptr) return std::vector<std::vector<double>>{{0, 1}};
-          return agreement.roots()->gather(3, "what", {1.0 * cluster, cluster + 1.0});
+          return agreement.roots()->all_gather(3, "what", {1.0 * cluster, cluster + 1.0});
         });
     for (const auto& cluster : all) {
       ASSERT_EQ(cluster[0].size(), static_cast<std::size_t>(clusters));

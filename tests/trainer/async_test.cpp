@@ -193,7 +193,7 @@ class Definition {
   std::vector<std::vector<std::string>> owned_;  // by stage
 };
 
-struct Case {
+struct AsyncCase {
   std::string name;
   std::function<Graph()> model;
   std::size_t stages;
@@ -202,14 +202,14 @@ struct Case {
   int micro_batches = 1;
   std::optional<double> clip_gradient_norm = {};
 };
-void PrintTo(const Case& what, std::ostream* out) {
+void PrintTo(const AsyncCase& what, std::ostream* out) {
   *out << what.name;
 }
 
-class AsyncRun : public testing::TestWithParam<Case> {};
+class AsyncRun : public testing::TestWithParam<AsyncCase> {};
 
 TEST_P(AsyncRun, IsWhatItsDefinitionSays) {
-  const Case& of = GetParam();
+  const AsyncCase& of = GetParam();
   TrainingSettings settings = async_run(of.max_staleness);
   settings.schedule.planned = of.planned;
   settings.micro_batches = of.micro_batches;
@@ -228,23 +228,24 @@ Graph tied() {
   return tied_model({1, 8, 8}, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Async, AsyncRun,
-                         testing::Values(Case{"CnnNetOn2Stages", cnn_net, 2, std::nullopt},
-                                         Case{"CnnNetOn3Stages", cnn_net, 3, std::nullopt},
-                                         Case{"CnnNetOn5Stages", cnn_net, 5, std::nullopt},
-                                         Case{"CnnNetOn5StagesWithStaleness2", cnn_net, 5, 2},
-                                         Case{"CnnNetOn3StagesFurtherAhead", cnn_net, 3, 6, {6, 4, 1}},
-                                         Case{"TiedOn3StagesFurtherAhead", tied, 3, 6, {7, 3, 1}},
-                                         Case{"TiedOn2Stages", tied, 2, std::nullopt},
-                                         Case{"TiedOn3Stages", tied, 3, std::nullopt},
-                                         Case{"TiedOn5StagesWithStaleness3", tied, 5, 3},
-                                         Case{"CnnNetOn5StagesBy5", cnn_net, 5, std::nullopt, {}, 5},
-                                         Case{"CnnNetOn3StagesBy4FurtherAhead", cnn_net, 3, 3, {9, 4, 1}, 4},
-                                         Case{"TiedOn4StagesBy2", tied, 4, std::nullopt, {}, 2},
-                                         Case{"TiedOn3StagesBy3FurtherAhead", tied, 3, 4, {8, 3, 1}, 3},
-                                         Case{"CnnNetOn3StagesClipped", cnn_net, 3, std::nullopt, {}, 1, 0.5},
-                                         Case{"TiedOn3StagesBy2Clipped", tied, 3, std::nullopt, {}, 2, 0.5}),
-                         [](const auto& instance) { return instance.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Async, AsyncRun,
+    testing::Values(AsyncCase{"CnnNetOn2Stages", cnn_net, 2, std::nullopt},
+                    AsyncCase{"CnnNetOn3Stages", cnn_net, 3, std::nullopt},
+                    AsyncCase{"CnnNetOn5Stages", cnn_net, 5, std::nullopt},
+                    AsyncCase{"CnnNetOn5StagesWithStaleness2", cnn_net, 5, 2},
+                    AsyncCase{"CnnNetOn3StagesFurtherAhead", cnn_net, 3, 6, {6, 4, 1}},
+                    AsyncCase{"TiedOn3StagesFurtherAhead", tied, 3, 6, {7, 3, 1}},
+                    AsyncCase{"TiedOn2Stages", tied, 2, std::nullopt},
+                    AsyncCase{"TiedOn3Stages", tied, 3, std::nullopt},
+                    AsyncCase{"TiedOn5StagesWithStaleness3", tied, 5, 3},
+                    AsyncCase{"CnnNetOn5StagesBy5", cnn_net, 5, std::nullopt, {}, 5},
+                    AsyncCase{"CnnNetOn3StagesBy4FurtherAhead", cnn_net, 3, 3, {9, 4, 1}, 4},
+                    AsyncCase{"TiedOn4StagesBy2", tied, 4, std::nullopt, {}, 2},
+                    AsyncCase{"TiedOn3StagesBy3FurtherAhead", tied, 3, 4, {8, 3, 1}, 3},
+                    AsyncCase{"CnnNetOn3StagesClipped", cnn_net, 3, std::nullopt, {}, 1, 0.5},
+                    AsyncCase{"TiedOn3StagesBy2Clipped", tied, 3, std::nullopt, {}, 2, 0.5}),
+    [](const auto& instance) { return instance.param.name; });
 
 TEST(Async, WithoutStalenessIsTheSynchronousRun) {
   TrainingSettings settings = async_run(0);

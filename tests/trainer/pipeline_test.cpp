@@ -17,7 +17,7 @@
 namespace rookery {
 namespace {
 
-TrainingSettings short_run(int micro_batches) {
+TrainingSettings two_epochs(int micro_batches) {
   TrainingSettings settings;
   settings.epochs = 2;
   settings.micro_batches = micro_batches;
@@ -46,12 +46,12 @@ class CutsOfCnnNet : public testing::TestWithParam<std::vector<std::string>> {
     static std::map<int, PipelineResult> results;
     const auto found = results.find(micro_batches);
     if (found != results.end()) return found->second;
-    return results.emplace(micro_batches, run({}, short_run(micro_batches))).first->second;
+    return results.emplace(micro_batches, run({}, two_epochs(micro_batches))).first->second;
   }
 
   static void expect_same(int micro_batches) {
     const PipelineResult& expected = whole(micro_batches);
-    const PipelineResult cut = run(GetParam(), short_run(micro_batches));
+    const PipelineResult cut = run(GetParam(), two_epochs(micro_batches));
     EXPECT_EQ(expected.losses.size(), 34U);
     EXPECT_EQ(cut.losses, expected.losses);
     EXPECT_EQ(cut.accuracies, expected.accuracies);
@@ -76,7 +76,7 @@ TEST_P(CutsOfCnnNet, WithFourMicroBatches) {
 TEST_P(CutsOfCnnNet, WithMoreOrFewerInFlightThanUsual) {
   const PipelineResult& expected = whole(4);
   for (const int in_flight : {2, 4}) {
-    TrainingSettings settings = short_run(4);
+    TrainingSettings settings = two_epochs(4);
     settings.schedule.in_flight = in_flight;
     const PipelineResult cut = run(GetParam(), settings);
     EXPECT_EQ(cut.losses, expected.losses);
@@ -86,7 +86,7 @@ TEST_P(CutsOfCnnNet, WithMoreOrFewerInFlightThanUsual) {
 
 TEST_P(CutsOfCnnNet, WithGradientsOfWeightsInTheBubbles) {
   const PipelineResult& expected = whole(4);
-  TrainingSettings settings = short_run(4);
+  TrainingSettings settings = two_epochs(4);
   settings.schedule.name = "zb";
   const PipelineResult cut = run(GetParam(), settings);
   EXPECT_EQ(cut.losses, expected.losses);
@@ -118,7 +118,7 @@ TEST(Pipeline, LearnsTheDigits) {
 }
 
 TEST(Pipeline, SeedDecidesTheRun) {
-  TrainingSettings settings = short_run(1);
+  TrainingSettings settings = two_epochs(1);
   settings.epochs = 1;
   const PipelineResult one = run({"dense_1"}, settings);
   EXPECT_EQ(one.losses, run({"dense_1"}, settings).losses);
@@ -128,7 +128,7 @@ TEST(Pipeline, SeedDecidesTheRun) {
 
 // The samples that the last batch would leave out decide the weights, too.
 TEST(Pipeline, TheLastSmallerBatchIsTrained) {
-  TrainingSettings settings = short_run(1);
+  TrainingSettings settings = two_epochs(1);
   settings.epochs = 1;
   settings.batch_size = 500;
   const PipelineResult result = run({"dense_1"}, settings);
@@ -137,7 +137,7 @@ TEST(Pipeline, TheLastSmallerBatchIsTrained) {
 }
 
 TEST(Pipeline, OtherSettingsKeepTheirPromiseToo) {
-  TrainingSettings settings = short_run(2);
+  TrainingSettings settings = two_epochs(2);
   settings.epochs = 1;
   settings.optimizer.name = "sgd";
   settings.optimizer.momentum = 0.9;
@@ -152,7 +152,7 @@ TEST(Pipeline, OtherSettingsKeepTheirPromiseToo) {
 }
 
 TEST(Pipeline, EveryStageFollowsTheSchedule) {
-  TrainingSettings settings = short_run(1);
+  TrainingSettings settings = two_epochs(1);
   settings.epochs = 2;
   settings.optimizer = optimizer_defaults("lamb");
   const PipelineResult constant = run({"conv2d_2", "dense_1"}, settings);

@@ -6,7 +6,7 @@
 namespace rookery {
 
 GradientAverager::GradientAverager(AveragedRun run, Executable& executable, Rings& rings)
-    : RingAverager(std::move(run), executable, rings) {
+    : WeightedAverager(std::move(run), executable, rings) {
   for (std::size_t ring = 0; ring < rings_.members().size(); ++ring) {
     const std::vector<std::string>& tensors = rings_.members()[ring].tensors;
     for (std::size_t i = 0; i < tensors.size(); ++i) places_[tensors[i]] = {ring, i};

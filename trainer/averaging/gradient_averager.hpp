@@ -8,14 +8,14 @@
 #include <utility>
 
 #include "trainer/averaging/host_numbers.hpp"
-#include "trainer/averaging/ring_averager.hpp"
+#include "trainer/averaging/weighted_averager.hpp"
 
 namespace rookery {
 
 // A gradient is a share of the joint batch's mean already; of buffers that training changes the mean is made
 // here. With a synchronous schedule a round begins before the last gradients of the step are there, and takes
 // them one by one as backward finishes them; not where they are in a device's memory.
-class GradientAverager final : public RingAverager {
+class GradientAverager final : public WeightedAverager {
  public:
   GradientAverager(AveragedRun run, Executable& executable, Rings& rings);
   ~GradientAverager() override { rings_.abandon(); }

@@ -5,7 +5,7 @@
 namespace rookery {
 
 PeriodicAverager::PeriodicAverager(AveragedRun run, Executable& executable, Rings& rings)
-    : RingAverager(std::move(run), executable, rings) {
+    : WeightedAverager(std::move(run), executable, rings) {
   const AveragingSettings& averaging = run_.settings.averaging;
   if (averaging.mode == "diloco") {
     outer_rate_ = averaging.outer_learning_rate;
@@ -45,7 +45,7 @@ PeriodicAverager::Averaged PeriodicAverager::make_averaged(const std::string& te
 }
 
 void PeriodicAverager::begin(std::int64_t steps_done) {
-  RingAverager::begin(steps_done);
+  WeightedAverager::begin(steps_done);
   const auto state = executable_.training_state();
   for (auto& [ring, of_ring] : averaged_) {
     for (Averaged& averaged : of_ring)
@@ -70,7 +70,7 @@ void PeriodicAverager::after_update(std::int64_t step) {
 }
 
 std::map<std::string, TensorView> PeriodicAverager::state() {
-  std::map<std::string, TensorView> state = RingAverager::state();
+  std::map<std::string, TensorView> state = WeightedAverager::state();
   for (auto& [ring, of_ring] : averaged_) {
     for (Averaged& averaged : of_ring)
       if (averaged.momentum)

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trainer/averaging/host_numbers.hpp"
-#include "trainer/averaging/ring_averager.hpp"
+#include "trainer/averaging/weighted_averager.hpp"
 
 namespace rookery {
 
@@ -20,7 +20,7 @@ namespace rookery {
 //
 // Where rounds overlap training they have copies of their own, and a tensor gets what the round has made of
 // the numbers that went in, less these: what was trained meanwhile stays.
-class PeriodicAverager final : public RingAverager {
+class PeriodicAverager final : public WeightedAverager {
  public:
   PeriodicAverager(AveragedRun run, Executable& executable, Rings& rings);
   ~PeriodicAverager() override { rings_.abandon(); }

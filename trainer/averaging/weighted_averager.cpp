@@ -1,11 +1,11 @@
-#include "trainer/averaging/ring_averager.hpp"
+#include "trainer/averaging/weighted_averager.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace rookery {
 
-RingAverager::RingAverager(AveragedRun run, Executable& executable, Rings& rings)
+WeightedAverager::WeightedAverager(AveragedRun run, Executable& executable, Rings& rings)
     : run_(std::move(run)),
       executable_(executable),
       rings_(rings),
@@ -18,13 +18,13 @@ RingAverager::RingAverager(AveragedRun run, Executable& executable, Rings& rings
   }
 }
 
-std::map<std::string, TensorView> RingAverager::state() {
+std::map<std::string, TensorView> WeightedAverager::state() {
   std::map<std::string, TensorView> state;
   for (auto& [tensor, residual] : residuals_) state.emplace(residual_key(tensor), residual.view());
   return state;
 }
 
-float RingAverager::weight(std::int64_t begin, std::int64_t end) const {
+float WeightedAverager::weight(std::int64_t begin, std::int64_t end) const {
   std::int64_t all = 0;
   for (int cluster = 0; cluster < run_.shares.clusters(); ++cluster)
     all += run_.samples_of(cluster, begin, end);
@@ -32,16 +32,16 @@ float RingAverager::weight(std::int64_t begin, std::int64_t end) const {
   return static_cast<float>(static_cast<double>(own) / static_cast<double>(all));
 }
 
-float RingAverager::weight_of_round(std::int64_t steps_done, int fragment) const {
+float WeightedAverager::weight_of_round(std::int64_t steps_done, int fragment) const {
   return weight(std::max(first_step_, schedule_.last_before(steps_done, fragment)), steps_done);
 }
 
-bool RingAverager::is_parameter(const std::string& tensor) const {
+bool WeightedAverager::is_parameter(const std::string& tensor) const {
   const Graph& graph = executable_.stage().graph;
   return graph.value(graph.at(tensor)).kind == ValueKind::kParameter;
 }
 
-std::span<float> RingAverager::residual_of(const std::string& tensor) {
+std::span<float> WeightedAverager::residual_of(const std::string& tensor) {
   const auto residual = residuals_.find(tensor);
   return residual == residuals_.end() ? std::span<float>() : residual->second.as<float>();
 }

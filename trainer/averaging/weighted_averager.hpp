@@ -11,9 +11,9 @@
 
 namespace rookery {
 
-class RingAverager : public StatefulAverager {
+class WeightedAverager : public StatefulAverager {
  public:
-  RingAverager(AveragedRun run, Executable& executable, Rings& rings);
+  WeightedAverager(AveragedRun run, Executable& executable, Rings& rings);
 
   bool sums_gradients() const override { return false; }
   void before_last_gradients(std::int64_t /*step*/) override {}

@@ -97,7 +97,7 @@ std::optional<StopRequest> StopAgreement::request_of_clusters(std::int64_t step)
   const auto steps = static_cast<double>(step - std::exchange(exchanged_step_, step));
   const double ahead = std::clamp(steps * kExchangeSeconds / std::max(seconds, 1e-9), 1.0, 1e6);
   const StopRequest own = request().value_or(StopRequest());
-  const auto all = agreement_.roots()->gather(
+  const auto all = agreement_.roots()->all_gather(
       step, "wishes to stop",
       {static_cast<double>(own.stage), static_cast<double>(own.signal), std::floor(ahead)});
   next_exchange_ = step + static_cast<std::int64_t>(all.front().back());

@@ -1,7 +1,7 @@
 // Which nodes of neighbouring clusters have to connect.
 #include <gtest/gtest.h>
 
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 #include "tests/clusterize/chain_model.hpp"
 
 namespace rookery {
@@ -14,7 +14,7 @@ bool connect(std::initializer_list<int> unreachable, int second_of_a, int second
   const NodePool pool = pool_of(document);
   ModelCosts costs = chain(4);
   costs.segments.front().parameters = costs.segments.front().parameter_bytes = 0;
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const Clusters clusters{{0, 1}, {2, 3}};
   const std::vector<PlacedCluster> placed = model.placed(clusters);
   return model.rings_connect(placed[0], *model.cut(clusters[0], {0, second_of_a}), placed[1],

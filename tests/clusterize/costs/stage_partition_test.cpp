@@ -11,13 +11,13 @@
 namespace rookery {
 namespace {
 
-struct Instance {
+struct PartitionCase {
   ModelCosts costs;
   std::vector<CutMachine> machines;
   std::vector<CutWay> ways;  // ways[k]: from machine k - 1; the first is not used
 };
 
-std::vector<StagePartition> partitions(const Instance& instance) {
+std::vector<StagePartition> partitions(const PartitionCase& instance) {
   if (std::ssize(instance.machines) > instance.costs.count()) return {};
   const PartitionSums sums(instance.costs);
   StagePartitioner cutter(sums, static_cast<int>(instance.machines.size()));
@@ -28,8 +28,8 @@ std::vector<StagePartition> partitions(const Instance& instance) {
 
 // Small whole numbers, so that ties are common and sums are exact. Memory is the number of
 // parameters, times the micro-batches in flight unless activations are recomputed.
-Instance random_instance() {
-  Instance instance;
+PartitionCase random_instance() {
+  PartitionCase instance;
   const int segments = *rc::gen::inRange(1, 9);
   for (int i = 0; i < segments; ++i) {
     instance.costs.segments.push_back(
@@ -79,9 +79,9 @@ Instance random_instance() {
   return instance;
 }
 
-// What the header of the cost model says of one cut, computed straight from it; nothing when a stage does
-// not fit.
-std::optional<StagePartition> judge(const Instance& instance, const std::vector<int>& begins) {
+// What the header of the throughput model says of one cut, computed straight from it; nothing when a stage
+// does not fit.
+std::optional<StagePartition> judge(const PartitionCase& instance, const std::vector<int>& begins) {
   StagePartition cut{.begins = begins};
   const auto stages = begins.size();
   double round_trip = 0;
@@ -164,7 +164,7 @@ std::optional<StagePartition> judge(const Instance& instance, const std::vector<
 }
 
 // All cuts that fit with the fewest empty stages.
-std::vector<StagePartition> brute_force(const Instance& instance) {
+std::vector<StagePartition> brute_force(const PartitionCase& instance) {
   std::vector<StagePartition> all;
   const int count = instance.costs.count();
   for (unsigned chosen = 0; chosen < 1U << (count - 1); ++chosen) {
@@ -183,7 +183,7 @@ std::vector<StagePartition> brute_force(const Instance& instance) {
 
 // Halves and quarters: sums are exact.
 RC_GTEST_PROP(StagePartition, NoCutBeatsThoseFound, ()) {
-  const Instance instance = random_instance();
+  const PartitionCase instance = random_instance();
   const std::vector<StagePartition> all = brute_force(instance);
   const std::vector<StagePartition> found = partitions(instance);
   RC_ASSERT(found.empty() == all.empty());
@@ -211,7 +211,7 @@ RC_GTEST_PROP(StagePartition, NoCutBeatsThoseFound, ()) {
 
 // Whatever follows, the step of a longer row is no shorter than the bound of its front.
 RC_GTEST_PROP(StagePartition, TheBoundOfAFrontHolds, ()) {
-  const Instance instance = random_instance();
+  const PartitionCase instance = random_instance();
   RC_PRE(std::ssize(instance.machines) <= instance.costs.count());
   const PartitionSums sums(instance.costs);
   StagePartitioner cutter(sums, static_cast<int>(instance.machines.size()));
@@ -233,7 +233,7 @@ RC_GTEST_PROP(StagePartition, TheBoundOfAFrontHolds, ()) {
   for (const double bound : bounds) RC_ASSERT(bound <= cuts.front().step_seconds + 1e-9);
 }
 
-Instance row_of(std::vector<Segment> segments, std::size_t machines) {
+PartitionCase row_of(std::vector<Segment> segments, std::size_t machines) {
   return {
       .costs = {.segments = std::move(segments), .memory = memory_by([](const StageRange&) { return 0; })},
       .machines = std::vector<CutMachine>(machines),
@@ -243,10 +243,10 @@ Instance row_of(std::vector<Segment> segments, std::size_t machines) {
 // Machines alike take turns, so that only the transfers count; with more micro-batches they work at the
 // same time, and the slowest counts.
 TEST(StagePartition, BalancesOnlyWhereMachinesWorkAtTheSameTime) {
-  Instance instance = row_of({{.work = {.forward_flops = 5}, .parameters = 1},
-                              {.work = {.forward_flops = 5}, .parameters = 1, .activation_bytes = 4},
-                              {.work = {.forward_flops = 9}, .parameters = 1, .activation_bytes = 1}},
-                             2);
+  PartitionCase instance = row_of({{.work = {.forward_flops = 5}, .parameters = 1},
+                                   {.work = {.forward_flops = 5}, .parameters = 1, .activation_bytes = 4},
+                                   {.work = {.forward_flops = 9}, .parameters = 1, .activation_bytes = 1}},
+                                  2);
   instance.ways[1].bytes_per_second = 1;
   EXPECT_EQ(partitions(instance).front().begins, (std::vector{0, 2}));
   instance.costs.segments[2].work.forward_flops = 1;
@@ -257,10 +257,10 @@ TEST(StagePartition, BalancesOnlyWhereMachinesWorkAtTheSameTime) {
 
 // The pieces of 8 and 1 bytes on one machine make the shorter step, on two the smaller load.
 TEST(StagePartition, OffersLessLoadForALongerStep) {
-  Instance instance = row_of({{.parameters = 1, .parameter_bytes = 8},
-                              {.parameters = 1, .parameter_bytes = 1, .activation_bytes = 9},
-                              {.parameters = 1, .parameter_bytes = 6, .activation_bytes = 1}},
-                             2);
+  PartitionCase instance = row_of({{.parameters = 1, .parameter_bytes = 8},
+                                   {.parameters = 1, .parameter_bytes = 1, .activation_bytes = 9},
+                                   {.parameters = 1, .parameter_bytes = 6, .activation_bytes = 1}},
+                                  2);
   instance.ways[1].bytes_per_second = 1;
   for (CutMachine& machine : instance.machines) machine.bytes_per_second = 1;
   const std::vector<StagePartition> cuts = partitions(instance);

@@ -13,7 +13,7 @@ Grouping connected_without(std::initializer_list<int> unreachable, const Groupin
   for (const int node : unreachable) document[std::to_string(node)]["reachable"] = false;
   const NodePool pool = pool_of(document);
   const ModelCosts costs = chain(4);
-  return connected(CostModel(pool, costs), grouping);
+  return connected(ThroughputModel(pool, costs), grouping);
 }
 
 TEST(Connected, WhatCanConnectStaysAsItIs) {

@@ -21,7 +21,7 @@ double longest(const Matrix& ways, const std::vector<std::size_t>& order) {
   return seconds;
 }
 
-double longest(const CostModel& model, const std::vector<PlacedCluster>& clusters) {
+double longest(const ThroughputModel& model, const std::vector<PlacedCluster>& clusters) {
   std::vector<std::size_t> order(clusters.size());
   std::iota(order.begin(), order.end(), 0);
   return longest(model.ring_ways(clusters), order);
@@ -57,7 +57,7 @@ RC_GTEST_PROP(RingOrder, IsTheBestOfAllOrdersOfAFewClusters, ()) {
   }
   const NodePool pool = pool_of(document);
   const ModelCosts costs = chain(4);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   std::vector<PlacedCluster> arranged = model.placed(clusters);
   RingOrder(model).arrange(arranged);
   RC_ASSERT(members_of(arranged) == members_of(model.placed(clusters)));
@@ -120,7 +120,7 @@ RC_GTEST_PROP(RingOrder, IsAsFastAsTheSpanningTreeWhereRegionsHaveClustersEnough
   const int regions = *rc::gen::inRange(3, 6);
   const NodePool pool = pool_of(regions_pool(regions, regions));
   const ModelCosts costs = chain(4);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const Clusters clusters = alone(model.nodes());
   std::vector<PlacedCluster> arranged = model.placed(clusters);
   RingOrder(model).arrange(arranged);
@@ -139,7 +139,7 @@ RC_GTEST_PROP(RingOrder, PutsClustersBetweenThoseWhoseNodesCannotConnect, ()) {
     document[std::to_string(*rc::gen::inRange(0, nodes))]["reachable"] = false;
   const NodePool pool = pool_of(document);
   const ModelCosts costs = chain(4);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const Clusters clusters = alone(nodes);
   std::vector<PlacedCluster> arranged = model.placed(clusters);
   RingOrder(model).arrange(arranged);

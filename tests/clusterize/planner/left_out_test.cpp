@@ -13,10 +13,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-SearchOptions for_throughput() {
-  return {.objective = Objective::kThroughput, .min_nodes = 1};
-}
-
 SearchOptions for_one_cluster() {
   return {.objective = Objective::kThroughput, .min_nodes = 1, .clusters = 1};
 }
@@ -25,7 +21,7 @@ SearchOptions for_one_cluster() {
 std::vector<std::string> reasons(const Json& document, const ModelCosts& costs, const SearchOptions& options,
                                  const Clusters& clusters, const std::vector<int>& left_out) {
   const NodePool pool = pool_of(document);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   return reasons_to_leave_out(model, options, clusters, model.throughput(clusters), left_out);
 }
 
@@ -178,12 +174,12 @@ Json random_small_pool(int nodes) {
   return pool;
 }
 
-// Every place in every cluster, and alone, by the cost model alone.
+// Every place in every cluster, and alone, by the throughput model alone.
 RC_GTEST_PROP(BestPlace, IsThatOfBruteForce, ()) {
   const int nodes = *rc::gen::inRange(2, 7);
   const NodePool pool = pool_of(random_small_pool(nodes));
   const ModelCosts costs = chain(*rc::gen::inRange(1, 5));
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   Clusters clusters;
   for (int node = 0; node + 1 < nodes; ++node) {
     if (clusters.empty() || *rc::gen::arbitrary<bool>()) clusters.emplace_back();

@@ -13,10 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-SearchOptions for_throughput() {
-  return {.objective = Objective::kThroughput, .min_nodes = 1};
-}
-
 TrainingSettings many_micro_batches() {
   TrainingSettings settings;
   settings.micro_batches = 8;
@@ -32,13 +28,13 @@ Json near_nodes(int count) {
   return pool;
 }
 
-struct World {
+struct PlannedPool {
   Json document;
   TrainingTask task = cnn_task(many_micro_batches());
   NodePool pool = pool_of(document);
   Planned planned = make_plan(task, pool, for_throughput());
 
-  explicit World(Json nodes) : document(std::move(nodes)) {}
+  explicit PlannedPool(Json nodes) : document(std::move(nodes)) {}
   Bottleneck bottleneck() const { return find_bottleneck(task, pool, planned); }
   Explanation explain() const {
     return rookery::explain(document, {}, for_throughput(), planned, bottleneck());
@@ -67,7 +63,7 @@ TEST(PoolChanges, ChangeOneThing) {
 }
 
 TEST(Explanation, NamesTheNodeThatDoesAllTheWork) {
-  const World world(near_nodes(1));
+  const PlannedPool world(near_nodes(1));
   const Explanation found = world.explain();
   EXPECT_EQ(found.bottleneck.kind, Bottleneck::Kind::kNode);
   EXPECT_GT(found.bottleneck.share, 0.95);
@@ -105,7 +101,7 @@ TEST(Explanation, SaysWhatAPortForwardedToANodeThatIsLeftOutWouldBring) {
   }
   document["0"]["benchmarks"]["gflops"] = 20;
   document["1"]["benchmarks"]["gflops"] = document["2"]["benchmarks"]["gflops"] = 100;
-  const World world(document);
+  const PlannedPool world(document);
   ASSERT_EQ(world.planned.plan.left_out.size(), 1U);
   EXPECT_EQ(world.planned.plan.left_out[0].node, "node_2");
   const Explanation found = world.explain();
@@ -126,14 +122,14 @@ Json unequal_nodes() {
   return pool;
 }
 
-StepProgram step_of(const World& world) {
+StepProgram step_of(const PlannedPool& world) {
   const PipelineModel model = pipeline_model(world.task, world.pool, world.planned, 0);
   return program_of_full_batches(world.task.settings, model, 1);
 }
 
 TEST(CriticalPath, IsAChainFromTheEndToTheBeginning) {
   for (const Json& document : {near_nodes(1), near_nodes(3), equal_nodes(3), unequal_nodes()}) {
-    const World world(document);
+    const PlannedPool world(document);
     const StepProgram program = step_of(world);
     StepTrace trace;
     const StepRun run = simulate_step(program, {}, &trace);
@@ -149,7 +145,7 @@ TEST(CriticalPath, IsAChainFromTheEndToTheBeginning) {
 TEST(CriticalPath, TellsWhatAFasterNodeWouldBring) {
   constexpr double kTrifle = 1e-7;
   for (const Json& document : {near_nodes(3), equal_nodes(3), unequal_nodes()}) {
-    const World world(document);
+    const PlannedPool world(document);
     const StepProgram program = step_of(world);
     StepTrace trace;
     const StepRun run = simulate_step(program, {}, &trace);
@@ -182,7 +178,7 @@ TEST(Bottleneck, IsThatOfTheSimulatedStep) {
 TEST(Bottleneck, SharesAreOfTheWholeStep) {
   for (const int nodes : {1, 2, 3, 6}) {
     for (const Json& document : {equal_nodes(nodes), near_nodes(nodes)}) {
-      const World world(document);
+      const PlannedPool world(document);
       const Bottleneck worst = world.bottleneck();
       EXPECT_GT(worst.share, 0) << nodes;
       EXPECT_LE(worst.share, 1 + 1e-9) << nodes;

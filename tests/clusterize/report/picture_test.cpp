@@ -107,7 +107,7 @@ TEST(Pictures, NamesFromTheUserCannotBreakThem) {
   EXPECT_THAT(made.plan, HasSubstr("…</text>"));
 }
 
-// Their numbers follow the cost model, which is refined more often than they are drawn.
+// Their numbers follow the throughput model, which is refined more often than they are drawn.
 TEST(Docs, PicturesAreThoseOfTheExample) {
   const std::filesystem::path docs = kRepository / "docs";
   const NodePool pool = NodePool::read(docs / "example" / "node_configs.json");

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "clusterize/costs/cost_model.hpp"
+#include "clusterize/costs/throughput_model.hpp"
 
 namespace rookery {
 

@@ -17,7 +17,7 @@ const TimeLimit kNoLimit{std::nullopt};
 std::vector<Grouping> packed(const Json& document, const ModelCosts& costs,
                              const Constraints& constraints = {}) {
   const NodePool pool = pool_of(document);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, constraints);
   return packed_groupings(model, objective, 1, kNoLimit);
 }
@@ -90,7 +90,7 @@ TEST(Packing, IsNothingWhereNothingFitsOrTheTimeIsOver) {
   EXPECT_TRUE(packed(equal_nodes(3, 0.1), chain(4)).empty());
   const NodePool pool = pool_of(fast_pool(5, 1, 1000));
   const ModelCosts costs = chain(4);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, {});
   EXPECT_TRUE(packed_groupings(model, objective, 1, TimeLimit(1e-9)).empty());
 }
@@ -111,7 +111,7 @@ RC_GTEST_PROP(Packing, ItsClustersFitHaveEveryNodeOnceAndTheBestComeFirst, ()) {
   const int nodes = *rc::gen::inRange(1, 13);
   const NodePool pool = pool_of(random_pool(nodes));
   const ModelCosts costs = chain(4);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, {.min_nodes = *rc::gen::inRange(1, 4)});
   const std::vector<Grouping> found = packed_groupings(model, objective, 1, kNoLimit);
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -133,7 +133,7 @@ RC_GTEST_PROP(Packing, ItsClustersFitHaveEveryNodeOnceAndTheBestComeFirst, ()) {
 RC_GTEST_PROP(Packing, NoGroupingIsBetterThanTheBestOfAllPlans, ()) {
   const NodePool pool = pool_of(with_slow_node(random_pool(*rc::gen::inRange(1, 6))));
   const ModelCosts costs = chain(4);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, {});
   const std::vector<Grouping> found = packed_groupings(model, objective, 1, kNoLimit);
   const std::optional<double> best = BruteForce(pool, costs).better_than(1e-9);

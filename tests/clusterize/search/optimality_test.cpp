@@ -117,7 +117,7 @@ struct Instance {
 const SearchOptions kThroughput{.objective = Objective::kThroughput, .min_nodes = 1};
 
 std::optional<double> predicted(const NodePool& pool, const ModelCosts& costs) {
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   try {
     return refined_throughput(model, find_clusters(model, kThroughput).clusters).samples_per_second;
   } catch (const ConfigError&) {
@@ -159,7 +159,7 @@ void expect_connections(const NodePool& pool, const ModelCosts& costs,
 
 // By how much the best there is beats the plan that is found; nothing where there is no plan.
 std::optional<double> gap(const Instance& instance) {
-  const CostModel model(instance.pool, instance.costs);
+  const ThroughputModel model(instance.pool, instance.costs);
   BruteForce all(instance.pool, instance.costs);
   Clusters found;
   try {
@@ -229,7 +229,7 @@ TEST(FindClusters, IsAsGoodAsTheBestOfAllPlansWhoseNodesCanConnect) {
   for (std::uint64_t seed = 0; pools < kPools; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     const Instance instance(seed, static_cast<int>(seed % 3), 7, {.has_unreachable = true});
-    if (CostModel(instance.pool, instance.costs).apart().empty()) continue;  // as without
+    if (ThroughputModel(instance.pool, instance.costs).apart().empty()) continue;  // as without
     const std::optional<double> lost = gap(instance);
     if (!lost) continue;
     ++pools;

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 std::vector<std::vector<int>> clusters_of(const Json& pool_json, const ModelCosts& costs,
                                           const SearchOptions& options) {
   const NodePool pool = pool_of(pool_json);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   return find_clusters(model, options).clusters;
 }
 
@@ -87,7 +87,7 @@ TEST(Memory, AModelThatDoesNotFitIsToldInNumbers) {
 TEST(ThroughputClusters, ASlowNetworkLeavesNodesOut) {
   const NodePool pool = pool_of(fast_pool(4, 10'000, 0.01));
   const ModelCosts costs = chain(4);
-  CostModel model(pool, costs);
+  ThroughputModel model(pool, costs);
   const Grouping found = find_clusters(model, {.objective = Objective::kThroughput, .min_nodes = 1});
   EXPECT_EQ(found.clusters, (Clusters{{0}}));
   EXPECT_THAT(found.left_out, ElementsAre(1, 2, 3));
@@ -136,14 +136,14 @@ RC_GTEST_PROP(FindClusters, UsesEveryNodeOnceWithinItsMemoryAndTheSameForAnyNumb
                               .min_nodes = *rc::gen::inRange(1, 4),
                               .seed = *rc::gen::inRange<std::uint64_t>(0, 1000),
                               .threads = 3};
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   Grouping found;
   try {
     found = find_clusters(model, options);
   } catch (const ConfigError&) {
     RC_DISCARD("does not fit");
   }
-  const CostModel again(pool, costs);
+  const ThroughputModel again(pool, costs);
   SearchOptions one_thread = options;
   one_thread.threads = 1;
   RC_ASSERT(find_clusters(again, one_thread) == found);
@@ -190,7 +190,7 @@ TEST(Constraints, AreMet) {
   pinned.pins = {{0, {.cluster = 1, .stage = 1}}, {3, {.cluster = 0, .stage = 0}}};
   const NodePool pool = pool_of(fast_pool(5, 1, 1000));
   const ModelCosts costs = chain(6);
-  const CostModel model(pool, costs, {0, 3});
+  const ThroughputModel model(pool, costs, {0, 3});
   const Clusters found = find_clusters(model, pinned).clusters;
   ASSERT_EQ(found.size(), 2U);
   ASSERT_GE(found[1].size(), 2U);
@@ -332,14 +332,14 @@ TEST(Canonical, NodesThatOthersCannotReachAreAClassOfTheirOwn) {
   pool_json["1"]["reachable"] = false;
   const NodePool pool = pool_of(pool_json);
   const ModelCosts costs = chain(4);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   EXPECT_EQ(canonical(model, {.clusters = {{2, 1}}, .left_out = {0}}).clusters, (Clusters{{0, 1}}));
 }
 
 TEST(Canonical, EqualNodesTakeTheirPlacesInOrder) {
   const NodePool pool = pool_of(equal_nodes(6));
   const ModelCosts costs = chain(4);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const Grouping grouping{.clusters = {{5, 1, 3}, {4, 0}}, .left_out = {2}};
   const Grouping expected{.clusters = {{0, 1}, {2, 3, 4}}, .left_out = {5}};
   EXPECT_EQ(canonical(model, grouping), expected);
@@ -352,16 +352,16 @@ TEST(Canonical, NodesThatDifferStayWhereTheyAre) {
       Json::parse(R"({"links": [{"between": ["1", "3"], "latency_ms": 9, "bandwidth_mbps": 5}]})");
   const NodePool pool = pool_of(pool_json);
   const ModelCosts costs = chain(4);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const Grouping grouping{.clusters = {{3, 0}, {2, 1}}};
   const Grouping expected{.clusters = {{1, 0}, {2, 3}}};  // 1 and 3 are interchangeable, 0 and 2 are not
   EXPECT_EQ(canonical(model, grouping), expected);
 }
 
-TEST(CostModel, AddsUpAsWritten) {
+TEST(ThroughputModel, AddsUpAsWritten) {
   const NodePool pool = pool_of(fast_pool(2, 10, 80));  // 10 ms, 10 MB/s
   ModelCosts costs = chain(2);
-  CostModel model(pool, costs);
+  ThroughputModel model(pool, costs);
   const double forward = 1e9 / 100e9;
   const double backward = 2e9 / 100e9;
   const double send = 0.010 + 1e4 / 10e6;
@@ -378,12 +378,12 @@ TEST(CostModel, AddsUpAsWritten) {
   EXPECT_NEAR(model.bound_samples_per_second(), 32 * 200e9 / 6e9, 1e-6);
 }
 
-TEST(CostModel, CountsWhatTheEndOfAStepExchanges) {
+TEST(ThroughputModel, CountsWhatTheEndOfAStepExchanges) {
   Json json = equal_nodes(3);
   json["network"] = {{"default", {{"latency_ms", 7}, {"bandwidth_mbps", 8}}}};  // 1 MB/s
   const NodePool pool = pool_of(json);
   const auto step_seconds = [&](const ModelCosts& costs) {
-    CostModel model(pool, costs);
+    ThroughputModel model(pool, costs);
     return model.cluster({0, 1, 2}).cuts.front().step_seconds;
   };
   ModelCosts costs = chain(6);  // two segments a stage

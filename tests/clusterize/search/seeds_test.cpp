@@ -26,7 +26,7 @@ std::vector<std::vector<int>> sets_of(const Grouping& grouping) {
 std::vector<std::vector<std::vector<int>>> seeds_of(const Json& document, const ModelCosts& costs,
                                                     const Constraints& constraints = {}) {
   const NodePool pool = pool_of(document);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, constraints);
   std::vector<std::vector<std::vector<int>>> all;
   for (const Grouping& seed : structured_seeds(model, objective, kKey, 1, TimeLimit(std::nullopt)))
@@ -82,7 +82,7 @@ TEST(Seeds, PutTheNearestTogether) {
 TEST(Seeds, AreThereHoweverLittleTimeThereIs) {
   const NodePool pool = pool_of(fast_pool(5, 1, 1000));
   const ModelCosts costs = chain(6);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, {});
   EXPECT_EQ(structured_seeds(model, objective, kKey, 2, TimeLimit(1e-9)).size(), 1U);
 }
@@ -92,7 +92,7 @@ TEST(Seeds, OfALargePoolAreFew) {
   constexpr int kNodes = 3000;
   const NodePool pool = pool_of(equal_nodes(kNodes));
   const ModelCosts costs = chain(6);
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kSimilar, {.min_nodes = 3});
   const std::size_t seeds = structured_seeds(model, objective, kKey, 1, TimeLimit(std::nullopt)).size();
   EXPECT_GE(seeds, 40U);
@@ -110,7 +110,7 @@ RC_GTEST_PROP(Seeds, HaveEveryNodeOnceInTheOrderOfTheObjectiveAndAreTheSameForAn
   }
   const NodePool pool = pool_of(document);
   const ModelCosts costs = chain(*rc::gen::inRange(1, 7));
-  const CostModel model(pool, costs);
+  const ThroughputModel model(pool, costs);
   const ClusterObjective objective(model, Objective::kThroughput, {.min_nodes = *rc::gen::inRange(1, 4)});
   const RngKey key = rng_key(*rc::gen::inRange<std::uint64_t>(0, 100), "seeds");
   const std::vector<Grouping> seeds = structured_seeds(model, objective, key, 1, TimeLimit(std::nullopt));

@@ -44,7 +44,7 @@ class Served {
 };
 
 // Somebody who sends what he likes.
-class Stranger : public RawStranger {
+class BenchmarkStranger : public RawStranger {
  public:
   using RawStranger::RawStranger;
   // Of the next answer, payload and all; nothing once the connection is closed.
@@ -110,7 +110,7 @@ TEST(LinkBenchmark, WhetherANodeBenchmarkAnswersIsToldInTime) {
   EXPECT_FALSE(answers("127.0.0.1:1", milliseconds(100)));
   const Served server;
   EXPECT_TRUE(answers(server.address(), milliseconds(3'000)));
-  Stranger measured(server.address());
+  BenchmarkStranger measured(server.address());
   measured.send(request(0));
   ASSERT_TRUE(measured.answer());
   EXPECT_TRUE(answers(server.address(), milliseconds(3'000))) << "it is busy, but there";
@@ -119,10 +119,10 @@ TEST(LinkBenchmark, WhetherANodeBenchmarkAnswersIsToldInTime) {
 // Who is not measured with has nobody connect for him.
 TEST(LinkBenchmark, WhoHasToWaitIsNotCalledBack) {
   const Served server, own;
-  Stranger first(server.address());
+  BenchmarkStranger first(server.address());
   first.send(request(0));
   ASSERT_TRUE(first.answer());
-  Stranger second(server.address());
+  BenchmarkStranger second(server.address());
   second.send(bytes_of({.kind = BenchmarkKind::kCallBack, .port = port_of(own.address())}));
   const auto answer = second.answer();
   ASSERT_TRUE(answer);
@@ -162,13 +162,13 @@ TEST(LinkBenchmark, WhatIsNoRequestEndsTheConnection) {
         BenchmarkHeader{.rest_ns = 10'000'001}, BenchmarkHeader{.port = 65'536},
         BenchmarkHeader{.kind = BenchmarkKind::kCallBack},
         BenchmarkHeader{.kind = BenchmarkKind::kCallBack, .payload_bytes = 1, .port = 80}}) {
-    Stranger stranger(server.address());
+    BenchmarkStranger stranger(server.address());
     stranger.send(bytes_of(header));
     EXPECT_FALSE(stranger.answer());
   }
   EXPECT_TRUE(log.has("disconnected 127.0.0.1: that is no request of node_benchmark"));
   EXPECT_TRUE(log.has("a node_benchmark of another version"));
-  Stranger good(server.address());
+  BenchmarkStranger good(server.address());
   good.send(request(100));
   ASSERT_TRUE(good.answer());
 }
@@ -231,10 +231,10 @@ TEST(LinkBenchmark, ATakenPortSaysHowToServeAtAnother) {
 
 TEST(LinkBenchmark, OneMeasuresAtATime) {
   const Served server;
-  Stranger first(server.address());
+  BenchmarkStranger first(server.address());
   first.send(request(10));
   EXPECT_EQ(first.answer()->payload_bytes, 10U);
-  Stranger second(server.address());
+  BenchmarkStranger second(server.address());
   second.send(request(10));
   const auto answer = second.answer();
   EXPECT_EQ(answer->kind, BenchmarkKind::kBusy);
@@ -243,12 +243,12 @@ TEST(LinkBenchmark, OneMeasuresAtATime) {
 
 TEST(LinkBenchmark, SeveralConnectionsOfOneClientMeasureTogether) {
   const Served server;
-  const auto ask = [&](Stranger& from, std::uint32_t client) {
+  const auto ask = [&](BenchmarkStranger& from, std::uint32_t client) {
     from.send(bytes_of({.number = 1, .reply_bytes = 10, .client = client}));
     return from.answer()->kind;
   };
-  auto first = std::make_unique<Stranger>(server.address());
-  Stranger second(server.address()), other(server.address());
+  auto first = std::make_unique<BenchmarkStranger>(server.address());
+  BenchmarkStranger second(server.address()), other(server.address());
   EXPECT_EQ(ask(*first, 7), BenchmarkKind::kReply);
   EXPECT_EQ(ask(second, 7), BenchmarkKind::kReply);
   EXPECT_EQ(ask(other, 8), BenchmarkKind::kBusy);
@@ -260,12 +260,12 @@ TEST(LinkBenchmark, SeveralConnectionsOfOneClientMeasureTogether) {
 // Who asks and does not read is not read either: the server holds one header of his, and others are served.
 TEST(LinkBenchmark, WhoDoesNotReadTakesNoMemory) {
   const Served server;
-  Stranger reader(server.address());
+  BenchmarkStranger reader(server.address());
   reader.send(request(1));
   ASSERT_TRUE(reader.answer());
-  std::vector<std::unique_ptr<Stranger>> askers;
+  std::vector<std::unique_ptr<BenchmarkStranger>> askers;
   for (int i = 0; i < 40; ++i) {
-    askers.push_back(std::make_unique<Stranger>(server.address()));
+    askers.push_back(std::make_unique<BenchmarkStranger>(server.address()));
     for (int j = 0; j < 400; ++j) askers.back()->send(request(kMostBenchmarkPayload));
   }
   reader.send(request(kMostBenchmarkPayload));
@@ -278,15 +278,15 @@ TEST(LinkBenchmark, AFloodTakesNoMemory) {
   const std::int64_t before = resident_bytes();
   const std::string payload =
       bytes_of({.payload_bytes = kMostBenchmarkPayload}) + std::string(kMostBenchmarkPayload, 'x');
-  Stranger polite(server.address());
+  BenchmarkStranger polite(server.address());
   for (int i = 0; i < 400; ++i) ASSERT_TRUE(polite.send(payload));
   const std::string nonsense(1 << 16, '\1');
   for (int i = 0; i < 20; ++i) {
-    Stranger rude(server.address());
+    BenchmarkStranger rude(server.address());
     while (rude.send(nonsense)) continue;
   }
   EXPECT_LT(resident_bytes() - before, 16'000'000);
-  Stranger other(server.address());
+  BenchmarkStranger other(server.address());
   other.send(request(0));
   EXPECT_TRUE(other.answer());
 }

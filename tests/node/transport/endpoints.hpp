@@ -10,15 +10,12 @@
 
 #include "models/base/error.hpp"
 #include "tests/node/transport/loopback.hpp"
+#include "tests/node/transport/message_keys.hpp"
 
 namespace rookery {
 
 constexpr GroupId kPipeline = 0;
 constexpr GroupId kRing = 7;
-
-inline MessageKey key(std::int64_t step) {
-  return {.step = step, .edge = "x"};
-}
 
 template <typename Action>
 std::string error_of(Action&& action) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "models/base/error.hpp"
+#include "tests/node/transport/message_keys.hpp"
 
 namespace rookery {
 namespace {
@@ -16,13 +17,9 @@ using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr std::size_t kChunk = 1024;
+constexpr std::size_t kQueuedChunk = 1024;
 const TensorType kType{DType::kU8, {1000}};
-const std::uint64_t kCost = message_cost(1000, kChunk);
-
-MessageKey key(std::int64_t step) {
-  return {.step = step, .edge = "x"};
-}
+const std::uint64_t kCost = message_cost(1000, kQueuedChunk);
 
 OutgoingMessage outgoing(std::int64_t step) {
   return {key(step), kType, BufferPool().take(1000)};
@@ -73,8 +70,8 @@ class Queues : public testing::Test {
   }
 
   Waker waker_;
-  LinkQueues queues_{waker_, "ring 2",        {"node_1 (a:1)", "node_2 (b:2)"}, 2 * kCost, 2 * kCost,
-                     kChunk, milliseconds(50)};
+  LinkQueues queues_{waker_,       "ring 2",        {"node_1 (a:1)", "node_2 (b:2)"}, 2 * kCost, 2 * kCost,
+                     kQueuedChunk, milliseconds(50)};
 };
 
 TEST_F(Queues, WhatIsPutIsCollectedInOrder) {

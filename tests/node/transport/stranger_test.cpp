@@ -13,8 +13,8 @@ namespace rookery {
 namespace {
 
 constexpr std::int64_t kMegabyte = 1'000'000;
-constexpr char kMore = 1;   // ZMTP's flag: further frames belong to the message
-constexpr char kLarge = 2;  // its length has eight bytes
+constexpr char kMore = 1;       // ZMTP's flag: further frames belong to the message
+constexpr char kLongFrame = 2;  // its length has eight bytes
 constexpr char kCommand = 4;
 
 class Stranger : public testing::Test {
@@ -55,7 +55,8 @@ const std::string kGuess = RawStranger::greeting("PLAIN") + std::string("\4\x1d\
                            std::string("no-such-secret!", 15);
 
 TEST_F(Stranger, EndlessMessagesTakeNoMemory) {
-  const std::string large = RawStranger::large_frame(200 << 10, kMore | kLarge) + std::string(200 << 10, 'x');
+  const std::string large =
+      RawStranger::large_frame(200 << 10, kMore | kLongFrame) + std::string(200 << 10, 'x');
   const std::string small = one_byte_frames();
   const std::int64_t before = resident_bytes();
   for (const std::string& greeting : {kNull, kGuess, std::string(), RawStranger::greeting("PLAIN")}) {
@@ -74,7 +75,7 @@ TEST_F(Stranger, AGigabyteThatIsAnnouncedIsNotTaken) {
   for (int i = 0; i < 8; ++i) {
     strangers.push_back(std::make_unique<RawStranger>(links_[0]->address()));
     strangers.back()->send(RawStranger::greeting("PLAIN") +
-                           RawStranger::large_frame(1ULL << 30, kCommand | kLarge));
+                           RawStranger::large_frame(1ULL << 30, kCommand | kLongFrame));
     strangers.back()->send(std::string(4096, 'x'));
   }
   expect_unharmed();
@@ -84,7 +85,7 @@ TEST_F(Stranger, AGigabyteThatIsAnnouncedIsNotTaken) {
 // As much as a connection may hold before it has to introduce itself.
 TEST_F(Stranger, ManyHalfFramesTakeBoundedMemory) {
   const std::string half = RawStranger::greeting("PLAIN") +
-                           RawStranger::large_frame(kMaxChunkBytes, kCommand | kLarge) +
+                           RawStranger::large_frame(kMaxChunkBytes, kCommand | kLongFrame) +
                            std::string(kMaxChunkBytes - 1, 'x');
   const std::int64_t before = resident_bytes();
   std::int64_t most = before;

@@ -7,6 +7,7 @@
 
 #include "models/base/error.hpp"
 #include "tests/node/transport/loopback.hpp"
+#include "tests/node/transport/message_keys.hpp"
 #include "tests/node/transport/tcp_proxy.hpp"
 #include "tests/support/captured_log.hpp"
 
@@ -16,10 +17,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::HasSubstr;
-
-MessageKey key(std::int64_t step) {
-  return {.step = step, .edge = "x"};
-}
 
 Tensor numbered(std::int64_t number, std::int64_t elements) {
   Tensor tensor(DType::kI64, {elements});

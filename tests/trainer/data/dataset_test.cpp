@@ -266,7 +266,7 @@ TEST_F(DatasetTest, IdxInPartsThatFollowEachOther) {
   EXPECT_THAT(idx_problem(), HasSubstr("3 files of images"));
 }
 
-std::string little_endian(std::initializer_list<std::uint32_t> numbers, int bytes) {
+std::string low_byte_first(std::initializer_list<std::uint32_t> numbers, int bytes) {
   std::string text;
   for (const std::uint32_t number : numbers) {
     for (int i = 0; i < bytes; ++i) text += static_cast<char>(number >> (8 * i) & 0xFF);
@@ -275,29 +275,29 @@ std::string little_endian(std::initializer_list<std::uint32_t> numbers, int byte
 }
 
 TEST_F(DatasetTest, TokensFollowEachOtherAndLabelsThem) {
-  put("t.bin", little_endian({5, 300, 7, 8, 9, 10, 11, 12}, 2));
+  put("t.bin", low_byte_first({5, 300, 7, 8, 9, 10, 11, 12}, 2));
   const auto tokens = open("tokens:t.bin?length=3");
   ASSERT_EQ(tokens->size(), 2);
   EXPECT_EQ(gathered<std::int64_t>(*tokens, "input", {1, 0}),
             (std::vector<std::int64_t>{8, 9, 10, 5, 300, 7}));
   EXPECT_EQ(gathered<std::int64_t>(*tokens, "labels", {1, 0}),
             (std::vector<std::int64_t>{9, 10, 11, 300, 7, 8}));
-  put("wide.bin", little_endian({70000, 1, 2}, 4));
+  put("wide.bin", low_byte_first({70000, 1, 2}, 4));
   EXPECT_EQ(gathered<std::int64_t>(*open("tokens:wide.bin?length=2&type=u32"), "input", {0}),
             (std::vector<std::int64_t>{70000, 1}));
 }
 
 TEST_F(DatasetTest, TokensThatAreNoneAreErrors) {
   EXPECT_THAT(problem<DataError>([&] { open("tokens:none.bin"); }), HasSubstr("none.bin: cannot read"));
-  put("t.bin", little_endian({5, 300, 7}, 2) + "x");
+  put("t.bin", low_byte_first({5, 300, 7}, 2) + "x");
   EXPECT_THAT(problem<DataError>([&] { open("tokens:t.bin?length=2"); }),
               HasSubstr("7 bytes are no whole number of tokens of 2"));
-  put("t.bin", little_endian({5, 300, 7}, 2));
+  put("t.bin", low_byte_first({5, 300, 7}, 2));
   EXPECT_THAT(problem<DataError>([&] { open("tokens:t.bin?length=3"); }),
               HasSubstr("has 3 tokens, a sample takes 3"));
   put("t.bin", "");
   EXPECT_THAT(problem<DataError>([&] { open("tokens:t.bin"); }), HasSubstr("has 0 tokens"));
-  put("t.bin", little_endian({5, 300, 7}, 2));
+  put("t.bin", low_byte_first({5, 300, 7}, 2));
   const auto few = open("tokens:t.bin?length=2&words=300");
   EXPECT_THAT(problem<DataError>([&] { gathered<std::int64_t>(*few, "input", {0}); }),
               AllOf(HasSubstr("token 1 is 300"), HasSubstr("0 to 299")));

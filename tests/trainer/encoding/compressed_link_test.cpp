@@ -27,7 +27,7 @@
 namespace rookery {
 namespace {
 
-using Links = std::vector<std::unique_ptr<Link>>;
+using RankLinks = std::vector<std::unique_ptr<Link>>;
 
 TransportSettings both(const std::string& encoding) {
   return {.activations = encoding, .gradients = encoding};
@@ -72,8 +72,9 @@ class OwningLink final : public Link {
   CompressedLink link_;
 };
 
-Links compressed_links(int ranks, const EdgeEncoding& encoding, WatchedLink::Types* sent_by_first = nullptr) {
-  Links links = make_memory_links(ranks, std::chrono::seconds(60));
+RankLinks compressed_links(int ranks, const EdgeEncoding& encoding,
+                           WatchedLink::Types* sent_by_first = nullptr) {
+  RankLinks links = make_memory_links(ranks, std::chrono::seconds(60));
   for (std::size_t rank = 0; rank < links.size(); ++rank) {
     auto watched = std::make_unique<WatchedLink>(std::move(links[rank]), rank == 0 ? sent_by_first : nullptr);
     links[rank] = std::make_unique<OwningLink>(std::move(watched), rank, encoding);
@@ -116,7 +117,7 @@ std::vector<float> numbers_of(const Tensor& tensor) {
 class EveryEncoding : public testing::TestWithParam<const char*> {};
 
 TEST_P(EveryEncoding, AllUsersOfAValueDecodeTheSame) {
-  Links links = compressed_links(3, {both(GetParam()), {}});
+  RankLinks links = compressed_links(3, {both(GetParam()), {}});
   const Tensor sent = waves();
   const std::vector<float> expected = decoded(GetParam(), sent.as<float>());
   for (const MessageKind kind : {MessageKind::kForwardActivation, MessageKind::kBackwardGradient}) {
@@ -128,7 +129,7 @@ TEST_P(EveryEncoding, AllUsersOfAValueDecodeTheSame) {
 
 TEST_P(EveryEncoding, TheLinkBeneathHasTheEncodedBytes) {
   WatchedLink::Types types;
-  Links links = compressed_links(2, {both(GetParam()), {}}, &types);
+  RankLinks links = compressed_links(2, {both(GetParam()), {}}, &types);
   const Tensor sent = waves();
   const MessageKey key{.edge = "x"};
   links[0]->send(1, key, sent.view());
@@ -139,7 +140,7 @@ TEST_P(EveryEncoding, TheLinkBeneathHasTheEncodedBytes) {
 }
 
 TEST_P(EveryEncoding, WhatWasBegunIsDecodedOnce) {
-  Links links = compressed_links(2, {both(GetParam()), {}});
+  RankLinks links = compressed_links(2, {both(GetParam()), {}});
   const Tensor sent = waves();
   Tensor into(sent.type());
   const auto receive = links[1]->begin_receive(0, {.edge = "x"}, into.view());
@@ -154,7 +155,7 @@ TEST_P(EveryEncoding, WhatWasBegunIsDecodedOnce) {
 
 // Other values, micro-batches and steps are other tensors, whatever was encoded before.
 TEST_P(EveryEncoding, EachKeyOfAnActivationHasItsOwnNumbers) {
-  Links links = compressed_links(2, {both(GetParam()), {}});
+  RankLinks links = compressed_links(2, {both(GetParam()), {}});
   std::vector<MessageKey> keys{{.edge = "x"},
                                {.edge = "y"},
                                {.micro_batch = 1, .edge = "y"},
@@ -173,7 +174,7 @@ TEST_P(EveryEncoding, EachKeyOfAnActivationHasItsOwnNumbers) {
 
 // The micro-batches of a step together bring what was sent but for what the last one loses.
 TEST(CompressedLink, WhatAGradientLosesGoesWithTheNextOfItsStep) {
-  Links links = compressed_links(2, {{.gradients = "int4"}, {}});
+  RankLinks links = compressed_links(2, {{.gradients = "int4"}, {}});
   Tensor sent = waves();
   const auto numbers = sent.as<float>();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -200,7 +201,7 @@ TEST(CompressedLink, WhatAGradientLosesGoesWithTheNextOfItsStep) {
 
 // A smaller last micro-batch takes what was lost of as many numbers.
 TEST(CompressedLink, MicroBatchesOfAStepMayGetSmaller) {
-  Links links = compressed_links(2, {{.gradients = "int8"}, {}});
+  RankLinks links = compressed_links(2, {{.gradients = "int8"}, {}});
   const Tensor sent = waves();
   Tensor smaller(DType::kF32, {3, 100});
   std::ranges::fill(smaller.as<float>(), 0.0F);
@@ -217,7 +218,7 @@ TEST(CompressedLink, MicroBatchesOfAStepMayGetSmaller) {
 
 TEST_P(EveryEncoding, WhatIsNoEdgeTravelsAsItIs) {
   WatchedLink::Types types;
-  Links links = compressed_links(2, {both(GetParam()), {"image"}}, &types);
+  RankLinks links = compressed_links(2, {both(GetParam()), {"image"}}, &types);
   const Tensor floats = waves();
   Tensor tokens(DType::kI64, {10, 100});
   for (std::size_t i = 0; i < kNumbers; ++i)
@@ -252,7 +253,7 @@ TEST(CompressedLink, EachLinkHasItsEncoding) {
   encoding.set({0, 2}, both("int8"));
   EXPECT_TRUE(encoding.is_lossy());
   EXPECT_FALSE(EdgeEncoding(both("auto"), {}).is_lossy());
-  Links links = compressed_links(3, encoding);
+  RankLinks links = compressed_links(3, encoding);
   const Tensor sent = waves();
   const MessageKey forward{.edge = "x"};
   const MessageKey backward{.kind = MessageKind::kBackwardGradient, .edge = "x"};
@@ -267,7 +268,7 @@ TEST(CompressedLink, EachLinkHasItsEncoding) {
 
 TEST(CompressedLink, EachKindOfEdgeHasItsEncoding) {
   WatchedLink::Types types;
-  Links links = compressed_links(2, {{.activations = "int4", .gradients = "bf16"}, {}}, &types);
+  RankLinks links = compressed_links(2, {{.activations = "int4", .gradients = "bf16"}, {}}, &types);
   const Tensor sent = waves();
   const MessageKey forward{.edge = "x"};
   const MessageKey backward{.kind = MessageKind::kBackwardGradient, .edge = "x"};
@@ -278,7 +279,7 @@ TEST(CompressedLink, EachKindOfEdgeHasItsEncoding) {
 }
 
 TEST(CompressedLink, APayloadOfAnotherSizeIsAnErrorThatNamesSenderAndTensor) {
-  Links beneath = make_memory_links(2, std::chrono::seconds(60));
+  RankLinks beneath = make_memory_links(2, std::chrono::seconds(60));
   CompressedLink link(*beneath[1], 1, {both("int8"), {}});
   const Tensor sent(DType::kU8, {12});
   const MessageKey key{.kind = MessageKind::kBackwardGradient, .step = 3, .edge = "relu_1"};
@@ -294,7 +295,7 @@ TEST(CompressedLink, APayloadOfAnotherSizeIsAnErrorThatNamesSenderAndTensor) {
   }
 }
 
-// Links, memory and predictions count what travels.
+// RankLinks, memory and predictions count what travels.
 TEST(Transfers, AreOfTheBytesThatTravel) {
   Graph model = cnn_net();
   add_loss(model, "mse");
@@ -322,7 +323,7 @@ TEST(Transfers, AreOfTheBytesThatTravel) {
 
 // What the training of a pipeline makes of it.
 
-TrainingSettings short_run() {
+TrainingSettings four_epochs() {
   TrainingSettings settings;
   settings.epochs = 4;
   settings.micro_batches = 4;
@@ -331,7 +332,7 @@ TrainingSettings short_run() {
 
 PipelineResult train(const Graph& model, std::size_t stages, const TransportSettings& transport,
                      PipelineOptions options = {}) {
-  const TrainingSettings settings = short_run();
+  const TrainingSettings settings = four_epochs();
   Graph whole = model;
   add_loss(whole, settings.loss, target_types(digits(), settings.loss));
   const EdgeEncoding encoding(transport, input_names(whole));
@@ -341,7 +342,7 @@ PipelineResult train(const Graph& model, std::size_t stages, const TransportSett
 
 // By how much the loss falls from the first epoch to the last.
 double fall(const PipelineResult& result) {
-  const std::ptrdiff_t epoch = std::ssize(result.losses) / short_run().epochs;
+  const std::ptrdiff_t epoch = std::ssize(result.losses) / four_epochs().epochs;
   const auto mean = [&](auto begin) {
     return std::accumulate(begin, begin + epoch, 0.0) / static_cast<double>(epoch);
   };

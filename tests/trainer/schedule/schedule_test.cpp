@@ -208,7 +208,7 @@ class Walk {
   std::set<std::tuple<std::size_t, ActionKind, std::int64_t, int>> done_;
 };
 
-struct Case {
+struct ScheduleCase {
   ScheduleSettings settings;
   int stages = 1;
   int stage = 0;
@@ -216,8 +216,8 @@ struct Case {
   int micro_batches = 1;
 };
 
-Case any_case() {
-  Case made;
+ScheduleCase any_case() {
+  ScheduleCase made;
   const bool is_async = *rc::gen::arbitrary<bool>();
   made.stages = *rc::gen::inRange(1, 12);
   made.stage = *rc::gen::inRange(0, made.stages);
@@ -238,12 +238,12 @@ Case any_case() {
 }
 
 RC_GTEST_PROP(ScheduleProperty, NoDeadlock, ()) {
-  const Case of = any_case();
+  const ScheduleCase of = any_case();
   RC_ASSERT(Walk(of.settings, of.stages, of.batches, of.micro_batches).run());
 }
 
 RC_GTEST_PROP(ScheduleProperty, EachActionOnceInOrderAndWithinTheCap, ()) {
-  const Case of = any_case();
+  const ScheduleCase of = any_case();
   std::int64_t counts[4] = {0, 0, 0, 0};  // of F, B, W and U
   std::int64_t most_in_flight = 0;
   std::int64_t most_kept = 0;

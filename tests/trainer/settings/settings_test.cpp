@@ -29,7 +29,7 @@ TrainingSettings parse(const char* text) {
   return settings_from_json(Json::parse(text), "train.json");
 }
 
-std::string problem(const char* text) {
+std::string settings_problem(const char* text) {
   try {
     parse(text);
   } catch (const ConfigError& error) {
@@ -55,17 +55,17 @@ TEST(Settings, AugmentationIsAListOfSteps) {
 }
 
 TEST(Settings, AugmentationThatIsWrongIsNamedByItsPlace) {
-  EXPECT_THAT(problem(R"({"augment": "rotation"})"),
+  EXPECT_THAT(settings_problem(R"({"augment": "rotation"})"),
               HasSubstr("augment: \"rotation\" is not a list of steps"));
-  EXPECT_THAT(problem(R"({"augment": ["rotate"]})"),
+  EXPECT_THAT(settings_problem(R"({"augment": ["rotate"]})"),
               HasSubstr("augment/0: \"rotate\" is not one of \"rescale\""));
-  EXPECT_THAT(problem(R"({"augment": ["zoom", {"name": "random_crop", "padding": 1.5}]})"),
+  EXPECT_THAT(settings_problem(R"({"augment": ["zoom", {"name": "random_crop", "padding": 1.5}]})"),
               HasSubstr("augment/1/padding: 1.5 is not an integer from 0 to 4096"));
-  EXPECT_THAT(problem(R"({"augment": [{"name": "cutout", "side": 3}]})"),
+  EXPECT_THAT(settings_problem(R"({"augment": [{"name": "cutout", "side": 3}]})"),
               HasSubstr("augment/0/side: \"cutout\" has no such key; it has name, size, value"));
-  EXPECT_THAT(problem(R"({"augment": [{"name": "normalize", "mean": []}]})"),
+  EXPECT_THAT(settings_problem(R"({"augment": [{"name": "normalize", "mean": []}]})"),
               HasSubstr("augment/0/mean: []"));
-  EXPECT_THAT(problem(R"({"augment": [{"name": "rotation", "degrees": 270}]})"),
+  EXPECT_THAT(settings_problem(R"({"augment": [{"name": "rotation", "degrees": 270}]})"),
               HasSubstr("augment/0/degrees: 270 is not a number from 0 up to 180"));
 }
 
@@ -141,19 +141,20 @@ TEST(Settings, OfAveragingDependOnItsMode) {
                 .averaging,
             (AveragingSettings{
                 .mode = "diloco", .every = 8, .fragments = 4, .overlap = 2, .compression = "topk:0.01:2"}));
-  EXPECT_THAT(problem(R"({"averaging": {"mode": "diloco", "every": 8, "fragments": 9, "overlap": 10}})"),
-              AllOf(HasSubstr("averaging/fragments: 9 is more than the 8 updates"),
-                    HasSubstr("averaging/overlap: 10 is more than the 8 updates")));
-  EXPECT_THAT(problem(R"({"averaging": {"mode": "gradients", "compression": "topk:2"}})"),
+  EXPECT_THAT(
+      settings_problem(R"({"averaging": {"mode": "diloco", "every": 8, "fragments": 9, "overlap": 10}})"),
+      AllOf(HasSubstr("averaging/fragments: 9 is more than the 8 updates"),
+            HasSubstr("averaging/overlap: 10 is more than the 8 updates")));
+  EXPECT_THAT(settings_problem(R"({"averaging": {"mode": "gradients", "compression": "topk:2"}})"),
               HasSubstr("averaging/compression: \"topk:2\" is not \"none\", \"fp16\""));
-  EXPECT_THAT(problem(R"({"averaging": {"every": 8}})"),
+  EXPECT_THAT(settings_problem(R"({"averaging": {"every": 8}})"),
               HasSubstr("averaging/mode: is missing: give one of \"gradients\", \"parameters\", \"diloco\""));
-  EXPECT_THAT(problem(R"({"averaging": {"mode": "gradients", "every": 8}})"),
+  EXPECT_THAT(settings_problem(R"({"averaging": {"mode": "gradients", "every": 8}})"),
               HasSubstr("averaging/every: \"gradients\" has no such key; it has mode"));
-  EXPECT_THAT(problem(R"({"averaging": {"mode": "parameters", "every": 0}})"),
+  EXPECT_THAT(settings_problem(R"({"averaging": {"mode": "parameters", "every": 0}})"),
               HasSubstr("averaging/every: 0 is not an integer from 1 to"));
   EXPECT_THAT(
-      problem(R"({"every": 8})"),
+      settings_problem(R"({"every": 8})"),
       HasSubstr("it is a key of averaging: give \"averaging\": {\"mode\": \"parameters\", \"every\": 8}"));
 }
 
@@ -164,11 +165,11 @@ TEST(Settings, OfTransport) {
   const TrainingSettings settings = parse(R"({"transport": {"activations": "int4", "gradients": "fp16"}})");
   EXPECT_EQ(settings.transport, (TransportSettings{.activations = "int4", .gradients = "fp16"}));
   EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
-  EXPECT_THAT(problem(R"({"transport": "fp16"})"),
+  EXPECT_THAT(settings_problem(R"({"transport": "fp16"})"),
               HasSubstr("transport: \"fp16\" is not an object, e.g. {\"activations\": \"fp16\"}"));
-  EXPECT_THAT(problem(R"({"transport": {"activations": "topk:0.1"}})"),
+  EXPECT_THAT(settings_problem(R"({"transport": {"activations": "topk:0.1"}})"),
               HasSubstr("transport/activations: \"topk:0.1\" is not one of \"none\", \"fp16\""));
-  EXPECT_THAT(problem(R"({"transport": {"gradient": "fp16"}})"),
+  EXPECT_THAT(settings_problem(R"({"transport": {"gradient": "fp16"}})"),
               HasSubstr("transport/gradient: there is no such key; did you mean 'gradients'?"));
 }
 
@@ -207,30 +208,31 @@ TEST(LossSettings, ANameAnObjectOrAList) {
 }
 
 TEST(LossSettings, ProblemsNameTheirPlace) {
-  EXPECT_THAT(problem(R"({"loss": 3})"),
+  EXPECT_THAT(settings_problem(R"({"loss": 3})"),
               HasSubstr("train.json: loss: 3 is not a name, e.g. \"mse\", or an object, e.g. {"));
-  EXPECT_THAT(problem(R"({"loss": []})"), HasSubstr("loss: [] has no loss"));
-  EXPECT_THAT(problem(R"({"loss": {"name": "huber"}})"),
+  EXPECT_THAT(settings_problem(R"({"loss": []})"), HasSubstr("loss: [] has no loss"));
+  EXPECT_THAT(settings_problem(R"({"loss": {"name": "huber"}})"),
               HasSubstr("loss/name: \"huber\" is not one of \"mse\""));
-  EXPECT_THAT(problem(R"({"loss": {"name": "mse", "ignore_index": 1}})"),
+  EXPECT_THAT(settings_problem(R"({"loss": {"name": "mse", "ignore_index": 1}})"),
               HasSubstr("loss/ignore_index: \"mse\" has no such key"));
-  EXPECT_THAT(problem(R"({"loss": {"name": "cross_entropy", "label_smoothing": 2}})"),
+  EXPECT_THAT(settings_problem(R"({"loss": {"name": "cross_entropy", "label_smoothing": 2}})"),
               HasSubstr("loss/label_smoothing: 2 is not a number from 0 and up to 1"));
-  EXPECT_THAT(problem(R"({"loss": {"name": "cross_entropy", "ignore_index": 0.5}})"),
+  EXPECT_THAT(settings_problem(R"({"loss": {"name": "cross_entropy", "ignore_index": 0.5}})"),
               HasSubstr("loss/ignore_index: 0.5 is not an integer, or null, e.g. -100"));
-  EXPECT_THAT(problem(R"({"loss": {"name": "bce_with_logits", "pos_weight": [1, -1]}})"),
+  EXPECT_THAT(settings_problem(R"({"loss": {"name": "bce_with_logits", "pos_weight": [1, -1]}})"),
               HasSubstr("loss/pos_weight: [1,-1] is not"));
-  EXPECT_THAT(problem(R"({"loss": [{"output": "a", "loss": "mse"}, {"output": "b", "loss": "mae"}]})"),
-              HasSubstr("loss/1/loss: \"mae\" is not one of"));
-  EXPECT_THAT(problem(R"({"loss": [{"output": "a", "loss": "mse"}, "l1"]})"),
+  EXPECT_THAT(
+      settings_problem(R"({"loss": [{"output": "a", "loss": "mse"}, {"output": "b", "loss": "mae"}]})"),
+      HasSubstr("loss/1/loss: \"mae\" is not one of"));
+  EXPECT_THAT(settings_problem(R"({"loss": [{"output": "a", "loss": "mse"}, "l1"]})"),
               HasSubstr("loss/1: \"l1\" is not"));
-  EXPECT_THAT(problem(R"({"loss": [{"output": "a", "loss": "mse"}, {"loss": "l1"}]})"),
+  EXPECT_THAT(settings_problem(R"({"loss": [{"output": "a", "loss": "mse"}, {"loss": "l1"}]})"),
               HasSubstr("loss/1/output: is missing"));
-  EXPECT_THAT(problem(R"({"loss": [{"output": "a", "loss": "l1"}, {"output": "a", "loss": "l1"}]})"),
+  EXPECT_THAT(settings_problem(R"({"loss": [{"output": "a", "loss": "l1"}, {"output": "a", "loss": "l1"}]})"),
               HasSubstr("loss/1: \"l1\" of \"a\" is there before"));
-  EXPECT_THAT(problem(R"({"loss": [{"loss": "l1", "weight": -1, "goal": "x"}]})"),
+  EXPECT_THAT(settings_problem(R"({"loss": [{"loss": "l1", "weight": -1, "goal": "x"}]})"),
               AllOf(HasSubstr("loss/0/weight: -1 is not"), HasSubstr("loss/0/goal: there is no such key")));
-  EXPECT_THAT(problem(R"({"loss": [{"loss": {"name": "cross_entropy", "label_smoothing": "x"}}]})"),
+  EXPECT_THAT(settings_problem(R"({"loss": [{"loss": {"name": "cross_entropy", "label_smoothing": "x"}}]})"),
               HasSubstr("loss/0/loss/label_smoothing: \"x\" is not"));
 }
 
@@ -246,15 +248,15 @@ TEST(Settings, AnObjectWithANameMayBeTheName) {
 }
 
 TEST(Settings, WhatIsNearNoKeyGetsNoSuggestion) {
-  const std::string told = problem(R"({"device": "cuda"})");
+  const std::string told = settings_problem(R"({"device": "cuda"})");
   EXPECT_THAT(told, HasSubstr("train.json: device: there is no such key; there are model, data, "));
   EXPECT_THAT(told, Not(HasSubstr("did you mean")));
-  EXPECT_EQ(problem(R"({"lr": 3})").find("did you mean"), std::string::npos);
-  EXPECT_THAT(problem(R"({"Batch_Size": 3})"), HasSubstr("did you mean 'batch_size'?"));
+  EXPECT_EQ(settings_problem(R"({"lr": 3})").find("did you mean"), std::string::npos);
+  EXPECT_THAT(settings_problem(R"({"Batch_Size": 3})"), HasSubstr("did you mean 'batch_size'?"));
 }
 
 TEST(Settings, AKeyOfAnObjectIsSentThere) {
-  EXPECT_EQ(problem(R"({"learning_rate": 0.1})"),
+  EXPECT_EQ(settings_problem(R"({"learning_rate": 0.1})"),
             "train.json: learning_rate: it is a key of optimizer: give \"optimizer\": {\"name\": \"adam\", "
             "\"learning_rate\": 0.1}");
 }
@@ -279,50 +281,55 @@ TEST(Settings, EveryExampleIsAccepted) {
 }
 
 TEST(Settings, UnknownKeysSuggestTheNearest) {
-  EXPECT_THAT(problem(R"({"epoch": 3})"), AllOf(HasSubstr("train.json: epoch: "), HasSubstr("'epochs'")));
-  EXPECT_THAT(problem(R"({"optimiser": {}})"), HasSubstr("'optimizer'"));
-  EXPECT_THAT(problem(R"({"optimizer": {"name": "adam", "lerning_rate": 1}})"),
+  EXPECT_THAT(settings_problem(R"({"epoch": 3})"),
+              AllOf(HasSubstr("train.json: epoch: "), HasSubstr("'epochs'")));
+  EXPECT_THAT(settings_problem(R"({"optimiser": {}})"), HasSubstr("'optimizer'"));
+  EXPECT_THAT(settings_problem(R"({"optimizer": {"name": "adam", "lerning_rate": 1}})"),
               AllOf(HasSubstr("optimizer/lerning_rate: "), HasSubstr("it has name, learning_rate, betas")));
-  EXPECT_THAT(problem(R"({"optimizer": {"name": "sgd", "betas": [0.9, 0.9]}})"),
+  EXPECT_THAT(settings_problem(R"({"optimizer": {"name": "sgd", "betas": [0.9, 0.9]}})"),
               HasSubstr("optimizer/betas: \"sgd\" has no such key; it has name, learning_rate, momentum"));
-  EXPECT_THAT(problem(R"({"learning_rate_schedule": {"name": "step", "warmup": 3}})"),
+  EXPECT_THAT(settings_problem(R"({"learning_rate_schedule": {"name": "step", "warmup": 3}})"),
               HasSubstr("learning_rate_schedule/warmup: \"step\" has no such key; it has name, step_size"));
 }
 
 TEST(Settings, WrongValuesAreNamedWithWhatIsRight) {
-  EXPECT_EQ(problem(R"({"epochs": "3"})"),
+  EXPECT_EQ(settings_problem(R"({"epochs": "3"})"),
             "train.json: epochs: \"3\" is not an integer from 1 to 1000000, e.g. 1");
-  EXPECT_THAT(problem(R"({"epochs": 1.5})"), HasSubstr("epochs: 1.5 is not"));
-  EXPECT_THAT(problem(R"({"epochs": 0})"), HasSubstr("epochs: 0 is not"));
-  EXPECT_THAT(problem(R"({"batch_size": 18446744073709551615})"),
+  EXPECT_THAT(settings_problem(R"({"epochs": 1.5})"), HasSubstr("epochs: 1.5 is not"));
+  EXPECT_THAT(settings_problem(R"({"epochs": 0})"), HasSubstr("epochs: 0 is not"));
+  EXPECT_THAT(settings_problem(R"({"batch_size": 18446744073709551615})"),
               HasSubstr("batch_size: 18446744073709551615"));
-  EXPECT_THAT(problem(R"({"seed": -1})"), HasSubstr("seed: -1 is not"));
-  EXPECT_THAT(problem(R"({"train_fraction": 0})"),
+  EXPECT_THAT(settings_problem(R"({"seed": -1})"), HasSubstr("seed: -1 is not"));
+  EXPECT_THAT(settings_problem(R"({"train_fraction": 0})"),
               HasSubstr("train_fraction: 0 is not a number above 0 and up to 1"));
-  EXPECT_THAT(problem(R"({"save": 1})"), HasSubstr("save: 1 is not true or false"));
-  EXPECT_THAT(problem(R"({"loss": "mae"})"), AllOf(HasSubstr("loss: \"mae\""), HasSubstr("\"mse\"")));
-  EXPECT_THAT(problem(R"({"data": "csv:"})"), HasSubstr("data: \"csv:\""));
-  EXPECT_THAT(problem(R"({"micro_batches": 65})"),
+  EXPECT_THAT(settings_problem(R"({"save": 1})"), HasSubstr("save: 1 is not true or false"));
+  EXPECT_THAT(settings_problem(R"({"loss": "mae"})"),
+              AllOf(HasSubstr("loss: \"mae\""), HasSubstr("\"mse\"")));
+  EXPECT_THAT(settings_problem(R"({"data": "csv:"})"), HasSubstr("data: \"csv:\""));
+  EXPECT_THAT(settings_problem(R"({"micro_batches": 65})"),
               HasSubstr("micro_batches: 65 is more than the 64 samples"));
-  EXPECT_THAT(problem(R"({"optimizer": "adm"})"), HasSubstr("optimizer: \"adm\" is not one of \"adam\", "));
+  EXPECT_THAT(settings_problem(R"({"optimizer": "adm"})"),
+              HasSubstr("optimizer: \"adm\" is not one of \"adam\", "));
   EXPECT_THAT(
-      problem(R"({"clip_gradient_norm": "off"})"),
+      settings_problem(R"({"clip_gradient_norm": "off"})"),
       HasSubstr("clip_gradient_norm: \"off\" is not a number above 0 and up to 1e+30, or null, e.g. 1.0"));
-  EXPECT_THAT(problem(R"({"optimizer": {"learning_rate": 1}})"), HasSubstr("optimizer/name: is missing"));
-  EXPECT_THAT(problem(R"({"optimizer": {"name": "lars"}})"),
+  EXPECT_THAT(settings_problem(R"({"optimizer": {"learning_rate": 1}})"),
+              HasSubstr("optimizer/name: is missing"));
+  EXPECT_THAT(settings_problem(R"({"optimizer": {"name": "lars"}})"),
               HasSubstr("optimizer/name: \"lars\" is not one of"));
-  EXPECT_THAT(problem(R"({"optimizer": {"name": "adam", "betas": [0.9, 1]}})"),
+  EXPECT_THAT(settings_problem(R"({"optimizer": {"name": "adam", "betas": [0.9, 1]}})"),
               HasSubstr("optimizer/betas: "));
-  EXPECT_THAT(problem(R"({"optimizer": {"name": "sgd", "nesterov": true}})"),
+  EXPECT_THAT(settings_problem(R"({"optimizer": {"name": "sgd", "nesterov": true}})"),
               HasSubstr("optimizer/nesterov: needs a momentum above 0"));
-  EXPECT_THAT(problem(R"({"learning_rate_schedule": {"name": "cosine", "per": "week"}})"),
+  EXPECT_THAT(settings_problem(R"({"learning_rate_schedule": {"name": "cosine", "per": "week"}})"),
               HasSubstr("learning_rate_schedule/per: \"week\" is not one of"));
-  EXPECT_THAT(problem("[]"),
+  EXPECT_THAT(settings_problem("[]"),
               HasSubstr("train.json: [] is not an object of settings, e.g. {\"epochs\": 100}"));
 }
 
 TEST(Settings, StalenessIsBounded) {
-  EXPECT_THAT(problem(R"({"max_staleness": -1})"), HasSubstr("max_staleness: -1 is not an integer from 0"));
+  EXPECT_THAT(settings_problem(R"({"max_staleness": -1})"),
+              HasSubstr("max_staleness: -1 is not an integer from 0"));
   const TrainingSettings settings =
       settings_from_json({{"schedule", "async"}, {"max_staleness", 2}}, "train.json");
   EXPECT_EQ(settings.schedule, (ScheduleSettings{.name = "async", .max_staleness = 2}));
@@ -338,10 +345,11 @@ TEST(Settings, ScheduleAndMicroBatchesMayBeLeftToClusterize) {
   EXPECT_THAT(undecided(TrainingSettings()), IsEmpty());
   parse(R"({"schedule": "async", "micro_batches": "auto"})");
   parse(R"({"schedule": "auto", "micro_batches": 4, "clip_gradient_norm": 1})");
-  EXPECT_THAT(problem(R"({"micro_batches": "many"})"),
+  EXPECT_THAT(settings_problem(R"({"micro_batches": "many"})"),
               HasSubstr("micro_batches: \"many\" is not an integer from 1 to 4096, or \"auto\", e.g. 1"));
-  EXPECT_THAT(problem(R"({"micro_batches": null})"), HasSubstr("micro_batches: null is not"));
-  EXPECT_THAT(problem(R"({"schedule": "automatic"})"), HasSubstr("schedule: \"automatic\" is not one of"));
+  EXPECT_THAT(settings_problem(R"({"micro_batches": null})"), HasSubstr("micro_batches: null is not"));
+  EXPECT_THAT(settings_problem(R"({"schedule": "automatic"})"),
+              HasSubstr("schedule: \"automatic\" is not one of"));
 }
 
 // No number and no order of work is made up where none is decided.
@@ -361,7 +369,7 @@ TEST(Settings, TheMainJobIsOneOfOurs) {
 }
 
 TEST(Settings, AllProblemsAreToldAtOnce) {
-  EXPECT_THAT(problem(R"({"epochs": 0, "seed": "x", "colour": 1})"),
+  EXPECT_THAT(settings_problem(R"({"epochs": 0, "seed": "x", "colour": 1})"),
               AllOf(HasSubstr("epochs: "), HasSubstr("seed: "), HasSubstr("colour: ")));
 }
 
@@ -420,9 +428,10 @@ TEST(Settings, TheSchemaAcceptsWhatIsRead) {
 }
 
 TEST(Settings, IntegersAreNoFractions) {
-  EXPECT_EQ(problem(R"({"epochs": 1.0})"),
+  EXPECT_EQ(settings_problem(R"({"epochs": 1.0})"),
             "train.json: epochs: 1 is not an integer from 1 to 1000000, e.g. 1");
-  EXPECT_THAT(problem(R"({"seed": 18446744073709551615})"), HasSubstr("seed: 18446744073709551615 is not"));
+  EXPECT_THAT(settings_problem(R"({"seed": 18446744073709551615})"),
+              HasSubstr("seed: 18446744073709551615 is not"));
 }
 
 TEST(Settings, ReferenceHasEveryKey) {

@@ -234,8 +234,8 @@ std::optional<ResumePoint> newest_of_a_cluster(const CheckpointOwner& owner, con
   std::int64_t cluster = owner.cluster;
   std::int64_t stages = owner.stages;
   if (ClusterRoots* roots = agreement.roots(); roots != nullptr) {
-    const auto all = roots->gather(0, "newest checkpoint of a cluster",
-                                   {static_cast<double>(step), static_cast<double>(stages)});
+    const auto all = roots->all_gather(0, "newest checkpoint of a cluster",
+                                       {static_cast<double>(step), static_cast<double>(stages)});
     const auto newest = std::ranges::max_element(all, {}, [](const auto& numbers) { return numbers[0]; });
     cluster = newest - all.begin();
     step = static_cast<std::int64_t>((*newest)[0]);

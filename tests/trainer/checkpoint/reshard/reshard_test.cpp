@@ -24,7 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kPlan = "0123456789abcdef";
+constexpr const char* kReshardedPlan = "0123456789abcdef";
 constexpr int kParts = 3;
 constexpr std::int64_t kKilledAt = 7;
 
@@ -56,8 +56,8 @@ class Reshard : public testing::Test {
         return made;
       }
       auto checkpoints = std::make_shared<Checkpointer>(
-          CheckpointOwner{node_data, kPlan, stage.index, stages}, settings_, KernelChoice(), executable,
-          Agreement(link, stage.index, stages), RunCourse{.steps = 12});
+          CheckpointOwner{node_data, kReshardedPlan, stage.index, stages}, settings_, KernelChoice(),
+          executable, Agreement(link, stage.index, stages), RunCourse{.steps = 12});
       made.between_steps = [checkpoints](const RunState& now, bool is_end) {
         checkpoints->between_steps(now, is_end);
         if (now.step == kKilledAt) throw DataError("killed");
@@ -70,7 +70,7 @@ class Reshard : public testing::Test {
   }
 
   std::filesystem::path part(const std::filesystem::path& node_data, int stage, std::int64_t step) const {
-    return part_path({node_data, kPlan, stage, kParts}, step);
+    return part_path({node_data, kReshardedPlan, stage, kParts}, step);
   }
 
   // The parts of stage p go to the machine of stage (p + shift) % stages of the next run, and nowhere else.
@@ -108,7 +108,7 @@ class Reshard : public testing::Test {
   std::vector<std::filesystem::path> folders_;  // node_data, by stage
   const std::unique_ptr<Dataset> digits_ = open_dataset("digits", kNodeData);
   TrainingSettings settings_;
-  ResumePoint point_{.plan_id = kPlan, .stages = kParts, .step = 6};
+  ResumePoint point_{.plan_id = kReshardedPlan, .stages = kParts, .step = 6};
   std::int64_t from_ = -1;
   const PipelineResult whole_ = [this] {
     const Graph model = cnn_net();
@@ -169,8 +169,8 @@ TEST_F(Reshard, ATensorThatNoPartHasIsNamed) {
 TEST(NewestOfACluster, IsThatOfWhichAllItsStagesHaveTheirPart) {
   const ScratchFolder folder;
   const auto owner = [&](int cluster, int stage, int stages) {
-    return CheckpointOwner{folder.path() / fmt::format("{}_{}", cluster, stage), kPlan, stage, stages,
-                           cluster};
+    return CheckpointOwner{folder.path() / fmt::format("{}_{}", cluster, stage), kReshardedPlan, stage,
+                           stages, cluster};
   };
   const auto put = [&](const CheckpointOwner& of, std::int64_t step) {
     make_directories(part_path(of, step).parent_path());
@@ -189,12 +189,12 @@ TEST(NewestOfACluster, IsThatOfWhichAllItsStagesHaveTheirPart) {
   put(owner(0, 0, 2), 4);
   EXPECT_EQ(newest(), std::nullopt);  // the other stage has none
   for (int stage = 0; stage < 3; ++stage) put(owner(1, stage, 3), 4);
-  EXPECT_EQ(newest(), (ResumePoint{.plan_id = kPlan, .stages = 3, .step = 4, .cluster = 1}));
+  EXPECT_EQ(newest(), (ResumePoint{.plan_id = kReshardedPlan, .stages = 3, .step = 4, .cluster = 1}));
   put(owner(2, 0, 1), 6);
-  EXPECT_EQ(newest(), (ResumePoint{.plan_id = kPlan, .stages = 1, .step = 6, .cluster = 2}));
+  EXPECT_EQ(newest(), (ResumePoint{.plan_id = kReshardedPlan, .stages = 1, .step = 6, .cluster = 2}));
   put(owner(0, 1, 2), 6);
   put(owner(0, 0, 2), 6);
-  EXPECT_EQ(newest(), (ResumePoint{.plan_id = kPlan, .stages = 2, .step = 6, .cluster = 0}));
+  EXPECT_EQ(newest(), (ResumePoint{.plan_id = kReshardedPlan, .stages = 2, .step = 6, .cluster = 0}));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using testing::SizeIs;
 
 const TensorType kWeight{DType::kF32, {10, 20}};
 
-NodeState with(const std::vector<std::string>& names) {
+NodeState state_with(const std::vector<std::string>& names) {
   NodeState state;
   for (const std::string& name : names) state.add_to_has(name, kWeight);
   return state;
@@ -37,21 +37,23 @@ std::vector<NodePlace> givers(const OfNodes<NodeState>& nodes) {
 }
 
 TEST(StateRoutes, TheOwnClusterGivesFirst) {
-  EXPECT_THAT(givers({{with({"w"})}, {without({"w"}), with({"w"}), with({"w"})}}),
+  EXPECT_THAT(givers({{state_with({"w"})}, {without({"w"}), state_with({"w"}), state_with({"w"})}}),
               ElementsAre(NodePlace{.cluster = 1, .stage = 1}));
-  EXPECT_THAT(givers({{without({"w"})}, {with({"b"}), with({"w"})}, {with({"w"})}}),
+  EXPECT_THAT(givers({{without({"w"})}, {state_with({"b"}), state_with({"w"})}, {state_with({"w"})}}),
               ElementsAre(NodePlace{.cluster = 1, .stage = 1}));
 }
 
 TEST(StateRoutes, OrTheClusterThatIsAskedForAlone) {
-  EXPECT_THAT(givers({{with({"w"})}, {with({"w"}), without({"w"}, 2)}, {with({"b"}), with({"w"})}}),
+  EXPECT_THAT(givers({{state_with({"w"})},
+                      {state_with({"w"}), without({"w"}, 2)},
+                      {state_with({"b"}), state_with({"w"})}}),
               ElementsAre(NodePlace{.cluster = 2, .stage = 1}));
-  EXPECT_THAT(givers({{with({"w"})}, {without({"w"}, 2)}, {with({"b"})}}), IsEmpty());
-  EXPECT_THAT(givers({{with({"w"})}, {without({"w"}, 7)}}), IsEmpty());  // there is none
+  EXPECT_THAT(givers({{state_with({"w"})}, {without({"w"}, 2)}, {state_with({"b"})}}), IsEmpty());
+  EXPECT_THAT(givers({{state_with({"w"})}, {without({"w"}, 7)}}), IsEmpty());  // there is none
 }
 
 TEST(StateRoutes, OneRouteServesAllWhoWantTheSame) {
-  const auto routes = state_routes({{with({"w"})}, {without({"w"}), without({"w"})}, {without({"w"})}});
+  const auto routes = state_routes({{state_with({"w"})}, {without({"w"}), without({"w"})}, {without({"w"})}});
   ASSERT_THAT(routes, SizeIs(1));
   EXPECT_THAT(routes[0].to, ElementsAre(NodePlace{1, 0}, NodePlace{1, 1}, NodePlace{2, 0}));
 }
@@ -71,7 +73,7 @@ TEST(StateRoutes, WhatIsNotInTheTensorIsRefused) {
     NodeState taker = without({"w"});
     taker.wants = {{.name = "w", .begin = wrong.begin, .bytes = wrong.bytes}};
     try {
-      state_routes({{with({"w"})}, {taker}});
+      state_routes({{state_with({"w"})}, {taker}});
       FAIL() << wrong.begin;
     } catch (const TransportError& error) {
       EXPECT_THAT(error.what(), HasSubstr("stage 0 of cluster 1 asks for "));
@@ -94,7 +96,7 @@ TEST(StateRoutes, AnotherModelIsRefused) {
   NodeState other;
   other.add_to_wants("w", {DType::kF32, {20, 10}});
   try {
-    state_routes({{with({"w"})}, {other}});
+    state_routes({{state_with({"w"})}, {other}});
     FAIL();
   } catch (const DataError& error) {
     EXPECT_STREQ(

@@ -35,7 +35,7 @@ const tensorboard::Attribute& attribute(const tensorboard::Node& node, const std
   return found->value();
 }
 
-Graph small_model() {
+Graph drawn_model() {
   Graph graph;
   const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 4}});
   const ValueId weight = graph.add_parameter("blocks.0.fc.weight", {DType::kF32, {2, 4}});
@@ -56,7 +56,7 @@ TEST(GraphDef, IsTheSameBytesForTheSameGraph) {
 }
 
 TEST(GraphDef, HasOpsParametersAndShapesByTheirModules) {
-  const auto nodes = nodes_of(small_model());
+  const auto nodes = nodes_of(drawn_model());
   ASSERT_EQ(nodes.size(), 4U);
   EXPECT_EQ(nodes.at("x").op(), "Input");
   EXPECT_EQ(nodes.at("x").device(), "") << "data is of no op";
