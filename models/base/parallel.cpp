@@ -11,7 +11,7 @@ void on_new_threads(int threads, const std::function<void()>& work) {
 }
 
 void on_team(int threads, const std::function<void()>& work) {
-// The thread sanitizer does not see how OpenMP's threads wait for each other.
+// GCC's thread sanitizer does not see how OpenMP's threads wait for each other.
 #if defined(_OPENMP) && !defined(__SANITIZE_THREAD__)
 #pragma omp parallel num_threads(threads)
   work();

@@ -68,15 +68,15 @@ Graph gpt_block(const GptOptions& options) {
 }
 
 const std::map<std::string, GptOptions>& gpt_sizes() {
-  constexpr std::int64_t kWords = 50257;  // of GPT-2
+  constexpr std::int64_t kVocabulary = 50257;  // of GPT-2
   static const std::map<std::string, GptOptions> sizes{
       {"nano", {}},
       {"micro", {.layers = 4, .heads = 4, .width = 128}},
       {"mini", {.layers = 6, .heads = 6, .width = 192}},
-      {"gpt2", {.vocabulary = kWords, .length = 1024, .layers = 12, .heads = 12, .width = 768}},
-      {"gpt2-medium", {.vocabulary = kWords, .length = 1024, .layers = 24, .heads = 16, .width = 1024}},
-      {"gpt2-large", {.vocabulary = kWords, .length = 1024, .layers = 36, .heads = 20, .width = 1280}},
-      {"gpt2-xl", {.vocabulary = kWords, .length = 1024, .layers = 48, .heads = 25, .width = 1600}},
+      {"gpt2", {.vocabulary = kVocabulary, .length = 1024, .layers = 12, .heads = 12, .width = 768}},
+      {"gpt2-medium", {.vocabulary = kVocabulary, .length = 1024, .layers = 24, .heads = 16, .width = 1024}},
+      {"gpt2-large", {.vocabulary = kVocabulary, .length = 1024, .layers = 36, .heads = 20, .width = 1280}},
+      {"gpt2-xl", {.vocabulary = kVocabulary, .length = 1024, .layers = 48, .heads = 25, .width = 1600}},
   };
   return sizes;
 }

@@ -12,10 +12,11 @@ namespace {
 // Some 10 us: shared work follows shared work sooner than that, and a message takes longer.
 constexpr const char* kSpins = "2000";
 
-// False where the user has decided.
+// False where the user has decided. LLVM's OpenMP waits for whole milliseconds or not at all.
 bool set_spins() {
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return false;
-  return ::setenv("GOMP_SPINCOUNT", kSpins, 1) == 0;
+  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"})
+    if (std::getenv(name) != nullptr) return false;
+  return ::setenv("GOMP_SPINCOUNT", kSpins, 1) == 0 && ::setenv("KMP_BLOCKTIME", "0", 1) == 0;
 }
 
 }  // namespace

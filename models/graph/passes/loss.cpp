@@ -189,7 +189,7 @@ std::string counted_value(const LossSettings& loss, const LossTerm& term) {
 }
 
 std::vector<LossOp> losses_of(const Graph& graph) {
-  enum : std::size_t { kPrediction = 0, kTarget = 1, kCounted = 3, kHits = 1 };
+  constexpr std::size_t prediction_input = 0, target_input = 1, counted_input = 3, hits_output = 1;
   const std::vector<TensorType> types = graph.types(1);
   std::vector<LossOp> losses;
   for (OpId id = 0; id < std::ssize(graph.ops()); ++id) {
@@ -201,12 +201,12 @@ std::vector<LossOp> losses_of(const Graph& graph) {
     };
     LossOp loss{.op = id,
                 .value = graph.value(op.outputs.at(0)).name,
-                .target = graph.value(op.inputs.at(kTarget)).name,
+                .target = graph.value(op.inputs.at(target_input)).name,
                 .weight = double{op.number("weight", 1)},
-                .hits = name(op.outputs, kHits),
-                .counted = name(op.inputs, kCounted)};
+                .hits = name(op.outputs, hits_output),
+                .counted = name(op.inputs, counted_input)};
     if (loss.hits) {
-      const Shape& prediction = types[op.inputs[kPrediction]].shape;
+      const Shape& prediction = types[op.inputs[prediction_input]].shape;
       loss.classes = prediction[static_cast<int>(op.integer("class_axis", -1))];
       if (op.attributes.contains("ignore_index")) loss.ignored = op.integer("ignore_index", 0);
     }

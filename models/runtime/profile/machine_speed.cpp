@@ -67,7 +67,7 @@ Graph product_layers() {
   GraphBuilder builder;
   ValueId x = builder.input("x", {1024});
   for (const char* name : {"first", "second", "third"}) x = builder.linear(name, x, 1024);
-  return builder.finish({x});
+  return builder.finish(x);
 }
 
 // The blocks that residual networks are made of, at sizes of their middle.
@@ -81,7 +81,7 @@ Graph residual_blocks() {
     x = builder.batch_norm(name + ".norm_2", builder.conv2d(name + ".conv_2", x, 64));
     x = builder.relu(name + ".relu_2", builder.add(name + ".add", x, before));
   }
-  return builder.finish({x});
+  return builder.finish(x);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ struct Clip {
     const Floats raised = x < min ? min : x;
     return raised > max ? max : raised;
   }
-  Floats slope(Floats x) const { return (x >= min) & (x <= max) ? Floats{} + 1 : Floats{}; }
+  Floats slope(Floats x) const { return ((x >= min) & (x <= max)) ? Floats{} + 1 : Floats{}; }
 };
 
 struct HardSigmoid {
@@ -24,7 +24,7 @@ struct HardSigmoid {
   }
   Floats slope(Floats x) const {
     const Floats line = alpha * x + beta;
-    return (line > 0) & (line < 1) ? alpha : Floats{};
+    return ((line > 0) & (line < 1)) ? alpha : Floats{};
   }
 };
 
