@@ -33,7 +33,7 @@ endfunction()
 # for what reads, writes and tells, once in a program, and is most of what there is to compile; the rest has -O2. In other
 # builds all modules have -O1: with sanitizers whole runs take half as long again with -O0.
 function(rookery_optimize level)
-  if(NOT ROOKERY_SANITIZE AND NOT ROOKERY_FUZZ)
+  if(NOT ROOKERY_SANITIZE)
     foreach(target ${ARGN})
       target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
     endforeach()
@@ -62,17 +62,8 @@ function(rookery_tests name)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARGN} rookery_test_support rapidcheck rapidcheck_gtest GTest::gmock_main)
-  # A folder's tests are compiled together, up to eight files at once: their helpers have names of their own.
-  set_target_properties(${name} PROPERTIES UNITY_BUILD_MODE GROUP)
-  foreach(source ${sources})
-    cmake_path(GET source PARENT_PATH folder)
-    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} OUTPUT_VARIABLE folder)
-    string(MAKE_C_IDENTIFIER ${folder} folder)
-    list(APPEND files_in_${folder} ${source})
-    list(LENGTH files_in_${folder} count)
-    math(EXPR part "(${count} - 1) / 8")
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${part})
-  endforeach()
+  # Half of the time goes to headers that they share. Helpers have names of their own within the program.
+  set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 12)
   # Tests are compiled more often than their own code is run.
   set(level -O1)
   set(timeout 120)
@@ -88,5 +79,5 @@ function(rookery_tests name)
   # Teams of threads wait as the programs' do (models/base/process/team_waits.hpp): with libgomp's own way, one of
   # them took four times as long beside another.
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${ROOKERY_TEST_PREFIX}"
-    PROPERTIES TIMEOUT ${timeout} LABELS ${name} ENVIRONMENT GOMP_SPINCOUNT=2000)
+    PROPERTIES TIMEOUT ${timeout} LABELS ${name} ENVIRONMENT "GOMP_SPINCOUNT=2000;KMP_BLOCKTIME=0")
 endfunction()

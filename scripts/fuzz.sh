@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds every fuzz target (tests/fuzz/README.md) with clang's libFuzzer and runs each for a while.
+# Builds every fuzz target (tests/fuzz/README.md) with libFuzzer, in the build folder of the address sanitizer, and runs
+# each for a while.
 #
 #   scripts/fuzz.sh [SECONDS]
 #
 #   SECONDS  for each target (default: 60)
 #
-# An input that showed a mistake is named, and stays in build-fuzz/found/TARGET. Exit codes: 0 nothing found,
+# An input that showed a mistake is named, and stays in build-asan/found/TARGET. Exit codes: 0 nothing found,
 # 1 an input that crashes or takes too much memory, 2 wrong usage.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -25,14 +26,10 @@ for source in "$repo"/tests/fuzz/*_fuzz.cpp; do
   targets+=("$name")
 done
 
-folder=$repo/build-fuzz
+folder=$repo/build-asan
 say "building the fuzz targets into $folder"
-configure release -B "$folder" -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_CXX_FLAGS_RELEASE="-O1 -DNDEBUG" -DROOKERY_FUZZ=ON -DROOKERY_TESTS=ON -DROOKERY_BENCH=OFF
-export CCACHE_BASEDIR=$repo CCACHE_NOHASHDIR=1
-cmake --build "$folder" --parallel "$(nproc)" --target "${targets[@]/#/fuzz_}" >"$folder/build.log" 2>&1 || {
-  cat "$folder/build.log" >&2
-  fail "the fuzz targets could not be built; the messages of the compiler are above"
-}
+configure asan-ubsan -DROOKERY_TESTS=ON -DROOKERY_BENCH=OFF
+build asan-ubsan "${targets[@]/#/fuzz_}"
 
 # Tells at once what it has found, since others run beside it.
 run_target() {

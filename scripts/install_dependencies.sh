@@ -14,7 +14,7 @@ packages=(
   libpng-dev libprotobuf-dev librsvg2-bin libspdlog-dev libturbojpeg0-dev libvalijson-dev libwebp-dev libxxhash-dev libzmq3-dev nlohmann-json3-dev protobuf-compiler zlib1g-dev
 )
 test_packages=(
-  clang clang-format clang-tidy iproute2 iptables libbenchmark-dev libclang-rt-14-dev libgmock-dev libgtest-dev libopenblas0-pthread librapidcheck-dev
+  clang clang-format clang-tidy iproute2 iptables libbenchmark-dev libclang-rt-14-dev libgmock-dev libgtest-dev libomp-dev libopenblas0-pthread librapidcheck-dev
   python3 python3-onnx python3-pil python3-torch shellcheck
 )
 
