@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/text.hpp"
+#include "trainer/checkpoint/checkpointer.hpp"
 
 namespace rookery {
 namespace {
@@ -74,13 +75,15 @@ std::string failure_text(const FailureOutcome& outcome, const SimulationOptions&
     text += fmt::format("not done after {} failures in {}", outcome.failures,
                         duration_text(outcome.lost_seconds));
   }
-  return text +
-         fmt::format(
-             "; {} on average over many runs.\nEach ends the run, is noticed after {} "
-             "(peer_timeout_seconds), and {} later (--restart) training starts again from the first step: "
-             "weights are written only at the end of a run.\n",
-             duration_text(outcome.expected_seconds), duration_text(settings.peer_timeout_seconds),
-             duration_text(options.restart_seconds));
+  return text + fmt::format(
+                    "; {} on average over many runs.\nEach ends the run, is noticed after {} "
+                    "(peer_timeout_seconds), and {} later (--restart) training {}.\n",
+                    duration_text(outcome.expected_seconds), duration_text(settings.peer_timeout_seconds),
+                    duration_text(options.restart_seconds),
+                    stops_between_steps(settings)
+                        ? fmt::format("goes on from the last checkpoint (checkpoint_every: {})",
+                                      settings.checkpoint_every)
+                        : "starts again from the first step, since no checkpoints are made");
 }
 
 OrderedJson to_json(const FailureOutcome& outcome) {

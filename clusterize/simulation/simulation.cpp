@@ -7,6 +7,8 @@
 #include "clusterize/order/rings.hpp"
 #include "clusterize/pool/rate.hpp"
 #include "models/base/rng.hpp"
+#include "trainer/checkpoint/checkpointer.hpp"
+#include "trainer/settings/checkpoint_interval.hpp"
 
 namespace rookery {
 namespace {
@@ -273,19 +275,37 @@ class Simulator {
                              .used = bytes / way(pool_, from_node, to_node).bytes_per_second / step});
   }
 
-  // The run begins anew until it lasts to its end.
+  // From one checkpoint to the next, of a run without failures; all of it where none are made.
+  double seconds_between_checkpoints() const {
+    if (!stops_between_steps(task_.settings)) return result_.seconds;
+    const CheckpointInterval every = checkpoint_interval(task_.settings.checkpoint_every).value();
+    double unit = 1;
+    if (every.unit == CheckpointInterval::Unit::kSteps)
+      unit = result_.seconds / static_cast<double>(result_.steps);
+    if (every.unit == CheckpointInterval::Unit::kEpochs) unit = result_.seconds / result_.epochs;
+    return std::min(result_.seconds, unit * static_cast<double>(every.count));
+  }
+
+  // The run goes on from its last checkpoint until it lasts to its end.
   void fail() {
     const double rate = options_.failures_per_hour / 3600 * static_cast<double>(result_.nodes.size());
     const double pause = task_.settings.peer_timeout_seconds + options_.restart_seconds;
-    FailureOutcome outcome{.expected_seconds = std::expm1(rate * result_.seconds) * (1 / rate + pause)};
+    const double span = seconds_between_checkpoints();
+    const double spans = std::floor(result_.seconds / span);
+    // To get over a span of the run, with all that fails in it.
+    const auto expected = [&](double seconds) { return std::expm1(rate * seconds) * (1 / rate + pause); };
+    FailureOutcome outcome{.expected_seconds =
+                               spans * expected(span) + expected(result_.seconds - spans * span)};
     CounterRng rng(rng_key(options_.seed, "simulate.failures"), 0);
+    double kept = 0;  // of the run, by the last checkpoint
     for (; outcome.failures < kMostFailures; ++outcome.failures) {
-      const double runs = -std::log(uniform(rng)) / rate;
-      if (runs >= result_.seconds) {
+      const double reached = kept - std::log(uniform(rng)) / rate;
+      if (reached >= result_.seconds) {
         outcome.seconds = outcome.lost_seconds + result_.seconds;
         break;
       }
-      outcome.lost_seconds += runs + pause;
+      kept = std::max(kept, std::floor(reached / span) * span);
+      outcome.lost_seconds += reached - kept + pause;
     }
     result_.failures = outcome;
   }

@@ -27,8 +27,8 @@ struct SimulationOptions {
   double straggler_share = 0;
   double straggler_factor = 1;
   // The rate at which every node fails, as a Poisson process. A failure ends the run of all: the others
-  // notice after peer_timeout_seconds, and providers that are started again begin with the first step,
-  // because weights are written at the end of a run only. Time starts to count anew `restart_seconds` later.
+  // notice after peer_timeout_seconds, and providers that are started again go on from the last checkpoint,
+  // or begin with the first step where none are made. Time starts to count anew `restart_seconds` later.
   double failures_per_hour = 0;
   double restart_seconds = 60;
 };

@@ -169,25 +169,48 @@ TEST(Simulation, StragglersCostTimeTheSameForTheSameSeed) {
   EXPECT_LT(all.seconds, 2 * calm.seconds);
 }
 
-TEST(Simulation, AFailureMeansToBeginAgain) {
-  const World world(settings_with(4), equal_nodes(3));
-  const double run = world.simulate().seconds;
-  // One failure per run and node, on average.
-  const double per_hour = 3600 / run;
-  double sum = 0;
-  constexpr int kRuns = 2000;
-  for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
-    const Simulation found =
-        world.simulate({.seed = seed, .failures_per_hour = per_hour, .restart_seconds = 1});
-    ASSERT_TRUE(found.failures && found.failures->seconds);
-    EXPECT_EQ(found.seconds, run);
-    EXPECT_NEAR(*found.failures->seconds, run + found.failures->lost_seconds, 1e-9);
-    EXPECT_GE(found.failures->lost_seconds, static_cast<double>(found.failures->failures) * (10 + 1));
-    EXPECT_NEAR(found.failures->expected_seconds, (std::exp(3.0) - 1) * (run / 3 + 10 + 1), 1e-6);
-    sum += *found.failures->seconds / found.failures->expected_seconds;
+// A failure costs the work since the last checkpoint, ten seconds to notice it, and one to start again.
+TEST(Simulation, AFailureMeansToGoOnFromTheLastCheckpoint) {
+  TrainingSettings settings = settings_with(4);
+  for (const auto& [every, spans] :
+       {std::pair("never", 1.0), std::pair("1 epoch", 3.0), std::pair("2 epoch", 1.5)}) {
+    settings.checkpoint_every = every;
+    const World world(settings, equal_nodes(3));
+    const double run = world.simulate().seconds;
+    // One failure per run and node, on average, so that the spans between checkpoints have 3 / spans.
+    const double per_hour = 3600 / run;
+    const auto expected = [&](double failures) { return std::expm1(failures) * (run / 3 + 10 + 1); };
+    const double whole = std::floor(spans);
+    const double mean = whole * expected(3 / spans) + expected(3 - whole * 3 / spans);
+    double sum = 0;
+    constexpr int kRuns = 2000;
+    for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+      const Simulation found =
+          world.simulate({.seed = seed, .failures_per_hour = per_hour, .restart_seconds = 1});
+      ASSERT_TRUE(found.failures && found.failures->seconds);
+      const auto failures = static_cast<double>(found.failures->failures);
+      EXPECT_EQ(found.seconds, run);
+      EXPECT_NEAR(*found.failures->seconds, run + found.failures->lost_seconds, 1e-9);
+      EXPECT_GE(found.failures->lost_seconds, failures * (10 + 1));
+      EXPECT_LE(found.failures->lost_seconds, failures * (run / spans + 10 + 1) * (1 + 1e-9));
+      EXPECT_NEAR(found.failures->expected_seconds, mean, 1e-6);
+      sum += *found.failures->seconds / mean;
+    }
+    EXPECT_NEAR(sum / kRuns, 1, 0.1) << every;
+    EXPECT_FALSE(world.simulate().failures);
   }
-  EXPECT_NEAR(sum / kRuns, 1, 0.1);
-  EXPECT_FALSE(world.simulate().failures);
+}
+
+TEST(Simulation, TellsFromWhereARunGoesOn) {
+  TrainingSettings settings = settings_with(4);
+  const SimulationOptions options{.failures_per_hour = 10};
+  for (const auto& [every, told] :
+       {std::pair("5 steps", "from the last checkpoint (checkpoint_every: 5 steps)"),
+        std::pair("never", "from the first step, since no checkpoints are made")}) {
+    settings.checkpoint_every = every;
+    const World world(settings, equal_nodes(3));
+    EXPECT_THAT(describe_simulation(world.simulate(options), options, settings), HasSubstr(told));
+  }
 }
 
 TEST(Simulation, ARunThatCannotEndIsGivenUp) {
