@@ -131,7 +131,7 @@ int run(const ProgramArguments& arguments) {
       report["step"] = *result.checkpoint_step;
       report["checkpoint"] = request.state.string();
     }
-    fmt::print("{}\n", report.dump());
+    fmt::print("{}\n", report.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
     return kDone;
   }
   fmt::print("{}{} on {} ({}, {} samples)\n", result.model, checkpoint_text(result), result.data, split,

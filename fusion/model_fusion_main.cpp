@@ -78,7 +78,7 @@ int fuse(const ProgramArguments& arguments) {
                           {"onnx", files.onnx.string()}};
     if (!checkpoint.empty()) report["checkpoint"] = checkpoint;
     if (is_uploaded) report["uploaded"] = uploaded;
-    fmt::print("{}\n", report.dump());
+    fmt::print("{}\n", report.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
     return kDone;
   }
   fmt::print("Joined {} of {}, trained for {} steps: {} tensors, {} elements.\n", model.metadata.at("model"),

@@ -15,8 +15,7 @@ void check_upload(const std::string& address) {
 
 std::vector<std::string> upload(const FusedFiles& files, const std::string& address) {
   const S3 s3(s3_access());
-  S3Address folder = S3Address::of(address);
-  if (!folder.key.empty() && !folder.key.ends_with('/')) folder.key += '/';
+  const S3Address folder = S3Address::of_folder(address);
   std::vector<std::string> places;
   for (const std::filesystem::path& file : {files.safetensors, files.pytorch, files.onnx}) {
     const S3Address place{folder.bucket, folder.key + file.filename().string()};

@@ -32,11 +32,12 @@ enum class MessageKind : std::uint8_t {
   // Between any two stages, before the first step: bytes that make a text or a tensor of a checkpoint, `edge`
   // says of what, and `micro_batch` counts the pieces (see trainer/checkpoint/reshard/pieces.hpp).
   kCheckpoint = 8,
-  // In a ring, from each member to the next: a piece of round `step`, u8[n]; `micro_batch` says
-  // which
-  // (see trainer/averaging).
+  // In a ring, from each member to the next: a piece of round `step`, u8[n]; `micro_batch` says which (see
+  // trainer/averaging).
   kAverage = 9,
-  // From each cluster's Root to the next one's: f64[n]; `edge` says of what (see trainer/averaging).
+  // Between the Roots of neighbouring clusters, or a cluster's Root and its Leaf: f64[n]; `edge` says of what
+  // (see
+  // trainer/agreement.hpp).
   kClusterNumbers = 10,
 };
 constexpr int kMessageKinds = 11;

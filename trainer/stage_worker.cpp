@@ -206,8 +206,9 @@ void StageWorker::update_ahead(double learning_rate, std::int64_t step) {
 
 void StageWorker::settle(Batch* batch) {
   if (!ahead_) return;
+  // Where others' squares do not come it stays unsettled.
+  const std::optional<float> factor = stage_.is_leaf() ? ahead_->factor : exchange_.take_late_factor();
   const Ahead made = *std::exchange(ahead_, std::nullopt);
-  const std::optional<float> factor = stage_.is_leaf() ? made.factor : exchange_.take_late_factor();
   if (!factor) return;
   if (!stage_.is_leaf()) {
     const Timer timer(times_.update);

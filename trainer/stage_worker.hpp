@@ -85,6 +85,8 @@ class StageWorker {
   void train(const TrainingRun& run);
   // Before anything but train() follows, and before what is trained is read: the newest update becomes final.
   void settle() { settle(nullptr); }
+  // False while an update may still be taken back.
+  bool is_settled() const { return !ahead_ || stage_.is_leaf(); }
   // From here on what is done in training is told to `trace`, which outlives the worker.
   void trace_to(WorkTrace* trace) { trace_ = trace; }
   // A run of one batch.

@@ -148,7 +148,7 @@ class Trainer::Impl {
     return {total.loss, total.accuracy()};
   }
 
-  std::int64_t steps_done() const { return state_.step; }
+  std::int64_t steps_done() const { return state_.step - (worker_.is_settled() ? 0 : 1); }
   const StageWorker& worker() const { return worker_; }
   const StepTimes& step_times() const { return step_times_; }
   double seconds_reading() const { return feed_ ? feed_->seconds_waited() : 0; }

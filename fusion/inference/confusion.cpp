@@ -82,12 +82,6 @@ std::int64_t Confusion::answers(std::size_t taken_for) const {
   return sum;
 }
 
-std::int64_t Confusion::right() const {
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < classes.size(); ++i) sum += count(i, i);
-  return sum;
-}
-
 std::optional<double> Confusion::recall(std::size_t of) const {
   return share(count(of, of), samples(of));
 }

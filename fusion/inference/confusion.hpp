@@ -22,7 +22,6 @@ struct Confusion {
   }
   std::int64_t samples(std::size_t of) const;         // of this class
   std::int64_t answers(std::size_t taken_for) const;  // samples that the model takes for this class
-  std::int64_t right() const;
   // Right answers of the samples of a class, and of what is taken for it; nothing where there are none.
   std::optional<double> recall(std::size_t of) const;
   std::optional<double> precision(std::size_t taken_for) const;

@@ -95,7 +95,7 @@ void Launcher::start(const NodeMetadata& node, int threads) {
   provider.node = node.node;
   provider.name = fmt::format("{} ({})", node.node, node.address);
   provider.role = node.role();
-  provider.checkpoints = {options_.node_data, node.plan_id, node.stage, node.stages};
+  provider.checkpoints = {options_.node_data, node.plan_id, node.stage, node.stages, node.cluster};
   std::vector<std::string> command{options_.provider.string(),
                                    "--json",
                                    "--progress-interval",
@@ -165,7 +165,8 @@ void Launcher::take(Provider& provider, const std::string& line) {
       provider.last_error = event->text;
       return;  // note_end() shows it
     default:
-      provider.training = event->kind != ProviderEvent::Kind::kWaiting;
+      // From where it goes on is told as waiting, when it trains already.
+      provider.training = provider.training || event->kind != ProviderEvent::Kind::kWaiting;
       has_trained_ = has_trained_ || event->kind == ProviderEvent::Kind::kProgress;
   }
   display_.show(*event, Clock::now());

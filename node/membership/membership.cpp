@@ -142,9 +142,10 @@ Membership::Actions Membership::handle(const event::LeaveWanted&, Time) {
 
 Membership::Actions Membership::handle(const event::Tick&, Time now) {
   // When this process itself stood still (stopped, suspended), silence was its own: peers' packets
-  // wait to be read.
+  // wait to be read. Ticks come every 100 ms.
+  constexpr std::chrono::milliseconds kNoStandstill{300};
   const auto gap = now - std::exchange(ticked_, now);
-  if (gap > options_.peer_timeout / 4) {
+  if (gap > std::max(options_.peer_timeout / 4, kNoStandstill)) {
     for (Peer& peer : peers_) {
       peer.heard = std::max(peer.heard, std::min(now, peer.heard + gap));
       if (peer.closed) peer.closed = *peer.closed + gap;

@@ -38,7 +38,6 @@ std::vector<NodeRing> rings_of(const NodeMetadata& metadata, const Stage& stage)
   for (const auto& [id, ring] : metadata.rings) {
     unused[ring.first_parameter] = {.id = id,
                                     .name = fmt::format("ring {}", id),
-                                    .rank = metadata.cluster,
                                     .members = ring.peers,
                                     .under_way = ring.under_way.value_or(kRingUnderWay)};
   }

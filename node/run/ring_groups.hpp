@@ -22,7 +22,6 @@ struct NodeRing {
   std::vector<std::string>
       parameters;                 // and buffers that it averages, owned by the node's stage, in its order
   AveragedLoad load;              // of them
-  int rank = 0;                   // of the node
   std::vector<PeerInfo> members;  // by rank
   std::uint64_t under_way = kRingUnderWay;
 };

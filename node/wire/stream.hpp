@@ -94,8 +94,7 @@ class ReceiveStream {
   // any type may lie there.
   ReceiveStream(std::uint64_t budget, std::uint64_t max_message_bytes, BufferPool buffers = BufferPool(),
                 bool keeps_arrivals = false)
-      : budget_(budget),
-        max_message_bytes_(max_message_bytes),
+      : max_message_bytes_(max_message_bytes),
         buffers_(std::move(buffers)),
         keeps_arrivals_(keeps_arrivals),
         granted_(budget) {}
@@ -133,7 +132,6 @@ class ReceiveStream {
   void accept(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep);
   Verdict hold(const DataChunk& chunk, std::size_t payload, const Keep& keep);
 
-  std::uint64_t budget_;
   std::uint64_t max_message_bytes_;
   BufferPool buffers_;
   bool keeps_arrivals_;

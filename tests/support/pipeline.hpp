@@ -55,6 +55,8 @@ struct PipelineOptions {
   const Processor* processor = &host_processor();  // of every stage
   // Changes the options of a stage's Trainer; empty: they stay.
   std::function<TrainerOptions(const Stage&, Executable&, Link&, TrainerOptions)> make_trainer_options;
+  // Looks at a stage's Trainer when its run has ended, in whatever way.
+  std::function<void(const Stage&, const Trainer&)> look_at_end;
   int threads = 1;                      // of the kernels of every stage
   std::optional<ClusterShares> shares;  // of several clusters, which make_trainer_options joins
   const Snapshot* from = nullptr;       // where the run goes on
@@ -138,7 +140,13 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
     if (options.make_trainer_options)
       trained = options.make_trainer_options(stage, executable, *link, std::move(trained));
     Trainer trainer(executable, *link, stage.is_root() ? &dataset : nullptr, trained);
-    trainer.run();
+    try {
+      trainer.run();
+    } catch (...) {
+      if (options.look_at_end) options.look_at_end(stage, trainer);
+      throw;
+    }
+    if (options.look_at_end) options.look_at_end(stage, trainer);
     const std::scoped_lock lock(state_mutex);
     result.state.merge(executable.state());
     result.sample_digests[stage.index] = trainer.sample_digest();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "models/base/error.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "tests/support/digits.hpp"
@@ -141,6 +142,57 @@ TEST(UpdatesAhead, TheNarrowestLinkIsWideEnough) {
   const Traced found = run_traced(settings, 4, {.make_links = narrow});
   expect_same_run(found.result, expected.result);
   EXPECT_GT(found.repeated.front(), 0);
+}
+
+class NeverComes final : public PendingTransfer {
+ public:
+  bool test() override { return false; }
+  void wait() override { throw TransportError("the peer is lost"); }
+};
+
+// Over which the squares of a step do not come.
+class LinkWithoutSquares final : public Link {
+ public:
+  LinkWithoutSquares(std::unique_ptr<Link> beneath, std::int64_t step)
+      : beneath_(std::move(beneath)), step_(step) {}
+  std::unique_ptr<PendingTransfer> begin_send(int to_rank, const MessageKey& key,
+                                              ConstTensorView tensor) override {
+    return beneath_->begin_send(to_rank, key, tensor);
+  }
+  std::unique_ptr<PendingTransfer> begin_receive(int from_rank, const MessageKey& key,
+                                                 TensorView into) override {
+    if (key.kind == MessageKind::kSquares && key.step == step_) return std::make_unique<NeverComes>();
+    return beneath_->begin_receive(from_rank, key, into);
+  }
+  void flush() override { beneath_->flush(); }
+
+ private:
+  std::unique_ptr<Link> beneath_;
+  const std::int64_t step_;
+};
+
+// What may still be taken back is not done: its weights are not saved as trained.
+TEST(UpdatesAhead, AStepWhoseNormNeverComesIsNotDone) {
+  TrainingSettings settings = zb_run(4);
+  settings.epochs = 1;
+  settings.schedule.updates_ahead = true;
+  std::int64_t all = 0;
+  std::int64_t done = 0;
+  const auto look_into = [](std::int64_t& steps) {
+    return [&steps](const Stage& stage, const Trainer& trainer) {
+      if (stage.is_root()) steps = trainer.steps_done();
+    };
+  };
+  run_traced(settings, 2, {.look_at_end = look_into(all)});
+  const auto make_links = [&](int stages) {
+    auto links = make_memory_links(stages, std::chrono::seconds(10));
+    links[0] = std::make_unique<LinkWithoutSquares>(std::move(links[0]), all - 1);
+    return links;
+  };
+  EXPECT_THROW(run_traced(settings, 2, {.make_links = make_links, .look_at_end = look_into(done)}),
+               TransportError);
+  EXPECT_GT(all, 1);
+  EXPECT_EQ(done, all - 1);
 }
 
 // Whatever the cut, the micro-batches, the numbers in flight, the room of the links, and which steps are

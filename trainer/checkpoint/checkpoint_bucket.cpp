@@ -17,14 +17,6 @@
 namespace rookery {
 namespace {
 
-// Its key ends in '/', unless it is all of the bucket.
-S3Address folder_of(const std::string& address) {
-  S3Address folder = S3Address::of(address);
-  while (folder.key.ends_with('/')) folder.key.pop_back();
-  if (!folder.key.empty()) folder.key += '/';
-  return folder;
-}
-
 // A checkpoint as far as a list of objects has it.
 struct Listed {
   std::int64_t step = 0;
@@ -84,7 +76,7 @@ void fetch(const RandomFile& object, const std::filesystem::path& to) {
 }  // namespace
 
 CheckpointBucket::CheckpointBucket(const std::string& address, CheckpointOwner owner)
-    : s3_(s3_access()), folder_(folder_of(address)), owner_(std::move(owner)) {
+    : s3_(s3_access()), folder_(S3Address::of_folder(address)), owner_(std::move(owner)) {
   s3_.list(folder_);
 }
 
@@ -109,7 +101,7 @@ void CheckpointBucket::remove_old(std::int64_t whole, int keep) const {
 
 FetchedCheckpoint::FetchedCheckpoint(const std::string& address) {
   const S3 s3(s3_access());
-  const S3Address folder = folder_of(address);
+  const S3Address folder = S3Address::of_folder(address);
   const std::optional<Listed> newest = newest_complete(listed_from(s3.list(folder)));
   if (!newest) {
     throw ConfigError(

@@ -48,7 +48,6 @@ class WholeCheckpoint {
 
   const CheckpointFiles& files() const { return files_; }
   const std::string& plan_id() const { return files_.plan_id; }
-  int stages() const { return static_cast<int>(parts_.size()); }
   // The Leaf's, which knows most.
   const RunState& run() const { return parts_.back().facts().run; }
   const TrainingSettings& settings() const { return parts_.front().facts().settings; }

@@ -142,17 +142,4 @@ std::unique_ptr<PendingTransfer> CompressedLink::begin_receive(int from_rank, co
   return std::make_unique<EncodedReceive>(beneath_, from_rank, key, std::move(codec), into);
 }
 
-MessageBytes CompressedLink::receive_bytes(int from_rank, const MessageKey& key, const TensorType& type) {
-  return compression_of({from_rank, rank_}, key, type).is_lossy()
-             ? Link::receive_bytes(from_rank, key, type)
-             : beneath_.receive_bytes(from_rank, key, type);
-}
-
-void CompressedLink::send_bytes(int to_rank, const MessageKey& key, const TensorType& type,
-                                MessageBytes&& bytes) {
-  if (!compression_of({rank_, to_rank}, key, type).is_lossy())
-    return beneath_.send_bytes(to_rank, key, type, std::move(bytes));
-  Link::send_bytes(to_rank, key, type, std::move(bytes));
-}
-
 }  // namespace rookery

@@ -32,8 +32,6 @@ class CompressedLink final : public Link {
                                               ConstTensorView tensor) override;
   std::unique_ptr<PendingTransfer> begin_receive(int from_rank, const MessageKey& key,
                                                  TensorView into) override;
-  MessageBytes receive_bytes(int from_rank, const MessageKey& key, const TensorType& type) override;
-  void send_bytes(int to_rank, const MessageKey& key, const TensorType& type, MessageBytes&& bytes) override;
   MessageBytes make_bytes(std::uint64_t bytes) override { return beneath_.make_bytes(bytes); }
   void flush() override { beneath_.flush(); }
 

@@ -212,11 +212,6 @@ std::vector<std::uint64_t> LinkQueues::bytes_sent() const {
   return sent;
 }
 
-std::optional<std::string> LinkQueues::failure() const {
-  const Lock lock(mutex_);
-  return failure_;
-}
-
 // ---- I/O ----
 
 void LinkQueues::collect(Requests& requests) {

@@ -62,7 +62,6 @@ class LinkQueues {
   // What the peer has told since the last call.
   std::optional<CtlFigures> take_figures(int peer);
   std::vector<std::uint64_t> bytes_sent() const;  // of tensors, by peer
-  std::optional<std::string> failure() const;
 
   // ---- for the thread that does the I/O ----
 

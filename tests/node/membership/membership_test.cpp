@@ -186,6 +186,14 @@ TEST_F(MembershipTest, OwnStandstillIsNoSilenceOfPeers) {
   EXPECT_THAT(failure(pass(seconds(11), {0})), HasSubstr("node_2"));
 }
 
+TEST_F(MembershipTest, WhoeverIsSilentForLessThanASecondMayBeLostToo) {
+  MembershipOptions made = options();
+  made.peer_timeout = milliseconds(350);
+  membership_ = Membership(made, {"node_1 (a:1)", "node_2 (b:2)"}, now_);
+  begin();
+  EXPECT_THAT(failure(pass(milliseconds(400), {0})), HasSubstr("node_2 (b:2) is lost"));
+}
+
 TEST_F(MembershipTest, AStopIsRelayedOnceAndNamesItsOrigin) {
   begin();
   const StopNotice notice{"node_2", "was stopped by SIGTERM", 15};

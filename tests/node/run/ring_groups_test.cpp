@@ -51,7 +51,6 @@ RC_GTEST_PROP(RingGroups, AreThePlansRingsWhateverTheCuts, ()) {
         const Ring& ring = rings.at(own.id);
         ++seen[own.id];
         RC_ASSERT(own.parameters == ring.parameters);
-        RC_ASSERT(own.rank == static_cast<int>(c));
         const GroupOptions options = ring_options({.name = metadata.node}, metadata, own);
         RC_ASSERT(numbers.insert(options.group).second);
         for (std::size_t other = 0; other < begins.size(); ++other) {

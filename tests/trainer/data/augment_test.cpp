@@ -173,6 +173,16 @@ TEST(Augment, CropsAWindowAndInValidationTheMiddle) {
               HasSubstr("5 is more than the image's 6 x 4"));
 }
 
+// Padding may be more than the crop's side, so that nothing of the image is seen.
+TEST(Augment, CropsBesideTheImageAreZeros) {
+  const auto dataset = with({{"random_crop", {{"size", {2}}, {"padding", {5}}}}});
+  int empty = 0;
+  for (std::int64_t epoch = 0; epoch < 300; ++epoch)
+    if (std::ranges::all_of(trained(*dataset, 3, epoch), [](float value) { return value == 0; })) ++empty;
+  EXPECT_GT(empty, 100);
+  EXPECT_LT(empty, 300);
+}
+
 TEST(Augment, ResizesAsImagesAreResized) {
   Image image{.size = {kWidth, kHeight}, .channels = 1, .bytes = {}};
   Planes planes{.size = {1, kHeight, kWidth}, .values = {}};

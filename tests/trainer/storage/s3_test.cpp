@@ -60,6 +60,9 @@ TEST(S3Listing, KeysAreEncodedAsTheyAreSigned) {
 TEST(S3Address, IsABucketAndAKey) {
   EXPECT_EQ(S3Address::of("s3://bucket/a/b").key, "a/b");
   EXPECT_EQ(S3Address::of("s3://bucket").bucket, "bucket");
+  for (const char* folder : {"s3://bucket/a/b", "s3://bucket/a/b/", "s3://bucket/a/b//"})
+    EXPECT_EQ(S3Address::of_folder(folder).key, "a/b/") << folder;
+  EXPECT_EQ(S3Address::of_folder("s3://bucket/").key, "");
   for (const char* wrong : {"s3://", "s3:///a", "s3://ab/c", "s3://buck et/c", "s3://host:1/c"})
     EXPECT_THAT(problem([&] { S3Address::of(wrong); }), HasSubstr("is not s3://BUCKET/KEY")) << wrong;
 }

@@ -102,7 +102,7 @@ struct Rings::Meeting {
 };
 
 Rings::Rings(std::vector<RingMember> members, int cluster, int clusters, const Compression& compression)
-    : members_(std::move(members)), clusters_(clusters), meeting_(std::make_unique<Meeting>()) {
+    : members_(std::move(members)), meeting_(std::make_unique<Meeting>()) {
   for (const RingMember& member : members_)
     workers_.push_back(
         std::make_unique<Worker>(member, cluster, clusters, compression, meeting_->mutex, meeting_->changed));

@@ -35,7 +35,6 @@ class Rings {
   Rings& operator=(const Rings&) = delete;
 
   const std::vector<RingMember>& members() const { return members_; }
-  int clusters() const { return clusters_; }
 
   // Begins a round, when the one before is finished: RingAllReduce::sum() in all rings; numbers of rounds
   // rise. `tensors_of` gives those of a ring, of the same sizes and in the same order on all members; what
@@ -64,7 +63,6 @@ class Rings {
   struct Meeting;  // what its threads and the caller wait by
 
   const std::vector<RingMember> members_;
-  const int clusters_;
   std::unique_ptr<Meeting> meeting_;
   std::vector<std::unique_ptr<Worker>> workers_;  // by member; end first
   std::int64_t rounds_ = 0;

@@ -16,7 +16,8 @@ Json parsed(const std::string& name, const std::string& text) {
   }
 }
 
-// By cluster what its Root has: in each round every Root hands on what it got in the round before.
+// By cluster what its Root has: in each round every Root hands on what it got in the round before. One of
+// them receives first, since a text may be larger than what links take before somebody receives.
 std::vector<std::string> texts_of_clusters(const ClusterRoots* roots, const std::string& name,
                                            std::string own) {
   if (roots == nullptr) return {std::move(own)};
@@ -27,8 +28,10 @@ std::vector<std::string> texts_of_clusters(const ClusterRoots* roots, const std:
   of(roots->cluster()) = std::move(own);
   for (int round = 1; round < clusters; ++round) {
     const std::string key = fmt::format("{}, {}", name, round);
-    ring.send_text(roots->next(), key, of(roots->cluster() - round + 1));
+    const auto send = [&] { ring.send_text(roots->next(), key, of(roots->cluster() - round + 1)); };
+    if (roots->cluster() != 0) send();
     of(roots->cluster() - round) = ring.receive_text(roots->before(), key);
+    if (roots->cluster() == 0) send();
   }
   return texts;
 }

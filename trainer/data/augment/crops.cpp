@@ -97,7 +97,7 @@ class RandomCrop : public Augmenter {
     const std::int64_t end = std::min(left + side_, width);
     for (std::int64_t row = 0; row < channels * side_; ++row) {
       const std::int64_t y = top + row % side_;
-      if (y < 0 || y >= height) continue;
+      if (y < 0 || y >= height || first >= end) continue;
       const float* from = image.values.data() + (row / side_ * height + y) * width;
       std::copy(from + first, from + end, part.data() + row * side_ + first - left);
     }

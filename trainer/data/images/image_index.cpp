@@ -23,9 +23,6 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMostImageBytes = 1ULL << 30;
 constexpr std::uint64_t kMostIndexBytes = 4ULL << 30;
 
-// Of a far store so many files are on their way at once.
-constexpr int kFarLooks = 16;
-
 struct Looked {
   ImageSize size;
   std::string reason;  // why it is no image; a line
@@ -123,7 +120,7 @@ ImageIndex make_image_index(const ImageStore& store, ImageCheck check) {
   ImageIndex index = store.list();
   index.version = store.version();
   std::vector<Looked> looked(index.images.size());
-  parallel_for(looked.size(), store.is_far() ? kFarLooks : 0,
+  parallel_for(looked.size(), store.is_far() ? kFarFiles : 0,
                [&](std::size_t i) { looked[i] = look_at(store, index.images[i], check); });
   keep_images(index, looked);
   if (index.images.empty()) {

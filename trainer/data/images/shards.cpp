@@ -91,7 +91,7 @@ class Shards : public ImageStore {
   }
 
   SharedFile open(const ImageFile& image) const override {
-    const std::string shard = image.path.substr(0, image.path.find(kTar) + kTar.size());
+    const std::string shard = image.path.substr(0, image.path.find(".tar/") + kTar.size());
     const auto found = std::ranges::find(shards_, shard, &Shard::name);
     if (found == shards_.end()) throw DataError(fmt::format("{}: there is no such shard", name_of(image)));
     const SharedFile file = found->open();

@@ -87,7 +87,7 @@ class Header {
 
  private:
   [[noreturn]] static void fail() { throw DataError("its header is none of an array of numbers"); }
-  void skip_blanks() { text_.remove_prefix(std::min(text_.find_first_not_of(" \n\0"), text_.size())); }
+  void skip_blanks() { text_.remove_prefix(std::min(text_.find_first_not_of(" \n"), text_.size())); }
   bool take(std::string_view word) {
     skip_blanks();
     const bool is_next = text_.starts_with(word);

@@ -16,6 +16,8 @@
 
 namespace rookery {
 
+constexpr std::int64_t kMaxExactInteger = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
+
 template <typename T>
 constexpr bool kIsOptional = false;
 template <typename T>

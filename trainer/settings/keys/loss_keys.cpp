@@ -26,9 +26,8 @@ SettingsKey name_key(const std::string& name, const std::string& values, const s
 }
 
 SettingsKey ignore_index_key() {
-  constexpr std::int64_t kMost = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
   SettingsKey key = integer_key(
-      "ignore_index", -kMost, kMost,
+      "ignore_index", -kMaxExactInteger, kMaxExactInteger,
       [](TrainingSettings& s) -> std::optional<std::int64_t>& { return term_of(s).ignore_index; },
       "positions with this label do not count: the mean is over the others of the whole batch, and 0 where "
       "there are none; null: all count");

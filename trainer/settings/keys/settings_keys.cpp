@@ -9,8 +9,6 @@
 namespace rookery {
 namespace {
 
-constexpr std::int64_t kMaxExactInteger = (1LL << 53) - 1;  // what JSON carries without loss (RFC 8259, 6)
-
 template <typename Field>
 SettingsKey model_key(Field field) {
   return {.name = "model",

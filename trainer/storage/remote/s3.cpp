@@ -74,6 +74,13 @@ S3Address S3Address::of(const std::string& address) {
   return parts;
 }
 
+S3Address S3Address::of_folder(const std::string& address) {
+  S3Address folder = of(address);
+  while (folder.key.ends_with('/')) folder.key.pop_back();
+  if (!folder.key.empty()) folder.key += '/';
+  return folder;
+}
+
 HttpRequest S3::request(const S3Address& address, const std::string& query) const {
   const std::string endpoint = access_.endpoint.empty()
                                    ? fmt::format("https://s3.{}.amazonaws.com", access_.region)

@@ -17,6 +17,8 @@ struct HttpRequest;
 struct S3Address {
   std::string bucket, key;
   static S3Address of(const std::string& address);  // ConfigError for what is none
+  // Its key ends in one '/', unless it is all of the bucket.
+  static S3Address of_folder(const std::string& address);
   std::string text() const { return "s3://" + bucket + (key.empty() ? "" : "/" + key); }
 };
 
