@@ -2,6 +2,7 @@
 from it, trains beside standard providers."""
 
 import os
+import re
 import subprocess
 import unittest
 
@@ -22,8 +23,9 @@ class Library(WholeTest):
         self.assertTrue((prefix / "share" / "rookery" / "rookery_export.py").exists())
         sanitizers = os.environ.get("ROOKERY_SANITIZED")
         flags = f"-fsanitize={sanitizers}" if sanitizers else ""
+        compiler = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", (BUILD / "CMakeCache.txt").read_text(), re.M)[1]
         self.cmake("-S", ROOT / "docs" / "library", "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
-                   f"-DCMAKE_CXX_FLAGS={flags}")
+                   f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_CXX_FLAGS={flags}")
         self.cmake("--build", build)
         return prefix, build / "spirals"
 
