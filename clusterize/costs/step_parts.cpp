@@ -72,7 +72,6 @@ StepParts step_parts(const ThroughputModel& model, const std::vector<int>& membe
       busy = std::max(behind.activation_bytes, behind.gradient_bytes) / way.bytes_per_second;
     }
     parts.transfers.push_back(both_ways);
-    parts.link_busy.push_back(busy);
     parts.connections.push_back(std::max(before.activation_bytes + behind.gradient_bytes,
                                          before.gradient_bytes + behind.activation_bytes) /
                                 model.machine(members[stage], members.size()).bytes_per_second);

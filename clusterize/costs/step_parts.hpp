@@ -21,7 +21,6 @@ struct StepParts {
   std::vector<double> work;         // by stage: of a micro-batch, forward and backward
   std::vector<double> updates;      // by stage; async: a micro-batch's part
   std::vector<double> transfers;    // by stage: to the next one and back, a micro-batch's
-  std::vector<double> link_busy;    // by stage: of these, the slower direction without latency
   std::vector<double> connections;  // by stage: what its connection needs for a micro-batch
 };
 

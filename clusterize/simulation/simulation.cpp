@@ -204,12 +204,11 @@ class Simulator {
         any = true;
       }
       if (any) result_.simulated_actions += instructions(batches.programs[c]);
-      const Slowdown slowdown = [&](int node, int micro_batch) {
-        const auto batch = static_cast<std::size_t>(batches.count == 1 ? 0 : micro_batch);
-        return slowdowns[batch * stages + static_cast<std::size_t>(node)];
+      const Slowdown slowdown = [&](int node, int batch) {
+        return slowdowns[static_cast<std::size_t>(batch) * stages + static_cast<std::size_t>(node)];
       };
       const StepRun run = any ? simulate_step(batches.programs[c], slowdown) : batches.runs[c];
-      seconds = std::max(seconds, full_span(run, stages).step_seconds());
+      seconds = std::max(seconds, full_span(run, batches_to_fill(task_.settings, stages)).step_seconds());
     }
     return seconds;
   }

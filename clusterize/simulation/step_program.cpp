@@ -57,6 +57,7 @@ class Builder {
   void add(const Stage& stage, const Action& action, int micro_batches) {
     const auto batch = static_cast<int>(action.batch);
     const int number = batch * micro_batches + action.micro_batch;
+    batch_ = batch;
     switch (action.kind) {
       case ActionKind::kForward:
         if (batch > 0 && action.micro_batch == 0) add_shared_values(stage, batch);
@@ -153,8 +154,11 @@ class Builder {
   void compute(int stage, Work work, int micro_batch, double seconds, bool per_sample = true) {
     if (per_sample)
       seconds *= static_cast<double>(size_of(micro_batch)) / static_cast<double>(model_.micro_batch);
-    made_.programs[stage].push_back(
-        {.kind = Instruction::Kind::kCompute, .work = work, .micro_batch = micro_batch, .seconds = seconds});
+    made_.programs[stage].push_back({.kind = Instruction::Kind::kCompute,
+                                     .work = work,
+                                     .batch = batch_,
+                                     .micro_batch = micro_batch,
+                                     .seconds = seconds});
   }
 
   void send(MessageUse use, int from, int to, int number, std::int64_t bytes) {
@@ -182,6 +186,7 @@ class Builder {
   const std::span<const std::int64_t> sizes_;
   std::map<std::int64_t, std::vector<StageRoutes>> routes_;  // by size of a micro-batch
   std::map<std::tuple<MessageUse, int, int, int>, int> ids_;
+  int batch_ = 0;                                       // whose actions are added
   std::map<std::pair<std::string, int>, int> numbers_;  // of shared parameters, batch by batch
   StepProgram made_;
 };

@@ -43,7 +43,8 @@ struct Instruction {
   enum class Kind : std::uint8_t { kCompute, kSend, kReceive };
   Kind kind = Kind::kCompute;
   Work work = Work::kForward;  // kCompute
-  int micro_batch = 0;
+  int batch = 0;
+  int micro_batch = 0;  // of all batches; of an update its batch
   double seconds = 0;
   int message = 0;  // kSend, kReceive
 };

@@ -80,7 +80,7 @@ class StepSimulator {
 
   void compute(std::size_t process, const Instruction& instruction) {
     const int node = program_.node_of[process];
-    const double seconds = instruction.seconds * (slowdown_ ? slowdown_(node, instruction.micro_batch) : 1);
+    const double seconds = instruction.seconds * (slowdown_ ? slowdown_(node, instruction.batch) : 1);
     const double end = now_ + seconds;
     run_.computing[node] += seconds;
     events_.push({end, order_++, false, process});

@@ -36,8 +36,8 @@ struct StepRun {
   std::vector<double> updated;    // by batch: when the last node has made its update
 };
 
-// Factor of a node's computing for a micro-batch, as the program numbers them.
-using Slowdown = std::function<double(int node, int micro_batch)>;
+// Factor of a node's computing for a batch.
+using Slowdown = std::function<double(int node, int batch)>;
 
 // `slowdown`: none given: 1. `trace`, where given, gets everything
 // that happened, work in the order of its beginnings, messages of their departures. BugError when processes

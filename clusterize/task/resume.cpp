@@ -13,6 +13,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/io/checkpoint/checked_file.hpp"
 #include "models/runtime/optimizer.hpp"
 #include "trainer/checkpoint/whole_checkpoint.hpp"
 #include "trainer/schedule/schedule.hpp"
@@ -132,10 +133,14 @@ void bring(const CheckpointFiles& files, const std::filesystem::path& node_data,
     std::error_code code;
     const std::filesystem::path place = folder / part.filename();
     if (std::filesystem::equivalent(part, place, code)) continue;
-    std::filesystem::copy_file(part, place, std::filesystem::copy_options::overwrite_existing, code);
-    if (code)
-      throw DataError(
-          fmt::format("{}: cannot copy to {}: {}", part.string(), place.string(), code.message()));
+    CheckedReader(part).check_all();  // before it takes the place of another
+    const std::filesystem::path copy = place.string() + ".copy";
+    std::filesystem::copy_file(part, copy, std::filesystem::copy_options::overwrite_existing, code);
+    if (!code) std::filesystem::rename(copy, place, code);
+    if (!code) continue;
+    const std::string reason = code.message();
+    std::filesystem::remove(copy, code);
+    throw DataError(fmt::format("{}: cannot copy to {}: {}", part.string(), place.string(), reason));
   }
 }
 

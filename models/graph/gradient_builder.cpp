@@ -26,6 +26,13 @@ Phase GradientBuilder::phase_for(ValueId target) const {
   return is_parameter ? Phase::kBackwardWeights : Phase::kBackwardInputs;
 }
 
+Phase GradientBuilder::phase_for(const std::vector<ValueId>& targets) const {
+  const auto may_wait = [&](ValueId target) {
+    return !wants(target) || phase_for(target) == Phase::kBackwardWeights;
+  };
+  return std::ranges::all_of(targets, may_wait) ? Phase::kBackwardWeights : Phase::kBackwardInputs;
+}
+
 bool GradientBuilder::same_type(ValueId a, ValueId b) const {
   return of_two_[a] == of_two_[b] && of_three_[a] == of_three_[b];
 }

@@ -24,8 +24,11 @@ class GradientBuilder {
   // Whether the gradient of this input or parameter is needed at all.
   bool wants(ValueId value) const { return wanted_.contains(value); }
   bool wants_any(const std::vector<ValueId>& targets) const;
-  // The phase in which this value's gradient is made.
+  // The phase in which this value's gradient is made: of a parameter later than of others, which ops before
+  // them or other stages wait for.
   Phase phase_for(ValueId target) const;
+  // That of an op that makes the gradients of all of these that are wanted.
+  Phase phase_for(const std::vector<ValueId>& targets) const;
   // Whether two values of the forward graph have the same type whatever the batch.
   bool same_type(ValueId a, ValueId b) const;
   // Appends an op of `phase` named "<forward op>.<suffix>" with the forward op's attributes and

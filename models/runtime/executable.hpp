@@ -43,7 +43,7 @@ bool is_optimizer_key(const std::string& name);
 // the gradients; where a step begins with a later one it adds to what is there.
 //
 // The end of a step, when none of its micro-batches is in flight: for every shared parameter partial_sum(),
-// where one arrives, and sum_gradient(); add_squared_gradients() and scale_gradients(), where gradients are
+// where one arrives, and sum_gradient(); squared_gradients() and scale_gradients(), where gradients are
 // clipped; update(); new values of borrowed parameters. No micro-batch of the next step comes before, unless
 // weights are stashed: then micro-batches of later steps may be in flight at any time. An update_ahead() may
 // be taken back until the next step's first backward_inputs(), and then be made again.

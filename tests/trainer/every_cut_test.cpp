@@ -46,6 +46,20 @@ Graph residual_model() {
   return b.finish(b.linear("classes", x, 10));
 }
 
+// Weights that ops make of parameters, as torch.nn.utils.weight_norm does.
+Graph model_of_made_weights() {
+  GraphBuilder b;
+  ValueId x = b.flatten("flat", b.input("input", {1, 8, 8}));
+  std::int64_t width = 64;
+  for (const std::string layer : {"first", "second", "third", "fourth"}) {
+    const ValueId weight = b.mul(layer + ".made", b.parameter(layer + ".direction", {24, width}),
+                                 b.parameter(layer + ".length", {24, 1}));
+    x = b.relu(layer + ".relu", b.linear_by(layer, x, weight, b.parameter(layer + ".bias", {24})));
+    width = 24;
+  }
+  return b.finish(b.linear("classes", x, 10));
+}
+
 // 40 sequences of six tokens of three kinds; the label of each is the token before it.
 void write_token_data(const std::filesystem::path& path) {
   StateDict data;
@@ -70,6 +84,7 @@ const std::vector<Job>& jobs() {
          return tied_model({1, 8, 8}, 10);
        },
        "cross_entropy", "digits"},
+      {"MadeWeights", model_of_made_weights, "cross_entropy", "digits"},
       {"TwoHeaded", two_headed_model, two_headed_loss(), "tensors:two_headed.safetensors", 0.8},
       {"Gpt", [] { return gpt({.length = 6, .layers = 2, .heads = 3, .width = 24}); }, "cross_entropy",
        "tensors:tokens.safetensors", 0.8},

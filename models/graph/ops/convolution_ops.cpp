@@ -59,14 +59,9 @@ void differentiate_convolution(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_before_activation(op);
   if (dy == kNoValue) return;
   const ValueId x = op.inputs[0];
-  const ValueId weight = op.inputs[1];
-  const ValueId bias = op.inputs.size() > 2 ? op.inputs[2] : kNoValue;
-  builder.add(builder.phase_for(x), op, op.type + "GradInput", {dy, weight}, {x});
-  // Others may need the gradient of a weight that an op made.
-  const bool waits = builder.phase_for(weight) == Phase::kBackwardWeights &&
-                     (bias == kNoValue || builder.phase_for(bias) == Phase::kBackwardWeights);
-  builder.add(waits ? Phase::kBackwardWeights : Phase::kBackwardInputs, op, op.type + "GradWeight", {dy, x},
-              {weight, bias});
+  const std::vector<ValueId> weights{op.inputs[1], op.inputs.size() > 2 ? op.inputs[2] : kNoValue};
+  builder.add(builder.phase_for(x), op, op.type + "GradInput", {dy, op.inputs[1]}, {x});
+  builder.add(builder.phase_for(weights), op, op.type + "GradWeight", {dy, x}, weights);
 }
 
 // A multiplication and an addition for every element of `values` and every element of one filter, the part

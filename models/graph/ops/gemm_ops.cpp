@@ -32,7 +32,8 @@ void differentiate_gemm(GradientBuilder& builder, const Op& op) {
   if (dy == kNoValue) return;
   builder.add(Phase::kBackwardInputs, op, "GemmGradInput", {dy, op.inputs[1]}, {op.inputs[0]});
   const ValueId bias = op.inputs.size() > 2 ? op.inputs[2] : kNoValue;
-  builder.add(Phase::kBackwardWeights, op, "GemmGradWeight", {dy, op.inputs[0]}, {op.inputs[1], bias});
+  const std::vector<ValueId> weights{op.inputs[1], bias};
+  builder.add(builder.phase_for(weights), op, "GemmGradWeight", {dy, op.inputs[0]}, weights);
 }
 
 // Each product multiplies dY or Y [m, n] with k numbers an element.

@@ -46,11 +46,7 @@ Types infer_concat(const Op& op, std::span<const TensorType> inputs) {
 void differentiate_concat(GradientBuilder& builder, const Op& op) {
   const ValueId dy = builder.gradient_of(op.outputs[0]);
   if (dy == kNoValue) return;
-  const bool parameters_alone = std::ranges::all_of(op.inputs, [&](ValueId input) {
-    return !builder.wants(input) || builder.phase_for(input) == Phase::kBackwardWeights;
-  });
-  const Phase phase = parameters_alone ? Phase::kBackwardWeights : Phase::kBackwardInputs;
-  builder.add_whole(phase, op, "ConcatGrad", {dy}, op.inputs);
+  builder.add_whole(builder.phase_for(op.inputs), op, "ConcatGrad", {dy}, op.inputs);
 }
 
 Types infer_split(const Op& op, std::span<const TensorType> inputs) {

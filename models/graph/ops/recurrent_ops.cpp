@@ -117,8 +117,8 @@ void differentiate_recurrent(GradientBuilder& builder, const Op& op) {
       builder.add_making(Phase::kBackwardInputs, op, op.type + "GradGates", inputs, made, initial);
   std::vector<ValueId> of_weights{gates[0], x, states, input(kRecurrentH)};
   if (is_gru) of_weights.insert(of_weights.end(), {gates[1], op.outputs[3]});
-  builder.add(Phase::kBackwardWeights, op, op.type + "GradWeights", of_weights,
-              {w, r, input(kRecurrentInputBias), input(kRecurrentStateBias)});
+  const std::vector<ValueId> weights{w, r, input(kRecurrentInputBias), input(kRecurrentStateBias)};
+  builder.add(builder.phase_for(weights), op, op.type + "GradWeights", of_weights, weights);
   builder.add(builder.phase_for(x), op, "MatMul", {gates[0], w}, {x});
 }
 

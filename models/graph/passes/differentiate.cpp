@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/op_definition.hpp"
@@ -24,6 +25,23 @@ std::set<ValueId> reached_from(const Graph& graph, std::set<ValueId> sources) {
     }
   }
   return sources;
+}
+
+// Gradients of parameters are made last: neither what is made before them nor another stage reads one.
+void check_phases(const TrainingGraph& training) {
+  const Graph& graph = training.graph;
+  const auto is_last = [&](ValueId value) {
+    const OpId maker = value == kNoValue ? kNoOp : graph.value(value).producer;
+    return maker != kNoOp && training.phases[maker] == Phase::kBackwardWeights;
+  };
+  for (std::size_t id = 0; id < graph.ops().size(); ++id) {
+    const Op& op = graph.ops()[id];
+    ROOKERY_CHECK(training.phases[id] == Phase::kBackwardWeights || std::ranges::none_of(op.inputs, is_last),
+                  "{} reads a gradient that is made later", op.name);
+  }
+  for (const auto& [value, gradient] : training.sent_gradients)
+    ROOKERY_CHECK(!is_last(gradient), "the gradient of {} is sent before it is made",
+                  graph.value(value).name);
 }
 
 }  // namespace
@@ -59,6 +77,7 @@ TrainingGraph differentiate(const Graph& forward, const GradientRequest& request
     }
     training.sent_gradients.emplace(input, gradient);
   }
+  check_phases(training);
   return training;
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/base/check.hpp"
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/threads.hpp"
 
 namespace rookery {
@@ -38,14 +39,15 @@ void append(std::string& key, const std::vector<ValueId>& values, std::span<cons
   }
 }
 
-// Neither the op's name nor the run's seed makes a difference: they decide about numbers alone. Of threads
-// each has scratch memory of its own.
+// Neither ops' names nor the run's seed make a difference: they decide about numbers alone. Of threads each
+// has scratch memory of its own.
 std::string key_of(const std::string& choice, const KernelRequest& request) {
   std::string key;
   append(key, kernel_threads());
   append(key, choice);
   append(key, request.op.type);
   for (const auto& [name, attribute] : request.op.attributes) {
+    if (name == "forward" || name == kActivationOp) continue;
     append(key, name);
     append(key, attribute.index());
     std::visit([&](const auto& value) { append(key, value); }, attribute);

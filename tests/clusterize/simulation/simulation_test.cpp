@@ -162,11 +162,20 @@ TEST(Simulation, StragglersCostTimeTheSameForTheSameSeed) {
   EXPECT_EQ(to_json(slow, options), to_json(world.simulate(options), options));
   EXPECT_NE(world.simulate({.seed = 8, .straggler_share = 0.2, .straggler_factor = 50}).seconds,
             slow.seconds);
-  const Simulation all = world.simulate({.straggler_share = 1, .straggler_factor = 2});
-  const Simulation none = world.simulate({.straggler_share = 1, .straggler_factor = 1});
-  EXPECT_NEAR(none.seconds, calm.seconds, 1e-9 * calm.seconds);
-  EXPECT_LT(calm.seconds, all.seconds);
-  EXPECT_LT(all.seconds, 2 * calm.seconds);
+}
+
+TEST(Simulation, StragglersOfEveryStepAreSlowerMachines) {
+  for (const char* schedule : {"1f1b", "async"}) {
+    TrainingSettings settings = settings_with(4);
+    settings.schedule.name = schedule;
+    const World world(settings, equal_nodes(3));
+    const Simulation calm = world.simulate();
+    const Simulation all = world.simulate({.straggler_share = 1, .straggler_factor = 2});
+    const Simulation none = world.simulate({.straggler_share = 1, .straggler_factor = 1});
+    EXPECT_NEAR(none.seconds, calm.seconds, 1e-9 * calm.seconds) << schedule;
+    EXPECT_LT(calm.seconds, all.seconds) << schedule;
+    EXPECT_LT(all.seconds, 2 * calm.seconds) << schedule;
+  }
 }
 
 // A failure costs the work since the last checkpoint, ten seconds to notice it, and one to start again.

@@ -113,6 +113,21 @@ TEST(Differentiate, KeepsWeightGradientsApart) {
   EXPECT_EQ(training.parameter_gradients.size(), training.graph.parameters().size());
 }
 
+// What made the weight waits for its gradient, and other stages may wait for what comes of it.
+TEST(Differentiate, GradientsOfMadeWeightsAreNotKeptApart) {
+  GraphBuilder b;
+  const ValueId x = b.input("x", {4});
+  const ValueId weight = b.mul("made", b.parameter("direction", {3, 4}), b.parameter("length", {3, 1}));
+  const ValueId y = b.linear_by("dense", x, weight, b.parameter("bias", {3}));
+  Graph model = b.finish(y);
+  add_loss(model, "mse");
+  const TrainingGraph training = differentiate(model, {.inputs = {x}});
+  const auto& ops = training.graph.ops();
+  const auto found = std::ranges::find(ops, "dense.GemmGradWeight", &Op::name);
+  ASSERT_NE(found, ops.end());
+  EXPECT_EQ(training.phases[found - ops.begin()], Phase::kBackwardInputs);
+}
+
 TEST(Differentiate, SumsBranchesFromTheLastUserToTheFirst) {
   const TrainingGraph training = differentiate(small_model(), {});
   const auto& ops = training.graph.ops();

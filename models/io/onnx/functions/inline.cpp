@@ -56,6 +56,8 @@ class Inliner {
     for (int i = 0; i < function.output_size() && i < call.output_size(); ++i) {
       if (!call.output(i).empty()) names[function.output(i)] = call.output(i);
     }
+    if (calls_ == kMaxNodes)
+      throw DataError(fmt::format("its functions are called more than {} times", kMaxNodes));
     const std::string prefix =
         fmt::format("{}.{}.", call.name().empty() ? call.op_type() : call.name(), calls_++);
     for (const onnx::NodeProto& inner : function.node()) {

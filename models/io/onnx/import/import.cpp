@@ -40,12 +40,11 @@ std::string joined(const std::vector<std::string>& problems) {
 
 class Importer {
  public:
-  Importer(const onnx::GraphProto& in, const std::filesystem::path& folder, std::int64_t opset,
+  Importer(const onnx::GraphProto& in, const std::filesystem::path& folder,
            std::optional<ModuleDescription> description)
       : in_(in),
         module_(in, std::move(description)),
         external_(folder),
-        opset_(opset),
         absent_(parameters_among_inputs(in)),
         graph_(batch_of(in)) {}
 
@@ -232,6 +231,7 @@ class Importer {
   }
 
   void add_node(const onnx::NodeProto& node) {
+    if (node.output_size() == 0) throw DataError("has no output");
     const bool is_own = node.domain() == kOnnxDomain;
     if (!node.domain().empty() && node.domain() != "ai.onnx" && !is_own)
       throw DataError(fmt::format("operators of the domain {} are not supported", in_quotes(node.domain())));
@@ -250,7 +250,7 @@ class Importer {
       return;
     }
     if (node.op_type() == "If") {
-      add_branch(node, inputs.at(0));
+      add_branch(node, inputs.empty() ? Operand() : inputs[0]);
       return;
     }
     if (add_alias(node, inputs)) return;
@@ -270,7 +270,6 @@ class Importer {
         node.name().empty() ? fmt::format("{}_{}", node.op_type(), in_quotes(node.output(0))) : node.name();
     ImportedNode imported{.name = name,
                           .type = node.op_type(),
-                          .opset = opset_,
                           .inputs = std::move(inputs),
                           .attributes = {},
                           .outputs = {node.output().begin(), node.output().end()}};
@@ -278,7 +277,7 @@ class Importer {
       if (depth_ == 0 && !needed_->contains(output)) output.clear();
     }
     if (node.op_type() == "Constant" && node.domain() != kOnnxDomain) return {constant_of(node)};
-    if (node.op_type() == "ConstantOfShape") return {import_filled(graph_, imported, value_of(node))};
+    if (node.op_type() == "ConstantOfShape") return {import_filled(imported, value_of(node))};
     for (const onnx::AttributeProto& attribute : node.attribute()) {
       with_context("attribute " + in_quotes(attribute.name()), [&] {
         if (!imported.attributes.emplace(attribute.name(), attribute_from(attribute)).second)
@@ -366,7 +365,6 @@ class Importer {
   const onnx::GraphProto& in_;  // outlives the importer: both live in import_onnx()
   ExportedModule module_;
   ExternalData external_;
-  std::int64_t opset_;
   std::set<std::string> absent_;  // inputs that are parameters
   GraphImporter graph_;
   std::map<std::string, Operand> values_;
@@ -383,7 +381,7 @@ bool is_ours(const onnx::ModelProto& model) {
                              [](const auto& property) { return property.key() == kOnnxVersionKey; });
 }
 
-std::int64_t opset_of(const onnx::ModelProto& model) {
+void check_opset(const onnx::ModelProto& model) {
   std::int64_t version = 0;
   for (const auto& opset : model.opset_import()) {
     if (opset.domain().empty() || opset.domain() == "ai.onnx") version = opset.version();
@@ -393,7 +391,6 @@ std::int64_t opset_of(const onnx::ModelProto& model) {
         fmt::format("has the operator set {}, supported are {} to {}: export with opset_version=17", version,
                     kOldestOpset, kNewestOpset));
   }
-  return version;
 }
 
 }  // namespace
@@ -404,7 +401,7 @@ OnnxModel import_onnx(const std::filesystem::path& path) {
     onnx::ModelProto model = parse_onnx(bytes);
     if (is_ours(model)) return read_onnx(path);
     if (model.training_info_size() > 0) throw DataError("training graphs are not supported");
-    const std::int64_t opset = opset_of(model);
+    check_opset(model);
     std::optional<ModuleDescription> module = module_description(model);
     const auto rewrites = module ? std::vector<std::string>() : find_rewrites(model);
     if (!rewrites.empty()) {
@@ -415,7 +412,7 @@ OnnxModel import_onnx(const std::filesystem::path& path) {
     }
     inline_functions(model);
     try {
-      return Importer(model.graph(), path.parent_path(), opset, std::move(module)).read();
+      return Importer(model.graph(), path.parent_path(), std::move(module)).read();
     } catch (const ConfigError& error) {  // what Graph finds wrong
       throw DataError(error.what());
     }

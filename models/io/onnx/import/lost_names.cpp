@@ -36,6 +36,7 @@ bool is_uniform(const Tensor& tensor) {
 
 std::string name_of_linear(const onnx::NodeProto& node, const NeededNames& needed,
                            const std::map<std::string, TensorType>& weights) {
+  if (node.output_size() == 0) return "";
   const auto& readers = needed.readers(node.output(0));
   if (readers.size() == 1 && readers[0]->op_type() == "Add") {
     for (const std::string& input : readers[0]->input()) {

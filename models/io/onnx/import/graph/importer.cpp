@@ -25,6 +25,17 @@ bool is_sequence(const Operand& operand) {
   return std::holds_alternative<std::shared_ptr<const Sequence>>(operand);
 }
 
+// Those that may not be absent.
+void check_inputs_are_there(const std::string& type, const std::vector<Operand>& inputs) {
+  const OpSignature* known = op_signature(type);
+  if (known == nullptr) return;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const bool is_needed = i < known->inputs.least || known->inputs.most == kManyTensors;
+    if (is_needed && std::holds_alternative<std::monostate>(inputs[i]))
+      throw DataError(fmt::format("lacks its input {}", i));
+  }
+}
+
 AtProbes<Attributes> everywhere(const Attributes& attributes) {
   AtProbes<Attributes> all;
   all.fill(attributes);
@@ -295,6 +306,7 @@ std::vector<Operand> GraphImporter::emit(const std::string& name, const std::str
     if (std::holds_alternative<std::monostate>(inputs[i])) op.inputs[i] = kNoValue;
   }
   if (std::ranges::any_of(inputs, is_sequence)) throw DataError("reads a sequence of tensors");
+  check_inputs_are_there(type, inputs);
   if (std::ranges::all_of(inputs, is_known)) return fold(op, inputs, attributes, outputs.size());
   for (const auto& [key, value] : attributes[0]) {
     for (const Attributes& other : attributes) {

@@ -61,8 +61,8 @@ std::int64_t whole(const Tensor* tensor) {
   return tensor->as<std::int64_t>()[0];
 }
 
-Tensor product_of_all(const Tensor& x) {
-  Tensor y(DType::kI64, {});
+Tensor product_of_all(const Tensor& x, bool keeps_dims) {
+  Tensor y(DType::kI64, Shape(std::vector<std::int64_t>(keeps_dims ? x.shape().rank() : 0, 1)));
   std::uint64_t product = 1;
   for (const std::int64_t factor : x.as<std::int64_t>()) product *= static_cast<std::uint64_t>(factor);
   y.as<std::int64_t>()[0] = static_cast<std::int64_t>(product);
@@ -118,7 +118,8 @@ bool Folder::has_own(const std::string& type) {
   return type == "Range" || type == "Mod" || type == "ReduceProd" || functions_of_floats().contains(type);
 }
 
-std::optional<Tensor> Folder::run_own(const std::string& type, std::span<const Tensor* const> inputs) {
+std::optional<Tensor> Folder::run_own(const std::string& type, std::span<const Tensor* const> inputs,
+                                      const Integer& attribute) {
   const Tensor* first = inputs.empty() ? nullptr : inputs[0];
   if (type == "Range") {
     if (inputs.size() != 3) throw DataError("needs 3 inputs");
@@ -133,10 +134,14 @@ std::optional<Tensor> Folder::run_own(const std::string& type, std::span<const T
     return map_floats(*first, function->second);
   }
   if (type == "Mod" && inputs.size() == 2 && inputs[1] != nullptr) {
+    if (first->type().dtype != DType::kI64 || inputs[1]->type().dtype != DType::kI64 ||
+        attribute("fmod", 0) != 0)
+      throw DataError("needs whole numbers (i64), and fmod 0");
     take(first->type());
     return modulo(*first, *inputs[1]);
   }
-  if (type == "ReduceProd" && first->type().dtype == DType::kI64) return product_of_all(*first);
+  if (type == "ReduceProd" && inputs.size() == 1 && first->type().dtype == DType::kI64)
+    return product_of_all(*first, attribute("keepdims", 1) != 0);
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,8 +44,11 @@ class Folder {
   std::vector<Tensor> run(const Op& op, std::span<const Tensor* const> inputs, std::size_t outputs);
   // Whether only folding knows an operator (Floor, Mod, Range, …).
   static bool has_own(const std::string& type);
-  // The result of such an operator; nothing for others.
-  std::optional<Tensor> run_own(const std::string& type, std::span<const Tensor* const> inputs);
+  // The result of such an operator, for which `attribute` gives its whole numbers, or what is given instead;
+  // nothing for others.
+  using Integer = std::function<std::int64_t(const std::string& attribute, std::int64_t otherwise)>;
+  std::optional<Tensor> run_own(const std::string& type, std::span<const Tensor* const> inputs,
+                                const Integer& attribute);
 
  private:
   void take(const TensorType& type);

@@ -28,7 +28,7 @@ Operands import_reduction(GraphImporter& graph, ImportedNode& node) {
     const AtProbes<Integers> axes = integers_at_probes(node, 1, "axes");
     if (!axes[0].empty()) node.attributes["axes"] = axes[0];
   }
-  if (nothing && !node.attributes.contains("axes")) return {node.inputs[0]};
+  if (nothing && !node.attributes.contains("axes")) return {input(node, 0)};
   node.inputs.resize(1);
   return import_by_signature(graph, node);
 }
@@ -45,9 +45,9 @@ Operands import_pow(GraphImporter& graph, ImportedNode& node) {
 
 Operands import_cast_like(GraphImporter& graph, ImportedNode& node) {
   const DType to = graph.type(input(node, 1), 0).dtype;
-  if (to == graph.type(input(node, 0), 0).dtype) return {node.inputs[0]};
-  return {graph.emit(node.name, "Cast", {node.inputs.at(0)}, {{"to", std::string(name_of(to))}},
-                     node.outputs[0])};
+  if (to == graph.type(input(node, 0), 0).dtype) return {input(node, 0)};
+  return {
+      graph.emit(node.name, "Cast", {input(node, 0)}, {{"to", std::string(name_of(to))}}, node.outputs[0])};
 }
 
 // A function made of ops: body(op) gives back what op(suffix, type, inputs) made last.
@@ -91,8 +91,8 @@ Operands import_softsign(GraphImporter& graph, ImportedNode& node) {
 }
 
 Operands import_sum(GraphImporter& graph, ImportedNode& node) {
-  return compose(graph, node, node.inputs.size(), [&](const MakeOp& op) {
-    Operand sum = node.inputs.at(0);
+  return compose(graph, node, std::max<std::size_t>(1, node.inputs.size()), [&](const MakeOp& op) {
+    Operand sum = node.inputs[0];
     if (node.inputs.size() == 1) return op("", "Identity", {sum});
     for (std::size_t i = 1; i < node.inputs.size(); ++i)
       sum = op(i + 1 == node.inputs.size() ? "" : "sum", "Add", {sum, node.inputs[i]});

@@ -15,7 +15,6 @@ using Operands = std::vector<Operand>;
 struct ImportedNode {
   std::string name;
   std::string type;
-  std::int64_t opset;
   Operands inputs;
   Attributes attributes;             // but for those that are tensors or graphs
   std::vector<std::string> outputs;  // empty where there is none

@@ -41,6 +41,11 @@ Operands import_embedding(GraphImporter& graph, ImportedNode& node) {
 
 // What only constants go through: Floor, Mod, Range, …
 std::optional<Operand> fold_own(GraphImporter& graph, const ImportedNode& node) {
+  // Of several dimensions not all may be meant.
+  if (node.type == "ReduceProd" && node.attributes.contains("axes")) return std::nullopt;
+  const Folder::Integer attribute = [&](const std::string& key, std::int64_t otherwise) {
+    return integer(node, key, otherwise);
+  };
   AtProbes<std::shared_ptr<const Tensor>> made;
   for (std::size_t probe = 0; probe < kProbes; ++probe) {
     std::vector<const Tensor*> tensors;
@@ -49,7 +54,7 @@ std::optional<Operand> fold_own(GraphImporter& graph, const ImportedNode& node) 
       if (known == nullptr && !std::holds_alternative<std::monostate>(operand)) return std::nullopt;
       tensors.push_back(known == nullptr ? nullptr : &known->at(probe));
     }
-    std::optional<Tensor> tensor = graph.folder().run_own(node.type, tensors);
+    std::optional<Tensor> tensor = graph.folder().run_own(node.type, tensors, attribute);
     if (!tensor) return std::nullopt;
     made[probe] = std::make_shared<const Tensor>(std::move(*tensor));
   }
@@ -63,7 +68,7 @@ bool is_supported(const std::string& type) {
          type == "Constant" || type == "ConstantOfShape";
 }
 
-Operand import_filled(GraphImporter&, const ImportedNode& node, const std::optional<Tensor>& element) {
+Operand import_filled(const ImportedNode& node, const std::optional<Tensor>& element) {
   AtProbes<std::shared_ptr<const Tensor>> made;
   const AtProbes<std::vector<std::int64_t>> dims = integers_at_probes(node, 0, "shape");
   for (std::size_t probe = 0; probe < kProbes; ++probe) {

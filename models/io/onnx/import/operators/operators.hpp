@@ -18,7 +18,7 @@ constexpr std::int64_t kNewestOpset = 20;
 bool is_supported(const std::string& type);
 
 // The result of a ConstantOfShape, full of one element; without one, of 0.0F.
-Operand import_filled(GraphImporter& graph, const ImportedNode& node, const std::optional<Tensor>& element);
+Operand import_filled(const ImportedNode& node, const std::optional<Tensor>& element);
 
 // Adds it to the graph; what its outputs are, in their order, fewer where a graph does not have the last of
 // them. DataError or ConfigError with the reason where it cannot be imported.

@@ -101,7 +101,7 @@ Operands import_squeeze(GraphImporter& graph, ImportedNode& node) {
     }
     Tensor tensor(DType::kI64, {std::ssize(axes)});
     std::ranges::copy(axes, tensor.as<std::int64_t>().begin());
-    node.inputs = {node.inputs.at(0), Known(std::move(tensor))};
+    node.inputs = {input(node, 0), Known(std::move(tensor))};
   }
   return import_by_signature(graph, node);
 }
@@ -142,7 +142,9 @@ Operands rearrange(GraphImporter& graph, const ImportedNode& node, const AtProbe
 
 std::int64_t block_of(const ImportedNode& node, const Shape& x) {
   const std::int64_t block = integer(node, "blocksize", 0);
-  if (block < 1 || x.rank() != 4) throw DataError(fmt::format("blocks of {} of {}", block, x.to_string()));
+  constexpr std::int64_t kMost = 1 << 16;
+  if (block < 1 || block > kMost || x.rank() != 4)
+    throw DataError(fmt::format("blocks of {} of {}", block, x.to_string()));
   return block;
 }
 
@@ -186,7 +188,8 @@ Operands import_shape(GraphImporter& graph, ImportedNode& node) {
 }
 
 Operands import_size(GraphImporter& graph, ImportedNode& node) {
-  ImportedNode product{.name = node.name, .type = "ReduceProd", .opset = node.opset};
+  ImportedNode product{.name = node.name, .type = "ReduceProd"};
+  product.attributes["keepdims"] = std::int64_t{0};
   product.inputs = {graph.shape_of(input(node, 0), 0, std::numeric_limits<std::int64_t>::max())};
   product.outputs = node.outputs;
   return import_node(graph, std::move(product));
