@@ -212,7 +212,9 @@ Case random_case(std::uint64_t seed) {
   CounterRng rng(rng_key(seed, "step_simulation_test"), 0);
   const int micro_batches = 1 << rng.next_below(4);
   const bool is_async = rng.next_below(2) == 0;
-  TrainingTask task = task_with(micro_batches, rng.next_below(3) == 0, rng.next_below(3) == 0);
+  const bool clips = rng.next_below(3) == 0;
+  const bool shares = rng.next_below(3) == 0;
+  TrainingTask task = task_with(micro_batches, shares, clips);
   PipelineModel model = random_pipeline(task, 1 + static_cast<int>(rng.next_below(5)), rng);
   if (!is_async) {
     if (rng.next_below(2) == 0) model.schedule.name = "zb";
@@ -240,20 +242,23 @@ TEST(AnyStep, IsNoShorterThanWhatItHasToDo) {
     }
     for (std::size_t node = 0; node < out.size(); ++node)
       EXPECT_LE(out[node] / one.program.connections[node], least) << seed;
-    // One micro-batch through all stages and back; W of the later stages is nobody's to wait for.
+    // One micro-batch through all stages and back; W of the later stages is nobody's to wait for. Without
+    // parameters on the first ones nothing comes back to them.
     const std::vector<StageRoutes> routes = stage_routes(one.model.stages, one.model.micro_batch);
     double path = 0;
+    bool comes_back = true;
     for (std::size_t stage = 0; stage < one.model.stages.size(); ++stage) {
       const StageWork& work = one.model.work[stage];
       const double repeated = work.recompute ? work.forward : 0;
       path += work.forward + repeated + (work.backward - repeated) / (stage == 0 ? 1 : 2);
       if (stage == 0) continue;
+      comes_back &= routes[stage].gradient_bytes[stage - 1] > 0;
       for (const auto& [bytes_of_it, way] :
            {std::pair(routes[stage - 1].activation_bytes[stage], one.model.links[stage - 1][stage]),
             std::pair(routes[stage].gradient_bytes[stage - 1], one.model.links[stage][stage - 1])})
         path += way.latency + static_cast<double>(bytes_of_it) / way.bytes_per_second;
     }
-    EXPECT_LE(path + one.model.work[0].update, least) << seed;
+    if (comes_back) EXPECT_LE(path + one.model.work[0].update, least) << seed;
   }
 }
 
