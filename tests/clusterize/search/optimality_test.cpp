@@ -181,7 +181,7 @@ std::optional<double> gap(const Instance& instance) {
 }
 
 // Sanitizers look for something else than good plans, and take ten times as long.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef ROOKERY_SANITIZED
 constexpr int kPools = 20;
 #else
 constexpr int kPools = 200;

@@ -125,7 +125,7 @@ inline void check_in_place(Kernel& kernel, const OpCase& test, const std::vector
   }
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef ROOKERY_SANITIZED
 constexpr std::array kThreadCounts{3};
 #else
 constexpr std::array kThreadCounts{2, 3, 5, 8};

@@ -32,9 +32,6 @@ std::set<pid_t> members() {
 }
 
 TEST_F(TeamOfFour, KeepsItsThreadsThroughSmallerWork) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "threads of the thread sanitizer's build live as long as a call";
-#endif
   const std::set<pid_t> before = members();
   ASSERT_EQ(before.size(), static_cast<std::size_t>(kTeam));
   in_parallel(2, [](std::int64_t) {});

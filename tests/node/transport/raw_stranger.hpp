@@ -19,7 +19,7 @@ namespace rookery {
 // The memory that this process has. A sanitizer keeps what is freed, so that nothing is to be told of it
 // then.
 inline std::int64_t resident_bytes() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef ROOKERY_SANITIZED
   return 0;
 #endif
   return process_memory().resident;
