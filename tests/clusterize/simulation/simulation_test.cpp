@@ -170,11 +170,11 @@ TEST(Simulation, StragglersOfEveryStepAreSlowerMachines) {
     settings.schedule.name = schedule;
     const World world(settings, equal_nodes(3));
     const Simulation calm = world.simulate();
-    const Simulation all = world.simulate({.straggler_share = 1, .straggler_factor = 2});
+    const Simulation all = world.simulate({.straggler_share = 1, .straggler_factor = 20});
     const Simulation none = world.simulate({.straggler_share = 1, .straggler_factor = 1});
     EXPECT_NEAR(none.seconds, calm.seconds, 1e-9 * calm.seconds) << schedule;
     EXPECT_LT(calm.seconds, all.seconds) << schedule;
-    EXPECT_LT(all.seconds, 2 * calm.seconds) << schedule;
+    EXPECT_LT(all.seconds, 20 * calm.seconds) << schedule;
   }
 }
 

@@ -1,6 +1,10 @@
 // What PyTorch's exporters write: files of tests/golden.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+
+#include <functional>
+#include <string>
 
 #include "models/graph/ops/recurrent.hpp"
 #include "models/graph/passes/differentiate.hpp"
@@ -303,6 +307,48 @@ TEST(ImportOnnx, BrokenFiles) {
     std::string flipped = whole;
     flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i / 3 % 8)));
     attempt(flipped);
+  }
+}
+
+TEST(ImportOnnx, NodesThatLackInputsOrOutputs) {
+  const ScratchFolder folder;
+  const std::filesystem::path path = folder.path() / "model.onnx";
+  const std::string whole = read_file(kGolden / "exported_residual.onnx", kAnySize);
+  const auto error_after = [&](int node, const std::function<void(onnx::NodeProto&)>& change) {
+    onnx::ModelProto model;
+    EXPECT_TRUE(model.ParseFromString(whole));
+    change(*model.mutable_graph()->mutable_node(node));
+    overwrite(path, model.SerializeAsString());
+    try {
+      import_onnx(path);
+    } catch (const DataError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  onnx::ModelProto model;
+  ASSERT_TRUE(model.ParseFromString(whole));
+  for (int node = 0; node < model.graph().node_size(); ++node) {
+    const onnx::NodeProto& now = model.graph().node(node);
+    SCOPED_TRACE(now.name());
+    for (int input = 0; input < now.input_size(); ++input)
+      error_after(node, [&](auto& changed) { changed.set_input(input, ""); });
+    EXPECT_NE(error_after(node, [](auto& changed) { changed.clear_output(); }), "");
+    if (now.op_type() != "Relu") continue;
+    const auto without_left = [](auto& changed) {
+      changed.set_op_type("Add");
+      changed.add_input(changed.input(0));
+      changed.set_input(0, "");
+    };
+    EXPECT_THAT(error_after(node, without_left), HasSubstr("lacks its input 0"));
+    for (const char* type :
+         {"Sum", "Squeeze", "CastLike", "If", "Mod", "ReduceProd", "ReduceL2", "Add", "Expand"}) {
+      const auto change = [&](auto& changed) {
+        changed.set_op_type(type);
+        changed.clear_input();
+      };
+      EXPECT_NE(error_after(node, change), "") << type;
+    }
   }
 }
 
