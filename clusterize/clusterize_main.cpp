@@ -150,6 +150,14 @@ void tell_kept(const std::filesystem::path& node_data, const std::filesystem::pa
              kept.string(), node_data.string());
 }
 
+NodePool without_excluded(const NodePool& pool, const std::set<std::string>& excluded) {
+  try {
+    return pool.without(excluded);
+  } catch (const ConfigError& error) {
+    throw UsageError(fmt::format("--exclude: {}", error.what()));
+  }
+}
+
 int clusterize(const ProgramArguments& arguments) {
   if (arguments.count("list-models") != 0) return list_models(arguments);
   const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
@@ -160,9 +168,7 @@ int clusterize(const ProgramArguments& arguments) {
   const std::filesystem::path node_configs = node_data / "node_configs.json";
   const NodePool all = NodePool::read(node_configs);
   const std::set<std::string> excluded = excluded_nodes(arguments);
-  const NodePool pool = with_context(node_configs.string(), [&] {
-                          return all.without(excluded);
-                        }).with_threads(usable_processors());
+  const NodePool pool = without_excluded(all, excluded).with_threads(usable_processors());
   std::optional<FetchedCheckpoint> far;
   const std::optional<std::string> resume_from = resume_name(arguments, far);
   const TrainingSettings settings = settings_of(arguments, node_data, resume_from);
@@ -190,11 +196,12 @@ int clusterize(const ProgramArguments& arguments) {
   if (resumed) with_context("--resume", [&] { check_place(resumed->run, task, planned.plan); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
-  const PlanReport told = report_plan(
+  PlanReport told = report_plan(
       {task, with_threads_of(read_json(node_configs), pool), excluded, pool, options}, planned, tells);
   const bool is_there = holds_plan(node_data, planned.plan);
   std::vector<std::filesystem::path> kept;
   if (!is_there) kept = write_plan(node_data, task, planned, state);
+  put_in_place(told);
   without_live_lines([&] {
     for (const std::filesystem::path& place : kept) tell_kept(node_data, place);
     for (const std::string& line : resumed ? resumed->lines : std::vector<std::string>())

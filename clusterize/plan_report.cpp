@@ -93,17 +93,27 @@ PlanReport report_plan(const PlanSource& source, const Planned& planned, const P
     document["simulation"] = to_json(simulation, *options.simulation);
     text += "\n" + describe_simulation(simulation, *options.simulation, task.settings);
   }
+  PlanReport report{.text = std::move(text), .json = document.dump(2) + "\n"};
+  const auto add = [&](const std::filesystem::path& path, const std::string& content) {
+    report.files.push_back(std::make_unique<AtomicFile>(path));
+    report.files.back()->write(content);
+  };
   const std::string picture = plan_picture(pool, planned, bottleneck);
-  write_file(options.picture, picture);
+  add(options.picture, picture);
   const MeasuredStep measured = measured_step(options.measured, planned.plan, steps_to_draw(task, planned));
   const std::string schedule = schedule_picture(task, pool, planned, bottleneck, measured);
-  write_file(options.schedule, schedule);
+  add(options.schedule, schedule);
   if (task.settings.tensorboard) {
-    write_png_copies({{picture, options.folder / plan_files::kPlanImage},
-                      {schedule, options.folder / plan_files::kStepImage}});
-    write_file(options.folder / plan_files::kGraph, graph_with_nodes(task, planned));
+    add(options.folder / plan_files::kGraph, graph_with_nodes(task, planned));
+    report.images = {{picture, options.folder / plan_files::kPlanImage},
+                     {schedule, options.folder / plan_files::kStepImage}};
   }
-  return {.text = std::move(text), .json = document.dump(2) + "\n"};
+  return report;
+}
+
+void put_in_place(PlanReport& report) {
+  for (const std::unique_ptr<AtomicFile>& file : report.files) file->commit();
+  write_png_copies(report.images);
 }
 
 }  // namespace rookery

@@ -1,13 +1,17 @@
 // clusterize tells more about a plan than the plan itself where arguments ask for it.
 #pragma once
 
+#include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "clusterize/costs/planned.hpp"
 #include "clusterize/costs/training_task.hpp"
+#include "clusterize/report/pictures/png_copy.hpp"
 #include "clusterize/search/search.hpp"
 #include "clusterize/simulation_arguments.hpp"
+#include "models/base/files/files.hpp"
 
 namespace rookery {
 
@@ -29,6 +33,9 @@ PlanReportOptions plan_report_options(const ProgramArguments& arguments,
 struct PlanReport {
   std::string text;
   std::string json;  // plan.json, with `simulation` and `explanation`
+  // Pictures and the like, which are not in their places yet, and those of them that are wanted as PNG.
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  std::vector<PngCopy> images;
 };
 
 // The things that a plan was made from.
@@ -40,7 +47,9 @@ struct PlanSource {
   const SearchOptions& search;
 };
 
-// Writes the pictures, too: DataError naming the file that cannot be written, and it is as it was before.
+// DataError naming the file that cannot be written.
 PlanReport report_plan(const PlanSource& source, const Planned& planned, const PlanReportOptions& options);
+// Puts the files of a report in the places of earlier ones, when the plan is in its place.
+void put_in_place(PlanReport& report);
 
 }  // namespace rookery

@@ -53,13 +53,15 @@ void add_simulation_options(ProgramOptions& options) {
                         "probability, e.g. 0.05:3");
   options.add_options()("failures", po::value<double>()->value_name("F"),
                         "with --simulate: random failures per node and hour. Each ends the run: the other "
-                        "nodes notice it after "
-                        "peer_timeout_seconds, and training starts again from the first step");
+                        "nodes notice it after peer_timeout_seconds, and training goes on from the last "
+                        "checkpoint (checkpoint_every), or from the first step where none are made");
   options.add_options()("restart", po::value<double>()->value_name("SECONDS")->default_value(60),
                         "with --failures: time from noticing a failure until all providers train again");
 }
 
 std::optional<SimulationOptions> simulation_options(const ProgramArguments& arguments, std::uint64_t seed) {
+  if (!arguments["restart"].defaulted() && arguments.count("failures") == 0)
+    throw UsageError("--restart needs --failures");
   if (arguments.count("simulate") == 0) {
     for (const char* name : {"epochs", "stragglers", "failures"}) {
       if (arguments.count(name) != 0) throw UsageError(fmt::format("--{} needs --simulate", name));

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/base/machine/cpu_steal.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 
 namespace rookery {
 namespace {
@@ -85,6 +86,14 @@ std::string measured_memory_text(const StagePrediction& predicted, const NodeRep
   return fmt::format("peak memory: {}{}, and {} for the program and its libraries; planned: {} ({})",
                      text(report.peak_bytes - report.floor_bytes - report.checkpoint_bytes), copy,
                      text(report.floor_bytes), text(predicted.total_bytes()), fmt::join(parts, ", "));
+}
+
+// Of the samples of a whole batch's micro-batch, of which the plan predicts, those that this cluster's have.
+double share_of_micro_batch(const NodeMetadata& metadata) {
+  if (metadata.shares.samples.empty()) return 1;
+  const int micro_batches = decided_micro_batches(metadata.settings);
+  return static_cast<double>(micro_batch_size(metadata.shares.own(), micro_batches)) /
+         static_cast<double>(micro_batch_size(metadata.settings.batch_size, micro_batches));
 }
 
 }  // namespace
@@ -177,9 +186,10 @@ std::string to_line(const ProviderEvent& event) {
 std::vector<ComparedTime> compared_times(const NodeMetadata& metadata, const NodeReport& report) {
   if (report.compared_steps == 0) return {};
   const StagePrediction& predicted = metadata.prediction;
+  const double part = share_of_micro_batch(metadata);
   std::vector<ComparedTime> times{
-      {"forward", predicted.forward_ms, report.forward_ms},
-      {"backward", predicted.backward_ms, report.backward_ms},
+      {"forward", part * predicted.forward_ms, report.forward_ms},
+      {"backward", part * predicted.backward_ms, report.backward_ms},
       {"update", predicted.update_ms, report.update_ms},
       {"step", metadata.predicted_step_ms + metadata.predicted_averaging_ms, report.step_ms}};
   if (report.rounds > 0) times.push_back({"round", metadata.predicted_round_ms, report.round_ms});

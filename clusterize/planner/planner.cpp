@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <map>
 #include <utility>
@@ -52,8 +53,11 @@ void predict_again(const TrainingTask& task, const ThroughputModel& model, std::
   PlannedCluster made = predicted_cluster(task, model, planned.members[at], planned.cuts[at],
                                           planned.stages[at], in_flight, links);
   made.id = before.id;
-  for (std::size_t stage = 0; stage < made.stages.size(); ++stage)
-    made.stages[stage].prediction.averaging_bytes = before.stages[stage].prediction.averaging_bytes;
+  for (std::size_t stage = 0; stage < made.stages.size(); ++stage) {
+    StagePrediction& prediction = made.stages[stage].prediction;
+    prediction.averaging_bytes = before.stages[stage].prediction.averaging_bytes;
+    if (planned.plan.clusters.size() > 1) prediction.memory.kept = 0;  // see updates_ahead()
+  }
   before = std::move(made);
 }
 
@@ -224,8 +228,13 @@ FittedClusters clusters_that_fit(const TrainingTask& task, const NodePool& pool,
       found = fitted_clusters(task, pool, costs_with_averaging(task, costs, ring_bytes), within);
     } catch (const ConfigError&) {
       if (options.clusters) throw;
+      const std::exception_ptr reason = std::current_exception();
       within.clusters = 1;
-      return fitted_clusters(task, pool, costs, within);
+      try {
+        return fitted_clusters(task, pool, costs, within);
+      } catch (const ConfigError&) {  // of one cluster, for which nobody has asked
+        std::rethrow_exception(reason);
+      }
     }
   }
 }

@@ -22,6 +22,7 @@ class ClusterRoom {
         stages_(planned.stages[cluster]),
         planned_(planned.plan.clusters[cluster].stages),
         sizes_(micro_batch_sizes(task.settings, task.settings.batch_size)),
+        updates_ahead_(updates_ahead(task, planned.plan)),
         known_(stages_.size()) {}
 
   bool fits(const std::vector<int>& in_flight) {
@@ -34,6 +35,7 @@ class ClusterRoom {
   bool fits(std::size_t stage, const std::vector<int>& in_flight) {
     TrainingSettings settings = task_.settings;
     settings.schedule.planned = in_flight;
+    settings.schedule.updates_ahead = updates_ahead_;
     const StagePrediction& others = planned_[stage].prediction;
     const auto micro_batches = static_cast<int>(sizes_.size());
     const std::int64_t bytes =
@@ -64,7 +66,8 @@ class ClusterRoom {
   const std::vector<int>& members_;
   const std::vector<Stage>& stages_;
   const std::vector<PlannedStage>& planned_;
-  const std::vector<std::int64_t> sizes_;            // of micro-batches
+  const std::vector<std::int64_t> sizes_;  // of micro-batches
+  const bool updates_ahead_;
   std::vector<std::map<Kind, std::int64_t>> known_;  // by stage: bytes as it is compiled
 };
 

@@ -17,6 +17,13 @@ constexpr std::int64_t kMostAveragingMessages = 50'000;
 // Until then steps with stragglers are simulated one by one, and the epoch ends.
 constexpr std::int64_t kMostActions = 50'000'000;
 
+// Those of a cluster that trains so many samples of a step: its share in as many micro-batches as a whole
+// batch.
+TrainingSettings with_share(TrainingSettings settings, std::int64_t share) {
+  settings.batch_size = share;
+  return settings;
+}
+
 FlowWay way(const NodePool& pool, int from, int to) {
   if (from == to) return {.bytes_per_second = 1};  // nobody sends to itself
   const LinkSpeed link = pool.link(from, to);
@@ -71,15 +78,17 @@ class Simulator {
     const ClusterShares shares = shares_of(planned_.plan, 0);
     const std::int64_t samples = task_.data.train_samples;
     const std::int64_t together = batches_to_simulate(settings, most_stages(planned_));
-    full_ = batches(shares.samples, [&](const PipelineModel& model, std::int64_t share) {
-      return program_of_batches(settings, model, together, share);
-    });
+    full_ =
+        batches(shares, shares.samples, [&](const auto& own, const PipelineModel& model, std::int64_t share) {
+          return program_of_batches(own, model, together, share);
+        });
     full_steps_ = samples / shares.joint();
     if (const std::int64_t rest = samples % shares.joint(); rest > 0) {
       if (is_synchronous(settings.schedule)) {
-        last_ = batches(parts(shares, rest), [&](const PipelineModel& model, std::int64_t part) {
-          return program_of_batches(settings, model, 1, part);
-        });
+        last_ = batches(shares, parts(shares, rest),
+                        [](const auto& own, const PipelineModel& model, std::int64_t part) {
+                          return program_of_batches(own, model, 1, part);
+                        });
       } else {
         ++full_steps_;  // taken to be whole
       }
@@ -104,13 +113,16 @@ class Simulator {
     return counts;
   }
 
-  // `samples`: by cluster; one without any has nothing to do.
+  // `samples`: by cluster; one without any has nothing to do. Each is given its own settings.
   template <typename Program>
-  Batches batches(const std::vector<std::int64_t>& samples, const Program& program) {
+  Batches batches(const ClusterShares& shares, const std::vector<std::int64_t>& samples,
+                  const Program& program) {
     Batches made;
     for (std::size_t c = 0; c < models_.size(); ++c) {
       const PipelineModel& model = models_[c];
-      made.programs.push_back(samples[c] == 0 ? StepProgram() : program(model, samples[c]));
+      made.programs.push_back(
+          samples[c] == 0 ? StepProgram()
+                          : program(with_share(task_.settings, shares.samples[c]), model, samples[c]));
       made.runs.push_back(simulate_step(made.programs.back()));
       const StepRun& run = made.runs.back();
       made.count = std::max<std::int64_t>(made.count, std::ssize(run.updated));
@@ -130,15 +142,15 @@ class Simulator {
     const TrainingSettings& settings = task_.settings;
     const std::int64_t all = task_.data.validation_samples;
     if (settings.validate_every == 0 || all == 0) return std::nullopt;
-    return batches(parts(shares, all), [&](const PipelineModel& model, std::int64_t samples) {
-      std::vector<std::int64_t> sizes;
-      for (std::int64_t first = 0; first < samples; first += settings.batch_size) {
-        for (const std::int64_t size :
-             micro_batch_sizes(settings, std::min(settings.batch_size, samples - first)))
-          sizes.push_back(size);
-      }
-      return validation_pass(model, sizes);
-    });
+    return batches(
+        shares, parts(shares, all), [](const auto& own, const PipelineModel& model, std::int64_t samples) {
+          std::vector<std::int64_t> sizes;
+          for (std::int64_t first = 0; first < samples; first += own.batch_size) {
+            for (const std::int64_t size : micro_batch_sizes(own, std::min(own.batch_size, samples - first)))
+              sizes.push_back(size);
+          }
+          return validation_pass(model, sizes);
+        });
   }
 
   void average() {
@@ -174,7 +186,7 @@ class Simulator {
       if (!varies) break;
     }
     result_.simulated_epochs = std::min<std::int64_t>(epoch + (varies ? 0 : 1), result_.epochs);
-    if (!varies && validation_) validation = validation_->step_seconds, validations = 1;
+    if (validation_ && validations == 0) validation = validation_->step_seconds, validations = 1;
     const double epochs = result_.epochs;
     training *= epochs / static_cast<double>(result_.simulated_epochs);
     training += static_cast<double>(result_.steps) * result_.averaging_seconds;
@@ -389,8 +401,8 @@ double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, co
                               std::size_t cluster, std::int64_t samples) {
   const PipelineModel model = pipeline_model(task, pool, planned, cluster);
   const std::size_t stages = model.stages.size();
-  const StepProgram program =
-      program_of_batches(task.settings, model, batches_to_simulate(task.settings, stages), samples);
+  const StepProgram program = program_of_batches(with_share(task.settings, samples), model,
+                                                 batches_to_simulate(task.settings, stages), samples);
   return full_span(simulate_step(program), batches_to_fill(task.settings, stages)).step_seconds();
 }
 

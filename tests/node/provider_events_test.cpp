@@ -99,6 +99,18 @@ TEST(ProviderEvents, WhereThereIsLittleRoomWhatMattersLeastIsLeftOut) {
   EXPECT_EQ(at(39), "node_2  step 204/1700  loss 0.01230");
 }
 
+// Plans predict of a whole batch's micro-batches.
+TEST(ProviderEvents, ASmallerShareIsPredictedToTakeLess) {
+  NodeMetadata metadata{.shares = {.cluster = 1, .samples = {64, 16}},
+                        .prediction = {.forward_ms = 2, .backward_ms = 4, .update_ms = 0.5}};
+  metadata.settings.batch_size = 64;
+  metadata.settings.micro_batches = 4;
+  const auto times = compared_times(metadata, {.steps = 9, .compared_steps = 7});
+  EXPECT_EQ(times.at(0).predicted_ms, 0.5);
+  EXPECT_EQ(times.at(1).predicted_ms, 1);
+  EXPECT_EQ(times.at(2).predicted_ms, 0.5);
+}
+
 TEST(ProviderEvents, TheEndComparesWhatWasPredictedWithWhatWasMeasured) {
   NodeMetadata metadata{.prediction = {.forward_ms = 2, .backward_ms = 4, .update_ms = 0.5},
                         .predicted_step_ms = 8};

@@ -119,6 +119,15 @@ class Tell(WholeTest):
                 self.assertEqual((self.node_data / "plan.json").read_bytes(), before)
                 self.assertFalse((self.folder / "nowhere").exists())
 
+    def test_a_plan_that_is_refused_leaves_the_old_pictures(self):
+        self.run_program("clusterize")
+        before = {name: (self.node_data / name).read_bytes() for name in ("plan.svg", "step.svg", "plan.json")}
+        self.write_pool(2)
+        (self.folder / "trace.json").write_text("{}")
+        self.run_program("clusterize", "--measured", "trace.json", code=1)
+        for name, content in before.items():
+            self.assertEqual((self.node_data / name).read_bytes(), content, name)
+
     def test_wrong_usage(self):
         cases = {
             "--epochs": ["--epochs", "3"],
@@ -130,7 +139,10 @@ class Tell(WholeTest):
             "PROBABILITY:FACTOR": ["--simulate", "--stragglers", "often"],
             "--failures -1": ["--simulate", "--failures=-1"],
             "--max-staleness -1": ["--max-staleness=-1"],
-            "--restart nan": ["--simulate", "--restart", "nan"],
+            "--restart nan": ["--simulate", "--failures", "1", "--restart", "nan"],
+            "--restart needs --failures": ["--simulate", "--restart", "5"],
+            "--exclude: there is no node '9'": ["--exclude", "node_9"],
+            "--exclude: all nodes": ["--exclude", "0", "1", "2"],
         }
         for message, arguments in cases.items():
             with self.subTest(message):

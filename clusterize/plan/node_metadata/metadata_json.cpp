@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -83,7 +84,7 @@ Json make_schema() {
                        "gradients": {"$ref": "#/definitions/encoding"}}}},
       "roots": {"$ref": "#/definitions/peers"},
       "ring_count": {"$ref": "#/definitions/count"},
-      "shares": {"type": "array", "items": {"$ref": "#/definitions/count"}},
+      "shares": {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 1048576}},
       "recompute": {"type": "boolean"},
       "in_flight": {"type": "array", "items": {"$ref": "#/definitions/count"}},
       "updates_ahead": {"type": "boolean"},

@@ -177,10 +177,12 @@ class Normalized(nn.Module):
     def __init__(self):
         super().__init__()
         self.conv = nn.utils.weight_norm(nn.Conv1d(1, 4, 3, padding=1))
-        self.fc = nn.Linear(24, 5)
+        self.hidden = nn.utils.weight_norm(nn.Linear(24, 8))
+        self.fc = nn.utils.weight_norm(nn.Linear(8, 5))
 
     def forward(self, x):
-        return self.fc(torch.relu(self.conv(x.unsqueeze(1))).flatten(1))
+        x = torch.relu(self.conv(x.unsqueeze(1))).flatten(1)
+        return self.fc(torch.relu(self.hidden(x)))
 
 
 class Scaled(nn.Module):
