@@ -46,6 +46,7 @@ class Trainer::Impl {
         is_leaf_(executable.stage().is_leaf()),
         state_(first_state(options_)),
         first_step_(state_.step),
+        steps_ahead_(steps_ahead(state_, shares().joint(), options_.data.train_samples)),
         plateau_(state_.learning_rate, options_.settings.learning_rate_schedule),
         loss_ops_(losses_of(executable.stage().graph)),
         feed_(make_feed(executable.stage(), dataset, options_)),
@@ -336,15 +337,15 @@ class Trainer::Impl {
 
   // The same on every stage.
   double learning_rate_of(std::int64_t step) const {
-    return learning_rate(state_.learning_rate, settings().learning_rate_schedule, step, steps_per_epoch(),
-                         settings().epochs);
+    return learning_rate(state_.learning_rate, settings().learning_rate_schedule, step - steps_ahead_,
+                         steps_per_epoch(), settings().epochs);
   }
 
   const ClusterShares& shares() const { return *options_.shares; }
   std::int64_t steps_per_epoch() const {
     return batches_per_epoch(shares().joint(), options_.data.train_samples);
   }
-  std::int64_t steps() const { return settings().epochs * steps_per_epoch(); }
+  std::int64_t steps() const { return settings().epochs * steps_per_epoch() + steps_ahead_; }
 
   template <typename Event>
   void tell(Event&& event) const {
@@ -380,6 +381,7 @@ class Trainer::Impl {
   const bool is_leaf_;
   RunState state_;  // its digest and plateau as they were at the beginning
   const std::int64_t first_step_;
+  const std::int64_t steps_ahead_;      // of those that batches of this size would have made
   Plateau plateau_;                     // the Leaf's
   const std::vector<LossOp> loss_ops_;  // the Leaf's
   std::optional<BatchFeed> feed_;       // the Root's

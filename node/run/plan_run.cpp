@@ -185,7 +185,9 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
                          .averager = averager_.get(),
                          .roots = roots_ ? &*roots_ : nullptr,
                          .trace = process_.options().trace.empty() ? nullptr : &trace_};
-  if (averager_) averager_->begin(options.from ? options.from->step : 0);
+  if (options.from)
+    steps_ahead_ = steps_ahead(*options.from, metadata_.shares.joint(), metadata_.data.train_samples);
+  if (averager_) averager_->begin(options.from ? options.from->step : 0, steps_ahead_);
   if (metadata_.settings.checkpoint_every != "never") {
     checkpoints_.emplace(checkpoint_owner(), metadata_.settings, metadata_.kernels, *executable_, agreement(),
                          course(options.from.value_or(RunState())));
@@ -299,7 +301,8 @@ std::optional<RunState> PlanRun::starting_point() {
 
 std::int64_t PlanRun::steps() const {
   return metadata_.settings.epochs *
-         batches_per_epoch(metadata_.shares.joint(), metadata_.data.train_samples);
+             batches_per_epoch(metadata_.shares.joint(), metadata_.data.train_samples) +
+         steps_ahead_;
 }
 
 // All stages are here, and have nothing to say to each other any more: nobody takes the end for a loss.

@@ -82,6 +82,7 @@ class PlanRun {
   std::optional<StopDeferral> stops_later_;  // between two steps
   bool is_stopped_ = false;                  // there
   bool is_trained_ = false;                  // to the end
+  std::int64_t steps_ahead_ = 0;             // where the run goes on with batches of another size
   bool is_saved_ = false;
   std::exception_ptr not_saved_;  // why the weights are not in their place
 };

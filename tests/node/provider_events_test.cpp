@@ -106,9 +106,9 @@ TEST(ProviderEvents, ASmallerShareIsPredictedToTakeLess) {
   metadata.settings.batch_size = 64;
   metadata.settings.micro_batches = 4;
   const auto times = compared_times(metadata, {.steps = 9, .compared_steps = 7});
-  EXPECT_EQ(times.at(0).predicted_ms, 0.5);
-  EXPECT_EQ(times.at(1).predicted_ms, 1);
-  EXPECT_EQ(times.at(2).predicted_ms, 0.5);
+  EXPECT_EQ(times.at(0).predicted, 0.5);
+  EXPECT_EQ(times.at(1).predicted, 1);
+  EXPECT_EQ(times.at(2).predicted, 0.5);
 }
 
 TEST(ProviderEvents, TheEndComparesWhatWasPredictedWithWhatWasMeasured) {

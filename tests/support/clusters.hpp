@@ -97,7 +97,7 @@ inline ClustersResult run_clusters(const Graph& model, const std::vector<std::ve
                                      .validates = made.data.validation_samples > 0,
                                      .fragments = fragments_of(graph, settings.averaging.fragments)},
                                     executable, *part.rings);
-      part.averager->begin(0);
+      part.averager->begin(0, 0);
       made.averager = part.averager.get();
       if (stage.is_root()) part.roots = std::make_unique<ClusterRoots>(*root_links[at], cluster, clusters);
       made.roots = part.roots.get();

@@ -137,6 +137,47 @@ TEST(GoingOn, WithinAnEpochTheBatchesStay) {
   EXPECT_THROW(run(run_case, 1, {.from = &snapshots.at(5)}), ConfigError);
 }
 
+class RatesOfSteps : public RunLog {
+ public:
+  void after_update(const Progress& progress, const BatchResult& /*batch*/) override {
+    rates.push_back(progress.learning_rate);
+  }
+  std::vector<double> rates;
+};
+
+std::vector<double> rates_of(const RunCase& run_case, PipelineOptions options) {
+  RatesOfSteps kept;
+  options.make_trainer_options = [&](const Stage& stage, Executable&, Link&, TrainerOptions made) {
+    if (stage.is_leaf()) made.logs.push_back(&kept);
+    return made;
+  };
+  run(run_case, 2, options);
+  return kept.rates;
+}
+
+// Four steps an epoch until there, then two, or eleven: learning rates go on from the place in the run.
+TEST(GoingOn, WithOtherBatchesAllEpochsAreTrainedToTheirEnd) {
+  RunCase run_case{"", short_run()};
+  run_case.settings.learning_rate_schedule.name = "cosine";
+  std::map<std::int64_t, Snapshot> snapshots;
+  run(run_case, 1, {.snapshots = &snapshots});
+  for (const auto& [batch_size, per_epoch] : {std::pair(600, 2), std::pair(100, 11)}) {
+    run_case.settings.batch_size = batch_size;
+    const std::vector<double> whole = rates_of(run_case, {});
+    ASSERT_EQ(std::ssize(whole), 3 * per_epoch);
+    EXPECT_EQ(rates_of(run_case, {.from = &snapshots.at(4)}),
+              std::vector<double>(whole.begin() + per_epoch, whole.end()));
+  }
+}
+
+TEST(RunState, KnowsHowManyStepsItIsAhead) {
+  const RunState state{.step = 12, .epoch = 2, .samples = 600};
+  EXPECT_EQ(steps_ahead(state, 300, 1200), 2);  // of 4 steps an epoch, and 2 within
+  EXPECT_EQ(steps_ahead(state, 200, 1200), -3);
+  EXPECT_EQ(steps_ahead({.step = 12, .epoch = 2, .samples = 1100}, 300, 1100), 0);  // at an epoch's end
+  EXPECT_EQ(steps_ahead(RunState(), 300, 1200), 0);
+}
+
 TEST(GoingOn, TheFilesAreContinued) {
   const ScratchFolder whole_folder, folder;
   const RunCase run_case{"", short_run()};

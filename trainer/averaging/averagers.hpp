@@ -34,9 +34,9 @@ class StatefulAverager : public Averager {
  public:
   // By names that no parameter, buffer or state of an optimizer has; between two steps. Begins with zeros.
   virtual std::map<std::string, TensorView> state() = 0;
-  // Once, before the first step that is trained: so many are done. The Executable has the state from which
-  // training goes on, and so has state().
-  virtual void begin(std::int64_t steps_done) = 0;
+  // Once, before the first step that is trained: so many are done, and so many ahead (run_state.hpp). The
+  // Executable has the state from which training goes on, and so has state().
+  virtual void begin(std::int64_t steps_done, std::int64_t steps_ahead) = 0;
 };
 
 // The part of what clusters average that a ring or a stage has.

@@ -44,8 +44,8 @@ PeriodicAverager::Averaged PeriodicAverager::make_averaged(const std::string& te
   return made;
 }
 
-void PeriodicAverager::begin(std::int64_t steps_done) {
-  WeightedAverager::begin(steps_done);
+void PeriodicAverager::begin(std::int64_t steps_done, std::int64_t steps_ahead) {
+  WeightedAverager::begin(steps_done, steps_ahead);
   const auto state = executable_.training_state();
   for (auto& [ring, of_ring] : averaged_) {
     for (Averaged& averaged : of_ring)
@@ -55,14 +55,14 @@ void PeriodicAverager::begin(std::int64_t steps_done) {
 
 void PeriodicAverager::after_update(std::int64_t step) {
   const std::int64_t done = step + 1;
-  const bool is_united = schedule_.is_united(done);
+  const bool is_united = this->is_united(done);
   if (under_way_ && (is_united || done >= under_way_->end)) finish_round();
   if (is_united) {
     begin_round(done, std::nullopt);
     finish_round();
   }
   for (int fragment = 0; fragment < schedule_.fragments(); ++fragment) {
-    if (!schedule_.begins(done, fragment)) continue;
+    if (!schedule_.begins(scheduled(done), fragment)) continue;
     if (under_way_) finish_round();
     begin_round(done, fragment);
     if (!overlaps()) finish_round();

@@ -29,7 +29,7 @@ class PeriodicAverager final : public WeightedAverager {
 
   void after_update(std::int64_t step) override;
   std::map<std::string, TensorView> state() override;
-  void begin(std::int64_t steps_done) override;
+  void begin(std::int64_t steps_done, std::int64_t steps_ahead) override;
 
  private:
   struct Averaged {

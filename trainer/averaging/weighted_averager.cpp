@@ -27,13 +27,14 @@ std::map<std::string, TensorView> WeightedAverager::state() {
 float WeightedAverager::weight(std::int64_t begin, std::int64_t end) const {
   std::int64_t all = 0;
   for (int cluster = 0; cluster < run_.shares.clusters(); ++cluster)
-    all += run_.samples_of(cluster, begin, end);
-  const std::int64_t own = run_.samples_of(run_.shares.cluster, begin, end);
+    all += run_.samples_of(cluster, scheduled(begin), scheduled(end));
+  const std::int64_t own = run_.samples_of(run_.shares.cluster, scheduled(begin), scheduled(end));
   return static_cast<float>(static_cast<double>(own) / static_cast<double>(all));
 }
 
 float WeightedAverager::weight_of_round(std::int64_t steps_done, int fragment) const {
-  return weight(std::max(first_step_, schedule_.last_before(steps_done, fragment)), steps_done);
+  const std::int64_t last = schedule_.last_before(scheduled(steps_done), fragment) + steps_ahead_;
+  return weight(std::max(first_step_, last), steps_done);
 }
 
 bool WeightedAverager::is_parameter(const std::string& tensor) const {

@@ -7,6 +7,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 
 namespace rookery {
 namespace {
@@ -45,6 +46,11 @@ RunState going_on(RunState from, const TrainingSettings& settings, std::int64_t 
                                   settings.epochs));
   }
   return from;
+}
+
+std::int64_t steps_ahead(const RunState& from, std::int64_t batch, std::int64_t train_samples) {
+  const std::int64_t within = batches_per_epoch(batch, from.samples);
+  return from.step - (from.epoch * batches_per_epoch(batch, train_samples) + within);
 }
 
 std::string to_text(const RunState& state) {

@@ -35,6 +35,11 @@ struct RunState {
 RunState going_on(RunState from, const TrainingSettings& settings, std::int64_t batch,
                   std::int64_t train_samples);
 
+// The updates that the run has made beyond those that bring a run to this place which has such batches from
+// its beginning; < 0: fewer, 0: it had them. Learning-rate schedules, rounds of averaging and the end of the
+// run go by steps less these.
+std::int64_t steps_ahead(const RunState& from, std::int64_t batch, std::int64_t train_samples);
+
 // JSON text, in which every number comes back to the bit. DataError for what is none.
 std::string to_text(const RunState& state);
 RunState run_state_from(const std::string& text);

@@ -61,7 +61,7 @@ class AveragingTraces : public testing::TestWithParam<std::string> {
                                          .shares = {.cluster = cluster, .samples = {share, share}},
                                          .train_samples = steps * share * kClusters},
                                         executable, rings);
-    averager->begin(0);
+    averager->begin(0, 0);
     const auto links = make_memory_links(1, std::chrono::seconds(1));
     const auto fill = [&](const MicroBatch& micro_batch, const std::string& value, TensorView into) {
       std::vector<std::int64_t> ids;
