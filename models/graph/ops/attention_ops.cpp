@@ -72,6 +72,7 @@ std::vector<TensorType> infer_attention(const Op& op, std::span<const TensorType
   check_numbers(op);
   check_operands(op, inputs);
   const AttentionSizes s = attention_sizes(op, q, inputs[kAttentionK].shape, inputs[kAttentionV].shape);
+  if (s.columns < 1) throw ConfigError("has no keys");
   if (inputs.size() > kAttentionMask && op.inputs[kAttentionMask] != kNoValue) {
     const TensorType& mask = inputs[kAttentionMask];
     if (mask.dtype != DType::kF32 && mask.dtype != DType::kBool)

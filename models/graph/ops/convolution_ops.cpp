@@ -32,7 +32,7 @@ void expect_channels(const Op& op, std::span<const TensorType> inputs, std::int6
     throw ConfigError(fmt::format("{} input channels, {} groups and a weight of {} do not fit",
                                   inputs[0].shape[1], op.integer("group", 1), inputs[1].shape.to_string()));
   }
-  if (inputs.size() > 2 && inputs[2].shape.rank() != 0 && inputs[2] != TensorType{DType::kF32, {out}}) {
+  if (inputs.size() > 2 && op.inputs[2] != kNoValue && inputs[2] != TensorType{DType::kF32, {out}}) {
     throw ConfigError(fmt::format("its bias must be f32[{}], not {}", out, inputs[2].to_string()));
   }
 }

@@ -21,7 +21,7 @@ std::vector<TensorType> infer_gemm(const Op& op, std::span<const TensorType> inp
   if (b[transpose_b ? 1 : 0] != k) {
     throw ConfigError(fmt::format("{} columns times {} rows", k, b[transpose_b ? 1 : 0]));
   }
-  if (inputs.size() > 2 && inputs[2].shape.rank() != 0 && inputs[2].shape != Shape{n}) {
+  if (inputs.size() > 2 && op.inputs[2] != kNoValue && inputs[2] != TensorType{DType::kF32, {n}}) {
     throw ConfigError(fmt::format("its third input must be f32[{}]", n));
   }
   return {{DType::kF32, {m, n}}};

@@ -56,17 +56,23 @@ std::vector<float> scales_of(const Op& op) {
   return *scales;
 }
 
-// The place in the input of element `at` of the output.
-double place_of(Coordinates coordinates, std::int64_t at, double scale, std::int64_t from, std::int64_t to) {
+// The place in the input of element `at` of the output. A scale that is that of the sizes, which is written
+// as a float, is taken to be it exactly: places of pixels are then met.
+double place_of(Coordinates coordinates, std::int64_t at, float scale, std::int64_t from, std::int64_t to) {
   const auto x = static_cast<double>(at);
+  const bool is_of_sizes = static_cast<float>(static_cast<double>(to) / static_cast<double>(from)) == scale;
+  const auto unscaled = [&](double place) {
+    return is_of_sizes ? place * static_cast<double>(from) / static_cast<double>(to)
+                       : place / static_cast<double>(scale);
+  };
   switch (coordinates) {
     case Coordinates::kPytorchHalfPixel:
       if (to == 1) return 0;
       [[fallthrough]];
     case Coordinates::kHalfPixel:
-      return (x + 0.5) / scale - 0.5;
+      return unscaled(x + 0.5) - 0.5;
     case Coordinates::kAsymmetric:
-      return x / scale;
+      return unscaled(x);
     case Coordinates::kAlignCorners:
       return to == 1 ? 0 : x * static_cast<double>(from - 1) / static_cast<double>(to - 1);
   }
@@ -117,7 +123,9 @@ Shape resized_shape(const Op& op, const Shape& shape) {
   std::vector<std::int64_t> dims{shape[0], shape[1]};
   for (int axis = 2; axis < shape.rank(); ++axis) {
     const float scale = scales[axis];
-    const double size = std::floor(static_cast<double>(shape[axis]) * scale);
+    // A size may have been made a scale, which the nearest float is perhaps a little below.
+    constexpr double kRoundedUp = 1 + 0x1p-23;
+    const double size = std::floor(static_cast<double>(shape[axis]) * scale * kRoundedUp);
     if (!(scale > 0) || !(size >= 1 && size <= 0x1p40))
       throw ConfigError(fmt::format("a scale of {} for an axis of {}", scale, shape[axis]));
     dims.push_back(static_cast<std::int64_t>(size));
@@ -126,7 +134,7 @@ Shape resized_shape(const Op& op, const Shape& shape) {
 }
 
 std::vector<Sample> samples_along(const Op& op, int axis, std::int64_t from, std::int64_t to) {
-  const double scale = scales_of(op).at(axis);
+  const float scale = scales_of(op).at(axis);
   const Coordinates coordinates = coordinates_of(op);
   const Rounding rounding = rounding_of(op);
   const bool linear = is_linear(op);

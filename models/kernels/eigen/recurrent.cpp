@@ -194,7 +194,7 @@ std::unique_ptr<Kernel> make_rnn(const KernelRequest& request) {
           float* const of_step = y + layer.time(step) * s.states();
           for (std::int64_t state = 0; state < s.states(); ++state) {
             const float sum = of_step[state] + args.floats()[state];
-            of_step[state] = !layer.rectifies ? std::tanh(sum) : sum > 0 ? sum : sum * 0;
+            of_step[state] = !layer.rectifies ? std::tanh(sum) : sum <= 0 ? 0 : sum;
           }
         }
         deliver(y + layer.time(s.steps - 1) * s.states(), args.out(1), s.states());

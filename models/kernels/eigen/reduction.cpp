@@ -126,7 +126,7 @@ std::unique_ptr<Kernel> make_reduce_max(const KernelRequest& request) {
     std::fill_n(y, r.results, -std::numeric_limits<float>::infinity());
     // A NaN stays one.
     r.for_each([&](std::int64_t i, std::int64_t result) {
-      if (!(x[i] <= y[result])) y[result] = x[i];
+      if (x[i] > y[result] || std::isnan(x[i])) y[result] = x[i];
     });
   });
 }

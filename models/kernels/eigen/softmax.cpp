@@ -12,6 +12,7 @@ namespace {
 template <typename Line>
 std::unique_ptr<Kernel> line_kernel(const AxisShape& s, Line line) {
   return lambda_kernel([s, line](const Arguments& args) {
+    if (s.size == 0) return;
     for (std::int64_t i = 0; i < s.outer * s.inner; ++i)
       line(i / s.inner * s.size * s.inner + i % s.inner, args);
   });

@@ -299,6 +299,8 @@ bool all_take_part(const ConvShape& s) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_place_convolution(const KernelRequest& request) {
+  // Of a weight that is not trained only the bias has a gradient.
+  if (request.op.type == "ConvGradWeight" && request.op.outputs[0] == kNoValue) return nullptr;
   const ConvShape s = conv_shape(request);
   const bool whole_blocks = s.in_channels % kChannelBlock == 0 && s.out_channels % kChannelBlock == 0;
   if (request.asks_for("bf16") || !is_blocked(request.op) || !whole_blocks || s.groups != 1 ||

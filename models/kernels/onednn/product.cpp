@@ -45,8 +45,9 @@ memory part_of(Program& program, const memory& whole, std::size_t axis, std::int
                              desc.data.format_desc.blocking.strides + desc.data.ndims);
   memory::dims dims = desc.dims();
   dims[axis] = count;
+  const std::size_t element = desc.data_type() == memory::data_type::bf16 ? 2 : sizeof(float);
   return program.part_of(whole, {dims, desc.data_type(), strides},
-                         static_cast<std::size_t>(first * strides[axis]) * sizeof(float));
+                         static_cast<std::size_t>(first * strides[axis]) * element);
 }
 
 // Where oneDNN's gemm takes the terms of its sums from rows that lie a power of two apart, most of them share

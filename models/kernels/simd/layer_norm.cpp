@@ -50,6 +50,10 @@ std::unique_ptr<Kernel> make_layer_norm_grad(const KernelRequest& request) {
         });
         for (const std::size_t output : {1, 2}) {
           if (args.out(output) == nullptr) continue;
+          if (runs == 0) {
+            std::fill_n(args.out(output), s.n, 0.0F);
+            continue;
+          }
           const float* const first = args.floats() + (output == 1 ? 0 : s.n);
           std::copy_n(first, s.n, args.out(output));
           for (Index run = 1; run < runs; ++run)

@@ -9,7 +9,7 @@ namespace {
 
 std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
   const AxisShape s = axis_shape(request);
-  if (s.inner != 1) return nullptr;
+  if (s.inner != 1 || s.size == 0) return nullptr;
   return lambda_kernel([s, &all = loops()](const Arguments& args) {
     in_runs(s.outer, s.size, [&](Index row, Index rows) {
       all.softmax(rows, s.size, args.in(0) + row * s.size, args.out(0) + row * s.size);
@@ -19,7 +19,7 @@ std::unique_ptr<Kernel> make_softmax(const KernelRequest& request) {
 
 std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request) {
   const AxisShape s = axis_shape(request);
-  if (s.inner != 1) return nullptr;
+  if (s.inner != 1 || s.size == 0) return nullptr;
   return lambda_kernel([s, &all = loops()](const Arguments& args) {
     in_runs(s.outer, s.size, [&](Index row, Index rows) {
       const Index at = row * s.size;

@@ -371,6 +371,8 @@ bool serves(const ConvShape& s) {
 
 std::unique_ptr<Kernel> make_winograd(const KernelRequest& request) {
   if (!request.asks_for("winograd")) return nullptr;
+  // Of a weight that is not trained only the bias has a gradient.
+  if (request.op.type == "ConvGradWeight" && request.op.outputs[0] == kNoValue) return nullptr;
   const ConvShape s = conv_shape(request);
   if (!serves(s)) return nullptr;
   const std::string& type = request.op.type;

@@ -281,6 +281,14 @@ TEST_P(BackendTest, Attention) {
   }
 }
 
+TEST_P(BackendTest, AttentionOfARowThatIsNaNIsNaN) {
+  if (lacks("attention")) GTEST_SKIP();
+  OpCase forward = attention_case(attention_specs()[5], random_);  // Q by itself
+  std::ranges::fill(forward.inputs[0].as<float>(), std::numeric_limits<float>::quiet_NaN());
+  const auto y = *run_on(backend(), forward);
+  EXPECT_TRUE(std::ranges::all_of(y[0].as<float>(), [](float value) { return std::isnan(value); }));
+}
+
 TEST_P(BackendTest, LayerNormalization) {
   if (lacks("layer normalization")) GTEST_SKIP();
   for (const auto& [rows, size] : layer_norm_sizes()) {

@@ -39,17 +39,18 @@ void attention_softmax(const AttentionRows& s, float* scores, float* log_sums) {
       const Floats score = seen_or(load(scores + i) * s.scale, count, peaks);
       peaks = score > peaks ? score : peaks;
     });
-    const float peak = max_of(peaks);
-    const bool sees_nothing = peak == -kInfinity;
+    // Nothing is above -infinity where nothing is seen, or NaN alone, which stays one.
+    const float largest = max_of(peaks);
+    const float peak = largest == -kInfinity ? 0 : largest;
     Floats total{};
-    for_row(s, sees_nothing ? 0 : seen, [&](Index i, Index count) {
+    for_row(s, seen, [&](Index i, Index count) {
       const Floats e = seen_or(weight(load(scores + i) * s.scale - peak), count, Floats{});
       total += e;
       store(scores + i, e);
     });
     if (log_sums != nullptr) log_sums[row] = kInfinity;
-    if (sees_nothing) continue;
     const float sum = sum_of(total);
+    if (sum == 0) continue;
     const float share = 1 / sum;
     for_row(s, seen, [&](Index i, Index) { store(scores + i, load(scores + i) * share); });
     if (log_sums != nullptr) log_sums[row] = peak + __builtin_logf(sum);

@@ -7,6 +7,7 @@
 #include "models/base/error.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/ops/builder.hpp"
+#include "models/graph/ops/resize.hpp"
 #include "models/graph/passes/differentiate.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/passes/memory/memory_plan.hpp"
@@ -174,6 +175,24 @@ TEST(SelectionOps, WrongTypesAreErrors) {
   expect_refused("Add", {}, {ids, x}, "one type");
   expect_refused("Pow", {}, {ids, ids}, "of f32");
   expect_refused("Relu", {}, {ids}, "of f32");
+}
+
+// As sizes are written that the nearest float is a little below or above.
+TEST(ResizeOps, ScalesOfSizesMeetTheseSizesAndPixels) {
+  for (std::int64_t from = 1; from <= 60; ++from) {
+    for (std::int64_t to = 1; to <= 60; ++to) {
+      const float scale = static_cast<float>(to) / static_cast<float>(from);
+      Op op{.name = "resize", .type = "Resize", .inputs = {0}, .outputs = {}, .attributes = {}};
+      op.attributes["scales"] = std::vector<float>{1, 1, scale};
+      op.attributes["mode"] = std::string("nearest");
+      op.attributes["coordinate_transformation_mode"] = std::string("asymmetric");
+      op.attributes["nearest_mode"] = std::string("floor");
+      ASSERT_EQ(resized_shape(op, {1, 1, from}), (Shape{1, 1, to})) << from;
+      const std::vector<Sample> samples = samples_along(op, 2, from, to);
+      for (std::int64_t at = 0; at < to; ++at)
+        ASSERT_EQ(samples[at].low, at * from / to) << from << " " << to;
+    }
+  }
 }
 
 TEST(ResizeOps, HostileAttributesAreErrors) {
