@@ -15,6 +15,7 @@ import inspect
 import io
 import json
 import pathlib
+import random
 import re
 import struct
 import tempfile
@@ -57,6 +58,7 @@ def export(module, example_inputs, path, output_names=None):
     with _unchanged(module):
         place = _place_of(module, inputs, "_local_scalar_dense", of_user=True)
         _check_calls(module, inputs)
+        _check_state(module, inputs)
     if place:
         raise ExportError(
             f"forward takes a tensor's value for a number of Python's (if, for, .item(), int(), float()){place}; what "
@@ -171,7 +173,7 @@ def _unchanged(module):
     before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
     modes = [(each, each.training) for each in module.modules()]
     gradients = [(parameter, parameter.grad) for parameter in module.parameters()]
-    random = torch.get_rng_state()
+    drawn = torch.get_rng_state()
     try:
         yield before
     finally:
@@ -182,7 +184,22 @@ def _unchanged(module):
             each.training = mode
         for parameter, gradient in gradients:
             parameter.grad = gradient
-        torch.set_rng_state(random)
+        torch.set_rng_state(drawn)
+
+
+_HOOKS = "its hooks on gradients are not exported; take them away, and clip by clip_gradient_norm of train.json"
+
+
+def _sharing_memory(tensors):
+    """Pairs of names of different tensors some of whose elements lie in the same place."""
+    places = {}
+    for name, tensor in tensors:
+        if tensor.numel() > 0 and id(tensor) not in places:
+            length = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+            begin = tensor.data_ptr()
+            places[id(tensor)] = (str(tensor.device), begin, begin + length * tensor.element_size(), name)
+    in_order = sorted(places.values())
+    return [(a[3], b[3]) for a, b in zip(in_order, in_order[1:]) if a[0] == b[0] and b[1] < a[2]]
 
 
 def _check_layers(module):
@@ -199,11 +216,61 @@ def _check_layers(module):
                 problems.append(f"{what}: momentum=None (a cumulative mean) is not known to Rookery; give a number")
             if not layer.track_running_stats:
                 problems.append(f"{what}: track_running_stats=False is not known to Rookery; use InstanceNorm or True")
+        if getattr(layer, "_backward_hooks", None) or getattr(layer, "_backward_pre_hooks", None):
+            problems.append(f"{what}: {_HOOKS}")
     for name, parameter in module.named_parameters():
         if parameter.dtype is not torch.float32:
             problems.append(f"{name} is {parameter.dtype}: Rookery trains float32; call module.float()")
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            problems.append(f"{name}: {_HOOKS}")
+    for one, other in _sharing_memory(_all_tensors(module)):
+        problems.append(
+            f"{one} and {other} share memory without being one: let both be one parameter (b.weight = a.weight), or "
+            f"compute the second from the first in forward (F.linear(x, a.weight.t()))"
+        )
     if problems:
         raise ExportError("cannot be exported:\n  " + "\n  ".join(problems))
+
+
+def _are_equal(one, other):
+    return torch.equal(one, other) or (
+        one.is_floating_point() and torch.equal(one.nan_to_num(), other.nan_to_num()))
+
+
+def _state_of_python(module):
+    """{what: its value} of what forward could change besides tensors."""
+    numbers = {
+        f"{name}.{attribute}".lstrip("."): value
+        for name, layer in module.named_modules()
+        for attribute, value in vars(layer).items()
+        if isinstance(value, (bool, int, float, str)) and attribute != "training"
+    }
+    return {**numbers, "the generator of Python's random": random.getstate()}
+
+
+def _check_state(module, inputs):
+    """What forward leaves behind is not in the file, but for running statistics of BatchNorm."""
+    moving = {
+        f"{name}.{buffer}".lstrip(".")
+        for name, layer in module.named_modules(remove_duplicate=False)
+        if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training
+        for buffer in ("running_mean", "running_var", "num_batches_tracked")
+    }
+    tensors = {name: (each, each.data_ptr(), each.detach().clone()) for name, each in _all_tensors(module)}
+    python = _state_of_python(module)
+    with torch.no_grad():
+        _call(module, inputs)
+    changed = [name for name, value in _state_of_python(module).items() if python.get(name) != value]
+    for name, tensor in _all_tensors(module):
+        one, place, value = tensors.get(name, (None, 0, None))
+        is_same = tensor is one and tensor.data_ptr() == place and _are_equal(tensor, value)
+        if name not in moving and not is_same:
+            changed.append(name)
+    if changed:
+        raise ExportError(
+            f"forward changes {', '.join(sorted(changed))}: what it leaves behind is not exported. Leave it out, call eval() "
+            f"of its layer if it then stays, or do it in your own code between runs"
+        )
 
 
 def _check_calls(module, inputs):
@@ -535,15 +602,14 @@ def _compare(model, module, inputs):
             ours, own_gradients, missing = _run_file(model, module, given)
         except (RuntimeError, IndexError, ValueError) as error:
             raise ExportError(f"with {count} samples the file fails ({str(error).splitlines()[0]}): {_LOST}") from error
+        no_gradient.update(name for name, gradient in gradients.items() if gradient is None)
         if missing is not None:
             warnings.warn(f"the file was not compared with the module: {missing} is not known here", stacklevel=3)
             break
         for name, tensor in theirs.items():
             _check_close(f"output {name}" if name in ours else name, ours.get(name), tensor, count)
         for name, gradient in gradients.items():
-            if gradient is None and own_gradients.get(name) is not None:
-                no_gradient.add(name)
-            elif gradient is not None:
+            if gradient is not None:
                 _check_close(f"the gradient of {name}", own_gradients.get(name), gradient, count)
     names = {output.name for output in model.graph.output}
     if len(names) != len(model.graph.output):

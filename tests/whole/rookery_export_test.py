@@ -1,7 +1,10 @@
 """Modules that models/rookery_export.py exports train here as they do in PyTorch, and come back strictly."""
 
+import json
+import random
 import unittest
 
+import onnx
 import torch
 from torch import nn
 
@@ -30,6 +33,54 @@ class Decided(traps.Guarded):
     def forward(self, x):
         x = self.body(x)
         return self.head(x if x.sum() > 0 else -2 * x)
+
+
+class Centered(traps.Guarded):
+    """What DINO's loss does: a mean that moves with every batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("center", torch.zeros(8))
+
+    def forward(self, x):
+        x = self.body(x)
+        y = self.head(x - self.center)
+        self.center = 0.9 * self.center + 0.1 * x.detach().mean(0)
+        return y
+
+
+class Limited(traps.Guarded):
+    """Weights that forward keeps small: at first they are."""
+
+    def forward(self, x):
+        self.body.weight.data = torch.renorm(self.body.weight.data, 2, 0, 100.0)
+        return self.head(self.body(x))
+
+
+class Counting(traps.Guarded):
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return self.head(nn.functional.dropout(self.body(x), min(0.5, self.calls / 1e4), self.training))
+
+
+class Skipping(traps.Guarded):
+    def forward(self, x):
+        x = self.body(x)
+        return self.head(x if random.random() < 0.01 else torch.tanh(x))
+
+
+class SharingMemory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.down, self.up = nn.Linear(6, 4), nn.Linear(4, 6)
+        self.up.weight.data = self.down.weight.data.t()
+
+    def forward(self, x):
+        return self.up(torch.tanh(self.down(x)))
 
 
 class Foreign(nn.Module):
@@ -116,6 +167,35 @@ class Export(ExportTest):
         twice = traps.Siamese().train()
         self.assertIn("body.1 (BatchNorm1d) is called 2 times", self.refusal(twice, x))
         self.assertIn("max_norm", self.refusal(nn.Embedding(5, 4, max_norm=1.0), torch.zeros(3, dtype=torch.int64)))
+
+    def test_what_forward_leaves_behind_is_refused(self):
+        x = torch.randn(4, 6)
+        for module, what in ((Centered(), "center"), (Limited(), "body.weight"), (Counting(), "calls"),
+                             (Skipping(), "the generator of Python's random"),
+                             (nn.InstanceNorm1d(6, track_running_stats=True), "running_mean")):
+            with self.subTest(type(module).__name__):
+                inputs = x.unsqueeze(-1).repeat(1, 1, 3) if isinstance(module, nn.InstanceNorm1d) else x
+                self.assertRegex(self.refusal(module, inputs), f"forward changes .*{what}")
+
+    def test_hooks_on_gradients_and_shared_memory_are_refused(self):
+        x = torch.randn(4, 6)
+        hooked = traps.Guarded()
+        hooked.head.weight.register_hook(lambda gradient: gradient.clamp(-5, 5))
+        self.assertIn("head.weight: its hooks on gradients", self.refusal(hooked, x))
+        layer = traps.Guarded()
+        layer.head.register_full_backward_hook(lambda *_: None)
+        self.assertIn("head (Linear): its hooks on gradients", self.refusal(layer, x))
+        self.assertIn("down.weight and up.weight share memory", self.refusal(SharingMemory(), x))
+
+    def test_what_the_loss_never_reaches_is_not_trained(self):
+        class Stopped(traps.Guarded):
+            def forward(self, x):
+                return self.head(torch.tanh(self.body(x)).detach())
+
+        rookery_export.export(Stopped(), torch.randn(4, 6), self.folder / "net.onnx")
+        described = {entry.key: entry.value for entry in onnx.load(self.folder / "net.onnx").metadata_props}
+        parameters = json.loads(described[rookery_export.METADATA_KEY])["parameters"]
+        self.assertEqual(parameters, {"body.weight": False, "body.bias": False, "head.weight": True, "head.bias": True})
 
     def test_what_the_exporters_lack_is_told_with_its_place(self):
         message = self.refusal(Foreign(), torch.randn(2, 4, 4))

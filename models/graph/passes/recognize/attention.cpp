@@ -110,8 +110,11 @@ class AttentionFinder : ChainFinder {
       return hide(at, op->inputs[scores], op->inputs[1 - scores], found);
     }
     if (op->type != "Where" || op->outputs.size() != 1) return true;
+    // Behind a low number a row that sees nothing weighs all alike; Attention has no weights for it then.
     const std::optional<float> hidden = number(op->inputs[2]);
-    return hidden && *hidden <= kHidden && hide(at, op->inputs[1], op->inputs[0], found);
+    const bool sees_something = is_causal(op->inputs[0], shape(op->inputs[1]));
+    const bool is_hidden = hidden && (std::isinf(*hidden) || sees_something) && *hidden <= kHidden;
+    return is_hidden && hide(at, op->inputs[1], op->inputs[0], found);
   }
 
   bool hide(ValueId& at, ValueId scores, ValueId mask, FoundAttention& found) const {
