@@ -93,6 +93,11 @@ std::string without_numbers(std::string_view name) {
   return text;
 }
 
+// What tells a part from others: the name without what every file of its kind ends in.
+std::string part_of_set(const std::string& name, const std::string& ending) {
+  return name.substr(0, name.rfind(ending));
+}
+
 // The files of the folder whose names end in `ending`, gzip or plain: one, or the parts of one set.
 std::vector<std::string> parts_of_set(const FileTree& folder, const std::string& ending) {
   std::vector<std::string> found;
@@ -101,10 +106,13 @@ std::vector<std::string> parts_of_set(const FileTree& folder, const std::string&
     if (is_in_folder && (name.ends_with(ending) || name.ends_with(ending + ".gz"))) found.push_back(name);
   }
   if (found.empty()) throw DataError(fmt::format("{}: has no file *{}[.gz]", folder.name(), ending));
+  for (const std::string& name : found) {
+    if (std::ranges::find(found, name + ".gz") != found.end())
+      throw DataError(
+          fmt::format("{}: is there as {}.gz, too: keep one of them", folder.name_of(name), name));
+  }
   const auto is_alike = [&](const std::string& name) {
-    const std::size_t length = name.size() - ending.size() - (name.ends_with(".gz") ? 3 : 0);
-    return without_numbers(name.substr(0, length)) ==
-           without_numbers(found.front().substr(0, found.front().rfind(ending)));
+    return without_numbers(part_of_set(name, ending)) == without_numbers(part_of_set(found.front(), ending));
   };
   if (!std::ranges::all_of(found, is_alike)) {
     throw DataError(fmt::format(
@@ -154,9 +162,13 @@ std::unique_ptr<Dataset> open_idx(NamedOptions& options, const DataPlace& place)
 
 std::unique_ptr<Dataset> read_idx(const Place& place, bool has_images, std::uint64_t max_bytes) {
   const std::unique_ptr<FileTree> folder = open_tree(place);
-  const std::vector<std::string> images = parts_of_set(*folder, "images-idx3-ubyte");
-  const std::vector<std::string> labels = parts_of_set(*folder, "labels-idx1-ubyte");
-  if (images.size() != labels.size()) {
+  const std::string of_images = "images-idx3-ubyte", of_labels = "labels-idx1-ubyte";
+  const std::vector<std::string> images = parts_of_set(*folder, of_images);
+  const std::vector<std::string> labels = parts_of_set(*folder, of_labels);
+  const auto belong_together = [&](const std::string& image, const std::string& label) {
+    return images.size() == 1 || part_of_set(image, of_images) == part_of_set(label, of_labels);
+  };
+  if (!std::ranges::equal(images, labels, belong_together)) {
     throw DataError(fmt::format("{}: {} files of images ({}), but {} of labels ({})", folder->name(),
                                 images.size(), fmt::join(images, ", "), labels.size(),
                                 fmt::join(labels, ", ")));

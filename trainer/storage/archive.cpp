@@ -143,6 +143,10 @@ class ArchiveReader {
       before.reset();
       if (code == ARCHIVE_EOF) break;
       std::string name = name_of(entry);
+      if (archive_entry_hardlink(entry) != nullptr)
+        throw DataError(
+            fmt::format("{}: '{}' is a link to another of its files: pack it with tar's --hard-dereference",
+                        file_->name(), shown(name)));
       if (archive_entry_filetype(entry) != AE_IFREG || name.empty()) continue;
       if (members.files.size() >= most_files()) {
         throw DataError(fmt::format("{}: has more than {} files, too many for its {} bytes", file_->name(),

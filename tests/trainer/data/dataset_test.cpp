@@ -225,6 +225,19 @@ TEST_F(DatasetTest, IdxShorterAndLongerThanItsHeaderSays) {
   EXPECT_THAT(idx_problem(), HasSubstr("ends within its header"));
 }
 
+TEST_F(DatasetTest, AnIdxFileThatIsThereTwiceIsRefused) {
+  put_idx();
+  put("labels-idx1-ubyte.gz", "");
+  EXPECT_THAT(idx_problem(), HasSubstr("labels-idx1-ubyte: is there as labels-idx1-ubyte.gz, too"));
+}
+
+TEST_F(DatasetTest, PartsOfAnIdxSetBelongTogether) {
+  for (const char* part :
+       {"1-images-idx3-ubyte", "2-images-idx3-ubyte", "2-labels-idx1-ubyte", "3-labels-idx1-ubyte"})
+    put(part, "");
+  EXPECT_THAT(idx_problem(), AllOf(HasSubstr("1-images"), HasSubstr("3-labels")));
+}
+
 TEST_F(DatasetTest, IdxHugeDimensionsTakeNoMemory) {
   put_idx();
   constexpr std::uint32_t kHuge = 1U << 31;

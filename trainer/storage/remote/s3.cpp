@@ -87,7 +87,9 @@ HttpRequest S3::request(const S3Address& address, const std::string& query) cons
                                    : access_.endpoint;
   const std::string key = percent_encoded(address.key, "/");
   HttpRequest request;
-  if (access_.is_path_style) {
+  // No certificate is for names with further dots before the server's.
+  const bool has_dots = endpoint.starts_with("https://") && address.bucket.find('.') != std::string::npos;
+  if (access_.is_path_style || has_dots) {
     request.url = fmt::format("{}/{}/{}", endpoint, address.bucket, key);
   } else {
     const std::size_t host = endpoint.find("://") + 3;
