@@ -928,6 +928,48 @@ def _scatter_nd(a, x, indices, updates):
     return y
 
 
+def _recurrent(cell):
+    """ONNX's LSTM, GRU and RNN, step by step: cell(a, p, h, c, r, b) gives the next h and c, where p is what comes of the
+    input, and r and b are the weights and the bias of h."""
+
+    def run(a, x, w, r, b=None, lengths=None, h=None, c=None, peepholes=None):
+        if a.get("layout", 0) or peepholes is not None or a.get("clip"):
+            raise _UnknownOperator("a recurrent layer of such options")
+        steps, ends = [], []
+        for d in range(w.shape[0]):
+            of_input, of_state = b[d].chunk(2) if b is not None else (0, 0)
+            state = [torch.zeros(x.shape[1], a["hidden_size"]) if each is None else each[d] for each in (h, c)]
+            made = [None] * len(x)
+            is_reversed = d == 1 or a.get("direction") == "reverse"
+            for t in reversed(range(len(x))) if is_reversed else range(len(x)):
+                state = cell(a, x[t] @ w[d].t() + of_input, state[0], state[1], r[d], of_state)
+                made[t] = state[0]
+            steps.append(torch.stack(made))
+            ends.append(state)
+        return torch.stack(steps, 1), torch.stack([each[0] for each in ends]), torch.stack([each[1] for each in ends])
+
+    return run
+
+
+def _lstm_cell(a, p, h, c, r, b):
+    i, o, f, g = (p + h @ r.t() + b).chunk(4, 1)
+    c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+    return torch.sigmoid(o) * torch.tanh(c), c
+
+
+def _gru_cell(a, p, h, c, r, b):
+    if not a.get("linear_before_reset"):
+        raise _UnknownOperator("a GRU that resets before its product")
+    (pz, pr, pn), (hz, hr, hn) = p.chunk(3, 1), (h @ r.t() + b).chunk(3, 1)
+    z = torch.sigmoid(pz + hz)
+    return (1 - z) * torch.tanh(pn + torch.sigmoid(pr + hr) * hn) + z * h, c
+
+
+def _rnn_cell(a, p, h, c, r, b):
+    activation = {b"Relu": torch.relu, b"Tanh": torch.tanh}[(a.get("activations") or [b"Tanh"])[0]]
+    return activation(p + h @ r.t() + b), c
+
+
 def _all_of(function):
     def run(a, *inputs):
         made = inputs[0]
@@ -993,6 +1035,7 @@ _OPERATORS = {
     "Transpose": lambda a, x: x.permute(a.get("perm", list(reversed(range(x.dim()))))),
     "Expand": lambda a, x, shape: x.broadcast_to(torch.broadcast_shapes(x.shape, shape.tolist())),
     "Tile": lambda a, x, repeats: x.tile(repeats.tolist()), "Concat": lambda a, *x: torch.cat(x, a["axis"]),
+    "LSTM": _recurrent(_lstm_cell), "GRU": _recurrent(_gru_cell), "RNN": _recurrent(_rnn_cell),
     "Resize": _resize, "Trilu": _trilu,
     "SplitToSequence": lambda a, x, sizes=None: [x.split(int(sizes) if sizes.dim() == 0 else sizes.tolist(), a["axis"])],
     "SequenceAt": lambda a, sequence, at: sequence[int(at)],
