@@ -589,17 +589,19 @@ def _without_dropout():
 
 
 def _compare(model, module, inputs):
-    """Outputs, running statistics and gradients for the example and for another number of samples; adds the
-    metadata, which needs to know which parameters have gradients."""
+    """Outputs, running statistics and gradients for the example, for another number of samples, and for other
+    parameters, since behind a layer of zeros nothing shows; adds the metadata, which needs to know which parameters
+    have gradients."""
     no_gradient = set()
     inputs = {name: _varied(tensor) for name, tensor in inputs.items()}
     samples = len(next(iter(inputs.values())))
-    for count, sign in ((samples + 1, 1), (samples, -1), (samples, 1)):
+    for count, sign, moves in ((samples + 1, 1, False), (samples, -1, False), (samples, 1, True), (samples, 1, False)):
         given = {name: _repeated(_turned(tensor, sign), count) for name, tensor in inputs.items()}
         with _unchanged(module), _without_dropout(), _plainly():
+            moved = _move_parameters(module) if moves else {}
             theirs, gradients = _run_module(module, given)
         try:
-            ours, own_gradients, missing = _run_file(model, module, given)
+            ours, own_gradients, missing = _run_file(model, module, given, moved)
         except (RuntimeError, IndexError, ValueError) as error:
             raise ExportError(f"with {count} samples the file fails ({str(error).splitlines()[0]}): {_LOST}") from error
         no_gradient.update(name for name, gradient in gradients.items() if gradient is None)
@@ -692,12 +694,27 @@ def _run_module(module, inputs):
     return {i: tensor.detach() for i, tensor in enumerate(made)}, gradients
 
 
-def _run_file(model, module, inputs):
-    """The same of the file; or the operator that is not known here."""
+def _move_parameters(module):
+    """Gives those that are trained other values; {name: value}."""
+    generator = torch.Generator().manual_seed(2)
+    _, first = _groups(_all_tensors(module))
+    moved = {}
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+                moved[first[name]] = parameter.detach().clone()
+    return moved
+
+
+def _run_file(model, module, inputs, moved):
+    """The same of the file, with the values of `moved`; or the operator that is not known here."""
     trained = {name for name, parameter in _all_tensors(module) if parameter.requires_grad}
     known = {}
     for initializer in model.graph.initializer:
-        tensor = torch.from_numpy(numpy_helper.to_array(initializer).copy())
+        tensor = moved.get(initializer.name)
+        if tensor is None:
+            tensor = torch.from_numpy(numpy_helper.to_array(initializer).copy())
         known[initializer.name] = tensor.requires_grad_(True) if initializer.name in trained else tensor
     weights = {name: known[name] for name in trained if name in known}
     known.update(inputs)

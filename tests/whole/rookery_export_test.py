@@ -35,6 +35,25 @@ class Decided(traps.Guarded):
         return self.head(x if x.sum() > 0 else -2 * x)
 
 
+class Hidden(Partly):
+    """The same behind a head of zeros, where no gradient shows it."""
+
+    def __init__(self):
+        super().__init__()
+        nn.init.zeros_(self.head.weight)
+
+
+class Remembering(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.memory = nn.Linear(6, 8), nn.LSTM(8, 5, batch_first=True)
+
+    def forward(self, x):
+        with torch.no_grad():
+            x = self.body(x)
+        return self.memory(x)[0][:, -1]
+
+
 class Centered(traps.Guarded):
     """What DINO's loss does: a mean that moves with every batch."""
 
@@ -160,6 +179,7 @@ class Export(ExportTest):
     def test_what_a_file_cannot_say_is_refused(self):
         x = torch.randn(4, 6)
         self.assertIn("the gradient of body", self.refusal(Partly(), x))
+        self.assertIn("the gradient of body", self.refusal(Hidden(), x))
         self.assertIn("use torch.where", self.refusal(Decided(), x))
         self.assertIn(".data", self.refusal(Copied(), x))
         with_norm = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6, momentum=None))
@@ -192,10 +212,11 @@ class Export(ExportTest):
             def forward(self, x):
                 return self.head(torch.tanh(self.body(x)).detach())
 
-        rookery_export.export(Stopped(), torch.randn(4, 6), self.folder / "net.onnx")
-        described = {entry.key: entry.value for entry in onnx.load(self.folder / "net.onnx").metadata_props}
-        parameters = json.loads(described[rookery_export.METADATA_KEY])["parameters"]
-        self.assertEqual(parameters, {"body.weight": False, "body.bias": False, "head.weight": True, "head.bias": True})
+        for module, x in ((Stopped(), torch.randn(4, 6)), (Remembering(), torch.randn(4, 3, 6))):
+            rookery_export.export(module, x, self.folder / "net.onnx")
+            described = {entry.key: entry.value for entry in onnx.load(self.folder / "net.onnx").metadata_props}
+            trained = json.loads(described[rookery_export.METADATA_KEY])["parameters"]
+            self.assertEqual(trained, {name: not name.startswith("body") for name, _ in module.named_parameters()})
 
     def test_what_the_exporters_lack_is_told_with_its_place(self):
         message = self.refusal(Foreign(), torch.randn(2, 4, 4))
