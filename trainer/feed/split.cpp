@@ -14,9 +14,8 @@ namespace rookery {
 Split split_dataset(std::int64_t samples, const TrainingSettings& settings) {
   // 0.29 * 100 is a little less than 29; what is meant is 29.
   constexpr double kRounding = 1e-9;
-  const auto train = static_cast<std::int64_t>(
-      std::floor(settings.train_fraction * static_cast<double>(samples) * (1 + kRounding)));
-  if (train < 1) {
+  const double train = std::floor(settings.train_fraction * static_cast<double>(samples) * (1 + kRounding));
+  if (!(train >= 1)) {  // nor NaN
     throw ConfigError(fmt::format("train_fraction: {} of {} samples leaves none to train on",
                                   settings.train_fraction, samples));
   }
@@ -26,7 +25,7 @@ Split split_dataset(std::int64_t samples, const TrainingSettings& settings) {
   } else {
     ids = random_permutation(samples, rng_key(settings.seed, "split"), 0);
   }
-  const auto middle = ids.begin() + std::min(train, samples);
+  const auto middle = ids.begin() + static_cast<std::int64_t>(std::min(train, static_cast<double>(samples)));
   return {{ids.begin(), middle}, {middle, ids.end()}};
 }
 

@@ -260,8 +260,8 @@ TEST(Endpoint, SeveralGroupsSurviveCuts) {
     proxies[i] = std::make_unique<TcpProxy>(nodes[i]->address());
   }
   for (int i = 0; i < 2; ++i) nodes[i]->start({{loopback_name(1 - i), proxies[1 - i]->address()}});
-  std::vector<std::jthread> threads;
   std::atomic<std::int64_t> arrived{0};
+  std::vector<std::jthread> threads;
   for (const GroupId number : {kPipeline, kRing}) {
     GroupOptions options{
         .group = number, .members = {"node_0", "node_1"}, .priority = static_cast<int>(number)};

@@ -127,7 +127,9 @@ RC_GTEST_PROP(SendOrderProperty, EveryStreamIsSentWholeAndInOrder, ()) {
     if (what == 0) {
       const int chunks = *rc::gen::inRange(1, 20);
       const auto bytes = static_cast<std::int64_t>(kLargeChunk) * chunks;
-      all[stream]->push({{.step = i, .edge = "x"}, {DType::kU8, Shape{bytes}}, nullptr});
+      all[stream]->push({{.step = i, .edge = "x"},
+                         {DType::kU8, Shape{bytes}},
+                         BufferPool().take(static_cast<std::uint64_t>(bytes))});
       pushed[stream] += chunks;
     } else if (what == 1) {
       send(*rc::gen::inRange(1, 30));
