@@ -142,7 +142,7 @@ class Tell(WholeTest):
             "--restart nan": ["--simulate", "--failures", "1", "--restart", "nan"],
             "--restart needs --failures": ["--simulate", "--restart", "5"],
             "--exclude: there is no node '9'": ["--exclude", "node_9"],
-            "--exclude: all nodes": ["--exclude", "0", "1", "2"],
+            "--exclude: all nodes": ["--exclude", "0", "--exclude", "1", "--exclude", "2"],
         }
         for message, arguments in cases.items():
             with self.subTest(message):

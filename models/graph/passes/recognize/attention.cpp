@@ -112,9 +112,9 @@ class AttentionFinder : ChainFinder {
     if (op->type != "Where" || op->outputs.size() != 1) return true;
     // Behind a low number a row that sees nothing weighs all alike; Attention has no weights for it then.
     const std::optional<float> hidden = number(op->inputs[2]);
-    const bool sees_something = is_causal(op->inputs[0], shape(op->inputs[1]));
-    const bool is_hidden = hidden && (std::isinf(*hidden) || sees_something) && *hidden <= kHidden;
-    return is_hidden && hide(at, op->inputs[1], op->inputs[0], found);
+    if (!hidden || !(*hidden <= kHidden) || shape(op->inputs[1]) != shape(at)) return false;
+    if (!std::isinf(*hidden) && !is_causal(op->inputs[0], shape(at))) return false;
+    return hide(at, op->inputs[1], op->inputs[0], found);
   }
 
   bool hide(ValueId& at, ValueId scores, ValueId mask, FoundAttention& found) const {
