@@ -1,9 +1,11 @@
 // Attention that is written out in single ops.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "models/graph/op_definition.hpp"
@@ -112,8 +114,8 @@ class AttentionFinder : ChainFinder {
     if (op->type != "Where" || op->outputs.size() != 1) return true;
     // Behind a low number a row that sees nothing weighs all alike; Attention has no weights for it then.
     const std::optional<float> hidden = number(op->inputs[2]);
-    if (!hidden || !(*hidden <= kHidden) || shape(op->inputs[1]) != shape(at)) return false;
-    if (!std::isinf(*hidden) && !is_causal(op->inputs[0], shape(at))) return false;
+    const bool is_hidden = hidden && *hidden <= kHidden;
+    if (!is_hidden || !(std::isinf(*hidden) || shows_some_of_every_row(op->inputs[0]))) return false;
     return hide(at, op->inputs[1], op->inputs[0], found);
   }
 
@@ -125,6 +127,18 @@ class AttentionFinder : ChainFinder {
       found.attributes["is_causal"] = std::int64_t{1};
     } else {
       found.mask = mask;
+    }
+    return true;
+  }
+
+  bool shows_some_of_every_row(ValueId mask) const {
+    const Value& value = graph().value(mask);
+    if (value.kind != ValueKind::kConstant || value.type.dtype != DType::kBool || rank(mask) == 0)
+      return false;
+    const std::span<const bool> seen = value.data->as<bool>();
+    const auto columns = static_cast<std::size_t>(value.type.shape[-1]);
+    for (std::size_t row = 0; row < seen.size(); row += columns) {
+      if (std::ranges::none_of(seen.subspan(row, columns), std::identity())) return false;
     }
     return true;
   }
