@@ -174,11 +174,12 @@ OpCase random_op_case(const std::string& type, Draw& draw) {
   RandomCase drawn = random_ops().at(type).draw(draw);
   std::vector<Tensor> inputs;
   std::vector<TensorType> types;
+  Op op{.name = type, .type = type, .inputs = {}, .outputs = {}, .attributes = drawn.attributes};
   for (std::optional<Tensor>& input : drawn.inputs) {
+    op.inputs.push_back(static_cast<ValueId>(types.size()));
     types.push_back(input.value().type());
     inputs.push_back(std::move(*input));
   }
-  const Op op{.name = type, .type = type, .inputs = {}, .outputs = {}, .attributes = drawn.attributes};
   return make_case(type, drawn.attributes, std::move(inputs), op_definition(type).infer(op, types));
 }
 

@@ -18,8 +18,11 @@ using testing::ThrowsMessage;
 std::vector<TensorType> infer_f32(const std::string& type, const Attributes& attributes,
                                   const std::vector<Shape>& inputs) {
   std::vector<TensorType> types;
-  for (const Shape& shape : inputs) types.push_back({DType::kF32, shape});
-  const Op op{.name = "op", .type = type, .inputs = {}, .outputs = {}, .attributes = attributes};
+  Op op{.name = "op", .type = type, .inputs = {}, .outputs = {}, .attributes = attributes};
+  for (const Shape& shape : inputs) {
+    op.inputs.push_back(static_cast<ValueId>(types.size()));
+    types.push_back({DType::kF32, shape});
+  }
   return op_definition(type).infer(op, types);
 }
 
