@@ -62,7 +62,7 @@ function(rookery_tests name)
   add_executable(${name} ${sources})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARGN} rookery_test_support rapidcheck rapidcheck_gtest GTest::gmock_main)
-  # Half of the time goes to headers that they share. Helpers have names of their own within the program.
+  # A third of the time goes to headers, which they share. Helpers have names of their own within the program.
   set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 12)
   # Tests are compiled more often than their own code is run.
   set(level -O1)

@@ -950,7 +950,7 @@ def _recurrent(cell):
     input, and r and b are the weights and the bias of h."""
 
     def run(a, x, w, r, b=None, lengths=None, h=None, c=None, peepholes=None):
-        if a.get("layout", 0) or peepholes is not None or a.get("clip"):
+        if a.get("layout", 0) or a.get("clip") or lengths is not None or peepholes is not None:
             raise _UnknownOperator("a recurrent layer of such options")
         steps, ends = [], []
         for d in range(w.shape[0]):

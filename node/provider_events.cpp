@@ -88,7 +88,8 @@ std::string measured_memory_text(const StagePrediction& predicted, const NodeRep
                      text(report.floor_bytes), text(predicted.total_bytes()), fmt::join(parts, ", "));
 }
 
-// Of the samples of a whole batch's micro-batch, of which the plan predicts, those that this cluster's have.
+// Plans predict for the micro-batches of a whole batch: the share of one that this cluster's micro-batches
+// are.
 double share_of_micro_batch(const NodeMetadata& metadata) {
   if (metadata.shares.samples.empty()) return 1;
   const int micro_batches = decided_micro_batches(metadata.settings);

@@ -45,6 +45,12 @@ void add_clusters(const TrainingTask& task, const Fit& fit, Planned& planned) {
   }
 }
 
+// No update is made ahead where there are several clusters (updates_ahead()): there is no copy to take it
+// back from.
+void leave_out_copies(std::vector<PlannedStage>& stages) {
+  for (PlannedStage& stage : stages) stage.prediction.memory.kept = 0;
+}
+
 // With what is in flight, or on its links, chosen otherwise. Averaging takes the same memory as before.
 void predict_again(const TrainingTask& task, const ThroughputModel& model, std::size_t at,
                    const std::vector<int>& in_flight, const std::vector<PlannedLink>& links,
@@ -53,11 +59,9 @@ void predict_again(const TrainingTask& task, const ThroughputModel& model, std::
   PlannedCluster made = predicted_cluster(task, model, planned.members[at], planned.cuts[at],
                                           planned.stages[at], in_flight, links);
   made.id = before.id;
-  for (std::size_t stage = 0; stage < made.stages.size(); ++stage) {
-    StagePrediction& prediction = made.stages[stage].prediction;
-    prediction.averaging_bytes = before.stages[stage].prediction.averaging_bytes;
-    if (planned.plan.clusters.size() > 1) prediction.memory.kept = 0;  // see updates_ahead()
-  }
+  for (std::size_t stage = 0; stage < made.stages.size(); ++stage)
+    made.stages[stage].prediction.averaging_bytes = before.stages[stage].prediction.averaging_bytes;
+  if (planned.plan.clusters.size() > 1) leave_out_copies(made.stages);
   before = std::move(made);
 }
 
@@ -148,9 +152,8 @@ std::int64_t add_averaging_memory(const TrainingTask& task, Planned& planned) {
   ClusterPlan& plan = planned.plan;
   const int clusters = static_cast<int>(plan.clusters.size());
   if (clusters == 1) return 0;
-  for (PlannedCluster& cluster : plan.clusters)
-    for (PlannedStage& stage : cluster.stages) stage.prediction.memory.kept = 0;  // see updates_ahead()
-  std::map<std::pair<std::size_t, int>, std::int64_t> of_rings;                   // by cluster and stage
+  for (PlannedCluster& cluster : plan.clusters) leave_out_copies(cluster.stages);
+  std::map<std::pair<std::size_t, int>, std::int64_t> of_rings;  // by cluster and stage
   for (const Ring& ring : plan.rings) {
     const AveragedLoad load = load_of(ring);
     const auto buffers =

@@ -55,9 +55,9 @@ void PeriodicAverager::begin(std::int64_t steps_done, std::int64_t steps_ahead) 
 
 void PeriodicAverager::after_update(std::int64_t step) {
   const std::int64_t done = step + 1;
-  const bool is_united = this->is_united(done);
-  if (under_way_ && (is_united || done >= under_way_->end)) finish_round();
-  if (is_united) {
+  const bool unites = is_united(done);
+  if (under_way_ && (unites || done >= under_way_->end)) finish_round();
+  if (unites) {
     begin_round(done, std::nullopt);
     finish_round();
   }

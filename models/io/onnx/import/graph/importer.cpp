@@ -25,7 +25,7 @@ bool is_sequence(const Operand& operand) {
   return std::holds_alternative<std::shared_ptr<const Sequence>>(operand);
 }
 
-// Those that may not be absent.
+// DataError where one is absent that may not be.
 void check_inputs_are_there(const std::string& type, const std::vector<Operand>& inputs) {
   const OpSignature* known = op_signature(type);
   if (known == nullptr) return;
