@@ -1,20 +1,24 @@
 #include "models/base/parallel.hpp"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include <vector>
 
 namespace rookery {
 
-void on_new_threads(int threads, const std::function<void()>& work) {
+void on_new_threads(int threads, const std::function<void(int)>& work) {
   std::vector<std::jthread> others;
-  for (int i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
+  for (int member = 1; member < threads; ++member) others.emplace_back(std::cref(work), member);
+  work(0);
 }
 
-void on_team(int threads, const std::function<void()>& work) {
+void on_team(int threads, const std::function<void(int)>& work) {
 // GCC's thread sanitizer does not see how OpenMP's threads wait for each other.
 #if defined(_OPENMP) && !defined(__SANITIZE_THREAD__)
 #pragma omp parallel num_threads(threads)
-  work();
+  work(omp_get_thread_num());
 #else
   on_new_threads(threads, work);
 #endif

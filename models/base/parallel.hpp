@@ -8,51 +8,104 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <vector>
 
 namespace rookery {
 
 // Both call `work`, which does not throw, once on each of up to `threads` threads at the same time, one of
-// which is the calling one, and return when all are done.
+// which is the calling one, and return when all are done. It gets the thread's number, from 0 on.
 //
 // Threads that live as long as the call, and sleep while they wait: for work of milliseconds and more.
-void on_new_threads(int threads, const std::function<void()>& work);
-// Where there is OpenMP, its threads, which are oneDNN's, too. They stay for the next call, and keep their
-// processors for a while so that it begins at once: for work of microseconds, by programs that have these
-// processors to themselves.
-void on_team(int threads, const std::function<void()>& work);
+void on_new_threads(int threads, const std::function<void(int member)>& work);
+// Where there is OpenMP, its threads, which are oneDNN's, too. They stay for the next call, under the same
+// numbers, and keep their processors for a while so that it begins at once: for work of microseconds, by
+// programs that have these processors to themselves.
+void on_team(int threads, const std::function<void(int member)>& work);
 
-// body(i) for 0 <= i < count in no order, on up to `threads` threads (0: one per processor). Throws the first
-// exception that a body throws; rounds that nobody has begun by then are left out.
+// The rounds of a loop, shared out among the members of a team. Each takes its part first, which is the same
+// in all loops of as many rounds, so that what it has written in one of them is near it in the next; then
+// what others have left, since their rounds may take longer.
+class SharedRounds {
+ public:
+  struct Run {
+    std::int64_t begin, end;
+  };
+
+  SharedRounds(std::int64_t rounds, int members)
+      : parts_(static_cast<std::size_t>(members)),
+        run_(std::max<std::int64_t>(1, rounds / (kRuns * members))) {
+    for (std::int64_t i = 0; i < members; ++i) {
+      parts_[static_cast<std::size_t>(i)].next = rounds * i / members;
+      parts_[static_cast<std::size_t>(i)].end = rounds * (i + 1) / members;
+    }
+  }
+
+  // Nothing when all are taken.
+  std::optional<Run> take(int member) {
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      Part& part = parts_[(static_cast<std::size_t>(member) + i) % parts_.size()];
+      if (part.next.load(std::memory_order_relaxed) >= part.end) continue;
+      const std::int64_t begin = part.next.fetch_add(run_, std::memory_order_relaxed);
+      if (begin < part.end) return Run{begin, std::min(begin + run_, part.end)};
+    }
+    return std::nullopt;
+  }
+
+  void leave_out_the_rest() {
+    for (Part& part : parts_) part.next = part.end;
+  }
+
+ private:
+  // What a member takes at once is a share of its part.
+  static constexpr std::int64_t kRuns = 32;
+  // Each in a line of the cache of its own.
+  struct alignas(64) Part {
+    std::atomic<std::int64_t> next;
+    std::int64_t end;
+  };
+  std::vector<Part> parts_;
+  std::int64_t run_;
+};
+
+// body(member, i) for 0 <= i < count in no order, on up to `threads` threads (0: one per processor), whose
+// numbers are below `threads` and `count`. Throws the first exception that a body throws; rounds that nobody
+// has begun by then are left out.
 template <std::integral Index, typename Body>
-void parallel_for(Index count, int threads, const Body& body,
-                  decltype(on_new_threads)& on_threads = on_new_threads) {
+void parallel_for_members(Index count, int threads, const Body& body,
+                          decltype(on_new_threads)& on_threads = on_new_threads) {
   const auto rounds = static_cast<std::int64_t>(count);
   const std::int64_t wanted = threads > 0 ? threads : std::thread::hardware_concurrency();
-  const auto workers = static_cast<int>(std::min(wanted, rounds));
-  if (workers <= 1) {
-    for (Index i = 0; i < count; ++i) body(i);
+  const auto members = static_cast<int>(std::min(wanted, rounds));
+  if (members <= 1) {
+    for (Index i = 0; i < count; ++i) body(0, i);
     return;
   }
-  // Threads take what is left when they are done with what they took: one round where there are few, whose
-  // times may differ, and runs of neighbours where there are many.
-  constexpr std::int64_t kRuns = 32;  // of each thread
-  const std::int64_t run = std::max<std::int64_t>(1, rounds / (kRuns * workers));
-  std::atomic<std::int64_t> next{0};
+  SharedRounds shared(rounds, members);
   std::exception_ptr error;
   std::mutex mutex;  // of the error
-  on_threads(workers, [&] {
+  on_threads(members, [&](int member) {
+    if (member >= members) return;
     try {
-      for (std::int64_t begin = next.fetch_add(run); begin < rounds; begin = next.fetch_add(run)) {
-        for (std::int64_t i = begin; i < std::min(begin + run, rounds); ++i) body(static_cast<Index>(i));
+      while (const auto run = shared.take(member)) {
+        for (std::int64_t i = run->begin; i < run->end; ++i) body(member, static_cast<Index>(i));
       }
     } catch (...) {
       const std::scoped_lock lock(mutex);
       if (!error) error = std::current_exception();
-      next = rounds;
+      shared.leave_out_the_rest();
     }
   });
   if (error) std::rethrow_exception(error);
+}
+
+// The same for bodies that do not ask who runs them: body(i).
+template <std::integral Index, typename Body>
+void parallel_for(Index count, int threads, const Body& body,
+                  decltype(on_new_threads)& on_threads = on_new_threads) {
+  parallel_for_members(
+      count, threads, [&](int, Index i) { body(i); }, on_threads);
 }
 
 }  // namespace rookery

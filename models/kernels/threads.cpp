@@ -25,7 +25,7 @@ int kernel_threads() {
   return threads_of_this_thread;
 }
 
-void on_whole_team(int /*threads*/, const std::function<void()>& work) {
+void on_whole_team(int /*threads*/, const std::function<void(int)>& work) {
   const int team = threads_of_this_thread;
   threads_of_this_thread = 1;
   on_team(team, work);

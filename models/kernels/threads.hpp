@@ -6,7 +6,6 @@
 #endif
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 
@@ -34,7 +33,7 @@ class KernelThreads {
 // on_team() with all of kernel_threads(), however few are asked for: OpenMP ends the threads that a smaller
 // team leaves over, and the next larger one would have to begin them anew. Meanwhile kernel_threads() is 1 on
 // each.
-void on_whole_team(int threads, const std::function<void()>& work);
+void on_whole_team(int threads, const std::function<void(int member)>& work);
 
 // body(i) for i < n in any order, on so many threads. Bodies write to places of their own; loops within them
 // run on the body's thread.
@@ -66,13 +65,10 @@ void in_runs(std::int64_t n, std::int64_t work, Body body, std::int64_t multiple
 inline std::int64_t places_for(std::int64_t n) {
   return std::min<std::int64_t>(n, kernel_threads());
 }
-// body(place, i) for i < n in any order; nobody else is at that place, of `places`, meanwhile.
+// body(place, i) for i < n in any order, at so many places; nobody else is at that place meanwhile.
 template <typename Body>
 void in_places(std::int64_t n, std::int64_t places, Body body) {
-  std::atomic<std::int64_t> next{0};
-  in_parallel(places, [&](std::int64_t place) {
-    for (std::int64_t i = next.fetch_add(1); i < n; i = next.fetch_add(1)) body(place, i);
-  });
+  parallel_for_members(n, static_cast<int>(places), body, on_whole_team);
 }
 
 // body(member, members, barrier) once on each member of a team of kernel_threads() threads, or of one where n

@@ -66,5 +66,38 @@ TEST_P(ParallelFor, ThrowsWhatABodyThrewAndBeginsNothingElse) {
   }
 }
 
+// Each round waits for the others, so that every member has one.
+TEST_P(ParallelFor, MembersHaveTheirPartsByNumber) {
+  std::barrier all(3);
+  parallel_for_members(
+      3, 3,
+      [&](int member, int i) {
+        EXPECT_EQ(member, i);
+        all.arrive_and_wait();
+      },
+      *GetParam());
+}
+
+TEST(SharedRounds, AMemberTakesItsPartInOrderAndThenWhatOthersHaveLeft) {
+  SharedRounds shared(10, 3);  // [0, 3), [3, 6), [6, 10)
+  const auto take = [&](int member) {
+    const auto run = shared.take(member);
+    return run ? std::vector<std::int64_t>{run->begin, run->end} : std::vector<std::int64_t>{};
+  };
+  const auto run = [](std::int64_t i) { return std::vector<std::int64_t>{i, i + 1}; };
+  for (const std::int64_t i : {3, 4, 5}) EXPECT_EQ(take(1), run(i));
+  EXPECT_EQ(take(0), run(0));
+  for (const std::int64_t i : {6, 7, 8, 9, 1, 2}) EXPECT_EQ(take(1), run(i));
+  for (const int member : {0, 1, 2}) EXPECT_TRUE(take(member).empty()) << member;
+}
+
+TEST(SharedRounds, WhatIsLeftOutNobodyTakes) {
+  SharedRounds shared(1000, 2);
+  EXPECT_TRUE(shared.take(0));
+  shared.leave_out_the_rest();
+  EXPECT_FALSE(shared.take(0));
+  EXPECT_FALSE(shared.take(1));
+}
+
 }  // namespace
 }  // namespace rookery
