@@ -23,8 +23,11 @@ bool fuses(const Op& op) {
 }  // namespace
 
 const Backend& simd_backend() {
-  static const Backend backend{
-      .name = "simd", .words = {"blocked", "winograd"}, .make = make, .prefers = prefers, .fuses = fuses};
+  static const Backend backend{.name = "simd",
+                               .words = {"blocked", "winograd", "pointwise"},
+                               .make = make,
+                               .prefers = prefers,
+                               .fuses = fuses};
   return backend;
 }
 

@@ -199,10 +199,40 @@ TEST(Blocked, ConvByWinograd) {
   simd::select_loops(best.c_str());
 }
 
-TEST(Blocked, WinogradsBitsDependOnNoThreads) {
+TEST(Blocked, GradientOfThePointwiseConvolutionsWeight) {
+  const std::string best = simd::loops().name;
+  const std::vector<std::int64_t> one{1, 1};
+  const std::vector<ConvSpec> specs{
+      {2, 32, 8, 8, 64, one, {1, 1}, {1, 1}, {0, 0, 0, 0}},
+      {3, 48, 5, 7, 16, one, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1, "NOTSET", false},
+      {2, 32, 8, 8, 64, one, {2, 2}, {1, 1}, {0, 0, 0, 0}},
+      {2, 16, 7, 9, 32, one, {3, 2}, {1, 1}, {0, 0, 0, 0}},
+      {3, 208, 16, 24, 80, one, {1, 1}, {1, 1}, {0, 0, 0, 0}}};  // several slices of places and channels
+  for (const char* const* name = simd::loop_names(); *name != nullptr; ++name) {
+    ASSERT_TRUE(simd::select_loops(*name));
+    Random random(13);
+    for (const ConvSpec& spec : specs) {
+      const OpCase forward = conv_case(spec, random);
+      for (const GradientOf& gradient :
+           product_gradients(forward, random_tensor(forward.outputs[0].shape, random))) {
+        const bool is_served = gradient.test.op.type == "ConvGradWeight";
+        EXPECT_EQ(kernel_of("simd/blocked-pointwise", blocked(gradient.test)) != nullptr, is_served)
+            << describe(gradient.test);
+        if (is_served) expect_same("simd/blocked-pointwise", gradient.test);
+      }
+    }
+  }
+  simd::select_loops(best.c_str());
+}
+
+// Threads take parts of the rows and of the columns of products, as many as there are of both.
+TEST(Blocked, BitsOfSharedProductsDependOnNoThreads) {
   Random random(12);
-  // The second has several slices of channels, which threads take from end to end.
-  const std::vector<ConvSpec> specs{{3, 32, 8, 8, 48}, {3, 64, 8, 8, 96}};
+  const std::vector<ConvSpec> specs{{3, 32, 8, 8, 48},
+                                    {3, 64, 8, 8, 96},
+                                    {9, 16, 12, 12, 16},
+                                    {1, 32, 2, 2, 160},
+                                    {2, 96, 9, 9, 64, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}};
   for (const ConvSpec& spec : specs) {
     const OpCase forward = conv_case(spec, random);
     std::vector<OpCase> tests;
@@ -211,13 +241,15 @@ TEST(Blocked, WinogradsBitsDependOnNoThreads) {
          product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
       tests.push_back(blocked(gradient.test));
     for (const OpCase& test : tests) {
-      const std::vector<Tensor> expected = *run_on("simd/blocked-winograd", test);
-      for (const int threads : {2, 3}) {
-        set_kernel_threads(threads);
-        const std::vector<Tensor> actual = *run_on("simd/blocked-winograd", test);
-        set_kernel_threads(1);
-        for (std::size_t i = 0; i < expected.size(); ++i) {
-          EXPECT_TRUE(test.op.outputs[i] == kNoValue || same_bits(expected[i], actual[i])) << describe(test);
+      const std::string choice = spec.kernel[0] == 3 ? "simd/blocked-winograd" : "simd/blocked-pointwise";
+      const auto expected = run_on(choice, test);
+      if (!expected) continue;  // the pointwise one has the weight's gradient alone
+      for (const int threads : {2, 3, 5, 8, 16}) {
+        const KernelThreads several(threads);
+        const std::vector<Tensor> actual = *run_on(choice, test);
+        for (std::size_t i = 0; i < expected->size(); ++i) {
+          EXPECT_TRUE(test.op.outputs[i] == kNoValue || same_bits((*expected)[i], actual[i]))
+              << describe(test) << " on " << threads << " threads";
         }
       }
     }

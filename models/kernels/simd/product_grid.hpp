@@ -1,0 +1,49 @@
+// Matrix products over channels of images in blocks, and how threads take parts of them: each a part of the
+// rows and of the columns, from end to end, so that it neither waits for others nor reads what they have just
+// written. Results do not depend on the parts. Internal to this back end.
+#pragma once
+
+#include "models/graph/op_attributes.hpp"
+#include "models/kernels/simd/loops/loops.hpp"
+
+namespace rookery::simd {
+
+// Matrices lie in panels of so many columns: what a product takes at once.
+constexpr Index kPanel = 2 * kChannelBlock;
+constexpr Index panels(Index channels) {
+  return (channels + kPanel - 1) / kPanel;
+}
+
+struct Range {
+  Index begin, end;
+  Index size() const { return end - begin; }
+};
+
+// body(begin, end) for slices of a range.
+template <typename Body>
+void for_slices(Range range, Index size, Body body) {
+  for (Index begin = range.begin; begin < range.end; begin += size)
+    body(begin, begin + size < range.end ? begin + size : range.end);
+}
+
+// n in so many parts, each of whole units but for the last.
+struct Parts {
+  Index n, unit, parts;
+  Index units() const { return (n + unit - 1) / unit; }
+  Index largest() const;
+  Range operator[](Index i) const;
+};
+
+struct Grid {
+  Parts rows, columns;
+  Index count() const { return rows.parts * columns.parts; }
+};
+
+// The parts that the threads there are have done soonest, no more than there are threads. Each part prepares
+// its rows and columns by itself, which costs about as much as a few products.
+Grid grid_of(Index rows, Index row_unit, Index columns, Index column_unit);
+
+// sums[c] = sum of channel c of images in blocks.
+void sum_blocks(Index batch, Index channels, Index plane, const float* x, float* sums);
+
+}  // namespace rookery::simd
