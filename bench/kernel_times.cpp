@@ -3,7 +3,7 @@
 // on one, whose result has to be the same bits, and from both the share of its work that ran on one thread
 // (Amdahl's law).
 //
-//   kernel_times [--threads N] [--cold] [MODEL [CHOICE]]
+//   kernel_times [--threads N] [--cold] [--model MODEL] [--choice CHOICE]
 //
 // cnn_net unless told; the chosen kernels, or one choice for all ops. --cold: the caches are swept before
 // every run, as by all the other kernels of a step.
@@ -44,9 +44,7 @@ class Bench {
     const std::string& model = told.model;
     const std::int64_t batch = measured_batch(model);
     Graph forward = measured_model(model);
-    const std::string loss =
-        forward.value(forward.outputs().at(0)).type.shape.rank() == 3 ? "mse" : "cross_entropy";
-    add_loss(forward, loss);
+    add_loss(forward, measured_loss(model));
     MeasuredKernels measured;
     CompileOptions options;
     options.training_sizes = {batch};
@@ -251,7 +249,7 @@ int main(int argc, char** argv) {
   rookery::let_teams_sleep(argv);
   const rookery::ProgramInfo info{.name = "kernel_times",
                                   .summary = "The time of every kernel of a training step.",
-                                  .example = "  kernel_times --threads 2 resnet18\n"};
+                                  .example = "  kernel_times --threads 2 --model resnet18\n"};
   rookery::ProgramOptions options;
   rookery::Bench::Options told;
   options.add_options()("threads", po::value<int>(&told.threads)->default_value(1), "of kernels")(

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "models/graph/ops/builder.hpp"
+#include "models/graph/passes/loss.hpp"
 #include "models/zoo/zoo.hpp"
 
 namespace rookery {
@@ -29,13 +30,22 @@ inline Graph measured_model(const std::string& name) {
     return gpt_block({.length = 128, .layers = 12, .heads = 12, .width = 768, .dropout = 0});
   }
   if (name == "lstm") return measured_lstm();
+  if (name == "bert_base") return bert();
   return zoo_model(name);
+}
+
+inline LossSettings measured_loss(const std::string& name) {
+  if (name == "cnn_net" || name == "transformer_block") return "mse";
+  if (name != "bert_base") return "cross_entropy";
+  return LossSettings(
+      {{.name = "cross_entropy", .output = "prediction_logits"},
+       {.name = "cross_entropy", .output = "seq_relationship_logits", .target = "next_sentence_label"}});
 }
 
 // The size of its batches.
 inline std::int64_t measured_batch(const std::string& name) {
   if (name == "resnet18") return 16;
-  if (name == "resnet50") return 4;
+  if (name == "resnet50" || name == "bert_base") return 4;
   if (name == "lstm") return 32;
   return name == "transformer_block" ? 8 : 64;
 }

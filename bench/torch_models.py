@@ -207,6 +207,79 @@ class Gpt(nn.Module):
         return self.lm_head(self.transformer.ln_f(x))
 
 
+class BertLayer(nn.Module):
+    def __init__(self, width, heads, dropout):
+        super().__init__()
+        self.attention = nn.ModuleDict({
+            "self": nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")}),
+            "output": nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)}),
+        })
+        self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, 4 * width)})
+        self.output = nn.ModuleDict({"dense": nn.Linear(4 * width, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)})
+        self.heads, self.dropout = heads, nn.Dropout(dropout)
+
+    def attend(self, x, mask):
+        q, k, v = (part(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in self.attention["self"].values())
+        if hasattr(F, "scaled_dot_product_attention"):
+            dropout = self.dropout.p if self.training else 0.0
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
+        else:
+            scores = (q @ k.transpose(-2, -1) / math.sqrt(k.shape[-1])).masked_fill(~mask, -math.inf)
+            y = self.dropout(scores.softmax(-1)) @ v
+        return y.transpose(1, 2).flatten(2)
+
+    def forward(self, x, mask):
+        after = self.attention["output"]
+        x = after["LayerNorm"](x + self.dropout(after["dense"](self.attend(x, mask))))
+        hidden = F.gelu(self.intermediate["dense"](x))
+        return self.output["LayerNorm"](x + self.dropout(self.output["dense"](hidden)))
+
+
+class Bert(nn.Module):
+    """As Hugging Face's BertForPreTraining."""
+
+    def __init__(self, dropout, vocabulary=30522, positions=512, layers=12, heads=12, width=768):
+        super().__init__()
+        self.bert = nn.ModuleDict({
+            "embeddings": nn.ModuleDict({
+                "word_embeddings": nn.Embedding(vocabulary, width),
+                "token_type_embeddings": nn.Embedding(2, width),
+                "position_embeddings": nn.Embedding(positions, width),
+                "LayerNorm": nn.LayerNorm(width, eps=1e-12),
+            }),
+            "encoder": nn.ModuleDict({"layer": nn.ModuleList(BertLayer(width, heads, dropout) for _ in range(layers))}),
+            "pooler": nn.ModuleDict({"dense": nn.Linear(width, width)}),
+        })
+        self.cls = nn.ModuleDict({
+            "predictions": BertPredictions(vocabulary, width),
+            "seq_relationship": nn.Linear(width, 2),
+        })
+        self.dropout = nn.Dropout(dropout)
+        for parameter in self.parameters():
+            if parameter.dim() > 1:
+                nn.init.normal_(parameter, std=0.02)
+
+    def forward(self, ids, types, attended):
+        embeddings = self.bert["embeddings"]
+        words = embeddings["word_embeddings"]
+        x = words(ids) + embeddings["token_type_embeddings"](types)
+        x = self.dropout(embeddings["LayerNorm"](x + embeddings["position_embeddings"].weight[:ids.shape[1]]))
+        for layer in self.bert["encoder"]["layer"]:
+            x = layer(x, attended.bool()[:, None, None])
+        pooled = torch.tanh(self.bert["pooler"]["dense"](x[:, 0]))
+        return self.cls["predictions"](x, words.weight), self.cls["seq_relationship"](pooled)
+
+
+class BertPredictions(nn.Module):
+    def __init__(self, vocabulary, width):
+        super().__init__()
+        self.transform = nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)})
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def forward(self, x, words):
+        return F.linear(self.transform["LayerNorm"](F.gelu(self.transform["dense"](x))), words, self.bias)
+
+
 class Lstm(nn.Module):
     def __init__(self):
         super().__init__()
@@ -232,24 +305,39 @@ def digits():
     return [{"input": images[ids].contiguous(), "labels": labels[ids]} for ids in trace["batches"]]
 
 
+def sentences(batch, length, vocabulary):
+    """Pairs of sentences, of which all but the first are filled up."""
+    lengths = torch.tensor([length] + [length - length // 4] * (batch - 1))
+    places = torch.arange(length).expand(batch, length)
+    return [{"input_ids": torch.randint(vocabulary, (batch, length)),
+             "token_type_ids": (places > length // 2).long(),
+             "attention_mask": (places < lengths[:, None]).long(),
+             "labels": torch.randint(vocabulary, (batch, length)),
+             "next_sentence_label": torch.randint(2, (batch,))} for _ in range(BATCHES)]
+
+
+def cross_entropy(prediction, labels):
+    return F.cross_entropy(prediction.flatten(0, -2), labels.flatten())
+
+
+def both_heads(predictions, words, is_next):
+    return cross_entropy(predictions[0], words) + cross_entropy(predictions[1], is_next)
+
+
 @dataclasses.dataclass
 class Model:
     build: Callable  # (dropout) -> module
-    batches: Callable  # () -> [{input name: tensor, "labels": tensor}]
-    input: str = "input"
+    batches: Callable  # () -> [{name of an input or a target: tensor}]
+    inputs: tuple = ("input",)
+    targets: tuple = ("labels",)
     images: bool = False  # then channels_last is worth a try
     recurrent: bool = False  # then other ways to run its layers are
-    loss: str = "cross_entropy"
+    loss: Callable = cross_entropy  # (what the module returns, targets)
     state: pathlib.Path = None  # of the initial weights, where they are not random
 
-    def loss_function(self, prediction, target):
-        if self.loss == "mse":
-            return F.mse_loss(prediction, target)
-        return F.cross_entropy(prediction.flatten(0, -2), target.flatten())
-
-    def target(self, labels):
+    def target(self, target):
         """Class indices are one-hot vectors to the mean squared error."""
-        return F.one_hot(labels, 10).float() if self.loss == "mse" and not labels.is_floating_point() else labels
+        return F.one_hot(target, 10).float() if self.loss is F.mse_loss and not target.is_floating_point() else target
 
 
 def random_sequences(batch, length, width):
@@ -258,13 +346,16 @@ def random_sequences(batch, length, width):
 
 
 MODELS = {
-    "cnn_net": Model(lambda dropout: CnnNet(dropout=dropout), digits, images=True, loss="mse",
+    "cnn_net": Model(lambda dropout: CnnNet(dropout=dropout), digits, images=True, loss=F.mse_loss,
                      state=GOLDEN / "cnn_net_initial.safetensors"),
     "deep_mlp": Model(lambda dropout: DeepMlp(), lambda: random_batches((64, 784), 10)),
     "vgg11": Model(lambda dropout: Vgg11(), lambda: random_batches((64, 3, 32, 32), 10), images=True),
     "resnet18": Model(lambda dropout: Resnet18(), lambda: random_batches((16, 3, 64, 64), 1000), images=True),
     "resnet50": Model(lambda dropout: Resnet50(), lambda: random_batches((4, 3, 224, 224), 1000), images=True),
-    "transformer_block": Model(lambda dropout: OneBlock(768, 12), lambda: random_sequences(8, 128, 768), loss="mse"),
+    "transformer_block": Model(lambda dropout: OneBlock(768, 12), lambda: random_sequences(8, 128, 768), loss=F.mse_loss),
+    "bert_base": Model(lambda dropout: Bert(0.1 if dropout else 0.0), lambda: sentences(4, 128, 30522),
+                       inputs=("input_ids", "token_type_ids", "attention_mask"),
+                       targets=("labels", "next_sentence_label"), loss=both_heads),
     "lstm": Model(lambda dropout: Lstm(), lambda: random_batches((32, 64, 256), 10), recurrent=True),
     "gpt_nano": Model(lambda dropout: Gpt(3, 11, 3, 3, 48, 0.1 if dropout else 0.0),
                       lambda: random_tokens(64, 11, 3)),

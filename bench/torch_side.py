@@ -82,7 +82,7 @@ def warm_up(options):
     training.module, training.number = module, 0
     training.set_up(options.settings.split("+"))
     training.loss = nn.functional.cross_entropy
-    training.batches = [(torch.rand(4, 1, 8, 8), torch.zeros(4, dtype=torch.long))]
+    training.batches = [([torch.rand(4, 1, 8, 8)], [torch.zeros(4, dtype=torch.long)])]
     training.run(3)
 
 
@@ -97,14 +97,15 @@ class Training:
         self.module = model.build(dropout=not options.no_dropout)
         load_state(self.module, folder / "state.safetensors")
         layout = self.set_up(options.settings.split("+"))
-        self.loss = model.loss_function
+        self.loss = model.loss
         self.batches = [
-            (batch[model.input].contiguous(memory_format=layout) if model.images else batch[model.input],
-             model.target(batch["labels"])) for batch in batches
+            ([batch[name].contiguous(memory_format=layout) if model.images else batch[name] for name in model.inputs],
+             [model.target(batch[name]) for name in model.targets]) for batch in batches
         ]
         if "double" in options.settings:
             self.module = self.module.double()
-            self.batches = [tuple(t.double() if t.is_floating_point() else t for t in batch) for batch in self.batches]
+            self.batches = [tuple([t.double() if t.is_floating_point() else t for t in part] for part in batch)
+                            for batch in self.batches]
         self.number = 0
 
     def set_up(self, settings):
@@ -120,10 +121,10 @@ class Training:
         return layout
 
     def step(self):
-        x, target = self.batches[self.number % len(self.batches)]
+        inputs, targets = self.batches[self.number % len(self.batches)]
         self.number += 1
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.autocast):
-            loss = self.loss(self.module(x), target)
+            loss = self.loss(self.module(*inputs), *targets)
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.optimizer.step()

@@ -1,8 +1,7 @@
 // Rookery's side of bench/training_step.py: one stage that holds a whole model, driven by lines on standard
 // input. bench/torch_side.py speaks the same language.
 //
-//   training_step --model MODEL --folder FOLDER --threads N [--loss mse|cross_entropy] [--bf16]
-//   [--no-dropout] [--choose]
+//   training_step --model MODEL --folder FOLDER --threads N [--bf16] [--no-dropout] [--choose]
 //
 // FOLDER holds state.safetensors, parameters and buffers, batches.safetensors, batches number K of
 // inputs by name as "K.<name>", K from 0, and kernels.json, which --choose writes and does nothing else.
@@ -49,7 +48,6 @@ std::int64_t floor_of_memory() {
 struct Task {
   std::string model;
   std::filesystem::path folder;
-  std::string loss;
   bool bf16 = false;
   bool dropout = true;
   std::filesystem::path kernels() const { return folder / "kernels.json"; }
@@ -60,7 +58,7 @@ Graph training_graph(const Task& task) {
   for (OpId id = 0; !task.dropout && id < static_cast<OpId>(graph.ops().size()); ++id) {
     if (auto& attributes = graph.op(id).attributes; attributes.contains("ratio")) attributes["ratio"] = 0.0F;
   }
-  add_loss(graph, task.loss);
+  add_loss(graph, measured_loss(task.model));
   return graph;
 }
 
@@ -87,6 +85,7 @@ class Training {
       : batches_(batches),
         size_(batch_size(batches)),
         graph_(std::move(graph)),
+        losses_(losses_of(graph_)),
         stage_(std::move(cut(graph_, std::vector<OpId>{0}).front())),
         executable_(stage_, options(kernels), std::move(state)) {}
 
@@ -105,7 +104,9 @@ class Training {
       if (given != batch.end()) copy(given->second.view(), executable_.input(i, micro_batch));
     }
     executable_.forward(micro_batch);
-    const float loss = executable_.output(loss_output(), micro_batch).as<float>()[0];
+    float loss = 0;
+    for (const LossOp& term : losses_)
+      loss += executable_.output(output(term.value), micro_batch).as<float>()[0];
     executable_.backward_inputs(micro_batch);
     executable_.backward_weights(micro_batch);
     executable_.update(step_++, OptimizerSettings().learning_rate);
@@ -121,15 +122,16 @@ class Training {
     return options;
   }
 
-  std::size_t loss_output() const {
+  std::size_t output(const std::string& value) const {
     std::size_t i = 0;
-    while (stage_.outputs.at(i).value != kLoss) ++i;
+    while (stage_.outputs.at(i).value != value) ++i;
     return i;
   }
 
   const std::vector<StateDict>& batches_;  // outlive the training
   std::int64_t size_;
   Graph graph_;
+  std::vector<LossOp> losses_;
   Stage stage_;
   Executable executable_;
   std::int64_t step_ = 0;
@@ -203,14 +205,11 @@ int main(int argc, char** argv) {
   rookery::ProgramOptions options("Options");
   options.add_options()("model", po::value<std::string>()->required(), "a model of the zoo")(
       "folder", po::value<std::string>()->required(), "with state.safetensors and batches.safetensors")(
-      "threads", po::value<int>()->default_value(1), "of kernels")(
-      "loss", po::value<std::string>()->default_value("cross_entropy"), "mse or cross_entropy")(
-      "bf16", "in mixed precision")("choose", "choose the kernels, write kernels.json and end")(
-      "no-dropout", "with every dropout ratio 0");
+      "threads", po::value<int>()->default_value(1), "of kernels")("bf16", "in mixed precision")(
+      "choose", "choose the kernels, write kernels.json and end")("no-dropout", "with every dropout ratio 0");
   return rookery::run_program(info, options, argc, argv, [](const rookery::ProgramArguments& arguments) {
     const rookery::Task task{.model = arguments["model"].as<std::string>(),
                              .folder = arguments["folder"].as<std::string>(),
-                             .loss = arguments["loss"].as<std::string>(),
                              .bf16 = arguments.contains("bf16"),
                              .dropout = !arguments.contains("no-dropout")};
     rookery::set_kernel_threads(arguments["threads"].as<int>());
