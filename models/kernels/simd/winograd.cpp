@@ -20,9 +20,12 @@ namespace rookery::simd {
 namespace {
 
 constexpr Index kTaps = 9;
-constexpr Index kRows = 8;  // that a product takes at once
-// Sizes of a slice. Tiles are transformed again for every slice of channels, unless one slice of tiles is
-// all of the part.
+constexpr Index kTapBlock = kTaps * kChannelBlock;  // of the windows of a block of channels
+constexpr Index kRows = 8;                          // that a product takes at once
+// Sizes of a slice. Tiles are transformed again for every slice of channels, unless one slice of either is
+// all of the part. Where the weights of all channels stay in a core's cache, a slice of tiles does, too.
+constexpr Index kNearFloats = 160 << 10;
+constexpr Index kLeastTiles = 32;
 constexpr Index kSliceFloats = 2 << 20;
 constexpr Index kSmallSliceFloats = 128 << 10;
 
@@ -107,15 +110,21 @@ Slices slices_of(Index matrices, Index all_tiles, Index channels, Index tile_flo
   const auto most_channels = [&](Index floats) {
     return std::clamp<Index>(floats / (channel_floats * kPanel), 1, panels(channels)) * kPanel;
   };
-  const auto most_tiles = [&](Index slice) {
-    return std::max(kSliceFloats / (tile_floats + matrices * slice), kRows);
+  const auto most_tiles = [&](Index floats, Index slice) {
+    return std::max(floats / (tile_floats + matrices * slice), kRows);
   };
+  const auto in_slices = [&](Index most) {
+    const Index count = (all_tiles + most - 1) / most;
+    const Index tiles = (all_tiles + count - 1) / count;
+    return (tiles + kRows - 1) / kRows * kRows;
+  };
+  const Index near = most_channels(kNearFloats);
+  if (near >= channels && near * channel_floats <= kNearFloats)
+    return {near, in_slices(std::max(most_tiles(kNearFloats, near), kLeastTiles))};
   const Index few = most_channels(kSmallSliceFloats);
-  const bool at_once = most_tiles(few) >= all_tiles;
-  const Index slice = at_once ? few : most_channels(kSliceFloats);
-  const Index count = (all_tiles + most_tiles(slice) - 1) / most_tiles(slice);
-  const Index tiles = (all_tiles + count - 1) / count;
-  return {slice, (tiles + kRows - 1) / kRows * kRows};
+  if (most_tiles(kSliceFloats, few) >= all_tiles) return {few, in_slices(all_tiles)};
+  const Index many = most_channels(kSliceFloats);
+  return {many, in_slices(most_tiles(kSliceFloats, many))};
 }
 
 // Conv, and ConvGradInput, which is a convolution with the weight's windows turned and its channels
@@ -171,12 +180,28 @@ class Convolution {
   }
 
   void transform_weight(const float* weight, Index first, Index last, float* weights) const {
-    for (Index k = 0; k < depth(); ++k) {
-      for_blocks(first, last, [&](Index channel) {
-        tiling_.loops.weight(weight + channel * window_step_ + k * depth_step_, window_step_, turned_,
-                             weights + column(channel - first, depth()) + k * kPanel, weight_step_);
+    alignas(64) float taps[kChannelBlock * kTapBlock];
+    for_blocks(first, last, [&](Index channel) {
+      for_blocks(0, depth(), [&](Index source) {
+        gather_taps(weight + channel * window_step_ + source * depth_step_, taps);
+        for (Index k = 0; k < kChannelBlock; ++k) {
+          tiling_.loops.weight(taps + k * kTapBlock, turned_,
+                               weights + column(channel - first, depth()) + (source + k) * kPanel,
+                               weight_step_);
+        }
       });
+    });
+  }
+
+  // Of windows of 16 results by 16 sources: [source][tap][result].
+  void gather_taps(const float* windows, float* taps) const {
+    if (depth_step_ == kTaps) {
+      loops_.transpose(kChannelBlock, kChannelBlock * kTaps, windows, window_step_, taps, kChannelBlock);
+      return;
     }
+    for (Index k = 0; k < kChannelBlock; ++k)
+      loops_.transpose(kChannelBlock, kTaps, windows + k * depth_step_, kTaps, taps + k * kTapBlock,
+                       kChannelBlock);
   }
 
   void transform_fields(const float* from, Index begin, Index end, float* fields) const {
@@ -323,11 +348,16 @@ class WeightGradient {
 
   void write_weight(const float* weights, Range sources, Range results, float* dw) const {
     const Index depth = tiling_.from.channels * kTaps;
+    alignas(64) float taps[kChannelBlock * kTapBlock];
     for_blocks(results.begin, results.end, [&](Index to) {
-      for (Index from = sources.begin; from < sources.end; ++from) {
-        tiling_.loops.weight_grad(weights + window(from - sources.begin, to - results.begin), weight_step_,
-                                  dw + to * depth + from * kTaps, depth);
-      }
+      for_blocks(sources.begin, sources.end, [&](Index from) {
+        for (Index k = 0; k < kChannelBlock; ++k) {
+          tiling_.loops.weight_grad(weights + window(from + k - sources.begin, to - results.begin),
+                                    weight_step_, taps + k * kTapBlock);
+        }
+        loops_.transpose(kChannelBlock * kTaps, kChannelBlock, taps, kChannelBlock,
+                         dw + to * depth + from * kTaps, depth);
+      });
     });
   }
 

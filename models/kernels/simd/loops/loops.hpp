@@ -108,9 +108,9 @@ struct Winograd {
   void (*output)(const WinogradTile&, const float* matrices, Index step, const float* bias, bool relu,
                  float* y);  // bias may be absent
   void (*output_grad)(const WinogradTile&, const float* dy, float* matrices, Index step);
-  // Transforms 16 windows of 3 x 3 floats, `apart` floats apart, in any alignment; `turned`: by half a turn.
-  void (*weight)(const float* windows, Index apart, bool turned, float* matrices, Index step);
-  void (*weight_grad)(const float* matrices, Index step, float* windows, Index apart);
+  // Of 16 windows of 3 x 3: taps[9][16]; `turned`: by half a turn.
+  void (*weight)(const float* taps, bool turned, float* matrices, Index step);
+  void (*weight_grad)(const float* matrices, Index step, float* taps);
 };
 
 struct Dropout {

@@ -9,8 +9,6 @@
 
 namespace rookery::simd::ROOKERY_ISA {
 
-void transpose(Index rows, Index columns, const float* from, Index from_row, float* to, Index to_row);
-
 namespace {
 
 constexpr Index kBlock = 16;  // channels
@@ -211,30 +209,13 @@ void write_tile(const WinogradTile& tile, const float* matrices, Index step, con
   }
 }
 
-// Windows that lie `apart`, each of 9 taps in a row, by their taps; and back. Where vectors are short the
-// last tap would be a vector of its own in each window.
-using Taps = float[9][kBlock];
-constexpr Index kTapsOfVectors = kLanes > 9 ? 9 : 8;
-
-inline void gather_taps(const float* windows, Index apart, Taps& taps) {
-  transpose(kBlock, kTapsOfVectors, windows, apart, taps[0], kBlock);
-  for (Index i = 0; kTapsOfVectors < 9 && i < kBlock; ++i) taps[8][i] = windows[i * apart + 8];
-}
-
-inline void scatter_taps(const Taps& taps, float* windows, Index apart) {
-  transpose(kTapsOfVectors, kBlock, taps[0], kBlock, windows, apart);
-  for (Index i = 0; kTapsOfVectors < 9 && i < kBlock; ++i) windows[i * apart + 8] = taps[8][i];
-}
-
 template <typename Transform>
-void spread_windows(const float* windows, Index apart, bool turned, float* matrices, Index step) {
+void spread_windows(const float* taps, bool turned, float* matrices, Index step) {
   prefetch<Transform>(matrices, step);
-  alignas(64) Taps taps;
-  gather_taps(windows, apart, taps);
   for (Index lane = 0; lane < kBlock; lane += kLanes) {
     const auto read = [&](Index i, Index j) {
       const Index tap = i * 3 + j;
-      return load(taps[turned ? 8 - tap : tap] + lane);
+      return load(taps + (turned ? 8 - tap : tap) * kBlock + lane);
     };
     transform<Transform>(read, [&](Index i, Index j, Floats vector) {
       store(matrices + (i * Transform::kTo + j) * step + lane, vector);
@@ -243,16 +224,14 @@ void spread_windows(const float* windows, Index apart, bool turned, float* matri
 }
 
 template <typename Transform>
-void write_windows(const float* matrices, Index step, float* windows, Index apart) {
-  alignas(64) Taps taps;
+void write_windows(const float* matrices, Index step, float* taps) {
   for (Index lane = 0; lane < kBlock; lane += kLanes) {
     const auto read = [&](Index i, Index j) {
       return load(matrices + (i * Transform::kFrom + j) * step + lane);
     };
-    transform<Transform>(read,
-                         [&](Index i, Index j, Floats vector) { store(taps[i * 3 + j] + lane, vector); });
+    transform<Transform>(
+        read, [&](Index i, Index j, Floats vector) { store(taps + (i * 3 + j) * kBlock + lane, vector); });
   }
-  scatter_taps(taps, windows, apart);
 }
 
 template <typename Matrices>
