@@ -30,6 +30,7 @@ struct TypedOp {
 };
 
 constexpr const char* kWinograd = "simd/blocked-winograd";
+constexpr const char* kPlaces = "simd/blocked-places";
 constexpr const char* kPointwise = "simd/blocked-pointwise";
 
 class Chooser {
@@ -156,10 +157,9 @@ class Chooser {
     const std::string choice = choice_[op.name];
     if (!choice.starts_with("onednn")) return;
     const bool blocked = is_blocked_.contains(op.outputs[0]);
-    const std::vector<std::string> algorithms = blocked
-                                                    ? std::vector{choice + "-direct", std::string(kWinograd),
-                                                                  choice + "-places", std::string(kPointwise)}
-                                                    : std::vector{choice + "/direct", choice + "/places"};
+    const std::vector<std::string> algorithms =
+        blocked ? std::vector<std::string>{choice + "-direct", kWinograd, kPlaces, kPointwise}
+                : std::vector{choice + "/direct"};
     for (const TypedOp& typed : training_ops(op, blocked)) {
       if (op_definition(typed.op.type).flops(typed.op, typed.inputs, typed.outputs) < kLeastFlops) continue;
       choice_[typed.op.name] = measured_->fastest(typed.request(), algorithms);

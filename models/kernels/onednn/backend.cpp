@@ -31,7 +31,7 @@ std::unique_ptr<Kernel> make(const KernelRequest& request) {
 const Backend* onednn_backend() {
   static const Backend backend{
       .name = "onednn",
-      .words = {"bf16", "blocked", "direct", "places"},
+      .words = {"bf16", "blocked", "direct"},
       .make = make,
       .prefers = [](const KernelRequest& request) { return make(request) != nullptr; },
       // Its post-ops turn a NaN into 0, some of them what is below 0 into -0.

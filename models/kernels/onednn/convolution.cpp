@@ -5,7 +5,6 @@
 #include <string>
 
 #include "models/graph/op_attributes.hpp"
-#include "models/kernels/onednn/place_convolution.hpp"
 #include "models/kernels/onednn/product.hpp"
 #include "models/kernels/shapes/channels.hpp"
 
@@ -102,7 +101,6 @@ void for_images(Program& program, const ConvDescription& d, const char* implemen
 }
 
 std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
-  if (request.asks_for("places")) return make_place_convolution(request);
   const ConvDescription whole = describe_convolution(request);
   const bool bias = is_given(request.op.inputs, 2);
   const std::string implementation = forward_descriptor(whole, bias).impl_info_str();
@@ -129,7 +127,6 @@ std::unique_ptr<Kernel> make_conv(const KernelRequest& request) {
 }
 
 std::unique_ptr<Kernel> make_conv_grad_input(const KernelRequest& request) {
-  if (request.asks_for("places")) return make_place_convolution(request);
   using Backward = dnnl::convolution_backward_data;
   const auto descriptor_of = [](const ConvDescription& d) {
     return Backward::primitive_desc({dnnl::algorithm::convolution_direct, d.result_x(), d.source_w(),

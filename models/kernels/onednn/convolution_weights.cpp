@@ -8,7 +8,6 @@
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/arithmetic.hpp"
 #include "models/kernels/onednn/convolution.hpp"
-#include "models/kernels/onednn/place_convolution.hpp"
 #include "models/kernels/shapes/channels.hpp"
 #include "models/kernels/threads.hpp"
 
@@ -162,7 +161,6 @@ class WeightGradient {
 };
 
 std::unique_ptr<Kernel> make_conv_grad_weight(const KernelRequest& request) {
-  if (request.asks_for("places")) return make_place_convolution(request);
   if (!is_given(request.op.outputs, 0)) return nullptr;
   return WeightGradient(request).make();
 }

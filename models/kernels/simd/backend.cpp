@@ -24,7 +24,7 @@ bool fuses(const Op& op) {
 
 const Backend& simd_backend() {
   static const Backend backend{.name = "simd",
-                               .words = {"blocked", "winograd", "pointwise"},
+                               .words = {"blocked", "winograd", "places", "pointwise"},
                                .make = make,
                                .prefers = prefers,
                                .fuses = fuses};

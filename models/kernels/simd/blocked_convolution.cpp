@@ -6,7 +6,8 @@ namespace rookery::simd {
 namespace {
 
 std::unique_ptr<Kernel> make_convolution(const KernelRequest& request) {
-  return request.asks_for("winograd") ? make_winograd(request) : nullptr;
+  if (request.asks_for("winograd")) return make_winograd(request);
+  return request.asks_for("places") ? make_by_places(request) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_gradient_of_weight(const KernelRequest& request) {

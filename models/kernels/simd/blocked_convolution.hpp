@@ -10,6 +10,8 @@ namespace rookery::simd {
 
 // Conv, ConvGradInput or ConvGradWeight of 3 x 3 windows.
 std::unique_ptr<Kernel> make_winograd(const KernelRequest& request);
+// Conv, ConvGradInput or ConvGradWeight of maps that are hardly larger than their windows.
+std::unique_ptr<Kernel> make_by_places(const KernelRequest& request);
 // ConvGradWeight of 1 x 1 windows.
 std::unique_ptr<Kernel> make_pointwise_gradient(const KernelRequest& request);
 

@@ -8,7 +8,8 @@
 
 namespace rookery::simd {
 
-// Matrices lie in panels of so many columns: what a product takes at once.
+// The rows and columns that a product takes at once; matrices lie in panels of so many columns.
+constexpr Index kRows = 8;
 constexpr Index kPanel = 2 * kChannelBlock;
 constexpr Index panels(Index channels) {
   return (channels + kPanel - 1) / kPanel;

@@ -99,7 +99,7 @@ bool has_blocked_convolutions() {
 std::vector<std::string> choices(bool convolution) {
   if (!convolution) return {"eigen/blocked", "simd/blocked"};
   if (!has_blocked_convolutions()) return {"eigen/blocked"};
-  return {"eigen/blocked", "onednn/blocked", "onednn/blocked-direct", "onednn/blocked-places"};
+  return {"eigen/blocked", "onednn/blocked", "onednn/blocked-direct", "simd/blocked-places"};
 }
 
 TEST(Blocked, ConversionsAreCopiesOnEveryBackend) {
@@ -146,25 +146,30 @@ TEST(Blocked, Conv) {
 }
 
 TEST(Blocked, ConvOfSmallMapsByPlaces) {
-  if (!has_blocked_convolutions() || simd::loops().lanes < kChannelBlock)
-    GTEST_SKIP() << "with shorter vectors oneDNN's products share sums among threads";
-  Random random(10);
+  const std::string best = simd::loops().name;
   const std::vector<ConvSpec> specs{
       {5, 32, 2, 2, 48},
       {4, 16, 4, 4, 32, {3, 3}, {2, 2}},
       {4, 16, 3, 4, 16, {3, 2}, {1, 1}, {1, 1}, {1, 0, 1, 1}},
-      {3, 16, 4, 4, 16, {3, 3}, {1, 1}, {2, 2}, {2, 2, 2, 2}, 1, "NOTSET", false}};
-  for (const ConvSpec& spec : specs) {
-    const OpCase forward = conv_case(spec, random);
-    EXPECT_NE(kernel_of("onednn/blocked-places", blocked(forward)), nullptr) << describe(forward);
-    expect_same("onednn/blocked-places", forward);
-    for (const GradientOf& gradient :
-         product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
-      expect_same("onednn/blocked-places", gradient.test);
+      {3, 16, 4, 4, 16, {3, 3}, {1, 1}, {2, 2}, {2, 2, 2, 2}, 1, "NOTSET", false},
+      {17, 48, 4, 3, 80, {7, 5}, {1, 1}, {1, 1}, {3, 2, 3, 2}}};  // taps of each offset there is
+  for (const char* const* name = simd::loop_names(); *name != nullptr; ++name) {
+    ASSERT_TRUE(simd::select_loops(*name));
+    Random random(10);
+    for (const ConvSpec& spec : specs) {
+      const OpCase forward = conv_case(spec, random);
+      EXPECT_NE(kernel_of("simd/blocked-places", blocked(forward)), nullptr) << describe(forward);
+      expect_same("simd/blocked-places", forward);
+      expect_rectified("simd/blocked-places", forward);
+      for (const GradientOf& gradient :
+           product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
+        expect_same("simd/blocked-places", gradient.test);
+    }
+    // A tap that lies in the padding everywhere, and too large a map.
+    for (const ConvSpec& spec : {ConvSpec{2, 16, 1, 1, 16}, ConvSpec{2, 16, 5, 5, 16}})
+      EXPECT_EQ(kernel_of("simd/blocked-places", blocked(conv_case(spec, random))), nullptr);
   }
-  // A tap that lies in the padding everywhere, and too large a map.
-  for (const ConvSpec& spec : {ConvSpec{2, 16, 1, 1, 16}, ConvSpec{2, 16, 5, 5, 16}})
-    EXPECT_EQ(kernel_of("onednn/blocked-places", blocked(conv_case(spec, random))), nullptr);
+  simd::select_loops(best.c_str());
 }
 
 TEST(Blocked, ConvByWinograd) {
@@ -228,22 +233,27 @@ TEST(Blocked, GradientOfThePointwiseConvolutionsWeight) {
 // Threads take parts of the rows and of the columns of products, as many as there are of both.
 TEST(Blocked, BitsOfSharedProductsDependOnNoThreads) {
   Random random(12);
-  const std::vector<ConvSpec> specs{{3, 32, 8, 8, 48},
-                                    {3, 64, 8, 8, 96},
-                                    {9, 16, 12, 12, 16},
-                                    {1, 32, 2, 2, 160},
-                                    {2, 96, 9, 9, 64, {1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}}};
-  for (const ConvSpec& spec : specs) {
+  const std::vector<std::int64_t> one{1, 1}, two{2, 2};
+  const std::vector<std::pair<std::string, ConvSpec>> specs{
+      {"winograd", {3, 32, 8, 8, 48}},
+      {"winograd", {3, 64, 8, 8, 96}},
+      {"winograd", {9, 16, 12, 12, 16}},
+      {"winograd", {1, 32, 2, 2, 160}},
+      {"pointwise", {2, 96, 9, 9, 64, one, one, one, {0, 0, 0, 0}}},
+      {"places", {20, 48, 4, 4, 80, {3, 3}, two}}};
+  for (const auto& [algorithm, spec] : specs) {
+    const std::string choice = "simd/blocked-" + algorithm;
     const OpCase forward = conv_case(spec, random);
     std::vector<OpCase> tests;
     tests.push_back(blocked(forward));
     for (const GradientOf& gradient :
          product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
       tests.push_back(blocked(gradient.test));
+    int compared = 0;
     for (const OpCase& test : tests) {
-      const std::string choice = spec.kernel[0] == 3 ? "simd/blocked-winograd" : "simd/blocked-pointwise";
       const auto expected = run_on(choice, test);
-      if (!expected) continue;  // the pointwise one has the weight's gradient alone
+      if (!expected) continue;
+      ++compared;
       for (const int threads : {2, 3, 5, 8, 16}) {
         const KernelThreads several(threads);
         const std::vector<Tensor> actual = *run_on(choice, test);
@@ -253,6 +263,7 @@ TEST(Blocked, BitsOfSharedProductsDependOnNoThreads) {
         }
       }
     }
+    EXPECT_EQ(compared, algorithm == "pointwise" ? 1 : 3) << algorithm;
   }
 }
 
