@@ -2,6 +2,8 @@
 // several times is still in the cache.
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -17,86 +19,180 @@ namespace {
 
 constexpr Index kBlock = kChannelBlock;
 
-// body(first channel, offset of the block's first number) for every block.
-template <typename Body>
-void for_blocks(const BatchNormShape& s, Body body) {
-  in_runs(s.channels / kBlock, s.batch * s.plane * kBlock, [&](Index block, Index count) {
-    for (Index c = block * kBlock; c < (block + count) * kBlock; c += kBlock) body(c, c * s.plane);
-  });
-}
+// The work on blocks, in pieces: whole blocks; or, where there are fewer of them than threads, images of a
+// block, whose sums are added in their order, as those of a whole block are.
+class BlockPieces {
+ public:
+  // `sums`: for each channel.
+  BlockPieces(const BatchNormShape& s, Index sums)
+      : s_(s), sums_(sums), pieces_(is_shared(s) ? s.batch : 1) {}
 
-ChannelBlock block_of(const BatchNormShape& s) {
-  return {.batch = s.batch, .plane = s.plane, .stride = s.channels * s.plane};
-}
+  std::size_t scratch_bytes() const { return float_bytes(sums_ * pieces_ * s_.channels); }
 
-void train_batch_norm(const BatchNormShape& s, bool relu, const Loops& all, const Arguments& args) {
+  struct Piece {
+    ChannelBlock block;
+    Index first;  // channel
+    Index begin;  // of the piece's numbers
+    Index at;     // of its sums
+  };
+  struct Phase {
+    std::function<void(const Piece&)> each;
+    std::function<void(Index first)> then;  // of a block, when all of its pieces are done
+  };
+
+  // One phase after the other, of a block or of all.
+  void run(std::initializer_list<Phase> phases) const {
+    const Index blocks = s_.channels / kBlock;
+    if (pieces_ == 1) {
+      in_runs(blocks, s_.batch * s_.plane * kBlock, [&](Index block, Index count) {
+        for (Index c = block * kBlock; c < (block + count) * kBlock; c += kBlock) {
+          for (const Phase& phase : phases) {
+            phase.each(piece(c, 0));
+            if (phase.then) phase.then(c);
+          }
+        }
+      });
+      return;
+    }
+    for (const Phase& phase : phases) {
+      in_parallel(pieces_ * blocks, [&](Index i) { phase.each(piece(i % blocks * kBlock, i / blocks)); });
+      for (Index c = 0; phase.then && c < s_.channels; c += kBlock) phase.then(c);
+    }
+  }
+
+  // The block's sums of all pieces.
+  void add_up(const float* sums, Index first, float* total) const {
+    std::copy_n(sums + first, kBlock, total);
+    for (Index piece = 1; piece < pieces_; ++piece) {
+      for (Index i = 0; i < kBlock; ++i) total[i] += sums[piece * s_.channels + first + i];
+    }
+  }
+  // Where the sums of one kind lie, of `sums`.
+  float* sums(float* scratch, Index kind) const { return scratch + kind * pieces_ * s_.channels; }
+
+ private:
+  static bool is_shared(const BatchNormShape& s) {
+    const Index blocks = s.channels / kBlock;
+    return blocks < kernel_threads() && s.plane * kBlock * s.batch * blocks >= 2 * least_shared_work();
+  }
+
+  Piece piece(Index first, Index number) const {
+    return {.block = {.batch = s_.batch / pieces_, .plane = s_.plane, .stride = s_.channels * s_.plane},
+            .first = first,
+            .begin = number * s_.channels * s_.plane + first * s_.plane,
+            .at = number * s_.channels + first};
+  }
+
+  BatchNormShape s_;
+  Index sums_, pieces_;
+};
+
+void train_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool relu, const Loops& all,
+                      const Arguments& args) {
+  using Piece = BlockPieces::Piece;
   const auto count = static_cast<float>(s.batch * s.plane);
   const float others = std::max(count - 1, 1.0F);
   const float keep = s.momentum;
-  for_blocks(s, [&](Index first, Index begin) {
-    alignas(64) float squares[kBlock];
-    alignas(64) float scale[kBlock];
-    float* mean = args.out(4) + first;
-    all.block_statistics(block_of(s), args.in(0) + begin, mean, squares);
+  float* const sums = pieces.sums(args.floats(), 0);
+  float* const squares = pieces.sums(args.floats(), 1);
+  float* const mean = args.out(4);
+  float* const inverse = args.out(5);
+  const auto end_mean = [&](Index first) {
+    pieces.add_up(sums, first, mean + first);
+    for (Index c = first; c < first + kBlock; ++c) mean[c] /= count;
+  };
+  const auto end_statistics = [&](Index first) {
+    alignas(64) float square[kBlock];
+    pieces.add_up(squares, first, square);
     for (Index i = 0; i < kBlock; ++i) {
       const Index c = first + i;
-      const float inverse = 1 / std::sqrt(squares[i] / count + s.epsilon);
-      args.out(5)[c] = inverse;
-      scale[i] = args.in(1)[c] * inverse;
-      if (args.out(1) != nullptr) args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[i];
-      if (args.out(2) != nullptr) args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (squares[i] / others);
+      inverse[c] = 1 / std::sqrt(square[i] / count + s.epsilon);
+      if (args.out(1) != nullptr) args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * mean[c];
+      if (args.out(2) != nullptr) args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * (square[i] / others);
     }
-    all.block_normalize(block_of(s), args.in(0) + begin, mean, scale, args.in(2) + first, relu,
-                        args.out(0) + begin);
-  });
+  };
+  const auto normalize = [&](const Piece& of) {
+    alignas(64) float scale[kBlock];
+    for (Index i = 0; i < kBlock; ++i) scale[i] = args.in(1)[of.first + i] * inverse[of.first + i];
+    all.block_normalize(of.block, args.in(0) + of.begin, mean + of.first, scale, args.in(2) + of.first, relu,
+                        args.out(0) + of.begin);
+  };
+  pieces.run(
+      {{[&](const Piece& of) { all.block_sums(of.block, args.in(0) + of.begin, sums + of.at); }, end_mean},
+       {[&](const Piece& of) {
+          all.block_squares(of.block, args.in(0) + of.begin, mean + of.first, squares + of.at);
+        },
+        end_statistics},
+       {normalize, {}}});
   if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;
 }
 
-void infer_batch_norm(const BatchNormShape& s, bool relu, const Loops& all, const Arguments& args) {
-  for_blocks(s, [&](Index first, Index begin) {
-    alignas(64) float scale[kBlock];
-    for (Index i = 0; i < kBlock; ++i) {
-      scale[i] = args.in(1)[first + i] / std::sqrt(args.in(4)[first + i] + s.epsilon);
-    }
-    all.block_normalize(block_of(s), args.in(0) + begin, args.in(3) + first, scale, args.in(2) + first, relu,
-                        args.out(0) + begin);
-  });
+void infer_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool relu, const Loops& all,
+                      const Arguments& args) {
+  pieces.run({{[&](const BlockPieces::Piece& of) {
+                 alignas(64) float scale[kBlock];
+                 for (Index i = 0; i < kBlock; ++i) {
+                   scale[i] = args.in(1)[of.first + i] / std::sqrt(args.in(4)[of.first + i] + s.epsilon);
+                 }
+                 all.block_normalize(of.block, args.in(0) + of.begin, args.in(3) + of.first, scale,
+                                     args.in(2) + of.first, relu, args.out(0) + of.begin);
+               },
+               {}}});
 }
 
 std::unique_ptr<Kernel> make_blocked_batch_norm(const KernelRequest& request) {
   const BatchNormShape s = batch_norm_shape(request);
   const auto run = s.training ? train_batch_norm : infer_batch_norm;
-  return lambda_kernel([s, run, relu = has_activation(request.op), &all = loops()](const Arguments& args) {
-    run(s, relu, all, args);
-  });
+  const BlockPieces pieces(s, s.training ? 2 : 0);
+  return lambda_kernel([s, pieces, run, relu = has_activation(request.op),
+                        &all = loops()](const Arguments& args) { run(s, pieces, relu, all, args); },
+                       pieces.scratch_bytes());
 }
 
-void batch_norm_grad(const BatchNormShape& s, const Loops& all, const Arguments& args) {
-  for_blocks(s, [&](Index first, Index begin) {
+void batch_norm_grad(const BatchNormShape& s, const BlockPieces& pieces, const Loops& all,
+                     const Arguments& args) {
+  using Piece = BlockPieces::Piece;
+  const float* const dy = args.in(0);
+  const float* const x = args.in(1);
+  const float* const mean = args.in(3);
+  float* const sums = pieces.sums(args.floats(), 0);
+  float* const products = pieces.sums(args.floats(), 1);
+  // dX's, of all channels: mean of dY, slope and factor.
+  float* const mean_dy = pieces.sums(args.floats(), 2);
+  float* const slope = mean_dy + s.channels;
+  float* const factor = slope + s.channels;
+  const auto end_sums = [&](Index first) {
     alignas(64) float sum[kBlock];
     alignas(64) float product[kBlock];
-    alignas(64) float mean_dy[kBlock];
-    alignas(64) float slope[kBlock];
-    alignas(64) float factor[kBlock];
-    const float* dy = args.in(0) + begin;
-    const float* x = args.in(1) + begin;
-    const float* mean = args.in(3) + first;
-    all.block_gradient_sums(block_of(s), dy, x, mean, sum, product);
+    pieces.add_up(sums, first, sum);
+    pieces.add_up(products, first, product);
     for (Index i = 0; i < kBlock; ++i) {
       const ChannelGradient of = channel_gradient(s, args, first + i, sum[i], product[i]);
-      mean_dy[i] = of.mean_dy;
-      slope[i] = of.slope;
-      factor[i] = of.factor;
+      mean_dy[first + i] = of.mean_dy;
+      slope[first + i] = of.slope;
+      factor[first + i] = of.factor;
     }
+  };
+  const auto differentiate = [&](const Piece& of) {
     if (args.out(0) == nullptr) return;
-    all.block_gradient(block_of(s), dy, x, mean, mean_dy, slope, factor, args.out(0) + begin);
-  });
+    all.block_gradient(of.block, dy + of.begin, x + of.begin, mean + of.first, mean_dy + of.first,
+                       slope + of.first, factor + of.first, args.out(0) + of.begin);
+  };
+  pieces.run({{[&](const Piece& of) {
+                 all.block_gradient_sums(of.block, dy + of.begin, x + of.begin, mean + of.first, sums + of.at,
+                                         products + of.at);
+               },
+               end_sums},
+              {differentiate, {}}});
 }
 
 std::unique_ptr<Kernel> make_blocked_batch_norm_grad(const KernelRequest& request) {
-  return lambda_kernel([s = batch_norm_shape(request), &all = loops()](const Arguments& args) {
-    batch_norm_grad(s, all, args);
-  });
+  const BatchNormShape s = batch_norm_shape(request);
+  const BlockPieces pieces(s, 2);
+  constexpr Index kFactors = 3;
+  return lambda_kernel(
+      [s, pieces, &all = loops()](const Arguments& args) { batch_norm_grad(s, pieces, all, args); },
+      pieces.scratch_bytes() + float_bytes(kFactors * s.channels));
 }
 
 BlockedPool blocked_pool(const KernelRequest& request) {

@@ -150,6 +150,7 @@ TEST(Blocked, ConvOfSmallMapsByPlaces) {
   const std::vector<ConvSpec> specs{
       {5, 32, 2, 2, 48},
       {4, 16, 4, 4, 32, {3, 3}, {2, 2}},
+      {20, 48, 4, 4, 80, {3, 3}, {2, 2}},
       {4, 16, 3, 4, 16, {3, 2}, {1, 1}, {1, 1}, {1, 0, 1, 1}},
       {3, 16, 4, 4, 16, {3, 3}, {1, 1}, {2, 2}, {2, 2, 2, 2}, 1, "NOTSET", false},
       {17, 48, 4, 3, 80, {7, 5}, {1, 1}, {1, 1}, {3, 2, 3, 2}}};  // taps of each offset there is
@@ -182,6 +183,8 @@ TEST(Blocked, ConvByWinograd) {
       {5, 48, 2, 2, 32},  // one tile, whose padding is left out
       {3, 16, 2, 2, 16, {3, 3}, {1, 1}, {1, 1}, {2, 0, 0, 2}},
       {2, 16, 4, 4, 16, {3, 3}, {1, 1}, {1, 1}, {0, 0, 0, 0}},
+      {9, 16, 12, 12, 16},     // threads take tiles
+      {1, 32, 2, 2, 160},      // or channels
       {1, 1024, 4, 4, 80},     // several slices of channels
       {3, 1024, 20, 24, 48}};  // and of tiles
   for (const char* const* name = simd::loop_names(); *name != nullptr; ++name) {
@@ -228,43 +231,6 @@ TEST(Blocked, GradientOfThePointwiseConvolutionsWeight) {
     }
   }
   simd::select_loops(best.c_str());
-}
-
-// Threads take parts of the rows and of the columns of products, as many as there are of both.
-TEST(Blocked, BitsOfSharedProductsDependOnNoThreads) {
-  Random random(12);
-  const std::vector<std::int64_t> one{1, 1}, two{2, 2};
-  const std::vector<std::pair<std::string, ConvSpec>> specs{
-      {"winograd", {3, 32, 8, 8, 48}},
-      {"winograd", {3, 64, 8, 8, 96}},
-      {"winograd", {9, 16, 12, 12, 16}},
-      {"winograd", {1, 32, 2, 2, 160}},
-      {"pointwise", {2, 96, 9, 9, 64, one, one, one, {0, 0, 0, 0}}},
-      {"places", {20, 48, 4, 4, 80, {3, 3}, two}}};
-  for (const auto& [algorithm, spec] : specs) {
-    const std::string choice = "simd/blocked-" + algorithm;
-    const OpCase forward = conv_case(spec, random);
-    std::vector<OpCase> tests;
-    tests.push_back(blocked(forward));
-    for (const GradientOf& gradient :
-         product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
-      tests.push_back(blocked(gradient.test));
-    int compared = 0;
-    for (const OpCase& test : tests) {
-      const auto expected = run_on(choice, test);
-      if (!expected) continue;
-      ++compared;
-      for (const int threads : {2, 3, 5, 8, 16}) {
-        const KernelThreads several(threads);
-        const std::vector<Tensor> actual = *run_on(choice, test);
-        for (std::size_t i = 0; i < expected->size(); ++i) {
-          EXPECT_TRUE(test.op.outputs[i] == kNoValue || same_bits((*expected)[i], actual[i]))
-              << describe(test) << " on " << threads << " threads";
-        }
-      }
-    }
-    EXPECT_EQ(compared, algorithm == "pointwise" ? 1 : 3) << algorithm;
-  }
 }
 
 TEST(Blocked, MaxPool) {

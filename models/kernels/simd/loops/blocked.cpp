@@ -126,24 +126,23 @@ void for_averages(const AveragePool& s, Visit visit) {
 
 }  // namespace
 
-void block_statistics(const ChannelBlock& s, const float* x, float* mean, float* squares) {
-  const auto count = static_cast<float>(s.batch * s.plane);
-  float* const sums_out[1]{mean};
+void block_sums(const ChannelBlock& s, const float* x, float* sums) {
+  float* const out[1]{sums};
   sum_places<1>(
-      s, [x](Floats(&sums)[1], Index i, Index) { sums[0] += load(x + i); }, sums_out);
+      s, [x](Floats(&all)[1], Index i, Index) { all[0] += load(x + i); }, out);
+}
+
+void block_squares(const ChannelBlock& s, const float* x, const float* mean, float* squares) {
   Floats means[kParts];
-  for (Index part = 0; part < kParts; ++part) {
-    means[part] = load(mean + part * kLanes) / count;
-    store(mean + part * kLanes, means[part]);
-  }
-  float* const squares_out[1]{squares};
+  for (Index part = 0; part < kParts; ++part) means[part] = load(mean + part * kLanes);
+  float* const out[1]{squares};
   sum_places<1>(
       s,
       [&](Floats(&sums)[1], Index i, Index part) {
         const Floats difference = load(x + i) - means[part];
         sums[0] += difference * difference;
       },
-      squares_out);
+      out);
 }
 
 void block_normalize(const ChannelBlock& s, const float* x, const float* mean, const float* scale,

@@ -253,7 +253,9 @@ struct Loops {
                           const float* mean_dy, const float* slope, const float* factor, float* dx);
 
   // The same of one block.
-  void (*block_statistics)(const ChannelBlock&, const float* x, float* mean, float* squares);
+  // Sums over its places, image by image; squares of the differences from `mean`.
+  void (*block_sums)(const ChannelBlock&, const float* x, float* sums);
+  void (*block_squares)(const ChannelBlock&, const float* x, const float* mean, float* squares);
   void (*block_normalize)(const ChannelBlock&, const float* x, const float* mean, const float* scale,
                           const float* bias, bool relu, float* y);
   void (*block_gradient_sums)(const ChannelBlock&, const float* dy, const float* x, const float* mean,

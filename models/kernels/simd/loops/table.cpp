@@ -24,7 +24,8 @@ void batch_norm_apply(const BatchNorm&, const float*, const float*, const float*
 void batch_norm_sums(const BatchNorm&, const float*, const float*, const float*, float*, float*);
 void batch_norm_grad(const BatchNorm&, const float*, const float*, const float*, const float*, const float*,
                      const float*, float*);
-void block_statistics(const ChannelBlock&, const float*, float*, float*);
+void block_sums(const ChannelBlock&, const float*, float*);
+void block_squares(const ChannelBlock&, const float*, const float*, float*);
 void block_normalize(const ChannelBlock&, const float*, const float*, const float*, const float*, bool,
                      float*);
 void block_gradient_sums(const ChannelBlock&, const float*, const float*, const float*, float*, float*);
@@ -114,7 +115,8 @@ const Loops& table() {
                                 .batch_norm_apply = batch_norm_apply,
                                 .batch_norm_sums = batch_norm_sums,
                                 .batch_norm_grad = batch_norm_grad,
-                                .block_statistics = block_statistics,
+                                .block_sums = block_sums,
+                                .block_squares = block_squares,
                                 .block_normalize = block_normalize,
                                 .block_gradient_sums = block_gradient_sums,
                                 .block_gradient = block_gradient,
