@@ -250,7 +250,9 @@ TEST(UpdatesAhead, AreFinalWhereTheStateIsRead) {
   EXPECT_GT(run.repeated.front(), 0);
   ASSERT_EQ(found.size(), expected.size());
   for (const auto& [step, snapshot] : found) {
-    if (step % 3 == 0) EXPECT_TRUE(same_state(snapshot.training, expected.at(step).training)) << step;
+    if (step % 3 == 0) {
+      EXPECT_TRUE(same_state(snapshot.training, expected.at(step).training)) << step;
+    }
   }
 }
 

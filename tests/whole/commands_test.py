@@ -55,7 +55,7 @@ class Commands(WholeTest):
             server.popen.terminate()
             return [line for line in told if line.startswith(("GOMP_SPINCOUNT=", "OMP_WAIT_POLICY="))]
 
-        self.assertEqual(settings(), ["GOMP_SPINCOUNT=2000"])
+        self.assertEqual(settings(), ["GOMP_SPINCOUNT=10000"])
         self.assertEqual(settings(OMP_WAIT_POLICY="active"), ["OMP_WAIT_POLICY=active"])
         self.assertEqual(settings(GOMP_SPINCOUNT="7"), ["GOMP_SPINCOUNT=7"])
 

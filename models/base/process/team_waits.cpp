@@ -9,8 +9,10 @@
 namespace rookery {
 namespace {
 
-// Some 10 us: shared work follows shared work sooner than that, and a message takes longer.
-constexpr const char* kSpins = "2000";
+// Some 50 us: most ops that one thread computes alone take less, and the next shared one finds the team
+// awake; messages take longer. With a fifth of it gpt-nano's step took a seventh longer, with thirty times as
+// much none was faster (bench/more_threads.py).
+constexpr const char* kSpins = "10000";
 
 // False where the user has decided. LLVM's OpenMP waits for whole milliseconds or not at all.
 bool set_spins() {

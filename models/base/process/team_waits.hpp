@@ -3,7 +3,7 @@
 
 namespace rookery {
 
-// Lets them spin for some microseconds with libgomp, not at all with LLVM's libomp, and then sleep. Left
+// Lets them spin for some 50 microseconds with libgomp, not at all with LLVM's libomp, and then sleep. Left
 // alone they would spin for milliseconds, most of the time of a stage that waits for its peers, and hold up
 // whatever else could use the processor: a provider beside it, or a thread of their own team.
 //

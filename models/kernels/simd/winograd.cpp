@@ -21,7 +21,6 @@ namespace {
 
 constexpr Index kTaps = 9;
 constexpr Index kTapBlock = kTaps * kChannelBlock;  // of the windows of a block of channels
-constexpr Index kRows = 8;                          // that a product takes at once
 // Sizes of a slice. Tiles are transformed again for every slice of channels, unless one slice of either is
 // all of the part. Where the weights of all channels stay in a core's cache, a slice of tiles does, too.
 constexpr Index kNearFloats = 160 << 10;

@@ -62,7 +62,7 @@ TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
           EXPECT_GE(estimated / measured, 0.97)
               << first << " + " << length << " of " << model.segments << ", " << slots << recompute;
           // The first stage has no gradient of its inputs, which the windows that it is estimated by have.
-          EXPECT_LE(estimated / measured, first == 0 ? 1.8 : 1.5)
+          EXPECT_LE(estimated / measured, first == 0 ? 1.9 : 1.5)
               << first << " + " << length << " of " << model.segments << ", " << slots << recompute;
         }
       }

@@ -258,7 +258,9 @@ TEST(AnyStep, IsNoShorterThanWhatItHasToDo) {
             std::pair(routes[stage].gradient_bytes[stage - 1], one.model.links[stage][stage - 1])})
         path += way.latency + static_cast<double>(bytes_of_it) / way.bytes_per_second;
     }
-    if (comes_back) EXPECT_LE(path + one.model.work[0].update, least) << seed;
+    if (comes_back) {
+      EXPECT_LE(path + one.model.work[0].update, least) << seed;
+    }
   }
 }
 
