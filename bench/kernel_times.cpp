@@ -103,7 +103,7 @@ class Bench {
     CounterRng random(rng_key(1, "samples"), 0);
     for (const ValueId id : graph().inputs()) {
       if (tensor(id).type().dtype == DType::kI64) {
-        for (auto& label : tensor(id).as<std::int64_t>()) label = random.next_below(3);
+        for (auto& label : tensor(id).as<std::int64_t>()) label = random.next_below(2);
       } else {
         for (float& sample : tensor(id).as<float>()) sample = random.next_float();
       }

@@ -53,8 +53,8 @@ struct KernelRequest {
   // The form of the kernel that is asked for, as words joined by "-"; empty: the back end's own rule.
   // "blocked": images in blocks of channels (models/graph/op_attributes.hpp). "direct", "winograd", "places":
   // the algorithm of a convolution; "places" multiplies matrices for pairs of an input place and an output
-  // place (simd/places.cpp). "pointwise": one product over all places (simd/pointwise.cpp).
-  // "bf16": numbers rounded to bf16 (precision.hpp).
+  // place (simd/places.cpp). "pointwise": one product over all places, for the gradient of the weight of 1 x
+  // 1 windows (simd/pointwise.cpp). "bf16": numbers rounded to bf16 (precision.hpp).
   std::string variant = {};
 
   bool asks_for(std::string_view word) const;

@@ -39,7 +39,8 @@ void on_whole_team(int threads, const std::function<void(int member)>& work);
 // run on the body's thread.
 template <typename Body>
 void in_parallel(std::int64_t n, Body body) {
-  parallel_for(n, kernel_threads(), body, on_whole_team);
+  parallel_for_members(
+      n, kernel_threads(), [&](int, std::int64_t i) { body(i); }, on_whole_team);
 }
 
 // The least elements, or operations, of a piece of work that is worth another thread; tests make it small.

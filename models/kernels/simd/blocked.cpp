@@ -1,9 +1,7 @@
 // Ops on images in blocks of channels. Batch normalization goes block by block, so that what it reads
-// several times is still in the cache.
+// several times is still in the cache, unless there are more threads than blocks.
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -35,29 +33,21 @@ class BlockPieces {
     Index begin;  // of the piece's numbers
     Index at;     // of its sums
   };
+  // each(piece), and then(first channel) of a block when all of its pieces are done.
+  template <typename Each, typename Then>
   struct Phase {
-    std::function<void(const Piece&)> each;
-    std::function<void(Index first)> then;  // of a block, when all of its pieces are done
+    Each each;
+    Then then;
   };
 
   // One phase after the other, of a block or of all.
-  void run(std::initializer_list<Phase> phases) const {
-    const Index blocks = s_.channels / kBlock;
-    if (pieces_ == 1) {
-      in_runs(blocks, s_.batch * s_.plane * kBlock, [&](Index block, Index count) {
-        for (Index c = block * kBlock; c < (block + count) * kBlock; c += kBlock) {
-          for (const Phase& phase : phases) {
-            phase.each(piece(c, 0));
-            if (phase.then) phase.then(c);
-          }
-        }
-      });
-      return;
-    }
-    for (const Phase& phase : phases) {
-      in_parallel(pieces_ * blocks, [&](Index i) { phase.each(piece(i % blocks * kBlock, i / blocks)); });
-      for (Index c = 0; phase.then && c < s_.channels; c += kBlock) phase.then(c);
-    }
+  template <typename... Phases>
+  void run(const Phases&... phases) const {
+    if (pieces_ > 1) return (run_shared(phases), ...);
+    in_runs(blocks(), s_.batch * s_.plane * kBlock, [&](Index block, Index count) {
+      for (Index c = block * kBlock; c < (block + count) * kBlock; c += kBlock)
+        ((phases.each(piece(c, 0)), phases.then(c)), ...);
+    });
   }
 
   // The block's sums of all pieces.
@@ -72,8 +62,18 @@ class BlockPieces {
 
  private:
   static bool is_shared(const BatchNormShape& s) {
-    const Index blocks = s.channels / kBlock;
-    return blocks < kernel_threads() && s.plane * kBlock * s.batch * blocks >= 2 * least_shared_work();
+    constexpr Index kLeastPiece = 1024;
+    return s.channels / kBlock < kernel_threads() &&
+           s.plane * kBlock >= std::min(kLeastPiece, least_shared_work()) &&
+           s.batch * s.channels * s.plane >= 2 * least_shared_work();
+  }
+
+  Index blocks() const { return s_.channels / kBlock; }
+
+  template <typename Each, typename Then>
+  void run_shared(const Phase<Each, Then>& phase) const {
+    in_parallel(pieces_ * blocks(), [&](Index i) { phase.each(piece(i % blocks() * kBlock, i / blocks())); });
+    for (Index c = 0; c < s_.channels; c += kBlock) phase.then(c);
   }
 
   Piece piece(Index first, Index number) const {
@@ -117,27 +117,25 @@ void train_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool r
     all.block_normalize(of.block, args.in(0) + of.begin, mean + of.first, scale, args.in(2) + of.first, relu,
                         args.out(0) + of.begin);
   };
-  pieces.run(
-      {{[&](const Piece& of) { all.block_sums(of.block, args.in(0) + of.begin, sums + of.at); }, end_mean},
-       {[&](const Piece& of) {
-          all.block_squares(of.block, args.in(0) + of.begin, mean + of.first, squares + of.at);
-        },
-        end_statistics},
-       {normalize, {}}});
+  const auto sum = [&](const Piece& of) { all.block_sums(of.block, args.in(0) + of.begin, sums + of.at); };
+  const auto sum_squares = [&](const Piece& of) {
+    all.block_squares(of.block, args.in(0) + of.begin, mean + of.first, squares + of.at);
+  };
+  pieces.run(BlockPieces::Phase{sum, end_mean}, BlockPieces::Phase{sum_squares, end_statistics},
+             BlockPieces::Phase{normalize, [](Index) {}});
   if (auto* tracked = args.out<std::int64_t>(3)) *tracked = *args.in<std::int64_t>(5) + 1;
 }
 
 void infer_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool relu, const Loops& all,
                       const Arguments& args) {
-  pieces.run({{[&](const BlockPieces::Piece& of) {
-                 alignas(64) float scale[kBlock];
-                 for (Index i = 0; i < kBlock; ++i) {
-                   scale[i] = args.in(1)[of.first + i] / std::sqrt(args.in(4)[of.first + i] + s.epsilon);
-                 }
-                 all.block_normalize(of.block, args.in(0) + of.begin, args.in(3) + of.first, scale,
-                                     args.in(2) + of.first, relu, args.out(0) + of.begin);
-               },
-               {}}});
+  const auto normalize = [&](const BlockPieces::Piece& of) {
+    alignas(64) float scale[kBlock];
+    for (Index i = 0; i < kBlock; ++i)
+      scale[i] = args.in(1)[of.first + i] / std::sqrt(args.in(4)[of.first + i] + s.epsilon);
+    all.block_normalize(of.block, args.in(0) + of.begin, args.in(3) + of.first, scale, args.in(2) + of.first,
+                        relu, args.out(0) + of.begin);
+  };
+  pieces.run(BlockPieces::Phase{normalize, [](Index) {}});
 }
 
 std::unique_ptr<Kernel> make_blocked_batch_norm(const KernelRequest& request) {
@@ -173,17 +171,17 @@ void batch_norm_grad(const BatchNormShape& s, const BlockPieces& pieces, const L
       factor[first + i] = of.factor;
     }
   };
+  const auto sum = [&](const Piece& of) {
+    all.block_gradient_sums(of.block, dy + of.begin, x + of.begin, mean + of.first, sums + of.at,
+                            products + of.at);
+  };
   const auto differentiate = [&](const Piece& of) {
-    if (args.out(0) == nullptr) return;
     all.block_gradient(of.block, dy + of.begin, x + of.begin, mean + of.first, mean_dy + of.first,
                        slope + of.first, factor + of.first, args.out(0) + of.begin);
   };
-  pieces.run({{[&](const Piece& of) {
-                 all.block_gradient_sums(of.block, dy + of.begin, x + of.begin, mean + of.first, sums + of.at,
-                                         products + of.at);
-               },
-               end_sums},
-              {differentiate, {}}});
+  const BlockPieces::Phase summing{sum, end_sums};
+  if (args.out(0) == nullptr) return pieces.run(summing);
+  pieces.run(summing, BlockPieces::Phase{differentiate, [](Index) {}});
 }
 
 std::unique_ptr<Kernel> make_blocked_batch_norm_grad(const KernelRequest& request) {

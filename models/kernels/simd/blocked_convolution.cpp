@@ -1,6 +1,8 @@
 #include "models/kernels/simd/blocked_convolution.hpp"
 
+#include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
+#include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -17,6 +19,18 @@ std::unique_ptr<Kernel> make_gradient_of_weight(const KernelRequest& request) {
 }
 
 }  // namespace
+
+// Where sources are neighbours lines are read whole.
+void gather_taps(const Windows& windows, const float* weight, float* to) {
+  const auto transpose = loops().transpose;
+  if (windows.source_step == windows.taps)
+    return transpose(kChannelBlock, kChannelBlock * windows.taps, weight, windows.result_step, to,
+                     kChannelBlock);
+  for (Index k = 0; k < kChannelBlock; ++k) {
+    transpose(kChannelBlock, windows.taps, weight + k * windows.source_step, windows.result_step,
+              to + k * windows.taps * kChannelBlock, kChannelBlock);
+  }
+}
 
 void add_blocked_convolution(KernelTable& table) {
   table.add_blocked("Conv", {.make = make_convolution, .fuses = true});

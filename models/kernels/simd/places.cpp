@@ -37,7 +37,7 @@ std::vector<Pair> connected_pairs(const ConvShape& s) {
 }
 
 // Of the pairs those with each value of a member, of which there are `count`.
-std::vector<std::vector<Pair>> by(const std::vector<Pair>& pairs, Index Pair::*member, Index count) {
+std::vector<std::vector<Pair>> grouped_by(const std::vector<Pair>& pairs, Index Pair::*member, Index count) {
   std::vector<std::vector<Pair>> groups(static_cast<std::size_t>(count));
   for (const Pair& pair : pairs) groups[static_cast<std::size_t>(pair.*member)].push_back(pair);
   return groups;
@@ -64,29 +64,27 @@ void gather(const float* images, Index all_channels, Index places, Range some, R
 class PlaceConvolution {
  public:
   PlaceConvolution(const ConvShape& s, bool of_input, bool relu)
-      : batch_(s.batch),
-        taps_(s.taps()),
+      : taps_(s.taps()),
         from_places_(of_input ? s.out_plane() : s.in_plane()),
         to_places_(of_input ? s.in_plane() : s.out_plane()),
         depth_(of_input ? s.out_channels : s.in_channels),
         channels_(of_input ? s.in_channels : s.out_channels),
-        window_step_(of_input ? s.taps() : s.in_channels * s.taps()),
-        depth_step_(of_input ? s.in_channels * s.taps() : s.taps()),
-        pairs_(by(connected_pairs(s), of_input ? &Pair::in : &Pair::out, to_places_)),
+        windows_{s.taps(), of_input ? s.taps() : s.in_channels * s.taps(),
+                 of_input ? s.in_channels * s.taps() : s.taps()},
+        pairs_(grouped_by(connected_pairs(s), of_input ? &Pair::in : &Pair::out, to_places_)),
         from_(of_input ? &Pair::out : &Pair::in),
         relu_(relu),
-        grid_(grid_of(s.batch, kRows, channels_, kPanel)) {}
+        grid_(grid_of(s.batch, kRows, channels_, std::ssize(connected_pairs(s)) * depth_)) {}
 
   std::size_t scratch_bytes() const { return float_bytes(grid_.count() * floats()); }
 
   void run(const float* from, const float* weight, const float* bias, float* to, float* scratch) const {
-    in_places(grid_.count(), grid_.count(), [&](Index place, Index part) {
-      const Range images = grid_.rows[part / grid_.columns.parts];
-      float* const matrices = scratch + place * floats();
+    in_parts(grid_, [&](Index member, Range images, Range channels) {
+      float* const matrices = scratch + member * floats();
       float* const weights = matrices + from_floats();
       float* const results = weights + weight_floats() + tap_floats();
       gather(from, depth_, from_places_, images, {0, depth_}, depth_, matrices);
-      for_slices(grid_.columns[part % grid_.columns.parts], kPanel, [&](Index first, Index last) {
+      for_slices(channels, kPanel, [&](Index first, Index last) {
         gather_weight(weight, {first, last}, weights);
         for (Index out = 0; out < to_places_; ++out) {
           multiply(matrices, images.size(), weights, last - first, out,
@@ -98,7 +96,7 @@ class PlaceConvolution {
   }
 
  private:
-  // Of a place in scratch memory.
+  // Of a member's scratch memory.
   Index from_floats() const { return from_places_ * grid_.rows.largest() * depth_; }
   Index weight_floats() const { return taps_ * depth_ * kPanel; }
   Index tap_floats() const { return kChannelBlock * taps_ * kChannelBlock; }
@@ -111,7 +109,7 @@ class PlaceConvolution {
     float* const taps = weights + weight_floats();
     for (Index channel = channels.begin; channel < channels.end; channel += kChannelBlock) {
       for (Index source = 0; source < depth_; source += kChannelBlock) {
-        gather_taps(weight + channel * window_step_ + source * depth_step_, taps);
+        gather_taps(windows_, weight + channel * windows_.result_step + source * windows_.source_step, taps);
         for (Index k = 0; k < kChannelBlock; ++k) {
           for (Index tap = 0; tap < taps_; ++tap) {
             std::copy_n(taps + (k * taps_ + tap) * kChannelBlock, kChannelBlock,
@@ -120,17 +118,6 @@ class PlaceConvolution {
         }
       }
     }
-  }
-
-  // [source][tap][result]
-  void gather_taps(const float* windows, float* taps) const {
-    if (depth_step_ == taps_) {
-      loops_.transpose(kChannelBlock, kChannelBlock * taps_, windows, window_step_, taps, kChannelBlock);
-      return;
-    }
-    for (Index k = 0; k < kChannelBlock; ++k)
-      loops_.transpose(kChannelBlock, taps_, windows + k * depth_step_, window_step_,
-                       taps + k * taps_ * kChannelBlock, kChannelBlock);
   }
 
   void multiply(const float* matrices, Index images, const float* weights, Index columns, Index out,
@@ -164,9 +151,9 @@ class PlaceConvolution {
   }
 
   const Loops& loops_ = loops();
-  Index batch_, taps_, from_places_, to_places_;
+  Index taps_, from_places_, to_places_;
   Index depth_, channels_;  // of what is summed over, and of the result
-  Index window_step_, depth_step_;
+  Windows windows_;
   std::vector<std::vector<Pair>> pairs_;  // by place of the result
   Index Pair::*from_;
   bool relu_;
@@ -177,16 +164,16 @@ class PlaceGradient {
  public:
   explicit PlaceGradient(const ConvShape& s)
       : s_(s),
-        pairs_(by(connected_pairs(s), &Pair::tap, s.taps())),
-        grid_(grid_of(s.in_channels, kChannelBlock, s.out_channels, kPanel)) {}
+        pairs_(grouped_by(connected_pairs(s), &Pair::tap, s.taps())),
+        grid_(grid_of(s.in_channels, kChannelBlock, s.out_channels,
+                      std::ssize(connected_pairs(s)) * s.batch)) {}
 
   std::size_t scratch_bytes() const { return float_bytes(grid_.count() * floats()); }
 
   void run(const float* x, const float* dy, float* dw, float* scratch) const {
-    in_places(grid_.count(), grid_.count(), [&](Index place, Index part) {
-      const Range from = grid_.rows[part / grid_.columns.parts];
-      float* const matrices = scratch + place * floats();
-      for_slices(grid_.columns[part % grid_.columns.parts], kPanel, [&](Index first, Index last) {
+    in_parts(grid_, [&](Index member, Range from, Range to) {
+      float* const matrices = scratch + member * floats();
+      for_slices(to, kPanel, [&](Index first, Index last) {
         gather(dy, s_.out_channels, s_.out_plane(), {0, s_.batch}, {first, last}, kPanel, matrices);
         for_slices(from, kChannelBlock, [&](Index channel, Index) {
           float* const sums = matrices + dy_floats();
@@ -198,7 +185,7 @@ class PlaceGradient {
   }
 
  private:
-  // Of a place in scratch memory.
+  // Of a member's scratch memory.
   Index dy_floats() const { return s_.out_plane() * s_.batch * kPanel; }
   Index floats() const { return dy_floats() + kChannelBlock * s_.taps() * kPanel; }
 
@@ -241,9 +228,9 @@ bool has_small_maps(const ConvShape& s) {
     return false;
   if (s.in_plane() > kMostPlaces || s.out_plane() > kMostPlaces) return false;
   const std::vector<Pair> pairs = connected_pairs(s);
-  return all_have_pairs(by(pairs, &Pair::in, s.in_plane())) &&
-         all_have_pairs(by(pairs, &Pair::out, s.out_plane())) &&
-         all_have_pairs(by(pairs, &Pair::tap, s.taps()));
+  return all_have_pairs(grouped_by(pairs, &Pair::in, s.in_plane())) &&
+         all_have_pairs(grouped_by(pairs, &Pair::out, s.out_plane())) &&
+         all_have_pairs(grouped_by(pairs, &Pair::tap, s.taps()));
 }
 
 }  // namespace

@@ -18,16 +18,14 @@ class PointwiseGradient {
  public:
   explicit PointwiseGradient(const ConvShape& s)
       : s_(s),
-        grid_(grid_of(s.out_channels, kChannelBlock, s.in_channels, kPanel)),
+        grid_(grid_of(s.out_channels, kChannelBlock, s.in_channels, s.batch * s.out_plane())),
         places_(std::min(kMostPlaces, s.batch * s.out_plane())),
         channels_(std::min(kMostChannels, panels(grid_.columns.largest()) * kPanel)) {}
 
   std::size_t scratch_bytes() const { return float_bytes(grid_.count() * floats()); }
 
   void run(const float* x, const float* dy, float* dw, float* scratch) const {
-    in_places(grid_.count(), grid_.count(), [&](Index place, Index part) {
-      const Range to = grid_.rows[part / grid_.columns.parts];
-      const Range from = grid_.columns[part % grid_.columns.parts];
+    in_parts(grid_, [&](Index place, Range to, Range from) {
       for_slices({0, s_.batch * s_.out_plane()}, places_, [&](Index begin, Index end) {
         for_slices(from, channels_, [&](Index first, Index last) {
           add_slice({begin, end}, {first, last}, to, {x, dy, dw, scratch + place * floats()});
@@ -108,10 +106,13 @@ class PointwiseGradient {
   Index places_, channels_;  // of a slice
 };
 
+// Does each window see one place of the input, none of the padding?
 bool has_single_places(const ConvShape& s) {
   const Window& w = s.window;
-  return w.kernel == Plane{1, 1} && w.pad_begin == Plane{0, 0} && s.groups == 1 &&
-         s.in_channels % kChannelBlock == 0 && s.out_channels % kChannelBlock == 0;
+  const bool is_inside = w.pad_begin == Plane{0, 0} && (s.out_h - 1) * w.stride[0] < s.in_h &&
+                         (s.out_w - 1) * w.stride[1] < s.in_w;
+  return w.kernel == Plane{1, 1} && is_inside && s.groups == 1 && s.in_channels % kChannelBlock == 0 &&
+         s.out_channels % kChannelBlock == 0;
 }
 
 }  // namespace

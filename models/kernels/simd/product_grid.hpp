@@ -5,6 +5,7 @@
 
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/simd/loops/loops.hpp"
+#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 
@@ -40,9 +41,18 @@ struct Grid {
   Index count() const { return rows.parts * columns.parts; }
 };
 
-// The parts that the threads there are have done soonest, no more than there are threads. Each part prepares
-// its rows and columns by itself, which costs about as much as a few products.
-Grid grid_of(Index rows, Index row_unit, Index columns, Index column_unit);
+// The parts that the threads there are have done soonest, no more than there are threads: one where there is
+// too little to share. Rows are in units, columns in blocks of channels; each result is a sum of `depth`
+// products. A part prepares its rows and columns by itself, which costs about as much as a few products.
+Grid grid_of(Index rows, Index row_unit, Index columns, Index depth);
+
+// body(place, rows, columns) for each part; nobody else is at that place, of grid.count(), meanwhile.
+template <typename Body>
+void in_parts(const Grid& grid, Body body) {
+  in_places(grid.count(), grid.count(), [&](Index place, Index part) {
+    body(place, grid.rows[part / grid.columns.parts], grid.columns[part % grid.columns.parts]);
+  });
+}
 
 // sums[c] = sum of channel c of images in blocks.
 void sum_blocks(Index batch, Index channels, Index plane, const float* x, float* sums);

@@ -27,6 +27,7 @@ constexpr Index kNearFloats = 160 << 10;
 constexpr Index kLeastTiles = 32;
 constexpr Index kSliceFloats = 2 << 20;
 constexpr Index kSmallSliceFloats = 128 << 10;
+constexpr Index kMostFloats = 8 << 20;  // of the slices of all parts
 
 Index apart(Index matrix) {
   return matrix + kChannelBlock;
@@ -105,7 +106,9 @@ struct Slices {
 
 // As many tiles and whole panels of channels as fit. A tile has tile_floats besides those of the slice's
 // channels, a channel has weights of channel_floats.
-Slices slices_of(Index matrices, Index all_tiles, Index channels, Index tile_floats, Index channel_floats) {
+Slices slices_of(Index parts, Index matrices, Index all_tiles, Index channels, Index tile_floats,
+                 Index channel_floats) {
+  const Index budget = std::clamp(kMostFloats / parts, kNearFloats, kSliceFloats);
   const auto most_channels = [&](Index floats) {
     return std::clamp<Index>(floats / (channel_floats * kPanel), 1, panels(channels)) * kPanel;
   };
@@ -121,9 +124,9 @@ Slices slices_of(Index matrices, Index all_tiles, Index channels, Index tile_flo
   if (near >= channels && near * channel_floats <= kNearFloats)
     return {near, in_slices(std::max(most_tiles(kNearFloats, near), kLeastTiles))};
   const Index few = most_channels(kSmallSliceFloats);
-  if (most_tiles(kSliceFloats, few) >= all_tiles) return {few, in_slices(all_tiles)};
-  const Index many = most_channels(kSliceFloats);
-  return {many, in_slices(most_tiles(kSliceFloats, many))};
+  if (most_tiles(budget, few) >= all_tiles) return {few, in_slices(all_tiles)};
+  const Index many = most_channels(budget);
+  return {many, in_slices(most_tiles(budget, many))};
 }
 
 // Conv, and ConvGradInput, which is a convolution with the weight's windows turned and its channels
@@ -132,13 +135,12 @@ class Convolution {
  public:
   Convolution(const ConvShape& s, bool of_input, bool relu)
       : tiling_(tiling_of(s, of_input)),
-        window_step_(of_input ? kTaps : s.in_channels * kTaps),
-        depth_step_(of_input ? s.in_channels * kTaps : kTaps),
+        windows_{kTaps, of_input ? kTaps : s.in_channels * kTaps, of_input ? s.in_channels * kTaps : kTaps},
         turned_(of_input),
         relu_(relu),
-        grid_(grid_of(tiling_.tiles(), kRows, tiling_.to.channels, kPanel)),
-        slice_(slices_of(matrices(), grid_.rows.largest(), grid_.columns.largest(), matrices() * depth(),
-                         matrices() * depth())),
+        grid_(grid_of(tiling_.tiles(), kRows, tiling_.to.channels, matrices() * depth())),
+        slice_(slices_of(grid_.count(), matrices(), grid_.rows.largest(), grid_.columns.largest(),
+                         matrices() * depth(), matrices() * depth())),
         weight_step_(apart(slice_.channels * depth())),
         from_step_(apart(slice_.tiles * depth())),
         to_step_(apart(slice_.tiles * slice_.channels)) {}
@@ -146,9 +148,8 @@ class Convolution {
   std::size_t scratch_bytes() const { return float_bytes(grid_.count() * floats()); }
 
   void run(const float* from, const float* weight, const float* bias, float* to, float* scratch) const {
-    in_places(grid_.count(), grid_.count(), [&](Index place, Index part) {
-      run_part(grid_.rows[part / grid_.columns.parts], grid_.columns[part % grid_.columns.parts],
-               {from, weight, bias, to}, scratch + place * floats());
+    in_parts(grid_, [&](Index place, Range tiles, Range channels) {
+      run_part(tiles, channels, {from, weight, bias, to}, scratch + place * floats());
     });
   }
 
@@ -182,7 +183,7 @@ class Convolution {
     alignas(64) float taps[kChannelBlock * kTapBlock];
     for_blocks(first, last, [&](Index channel) {
       for_blocks(0, depth(), [&](Index source) {
-        gather_taps(weight + channel * window_step_ + source * depth_step_, taps);
+        gather_taps(windows_, weight + channel * windows_.result_step + source * windows_.source_step, taps);
         for (Index k = 0; k < kChannelBlock; ++k) {
           tiling_.loops.weight(taps + k * kTapBlock, turned_,
                                weights + column(channel - first, depth()) + (source + k) * kPanel,
@@ -190,17 +191,6 @@ class Convolution {
         }
       });
     });
-  }
-
-  // Of windows of 16 results by 16 sources: [source][tap][result].
-  void gather_taps(const float* windows, float* taps) const {
-    if (depth_step_ == kTaps) {
-      loops_.transpose(kChannelBlock, kChannelBlock * kTaps, windows, window_step_, taps, kChannelBlock);
-      return;
-    }
-    for (Index k = 0; k < kChannelBlock; ++k)
-      loops_.transpose(kChannelBlock, kTaps, windows + k * depth_step_, kTaps, taps + k * kTapBlock,
-                       kChannelBlock);
   }
 
   void transform_fields(const float* from, Index begin, Index end, float* fields) const {
@@ -245,7 +235,7 @@ class Convolution {
 
   const Loops& loops_ = loops();
   Tiling tiling_;
-  Index window_step_, depth_step_;  // between windows of neighbouring results, and of neighbouring sources
+  Windows windows_;
   bool turned_, relu_;
   Grid grid_;     // of tiles by the result's channels
   Slices slice_;  // of a part
@@ -257,8 +247,8 @@ class WeightGradient {
  public:
   explicit WeightGradient(const ConvShape& s)
       : tiling_(tiling_of(s, false)),
-        grid_(grid_of(s.in_channels, kChannelBlock, s.out_channels, kPanel)),
-        slice_(slices_of(matrices(), tiling_.tiles(), in_panels(grid_.rows.largest()),
+        grid_(grid_of(s.in_channels, kChannelBlock, s.out_channels, matrices() * tiling_.tiles())),
+        slice_(slices_of(grid_.count(), matrices(), tiling_.tiles(), in_panels(grid_.rows.largest()),
                          matrices() * in_panels(grid_.columns.largest()),
                          matrices() * in_panels(grid_.columns.largest()))),
         from_step_(apart(slice_.tiles * slice_.channels)),
@@ -268,9 +258,8 @@ class WeightGradient {
   std::size_t scratch_bytes() const { return float_bytes(grid_.count() * floats()); }
 
   void run(const float* x, const float* dy, float* dw, float* scratch) const {
-    in_places(grid_.count(), grid_.count(), [&](Index place, Index part) {
-      run_part(grid_.rows[part / grid_.columns.parts], grid_.columns[part % grid_.columns.parts], x, dy, dw,
-               scratch + place * floats());
+    in_parts(grid_, [&](Index place, Range sources, Range results) {
+      run_part(sources, results, x, dy, dw, scratch + place * floats());
     });
   }
 
@@ -389,11 +378,10 @@ std::unique_ptr<Kernel> make_winograd(const KernelRequest& request) {
         },
         convolution.scratch_bytes());
   }
-  if (type != "ConvGradWeight") return nullptr;
   const WeightGradient gradient(s);
   return lambda_kernel(
       [gradient, s](const Arguments& args) {
-        if (args.out(0) != nullptr) gradient.run(args.in(1), args.in(0), args.out(0), args.floats());
+        gradient.run(args.in(1), args.in(0), args.out(0), args.floats());
         if (args.out(1) != nullptr)
           sum_blocks(s.batch, s.out_channels, s.out_plane(), args.in(0), args.out(1));
       },

@@ -79,7 +79,7 @@ TEST_P(ParallelFor, MembersHaveTheirPartsByNumber) {
 }
 
 TEST(SharedRounds, AMemberTakesItsPartInOrderAndThenWhatOthersHaveLeft) {
-  SharedRounds shared(10, 3);  // [0, 3), [3, 6), [6, 10)
+  SharedRounds shared(10, 3, 3);  // [0, 3), [3, 6), [6, 10)
   const auto take = [&](int member) {
     const auto run = shared.take(member);
     return run ? std::vector<std::int64_t>{run->begin, run->end} : std::vector<std::int64_t>{};
@@ -91,8 +91,19 @@ TEST(SharedRounds, AMemberTakesItsPartInOrderAndThenWhatOthersHaveLeft) {
   for (const int member : {0, 1, 2}) EXPECT_TRUE(take(member).empty()) << member;
 }
 
+TEST(SharedRounds, OfOneQueueAreTakenInTheirOrder) {
+  SharedRounds shared(7, 3, 1);
+  for (std::int64_t i = 0; i < 7; ++i) {
+    const auto run = shared.take(static_cast<int>(i % 3));
+    ASSERT_TRUE(run);
+    EXPECT_EQ(run->begin, i);
+    EXPECT_EQ(run->end, i + 1);
+  }
+  EXPECT_FALSE(shared.take(0));
+}
+
 TEST(SharedRounds, WhatIsLeftOutNobodyTakes) {
-  SharedRounds shared(1000, 2);
+  SharedRounds shared(1000, 2, 2);
   EXPECT_TRUE(shared.take(0));
   shared.leave_out_the_rest();
   EXPECT_FALSE(shared.take(0));

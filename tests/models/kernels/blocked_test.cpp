@@ -229,6 +229,13 @@ TEST(Blocked, GradientOfThePointwiseConvolutionsWeight) {
         if (is_served) expect_same("simd/blocked-pointwise", gradient.test);
       }
     }
+    // Windows that lie in the padding behind.
+    for (const std::vector<std::int64_t>& strides : {one, std::vector<std::int64_t>{2, 2}}) {
+      const OpCase forward = conv_case({2, 16, 8, 8, 16, one, strides, one, {0, 0, 1, 1}}, random);
+      for (const GradientOf& gradient :
+           product_gradients(forward, random_tensor(forward.outputs[0].shape, random)))
+        EXPECT_EQ(kernel_of("simd/blocked-pointwise", blocked(gradient.test)), nullptr);
+    }
   }
   simd::select_loops(best.c_str());
 }
