@@ -71,7 +71,7 @@ WAYS |= {"older exporter": by_tracing, "docs/bring-your-model.md": as_the_page_s
 # What a file of another exporter has no place for, by what clusterize says of it then; and where names are lost.
 LOST = {
     traps.Detached: "detaches", traps.Guarded: "torch.no_grad()", traps.Padded: "padding_idx",
-    traps.Tested: "BatchNorm was exported in eval()",
+    traps.Tested: "BatchNorm was exported in eval()", traps.Evaluated: "BatchNorm was exported in eval()",
 }
 OTHER_NAMES = "the state dict"
 MOVED = ("running_mean", "running_var", "num_batches_tracked")  # by the export itself, where that is not ours

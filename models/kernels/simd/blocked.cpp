@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/backend.hpp"
@@ -36,6 +37,7 @@ class BlockPieces {
   // each(piece), and then(first channel) of a block when all of its pieces are done.
   template <typename Each, typename Then>
   struct Phase {
+    Phase(Each each, Then then) : each(std::move(each)), then(std::move(then)) {}
     Each each;
     Then then;
   };
