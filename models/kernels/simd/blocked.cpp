@@ -37,7 +37,7 @@ class BlockPieces {
   // each(piece), and then(first channel) of a block when all of its pieces are done.
   template <typename Each, typename Then>
   struct Phase {
-    Phase(Each each, Then then) : each(std::move(each)), then(std::move(then)) {}
+    Phase(Each of_piece, Then of_block) : each(std::move(of_piece)), then(std::move(of_block)) {}
     Each each;
     Then then;
   };
