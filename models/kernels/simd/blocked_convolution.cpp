@@ -1,8 +1,6 @@
 #include "models/kernels/simd/blocked_convolution.hpp"
 
 #include "models/graph/op_attributes.hpp"
-#include "models/kernels/backend.hpp"
-#include "models/kernels/simd/loops/loops.hpp"
 
 namespace rookery::simd {
 namespace {

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "models/kernels/kernel.hpp"
+#include "models/kernels/backend.hpp"
+#include "models/kernels/shapes/shapes.hpp"
+#include "models/kernels/simd/product_grid.hpp"
 
 namespace rookery::simd {
 
@@ -23,5 +25,28 @@ struct Windows {
 };
 // to[source][tap][result] of the windows of 16 results by 16 sources that begin here.
 void gather_taps(const Windows& windows, const float* weight, float* to);
+
+// The kernel of a class that computes a convolution of one kind, or the gradient of its input.
+template <typename Convolution>
+std::unique_ptr<Kernel> kernel_of(const Convolution& convolution) {
+  return lambda_kernel(
+      [convolution](const Arguments& args) {
+        convolution.run(args.in(0), args.in(1), args.in(2), args.out(0), args.floats());
+      },
+      convolution.scratch_bytes());
+}
+
+// Of one that computes the gradient of the weight; that of the bias is the same for all.
+template <typename Gradient>
+std::unique_ptr<Kernel> kernel_of_gradient(const ConvShape& s) {
+  const Gradient gradient(s);
+  return lambda_kernel(
+      [gradient, s](const Arguments& args) {
+        gradient.run(args.in(1), args.in(0), args.out(0), args.floats());
+        if (args.out(1) != nullptr)
+          sum_blocks(s.batch, s.out_channels, s.out_plane(), args.in(0), args.out(1));
+      },
+      gradient.scratch_bytes());
+}
 
 }  // namespace rookery::simd

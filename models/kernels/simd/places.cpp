@@ -5,11 +5,7 @@
 #include <vector>
 
 #include "models/graph/op_attributes.hpp"
-#include "models/kernels/backend.hpp"
-#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/blocked_convolution.hpp"
-#include "models/kernels/simd/product_grid.hpp"
-#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -239,22 +235,8 @@ std::unique_ptr<Kernel> make_by_places(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   if (!has_small_maps(s)) return nullptr;
   const std::string& type = request.op.type;
-  if (type == "Conv" || type == "ConvGradInput") {
-    const PlaceConvolution convolution(s, type == "ConvGradInput", has_activation(request.op));
-    return lambda_kernel(
-        [convolution](const Arguments& args) {
-          convolution.run(args.in(0), args.in(1), args.in(2), args.out(0), args.floats());
-        },
-        convolution.scratch_bytes());
-  }
-  const PlaceGradient gradient(s);
-  return lambda_kernel(
-      [gradient, s](const Arguments& args) {
-        gradient.run(args.in(1), args.in(0), args.out(0), args.floats());
-        if (args.out(1) != nullptr)
-          sum_blocks(s.batch, s.out_channels, s.out_plane(), args.in(0), args.out(1));
-      },
-      gradient.scratch_bytes());
+  if (type == "ConvGradWeight") return kernel_of_gradient<PlaceGradient>(s);
+  return kernel_of(PlaceConvolution(s, type == "ConvGradInput", has_activation(request.op)));
 }
 
 }  // namespace rookery::simd

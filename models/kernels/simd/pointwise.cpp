@@ -5,11 +5,7 @@
 #include <algorithm>
 
 #include "models/graph/op_attributes.hpp"
-#include "models/kernels/backend.hpp"
-#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/blocked_convolution.hpp"
-#include "models/kernels/simd/product_grid.hpp"
-#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -120,14 +116,7 @@ bool has_single_places(const ConvShape& s) {
 std::unique_ptr<Kernel> make_pointwise_gradient(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   if (!has_single_places(s)) return nullptr;
-  const PointwiseGradient gradient(s);
-  return lambda_kernel(
-      [gradient, s](const Arguments& args) {
-        gradient.run(args.in(1), args.in(0), args.out(0), args.floats());
-        if (args.out(1) != nullptr)
-          sum_blocks(s.batch, s.out_channels, s.out_plane(), args.in(0), args.out(1));
-      },
-      gradient.scratch_bytes());
+  return kernel_of_gradient<PointwiseGradient>(s);
 }
 
 }  // namespace rookery::simd

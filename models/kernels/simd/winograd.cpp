@@ -9,12 +9,7 @@
 #include <algorithm>
 
 #include "models/graph/op_attributes.hpp"
-#include "models/kernels/backend.hpp"
-#include "models/kernels/shapes/shapes.hpp"
 #include "models/kernels/simd/blocked_convolution.hpp"
-#include "models/kernels/simd/loops/loops.hpp"
-#include "models/kernels/simd/product_grid.hpp"
-#include "models/kernels/threads.hpp"
 
 namespace rookery::simd {
 namespace {
@@ -370,22 +365,8 @@ std::unique_ptr<Kernel> make_winograd(const KernelRequest& request) {
   const ConvShape s = conv_shape(request);
   if (!serves(s)) return nullptr;
   const std::string& type = request.op.type;
-  if (type == "Conv" || type == "ConvGradInput") {
-    const Convolution convolution(s, type == "ConvGradInput", has_activation(request.op));
-    return lambda_kernel(
-        [convolution](const Arguments& args) {
-          convolution.run(args.in(0), args.in(1), args.in(2), args.out(0), args.floats());
-        },
-        convolution.scratch_bytes());
-  }
-  const WeightGradient gradient(s);
-  return lambda_kernel(
-      [gradient, s](const Arguments& args) {
-        gradient.run(args.in(1), args.in(0), args.out(0), args.floats());
-        if (args.out(1) != nullptr)
-          sum_blocks(s.batch, s.out_channels, s.out_plane(), args.in(0), args.out(1));
-      },
-      gradient.scratch_bytes());
+  if (type == "ConvGradWeight") return kernel_of_gradient<WeightGradient>(s);
+  return kernel_of(Convolution(s, type == "ConvGradInput", has_activation(request.op)));
 }
 
 }  // namespace rookery::simd
