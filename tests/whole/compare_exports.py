@@ -120,8 +120,9 @@ class Comparison(ExportedTest):
         return planned
 
     def tied(self, module):
-        """Of names that are one tensor, those that the file lacks, each with that which it has."""
-        there = {each.name for each in onnx.load(str(self.node_data / "net.onnx")).graph.initializer}
+        """Of names that are one tensor, those that the file lacks or nothing in it uses, each with that which it has."""
+        graph = onnx.load(str(self.node_data / "net.onnx")).graph
+        there = {each.name for each in graph.initializer} & {name for node in graph.node for name in node.input}
         state = module.state_dict(keep_vars=True)
         named = {id(state[name]): name for name in there & set(state)}
         return {name: named[id(each)] for name, each in state.items() if named.get(id(each), name) != name}
