@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """The same job on one, two, four and eight clusters of one node each: accuracy, what is sent, rounds and time.
 
     bench/clusters_table.py [--epochs N] [--jobs digits,sorter,mnist] [--seeds N]

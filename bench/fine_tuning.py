@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Training the head of a ResNet-18 whose body is frozen, by the step of training all of it.
 
     bench/fine_tuning.py [--bin build/bin] [--rounds 5]

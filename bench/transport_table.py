@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What sending activations and gradients in fewer bits does to the accuracy of a job on several stages.
 
     bench/transport_table.py [--epochs N] [--jobs digits,sorter,mnist] [--seeds N] [--stages N] [--micro-batches N]
