@@ -62,7 +62,7 @@ class PointwiseGradient {
               {.m = kChannelBlock,
                .n = last - first,
                .k = count,
-               .a = at.dy + ((image * s_.out_channels + channel) * s_.out_plane()) + place * kChannelBlock,
+               .a = at.dy + (image * s_.out_channels + channel) * s_.out_plane() + place * kChannelBlock,
                .a_row = 1,
                .a_column = kChannelBlock,
                .b = panel(at, first - from.begin) + row * kPanel,
