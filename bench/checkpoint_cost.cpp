@@ -8,7 +8,6 @@
 // former by those of the latter. Then the checkpoint is loaded and its file read into as much memory, in
 // alternation: from the page cache, and from the disk. Exits with 1 when a bar is missed.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "clusterize/task/make_task.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/program.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/kernels/threads.hpp"

@@ -1,5 +1,4 @@
 // Plans the five published pools by the published objective: see bench/README.md.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include "bench/dtfm_objective.hpp"
 #include "bench/dtfm_proof.hpp"
 #include "clusterize/genetic/genetic_search.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/program.hpp"
 
 namespace rookery {

@@ -5,7 +5,6 @@
 // Rank 0 sends --count tensors of --mib MiB to rank 1, --at-once of them at a time, as a stage does that has
 // so many micro-batches in flight. Rank 1 looks whether they are what was sent, and prints the Mbit/s of
 // those after the first quarter, by when TCP knows the way.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <boost/algorithm/string.hpp>
@@ -19,6 +18,7 @@
 
 #include "bench/local_endpoints.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "node/wire/stream.hpp"
 
 namespace rookery {

@@ -7,7 +7,6 @@
 //
 // cnn_net unless told; the chosen kernels, or one choice for all ops. --cold: the caches are swept before
 // every run, as by all the other kernels of a step.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,6 +17,7 @@
 
 #include "bench/measured_models.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/team_waits.hpp"
 #include "models/base/rng.hpp"

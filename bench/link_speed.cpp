@@ -7,7 +7,6 @@
 // tensor of 1 or 64 KiB there and back, also after both have rested for a millisecond. Medians; exits with 1
 // where a stream has less than 0.9 of the socket's bytes a second, or a round trip takes more than 1.4 times
 // as long.
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -27,6 +26,7 @@
 #include <vector>
 
 #include "bench/local_endpoints.hpp"
+#include "models/base/libraries/format.hpp"
 #include "tests/support/free_ports.hpp"
 
 namespace rookery {

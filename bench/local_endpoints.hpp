@@ -1,11 +1,10 @@
 // Endpoints of processes on this machine that know each other by their ranks.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
 #include <vector>
 
+#include "models/base/libraries/format.hpp"
 #include "node/transport/endpoint.hpp"
 
 namespace rookery {

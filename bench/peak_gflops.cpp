@@ -1,7 +1,6 @@
 // What a core can do: the best rate of a plain loop of fused multiplications and additions of vectors in
 // registers, on one thread, in GFLOP/s of float32. No product reaches it, so that shares of it flatter
 // nobody.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,8 @@
 
 #ifdef __x86_64__
 #include <immintrin.h>
+
+#include "models/base/libraries/format.hpp"
 #endif
 
 namespace rookery {

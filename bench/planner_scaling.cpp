@@ -1,14 +1,14 @@
 // How long planning takes, and how much of the bound it reaches, for pools of many nodes: see
 // bench/README.md.
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "clusterize/order/cut_refinement.hpp"
 #include "clusterize/search/find_clusters.hpp"
 #include "clusterize/search/throughput_bound.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/process/program.hpp"
 #include "tests/clusterize/function_memory.hpp"
 

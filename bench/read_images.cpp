@@ -5,13 +5,13 @@
 //   build/bin/read_images FOLDER SIZE [FILE]
 //
 // FILE gets the first 32 samples as floats.
-#include <fmt/format.h>
 
 #include <ctime>
 #include <fstream>
 #include <iostream>
 #include <string>
 
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/augment/augmented_dataset.hpp"
 #include "trainer/data/dataset.hpp"
 

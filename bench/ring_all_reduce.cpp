@@ -2,7 +2,6 @@
 // tensors, in alternation, results first.
 //
 //   build/bin/ring_all_reduce [--processes 2,3,4] [--megabytes 4,100] [--seconds 5]
-#include <fmt/format.h>
 #include <gloo/allreduce.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
@@ -29,6 +28,7 @@
 #include <vector>
 
 #include "bench/local_endpoints.hpp"
+#include "models/base/libraries/format.hpp"
 #include "node/wire/stream.hpp"
 #include "tests/support/free_ports.hpp"
 #include "trainer/averaging/ring/ring_all_reduce.hpp"

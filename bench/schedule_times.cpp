@@ -9,7 +9,6 @@
 // milliseconds; waits take no processor, so that two of them stand for any number of stages. With --mbps and
 // --latency-ms every endpoint sends as slowly (slow_network.hpp). The first stage, which sends no gradients,
 // has both phases in one.
-#include <fmt/format.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -25,6 +24,7 @@
 #include "clusterize/costs/step_parts.hpp"
 #include "clusterize/simulation/simulation.hpp"
 #include "models/base/check.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/program.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/loss.hpp"

@@ -9,20 +9,19 @@
 // line N it trains N steps, going round the batches, and answers with the seconds they took and the loss of
 // each; for a line "memory", with the peak of its resident memory less what it had before the model was
 // there, when a small one had trained a few steps, in bytes.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "bench/measured_models.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/process/process_memory.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/team_waits.hpp"

@@ -1,10 +1,7 @@
 #include "clusterize/list_models.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <nlohmann/json.hpp>
-
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/stage.hpp"

@@ -1,9 +1,6 @@
 #include "clusterize/plan_report.hpp"
 
-#include <fmt/format.h>
-
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "clusterize/report/explanation.hpp"
 #include "clusterize/report/pictures/plan_picture.hpp"
@@ -13,6 +10,8 @@
 #include "clusterize/report/simulation_report.hpp"
 #include "clusterize/report/tensor_table.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "trainer/progress/tensorboard/graph_def.hpp"
 #include "trainer/progress/tensorboard/run_folder.hpp"
 

@@ -1,12 +1,12 @@
 #include "clusterize/provider_symlinks.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <sstream>
 #include <system_error>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -1,12 +1,11 @@
 #include "clusterize/search_arguments.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <memory>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/parse.hpp"
 #include "models/base/process/terminal.hpp"

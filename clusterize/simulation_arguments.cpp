@@ -1,11 +1,10 @@
 #include "clusterize/simulation_arguments.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parse.hpp"
 
 namespace rookery {

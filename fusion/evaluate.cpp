@@ -1,17 +1,15 @@
 #include "fusion/evaluate.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "fusion/inference/outputs.hpp"
 #include "fusion/inference/whole_model.hpp"
 #include "fusion/trained_model.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/parse.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/safetensors/safetensors.hpp"

@@ -1,8 +1,5 @@
 #include "fusion/merge.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -14,6 +11,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/tensor/same.hpp"
 
 namespace rookery {

@@ -1,7 +1,5 @@
 #include "fusion/trained_model.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
@@ -9,6 +7,7 @@
 #include "fusion/fuse_checkpoint.hpp"
 #include "fusion/merge.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parse.hpp"
 #include "models/io/onnx/onnx.hpp"
 #include "models/io/state_file.hpp"

@@ -1,8 +1,7 @@
 #include "fusion/upload.hpp"
 
-#include <fmt/format.h>
-
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/storage/random_file.hpp"
 #include "trainer/storage/remote/s3.hpp"
 

@@ -1,12 +1,10 @@
 #include "node/provider_events.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/machine/cpu_steal.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 

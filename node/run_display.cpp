@@ -1,12 +1,11 @@
 #include "node/run_display.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "models/base/check.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/program.hpp"
 
 namespace rookery {

@@ -1,8 +1,7 @@
 #include "trainer/link.hpp"
 
-#include <fmt/format.h>
-
 #include "models/base/check.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

@@ -1,7 +1,5 @@
 #include "trainer/stage_worker.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <deque>
@@ -10,6 +8,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "trainer/timer.hpp"
 

@@ -1,12 +1,11 @@
 #include "trainer/step_exchange.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/timer.hpp"
 
 namespace rookery {

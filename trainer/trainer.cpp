@@ -1,7 +1,5 @@
 #include "trainer/trainer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "trainer/feed/batch_feed.hpp"

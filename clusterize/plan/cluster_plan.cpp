@@ -1,11 +1,9 @@
 #include "clusterize/plan/cluster_plan.hpp"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/prediction_json.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

@@ -1,8 +1,5 @@
 #include "clusterize/plan/node_metadata.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +7,7 @@
 #include "clusterize/pool/address.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

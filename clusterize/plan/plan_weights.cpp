@@ -1,9 +1,8 @@
 #include "clusterize/plan/plan_weights.hpp"
 
-#include <fmt/format.h>
-
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {

@@ -1,6 +1,6 @@
 #include "clusterize/plan/prediction_json.hpp"
 
-#include <nlohmann/json.hpp>
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 

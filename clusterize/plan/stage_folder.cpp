@@ -1,16 +1,14 @@
 #include "clusterize/plan/stage_folder.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "clusterize/plan/prediction_json.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/onnx/onnx.hpp"

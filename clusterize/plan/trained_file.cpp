@@ -1,10 +1,9 @@
 #include "clusterize/plan/trained_file.hpp"
 
-#include <fmt/format.h>
-
 #include <limits>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/checkpoint/checked_file.hpp"
 
 namespace rookery {

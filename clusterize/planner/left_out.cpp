@@ -1,12 +1,11 @@
 #include "clusterize/planner/left_out.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
 #include "clusterize/costs/step_parts.hpp"
 #include "clusterize/order/ring_order.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

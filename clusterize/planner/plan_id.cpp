@@ -1,10 +1,8 @@
 #include "clusterize/planner/plan_id.hpp"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "models/base/fnv.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

@@ -1,7 +1,5 @@
 #include "clusterize/planner/planner.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <exception>
 #include <functional>
@@ -20,6 +18,7 @@
 #include "clusterize/simulation/simulation.hpp"
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/averaging/averagers.hpp"
 
 namespace rookery {

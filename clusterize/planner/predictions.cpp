@@ -1,7 +1,5 @@
 #include "clusterize/planner/predictions.hpp"
 
-#include <fmt/format.h>
-
 #include <numeric>
 
 #include "clusterize/costs/planned.hpp"
@@ -9,6 +7,7 @@
 #include "clusterize/costs/step_parts.hpp"
 #include "clusterize/simulation/planned_links.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/kernels/threads.hpp"
 #include "trainer/trainer.hpp"
 

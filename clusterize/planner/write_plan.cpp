@@ -1,9 +1,6 @@
 #include "clusterize/planner/write_plan.hpp"
 
-#include <fmt/format.h>
-
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <system_error>
@@ -15,6 +12,8 @@
 #include "clusterize/planner/make_metadata.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 
 namespace rookery {

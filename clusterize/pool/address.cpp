@@ -1,13 +1,14 @@
 #include "clusterize/pool/address.hpp"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <vector>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -1,15 +1,14 @@
 #include "clusterize/pool/node_pool.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "clusterize/pool/address.hpp"
 #include "clusterize/pool/pool_document.hpp"
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

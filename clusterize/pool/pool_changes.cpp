@@ -1,8 +1,9 @@
 #include "clusterize/pool/pool_changes.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

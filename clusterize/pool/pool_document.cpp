@@ -1,15 +1,14 @@
 #include "clusterize/pool/pool_document.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "clusterize/pool/address.hpp"
 #include "models/base/files/problems.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

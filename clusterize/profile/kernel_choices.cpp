@@ -1,9 +1,8 @@
 #include "clusterize/profile/kernel_choices.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

@@ -1,5 +1,4 @@
 // measure_profile(): see op_profile.hpp.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "clusterize/profile/op_profile.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/stage.hpp"
 #include "models/kernels/measured.hpp"
 #include "models/kernels/threads.hpp"

@@ -1,11 +1,9 @@
 #include "clusterize/profile/op_profile.hpp"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/kernels/measured.hpp"
 
 namespace rookery {

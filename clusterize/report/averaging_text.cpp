@@ -1,9 +1,8 @@
 #include "clusterize/report/averaging_text.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

@@ -1,7 +1,5 @@
 #include "clusterize/report/bottleneck.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -10,6 +8,7 @@
 #include "clusterize/report/simulation_report.hpp"
 #include "clusterize/simulation/critical_path.hpp"
 #include "clusterize/simulation/simulation.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

@@ -1,9 +1,6 @@
 #include "clusterize/report/explanation.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "clusterize/order/cut_refinement.hpp"
@@ -13,6 +10,8 @@
 #include "clusterize/search/find_clusters.hpp"
 #include "clusterize/search/throughput_bound.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

@@ -1,14 +1,12 @@
 #include "clusterize/report/report.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/planner/make_metadata.hpp"
 #include "clusterize/report/averaging_text.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

@@ -1,11 +1,10 @@
 #include "clusterize/report/simulation_report.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/text.hpp"
 #include "trainer/checkpoint/checkpointer.hpp"
 

@@ -1,9 +1,8 @@
 #include "clusterize/report/small_statistics.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "models/base/libraries/format.hpp"
 #include "models/graph/ops/batch_norm.hpp"
 
 namespace rookery {

@@ -1,9 +1,9 @@
 #include "clusterize/report/tensor_table.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

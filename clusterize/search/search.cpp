@@ -1,7 +1,5 @@
 #include "clusterize/search/search.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "clusterize/genetic/genetic_search.hpp"
@@ -9,6 +7,7 @@
 #include "clusterize/search/cluster_packing.hpp"
 #include "clusterize/search/seeds.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -1,11 +1,10 @@
 #include "clusterize/task/make_task.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/terminal.hpp"
 #include "models/graph/passes/loss.hpp"

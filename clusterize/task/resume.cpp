@@ -1,18 +1,16 @@
 #include "clusterize/task/resume.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <system_error>
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/io/checkpoint/checked_file.hpp"
 #include "models/runtime/optimizer.hpp"
 #include "trainer/checkpoint/whole_checkpoint.hpp"

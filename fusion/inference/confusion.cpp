@@ -1,11 +1,10 @@
 #include "fusion/inference/confusion.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "fusion/inference/whole_model.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/feed/sample_source.hpp"
 
 namespace rookery {

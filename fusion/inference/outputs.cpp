@@ -1,13 +1,12 @@
 #include "fusion/inference/outputs.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "fusion/inference/whole_model.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/feed/sample_source.hpp"
 
 namespace rookery {

@@ -1,9 +1,9 @@
 // Checks for what only a bug in Rookery can do. They stay on in release builds.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <stdexcept>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

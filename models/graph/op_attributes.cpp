@@ -1,8 +1,7 @@
 #include "models/graph/op_attributes.hpp"
 
-#include <fmt/format.h>
-
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_definition.hpp"
 
 namespace rookery {

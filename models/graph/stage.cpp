@@ -1,7 +1,5 @@
 #include "models/graph/stage.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -9,6 +7,7 @@
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 

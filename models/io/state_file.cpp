@@ -1,12 +1,11 @@
 #include "models/io/state_file.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <fstream>
 #include <string_view>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/pytorch/pytorch.hpp"
 
 namespace rookery {

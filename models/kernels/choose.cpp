@@ -1,10 +1,9 @@
 #include "models/kernels/choose.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/blocked_layout.hpp"

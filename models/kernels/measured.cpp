@@ -1,13 +1,11 @@
 #include "models/kernels/measured.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <ctime>
 #include <fstream>
 #include <limits>
 
+#include "models/base/libraries/format.hpp"
 #include "models/kernels/backend.hpp"
 
 namespace rookery {

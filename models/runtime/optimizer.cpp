@@ -1,12 +1,10 @@
 #include "models/runtime/optimizer.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <cmath>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/named_rows.hpp"
 
 namespace rookery {

@@ -1,11 +1,10 @@
 #include "models/runtime/step_progress.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "models/base/check.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

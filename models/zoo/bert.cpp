@@ -6,8 +6,8 @@
 // f32[batch, length, vocabulary] for the masked words, seq_relationship_logits f32[batch, 2] for whether the
 // second sentence is the next one (0) or a random one. The last layer of the former has the weights of the
 // word embeddings.
-#include <fmt/format.h>
 
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/layers.hpp"
 #include "models/zoo/zoo.hpp"
 

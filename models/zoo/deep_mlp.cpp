@@ -1,6 +1,6 @@
 // Ten hidden layers: 784-128-512-…-512-10 with ReLU on 28×28 grey images; its outputs are logits.
-#include <fmt/format.h>
 
+#include "models/base/libraries/format.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/zoo/zoo.hpp"
 

@@ -1,11 +1,11 @@
 // A decoder-only transformer ("Language Models are Unsupervised Multitask Learners"), with minGPT's names and
 // initial distributions; its buffers `attn.bias`, masks that never change, are no part of the graph.
 // Outputs are logits f32[batch, length, vocabulary] for what follows each token.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/layers.hpp"
 #include "models/zoo/zoo.hpp"
 

@@ -1,8 +1,8 @@
 // "Rethinking the Inception Architecture for Computer Vision" (arXiv 1512.00567), with torchvision's names
 // and initial distributions. Outputs are `logits` and, of a head that helps the middle of the network to
 // learn, `aux_logits`; without it any image of 75 pixels or more a side will do.
-#include <fmt/format.h>
 
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/layers.hpp"
 #include "models/zoo/zoo.hpp"
 

@@ -1,9 +1,9 @@
 // "MobileNetV2: Inverted Residuals and Linear Bottlenecks" (arXiv 1801.04381), with torchvision's names and
 // initial distributions. Outputs are logits.
-#include <fmt/format.h>
 
 #include <algorithm>
 
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/layers.hpp"
 #include "models/zoo/zoo.hpp"
 

@@ -1,10 +1,9 @@
 #include "models/zoo/open_model.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/passes/freeze.hpp"
 #include "models/graph/passes/recognize/recognize.hpp"
 #include "models/io/onnx/onnx.hpp"

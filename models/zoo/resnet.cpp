@@ -1,10 +1,10 @@
 // The residual networks of "Deep Residual Learning for Image Recognition" (arXiv 1512.03385), with
 // torchvision's names and initial distributions. Any image of 32 pixels or more a side will do: an average
 // over the places comes before the last layer. Outputs are logits.
-#include <fmt/format.h>
 
 #include <array>
 
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/layers.hpp"
 #include "models/zoo/zoo.hpp"
 

@@ -3,12 +3,12 @@
 // distributions of its layers and PyTorch's names of their parameters; depthwise and pointwise parts of a
 // separable convolution are called so. Keras' first layer divides pixels by 255: here data sets do. Outputs
 // are logits; for two classes it is one, that of the second.
-#include <fmt/format.h>
 
 #include <cmath>
 #include <map>
 #include <utility>
 
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/layers.hpp"
 #include "models/zoo/zoo.hpp"
 

@@ -1,10 +1,10 @@
 // VGG with 8 convolutions (configuration A of "Very Deep Convolutional Networks for Large-Scale Image
 // Recognition", arXiv 1409.1556), with torchvision's names and initial distributions. Outputs are logits.
-#include <fmt/format.h>
 
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/layers.hpp"
 #include "models/zoo/zoo.hpp"
 

@@ -1,10 +1,10 @@
 // "An Image is Worth 16x16 Words: Transformers for Image Recognition at Scale" (arXiv 2010.11929), with
 // torchvision's names and initial distributions. Outputs are logits.
-#include <fmt/format.h>
 
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/layers.hpp"
 #include "models/zoo/zoo.hpp"
 

@@ -1,11 +1,9 @@
 #include "models/zoo/zoo.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/named_rows.hpp"
 
 namespace rookery {

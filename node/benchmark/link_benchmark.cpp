@@ -1,7 +1,6 @@
 #include "node/benchmark/link_benchmark.hpp"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "node/benchmark/messages.hpp"
 #include "node/benchmark/rest.hpp"

@@ -1,16 +1,16 @@
 #include "node/benchmark/measured_pool.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "clusterize/pool/node_pool.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/file_lock.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

@@ -1,5 +1,4 @@
 // What a provider's transport adds to TCP's (link_benchmark.hpp).
-#include <fmt/format.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/runtime/profile/machine_speed.hpp"
 #include "node/benchmark/link_benchmark.hpp"
 #include "node/benchmark/link_benchmark_server.hpp"

@@ -1,7 +1,6 @@
 #include "node/launch/child_process.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/stop_signals.hpp"
 
 namespace rookery {

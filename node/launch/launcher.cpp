@@ -1,18 +1,18 @@
 #include "node/launch/launcher.hpp"
 
-#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"

@@ -1,11 +1,10 @@
 #include "node/membership/membership.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "models/base/check.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/stop_signals.hpp"
 
 namespace rookery {

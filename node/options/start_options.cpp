@@ -1,8 +1,7 @@
 #include "node/options/start_options.hpp"
 
-#include <fmt/format.h>
-
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

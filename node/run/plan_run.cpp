@@ -1,6 +1,5 @@
 #include "node/run/plan_run.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/machine/cpu_steal.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/process_memory.hpp"

@@ -1,12 +1,11 @@
 #include "node/run/ring_groups.hpp"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <map>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "node/run/link_options.hpp"
 #include "node/wire/stream.hpp"
 #include "trainer/checkpoint/reshard/pieces.hpp"

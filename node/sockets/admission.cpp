@@ -1,10 +1,9 @@
 #include "node/sockets/admission.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <zmq_addon.hpp>
 
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

@@ -1,6 +1,5 @@
 #include "node/sockets/listener.hpp"
 
-#include <fmt/format.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

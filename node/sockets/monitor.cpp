@@ -1,9 +1,9 @@
 #include "node/sockets/monitor.hpp"
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <cstring>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

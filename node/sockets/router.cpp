@@ -1,13 +1,13 @@
 #include "node/sockets/router.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "node/sockets/frames.hpp"
 #include "node/wire/packets.hpp"
 

@@ -1,12 +1,12 @@
 // What the I/O does for groups: their beginning, what their threads ask for, what their Membership decides,
 // their end.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "node/transport/io_loop.hpp"
 

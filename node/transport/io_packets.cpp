@@ -1,10 +1,10 @@
 // What the I/O does with the packets that arrive. Nothing is believed before a valid CtlHello has bound the
 // connection to a peer; what does not fit is dropped with a warning that names the sender.
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "node/transport/io_loop.hpp"
 

@@ -1,12 +1,11 @@
 #include "node/transport/zmq_link.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "node/transport/io_loop.hpp"
 
 namespace rookery {

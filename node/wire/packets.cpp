@@ -1,12 +1,11 @@
 #include "node/wire/packets.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <limits>
 #include <optional>
 
 #include "models/base/check.hpp"
+#include "models/base/libraries/format.hpp"
 #include "node/wire/wire_archive.hpp"
 
 namespace rookery {

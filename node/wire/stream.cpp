@@ -1,7 +1,5 @@
 #include "node/wire/stream.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -9,6 +7,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

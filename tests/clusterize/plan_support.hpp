@@ -1,15 +1,15 @@
 // Pools, tasks and small made-up models for the tests of planning.
 #pragma once
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "clusterize/planner/planner.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/kernels/choose.hpp"
 #include "models/zoo/zoo.hpp"

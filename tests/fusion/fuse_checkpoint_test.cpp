@@ -3,10 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "fusion/merge.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/io/onnx/onnx.hpp"
 #include "tests/fusion/trained_cluster.hpp"
 #include "tests/support/damaged_file.hpp"

@@ -1,7 +1,6 @@
 // A plan of three nodes with trained submodels, without a training.
 #pragma once
 
-#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/plan/trained_file.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/state/initialize.hpp"

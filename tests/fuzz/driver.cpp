@@ -4,7 +4,6 @@
 //
 //   fuzz_NAME CORPUS_FOLDER RUNS [SEED]
 //   fuzz_NAME FILE                        runs that one
-#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 // Of the sanitizers, where there are any.

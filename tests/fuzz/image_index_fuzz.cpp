@@ -1,7 +1,7 @@
 // The index of a folder of images, as it is kept there. Its digest is made right, so that what stands before
 // it is read.
-#include <fmt/format.h>
 
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/content_digest.hpp"
 #include "trainer/data/images/image_index.hpp"
 

@@ -6,13 +6,13 @@
 
 #include <fstream>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "clusterize/planner/planner.hpp"
 #include "clusterize/planner/write_plan.hpp"
 #include "clusterize/provider_symlinks.hpp"
 #include "clusterize/task/make_task.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/freeze.hpp"
 #include "models/graph/passes/loss.hpp"

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <future>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "clusterize/plan/node_metadata.hpp"
@@ -12,6 +11,7 @@
 #include "clusterize/planner/write_plan.hpp"
 #include "clusterize/task/make_task.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "tests/support/free_ports.hpp"
 #include "tests/support/repository.hpp"

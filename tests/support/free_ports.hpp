@@ -1,7 +1,6 @@
 // Ports for nodes whose addresses have to be known before they listen.
 #pragma once
 
-#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -14,6 +13,8 @@
 #include <random>
 #include <string>
 #include <vector>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

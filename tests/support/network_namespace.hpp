@@ -3,7 +3,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -12,6 +11,8 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

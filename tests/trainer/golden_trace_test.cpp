@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "models/zoo/zoo.hpp"

@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/json.hpp"
 #include "tests/support/repository.hpp"
 #include "trainer/settings/settings.hpp"
 

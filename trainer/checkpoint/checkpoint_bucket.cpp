@@ -1,7 +1,5 @@
 #include "trainer/checkpoint/checkpoint_bucket.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -12,6 +10,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/storage/temporary_file.hpp"
 
 namespace rookery {

@@ -1,9 +1,6 @@
 #include "trainer/checkpoint/checkpoint_part.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -11,6 +8,8 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/parse.hpp"
 
 namespace rookery {

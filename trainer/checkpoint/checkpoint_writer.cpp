@@ -1,11 +1,11 @@
 #include "trainer/checkpoint/checkpoint_writer.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/machine/machine_memory.hpp"
 #include "models/base/text.hpp"
 

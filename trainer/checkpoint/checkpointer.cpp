@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/checkpointer.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -1,11 +1,10 @@
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstring>
 #include <string>
 #include <string_view>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parse.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/memory_dataset.hpp"

@@ -1,11 +1,9 @@
 #include "trainer/data/dataset.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/formats.hpp"
 
 namespace rookery {

@@ -1,11 +1,9 @@
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <string>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/memory_dataset.hpp"
 #include "trainer/data/readers.hpp"

@@ -1,13 +1,13 @@
 // "sorter": sequences of digits and, behind each, the same digits sorted, as in minGPT's demonstration
 // (https://github.com/karpathy/minGPT). No sequence is there twice, so that those that validate were never
 // trained on.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/generated.hpp"
 

@@ -2,7 +2,6 @@
 // (little-endian), as nanoGPT's prepare.py and others write it. The file is mapped: it may be larger than
 // memory.
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <cstring>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/storage/local_copy.hpp"
 

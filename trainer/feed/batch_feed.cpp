@@ -1,12 +1,11 @@
 #include "trainer/feed/batch_feed.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/feed/epoch_order.hpp"
 
 namespace rookery {

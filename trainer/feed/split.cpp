@@ -1,11 +1,10 @@
 #include "trainer/feed/split.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/rng.hpp"
 #include "trainer/feed/batch_reader.hpp"
 

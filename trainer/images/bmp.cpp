@@ -1,11 +1,11 @@
 // BMP (https://learn.microsoft.com/windows/win32/gdi/bitmap-storage): 24 or 32 bits a pixel, or 1, 4 or 8
 // with a palette, not compressed.
-#include <fmt/format.h>
 
 #include <cstdlib>
 #include <optional>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/images/codecs.hpp"
 
 namespace rookery {

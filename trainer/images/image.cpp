@@ -1,12 +1,11 @@
 #include "trainer/images/image.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/images/codecs.hpp"
 
 namespace rookery {

@@ -1,5 +1,4 @@
 // JPEG, by libjpeg-turbo.
-#include <fmt/format.h>
 #include <turbojpeg.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/images/codecs.hpp"
 
 namespace rookery {

@@ -1,10 +1,10 @@
 // PNG, by libpng.
-#include <fmt/format.h>
 #include <png.h>
 
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/images/codecs.hpp"
 
 namespace rookery {

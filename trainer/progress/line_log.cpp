@@ -1,7 +1,6 @@
 #include "trainer/progress/line_log.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/file_calls.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

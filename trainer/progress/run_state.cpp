@@ -1,12 +1,11 @@
 #include "trainer/progress/run_state.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 
 namespace rookery {

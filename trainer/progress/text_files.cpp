@@ -1,10 +1,10 @@
 #include "trainer/progress/text_files.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

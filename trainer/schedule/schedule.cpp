@@ -1,12 +1,10 @@
 #include "trainer/schedule/schedule.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/named_rows.hpp"
 
 namespace rookery {

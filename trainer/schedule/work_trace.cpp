@@ -1,14 +1,13 @@
 #include "trainer/schedule/work_trace.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

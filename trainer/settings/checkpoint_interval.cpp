@@ -1,11 +1,10 @@
 #include "trainer/settings/checkpoint_interval.hpp"
 
-#include <fmt/format.h>
-
 #include <sstream>
 #include <vector>
 
 #include "models/base/check.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

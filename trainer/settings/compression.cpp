@@ -1,7 +1,5 @@
 #include "trainer/settings/compression.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <map>
@@ -10,6 +8,7 @@
 #include <system_error>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

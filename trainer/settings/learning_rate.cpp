@@ -1,14 +1,12 @@
 #include "trainer/settings/learning_rate.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/named_rows.hpp"
 #include "trainer/settings/keys/key_builders.hpp"
 

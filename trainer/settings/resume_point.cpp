@@ -1,6 +1,6 @@
 #include "trainer/settings/resume_point.hpp"
 
-#include <nlohmann/json.hpp>
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 

@@ -1,14 +1,13 @@
 #include "trainer/settings/settings.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <limits>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
 #include "models/base/files/problems.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/named_rows.hpp"
 #include "trainer/settings/keys/settings_keys.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <archive.h>
 #include <archive_entry.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -16,6 +15,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "trainer/storage/byte_source.hpp"
 #include "trainer/storage/temporary_file.hpp"

@@ -1,6 +1,5 @@
 #include "trainer/storage/file_tree.hpp"
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/storage/archive.hpp"
 #include "trainer/storage/remote/remote_file.hpp"
 #include "trainer/storage/remote/s3.hpp"

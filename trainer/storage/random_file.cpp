@@ -1,7 +1,6 @@
 #include "trainer/storage/random_file.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/storage/positioned_read.hpp"
 
 namespace rookery {

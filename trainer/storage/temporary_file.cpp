@@ -1,7 +1,6 @@
 #include "trainer/storage/temporary_file.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parallel.hpp"
 #include "trainer/storage/positioned_read.hpp"
 

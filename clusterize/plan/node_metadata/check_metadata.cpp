@@ -1,11 +1,11 @@
 #include "clusterize/plan/node_metadata/check_metadata.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <functional>
 #include <optional>
 #include <set>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -2,13 +2,12 @@
 // module.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string_view>
 #include <utility>
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

@@ -1,15 +1,14 @@
 #include "clusterize/plan/node_metadata/metadata_json.hpp"
 
-#include <fmt/format.h>
-
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "clusterize/plan/node_metadata/check_metadata.hpp"
 #include "clusterize/plan/prediction_json.hpp"
 #include "clusterize/pool/address.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

@@ -1,12 +1,11 @@
 #include "clusterize/planner/choices/choose_averaging.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "clusterize/planner/planner.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

@@ -1,13 +1,12 @@
 #include "clusterize/report/page/curve_picture.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
 #include "clusterize/report/pictures/svg.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

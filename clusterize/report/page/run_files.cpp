@@ -1,12 +1,11 @@
 #include "clusterize/report/page/run_files.hpp"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <fstream>
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/progress/tensorboard/run_folder.hpp"
 
 namespace rookery {

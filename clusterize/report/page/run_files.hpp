@@ -3,12 +3,12 @@
 
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "clusterize/report/page/curve_picture.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 

@@ -1,14 +1,12 @@
 #include "clusterize/report/page/run_page.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <iterator>
 #include <string_view>
 
 #include "clusterize/report/pictures/svg.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -1,14 +1,12 @@
 #include "clusterize/report/pictures/plan_picture.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/report/averaging_text.hpp"
 #include "clusterize/report/pictures/svg.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

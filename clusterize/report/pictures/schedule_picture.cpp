@@ -1,7 +1,5 @@
 #include "clusterize/report/pictures/schedule_picture.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +7,7 @@
 
 #include "clusterize/report/pictures/svg.hpp"
 #include "clusterize/simulation/simulation.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

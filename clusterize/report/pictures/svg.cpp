@@ -1,9 +1,9 @@
 #include "clusterize/report/pictures/svg.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -1,7 +1,6 @@
 #include "models/base/files/file_lock.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -15,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/stop_signals.hpp"
 
 namespace rookery {

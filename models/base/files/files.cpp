@@ -1,7 +1,6 @@
 #include "models/base/files/files.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/file_calls.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

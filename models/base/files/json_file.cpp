@@ -1,8 +1,5 @@
 #include "models/base/files/json_file.hpp"
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
@@ -14,6 +11,8 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

@@ -1,9 +1,9 @@
 #include "models/base/machine/cpu_steal.hpp"
 
-#include <fmt/format.h>
-
 #include <fstream>
 #include <utility>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

@@ -1,6 +1,5 @@
 #include "models/base/process/log.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/terminal.hpp"
 
 namespace rookery {

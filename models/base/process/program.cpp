@@ -1,7 +1,6 @@
 #include "models/base/process/program.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <system_error>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/log.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "models/base/process/terminal.hpp"

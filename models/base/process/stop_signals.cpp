@@ -1,6 +1,5 @@
 #include "models/base/process/stop_signals.hpp"
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,6 +13,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/program.hpp"
 
 namespace rookery {

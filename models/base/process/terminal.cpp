@@ -1,6 +1,5 @@
 #include "models/base/process/terminal.hpp"
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <mutex>
 #include <string_view>
 
+#include "models/base/libraries/format.hpp"
 #include "models/base/parse.hpp"
 #include "models/base/text.hpp"
 

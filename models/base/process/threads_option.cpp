@@ -1,8 +1,7 @@
 #include "models/base/process/threads_option.hpp"
 
-#include <fmt/format.h>
-
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

@@ -1,10 +1,10 @@
 // Scaled dot-product attention as one operator of our own.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/attention.hpp"
 #include "models/graph/ops/broadcast.hpp"

@@ -1,9 +1,9 @@
 // BatchNormalization (https://onnx.ai/onnx/operators/onnx__BatchNormalization.html).
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/batch_norm.hpp"
 #include "models/graph/ops/families.hpp"

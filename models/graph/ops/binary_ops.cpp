@@ -1,7 +1,7 @@
 // Functions of two numbers, element by element, with broadcasting (https://onnx.ai/onnx/operators/).
-#include <fmt/format.h>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/broadcast.hpp"
 #include "models/graph/ops/families.hpp"

@@ -1,10 +1,10 @@
 // Layers that slide windows or have parameters.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "models/base/libraries/format.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/ops/recurrent.hpp"
 

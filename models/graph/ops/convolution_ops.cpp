@@ -1,8 +1,8 @@
 // Conv (https://onnx.ai/onnx/operators/onnx__Conv.html) and ConvTranspose
 // (https://onnx.ai/onnx/operators/onnx__ConvTranspose.html), in one and two dimensions.
-#include <fmt/format.h>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/families.hpp"
 #include "models/graph/ops/window.hpp"

@@ -1,7 +1,7 @@
 // Gemm (https://onnx.ai/onnx/operators/onnx__Gemm.html).
-#include <fmt/format.h>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/families.hpp"
 

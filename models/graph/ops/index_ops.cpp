@@ -1,7 +1,7 @@
 // Elements chosen by indices (https://onnx.ai/onnx/operators/): Gather, GatherElements, GatherND, ScatterND.
-#include <fmt/format.h>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/families.hpp"

@@ -12,13 +12,12 @@
 // `counted` and ignore_index come together. `hits`, where targets are class indices: positions whose largest
 // value, the first of equals, is the label, and positions that count. The attribute `weight` (1) is a factor
 // of the gradient; the loss is without it. Gradients are times weight and StepContext::loss_weight.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/families.hpp"
 

@@ -1,9 +1,9 @@
 // MatMul (https://onnx.ai/onnx/operators/onnx__MatMul.html), which is numpy.matmul.
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/broadcast.hpp"
 #include "models/graph/ops/families.hpp"

@@ -1,10 +1,9 @@
 #include "models/graph/ops/families.hpp"
 
-#include <fmt/format.h>
-
 #include <map>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

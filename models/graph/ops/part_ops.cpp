@@ -1,10 +1,10 @@
 // What joins tensors and takes parts of them (https://onnx.ai/onnx/operators/): Concat, Split, Slice, Pad,
 // Trilu.
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/families.hpp"

@@ -1,11 +1,11 @@
 // MaxPool (https://onnx.ai/onnx/operators/onnx__MaxPool.html), AveragePool
 // (https://onnx.ai/onnx/operators/onnx__AveragePool.html) and GlobalAveragePool
 // (https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html), in one and two dimensions.
-#include <fmt/format.h>
 
 #include <limits>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/families.hpp"
 #include "models/graph/ops/window.hpp"

@@ -8,11 +8,11 @@
 // ("iofc", "zrh"; "h"), or PyTorch's
 // ("ifco", "rzh"); hidden_size, which may be left out; linear_before_reset (0) of GRU; function of RNN:
 // "Tanh" or "Relu".
-#include <fmt/format.h>
 
 #include <array>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/families.hpp"
 #include "models/graph/ops/recurrent.hpp"

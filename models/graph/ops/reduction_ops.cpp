@@ -1,11 +1,11 @@
 // ReduceL1, ReduceL2, ReduceMax, ReduceMean and ReduceSum over some axes, and CumSum along one
 // (https://onnx.ai/onnx/operators/).
-#include <fmt/format.h>
 
 #include <array>
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/families.hpp"

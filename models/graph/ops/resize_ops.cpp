@@ -1,10 +1,10 @@
 // Resize (https://onnx.ai/onnx/operators/onnx__Resize.html), nearest and linear, by given scales.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/families.hpp"

@@ -1,10 +1,10 @@
 // Normalizations whose statistics are of one sample: LayerNormalization, GroupNormalization (with a scale
 // per channel, as from opset 21 on) and InstanceNormalization (https://onnx.ai/onnx/operators/).
-#include <fmt/format.h>
 
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/families.hpp"
 

@@ -1,11 +1,10 @@
 // The rules that several families of operators share. Internal to this module.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <span>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 
 namespace rookery {

@@ -1,13 +1,13 @@
 // Comparisons, logic, and what chooses between operands element by element, with broadcasting
 // (https://onnx.ai/onnx/operators/): Equal, Less, LessOrEqual, Greater, GreaterOrEqual, And, Or, Not, Where,
 // Min, Max; and Cast.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
 #include <optional>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/broadcast.hpp"
 #include "models/graph/ops/families.hpp"

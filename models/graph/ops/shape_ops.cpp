@@ -1,12 +1,11 @@
 // What gives elements another shape or another order, or repeats them
 // (https://onnx.ai/onnx/operators/): Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand,
 // Tile.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/broadcast.hpp"
 #include "models/graph/ops/element_ranges.hpp"

@@ -1,7 +1,7 @@
 // Softmax and LogSoftmax (https://onnx.ai/onnx/operators/).
-#include <fmt/format.h>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/families.hpp"
 

@@ -1,12 +1,12 @@
 // Functions of one number, element by element (https://onnx.ai/onnx/operators/, opset 17; Gelu is of
 // opset 20).
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/families.hpp"
 

@@ -1,10 +1,9 @@
 #include "models/graph/ops/window.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

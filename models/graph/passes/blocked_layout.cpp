@@ -1,9 +1,8 @@
 #include "models/graph/passes/blocked_layout.hpp"
 
-#include <fmt/format.h>
-
 #include <map>
 
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 

@@ -1,12 +1,11 @@
 #include "models/graph/passes/differentiate.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/op_definition.hpp"
 

@@ -1,13 +1,12 @@
 #include "models/graph/passes/freeze.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <fnmatch.h>
 
 #include <algorithm>
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "models/graph/ops/batch_norm.hpp"
 

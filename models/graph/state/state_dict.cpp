@@ -1,8 +1,5 @@
 #include "models/graph/state/state_dict.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <set>
 #include <span>
@@ -10,6 +7,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "models/tensor/same.hpp"
 

@@ -1,14 +1,14 @@
 #include "models/io/checkpoint/checked_file.hpp"
 
-#include <fmt/format.h>
 #include <xxhash.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

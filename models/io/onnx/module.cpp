@@ -1,12 +1,12 @@
 #include "models/io/onnx/module.hpp"
 
-#include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

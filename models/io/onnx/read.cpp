@@ -1,5 +1,4 @@
 // ONNX to Graph. Nothing in the file is trusted.
-#include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/io/onnx/format/constants.hpp"
 #include "models/io/onnx/format/external.hpp"

@@ -1,5 +1,4 @@
 // Graph to ONNX.
-#include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/io/onnx/format/format.hpp"
 #include "models/io/onnx/functions/functions.hpp"

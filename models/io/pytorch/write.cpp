@@ -1,12 +1,11 @@
 #include "models/io/pytorch/pytorch.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <set>
 #include <string_view>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/pytorch/zip.hpp"
 
 namespace rookery {

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "models/io/pytorch/zip.hpp"
 

@@ -1,11 +1,11 @@
 // Functions of two numbers with broadcasting, and their derivatives by the left and the right one.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/shapes/broadcasting.hpp"
 

@@ -1,10 +1,10 @@
 // Gather, GatherElements, GatherND, ScatterND and their gradients. Indices come from data and are checked one
 // by one.
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/ops/element_ranges.hpp"
 #include "models/kernels/backend.hpp"
 #include "models/kernels/eigen/moving.hpp"

@@ -1,10 +1,9 @@
 #include "models/kernels/backend.hpp"
 
-#include <fmt/format.h>
-
 #include <dnnl.hpp>
 #include <string>
 
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/kernels/onednn/program.hpp"
 #include "models/kernels/precision.hpp"

@@ -1,11 +1,10 @@
 #include "models/kernels/shapes/shapes.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_attributes.hpp"
 
 namespace rookery {

@@ -1,10 +1,9 @@
 #include "models/runtime/compile/parameter_layout.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -1,12 +1,12 @@
 #include "clusterize/plan/trained_file.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <limits>
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "tests/support/damaged_file.hpp"
 #include "tests/support/failing_files.hpp"

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
 
 #include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/planner/make_metadata.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/named_rows.hpp"
 #include "tests/clusterize/plan_support.hpp"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

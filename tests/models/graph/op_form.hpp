@@ -2,14 +2,13 @@
 // compared with it.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <optional>
 #include <regex>
 #include <string>
 #include <vector>
 
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_definition.hpp"
 
 namespace rookery::graph_tests {

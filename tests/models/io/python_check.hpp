@@ -1,12 +1,12 @@
 // Runs a Python program on files that a test wrote; skips the test where Python lacks a module.
 #pragma once
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
+#include "models/base/libraries/format.hpp"
 #include "tests/support/repository.hpp"
 
 namespace rookery {

@@ -3,11 +3,11 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/named_rows.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "tests/models/kernels/cases.hpp"

@@ -5,9 +5,8 @@
 // the only operator to compare.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/rng.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/differentiate.hpp"

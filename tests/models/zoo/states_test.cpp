@@ -1,7 +1,5 @@
 // Names and shapes of parameters and buffers against those of torchvision, Hugging Face and Keras, in
 // tests/golden/zoo_states.txt.gz (made by make_zoo_states.py).
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -10,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/repository.hpp"
 

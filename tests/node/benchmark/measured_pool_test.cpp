@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "clusterize/pool/node_pool.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/machine/cpu_steal.hpp"
 #include "models/base/machine/machine_memory.hpp"
 #include "tests/support/scratch_folder.hpp"

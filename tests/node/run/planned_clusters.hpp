@@ -1,13 +1,12 @@
 // Clusters of nodes of this machine, cut where the test says.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <string>
 #include <vector>
 
 #include "clusterize/order/rings.hpp"
 #include "clusterize/planner/make_metadata.hpp"
+#include "models/base/libraries/format.hpp"
 #include "tests/clusterize/plan_support.hpp"
 #include "tests/support/free_ports.hpp"
 

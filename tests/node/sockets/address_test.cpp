@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include "clusterize/pool/address.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "node/transport/endpoint.hpp"
 #include "tests/node/transport/loopback.hpp"
 

@@ -1,6 +1,5 @@
 // Packets that no node of the plan would send, from a program that speaks ZeroMQ and has the plan's token;
 // and, from here on, "node_1" is played by the test.
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +10,7 @@
 #include <zmq.hpp>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "node/sockets/admission.hpp"
 #include "node/wire/packets.hpp"

@@ -1,8 +1,6 @@
 // Links of one process over loopback, each with an endpoint of its own, on ports that the system gives.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -10,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/base/libraries/format.hpp"
 #include "node/transport/endpoint.hpp"
 
 namespace rookery {

@@ -1,10 +1,10 @@
 // What somebody costs a node of whose plan he knows nothing, whatever he sends.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <vector>
 
+#include "models/base/libraries/format.hpp"
 #include "node/wire/packets.hpp"
 #include "tests/node/transport/loopback.hpp"
 #include "tests/node/transport/raw_stranger.hpp"

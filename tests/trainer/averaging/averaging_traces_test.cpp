@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/io/safetensors/safetensors.hpp"
 #include "tests/support/repository.hpp"

@@ -1,7 +1,6 @@
 // Clusters that train side by side are one model: against one node, against each other, whatever their cuts.
 #include "tests/support/clusters.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "models/base/libraries/format.hpp"
 #include "models/graph/ops/builder.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/repository.hpp"

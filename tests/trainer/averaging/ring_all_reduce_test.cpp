@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -14,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "models/base/libraries/format.hpp"
 #include "trainer/memory_link.hpp"
 
 namespace rookery {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/json.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/settings/checkpoint_interval.hpp"
 #include "trainer/settings/settings.hpp"

@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/whole_checkpoint.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -8,6 +7,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/runtime/executable.hpp"
 #include "tests/support/captured_log.hpp"
 #include "tests/support/damaged_file.hpp"

@@ -1,6 +1,5 @@
 #include "trainer/encoding/codec.hpp"
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -2,10 +2,9 @@
 
 #include <gmock/gmock.h>
 
-#include <nlohmann/json.hpp>
-
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/json.hpp"
 #include "tests/support/scratch_folder.hpp"
 
 namespace rookery {

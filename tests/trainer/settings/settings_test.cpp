@@ -6,12 +6,12 @@
 
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/json.hpp"
 #include "tests/support/repository.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/keys/settings_keys.hpp"

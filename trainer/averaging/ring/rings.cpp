@@ -1,7 +1,5 @@
 #include "trainer/averaging/ring/rings.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/averaging/ring/ring_all_reduce.hpp"
 #include "trainer/timer.hpp"
 

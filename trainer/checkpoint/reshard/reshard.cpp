@@ -1,7 +1,5 @@
 #include "trainer/checkpoint/reshard/reshard.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/checkpoint/reshard/state_transfer.hpp"
 #include "trainer/checkpoint/reshard/told_by_all.hpp"
 

@@ -1,11 +1,10 @@
 #include "trainer/checkpoint/reshard/start_choice.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/runtime/optimizer.hpp"
 
 namespace rookery {

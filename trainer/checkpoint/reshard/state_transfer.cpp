@@ -1,12 +1,11 @@
 #include "trainer/checkpoint/reshard/state_transfer.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/checkpoint/checked_file.hpp"
 #include "trainer/checkpoint/reshard/pieces.hpp"
 

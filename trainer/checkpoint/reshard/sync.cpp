@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/reshard/sync.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/averager.hpp"
 #include "trainer/checkpoint/reshard/state_transfer.hpp"
 #include "trainer/checkpoint/reshard/told_by_all.hpp"

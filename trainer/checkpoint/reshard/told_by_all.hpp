@@ -1,13 +1,12 @@
 // What every node of a run says, on every node.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "trainer/agreement.hpp"
 
 namespace rookery {

@@ -1,7 +1,5 @@
 #include "trainer/data/augment/augmented_dataset.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,6 +9,7 @@
 
 #include "models/base/check.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/named_rows.hpp"
 
 namespace rookery {

@@ -1,10 +1,10 @@
 // Steps that take a part of an image, mirror it, or give it another size.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/augment/augment.hpp"
 #include "trainer/images/resize.hpp"
 

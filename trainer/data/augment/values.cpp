@@ -1,11 +1,11 @@
 // Steps that change values in their places.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/augment/augment.hpp"
 
 namespace rookery {

@@ -1,13 +1,12 @@
 // "images:FOLDER", pictures in sub-folders, one a class, and "webdataset:SHARDS", pictures in .tar files:
 // decoded and resized when they are asked for.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parallel.hpp"
 #include "trainer/data/content_digest.hpp"
 #include "trainer/data/formats.hpp"

@@ -1,10 +1,10 @@
 // Images in sub-folders, one a class.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <tuple>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/images/image_store.hpp"
 #include "trainer/storage/file_tree.hpp"
 

@@ -1,7 +1,5 @@
 #include "trainer/data/images/image_index.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 #include <span>
@@ -10,6 +8,7 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/fnv.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parallel.hpp"
 #include "trainer/data/content_digest.hpp"
 #include "trainer/data/images/image_store.hpp"

@@ -1,10 +1,10 @@
 // The index of a folder of images as text: a line each for classes, images and files that are none,
 // and at the end the digest of all lines before.
-#include <fmt/format.h>
 
 #include <charconv>
 
 #include "models/base/fnv.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/content_digest.hpp"
 #include "trainer/data/images/image_index.hpp"
 

@@ -1,5 +1,4 @@
 // Images in .tar files, as WebDataset has them.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -9,6 +8,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parallel.hpp"
 #include "models/base/parse.hpp"
 #include "trainer/data/images/image_store.hpp"

@@ -1,7 +1,7 @@
 // "numpy:FILE": arrays by name, each with the samples along its first dimension.
-#include <fmt/format.h>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/data/formats.hpp"
 #include "trainer/data/tensors/npy.hpp"
 #include "trainer/storage/file_tree.hpp"

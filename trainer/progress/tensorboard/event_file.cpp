@@ -1,7 +1,6 @@
 #include "trainer/progress/tensorboard/event_file.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <tensorboard_events.pb.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/file_calls.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

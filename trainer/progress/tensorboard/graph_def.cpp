@@ -1,12 +1,13 @@
 #include "trainer/progress/tensorboard/graph_def.hpp"
 
-#include <fmt/format.h>
 #include <tensorboard_events.pb.h>
 
 #include <algorithm>
 #include <cctype>
 #include <set>
 #include <vector>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

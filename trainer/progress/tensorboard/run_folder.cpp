@@ -1,6 +1,5 @@
 #include "trainer/progress/tensorboard/run_folder.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -10,10 +9,11 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "models/base/files/files.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

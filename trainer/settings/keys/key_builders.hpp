@@ -2,16 +2,14 @@
 // reference to the setting.
 #pragma once
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "trainer/settings/keys/settings_keys.hpp"
 
 namespace rookery {

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "models/base/libraries/json.hpp"
 #include "trainer/settings/settings.hpp"
 
 namespace rookery {

@@ -1,9 +1,8 @@
 // The description of train.json, for programs (schema) and for people (reference).
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "models/base/libraries/format.hpp"
 #include "models/base/named_rows.hpp"
 #include "trainer/settings/keys/key_builders.hpp"
 

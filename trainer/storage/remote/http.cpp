@@ -1,7 +1,6 @@
 #include "trainer/storage/remote/http.hpp"
 
 #include <curl/curl.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "models/base/text.hpp"
 

@@ -1,13 +1,12 @@
 #include "trainer/storage/remote/remote_file.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <charconv>
 #include <string_view>
 
 #include "models/base/error.hpp"
 #include "models/base/fnv.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

@@ -1,11 +1,10 @@
 #include "trainer/storage/remote/s3.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string_view>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "trainer/storage/remote/http.hpp"
 #include "trainer/storage/remote/remote_file.hpp"
 

@@ -1,13 +1,12 @@
 #include "trainer/storage/remote/s3_access.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parse.hpp"
 
 namespace rookery {

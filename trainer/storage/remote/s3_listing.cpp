@@ -1,7 +1,5 @@
 #include "trainer/storage/remote/s3_listing.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,6 +7,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parse.hpp"
 #include "models/base/text.hpp"
 

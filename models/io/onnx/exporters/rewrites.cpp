@@ -1,11 +1,10 @@
 // Traces of the optimizer in files of torch.onnx.export(dynamo=True).
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
 #include <set>
 
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "models/io/onnx/exporters/names.hpp"
 #include "models/io/onnx/exporters/torch.hpp"

@@ -1,10 +1,9 @@
 #include "models/io/onnx/format/constants.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/onnx/format/format.hpp"
 
 namespace rookery {

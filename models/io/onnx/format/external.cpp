@@ -1,11 +1,10 @@
 #include "models/io/onnx/format/external.hpp"
 
-#include <fmt/format.h>
-
 #include <system_error>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/onnx/format/format.hpp"
 
 namespace rookery {

@@ -1,12 +1,12 @@
 #include "models/io/onnx/format/format.hpp"
 
-#include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
 #include <array>
 #include <map>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_definition.hpp"
 
 namespace rookery {

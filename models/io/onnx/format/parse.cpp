@@ -1,7 +1,5 @@
 #include "models/io/onnx/format/parse.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <google/protobuf/io/coded_stream.h>
 #include <onnx/onnx_pb.h>
 
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/parse.hpp"
 
 namespace rookery {

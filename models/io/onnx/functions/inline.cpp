@@ -1,6 +1,5 @@
 #include "models/io/onnx/functions/inline.hpp"
 
-#include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
 #include <map>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/onnx/format/format.hpp"
 #include "models/io/onnx/functions/functions.hpp"
 

@@ -1,12 +1,11 @@
 #include "models/io/onnx/import/exported_module.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
 #include <charconv>
 
+#include "models/base/libraries/format.hpp"
 #include "models/io/onnx/format/format.hpp"
 
 namespace rookery {

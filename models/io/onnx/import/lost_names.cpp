@@ -1,11 +1,11 @@
 #include "models/io/onnx/import/lost_names.hpp"
 
-#include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "models/io/onnx/exporters/names.hpp"
 

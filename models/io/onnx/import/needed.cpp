@@ -1,9 +1,9 @@
 #include "models/io/onnx/import/needed.hpp"
 
-#include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 
 namespace rookery {

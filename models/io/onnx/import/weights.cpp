@@ -1,12 +1,12 @@
 #include "models/io/onnx/import/weights.hpp"
 
-#include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/onnx/exporters/names.hpp"
 #include "models/io/onnx/format/constants.hpp"
 #include "models/io/onnx/format/parse.hpp"

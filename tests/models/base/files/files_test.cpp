@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -15,6 +14,7 @@
 #include "models/base/files/file_lock.hpp"
 #include "models/base/files/json_file.hpp"
 #include "models/base/files/problems.hpp"
+#include "models/base/libraries/json.hpp"
 #include "tests/support/failing_files.hpp"
 #include "tests/support/scratch_folder.hpp"
 

@@ -1,5 +1,4 @@
 // models/io/FORMAT.md says what the operators' signatures say.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,6 +6,7 @@
 #include <set>
 
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_definition.hpp"
 #include "tests/support/repository.hpp"
 

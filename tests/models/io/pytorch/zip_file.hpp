@@ -1,7 +1,6 @@
 // Zip archives put together by hand, right or wrong.
 #pragma once
 
-#include <fmt/format.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -9,6 +8,8 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 

@@ -1,6 +1,5 @@
 #include "models/io/safetensors/safetensors.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -10,6 +9,7 @@
 #include <bit>
 #include <span>
 
+#include "models/base/libraries/format.hpp"
 #include "tests/models/io/files.hpp"
 #include "tests/support/equal_states.hpp"
 

@@ -1,7 +1,6 @@
 // A run that was killed goes on in another cut, from parts that lie anywhere.
 #include "trainer/checkpoint/reshard/reshard.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +12,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/on_all_nodes.hpp"
 #include "tests/support/pipeline.hpp"

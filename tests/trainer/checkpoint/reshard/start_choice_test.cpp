@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/json.hpp"
 
 namespace rookery {
 namespace {

@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/reshard/state_transfer.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "tests/support/on_all_nodes.hpp"
 #include "trainer/checkpoint/reshard/pieces.hpp"
 #include "trainer/memory_link.hpp"

@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/reshard/sync.hpp"
 
-#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/zoo/zoo.hpp"
 #include "tests/support/on_all_nodes.hpp"
 #include "tests/support/pipeline.hpp"

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/json.hpp"
 #include "tests/support/captured_log.hpp"
 #include "tests/support/failing_files.hpp"
 #include "tests/support/scratch_folder.hpp"

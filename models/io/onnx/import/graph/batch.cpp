@@ -1,11 +1,9 @@
 #include "models/io/onnx/import/graph/batch.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/ops/element_ranges.hpp"
 
 namespace rookery {

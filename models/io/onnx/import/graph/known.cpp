@@ -1,12 +1,11 @@
 #include "models/io/onnx/import/graph/known.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/io/onnx/format/constants.hpp"

@@ -1,11 +1,10 @@
 #include "models/io/onnx/import/operators/by_signature.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/io/onnx/format/parse.hpp"
 

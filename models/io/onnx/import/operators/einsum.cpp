@@ -1,12 +1,12 @@
 // Einsum (https://onnx.ai/onnx/operators/onnx__Einsum.html) as products of matrices, one operand after the
 // other: Transpose, Reshape, MatMul, Mul and ReduceSum of the operator set.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/onnx/import/operators/families.hpp"
 
 namespace rookery {

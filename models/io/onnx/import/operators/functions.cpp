@@ -1,10 +1,10 @@
 // Functions of numbers that a graph makes of several ops, or takes with other types or axes than a file gives
 // them.
-#include <fmt/format.h>
 
 #include <functional>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/onnx/import/operators/by_signature.hpp"
 #include "models/io/onnx/import/operators/families.hpp"
 

@@ -1,10 +1,10 @@
 // Layers that files describe by what they are in training or in inference, or with more inputs than they
 // need.
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/onnx/format/format.hpp"
 #include "models/io/onnx/import/operators/by_signature.hpp"
 #include "models/io/onnx/import/operators/families.hpp"

@@ -1,8 +1,7 @@
 #include "models/io/onnx/import/operators/node.hpp"
 
-#include <fmt/format.h>
-
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {

@@ -1,8 +1,7 @@
 #include "models/io/onnx/import/operators/operators.hpp"
 
-#include <fmt/format.h>
-
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/io/onnx/format/constants.hpp"
 #include "models/io/onnx/functions/functions.hpp"

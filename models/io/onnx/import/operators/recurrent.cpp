@@ -1,11 +1,11 @@
 // ONNX's LSTM, GRU and RNN as ops of one direction each. Their weights stay made of what the file makes them
 // of: recognize_recurrent() finds the parameters.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/io/onnx/import/operators/families.hpp"
 
 namespace rookery {

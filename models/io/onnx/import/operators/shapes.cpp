@@ -1,11 +1,11 @@
 // What gives elements another shape or takes parts of them, where a file says it otherwise than a graph:
 // sizes that follow from others, sequences, shapes that depend on the batch.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/ops/element_ranges.hpp"
 #include "models/io/onnx/import/operators/by_signature.hpp"

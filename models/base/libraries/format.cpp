@@ -1,0 +1,3 @@
+#include "models/base/libraries/format.hpp"
+
+ROOKERY_FORMAT(template)
