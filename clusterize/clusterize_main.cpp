@@ -1,9 +1,6 @@
 // clusterize: reads node_configs.json and train.json, forms clusters, and writes what the providers
 // need.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "clusterize/list_models.hpp"
@@ -21,6 +18,8 @@
 #include "clusterize/task/make_task.hpp"
 #include "clusterize/task/resume.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/team_waits.hpp"
@@ -217,10 +216,8 @@ int clusterize(const ProgramArguments& arguments) {
 }
 
 }  // namespace
-}  // namespace rookery
 
-int main(int argc, char** argv) {
-  using namespace rookery;
+int clusterize_main(int argc, char** argv) {
   let_teams_sleep(argv);
   ProgramOptions options;
   options.add_options()("node-data",
@@ -262,3 +259,5 @@ int main(int argc, char** argv) {
           "  clusterize --simulate --epochs 10 --stragglers 0.05:3 --failures 0.01"};
   return run_program(info, options, argc, argv, clusterize);
 }
+
+}  // namespace rookery

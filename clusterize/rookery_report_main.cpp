@@ -1,10 +1,10 @@
 // rookery_report: one page of a run.
-#include <fmt/format.h>
 
 #include <filesystem>
 
 #include "clusterize/report/page/run_page.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/program.hpp"
 
 namespace rookery {
@@ -22,10 +22,8 @@ int report(const ProgramArguments& arguments) {
 }
 
 }  // namespace
-}  // namespace rookery
 
-int main(int argc, char** argv) {
-  using namespace rookery;
+int rookery_report_main(int argc, char** argv) {
   namespace po = boost::program_options;
   ProgramOptions options;
   options.add_options()("node-data",
@@ -50,3 +48,5 @@ int main(int argc, char** argv) {
           "  rookery_report --node-data my_pool --output my_run --page my_run/report.html"};
   return run_program(info, options, argc, argv, report);
 }
+
+}  // namespace rookery

@@ -1,7 +1,6 @@
 # rookery_module(NAME DEPS... [SUBDIRS dirs... [ONLY_SUBDIRS]] [PRIVATE libs...]): one static library of the .cpp files
 # that lie in this folder (not with ONLY_SUBDIRS) and in the SUBDIRS named. Each of these is a module of its own to
-# scripts/check_layers.py if it stands in LAYERS there, else a part of the module around it. Programs' main files are
-# called *_main.cpp and stay out of the library.
+# scripts/check_layers.py if it stands in LAYERS there, else a part of the module around it.
 function(rookery_module name)
   cmake_parse_arguments(MODULE "ONLY_SUBDIRS" "" "SUBDIRS;DEPS;PRIVATE" ${ARGN})
   set(sources "")
@@ -12,7 +11,6 @@ function(rookery_module name)
     file(GLOB more CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${dir}/*.cpp)
     list(APPEND sources ${more})
   endforeach()
-  list(FILTER sources EXCLUDE REGEX "_main\\.cpp$")
   set(includes $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include> $<INSTALL_INTERFACE:include/rookery>)
   set_property(GLOBAL APPEND PROPERTY ROOKERY_MODULES ${name})
   if(sources)
@@ -29,27 +27,34 @@ function(rookery_module name)
   endif()
 endfunction()
 
-# rookery_optimize(LEVEL TARGETS...): the compiler's level for these in release builds: -O3 for arithmetic and search, -O1
-# for what reads, writes and tells, once in a program, and is most of what there is to compile; the rest has -O2. In other
+# rookery_optimize(FLAGS TARGETS...): the compiler's level for these in release builds: -O3 for arithmetic and search, -O1
+# for what reads, writes, arranges and tells and is most of what there is to compile; the rest has -O2. In other
 # builds all modules have -O1: with sanitizers whole runs take half as long again with -O0.
-function(rookery_optimize level)
+function(rookery_optimize flags)
   if(NOT ROOKERY_SANITIZE)
     foreach(target ${ARGN})
-      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
+      target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:${flags}>")
     endforeach()
   endif()
 endfunction()
 
-# rookery_program(PATH DEPS...): build/bin/NAME from PATH_main.cpp, whose last part is NAME. The target `programs` is
-# all of them.
+# rookery_program(NAME MODULE): build/bin/NAME, which calls NAME_main() of the module's NAME_main.cpp. There it is compiled
+# with the module's other files, which have the same headers. The target `programs` is all of them.
 add_custom_target(programs)
-function(rookery_program path)
-  cmake_path(GET path FILENAME name)
-  add_executable(${name} ${path}_main.cpp)
-  target_link_libraries(${name} PRIVATE ${ARGN})
+function(rookery_program name module)
+  file(CONFIGURE OUTPUT ${name}.cpp @ONLY CONTENT [[
+namespace rookery {
+int @name@_main(int argc, char** argv);
+}
+
+int main(int argc, char** argv) {
+  return rookery::@name@_main(argc, argv);
+}
+]])
+  add_executable(${name} ${CMAKE_CURRENT_BINARY_DIR}/${name}.cpp)
+  target_link_libraries(${name} PRIVATE ${module})
   set_property(GLOBAL APPEND PROPERTY ROOKERY_PROGRAMS ${name})
   add_dependencies(programs ${name})
-  rookery_optimize(-O1 ${name})
 endfunction()
 
 # rookery_tests(NAME DEPS...): one GoogleTest program of all *_test.cpp files in this folder and below it.

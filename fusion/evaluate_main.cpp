@@ -1,9 +1,7 @@
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "fusion/evaluate.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/team_waits.hpp"
@@ -14,7 +12,7 @@
 namespace rookery {
 namespace {
 
-const ProgramInfo kInfo{
+const ProgramInfo kEvaluateInfo{
     .name = "evaluate",
     .summary =
         "measures loss and accuracy of a trained model: a state dict (.safetensors, .pt), a model\n"
@@ -151,12 +149,11 @@ int run(const ProgramArguments& arguments) {
 }
 
 }  // namespace
-}  // namespace rookery
 
-int main(int argc, char** argv) {
+int evaluate_main(int argc, char** argv) {
   namespace po = boost::program_options;
-  rookery::let_teams_sleep(argv);
-  rookery::ProgramOptions options;
+  let_teams_sleep(argv);
+  ProgramOptions options;
   options.add_options()(
       "state", po::value<std::string>()->required()->value_name("PATH"),
       "a .safetensors, .pt or .onnx file, the first two also by an address (https://…, s3://…); a folder "
@@ -175,7 +172,8 @@ int main(int argc, char** argv) {
       "per-class", po::bool_switch(),
       "also tell recall and precision of each class, and which are taken for which")(
       "json", po::bool_switch(), "print one JSON object");
-  rookery::add_threads_option(options,
-                              "threads for arithmetic; without it one per processor that there is to use");
-  return rookery::run_program(rookery::kInfo, options, argc, argv, rookery::run);
+  add_threads_option(options, "threads for arithmetic; without it one per processor that there is to use");
+  return run_program(kEvaluateInfo, options, argc, argv, run);
 }
+
+}  // namespace rookery

@@ -1,12 +1,10 @@
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "fusion/fuse_checkpoint.hpp"
 #include "fusion/merge.hpp"
 #include "fusion/upload.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/process/program.hpp"
 #include "trainer/checkpoint/checkpoint_bucket.hpp"
 #include "trainer/storage/place.hpp"
@@ -14,7 +12,7 @@
 namespace rookery {
 namespace {
 
-const ProgramInfo kInfo{
+const ProgramInfo kModelFusionInfo{
     .name = "model_fusion",
     .summary =
         "joins the submodels that were trained: one state dict for PyTorch (.pt) and for\n"
@@ -33,12 +31,12 @@ const ProgramInfo kInfo{
         " weights_only=True).keys())\"",
 };
 
-struct Joined {
+struct FusedRun {
   FusedModel model;
   std::string checkpoint;  // its folder, if it is one
 };
 
-Joined join(const ProgramArguments& arguments) {
+FusedRun fused_run(const ProgramArguments& arguments) {
   const std::filesystem::path node_data = arguments["node-data"].as<std::string>();
   const bool is_one = arguments.count("cluster-id") != 0;
   if (arguments.count("checkpoint") == 0) {
@@ -62,7 +60,7 @@ int fuse(const ProgramArguments& arguments) {
   const bool is_uploaded = arguments.count("upload") != 0;
   const std::string address = is_uploaded ? arguments["upload"].as<std::string>() : "";
   if (is_uploaded) check_upload(address);
-  const auto [model, checkpoint] = join(arguments);
+  const auto [model, checkpoint] = fused_run(arguments);
   const FusedFiles files = write_fused(model, arguments["out"].as<std::string>());
   const std::vector<std::string> uploaded = is_uploaded ? upload(files, address) : std::vector<std::string>();
   std::int64_t parameters = 0;
@@ -92,11 +90,10 @@ int fuse(const ProgramArguments& arguments) {
 }
 
 }  // namespace
-}  // namespace rookery
 
-int main(int argc, char** argv) {
+int model_fusion_main(int argc, char** argv) {
   namespace po = boost::program_options;
-  rookery::ProgramOptions options;
+  ProgramOptions options;
   options.add_options()("cluster-id", po::value<int>()->value_name("C"),
                         "join this cluster's submodels; without it all clusters have to hold the same")(
       "checkpoint", po::value<std::string>()->implicit_value("", "newest")->value_name("STEP|FOLDER|ADDRESS"),
@@ -109,5 +106,7 @@ int main(int argc, char** argv) {
       "upload", po::value<std::string>()->value_name("ADDRESS"),
       "also put the files there, below this address of a bucket: s3://bucket/models/digits")(
       "json", po::bool_switch(), "print one JSON object");
-  return rookery::run_program(rookery::kInfo, options, argc, argv, rookery::fuse);
+  return run_program(kModelFusionInfo, options, argc, argv, fuse);
 }
+
+}  // namespace rookery

@@ -1,18 +1,18 @@
 // provider: one machine's part in training.
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <condition_variable>
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/log.hpp"
 #include "models/base/process/program.hpp"
@@ -187,10 +187,8 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
 }
 
 }  // namespace
-}  // namespace rookery
 
-int main(int argc, char** argv) {
-  using namespace rookery;
+int provider_main(int argc, char** argv) {
   let_teams_sleep(argv);
   const std::string called_as = argc > 0 ? std::filesystem::path(argv[0]).filename().string() : "provider";
   const ProgramInfo info{
@@ -240,3 +238,5 @@ int main(int argc, char** argv) {
   return run_program(info, options, argc, argv,
                      [&](const ProgramArguments& arguments) { return provide(arguments, called_as); });
 }
+
+}  // namespace rookery

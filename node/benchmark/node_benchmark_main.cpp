@@ -1,18 +1,17 @@
 // node_benchmark: what this machine and its connections can do, for node_configs.json.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
 #include <vector>
 
 #include "clusterize/pool/node_pool.hpp"
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
+#include "models/base/libraries/json.hpp"
 #include "models/base/machine/cpu_steal.hpp"
 #include "models/base/machine/machine_memory.hpp"
 #include "models/base/machine/processors.hpp"
@@ -269,10 +268,8 @@ int benchmark(const ProgramArguments& arguments) {
 }
 
 }  // namespace
-}  // namespace rookery
 
-int main(int argc, char** argv) {
-  using namespace rookery;
+int node_benchmark_main(int argc, char** argv) {
   let_teams_sleep(argv);
   const ProgramInfo info{.name = "node_benchmark",
                          .summary =
@@ -310,3 +307,5 @@ int main(int argc, char** argv) {
       "all processors that there are to use, shared with the file's other nodes on this host");
   return run_program(info, options, argc, argv, benchmark);
 }
+
+}  // namespace rookery

@@ -1,10 +1,10 @@
 // launch: all providers of a plan on this machine.
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <optional>
 
 #include "clusterize/plan/node_metadata.hpp"
+#include "models/base/libraries/format.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
 #include "models/base/process/team_waits.hpp"
@@ -39,10 +39,8 @@ int launch(const ProgramArguments& arguments) {
 }
 
 }  // namespace
-}  // namespace rookery
 
-int main(int argc, char** argv) {
-  using namespace rookery;
+int launch_main(int argc, char** argv) {
   let_teams_of_children_sleep();
   const ProgramInfo info{
       .name = "launch",
@@ -75,3 +73,5 @@ int main(int argc, char** argv) {
       "the plan gives the node, shared out where all have more than there are processors");
   return run_program(info, options, argc, argv, launch);
 }
+
+}  // namespace rookery

@@ -1,22 +1,17 @@
 #include "node/transport/threads/link_queues.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "models/base/error.hpp"
+#include "models/base/libraries/format.hpp"
 
 namespace rookery {
 namespace {
 
-double seconds(Clock::duration duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 std::string to_text(Clock::duration duration) {
-  return seconds(duration) < 1 ? fmt::format("{:.2f} s", seconds(duration))
-                               : fmt::format("{:.1f} s", seconds(duration));
+  const double seconds = std::chrono::duration<double>(duration).count();
+  return fmt::format("{:.{}f} s", seconds, seconds < 1 ? 2 : 1);
 }
 
 }  // namespace
