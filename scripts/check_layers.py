@@ -9,7 +9,7 @@ bench may include anything. Prints FILE:LINE and the reason for every include th
   - runs up or sideways between modules,
   - is quoted and is not a module's file by its full path,
   - closes a circle of headers,
-  - takes a library that is another module's affair, or
+  - takes a library that is another module's affair, or a header of one that has a header of ours around it, or
   - takes a header of another module that exposes such a library,
 every folder that holds too many files to be read at a glance, every constant of a .cpp file that is called as one of a
 header, and every type of a header that is called as one of another. Exits with 1 if there is one.
@@ -74,6 +74,14 @@ LIBRARIES = {
     "cereal/": "node",
 }
 
+# Library headers whose templates are compiled once, in the .cpp file of ours that declares them.
+COMPILED_ONCE = {
+    "fmt/core.h": "models/base/libraries/format.hpp",
+    "fmt/format.h": "models/base/libraries/format.hpp",
+    "fmt/ranges.h": "models/base/libraries/format.hpp",
+    "nlohmann/json.hpp": "models/base/libraries/json.hpp",
+}
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 
@@ -125,6 +133,8 @@ def fault(file, quoted, header, files, exposing):
     if module is None:
         return "the file belongs to no module of scripts/check_layers.py"
     if not quoted:
+        if COMPILED_ONCE.get(header, file) != file:
+            return f'<{header}> is included as "{COMPILED_ONCE[header]}"'
         owner = library_module(header)
         if owner is None or (module + "/").startswith(owner + "/"):
             return None

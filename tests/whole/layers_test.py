@@ -123,6 +123,12 @@ class Layers(unittest.TestCase):
         self.assertEqual(self.faults(files | {"node/b.hpp": header.replace("rookery", "rookery::simd")}), [])
         self.assertEqual(self.faults(files | {"node/b.hpp": "namespace rookery {\nstruct Place;\n}\n"}), [])
 
+    def test_a_library_whose_templates_are_compiled_once(self):
+        own = {"models/base/libraries/format.hpp": "#include <fmt/format.h>\n"}
+        self.assert_fault(
+            own | {"node/b.cpp": "#include <fmt/format.h>\n"}, "node/b.cpp:1", '"models/base/libraries/format.hpp"')
+        self.assertEqual(self.faults(own | {"node/b.cpp": '#include "models/base/libraries/format.hpp"\n'}), [])
+
     def test_a_module_within_a_module_has_its_own_layer(self):
         files = {"clusterize/plan/plan.hpp": "", "node/b.cpp": '#include "clusterize/plan/plan.hpp"\n'}
         self.assertEqual(self.faults(files), [])

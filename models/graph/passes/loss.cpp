@@ -132,6 +132,8 @@ class LossBuilder {
 
 }  // namespace
 
+LossSettings::LossSettings(std::string name) : terms{LossTerm{.name = std::move(name)}} {}
+
 const std::vector<LossKind>& loss_kinds() {
   using enum LossOption;
   static const std::vector<LossKind> kinds{

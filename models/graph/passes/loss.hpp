@@ -39,8 +39,8 @@ struct LossSettings {
 
   LossSettings() : LossSettings("mse") {}
   // A loss by its name alone. Not explicit: it reads like the name that train.json has.
-  LossSettings(std::string name) : terms{LossTerm{.name = std::move(name)}} {}  // NOLINT(*-explicit-*)
-  LossSettings(const char* name) : LossSettings(std::string(name)) {}           // NOLINT(*-explicit-*)
+  LossSettings(std::string name);                                      // NOLINT(*-explicit-*)
+  LossSettings(const char* name) : LossSettings(std::string(name)) {}  // NOLINT(*-explicit-*)
   explicit LossSettings(std::vector<LossTerm> all) : terms(std::move(all)) {}
   bool operator==(const LossSettings&) const = default;
 };

@@ -3,8 +3,10 @@
 // out of them, because the linker would keep one copy for all instruction sets.
 #pragma once
 
-#if defined(__x86_64__)
-#include <immintrin.h>
+#if defined(__AVX2__)
+#include <immintrin.h>  // takes most of the time that a file here takes
+#elif defined(__x86_64__)
+#include <emmintrin.h>
 #endif
 
 #include <cstdint>
