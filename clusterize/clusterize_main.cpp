@@ -13,6 +13,7 @@
 #include "clusterize/pool/pool_changes.hpp"
 #include "clusterize/profile/kernel_choices.hpp"
 #include "clusterize/provider_symlinks.hpp"
+#include "clusterize/report/mixed_samples.hpp"
 #include "clusterize/report/small_statistics.hpp"
 #include "clusterize/search_arguments.hpp"
 #include "clusterize/task/make_task.hpp"
@@ -206,7 +207,8 @@ int clusterize(const ProgramArguments& arguments) {
     for (const std::string& line : resumed ? resumed->lines : std::vector<std::string>())
       fmt::print(json ? stderr : stdout, "{}\n", line);
     fmt::print("{}", json ? told.json : told.text);
-    if (const auto warning = small_statistics(task, planned.plan)) warn(*warning);
+    for (const auto& warning : {small_statistics(task, planned.plan), mixed_samples(task, planned.plan)})
+      if (warning) warn(*warning);
     if (is_there && !json)
       fmt::print("{} holds this plan already: nothing was changed there but its pictures.\n",
                  node_data.string());

@@ -11,6 +11,7 @@
 #include "clusterize/task/make_task.hpp"
 #include "models/base/error.hpp"
 #include "models/graph/ops/batch_norm.hpp"
+#include "models/graph/passes/mixed_samples.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 
@@ -162,6 +163,7 @@ class ScheduleChooser {
 
 std::vector<int> possible_micro_batches(const TrainingSettings& settings, const Graph& graph) {
   if (settings.schedule.name != kAutoSchedule && !is_synchronous(settings.schedule)) return {1};
+  if (!mixing_ops(graph).empty()) return {1};
   const std::int64_t least = uses_batch_statistics(graph) ? kLeastStatistics : 1;
   std::vector<int> numbers{1};
   for (std::int64_t power = 2; power <= std::min<std::int64_t>(settings.batch_size, kMostMicroBatches);

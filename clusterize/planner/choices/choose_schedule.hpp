@@ -16,7 +16,7 @@ namespace rookery {
 // The numbers of micro-batches that may be chosen for a batch of the settings, rising: 1 and about the powers
 // of two, up to kMostMicroBatches, with equal parts where there is such a divisor of the batch nearby. Where
 // a BatchNormalization takes the statistics of each, they have kLeastStatistics samples, or are whole
-// batches; an asynchronous batch is one.
+// batches; 1 alone where other ops mix the samples of a batch, and where a batch is asynchronous.
 std::vector<int> possible_micro_batches(const TrainingSettings& settings, const Graph& graph);
 constexpr int kMostMicroBatches = 256;
 

@@ -117,7 +117,8 @@ SettingsKey micro_batches_key(Field field) {
           "parts that a batch is cut into; at most batch_size. Sums are rounded otherwise for another "
           "number, BatchNorm takes the statistics of each part, and dropout draws anew for each. `auto`: "
           "clusterize chooses the number with which it simulates the most samples a second, for all nodes "
-          "and the whole run: up to 256, and with BatchNorm none that leaves a part less than 16 samples"};
+          "and the whole run: up to 256, with BatchNorm none that leaves a part less than 16 samples, and 1 "
+          "where other operators mix the samples of a batch"};
 }
 
 std::vector<SettingsKey> make_settings_keys() {
