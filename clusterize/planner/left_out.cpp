@@ -99,9 +99,9 @@ std::string reason_of_unreachable(const ThroughputModel& model, const SearchOpti
       "others it "
       "would bring {} samples per second {}{}",
       names_of_unreachable(model, clusters), is_wanted ? "" : "even ",
-      gain > kLeastGain    ? fmt::format("{:.3g}% more", gain)
+      gain > kLeastGain    ? percent_text(gain / 100) + " more"
       : gain > -kLeastGain ? "as many"
-                           : fmt::format("{:.3g}% fewer", -gain),
+                           : percent_text(-gain / 100) + " fewer",
       where_text(*position, clusters.size()),
       is_wanted ? ": forward a port to it and take \"reachable\": false out of node_configs.json" : "");
 }
@@ -113,17 +113,17 @@ std::string reason(const std::optional<NodePosition>& position, const SearchOpti
   const std::string where = where_text(*position, clusters);
   const double gain = 100 * (position->samples_per_second / now.samples_per_second - 1);
   if (gain > kLeastGain) {
-    return fmt::format("{} it would train {:.3g}% more samples per second, which {}", where, gain,
-                       options.objective == Objective::kSimilar
-                           ? "is not what the objective similar looks for"
-                           : "the search did not find");
+    return fmt::format(
+        "{} it would train {} more samples per second, which {}", where, percent_text(gain / 100),
+        options.objective == Objective::kSimilar ? "is not what the objective similar looks for"
+                                                 : "the search did not find");
   }
   const std::string because =
       alone ? fmt::format("averaging would take {}", duration_text(position->averaging_seconds))
             : fmt::format("a micro-batch would take {} of work on it and {} on its links",
                           duration_text(position->work_seconds), duration_text(position->transfer_seconds));
   return fmt::format("at best, {}, {} samples per second ({} a step instead of {}); {}", where,
-                     gain > -kLeastGain ? "as many" : fmt::format("{:.3g}% fewer", -gain),
+                     gain > -kLeastGain ? "as many" : percent_text(-gain / 100) + " fewer",
                      duration_text(position->step_seconds),
                      duration_text(now.step_seconds + now.averaging_seconds), because);
 }

@@ -33,10 +33,10 @@ std::string describe_averaging(const ClusterPlan& plan) {
         std::ranges::max(plan.clusters, {}, &PlannedCluster::simulated_step_ms).simulated_step_ms;
     const double waits = plan.predicted_averaging_ms;
     text += fmt::format(
-        "Averages {}: a round takes {}, for which a step of {} waits {} on the average ({:.2g}% of the "
+        "Averages {}: a round takes {}, for which a step of {} waits {} on the average ({} of the "
         "time)\n",
         averaging_text(plan.averaging), duration_text(plan.predicted_round_ms / 1e3),
-        duration_text(step / 1e3), duration_text(waits / 1e3), 100 * waits / (step + waits));
+        duration_text(step / 1e3), duration_text(waits / 1e3), percent_text(waits / (step + waits)));
   }
   if (plan.averaging_choice) text += fmt::format("Chosen, because: {}\n", plan.averaging_choice->reason);
   return text;

@@ -151,8 +151,8 @@ Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const
   worst.cluster = static_cast<int>(cluster);
   const double step = full.step_seconds() + averaging;
   worst.share = std::min(1.0, worst.seconds / step);
-  worst.text = fmt::format("{}: {:.3g}% of the critical path of a step of cluster {} ({} of {})",
-                           text_of(pool, planned, worst), 100 * worst.share, cluster,
+  worst.text = fmt::format("{}: {} of the critical path of a step of cluster {} ({} of {})",
+                           text_of(pool, planned, worst), percent_text(worst.share), cluster,
                            duration_text(worst.seconds), duration_text(step));
   return worst;
 }

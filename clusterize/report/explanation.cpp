@@ -12,6 +12,7 @@
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
 #include "models/base/libraries/json.hpp"
+#include "models/base/text.hpp"
 
 namespace rookery {
 namespace {
@@ -178,17 +179,17 @@ Explanation explain(const Json& pool_document, const std::set<std::string>& excl
 std::string describe_explanation(const Explanation& explanation) {
   const double reached = explanation.samples_per_second;
   std::string text = fmt::format(
-      "Why: {:.4g} samples/s are {:.3g}% of the {:.4g} that the arithmetic of all machines would allow "
-      "without any waiting, and {:.3g}% of a bound that no plan of this pool can pass.\nBottleneck: {}.\n",
-      reached, 100 * reached / explanation.arithmetic_samples_per_second,
-      explanation.arithmetic_samples_per_second, 100 * reached / explanation.reachable_samples_per_second,
-      explanation.bottleneck.text);
+      "Why: {} samples/s are {} of the {} that the arithmetic of all machines would allow "
+      "without any waiting, and {} of a bound that no plan of this pool can pass.\nBottleneck: {}.\n",
+      rate_text(reached), percent_text(reached / explanation.arithmetic_samples_per_second),
+      rate_text(explanation.arithmetic_samples_per_second),
+      percent_text(reached / explanation.reachable_samples_per_second), explanation.bottleneck.text);
   for (const WhatIf& what_if : explanation.what_if) {
     const double gain = what_if.samples_per_second / explanation.samples_per_second - 1;
     text += fmt::format(
         "With {}: {}.\n", what_if.change,
-        gain > 1e-5 ? fmt::format("at least {:.4g} samples/s, {:.3g}% more{}", what_if.samples_per_second,
-                                  100 * gain, what_if.planned_anew ? " with another plan" : "")
+        gain > 1e-5 ? fmt::format("at least {} samples/s, {} more{}", rate_text(what_if.samples_per_second),
+                                  percent_text(gain), what_if.planned_anew ? " with another plan" : "")
                     : std::string("no gain found"));
   }
   return text;

@@ -78,10 +78,6 @@ std::string staleness_text(const ClusterPlan& plan) {
       most, most == 1 ? "" : "s");
 }
 
-std::string rate_text(double rate) {
-  return rate < 100 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate);
-}
-
 std::string candidate_text(const ScheduleCandidate& of) {
   return fmt::format("\"micro_batches\": {}, \"schedule\": \"{}\": {} samples/s, a step of {}{}",
                      of.micro_batches, of.schedule, rate_text(of.samples_per_second),
@@ -139,12 +135,13 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
   text += transport_text(task.settings, plan);
   text += describe_averaging(plan);
   text += fmt::format(
-      "Plan {} ({}): {} on {}, predicted {:.0f} samples/s ({:.0f} simulated), "
-      "{:.2g}% of the {:.0f} that the arithmetic of all machines would allow\n",
+      "Plan {} ({}): {} on {}, predicted {} samples/s ({} simulated), "
+      "{} of the {} that the arithmetic of all machines would allow\n",
       plan.plan_id, plan.objective, task.settings.model,
       plan.clusters.size() == 1 ? "1 cluster" : fmt::format("{} clusters", plan.clusters.size()),
-      plan.predicted_samples_per_second, plan.simulated_samples_per_second,
-      100 * plan.predicted_samples_per_second / plan.bound_samples_per_second, plan.bound_samples_per_second);
+      rate_text(plan.predicted_samples_per_second), rate_text(plan.simulated_samples_per_second),
+      percent_text(plan.predicted_samples_per_second / plan.bound_samples_per_second),
+      rate_text(plan.bound_samples_per_second));
   return text;
 }
 

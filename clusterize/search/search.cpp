@@ -8,6 +8,7 @@
 #include "clusterize/search/seeds.hpp"
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
+#include "models/base/text.hpp"
 
 namespace rookery {
 namespace {
@@ -40,9 +41,9 @@ std::string text_of(const Score& score, Objective objective) {
       return fmt::format("{:.0f} cluster{}, imbalance {:.3g}", -score[1], score[1] == -1 ? "" : "s",
                          score[3]);
     case Objective::kThroughput:
-      return fmt::format("{:.4g} samples/s", -score[1]);
+      return rate_text(-score[1]) + " samples/s";
     case Objective::kLatency:
-      return fmt::format("{:.4g} ms a step", 1e3 * score[1]);
+      return duration_text(score[1]) + " a step";
   }
   return {};
 }

@@ -112,6 +112,14 @@ std::string memory_text(double bytes) {
   return bytes < 1e9 ? fmt::format("{:.3g} MB", bytes / 1e6) : fmt::format("{:.3g} GB", bytes / 1e9);
 }
 
+std::string rate_text(double rate) {
+  return rate < 99.95 ? fmt::format("{:.3g}", rate) : fmt::format("{:.0f}", rate);
+}
+
+std::string percent_text(double share) {
+  return rate_text(100 * share) + "%";
+}
+
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds > 86'400e6) return "for ever";
   if (seconds < 0.9995) return fmt::format("{:.3g} ms", 1e3 * seconds);

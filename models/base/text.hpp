@@ -29,6 +29,12 @@ std::string in_quotes(const std::string& text);
 // "1.25 GB", "3.5 MB"
 std::string memory_text(double bytes);
 
+// "7.25", "1340": of samples a second, say
+std::string rate_text(double rate);
+
+// "12.5%", "100%", "2300%" of 0.125, 1 and 23
+std::string percent_text(double share);
+
 // "1 d 2 h", "3 h 20 min", "4 min 5 s", "7.32 s", "12.5 ms"
 std::string duration_text(double seconds);
 

@@ -34,10 +34,9 @@ AveragingCandidate candidate(const ClusterPlan& plan) {
 }
 
 std::string text_of(const AveragingCandidate& of) {
-  if (of.clusters == 1) return fmt::format("{:.4g} samples/s of one cluster", of.samples_per_second);
-  return fmt::format("{} a step beside {} of training, {:.4g} samples/s",
-                     duration_text(of.averaging_ms / 1e3), duration_text(of.step_ms / 1e3),
-                     of.samples_per_second);
+  if (of.clusters == 1) return fmt::format("{} samples/s of one cluster", rate_text(of.samples_per_second));
+  return fmt::format("{} a step beside {} of training, {} samples/s", duration_text(of.averaging_ms / 1e3),
+                     duration_text(of.step_ms / 1e3), rate_text(of.samples_per_second));
 }
 
 class Chooser {

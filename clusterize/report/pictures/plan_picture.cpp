@@ -46,7 +46,7 @@ std::string count_text(std::int64_t count) {
 }
 
 std::string share_text(double share) {
-  return share < 0.001 && share > 0 ? "<0.1%" : fmt::format("{:.3g}%", 100 * share);
+  return share < 0.001 && share > 0 ? "<0.1%" : percent_text(share);
 }
 
 class PlanPicture {
@@ -82,10 +82,10 @@ class PlanPicture {
  private:
   std::string title() const {
     const std::size_t clusters = plan_.clusters.size();
-    return fmt::format("{} on {} {} in {} {}: {:.4g} samples/s simulated, {:.4g} predicted, {} of the bound",
+    return fmt::format("{} on {} {} in {} {}: {} samples/s simulated, {} predicted, {} of the bound",
                        plan_.model, nodes_, nodes_ == 1 ? "node" : "nodes", clusters,
-                       clusters == 1 ? "cluster" : "clusters", plan_.simulated_samples_per_second,
-                       plan_.predicted_samples_per_second,
+                       clusters == 1 ? "cluster" : "clusters", rate_text(plan_.simulated_samples_per_second),
+                       rate_text(plan_.predicted_samples_per_second),
                        share_text(plan_.predicted_samples_per_second / plan_.bound_samples_per_second));
   }
 

@@ -233,13 +233,5 @@ TEST(Simulation, ARunThatCannotEndIsGivenUp) {
   EXPECT_TRUE(to_json(found, options)["failures"]["seconds"].is_null());
 }
 
-TEST(Duration, HasTheUnitThatSuits) {
-  EXPECT_EQ(duration_text(0.0123), "12.3 ms");
-  EXPECT_EQ(duration_text(7.321), "7.32 s");
-  EXPECT_EQ(duration_text(245), "4 min 5 s");
-  EXPECT_EQ(duration_text(12'000), "3 h 20 min");
-  EXPECT_EQ(duration_text(93'600), "1 d 2 h");
-}
-
 }  // namespace
 }  // namespace rookery
