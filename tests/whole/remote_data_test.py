@@ -259,6 +259,14 @@ class RemoteData(WholeTest):
             _, errors = self.train_with_checkpoints(epochs=2, code=1)
         self.assertRegex(errors, "checkpoint_upload: s3://bucket/runs/digits/: the server answers 403 SignatureDoesNotMatch")
 
+    def test_a_slow_bucket_does_not_hold_the_run_up(self):
+        self.s3.slow_down_uploads(13)
+        output, errors = self.train_with_checkpoints(epochs=4)
+        last = max(int(folder.name) for folder in (self.node_data / "checkpoints").iterdir())
+        self.assertRegex(output + errors, r"the checkpoint of step \d+ is not put into the bucket: the one before is still on its way")
+        self.assertIn(f"waiting until the checkpoint of step {last} is in the bucket", output + errors)
+        self.assertEqual(self.run_json("evaluate", "--state", "s3://bucket/runs/digits")["step"], last)
+
     def clusterize_with(self, data, code=0, **environment):
         self.write_settings(data=data)
         with unittest.mock.patch.dict(os.environ, environment):

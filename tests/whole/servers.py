@@ -11,6 +11,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import urllib.parse
 from xml.sax.saxutils import escape
 
@@ -195,6 +196,7 @@ class S3Handler(Handler):
 
     def do_PUT(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        time.sleep(self.server.seconds_of_upload)
         folder, key = self.admitted_place(self.fault())
         if folder is not None:
             (folder / key).parent.mkdir(parents=True, exist_ok=True)
@@ -205,6 +207,7 @@ class S3Handler(Handler):
 class QuietServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64  # as many connect at once
+    seconds_of_upload = 0
 
     def process_request(self, request, client_address):
         self.connections += 1
@@ -244,6 +247,10 @@ class FileServer:
         """From here on it fails (see Fault); without arguments no more."""
         with self.server.lock:
             self.server.fault = Fault(*arguments, **keys) if arguments else None
+
+    def slow_down_uploads(self, seconds):
+        """From here on each takes so long."""
+        self.server.seconds_of_upload = seconds
 
     def gather(self, requests):
         """Counts anew, and answers nobody who asks for a file until so many do at once, or ten seconds are over; nobody

@@ -34,6 +34,8 @@ CheckpointWriter::CheckpointWriter(CheckpointOwner owner, std::optional<Checkpoi
 
 CheckpointWriter::~CheckpointWriter() {
   finish();
+  if (const auto step = under_way())
+    spdlog::info("waiting until the checkpoint of step {} is in the bucket", *step);
 }
 
 void CheckpointWriter::finish() {
@@ -45,22 +47,24 @@ std::int64_t CheckpointWriter::bytes() const {
 }
 
 void CheckpointWriter::write_now(const CheckpointFacts& facts,
-                                 const std::map<std::string, TensorView>& training_state) {
+                                 const std::map<std::string, TensorView>& training_state,
+                                 const std::optional<CheckpointUpload>& upload) {
   finish();
   StateDict of_devices;
   StateViews views;
   for (const auto& [name, view] : training_state)
     views.emplace(name, view.device == nullptr ? ConstTensorView(view) : copied(name, view, of_devices));
-  write(facts, views);
+  write(facts, views, upload);
 }
 
 void CheckpointWriter::write_beside(const CheckpointFacts& facts,
-                                    const std::map<std::string, TensorView>& training_state) {
+                                    const std::map<std::string, TensorView>& training_state,
+                                    const std::optional<CheckpointUpload>& upload) {
   finish();
-  if (!can_copy(training_state)) return write_now(facts, training_state);
+  if (!can_copy(training_state)) return write_now(facts, training_state, upload);
   StateViews views;
   for (const auto& [name, view] : training_state) views.emplace(name, copied(name, view, copies_));
-  thread_ = std::jthread([this, facts, views] { write(facts, views); });
+  thread_ = std::jthread([this, facts, views, upload] { write(facts, views, upload); });
 }
 
 bool CheckpointWriter::can_copy(const std::map<std::string, TensorView>& training_state) const {
@@ -74,7 +78,8 @@ bool CheckpointWriter::can_copy(const std::map<std::string, TensorView>& trainin
   return false;
 }
 
-void CheckpointWriter::write(const CheckpointFacts& facts, const StateViews& training_state) {
+void CheckpointWriter::write(const CheckpointFacts& facts, const StateViews& training_state,
+                             const std::optional<CheckpointUpload>& upload) {
   try {
     write_part(part_path(owner_, facts.run.step), owner_, facts, training_state);
     newest_ = facts.run.step;
@@ -83,15 +88,31 @@ void CheckpointWriter::write(const CheckpointFacts& facts, const StateViews& tra
                  error.what(), newest_ ? fmt::format(", and the checkpoint of step {} stays", *newest_) : "");
     return;
   }
-  if (bucket_) upload(facts.run.step);
+  if (upload && bucket_) begin_upload(facts.run.step, *upload);
+}
+
+bool CheckpointWriter::is_uploaded_within(std::chrono::seconds patience) const {
+  return !upload_.valid() || upload_.wait_for(patience) == std::future_status::ready;
+}
+
+std::optional<std::int64_t> CheckpointWriter::under_way() const {
+  return is_uploaded_within(std::chrono::seconds(0)) ? std::nullopt : last_upload_;
+}
+
+void CheckpointWriter::begin_upload(std::int64_t step, const CheckpointUpload& upload) {
+  last_upload_ = step;
+  upload_ = std::async(std::launch::async, [this, step, upload, before = std::move(upload_)] {
+    if (before.valid()) before.wait();
+    put_into_bucket(step, upload);
+  });
 }
 
 // A signal that ends the run at once ends this, too; who trains hears of it by itself.
-void CheckpointWriter::upload(std::int64_t step) {
+void CheckpointWriter::put_into_bucket(std::int64_t step, const CheckpointUpload& upload) {
   try {
     bucket_->put(step);
     newest_uploaded_ = step;
-    if (uploaded_by_all_) bucket_->remove_old(*uploaded_by_all_, keep_);
+    if (upload.whole) bucket_->remove_old(*upload.whole, keep_);
   } catch (const Error& error) {
     const bool is_there = newest_uploaded_ == step;
     spdlog::warn("the bucket {} the checkpoint of step {}: {}: training goes on",

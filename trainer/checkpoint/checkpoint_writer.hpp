@@ -2,7 +2,9 @@
 // into a bucket.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <future>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,44 +16,62 @@
 
 namespace rookery {
 
-// Used by one thread; another one, its own, may write. That a part cannot be written, or put into the bucket,
-// is told in the log, and training goes on. Each call waits until the part before is written and put there.
+// That a part is put into the bucket as well.
+struct CheckpointUpload {
+  // Of those there up to this step, of which all nodes have theirs, as many stay as the writer keeps.
+  std::optional<std::int64_t> whole;
+};
+
+// Used by one thread; of its own threads one may write, and one may put what was written into the bucket.
+// That either fails is told in the log, and training goes on. Each call waits until the part before is
+// written.
 class CheckpointWriter {
  public:
-  // `bucket`: where each part is put as well, if anywhere, and as many stay as `keep` says.
+  // `keep`: in the bucket, if there is one.
   explicit CheckpointWriter(CheckpointOwner owner, std::optional<CheckpointBucket> bucket = std::nullopt,
                             int keep = 1);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  void write_now(const CheckpointFacts& facts, const std::map<std::string, TensorView>& training_state);
+  // It lies on the disk then; what goes to the bucket does so after what is under way there.
+  void write_now(const CheckpointFacts& facts, const std::map<std::string, TensorView>& training_state,
+                 const std::optional<CheckpointUpload>& upload = std::nullopt);
   // Copies the state, which takes as much memory again and keeps it, and writes the copy while the caller
   // goes on; where this machine has not that much left, it writes now.
-  void write_beside(const CheckpointFacts& facts, const std::map<std::string, TensorView>& training_state);
+  void write_beside(const CheckpointFacts& facts, const std::map<std::string, TensorView>& training_state,
+                    const std::optional<CheckpointUpload>& upload = std::nullopt);
   void finish();
-  // With the next part, those in the bucket up to this step are removed that need not stay. After finish().
-  void remove_up_to(std::int64_t uploaded_by_all) { uploaded_by_all_ = uploaded_by_all; }
 
   // The step of the newest part that this writer has brought to the disk. After finish().
   std::optional<std::int64_t> newest() const { return newest_; }
-  // The same of the newest one in the bucket.
+
+  bool has_bucket() const { return bucket_.has_value(); }
+  // Whether nothing is on its way to the bucket, or not after so long. After finish().
+  bool is_uploaded_within(std::chrono::seconds patience) const;
+  // The step whose part is on its way there. After finish().
+  std::optional<std::int64_t> under_way() const;
+  // That of the newest part there. After is_uploaded_within().
   std::optional<std::int64_t> newest_uploaded() const { return newest_uploaded_; }
-  bool uploads() const { return bucket_.has_value(); }
+
   // Memory of the copies.
   std::int64_t bytes() const;
 
  private:
   bool can_copy(const std::map<std::string, TensorView>& training_state) const;
-  void write(const CheckpointFacts& facts, const StateViews& training_state);
-  void upload(std::int64_t step);
+  void write(const CheckpointFacts& facts, const StateViews& training_state,
+             const std::optional<CheckpointUpload>& upload);
+  void begin_upload(std::int64_t step, const CheckpointUpload& upload);
+  void put_into_bucket(std::int64_t step, const CheckpointUpload& upload);
 
   const CheckpointOwner owner_;
   const std::optional<CheckpointBucket> bucket_;
   const int keep_;
   StateDict copies_;
   std::jthread thread_;
-  std::optional<std::int64_t> newest_, newest_uploaded_, uploaded_by_all_;
+  std::optional<std::int64_t> newest_, newest_uploaded_;
+  std::optional<std::int64_t> last_upload_;
+  std::future<void> upload_;  // of that; its destructor waits
 };
 
 }  // namespace rookery

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -17,6 +18,9 @@ namespace rookery {
 namespace {
 
 constexpr std::int64_t kNoStep = -1;
+// How long a checkpoint waits for the one before it to be in the bucket: little beside the ten minutes from
+// one to the next, and enough for what is small.
+constexpr std::chrono::seconds kUploadPatience(10);
 constexpr std::int64_t kAnyStep = std::int64_t{1} << 50;  // beyond all, and still a number as double
 
 CheckpointInterval interval_of(const TrainingSettings& settings) {
@@ -93,18 +97,16 @@ std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool 
   const bool is_place_due = is_due(run, is_end);
   const std::optional<StopRequest> stop = std::exchange(due_, std::nullopt)->stop;
   if (!is_place_due) return std::nullopt;
-  if (const auto whole = newest_of_all(run.step, "newest checkpoint")) remove_old(*whole);
-  if (writer_.uploads()) {
-    const std::int64_t uploaded = agreement_.least_of_all(run.step, "newest checkpoint in the bucket",
-                                                          writer_.newest_uploaded().value_or(kNoStep));
-    if (uploaded != kNoStep) writer_.remove_up_to(uploaded);
-  }
+  const bool is_last = is_end || stop;
+  const auto whole = newest_of_all(run.step, "newest checkpoint");
+  const auto upload = next_upload(run.step, is_last);
+  if (whole) remove_old(*whole);
   const CheckpointFacts facts{.run = run, .settings = settings_, .kernels = kernels_};
-  if (!is_end && !stop) {
-    writer_.write_beside(facts, state());
+  if (!is_last) {
+    writer_.write_beside(facts, state(), upload);
     return std::nullopt;
   }
-  writer_.write_now(facts, state());
+  writer_.write_now(facts, state(), upload);
   if (!stop) return std::nullopt;
   const std::optional<std::int64_t> newest = newest_of_all(run.step, "newest checkpoint in the end");
   if (newest) remove_old(*newest);
@@ -130,10 +132,27 @@ std::optional<std::int64_t> Checkpointer::newest_of_all(std::int64_t step, const
   return least;
 }
 
+// All nodes put parts of the same steps into the bucket, or none would be whole: not this one while the last
+// is on its way from any of them, unless it is the last, which the end of the process waits for.
+std::optional<CheckpointUpload> Checkpointer::next_upload(std::int64_t step, bool is_last) {
+  if (!writer_.has_bucket()) return std::nullopt;
+  const bool is_idle = writer_.is_uploaded_within(kUploadPatience);
+  if (agreement_.least_of_all(step, "nodes that are through with the bucket", is_idle ? 1 : 0) == 0) {
+    if (is_last) return CheckpointUpload();
+    spdlog::info("the checkpoint of step {} is not put into the bucket: the one before is still on its way",
+                 step);
+    return std::nullopt;
+  }
+  const std::int64_t whole = agreement_.least_of_all(step, "newest checkpoint in the bucket",
+                                                     writer_.newest_uploaded().value_or(kNoStep));
+  return whole == kNoStep ? CheckpointUpload() : CheckpointUpload{.whole = whole};
+}
+
 // A part counts as one of those that stay when every node has its part of that step or a newer one.
 void Checkpointer::remove_old(std::int64_t whole) {
   std::vector<std::int64_t> steps = part_steps(owner_);
-  std::erase_if(steps, [&](std::int64_t step) { return step > whole; });
+  const auto under_way = writer_.under_way();  // to the bucket, which reads it from here
+  std::erase_if(steps, [&](std::int64_t step) { return step > whole || step == under_way; });
   const auto keep = static_cast<std::size_t>(settings_.keep_checkpoints);
   for (std::size_t i = 0; i + keep < steps.size(); ++i) {
     const std::filesystem::path path = part_path(owner_, steps[i]);

@@ -73,6 +73,7 @@ class Checkpointer {
 
   std::map<std::string, TensorView> state();
   std::optional<std::int64_t> newest_of_all(std::int64_t step, const char* what);
+  std::optional<CheckpointUpload> next_upload(std::int64_t step, bool is_last);
   void remove_old(std::int64_t whole);
   void put_aside_later_ones() const;
 

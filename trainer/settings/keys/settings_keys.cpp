@@ -67,15 +67,16 @@ SettingsKey checkpoint_key(Field field) {
 template <typename Field>
 SettingsKey checkpoint_upload_key(Field field) {
   return with_example(
-      completed<Field>(
-          {.name = "checkpoint_upload",
-           .values = "an address \"s3://BUCKET/PREFIX\"",
-           .schema = {{"type", "string"}, {"pattern", "^s3://[A-Za-z0-9._-]{3,}(/.*)?$"}},
-           .read = reader(field),
-           .write = writer(field),
-           .help =
-               "where in a bucket each checkpoint is put as well, beside the training, when it is written; "
-               "as many stay there as `keep_checkpoints` says (docs/data.md). null: nowhere"}),
+      completed<Field>({.name = "checkpoint_upload",
+                        .values = "an address \"s3://BUCKET/PREFIX\"",
+                        .schema = {{"type", "string"}, {"pattern", "^s3://[A-Za-z0-9._-]{3,}(/.*)?$"}},
+                        .read = reader(field),
+                        .write = writer(field),
+                        .help =
+                            "where in a bucket each checkpoint is put as well, beside the training, when it "
+                            "is written and the one "
+                            "before is there; "
+                            "as many stay there as `keep_checkpoints` says (docs/data.md). null: nowhere"}),
       "s3://bucket/runs/digits");
 }
 
