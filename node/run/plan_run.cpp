@@ -263,8 +263,18 @@ AveragingState PlanRun::averaging_state() const {
 
 RunCourse PlanRun::course(const RunState& from) const {
   RunCourse course{.from = from, .steps = steps(), .averaging = averaging_state()};
-  if (averager_) course.next_place = [this](std::int64_t step) { return averager_->united_after(step); };
+  if (averager_) course.next_place = [this](std::int64_t step) { return united_place_after(step); };
   return course;
+}
+
+// Behind a step of which all clusters have samples: where there are none, stages may be through with the step
+// before their Root begins it, and would hear too late that the run ends there.
+std::int64_t PlanRun::united_place_after(std::int64_t step) const {
+  const std::int64_t samples = metadata_.data.train_samples;
+  const std::int64_t per_epoch = batches_per_epoch(metadata_.shares.joint(), samples);
+  while (step + 1 < steps() && !metadata_.shares.all_train_in((step - steps_ahead_) % per_epoch, samples))
+    ++step;
+  return averager_->united_after(step);
 }
 
 Agreement PlanRun::agreement() {

@@ -54,6 +54,7 @@ class PlanRun {
   void end_trace() const;
   AveragingState averaging_state() const;
   RunCourse course(const RunState& from) const;
+  std::int64_t united_place_after(std::int64_t step) const;
   Agreement agreement();
   CheckpointOwner checkpoint_owner() const;
   std::int64_t steps() const;

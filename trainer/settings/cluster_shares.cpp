@@ -40,6 +40,11 @@ std::int64_t ClusterShares::trained_of(int of, std::int64_t count) const {
   return count / joint() * samples.at(at) + (rest == 0 ? 0 : parts_of(rest)[at].count);
 }
 
+bool ClusterShares::all_train_in(std::int64_t step, std::int64_t epoch_samples) const {
+  const std::vector<SampleRange> parts = parts_of(std::min(joint(), epoch_samples - step * joint()));
+  return std::ranges::all_of(parts, [](const SampleRange& part) { return part.count > 0; });
+}
+
 ClusterShares one_cluster(std::int64_t batch_size) {
   ROOKERY_CHECK(batch_size > 0, "batches of {} samples", batch_size);
   return {.cluster = 0, .samples = {batch_size}};

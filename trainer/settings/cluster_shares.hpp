@@ -35,6 +35,8 @@ struct ClusterShares {
   SampleRange part_of(std::int64_t count) const;
   // The samples that cluster `of` trains of the first `count` samples of an epoch, a whole number of steps.
   std::int64_t trained_of(int of, std::int64_t count) const;
+  // Whether each cluster has samples of step number `step` of an epoch of so many samples.
+  bool all_train_in(std::int64_t step, std::int64_t epoch_samples) const;
 
   bool operator==(const ClusterShares&) const = default;
 };

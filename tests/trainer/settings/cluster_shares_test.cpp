@@ -24,6 +24,14 @@ TEST(ClusterShares, OfOneClusterAreTheBatch) {
   EXPECT_EQ(shares.trained_of(0, 1000), 1000);
 }
 
+TEST(ClusterShares, OfAStepMayBeNoSamples) {
+  const ClusterShares shares{.cluster = 0, .samples = {6, 2}};
+  EXPECT_TRUE(shares.all_train_in(0, 17));
+  EXPECT_TRUE(shares.all_train_in(1, 17));
+  EXPECT_FALSE(shares.all_train_in(2, 17));  // one is left, for the first
+  EXPECT_TRUE(shares.all_train_in(2, 19));
+}
+
 RC_GTEST_PROP(ClusterSharesProperty, EverySampleIsInOnePart, ()) {
   ClusterShares shares;
   const int clusters = *rc::gen::inRange(1, 65);
