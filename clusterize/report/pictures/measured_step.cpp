@@ -25,13 +25,13 @@ struct Span {
 
 // Its whole steps: those of which forwards and updates of all micro-batches are there.
 std::map<std::int64_t, Span> whole_steps(const ReadTrace& trace, int micro_batches) {
-  struct Found {
+  struct SeenStep {
     Span span;
     int forwards = 0, updates = 0;
   };
-  std::map<std::int64_t, Found> found;
+  std::map<std::int64_t, SeenStep> found;
   for (const auto& [action, begin, end] : trace.actions) {
-    Found& step = found[action.batch];
+    SeenStep& step = found[action.batch];
     step.span.cover({begin, end});
     step.forwards += action.kind == ActionKind::kForward ? 1 : 0;
     step.updates += action.kind == ActionKind::kUpdate ? 1 : 0;

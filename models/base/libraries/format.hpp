@@ -7,6 +7,7 @@
 
 #include <string>
 
+// NOLINTBEGIN(bugprone-macro-parentheses): what would stand in them are keywords and types.
 #define ROOKERY_FORMAT(KEYWORDS)                                                                   \
   KEYWORDS void fmt::detail::vformat_to<char>(fmt::detail::buffer<char>&, fmt::string_view,        \
                                               fmt::basic_format_args<fmt::buffer_context<char>>,   \
@@ -20,5 +21,6 @@
       ->decltype(std::declval<fmt::format_parse_context&>().begin());                              \
   KEYWORDS auto fmt::formatter<std::string>::format(const std::string&, fmt::format_context&)      \
       const->decltype(std::declval<fmt::format_context&>().out());
+// NOLINTEND(bugprone-macro-parentheses)
 
 ROOKERY_FORMAT(extern template)

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+// NOLINTBEGIN(bugprone-macro-parentheses): what would stand in them are keywords and types.
 #define ROOKERY_JSON_PARSER(KEYWORDS, Json, Iterator)                                               \
   KEYWORDS class nlohmann::detail::lexer<Json, nlohmann::detail::iterator_input_adapter<Iterator>>; \
   KEYWORDS class nlohmann::detail::parser<Json, nlohmann::detail::iterator_input_adapter<Iterator>>;
@@ -28,6 +29,7 @@
   KEYWORDS class nlohmann::detail::json_sax_dom_callback_parser<Json>;           \
   ROOKERY_JSON_PARSER(KEYWORDS, Json, std::string::const_iterator)               \
   ROOKERY_JSON_PARSER(KEYWORDS, Json, const char*)
+// NOLINTEND(bugprone-macro-parentheses)
 
 ROOKERY_JSON(extern template, nlohmann::basic_json<>)
 ROOKERY_JSON(extern template, nlohmann::basic_json<nlohmann::ordered_map>)
