@@ -39,8 +39,8 @@ function(rookery_optimize flags)
   endif()
 endfunction()
 
-# rookery_program(NAME MODULE): build/bin/NAME, which calls NAME_main() of the module's NAME_main.cpp. There it is compiled
-# with the module's other files, which have the same headers. The target `programs` is all of them.
+# rookery_program(NAME MODULE): build/bin/NAME, which calls NAME_main() of the module's NAME_main.cpp: that file is compiled
+# with the module's others, whose headers it shares. The target `programs` is all of them.
 add_custom_target(programs)
 function(rookery_program name module)
   file(CONFIGURE OUTPUT ${name}.cpp @ONLY CONTENT [[

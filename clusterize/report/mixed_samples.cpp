@@ -34,8 +34,7 @@ std::optional<std::string> mixed_samples(const TrainingTask& task, const Cluster
   const std::int64_t most = *std::ranges::max_element(shares.samples);
   return fmt::format(
       "samples of a batch act on each other in {}, which see at most {} of the {} samples of a step: another "
-      "model is "
-      "trained than by whole batches; {}{}{} avoids that",
+      "model is trained than by whole batches; {}{}{} avoids that",
       told_ops(ops, task.graph), micro_batch_size(most, plan.micro_batches), shares.joint(),
       is_cut ? "\"micro_batches\": 1" : "", is_cut && is_shared ? " on " : "",
       is_shared ? "one cluster" : "");

@@ -267,8 +267,9 @@ RunCourse PlanRun::course(const RunState& from) const {
   return course;
 }
 
-// Behind a step of which all clusters have samples: where there are none, stages may be through with the step
-// before their Root begins it, and would hear too late that the run ends there.
+// The first step from here on of which all clusters have samples is trained before. Stages of a cluster that
+// has none may be through with a step before their Root begins it, and would hear too late that the run ends
+// there.
 std::int64_t PlanRun::united_place_after(std::int64_t step) const {
   const std::int64_t samples = metadata_.data.train_samples;
   const std::int64_t per_epoch = batches_per_epoch(metadata_.shares.joint(), samples);

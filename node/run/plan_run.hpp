@@ -79,12 +79,11 @@ class PlanRun {
   std::optional<ClusterRoots> roots_;  // on a Root
   WorkTrace trace_;                    // where options ask for it
   std::int64_t floor_bytes_ = 0;       // anonymous memory of the program itself
-  // Between two steps; the signal that ended the run does not end what goes to a bucket behind it.
-  std::optional<StopDeferral> stops_later_;
   std::optional<Checkpointer> checkpoints_;
-  bool is_stopped_ = false;       // there
-  bool is_trained_ = false;       // to the end
-  std::int64_t steps_ahead_ = 0;  // where the run goes on with batches of another size
+  std::optional<StopDeferral> stops_later_;  // between two steps
+  bool is_stopped_ = false;                  // there
+  bool is_trained_ = false;                  // to the end
+  std::int64_t steps_ahead_ = 0;             // where the run goes on with batches of another size
   bool is_saved_ = false;
   std::exception_ptr not_saved_;  // why the weights are not in their place
 };

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <exception>
+#include <system_error>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -40,6 +42,11 @@ CheckpointWriter::~CheckpointWriter() {
 
 void CheckpointWriter::finish() {
   if (thread_.joinable()) thread_.join();
+}
+
+void CheckpointWriter::finish_upload() {
+  finish();
+  if (upload_.valid()) upload_.wait();
 }
 
 std::int64_t CheckpointWriter::bytes() const {
@@ -101,10 +108,14 @@ std::optional<std::int64_t> CheckpointWriter::under_way() const {
 
 void CheckpointWriter::begin_upload(std::int64_t step, const CheckpointUpload& upload) {
   last_upload_ = step;
-  upload_ = std::async(std::launch::async, [this, step, upload, before = std::move(upload_)] {
-    if (before.valid()) before.wait();
-    put_into_bucket(step, upload);
-  });
+  try {
+    upload_ = std::async(std::launch::async, [this, step, upload, before = std::move(upload_)]() mutable {
+      if (before.valid()) before.get();  // and its state goes
+      put_into_bucket(step, upload);
+    });
+  } catch (const std::system_error& error) {
+    spdlog::warn("the bucket does not get the checkpoint of step {}: no thread: {}", step, error.what());
+  }
 }
 
 // A signal that ends the run at once ends this, too; who trains hears of it by itself.
@@ -113,7 +124,7 @@ void CheckpointWriter::put_into_bucket(std::int64_t step, const CheckpointUpload
     bucket_->put(step);
     newest_uploaded_ = step;
     if (upload.whole) bucket_->remove_old(*upload.whole, keep_);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     const bool is_there = newest_uploaded_ == step;
     spdlog::warn("the bucket {} the checkpoint of step {}: {}: training goes on",
                  is_there ? "keeps older ones than" : "does not get", step, error.what());

@@ -34,7 +34,7 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // It lies on the disk then; what goes to the bucket does so after what is under way there.
+  // It lies on the disk then; it goes to the bucket after what is under way there.
   void write_now(const CheckpointFacts& facts, const std::map<std::string, TensorView>& training_state,
                  const std::optional<CheckpointUpload>& upload = std::nullopt);
   // Copies the state, which takes as much memory again and keeps it, and writes the copy while the caller
@@ -42,6 +42,8 @@ class CheckpointWriter {
   void write_beside(const CheckpointFacts& facts, const std::map<std::string, TensorView>& training_state,
                     const std::optional<CheckpointUpload>& upload = std::nullopt);
   void finish();
+  // Until what was put into the bucket is there, or could not be.
+  void finish_upload();
 
   // The step of the newest part that this writer has brought to the disk. After finish().
   std::optional<std::int64_t> newest() const { return newest_; }

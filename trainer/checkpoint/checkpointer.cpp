@@ -18,8 +18,7 @@ namespace rookery {
 namespace {
 
 constexpr std::int64_t kNoStep = -1;
-// How long a checkpoint waits for the one before it to be in the bucket: little beside the ten minutes from
-// one to the next, and enough for what is small.
+// How long a checkpoint waits for the one before it to be in the bucket, once: enough for what is small.
 constexpr std::chrono::seconds kUploadPatience(10);
 constexpr std::int64_t kAnyStep = std::int64_t{1} << 50;  // beyond all, and still a number as double
 
@@ -107,6 +106,7 @@ std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool 
     return std::nullopt;
   }
   writer_.write_now(facts, state(), upload);
+  writer_.finish_upload();
   if (!stop) return std::nullopt;
   const std::optional<std::int64_t> newest = newest_of_all(run.step, "newest checkpoint in the end");
   if (newest) remove_old(*newest);
@@ -133,28 +133,34 @@ std::optional<std::int64_t> Checkpointer::newest_of_all(std::int64_t step, const
 }
 
 // All nodes put parts of the same steps into the bucket, or none would be whole: not this one while the last
-// is on its way from any of them, unless it is the last, which the end of the process waits for.
+// is on its way from any of them, unless the run ends with it.
 std::optional<CheckpointUpload> Checkpointer::next_upload(std::int64_t step, bool is_last) {
   if (!writer_.has_bucket()) return std::nullopt;
-  const bool is_idle = writer_.is_uploaded_within(kUploadPatience);
-  if (agreement_.least_of_all(step, "nodes that are through with the bucket", is_idle ? 1 : 0) == 0) {
-    if (is_last) return CheckpointUpload();
+  const bool is_idle =
+      writer_.is_uploaded_within(is_bucket_slow_ ? std::chrono::seconds(0) : kUploadPatience);
+  is_bucket_slow_ =
+      agreement_.least_of_all(step, "nodes that are through with the bucket", is_idle ? 1 : 0) == 0;
+  if (is_bucket_slow_ && !is_last) {
     spdlog::info("the checkpoint of step {} is not put into the bucket: the one before is still on its way",
                  step);
     return std::nullopt;
   }
-  const std::int64_t whole = agreement_.least_of_all(step, "newest checkpoint in the bucket",
-                                                     writer_.newest_uploaded().value_or(kNoStep));
-  return whole == kNoStep ? CheckpointUpload() : CheckpointUpload{.whole = whole};
+  if (!is_bucket_slow_) {
+    const std::int64_t whole = agreement_.least_of_all(step, "newest checkpoint in the bucket",
+                                                       writer_.newest_uploaded().value_or(kNoStep));
+    if (whole != kNoStep) whole_in_bucket_ = whole;
+  }
+  return CheckpointUpload{.whole = whole_in_bucket_};
 }
 
 // A part counts as one of those that stay when every node has its part of that step or a newer one.
 void Checkpointer::remove_old(std::int64_t whole) {
   std::vector<std::int64_t> steps = part_steps(owner_);
   const auto under_way = writer_.under_way();  // to the bucket, which reads it from here
-  std::erase_if(steps, [&](std::int64_t step) { return step > whole || step == under_way; });
+  std::erase_if(steps, [&](std::int64_t step) { return step > whole; });
   const auto keep = static_cast<std::size_t>(settings_.keep_checkpoints);
   for (std::size_t i = 0; i + keep < steps.size(); ++i) {
+    if (steps[i] == under_way) continue;
     const std::filesystem::path path = part_path(owner_, steps[i]);
     std::error_code code;
     std::filesystem::remove(path, code);

@@ -88,6 +88,8 @@ class Checkpointer {
   std::optional<StopAgreement> stop_;
   std::optional<Due> due_;
   CheckpointWriter writer_;
+  std::optional<std::int64_t> whole_in_bucket_;  // the newest step that all have there
+  bool is_bucket_slow_ = false;                  // for the checkpoint before
 };
 
 // Takes a part's tensors over. DataError where they are not this stage's.

@@ -74,9 +74,8 @@ SettingsKey checkpoint_upload_key(Field field) {
                         .write = writer(field),
                         .help =
                             "where in a bucket each checkpoint is put as well, beside the training, when it "
-                            "is written and the one "
-                            "before is there; "
-                            "as many stay there as `keep_checkpoints` says (docs/data.md). null: nowhere"}),
+                            "is written and the one before is there; as many stay there as "
+                            "`keep_checkpoints` says (docs/data.md). null: nowhere"}),
       "s3://bucket/runs/digits");
 }
 
