@@ -27,14 +27,14 @@ function(rookery_module name)
   endif()
 endfunction()
 
-# rookery_optimize(FLAGS TARGETS...): the compiler's level for these in release builds: -O3 for arithmetic and search, -Og
+# rookery_optimize(LEVEL TARGETS...): the compiler's level for these in release builds: -O3 for arithmetic and search, -Og
 # for what reads, writes and tells, which is most of what there is to compile and takes four fifths of -O1's time; -O1 for
 # what arranges steps; the rest has -O2. In other builds all modules have -O1: with sanitizers whole runs take half as long
 # again with -O0.
-function(rookery_optimize flags)
+function(rookery_optimize level)
   if(NOT ROOKERY_SANITIZE)
     foreach(target ${ARGN})
-      target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:${flags}>")
+      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
     endforeach()
   endif()
 endfunction()

@@ -1,5 +1,5 @@
-// fmt, of whose templates those that take long are compiled once (format.cpp) and not in each file that uses
-// them: include this and not the library's own headers.
+// fmt, of whose templates those that take long, by their names in fmt 9, are compiled once (format.cpp) and
+// not in each file that uses them: include this and not the library's own headers.
 #pragma once
 
 #include <fmt/format.h>
