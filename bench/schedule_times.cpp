@@ -1,14 +1,15 @@
 // How long a batch takes by each schedule, where stages wait instead of computing: against the schedule's
 // formula and against the simulator, which plans go by.
 //
-//   schedule_times [--stages N] [--micro-batches N] [--ms T] [--mbps B] [--latency-ms L] [--seconds S]
-//                  [--clip]
+//   schedule_times [--machines N] [--chunks N] [--micro-batches N] [--ms T] [--mbps B] [--latency-ms L]
+//                  [--seconds S] [--clip]
 //
 // Everything else is real: each stage is a thread with its Executable, its StageWorker and an endpoint of its
 // own, so that messages go through sockets. Forward, and each of the two backward phases, waits T
-// milliseconds; waits take no processor, so that two of them stand for any number of stages. With --mbps and
-// --latency-ms every endpoint sends as slowly (slow_network.hpp). The first stage, which sends no gradients,
-// has both phases in one.
+// milliseconds on a machine, divided among its stages where it has several, which take turns; waits take no
+// processor, so that two of them stand for any number of machines. With --mbps and --latency-ms every machine
+// sends as slowly (slow_network.hpp), each of its stages with its part. The first stage, which sends no
+// gradients, has both phases in one.
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -31,6 +32,8 @@
 #include "models/graph/state/initialize.hpp"
 #include "models/kernels/choose.hpp"
 #include "node/transport/endpoint.hpp"
+#include "trainer/schedule/compute_turn.hpp"
+#include "trainer/schedule/machine_order.hpp"
 #include "trainer/stage_worker.hpp"
 
 namespace rookery {
@@ -42,9 +45,10 @@ constexpr std::int64_t kSamples = 128;  // of a micro-batch
 constexpr std::int64_t kWidth = 64;     // of a layer: 32 KiB from stage to stage and back
 
 struct Case {
-  int stages = 8;
+  int machines = 8;
+  int chunks = 2;  // of interleaved
   int micro_batches = 32;
-  double seconds = 0.004;  // of a forward, and of each backward phase
+  double seconds = 0.004;  // of a machine's forward, and of each backward phase
   NetworkLimits limits;
   double measured_seconds = 5;  // by each schedule
   bool clips = false;           // gradients, by the norm of all stages'
@@ -127,22 +131,30 @@ CompileOptions options_of(const Case& of, const ScheduleSettings& schedule, cons
   options.stashes_weights = !is_synchronous(schedule);
   options.updates_ahead = schedule.updates_ahead && !stage.is_leaf();
   options.micro_batches = micro_batches;
-  options.delays_weights = weights_behind(schedule, stage.index, stage.count, micro_batches) > 0;
+  options.delays_weights = delays_weights(schedule, stage.index, stage.count, micro_batches);
   options.optimizer.name = "sgd";
   options.kernels = kernels;
   options.processor = &processor;
   return options;
 }
 
+// What a phase of one stage takes.
+double seconds_of_stage(const Case& of, const StagePlacement& placement) {
+  return of.seconds / placement.chunks;
+}
+
 // The cluster as the simulator sees it.
 PipelineModel model_of(const Case& of, const ScheduleSettings& schedule, const std::vector<Stage>& stages) {
   PipelineModel model{.schedule = schedule, .stages = stages, .micro_batch = kSamples};
   model.clips_gradients = of.clips;
-  for (int k = 0; k < of.stages; ++k) {
+  const StagePlacement placement = placement_on(schedule, of.machines);
+  const double seconds = seconds_of_stage(of, placement);
+  for (int k = 0; k < placement.stages(); ++k) {
     model.work.push_back(
-        {.forward = of.seconds, .backward = 2 * of.seconds, .bytes_per_second = of.bytes_per_second()});
+        {.forward = seconds, .backward = 2 * seconds, .bytes_per_second = of.bytes_per_second()});
     std::vector<FlowWay>& links = model.links.emplace_back();
-    for (int to = 0; to < of.stages; ++to) links.push_back({k, to, of.latency(), of.bytes_per_second()});
+    for (int to = 0; to < placement.stages(); ++to)
+      links.push_back({k, to, of.latency(), of.bytes_per_second()});
   }
   return model;
 }
@@ -150,10 +162,10 @@ PipelineModel model_of(const Case& of, const ScheduleSettings& schedule, const s
 // As a plan does: what a round trip needs.
 ScheduleSettings with_enough_in_flight(const Case& of, ScheduleSettings schedule) {
   if (!is_synchronous(schedule)) schedule.max_staleness = 100;
-  schedule.updates_ahead = of.clips && delays_weights(schedule);
+  schedule.updates_ahead = of.clips && delays_weights(schedule) && !has_chunks(schedule);
   const double there = static_cast<double>(kSamples * kWidth * 4) / of.bytes_per_second();
   StepParts parts{.busiest = std::max(3 * of.seconds, 2 * there)};
-  const auto stages = static_cast<std::size_t>(of.stages);
+  const auto stages = static_cast<std::size_t>(placement_on(schedule, of.machines).stages());
   parts.work.assign(stages, 3 * of.seconds);
   parts.updates.assign(stages, 0);
   parts.transfers.assign(stages, 2 * (of.latency() + there));
@@ -166,21 +178,26 @@ double simulated(const Case& of, const ScheduleSettings& schedule, const std::ve
   const PipelineModel model = model_of(of, schedule, stages);
   const bool is_async = !is_synchronous(schedule);
   const std::vector<std::int64_t> sizes(static_cast<std::size_t>(micro_batches_of(of, schedule)), kSamples);
-  const StepProgram program = training_program(model, sizes, is_async ? 12 * of.stages : 1);
+  const StepProgram program = training_program(model, sizes, is_async ? 12 * of.machines : 1);
   return full_span(simulate_step(program), stages.size()).step_seconds();
 }
 
 // Median seconds from one update of the first stage to the next, in the middle of the run.
 double measured(const Case& of, const ScheduleSettings& schedule, const std::vector<Stage>& stages,
                 const KernelChoice& kernels, double expected) {
-  const WaitingProcessor processor(of.seconds);
+  const StagePlacement placement = placement_on(schedule, of.machines);
+  const WaitingProcessor processor(seconds_of_stage(of, placement));
   const auto batches = std::max<std::int64_t>(5, std::llround(of.measured_seconds / expected)) +
-                       (is_synchronous(schedule) ? 0 : 6 * of.stages);
+                       (is_synchronous(schedule) ? 0 : 6 * of.machines);
+  std::vector<std::unique_ptr<ComputeTurn>> turns;  // by machine
+  for (int machine = 0; machine < of.machines && placement.chunks > 1; ++machine)
+    turns.push_back(std::make_unique<ComputeTurn>(schedule, machine, placement.stages()));
   std::vector<std::unique_ptr<Endpoint>> endpoints;
-  for (int k = 0; k < of.stages; ++k) {
-    EndpointOptions options{.node = fmt::format("node_{}", k), .address = "127.0.0.1:0"};
+  for (const Stage& stage : stages) {
+    EndpointOptions options{.node = fmt::format("node_{}", stage.index), .address = "127.0.0.1:0"};
     options.key = {"0123456789abcdef", "0123456789abcdef0123456789abcdef"};
     options.limits = of.limits;
+    if (options.limits.mbps) *options.limits.mbps /= placement.chunks;
     endpoints.push_back(std::make_unique<Endpoint>(options));
   }
   std::vector<Clock::time_point> updates;  // of the first stage
@@ -190,7 +207,7 @@ double measured(const Case& of, const ScheduleSettings& schedule, const std::vec
       threads.emplace_back([&, k = stage.index] {
         std::vector<EndpointPeer> peers;
         GroupOptions group;
-        for (int peer = 0; peer < of.stages; ++peer) {
+        for (int peer = 0; peer < stage.count; ++peer) {
           group.members.push_back(fmt::format("node_{}", peer));
           if (peer != k) peers.push_back({group.members.back(), endpoints[peer]->address()});
         }
@@ -201,6 +218,7 @@ double measured(const Case& of, const ScheduleSettings& schedule, const std::vec
         StageWorker worker(
             executable, *link, schedule, [](const MicroBatch&, const std::string&, TensorView) {},
             of.clips ? std::optional(1.0) : std::nullopt);
+        if (!turns.empty()) worker.take_turns(turns[static_cast<std::size_t>(placement.machine_of(k))].get());
         link->join();
         const std::vector<std::int64_t> sizes(
             is_synchronous(schedule) ? static_cast<std::size_t>(of.micro_batches) : 1, kSamples);
@@ -223,7 +241,7 @@ double measured(const Case& of, const ScheduleSettings& schedule, const std::vec
       });
     }
   }
-  const std::size_t edge = is_synchronous(schedule) ? 1 : static_cast<std::size_t>(3 * of.stages);
+  const std::size_t edge = is_synchronous(schedule) ? 1 : static_cast<std::size_t>(3 * of.machines);
   std::vector<double> steps;
   for (std::size_t i = edge; i + edge < updates.size() + 1; ++i)
     steps.push_back(Seconds(updates[i] - updates[i - 1]).count());
@@ -237,36 +255,38 @@ double measured(const Case& of, const ScheduleSettings& schedule, const std::vec
 
 // Without a network: M (F + B + W) and what fills and empties the pipeline; of async one batch after the
 // other.
-double formula(const Case& of, const std::string& schedule) {
-  if (schedule == "async") return 3 * of.seconds;
-  const double bubble = (of.stages - 1) * (schedule == "zb" ? 1 : 2) * of.seconds;
-  return 3 * of.micro_batches * of.seconds + bubble;
+double formula(const Case& of, const ScheduleSettings& schedule) {
+  if (schedule.name == "async") return 3 * of.seconds;
+  const int chunks = placement_on(schedule, of.machines).chunks;
+  const double phases = schedule.name == "zbv" ? 0 : schedule.name == "zb" ? 1 : 2;
+  return 3 * of.micro_batches * of.seconds + (of.machines - 1) * phases * of.seconds / chunks;
 }
 
 int run(const ProgramArguments& arguments) {
   ::prctl(PR_SET_TIMERSLACK, 1);  // nanosecond: threads inherit it
-  Case of{.stages = arguments["stages"].as<int>(),
+  Case of{.machines = arguments["machines"].as<int>(),
+          .chunks = arguments["chunks"].as<int>(),
           .micro_batches = arguments["micro-batches"].as<int>(),
           .seconds = arguments["ms"].as<double>() / 1e3,
           .measured_seconds = arguments["seconds"].as<double>(),
           .clips = arguments["clip"].as<bool>()};
   if (arguments.count("mbps") != 0) of.limits.mbps = arguments["mbps"].as<double>();
   of.limits.latency = std::chrono::microseconds(std::llround(1e3 * arguments["latency-ms"].as<double>()));
-  const Graph graph = chain(of.stages);
-  const std::vector<Stage> stages = stages_of(graph);
-  const KernelChoice kernels = choose_kernels(graph, kSamples);
-  fmt::print("{} stages, {} micro-batches, {} ms each phase; sleeps end {:.0f} us late\n", of.stages,
+  fmt::print("{} machines, {} micro-batches, {} ms each phase; sleeps end {:.0f} us late\n", of.machines,
              of.micro_batches, 1e3 * of.seconds, 1e6 * WaitingKernel::late());
-  fmt::print("{:<8} {:>9} {:>12} {:>12} {:>12} {:>9} {:>9} {:>6}\n", "schedule", "in flight", "measured ms",
+  fmt::print("{:<11} {:>9} {:>12} {:>12} {:>12} {:>9} {:>9} {:>6}\n", "schedule", "in flight", "measured ms",
              "formula ms", "simulated ms", "by form.", "by sim.", "busy");
-  for (const char* name : {"1f1b", "zb", "async"}) {
-    const ScheduleSettings schedule = with_enough_in_flight(of, {.name = name});
+  for (const char* name : {"1f1b", "zb", "interleaved", "zbv", "async"}) {
+    const ScheduleSettings schedule = with_enough_in_flight(of, {.name = name, .chunks = of.chunks});
+    const Graph graph = chain(placement_on(schedule, of.machines).stages());
+    const std::vector<Stage> stages = stages_of(graph);
+    const KernelChoice kernels = choose_kernels(graph, kSamples);
     const double expected = simulated(of, schedule, stages);
     const double seconds = measured(of, schedule, stages, kernels, expected);
     const double work = 3 * of.seconds * (is_synchronous(schedule) ? of.micro_batches : 1);
-    fmt::print("{:<8} {:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.3f} {:>9.3f} {:>5.1f}%\n", name,
-               schedule.planned.front(), 1e3 * seconds, 1e3 * formula(of, name), 1e3 * expected,
-               seconds / formula(of, name), seconds / expected, 100 * work / seconds);
+    fmt::print("{:<11} {:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.3f} {:>9.3f} {:>5.1f}%\n", name,
+               schedule.planned.front(), 1e3 * seconds, 1e3 * formula(of, schedule), 1e3 * expected,
+               seconds / formula(of, schedule), seconds / expected, 100 * work / seconds);
     std::fflush(stdout);
   }
   return kDone;
@@ -282,9 +302,10 @@ int main(int argc, char** argv) {
       .summary =
           "Measures how long a batch takes by each schedule, with stages that wait instead of computing.",
       .example =
-          "  schedule_times\n  schedule_times --stages 4 --mbps 100 --latency-ms 25 --micro-batches 64"};
+          "  schedule_times\n  schedule_times --machines 4 --mbps 100 --latency-ms 25 --micro-batches 64"};
   rookery::ProgramOptions options("Options");
-  options.add_options()("stages", po::value<int>()->default_value(8), "stages, each a thread")(
+  options.add_options()("machines", po::value<int>()->default_value(8), "in a row")(
+      "chunks", po::value<int>()->default_value(2), "stages that each has by interleaved")(
       "micro-batches", po::value<int>()->default_value(32), "of a batch")(
       "ms", po::value<double>()->default_value(4, "4"), "of a forward, and of each backward phase")(
       "mbps", po::value<double>(), "that every stage sends at most")(

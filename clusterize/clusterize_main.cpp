@@ -86,13 +86,8 @@ TrainingSettings settings_of(const ProgramArguments& arguments, const std::files
 }
 
 void link_providers(const ClusterPlan& plan, bool quiet) {
-  std::vector<std::string> ids;
-  for (const PlannedCluster& cluster : plan.clusters) {
-    for (const PlannedStage& stage : cluster.stages)
-      ids.push_back(stage.node.substr(stage.node.find('_') + 1));
-  }
   const ProviderSymlinks links =
-      make_provider_symlinks(program_folder(), std::filesystem::current_path(), ids);
+      make_provider_symlinks(program_folder(), std::filesystem::current_path(), machine_ids(plan));
   if (!links.problem.empty())
     fmt::print(stderr, "clusterize: no provider_N links: {}; use {} --name node_N\n", links.problem,
                links.provider);
@@ -196,8 +191,8 @@ int clusterize(const ProgramArguments& arguments) {
   if (resumed) with_context("--resume", [&] { check_place(resumed->run, task, planned.plan); });
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
-  PlanReport told = report_plan(
-      {task, with_threads_of(read_json(node_configs), pool), excluded, pool, options}, planned, tells);
+  PlanReport told =
+      report_plan({task, with_threads_of(read_json(node_configs), pool), excluded, options}, planned, tells);
   const bool is_there = holds_plan(node_data, planned.plan);
   std::vector<std::filesystem::path> kept;
   if (!is_there) kept = write_plan(node_data, task, planned, state);

@@ -74,21 +74,21 @@ PlanReportOptions plan_report_options(const ProgramArguments& arguments,
 }
 
 PlanReport report_plan(const PlanSource& source, const Planned& planned, const PlanReportOptions& options) {
-  const auto& [task, pool_document, excluded, pool, search] = source;
+  const auto& [task, pool_document, excluded, search] = source;
   OrderedJson document = to_json(planned.plan);
   document["tensors"] = tensors_json(task);
   std::string text =
       (task.settings.model.ends_with(".onnx") || !task.settings.frozen.empty() ? describe_tensors(task)
                                                                                : "") +
       describe_plan(task, planned);
-  const Bottleneck bottleneck = find_bottleneck(task, pool, planned);
+  const Bottleneck bottleneck = find_bottleneck(task, planned.pool, planned);
   if (options.explanation) {
     const Explanation explanation = explain(pool_document, excluded, search, planned, bottleneck);
     document["explanation"] = to_json(explanation);
     text += "\n" + describe_explanation(explanation);
   }
   if (options.simulation) {
-    const Simulation simulation = simulate(task, pool, planned, *options.simulation);
+    const Simulation simulation = simulate(task, planned.pool, planned, *options.simulation);
     document["simulation"] = to_json(simulation, *options.simulation);
     text += "\n" + describe_simulation(simulation, *options.simulation, task.settings);
   }
@@ -97,10 +97,10 @@ PlanReport report_plan(const PlanSource& source, const Planned& planned, const P
     report.files.push_back(std::make_unique<AtomicFile>(path));
     report.files.back()->write(content);
   };
-  const std::string picture = plan_picture(pool, planned, bottleneck);
+  const std::string picture = plan_picture(planned.pool, planned, bottleneck);
   add(options.picture, picture);
   const MeasuredStep measured = measured_step(options.measured, planned.plan, steps_to_draw(task, planned));
-  const std::string schedule = schedule_picture(task, pool, planned, bottleneck, measured);
+  const std::string schedule = schedule_picture(task, planned.pool, planned, bottleneck, measured);
   add(options.schedule, schedule);
   if (task.settings.tensorboard) {
     add(options.folder / plan_files::kGraph, graph_with_nodes(task, planned));

@@ -43,7 +43,6 @@ struct PlanSource {
   const TrainingTask& task;
   const Json& pool_document;  // node_configs.json
   const std::set<std::string>& excluded;
-  const NodePool& pool;  // without these
   const SearchOptions& search;
 };
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "clusterize/plan/node_metadata.hpp"
 #include "models/base/libraries/format.hpp"
 
 namespace rookery {
@@ -53,14 +54,25 @@ std::string make_link(const fs::path& link, const fs::path& target) {
 
 }  // namespace
 
+std::vector<std::string> machine_ids(const ClusterPlan& plan) {
+  std::vector<std::string> ids;
+  for (const PlannedCluster& cluster : plan.clusters) {
+    for (const PlannedStage& stage : cluster.stages) {
+      if (machine_of_node(stage.node) == stage.node)
+        ids.push_back(stage.node.substr(stage.node.find('_') + 1));
+    }
+  }
+  return ids;
+}
+
 ProviderSymlinks make_provider_symlinks(const fs::path& programs, const fs::path& working,
-                                        const std::vector<std::string>& node_ids) {
+                                        const std::vector<std::string>& ids) {
   const bool beside = is_users_build(programs);
   const fs::path folder = beside ? programs : working;
   const fs::path target = beside ? fs::path("provider") : programs / "provider";
   ProviderSymlinks made{.provider = typed(programs / "provider", working),
                         .launch = typed(programs / "launch", working)};
-  for (const std::string& id : node_ids) {
+  for (const std::string& id : ids) {
     const fs::path link = folder / ("provider_" + id);
     made.problem = make_link(link, target);
     if (!made.problem.empty()) return made;

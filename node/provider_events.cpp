@@ -6,6 +6,7 @@
 #include "models/base/libraries/format.hpp"
 #include "models/base/libraries/json.hpp"
 #include "models/base/machine/cpu_steal.hpp"
+#include "trainer/schedule/machine_order.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 
 namespace rookery {
@@ -60,7 +61,12 @@ std::string rounds_text(const NodeReport& report) {
                      100 * report.exposed_seconds / report.seconds, fmt::join(sent, ", "));
 }
 
-std::string measured_memory_text(const StagePrediction& predicted, const NodeReport& report) {
+// Where a machine has several nodes the last one tells of the process, and takes what the others take for a
+// part of the floor.
+std::string measured_memory_text(const NodeMetadata& metadata, const NodeReport& report) {
+  const StagePlacement placement = placement_of(metadata.settings.schedule, metadata.stages);
+  if (placement.chunk_of(metadata.stage) + 1 < placement.chunks) return "";
+  const StagePrediction& predicted = metadata.prediction;
   const auto text = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::vector<std::string> parts;
   const auto add = [&](const char* what, std::int64_t bytes) {
@@ -81,9 +87,12 @@ std::string measured_memory_text(const StagePrediction& predicted, const NodeRep
       report.checkpoint_bytes == 0
           ? ""
           : fmt::format(", {} for a copy that checkpoints are written from", text(report.checkpoint_bytes));
-  return fmt::format("peak memory: {}{}, and {} for the program and its libraries; planned: {} ({})",
+  return fmt::format("peak memory: {}{}, and {} for {}; planned: {} ({})",
                      text(report.peak_bytes - report.floor_bytes - report.checkpoint_bytes), copy,
-                     text(report.floor_bytes), text(predicted.total_bytes()), fmt::join(parts, ", "));
+                     text(report.floor_bytes),
+                     placement.chunks == 1 ? "the program and its libraries"
+                                           : "the program, its libraries and the machine's other stages",
+                     text(predicted.total_bytes()), fmt::join(parts, ", "));
 }
 
 // Plans predict for the micro-batches of a whole batch: the share of one that this cluster's micro-batches
@@ -204,7 +213,7 @@ std::string report_text(const NodeMetadata& metadata, const NodeReport& report) 
   return fmt::format("{} steps in {:.2f} s, {:.2f} s of it waiting for peers{}\n{}{}{}{}", report.steps,
                      report.seconds, report.waiting, reading,
                      times_text(compared_times(metadata, report), report.compared_steps), rounds_text(report),
-                     stolen, measured_memory_text(metadata.prediction, report));
+                     stolen, measured_memory_text(metadata, report));
 }
 
 }  // namespace rookery

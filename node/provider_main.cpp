@@ -4,11 +4,17 @@
 #include <condition_variable>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "clusterize/plan/node_metadata.hpp"
+#include "clusterize/plan/plan_lock.hpp"
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/libraries/format.hpp"
@@ -20,6 +26,7 @@
 #include "models/base/process/team_waits.hpp"
 #include "models/base/process/threads_option.hpp"
 #include "models/kernels/threads.hpp"
+#include "node/machine.hpp"
 #include "node/node.hpp"
 #include "node/options/json_options.hpp"
 #include "node/options/limit_options.hpp"
@@ -41,12 +48,19 @@ class Teller {
   // `json_interval`: seconds.
   Teller(const std::string& node, std::optional<double> json_interval) {
     if (json_interval) {
-      json_pace_.emplace(
-          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*json_interval)));
+      json_interval_ =
+          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(*json_interval));
       return;
     }
     display_.emplace(std::vector<std::string>{node});
     ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
+  }
+
+  // Events of these will be told, too.
+  void add(const std::vector<std::string>& nodes) {
+    const std::scoped_lock lock(mutex_);
+    for (const std::string& node : nodes)
+      if (display_) display_->add(node);
   }
 
   void tell(const ProviderEvent& event) {
@@ -54,7 +68,8 @@ class Teller {
     if (display_) {
       display_->show(event, Clock::now());
     } else if (event.kind != ProviderEvent::Kind::kProgress ||
-               json_pace_->is_due(event.progress, Clock::now())) {
+               json_paces_.try_emplace(event.node, json_interval_)
+                   .first->second.is_due(event.progress, Clock::now())) {
       print_now(to_json_line(event) + "\n");
     }
   }
@@ -89,9 +104,10 @@ class Teller {
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::optional<EventPace> json_pace_;  // one of these two is there
-  std::optional<RunDisplay> display_;
-  std::jthread ticker_;  // ends before what it uses
+  Clock::duration json_interval_{};
+  std::map<std::string, EventPace> json_paces_;  // by node
+  std::optional<RunDisplay> display_;            // for people
+  std::jthread ticker_;                          // ends before what it uses
 };
 
 // From --name, or from a link: provider_2 is node_2.
@@ -142,12 +158,9 @@ void keep_end(const NodeOptions& options, const NodeMetadata& metadata, const Pr
   }
 }
 
-int provide(const ProgramArguments& arguments, const std::string& called_as) {
+// One node's part, until its end; what people read then.
+std::string provide(NodeOptions options, const std::function<void()>& made, Teller& teller) {
   using Kind = ProviderEvent::Kind;
-  NodeOptions options = node_options(arguments, called_as);
-  const std::optional<double> interval = json_interval_of(arguments);
-  init_logging(options.name);
-  Teller teller(options.name, interval);
   std::string role;  // set before run(), whose threads read it
   std::optional<Node> opened;
   const auto event = [&, name = options.name](Kind kind, std::string text) {
@@ -156,17 +169,17 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
   options.on_waiting = [&](const std::string& text) { teller.tell(event(Kind::kWaiting, text)); };
   options.on_training = [&] { teller.tell(event(Kind::kTraining, "all nodes are here: training")); };
   options.on_progress = [&](const Progress& progress) {
-    ProviderEvent made = event(Kind::kProgress, "");
-    made.progress = progress;
-    made.waiting = progress.seconds > 0 ? progress.waiting / progress.seconds : 0;
-    made.waits_for = waits_for(opened->metadata(), progress);
-    teller.tell(made);
+    ProviderEvent told = event(Kind::kProgress, "");
+    told.progress = progress;
+    told.waiting = progress.seconds > 0 ? progress.waiting / progress.seconds : 0;
+    told.waits_for = waits_for(opened->metadata(), progress);
+    teller.tell(told);
   };
   try {
-    catch_stop_signals();
     Node& node = opened.emplace(options);
     role = node.metadata().role();
     teller.tell(event(Kind::kWaiting, threads_text(kernel_threads(), usable_processors())));
+    made();
     const NodeReport report = node.run();
     ProviderEvent done = event(Kind::kDone, report_text(node.metadata(), report));
     done.times = compared_times(node.metadata(), report);
@@ -176,13 +189,54 @@ int provide(const ProgramArguments& arguments, const std::string& called_as) {
     done.ring_bytes = report.ring_bytes;
     keep_end(options, node.metadata(), done);
     teller.tell(done);
-    teller.conclude(fmt::format("{}: {}", done.node, done.text));
+    return fmt::format("{}: {}", done.node, done.text);
   } catch (const std::exception& error) {
     const ProviderEvent failed = event(Kind::kFailed, error.what());
     if (opened) keep_end(options, opened->metadata(), failed);
     teller.tell_failure(failed);
     throw;
   }
+}
+
+// Those of the plan that is there when no clusterize writes one. It stays as long as the lock lives.
+std::vector<std::string> nodes_of(const NodeOptions& first, std::optional<FileLock>& lock, Teller& teller) {
+  using Kind = ProviderEvent::Kind;
+  try {
+    lock.emplace(lock_for_running(first.node_data, [&](const std::string& text) {
+      teller.tell({.kind = Kind::kWaiting, .node = first.name, .text = text});
+    }));
+    return nodes_of_machine(first.node_data, first.name);
+  } catch (const std::exception& error) {
+    teller.tell_failure({.kind = Kind::kFailed, .node = first.name, .text = error.what()});
+    throw;
+  }
+}
+
+int provide(const ProgramArguments& arguments, const std::string& called_as) {
+  const NodeOptions options = node_options(arguments, called_as);
+  const std::optional<double> interval = json_interval_of(arguments);
+  init_logging(options.name);
+  Teller teller(options.name, interval);
+  catch_stop_signals();
+  std::optional<FileLock> lock;
+  const std::vector<std::string> nodes = nodes_of(options, lock, teller);
+  teller.add({nodes.begin() + 1, nodes.end()});
+  std::map<std::string, std::string> ends;  // by node
+  std::mutex ends_mutex;
+  const auto conclude = [&] {
+    for (const auto& [node, text] : ends) teller.conclude(text);
+  };
+  try {
+    run_nodes(nodes, options, [&](const NodeOptions& own, const std::function<void()>& made) {
+      std::string end = provide(own, made, teller);
+      const std::scoped_lock guard(ends_mutex);
+      ends[own.name] = std::move(end);
+    });
+  } catch (...) {
+    conclude();
+    throw;
+  }
+  conclude();
   return kDone;
 }
 
@@ -194,8 +248,9 @@ int provider_main(int argc, char** argv) {
   const ProgramInfo info{
       .name = called_as,
       .summary =
-          "trains one node's stage of the plan that clusterize wrote, together with the providers of all "
-          "other nodes. Start one on each machine, in any order; each waits for the others. Ctrl-C in one "
+          "trains one node's stage of the plan that clusterize wrote, or all stages that the plan's schedule "
+          "gives this machine, together with the providers of all other nodes. Start one on each machine, in "
+          "any order; each waits for the others. Ctrl-C in one "
           "ends them all. Called through a link named provider_2 it is --name node_2.",
       .example =
           "  clusterize\n  provider --name node_2 &\n  provider --name node_1 &\n  provider --name node_0\n"

@@ -27,7 +27,11 @@ void put(std::FILE* stream, const std::string& text) {
 }  // namespace
 
 RunDisplay::RunDisplay(const std::vector<std::string>& nodes) {
-  for (const std::string& node : nodes) rows_.push_back({.newest = {.node = node, .text = "starting"}});
+  for (const std::string& node : nodes) add(node);
+}
+
+void RunDisplay::add(const std::string& node) {
+  rows_.push_back({.newest = {.node = node, .text = "starting"}});
 }
 
 void RunDisplay::show(const ProviderEvent& event, PaceTime now) {

@@ -19,6 +19,7 @@ namespace rookery {
 class RunDisplay {
  public:
   explicit RunDisplay(const std::vector<std::string>& nodes);
+  void add(const std::string& node);  // below the others
 
   // The newest of the event's node, which is one of `nodes`.
   void show(const ProviderEvent& event, PaceTime now);

@@ -148,14 +148,15 @@ void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch
   const MicroBatch& micro_batch = batch.micro_batches.at(action.micro_batch);
   switch (action.kind) {
     case ActionKind::kForward:
-      forward(batch, micro_batch);
+      forward(batch, micro_batch, true);
       ++batch.forwards;
       observe(micro_batch, batch);
       break;
     case ActionKind::kBackwardInputs:
-      backward_inputs(micro_batch, done_of(batch, micro_batch));
+      backward_inputs(batch, micro_batch);
       break;
     case ActionKind::kBackwardWeights: {
+      const ComputeTurn::Hold turn = scheduled_turn(batch);
       const ActionTimer timed = timer(times_.backward, action.kind, micro_batch);
       executable_.backward_weights(micro_batch, done_of(batch, micro_batch));
       ++times_.micro_batches;
@@ -184,6 +185,7 @@ Executable::GradientDone StageWorker::done_of(const Batch& batch, const MicroBat
 // `last`: of the step's micro-batches.
 void StageWorker::update(const TrainingRun& run, const MicroBatch& last) {
   {
+    const ComputeTurn::Hold turn = turn_between();
     const ActionTimer timed = timer(times_.update, ActionKind::kUpdate, last);
     if (exchange_.is_norm_late())
       update_ahead(run.learning_rate(last.step), last.step);
@@ -233,7 +235,8 @@ void StageWorker::run_again(Batch& batch) {
     }
   }
   batch.runs_again = true;
-  for (const MicroBatch& begun : all.first(static_cast<std::size_t>(batch.forwards))) forward(batch, begun);
+  for (const MicroBatch& begun : all.first(static_cast<std::size_t>(batch.forwards)))
+    forward(batch, begun, false);
 }
 
 // The forwards that a stage runs before its first backward are those that it runs again.
@@ -279,7 +282,7 @@ BatchResult StageWorker::validate(std::int64_t number, std::span<const std::int6
   return with_context(fmt::format("stage {}: validation batch {}", stage_.index, number), [&] {
     Batch batch = make_batch(Mode::kInference, number, sizes, samples);
     for (const MicroBatch& micro_batch : batch.micro_batches) {
-      forward(batch, micro_batch);
+      forward(batch, micro_batch, false);
       observe(micro_batch, batch);
     }
     return batch.result;
@@ -293,7 +296,17 @@ WorkTimes StageWorker::times() const {
   return times;
 }
 
-void StageWorker::forward(const Batch& batch, const MicroBatch& micro_batch) {
+ComputeTurn::Hold StageWorker::scheduled_turn(const Batch& batch) const {
+  if (turn_ == nullptr) return {};
+  const MicroBatch& first = batch.micro_batches.front();
+  return turn_->take(stage_.index, first.step, static_cast<int>(batch.micro_batches.size()));
+}
+
+ComputeTurn::Hold StageWorker::turn_between() const {
+  return turn_ == nullptr ? ComputeTurn::Hold() : turn_->take_between();
+}
+
+void StageWorker::forward(const Batch& batch, const MicroBatch& micro_batch, bool is_scheduled) {
   for (std::size_t i = 0; i < stage_.inputs.size(); ++i) {
     const StageInput& input = stage_.inputs[i];
     const TensorView into = executable_.input(i, micro_batch);
@@ -306,6 +319,7 @@ void StageWorker::forward(const Batch& batch, const MicroBatch& micro_batch) {
   }
   digest_samples(micro_batch);
   {
+    const ComputeTurn::Hold turn = is_scheduled ? scheduled_turn(batch) : turn_between();
     double& total = micro_batch.mode == Mode::kTraining ? times_.forward : times_.validation;
     const ActionTimer timed = timer(total, ActionKind::kForward, micro_batch);
     executable_.forward(micro_batch);
@@ -320,7 +334,7 @@ void StageWorker::forward(const Batch& batch, const MicroBatch& micro_batch) {
   }
 }
 
-void StageWorker::backward_inputs(const MicroBatch& micro_batch, const Executable::GradientDone& done) {
+void StageWorker::backward_inputs(const Batch& batch, const MicroBatch& micro_batch) {
   constexpr MessageKind kKind = MessageKind::kBackwardGradient;
   for (std::size_t i = 0; i < stage_.outputs.size(); ++i) {
     const StageOutput& output = stage_.outputs[i];
@@ -335,6 +349,8 @@ void StageWorker::backward_inputs(const MicroBatch& micro_batch, const Executabl
             executable_.partial_gradient(i, micro_batch));
   }
   {
+    const ComputeTurn::Hold turn = scheduled_turn(batch);
+    const Executable::GradientDone done = done_of(batch, micro_batch);
     if (done) place_.averager->before_last_gradients(micro_batch.step);
     const ActionTimer timed = timer(times_.backward, ActionKind::kBackwardInputs, micro_batch);
     executable_.backward_inputs(micro_batch, done);

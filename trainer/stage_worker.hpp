@@ -14,6 +14,7 @@
 #include "trainer/averager.hpp"
 #include "trainer/link.hpp"
 #include "trainer/progress/batch_result.hpp"
+#include "trainer/schedule/compute_turn.hpp"
 #include "trainer/schedule/schedule.hpp"
 #include "trainer/schedule/work_trace.hpp"
 #include "trainer/step_exchange.hpp"
@@ -89,6 +90,9 @@ class StageWorker {
   bool is_settled() const { return !ahead_ || stage_.is_leaf(); }
   // From here on what is done in training is told to `trace`, which outlives the worker.
   void trace_to(WorkTrace* trace) { trace_ = trace; }
+  // From here on it computes only when it has the turn, which outlives the worker: its machine has other
+  // stages, too.
+  void take_turns(ComputeTurn* turn) { turn_ = turn; }
   // A run of one batch.
   BatchResult train(std::int64_t step, double learning_rate, std::span<const std::int64_t> sizes);
   // One batch of validation; `number` counts all of the run, from 0. `samples` are those over which the
@@ -144,8 +148,11 @@ class StageWorker {
   void settle(Batch* batch);
   void run_again(Batch& batch);
   MessageKind activation_kind(const Batch& batch, const MicroBatch& micro_batch, int from_stage) const;
-  void forward(const Batch& batch, const MicroBatch& micro_batch);
-  void backward_inputs(const MicroBatch& micro_batch, const Executable::GradientDone& done);
+  // An action of the schedule has its turn in the machine's order, whatever is computed besides between two.
+  ComputeTurn::Hold scheduled_turn(const Batch& batch) const;
+  ComputeTurn::Hold turn_between() const;
+  void forward(const Batch& batch, const MicroBatch& micro_batch, bool is_scheduled);
+  void backward_inputs(const Batch& batch, const MicroBatch& micro_batch);
   Executable::GradientDone done_of(const Batch& batch, const MicroBatch& micro_batch) const;
   void receive(int from_stage, MessageKind kind, const MicroBatch& micro_batch, const std::string& value,
                TensorView into);
@@ -164,6 +171,7 @@ class StageWorker {
   std::vector<Observed> observed_;
   WorkTimes times_;
   WorkTrace* trace_ = nullptr;
+  ComputeTurn* turn_ = nullptr;         // none: the machine is this stage's alone
   std::optional<Fnv1a> sample_digest_;  // of those that came by until now
 };
 

@@ -61,6 +61,7 @@ class Trainer::Impl {
     plateau_.go_on(state_.learning_rate, state_.plateau);
     worker_.continue_digest(state_.sample_digest);
     worker_.trace_to(options_.trace);
+    worker_.take_turns(options_.turn);
     const RunDescription run{
         settings(),           options_.data, steps(), loss_ops_, options_.from ? &*options_.from : nullptr,
         shares().cluster == 0};
@@ -438,6 +439,7 @@ std::uint64_t Trainer::sample_digest() const {
 
 bool may_update_ahead(const TrainingSettings& settings, const Graph& model) {
   if (!delays_weights(settings.schedule) || !settings.clip_gradient_norm) return false;
+  if (has_chunks(settings.schedule)) return false;
   std::map<ValueId, int> uses;
   for (const Op& op : model.ops()) {
     for (const ValueId input : op.inputs)
@@ -459,7 +461,7 @@ CompileOptions compile_options(TrainingSettings settings, const DataSizes& data,
           .slots = slots(settings.schedule, stage, stages, micro_batches),
           .micro_batches = micro_batches,
           .stashes_weights = !is_synchronous(settings.schedule),
-          .delays_weights = weights_behind(settings.schedule, stage, stages, micro_batches) > 0,
+          .delays_weights = delays_weights(settings.schedule, stage, stages, micro_batches),
           .updates_ahead = settings.schedule.updates_ahead && stage + 1 < stages,
           .recompute = settings.recompute == "full",
           .kernels = kernels,

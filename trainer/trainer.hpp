@@ -16,6 +16,7 @@
 #include "trainer/link.hpp"
 #include "trainer/progress/run_log.hpp"
 #include "trainer/progress/run_state.hpp"
+#include "trainer/schedule/compute_turn.hpp"
 #include "trainer/schedule/work_trace.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/cluster_shares.hpp"
@@ -46,6 +47,8 @@ struct TrainerOptions {
   ClusterRoots* roots = nullptr;
   // Told what the stage does when, where it is not nullptr; outlives the Trainer.
   WorkTrace* trace = nullptr;
+  // Where the stage's machine has others, which share it; outlives the Trainer.
+  ComputeTurn* turn = nullptr;
 };
 
 // The time that steps took: of those of a whole batch that follow another step at once, so that neither the
@@ -98,7 +101,8 @@ class Trainer {
 };
 
 // May a plan of one cluster have updates ahead (StageWorker)? They are worth their memory where nothing but
-// the norm of gradients keeps a stage from the next step.
+// the norm of gradients keeps a stage from the next step, and where no other stage is on its machine, whose
+// actions would stand between the forwards that are run again.
 bool may_update_ahead(const TrainingSettings& settings, const Graph& model);
 
 // The CompileOptions that a stage needs for this run; `shares`: TrainerOptions::shares.

@@ -18,6 +18,12 @@ int further_ahead(const ScheduleSettings& schedule, int stages, int micro_batche
   return std::max(0, ahead(schedule) - ahead(usual));
 }
 
+// Of what is sent before the end of a step.
+int most_under_way(const ScheduleSettings& schedule, int stages, int micro_batches, int earlier, int later) {
+  if (has_chunks(schedule)) return std::max(kAlways, in_flight(schedule, earlier, stages, micro_batches));
+  return kAlways + further_ahead(schedule, stages, micro_batches, earlier, later);
+}
+
 }  // namespace
 
 std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
@@ -36,14 +42,14 @@ std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
     const bool keeps = what == What::kGradient && is_sent && encoding.feeds_back(hop, type);
     const bool of_step = what == What::kParameter;
     const bool is_ahead = !of_step || !is_synchronous(schedule);
-    const int more = is_ahead ? further_ahead(schedule, stage.count, micro_batches,
-                                              std::min(peer, stage.index), std::max(peer, stage.index))
-                              : 0;
+    const auto [earlier, later] = std::minmax({peer, stage.index});
+    const int under_way =
+        is_ahead ? most_under_way(schedule, stage.count, micro_batches, earlier, later) : kAlways;
     found.push_back({.peer = peer,
                      .is_sent = is_sent,
                      .bytes = static_cast<std::int64_t>(sent.bytes()),
                      .is_encoded = sent != type,
-                     .under_way = kAlways + more,
+                     .under_way = under_way,
                      .kept_bytes = keeps ? static_cast<std::int64_t>(type.bytes()) : 0});
   };
   for (const StageInput& input : stage.inputs) {

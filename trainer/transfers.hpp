@@ -24,7 +24,9 @@ struct Transfer {
 // With micro-batches of `micro_batch` samples, as many as `micro_batches` a batch. Two of each may be under
 // way: one is used while the next arrives; and of what is sent before the end of a step one more for each
 // micro-batch by which the earlier stage runs further ahead of the later one than without what settings or a
-// plan say of it.
+// plan say of it. Where machines have several stages it is as many as the earlier stage has in flight, if
+// that is more than two: no more can be under way, so that no stage waits for room, in whatever order a
+// machine comes to what has arrived.
 std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
                                 const ScheduleSettings& schedule = {}, int micro_batches = 1,
                                 const EdgeEncoding& encoding = {});

@@ -11,6 +11,7 @@
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/stage.hpp"
 #include "trainer/encoding/edge_encoding.hpp"
+#include "trainer/schedule/machine_order.hpp"
 
 namespace rookery {
 namespace {
@@ -181,7 +182,8 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
       .segments = make_segments(graph, op_costs(graph, micro_batch), profile),
       .batch_size = settings.batch_size,
       .micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size))),
-      .schedule = settings.schedule};
+      .schedule = settings.schedule,
+      .chunks = placement_on(settings.schedule, 2).chunks};
   add_boundaries(
       graph, micro_batch, {settings.transport, input_names(graph)},
       [](int /*segment*/) { return std::optional(Hop()); }, costs.segments);

@@ -2,6 +2,7 @@
 // what each costs per micro-batch. Of many positions those that are of least use are left out.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -86,6 +87,7 @@ struct ModelCosts {
   std::int64_t batch_size = 1;
   int micro_batches = 1;
   ScheduleSettings schedule;
+  int chunks = 1;  // stages that each machine of a cluster gets: machine_order.hpp
   std::shared_ptr<const MemoryModel> memory;
   // A stage may compute activations again where `may_recompute`, and must where it `must_recompute`.
   bool may_recompute = false;
@@ -95,6 +97,8 @@ struct ModelCosts {
   std::function<ModelCosts(const Training& training)> trained;
 
   int count() const { return static_cast<int>(segments.size()); }
+  // The most machines of a cluster, each of which has `chunks` stages where there are several.
+  int most_machines() const { return std::max(1, count() / chunks); }
   // The speed of a node with so many threads that does not give it.
   double assumed_gflops(int node_threads) const;
   // By segment, for a node with so many threads.

@@ -14,8 +14,12 @@ namespace rookery {
 struct Planned {
   ClusterPlan plan;
   std::vector<std::vector<Stage>> stages;  // by cluster and stage
-  Clusters members;                        // nodes of the pool, likewise
-  std::vector<StagePartition> cuts;        // by cluster
+  // The task's machines, those with several stages as often as they have some (NodePool::divided()).
+  NodePool pool;
+  Clusters members;  // nodes of this pool, by cluster and stage
+  // The clusters as they were searched: machines of the task's pool, in the order of their first stages.
+  Clusters machines;
+  std::vector<StagePartition> cuts;  // by cluster
   // The costs that it was searched by, with what was learned of the memory of its stages
   // (MemoryModel::refine).
   ModelCosts costs;

@@ -5,7 +5,7 @@
 #include "clusterize/profile/by_threads.hpp"
 #include "models/base/check.hpp"
 #include "models/kernels/threads.hpp"
-#include "trainer/schedule/schedule.hpp"
+#include "trainer/schedule/machine_order.hpp"
 #include "trainer/trainer.hpp"
 #include "trainer/transfers.hpp"
 
@@ -24,6 +24,20 @@ std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch, const
   return bytes;
 }
 
+namespace {
+
+// Of the stages of all clusters that a model of so many segments can be cut for: the first has the most.
+int slots_of_any_stage(const TrainingSettings& settings, int segments) {
+  const ScheduleSettings& schedule = settings.schedule;
+  const auto micro_batches = static_cast<int>(std::ssize(micro_batch_sizes(settings, settings.batch_size)));
+  int most = 1;
+  for (int machines = 1; machines * chunks_of(schedule) <= segments; ++machines)
+    most = std::max(most, slots(schedule, 0, placement_on(schedule, machines).stages(), micro_batches));
+  return most;
+}
+
+}  // namespace
+
 StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
                          const KernelChoice& kernels, int threads)
     : graph_(std::move(graph)),
@@ -34,8 +48,7 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
       threads_(threads),
       options_(compile_options(settings_, data, 0, 1, kernels)),
       may_update_ahead_(may_update_ahead(settings_, graph_)),
-      most_slots_(slots(settings_.schedule, 0, segments(),
-                        static_cast<int>(std::ssize(micro_batch_sizes(settings_, settings_.batch_size))))),
+      most_slots_(slots_of_any_stage(settings_, segments())),
       measured_(segments(), most_slots_),
       estimated_(segments(), most_slots_) {
   options_.processor = &processor_;
@@ -97,6 +110,14 @@ CompileOptions StageMemory::options_of(const Stage& stage, int slots, bool recom
   return made;
 }
 
+// Where machines have several stages, as many of a tensor may be under way as the stage before has in flight.
+// In all orders that is at most half as many again as the stage has slots, and two. What comes from stages
+// before that one may be more, which is seen when stages are cut.
+double StageMemory::under_way(int slots) const {
+  if (!has_chunks(settings_.schedule)) return 1;
+  return std::max(1.0, std::min(most_slots_, slots + slots / 2 + 2) / 2.0);
+}
+
 std::int64_t StageMemory::transport(const Stage& stage) const {
   return transport_bytes(stage, micro_batch_sizes(settings_, settings_.batch_size).front(), {}, 1, encoding_);
 }
@@ -106,16 +127,19 @@ std::int64_t StageMemory::measured(const StageRange& range) {
   if (known != 0) return known;
   const KernelThreads threads(threads_);
   const Stage compiled = stage(range.first, range.last);
-  const std::int64_t others = transport(compiled) + (range.first == 0 ? data_bytes_ : 0);
+  const auto two_of_each = static_cast<double>(transport(compiled));
+  const auto others = [&](int slots) {
+    return static_cast<std::int64_t>(under_way(slots) * two_of_each) + (range.first == 0 ? data_bytes_ : 0);
+  };
   if (range.recompute) {
-    known = memory_use(compiled, options_of(compiled, range.slots, true)).total() + others;
+    known = memory_use(compiled, options_of(compiled, range.slots, true)).total() + others(range.slots);
     return known;
   }
   // Hardly dearer for all numbers of slots than for one.
   const std::vector<MemoryUse> uses = memory_by_slots(compiled, options_of(compiled, most_slots_, false));
   for (StageRange each = range; const MemoryUse& use : uses) {
     each.slots = static_cast<int>(&use - uses.data()) + 1;
-    measured_.at(each) = use.total() + others;
+    measured_.at(each) = use.total() + others(each.slots);
   }
   return known;
 }
@@ -196,7 +220,7 @@ std::int64_t StageMemory::estimate_of(const StageRange& range) {
   }
   const int older = options(slots, recompute).versions() - 1;
   return static_cast<std::int64_t>(sum.fixed + slots * sum.stash + older * sum.version + sum.workspace +
-                                   sum.transport) -
+                                   under_way(slots) * sum.transport) -
          tied_bytes + (first == 0 ? data_bytes_ : 0);
 }
 

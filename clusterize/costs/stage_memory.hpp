@@ -28,8 +28,8 @@ std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch,
                              const EdgeEncoding& encoding = {});
 
 // The memory that a range of segments takes, by measurement and by estimate: two functions of the arguments
-// alone, that may be called by several threads at once. `slots`: up to those of the first of as many stages
-// as there are segments.
+// alone, that may be called by several threads at once. `slots`: up to the most of any stage of a cluster
+// that has no more stages than there are segments.
 class StageMemory {
  public:
   static constexpr int kWindow = 6;
@@ -78,7 +78,8 @@ class StageMemory {
   };
 
   Stage stage(int first, int last) const;
-  std::int64_t transport(const Stage& stage) const;
+  double under_way(int slots) const;                 // of a tensor at a time, in pairs
+  std::int64_t transport(const Stage& stage) const;  // with a pair of each
   CompileOptions options(int slots, bool recompute) const;
   CompileOptions options_of(const Stage& stage, int slots, bool recompute) const;
   std::vector<Parts> windows(int length, bool recompute) const;

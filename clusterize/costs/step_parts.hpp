@@ -1,6 +1,11 @@
 // A step of a cluster is made of these parts, by the formulas of throughput_model.hpp:
 //   step = round trip + (M - 1) period + update + exchange
 //   step = M period + exchange                              async: a period has a part of the update
+// Where machines have several stages the period is of a machine: of the work of all its stages, and of all
+// that its connection carries, which is nothing that these send each other. A machine may wait longer, for
+// the stage whose turn it is: the period is then so long that the step is no less than what the machines'
+// orders take while nothing waits on its way. Where connections are the busiest, orders
+// wait for these, too, and the step that the schedule takes may be longer than this one.
 #pragma once
 
 #include <vector>
@@ -15,13 +20,12 @@ struct StepParts {
   double update = 0;
   double exchange = 0;
   double step = 0;
-  // That the period were if nothing had to wait for one of those in flight: of the busiest stage, way or
-  // connection.
+  // That the period were if nothing had to wait for one of those in flight, or for its turn: of the busiest
+  // machine, way or connection.
   double busiest = 0;
-  std::vector<double> work;         // by stage: of a micro-batch, forward and backward
-  std::vector<double> updates;      // by stage; async: a micro-batch's part
-  std::vector<double> transfers;    // by stage: to the next one and back, a micro-batch's
-  std::vector<double> connections;  // by stage: what its connection needs for a micro-batch
+  std::vector<double> work;       // by stage: of a micro-batch, forward and backward
+  std::vector<double> updates;    // by stage; async: a micro-batch's part
+  std::vector<double> transfers;  // by stage: to the next one and back, a micro-batch's
 };
 
 // With as many in flight as `schedule` says, which is that of the model's costs, perhaps with a plan's
@@ -32,7 +36,7 @@ StepParts step_parts(const ThroughputModel& model, const std::vector<int>& membe
 // The fewest in flight, by stage, with which the busiest part never waits, were it `haste` times as fast:
 //   (Σ T + Σ (X forward + X backward)) / (n_k - n_m + 1) ≤ busiest / haste      over all rows of stages k < m
 // and no fewer than without a choice, which is what a plan may fall back to. Where more are needed than may
-// be chosen: as many as may be; async those with which every row waits alike.
+// be chosen: as many as may be; async those with which every row waits alike. With chunks there is no choice.
 std::vector<int> needed_in_flight(const StepParts& parts, const ScheduleSettings& schedule, int micro_batches,
                                   double haste = 1);
 

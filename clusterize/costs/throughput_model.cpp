@@ -79,7 +79,7 @@ int ThroughputModel::unreachable(const std::vector<int>& members) const {
 }
 
 bool ThroughputModel::may_be_cluster(const std::vector<int>& members) const {
-  return std::ssize(members) <= costs().count() && unreachable(members) <= 1;
+  return std::ssize(members) <= costs().most_machines() && unreachable(members) <= 1;
 }
 
 bool ThroughputModel::can_join(const std::vector<int>& members, int node) const {
@@ -88,7 +88,7 @@ bool ThroughputModel::can_join(const std::vector<int>& members, int node) const 
 
 int ThroughputModel::largest_cluster() const {
   const int connected = nodes() - std::max(0, static_cast<int>(apart_.size()) - 1);
-  return std::min(connected, costs().count());
+  return std::min(connected, costs().most_machines());
 }
 
 CutWay ThroughputModel::way(int from, int to) const {
@@ -158,7 +158,7 @@ ClusterCost ThroughputModel::evaluate(const std::vector<int>& members, const std
 double ThroughputModel::shortfall(const std::vector<int>& members) const {
   double memory = 0;
   for (const int node : members) memory += ram_bytes(node);
-  const double too_many = std::max(0.0, static_cast<double>(members.size()) - costs().count());
+  const double too_many = std::max(0.0, static_cast<double>(members.size()) - costs().most_machines());
   const double not_connected = std::max(0, unreachable(members) - 1);
   return 1 + too_many + not_connected + std::max(0.0, least_bytes_ - memory) / least_bytes_;
 }

@@ -70,7 +70,7 @@ struct PlannedCluster {
   // Milliseconds of a batch: round trip + (micro-batches - 1) period + update + exchange; async: period +
   // exchange. See throughput_model.hpp. The search goes by it, as far as memory lets as many micro-batches be
   // in flight as it supposes; it is no less than what the schedule takes, where several micro-batches fill
-  // the pipeline.
+  // the pipeline (but see step_parts.hpp of machines with several stages on slow links).
   double predicted_step_ms = 0;
   double round_trip_ms = 0;
   double period_ms = 0;

@@ -20,12 +20,18 @@ namespace rookery {
 // "root", "stem", "leaf"; "root_leaf" for the only stage of a cluster.
 std::string role_of(int stage, int stages);
 
+// Where machines have several stages (trainer/schedule/machine_order.hpp) each is a node: that of chunk 0 is
+// called as the machine, "node_0", and those of the others "node_0.1", "node_0.2" and so on.
+std::string node_of_machine(const std::string& machine, int chunk);
+// "node_0" of "node_0.1" and of "node_0".
+std::string machine_of_node(const std::string& node);
+
 // For data, from one node to another: what providers can keep apart.
 constexpr int kMostDataConnections = 16;
 
 // One member of a cluster.
 struct PeerInfo {
-  std::string node;
+  std::string node;  // "node_0", or of a machine's further stage "node_0.1": see node_of_machine()
   std::string address;
   int stage = 0;
   // By the others. One that is not opens the connections between it and them, both ways.
@@ -53,10 +59,10 @@ struct LinkTransport {
 
 // node_data/nodes/node_N.json.
 struct NodeMetadata {
-  std::string node;  // "node_0"
+  std::string node;  // as in PeerInfo
   std::string address;
   int threads = 1;          // for its arithmetic, which time and memory are predicted for
-  int threads_of_host = 1;  // of all nodes of the plan on its host
+  int threads_of_host = 1;  // of all machines of the plan on its host
   std::string plan_id;
   // 32 hex digits, the same in all files of a plan, by which its providers admit each other.
   std::string token;
@@ -103,6 +109,9 @@ std::filesystem::path trained_path(const std::filesystem::path& node_data, const
 void write_metadata(const std::filesystem::path& node_data, const NodeMetadata& metadata);
 // ConfigError naming file and key; also when `node` has no file, listing those that are there.
 NodeMetadata read_metadata(const std::filesystem::path& node_data, const std::string& node);
+// All nodes of a machine, by chunk. ConfigError where `machine` is none, or has no file, or another of its
+// nodes has none of the same plan.
+std::vector<std::string> nodes_of_machine(const std::filesystem::path& node_data, const std::string& machine);
 // Every node's, sorted by cluster and stage.
 std::vector<NodeMetadata> read_all_metadata(const std::filesystem::path& node_data);
 

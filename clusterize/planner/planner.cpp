@@ -10,6 +10,7 @@
 #include "clusterize/genetic/time_limit.hpp"
 #include "clusterize/order/rings.hpp"
 #include "clusterize/planner/choices/choose_transport.hpp"
+#include "clusterize/planner/fit/chunks.hpp"
 #include "clusterize/planner/left_out.hpp"
 #include "clusterize/planner/long_links.hpp"
 #include "clusterize/planner/plan_id.hpp"
@@ -20,6 +21,7 @@
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
 #include "trainer/averaging/averagers.hpp"
+#include "trainer/schedule/machine_order.hpp"
 
 namespace rookery {
 namespace {
@@ -33,6 +35,7 @@ std::vector<OpId> op_begins(const ModelCosts& costs, const StagePartition& parti
 
 // By cluster: stages and their predictions.
 void add_clusters(const TrainingTask& task, const Fit& fit, Planned& planned) {
+  planned.pool = fit.model->pool();
   planned.members = fit.grouping.clusters;
   for (std::size_t c = 0; c < planned.members.size(); ++c) {
     const StagePartition& partition = *fit.throughput.cuts[c];
@@ -95,16 +98,23 @@ double predicted_samples_per_second(const ClusterPlan& plan, double averaging_se
          (longest / 1e3 + averaging_seconds);
 }
 
-void add_threads_of_hosts(const NodePool& pool, Planned& planned) {
+// A machine's chunks take turns, by the same threads.
+void add_threads_of_hosts(Planned& planned) {
   std::map<std::string, int> threads;
   const auto for_each = [&](const auto& action) {
     for (std::size_t c = 0; c < planned.members.size(); ++c) {
-      for (std::size_t i = 0; i < planned.members[c].size(); ++i)
-        action(planned.plan.clusters[c].stages[i], threads[pool.node(planned.members[c][i]).host]);
+      for (std::size_t i = 0; i < planned.members[c].size(); ++i) {
+        const PoolNode& node = planned.pool.node(planned.members[c][i]);
+        action(planned.plan.clusters[c].stages[i], node, threads[node.host]);
+      }
     }
   };
-  for_each([](PlannedStage& stage, int& of_host) { of_host += stage.threads; });
-  for_each([](PlannedStage& stage, const int& of_host) { stage.threads_of_host = of_host; });
+  for_each([](const PlannedStage& stage, const PoolNode& node, int& of_host) {
+    if (node.chunk == 0) of_host += stage.threads;
+  });
+  for_each([](PlannedStage& stage, const PoolNode& /*node*/, const int& of_host) {
+    stage.threads_of_host = of_host;
+  });
 }
 
 // The most samples, but for no more than a whole batch, of which a step is hardly longer than `limit`: by
@@ -168,23 +178,28 @@ std::int64_t add_averaging_memory(const TrainingTask& task, Planned& planned) {
   return most;
 }
 
-void check_all_fit(const NodePool& pool, const Planned& planned) {
+void check_all_fit(const Planned& planned) {
   for (std::size_t c = 0; c < planned.members.size(); ++c) {
     for (std::size_t i = 0; i < planned.members[c].size(); ++i)
-      check_fits(planned.plan.clusters[c].stages[i], pool.node(planned.members[c][i]));
+      check_fits(planned.plan.clusters[c].stages[i], planned.pool.node(planned.members[c][i]));
   }
 }
 
 struct FittedClusters {
-  Fit fit;
-  Planned planned;  // clusters and rings
+  Fit searched;
+  std::optional<Fit> chunks;  // where machines have several stages
+  Planned planned;            // clusters and rings
   std::int64_t ring_bytes = 0;
+
+  const Fit& fit() const { return chunks ? *chunks : searched; }
 };
 
 FittedClusters fitted_clusters(const TrainingTask& task, const NodePool& pool, const ModelCosts& costs,
                                const SearchOptions& options) {
-  FittedClusters found{.fit = find_fit(pool, costs, options), .planned = {}};
-  add_clusters(task, found.fit, found.planned);
+  FittedClusters found{.searched = find_fit(pool, searched_costs(costs), options)};
+  if (has_chunks(costs.schedule)) found.chunks = with_chunks(found.searched, costs);
+  add_clusters(task, found.fit(), found.planned);
+  found.planned.machines = found.searched.grouping.clusters;
   found.planned.plan.rings = make_rings(found.planned.stages);
   found.ring_bytes = add_averaging_memory(task, found.planned);
   return found;
@@ -219,7 +234,7 @@ FittedClusters clusters_that_fit(const TrainingTask& task, const NodePool& pool,
   FittedClusters found = fitted_clusters(task, pool, costs, within);
   for (std::int64_t ring_bytes = -1;;) {
     try {
-      check_all_fit(pool, found.planned);
+      check_all_fit(found.planned);
       return found;
     } catch (const ConfigError&) {
       if (found.ring_bytes <= ring_bytes) throw;
@@ -250,10 +265,11 @@ void add_left_out(const NodePool& pool, const Fit& fit, const SearchOptions& opt
 }
 
 // The clusters are searched by `costs`, and predicted as the task is.
-Planned plan_searched_by(const ModelCosts& costs, const TrainingTask& task, const NodePool& pool,
+Planned plan_searched_by(const ModelCosts& costs, const TrainingTask& task, const NodePool& machines,
                          const SearchOptions& options) {
-  FittedClusters found = clusters_that_fit(task, pool, costs, options);
-  const Fit& fit = found.fit;
+  FittedClusters found = clusters_that_fit(task, machines, costs, options);
+  const Fit& fit = found.fit();
+  const NodePool& pool = fit.model->pool();
   Planned planned = std::move(found.planned);
   ClusterPlan& plan = planned.plan;
   plan.objective = name_of(options.objective);
@@ -264,20 +280,20 @@ Planned plan_searched_by(const ModelCosts& costs, const TrainingTask& task, cons
   plan.averaging = task.settings.averaging;
   plan.seed = options.seed;
   plan.resume = task.resume;
-  planned.costs = costs;
-  planned.costs.memory = fit.memory;
+  planned.costs = searched_costs(costs);
+  planned.costs.memory = found.searched.memory;
   choose_in_flight(task, pool, *fit.model, planned);
   choose_transport(task, pool, *fit.model, planned);
   fill_long_links(task, pool, planned);
-  add_left_out(pool, fit, options, plan);
-  add_threads_of_hosts(pool, planned);
+  add_left_out(machines, found.searched, options, plan);
+  add_threads_of_hosts(planned);
   plan.predicted_averaging_ms = 1e3 * fit.throughput.averaging_seconds;
   plan.predicted_round_ms = 1e3 * fit.throughput.round_seconds;
   plan.rounds_per_step = costs.averaging.rate(static_cast<int>(plan.clusters.size())).rounds();
   plan.predicted_samples_per_second = predicted_samples_per_second(plan, fit.throughput.averaging_seconds);
-  plan.bound_samples_per_second = fit.model->bound_samples_per_second();
+  plan.bound_samples_per_second = found.searched.model->bound_samples_per_second();
   add_simulated(task, pool, fit.throughput.averaging_seconds, planned);
-  plan.plan_id = plan_id_of(task, pool, plan);
+  plan.plan_id = plan_id_of(task, machines, plan);
   return planned;
 }
 

@@ -3,7 +3,7 @@
 
 #include "clusterize/costs/planned.hpp"
 #include "clusterize/costs/training_task.hpp"
-#include "clusterize/planner/fit.hpp"
+#include "clusterize/planner/fit/fit.hpp"
 #include "clusterize/pool/node_pool.hpp"
 #include "clusterize/search/search.hpp"
 

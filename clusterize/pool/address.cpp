@@ -97,4 +97,20 @@ std::string host_of(std::string_view address) {
   return host.starts_with('[') ? canonical_ipv6(host) : std::string(host);
 }
 
+int port_of(std::string_view address) {
+  int port = 0;
+  std::from_chars(address.data() + address.rfind(':') + 1, address.data() + address.size(), port);
+  return port;
+}
+
+std::string further_address(std::string_view address, int chunk, const std::set<int>& taken) {
+  constexpr int kApart = 1000;
+  constexpr int kFirst = 1024;  // that needs no privileges
+  constexpr int kLast = 65'535;
+  int port = port_of(address) + kApart * chunk;
+  if (port > kLast) port = port_of(address) - kApart * chunk;
+  while (taken.contains(port)) port = port == kLast ? kFirst : port + 1;
+  return fmt::format("{}:{}", address.substr(0, address.rfind(':')), port);
+}
+
 }  // namespace rookery

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -19,5 +20,13 @@ std::string address_problem(std::string_view address, AddressUse use = AddressUs
 // The host of an address that has no problem; an IPv6 address in brackets and as RFC 5952 writes it, whatever
 // way the address does: "[::1]" of "[0:0:0:0:0:0:0:1]:8080".
 std::string host_of(std::string_view address);
+
+// The port of an address that has no problem.
+int port_of(std::string_view address);
+
+// Where the machine of an address listens for its chunk `chunk`, from 1: at the port that is so many
+// thousands higher, or lower where there is none so high, or the next one that is not among `taken`, the
+// host's.
+std::string further_address(std::string_view address, int chunk, const std::set<int>& taken);
 
 }  // namespace rookery

@@ -113,6 +113,38 @@ NodePool NodePool::with_threads(int processors) const {
   return pool;
 }
 
+NodePool NodePool::divided(const std::vector<std::vector<double>>& ram_gb) const {
+  NodePool pool = *this;
+  pool.nodes_.clear();
+  pool.region_of_.clear();
+  pool.links_.clear();
+  std::map<std::string, std::set<int>> ports;  // by host
+  for (const PoolNode& node : nodes_) ports[node.host].insert(port_of(node.address));
+  std::vector<std::vector<std::size_t>> places(nodes_.size());  // of its chunks
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    for (const double ram : ram_gb[i]) {
+      PoolNode chunk = nodes_[i];
+      chunk.chunk = static_cast<int>(places[i].size());
+      chunk.ram_gb = ram;
+      if (chunk.chunk > 0) {
+        chunk.id += fmt::format(".{}", chunk.chunk);
+        chunk.address = further_address(chunk.address, chunk.chunk, ports[chunk.host]);
+        ports[chunk.host].insert(port_of(chunk.address));
+      }
+      places[i].push_back(pool.nodes_.size());
+      pool.nodes_.push_back(std::move(chunk));
+      pool.machine_of_.push_back(static_cast<int>(i));
+      if (!region_of_.empty()) pool.region_of_.push_back(region_of_[i]);
+    }
+  }
+  for (const auto& [pair, speed] : links_) {
+    for (const std::size_t one : places[pair.first]) {
+      for (const std::size_t other : places[pair.second]) pool.links_[std::minmax({one, other})] = speed;
+    }
+  }
+  return pool;
+}
+
 NodePool NodePool::read(const std::filesystem::path& node_configs) {
   return from_json(read_json(node_configs), node_configs.string());
 }
@@ -128,6 +160,7 @@ LinkSpeed NodePool::link(int from, int to) const {
   const auto b = static_cast<std::size_t>(to);
   ROOKERY_CHECK(a != b && a < nodes_.size() && b < nodes_.size(), "the link from {} to {} of {} nodes", from,
                 to, nodes_.size());
+  if (machine(from) == machine(to)) return kOnOneMachine;
   const PoolNode& one = nodes_[a];
   const PoolNode& other = nodes_[b];
   LinkSpeed speed{kAssumedLatencyMs, std::min(one.bandwidth_mbps, other.bandwidth_mbps)};

@@ -14,7 +14,7 @@
 namespace rookery {
 
 struct PoolNode {
-  std::string id;       // "0"; the node is called node_<id>
+  std::string id;       // "0"; the node is called node_<id>; of a further chunk of it "0.1"
   std::string address;  // "10.0.0.7:8080"
   double ram_gb = 0;    // GB of 10^9 bytes
   double bandwidth_mbps = 0;
@@ -28,6 +28,7 @@ struct PoolNode {
   // Others can open connections to it. One that is not, behind a home router for instance, opens all itself.
   bool reachable = true;
   std::string host;  // of the address; the same for all names of a machine for itself
+  int chunk = 0;     // of its machine: see NodePool::divided()
 };
 
 struct LinkSpeed {
@@ -50,6 +51,10 @@ class NodePool {
   // The pool where nodes that do not say how many threads they have share what others of their host leave of
   // so many processors: at least one each.
   NodePool with_threads(int processors) const;
+  // The pool where node i is as many nodes as there are numbers ram_gb[i], one for each chunk of the model
+  // that its machine has, with this much of its memory and all of its speed. The first keeps id and address;
+  // the others listen at ports of their own (further_address()).
+  NodePool divided(const std::vector<std::vector<double>>& ram_gb) const;
 
   const std::vector<PoolNode>& nodes() const { return nodes_; }  // ids in rising order
   int size() const { return static_cast<int>(nodes_.size()); }
@@ -58,9 +63,11 @@ class NodePool {
   // All numbers of threads() that there are.
   std::set<int> all_threads() const;
   // The most specific of links, regions and default, never faster than either node's own connection; where
-  // none is given, what nodes on one machine, or of one local network, have. Symmetric; between indices of
-  // nodes().
+  // none is given, what nodes on one machine, or of one local network, have; what nodes on one machine have
+  // in any case between two chunks of one. Symmetric; between indices of nodes().
   LinkSpeed link(int from, int to) const;
+  // The number of a node's machine, which it shares with its other chunks alone.
+  int machine(int index) const { return machine_of_.empty() ? index : machine_of_[index]; }
   // Can one of two nodes open a connection to the other?
   bool can_connect(int a, int b) const { return node(a).reachable || node(b).reachable; }
   // The rate of all that a node sends and receives, Mbit/s: its own connection, or where all nodes are on one
@@ -81,6 +88,7 @@ class NodePool {
   std::vector<std::optional<LinkSpeed>> region_ways_;  // region by region
   std::size_t regions_ = 0;
   std::map<Pair, LinkSpeed> links_;  // of nodes
+  std::vector<int> machine_of_;      // by node; empty: each is a machine
 };
 
 }  // namespace rookery

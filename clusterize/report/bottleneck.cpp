@@ -47,7 +47,8 @@ std::string text_of(const NodePool& pool, const Planned& planned, const Bottlene
   return {};
 }
 
-// The seconds of a critical path, by what they went through.
+// The seconds of a critical path, by the machines and links that they went through. A machine is called by
+// its first stage, which has its number.
 class Shares {
  public:
   Shares(const StepProgram& program, const StepTrace& trace)
@@ -55,15 +56,16 @@ class Shares {
     for (const MessageSpan& span : trace.messages) spans_[span.message] = span;
     for (const ProgramMessage& message : program.messages) {
       const FlowWay& way = program.ways[message.way];
-      for (const int node : {way.from, way.to}) load(node) += message.bytes / program.connections[node];
+      for (const int end : {way.from, way.to}) load(end) += message.bytes / program.connections[end];
     }
   }
 
   // `seconds`: how much of the part counts.
   void add(const PathPart& part, double seconds) {
     if (part.message) return add_message(*part.message, seconds, part.end - part.begin);
-    seconds_[{Kind::kNode, part.node, 0}] += seconds;
-    if (part.work == Work::kUpdate) updates_[part.node] += seconds;
+    const int machine = machine_of(part.node);
+    seconds_[{Kind::kNode, machine, 0}] += seconds;
+    if (part.work == Work::kUpdate) updates_[machine] += seconds;
   }
 
   // The largest, without its cluster and text.
@@ -81,7 +83,8 @@ class Shares {
   }
 
  private:
-  double& load(int node) { return load_[node]; }
+  double& load(int connection) { return load_[connection]; }
+  int machine_of(int stage) const { return program_.machine(static_cast<std::size_t>(stage)); }
 
   // `whole`: from its sending to its arrival.
   void add_message(int number, double seconds, double whole) {
@@ -91,6 +94,12 @@ class Shares {
       seconds_[{Kind::kExchange, 0, 0}] += seconds;
       return;
     }
+    const int from = machine_of(message.from);
+    const int to = machine_of(message.to);
+    if (from == to) {
+      seconds_[{Kind::kNode, from, 0}] += seconds;
+      return;
+    }
     const FlowWay& way = program_.ways[message.way];
     const MessageSpan& span = spans_[at];
     const double sending = span.sent - span.begin;
@@ -98,16 +107,16 @@ class Shares {
     const double in_company = sending > alone ? 1 - alone / sending : 0;
     // Those before it on the way were sent as slowly; nothing but its latency is not.
     const double crowded = seconds * in_company * (1 - way.latency / whole);
-    const int busier = load(way.from) >= load(way.to) ? way.from : way.to;
+    const int busier = load(way.from) >= load(way.to) ? from : to;
     seconds_[{Kind::kConnection, busier, 0}] += crowded;
-    seconds_[{Kind::kLink, std::min(way.from, way.to), std::max(way.from, way.to)}] += seconds - crowded;
+    seconds_[{Kind::kLink, std::min(from, to), std::max(from, to)}] += seconds - crowded;
   }
 
-  const StepProgram& program_;      // of the caller
-  std::vector<MessageSpan> spans_;  // by message
-  std::vector<double> load_;        // by node: seconds that its connection carries something
-  std::map<std::tuple<Kind, int, int>, double> seconds_;  // by stage, of a link both
-  std::map<int, double> updates_;                         // of these, by stage
+  const StepProgram& program_;                            // of the caller
+  std::vector<MessageSpan> spans_;                        // by message
+  std::vector<double> load_;                              // by connection: seconds that it carries something
+  std::map<std::tuple<Kind, int, int>, double> seconds_;  // by machine, of a link both
+  std::map<int, double> updates_;                         // of these, by machine
 };
 
 }  // namespace

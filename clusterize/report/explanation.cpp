@@ -67,7 +67,10 @@ class Explainer {
   NodePool pool_of(const Json& document) const {
     return NodePool::from_json(document, "node_configs.json").without(excluded_);
   }
-  const PoolNode& node(int cluster, int stage) const { return pool_.node(planned_.members[cluster][stage]); }
+  // The machine of a stage.
+  const PoolNode& node(int cluster, int stage) const {
+    return pool_.node(planned_.pool.machine(planned_.members[cluster][stage]));
+  }
 
   double assumed_gflops(const PoolNode& node) const {
     return planned_.costs.assumed_gflops(node.threads.value_or(1));
@@ -79,7 +82,7 @@ class Explainer {
     const auto worth = [this](const PoolNode& node) {
       return std::pair(node.gflops.value_or(assumed_gflops(node)), node.bandwidth_mbps);
     };
-    for (const std::vector<int>& members : planned_.members) {
+    for (const std::vector<int>& members : planned_.machines) {
       for (const int member : members) {
         const PoolNode& node = pool_.node(member);
         if (best == nullptr || worth(*best) < worth(node)) best = &node;
@@ -99,7 +102,7 @@ class Explainer {
       case Kind::kLink: {
         const std::string& next = node(worst.cluster, worst.to_stage).id;
         const auto& members = planned_.members[worst.cluster];
-        const LinkSpeed link = pool_.link(members[worst.stage], members[worst.to_stage]);
+        const LinkSpeed link = planned_.pool.link(members[worst.stage], members[worst.to_stage]);
         const std::string between = fmt::format("between node_{} and node_{}", own, next);
         return {{"twice the bandwidth " + between,
                  with_link(with_connections(), own, next, {link.latency_ms, 2 * link.bandwidth_mbps})},
@@ -139,9 +142,9 @@ class Explainer {
       for (const auto& [pinned_node, pin] : options_.pins) pinned.insert(pinned_node);
       const ThroughputModel model(pool, planned_.costs, pinned);
       WhatIf what_if{.change = remedy.change,
-                     .samples_per_second = model.throughput(planned_.members).samples_per_second};
+                     .samples_per_second = model.throughput(planned_.machines).samples_per_second};
       if (remedy.new_node) {
-        const auto place = best_position(model, options_, planned_.members, *remedy.new_node,
+        const auto place = best_position(model, options_, planned_.machines, *remedy.new_node,
                                          positions_to_try(model.nodes()));
         what_if.samples_per_second =
             place ? std::max(what_if.samples_per_second, place->samples_per_second) : 0;

@@ -55,6 +55,21 @@ std::string table(const ClusterPlan& plan) {
   return text;
 }
 
+// Where a machine has several stages: the first one's node is called as the machine.
+std::string chunks_text(const ClusterPlan& plan) {
+  for (const PlannedCluster& cluster : plan.clusters) {
+    for (const PlannedStage& stage : cluster.stages) {
+      const std::string machine = machine_of_node(stage.node);
+      if (machine != stage.node)
+        return fmt::format(
+            "{} is a further stage of {}: the provider of a machine trains all of its stages, each at an "
+            "address of its own, and they share its memory\n",
+            stage.node, machine);
+    }
+  }
+  return "";
+}
+
 std::string left_out_text(const std::vector<LeftOutNode>& left_out) {
   constexpr std::size_t kMostNodes = 10;
   std::string text;
@@ -129,6 +144,7 @@ std::string describe_plan(const TrainingTask& task, const Planned& planned) {
       text += describe_node(make_metadata(task, planned, static_cast<int>(cluster), stage.index));
   }
   text += fmt::format("\n{}\n", table(plan));
+  text += chunks_text(plan);
   text += left_out_text(plan.left_out);
   text += staleness_text(plan);
   text += schedule_choice_text(plan);

@@ -149,7 +149,7 @@ class Packer {
         apart.push_back(node);
         return true;
       });
-      if (left.empty() || std::ssize(cluster) >= model_.costs().count()) return false;
+      if (left.empty() || std::ssize(cluster) >= model_.costs().most_machines()) return false;
       if (is_enough(cluster) && ++added > kMostAdded) return false;
       const auto next =
           left.begin() + static_cast<std::ptrdiff_t>(slowest_that_completes(cluster, left, limits));

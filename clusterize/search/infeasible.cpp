@@ -223,10 +223,10 @@ void check_pins(const ThroughputModel& model, const SearchOptions& options) {
   std::map<std::pair<int, int>, int> nodes;  // by cluster and stage
   for (const auto& [node, pin] : options.pins) {
     const auto name = [&](int of) { return "node_" + model.pool().node(of).id; };
-    if (pin.stage >= model.costs().count()) {
+    const int places = model.costs().most_machines();
+    if (pin.stage >= places) {
       throw ConfigError(fmt::format("{} is pinned to stage {}, but {} can be cut into {} stages, 0 to {}",
-                                    name(node), pin.stage, model.costs().name, model.costs().count(),
-                                    model.costs().count() - 1));
+                                    name(node), pin.stage, model.costs().name, places, places - 1));
     }
     const auto [other, is_new] = nodes.emplace(std::pair(pin.cluster, pin.stage), node);
     if (!is_new) {

@@ -110,7 +110,7 @@ class Seeder {
     for (std::size_t i = 0; i < std::min(kMostAlone, fastest.size()); ++i) add({.clusters = {{fastest[i]}}});
     std::vector<int> row;  // a pipeline of the fastest
     for (const int node : fastest) {
-      if (std::ssize(row) == std::min(model_.costs().count(), 16)) break;
+      if (std::ssize(row) == std::min(model_.costs().most_machines(), 16)) break;
       row.push_back(node);
       add({.clusters = {row}});
     }

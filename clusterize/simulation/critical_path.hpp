@@ -19,7 +19,8 @@ struct PathPart {
 
 // From the run's end back to its beginning: each part ended when the one before it could begin, so that
 // together they last as long as the run (J. E. Kelley, M. R. Walker, "Critical-path planning and scheduling",
-// 1959). `trace` is that of the program's run without slowdown.
+// 1959). A computation that waited for its turn waited for the one before it on its machine. `trace` is that
+// of the program's run.
 std::vector<PathPart> critical_path(const StepProgram& program, const StepTrace& trace);
 
 }  // namespace rookery

@@ -1,5 +1,5 @@
-// Messages that share connections, as a fluid: every way from one node to another carries its messages one
-// after the other, and all ways that carry one have their max-min fair share of the connections that they
+// Messages that share connections, as a fluid: every way from one connection to another carries its messages
+// one after the other, and all ways that carry one have their max-min fair share of the connections that they
 // use (D. Bertsekas, R. Gallager, "Data Networks", 6.5.2). A connection is as fast in as it is out.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace rookery {
 
-// From one node to another.
+// From one connection to another, or back to itself.
 struct FlowWay {
   int from = 0;
   int to = 0;
@@ -22,7 +22,7 @@ class FlowNetwork {
  public:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  // `connections`: bytes per second of each node's, in each direction. All speeds are above 0 and finite.
+  // `connections`: bytes per second of each, in each direction. All speeds are above 0 and finite.
   FlowNetwork(std::vector<double> connections, std::vector<FlowWay> ways);
 
   // Messages are numbers of the caller's. Time never runs backwards, and send() comes no later than next().
@@ -62,7 +62,7 @@ class FlowNetwork {
   std::vector<std::size_t> active_;  // ways that carry a message
   double now_ = 0;
   bool changed_ = false;  // do shares have to be found again?
-  // While shares are found, by node: what is left of its connection, and for how many ways.
+  // While shares are found, by connection: what is left of it, and for how many ways.
   std::vector<double> out_left_, in_left_;
   std::vector<int> out_ways_, in_ways_;
   std::vector<std::size_t> open_;

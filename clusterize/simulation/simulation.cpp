@@ -69,8 +69,10 @@ class Simulator {
   Simulator(const TrainingTask& task, const NodePool& pool, const Planned& planned,
             const SimulationOptions& options)
       : task_(task), pool_(pool), planned_(planned), options_(options) {
-    for (std::size_t c = 0; c < planned.members.size(); ++c)
+    for (std::size_t c = 0; c < planned.members.size(); ++c) {
       models_.push_back(pipeline_model(task, pool, planned, c));
+      machines_ += models_.back().placement().machines;
+    }
   }
 
   Simulation run() {
@@ -207,8 +209,8 @@ class Simulator {
     CounterRng rng(rng_key(options_.seed, "simulate.stragglers"), draws_++);
     double seconds = 0;
     for (std::size_t c = 0; c < batches.programs.size(); ++c) {
-      const std::size_t stages = models_[c].stages.size();
-      std::vector<double> slowdowns(stages * static_cast<std::size_t>(batches.count), 1);
+      const StagePlacement placement = models_[c].placement();
+      std::vector<double> slowdowns(static_cast<std::size_t>(placement.machines * batches.count), 1);
       bool any = false;
       for (double& slowdown : slowdowns) {
         if (uniform(rng) > options_.straggler_share) continue;
@@ -217,28 +219,36 @@ class Simulator {
       }
       if (any) result_.simulated_actions += instructions(batches.programs[c]);
       const Slowdown slowdown = [&](int node, int batch) {
-        return slowdowns[static_cast<std::size_t>(batch) * stages + static_cast<std::size_t>(node)];
+        return slowdowns[static_cast<std::size_t>(batch * placement.machines + placement.machine_of(node))];
       };
       const StepRun run = any ? simulate_step(batches.programs[c], slowdown) : batches.runs[c];
-      seconds = std::max(seconds, full_span(run, batches_to_fill(task_.settings, stages)).step_seconds());
+      const std::size_t fill = batches_to_fill(task_.settings, models_[c].stages.size());
+      seconds = std::max(seconds, full_span(run, fill).step_seconds());
     }
     return seconds;
   }
 
   void describe_use() {
     describe_nodes();
-    std::map<std::pair<int, int>, double> bytes;  // by nodes of the pool
+    LinkBytes bytes;
     for (std::size_t c = 0; c < models_.size(); ++c) {
       const std::vector<int>& members = planned_.members[c];
       add_bytes(
           full_.programs[c], [&](int stage) { return members[stage]; }, bytes);
     }
     for (auto& [nodes, sum] : bytes) sum /= static_cast<double>(full_.count);
-    std::map<std::pair<int, int>, double> of_a_round;
+    LinkBytes of_a_round;
     add_bytes(
         averaging_, [](int node) { return node; }, of_a_round);
     for (const auto& [nodes, sum] : of_a_round) bytes[nodes] += sum * planned_.plan.rounds_per_step;
-    for (const auto& [nodes, sum] : bytes) describe_link(nodes.first, nodes.second, sum);
+    LinkBytes of_machines;  // by the first nodes of these
+    for (const auto& [nodes, sum] : bytes) {
+      const auto [from, to] = nodes;
+      if (pool_.machine(from) == pool_.machine(to)) continue;
+      use_connections(from, to, sum);
+      of_machines[{first_node_.at(pool_.machine(from)), first_node_.at(pool_.machine(to))}] += sum;
+    }
+    for (const auto& [nodes, sum] : of_machines) describe_link(nodes.first, nodes.second, sum);
     std::ranges::stable_sort(result_.links, std::greater<>(), &LinkUse::used);
   }
 
@@ -250,7 +260,9 @@ class Simulator {
       const double part = cluster.share_step_ms / cluster.simulated_step_ms;
       slowest = std::max(slowest, part * cluster.predicted_step_ms);
       for (std::size_t stage = 0; stage < models_[c].stages.size(); ++stage) {
-        place_[planned_.members[c][stage]] = result_.nodes.size();
+        const int node = planned_.members[c][stage];
+        place_[node] = result_.nodes.size();
+        first_node_.emplace(pool_.machine(node), node);
         const double own = full_.runs[c].computing[stage] / static_cast<double>(full_.count);
         computing += own;
         result_.nodes.push_back({.node = cluster.stages[stage].node,
@@ -260,24 +272,27 @@ class Simulator {
       }
     }
     result_.predicted_step_seconds = (slowest + planned_.plan.predicted_averaging_ms) / 1e3;
-    result_.bubble_share = 1 - computing / result_.step_seconds / static_cast<double>(result_.nodes.size());
+    result_.bubble_share = 1 - computing / result_.step_seconds / machines_;
   }
 
+  using LinkBytes = std::map<std::pair<int, int>, double>;  // by nodes of the pool
+
   template <typename NodeOf>
-  static void add_bytes(const StepProgram& program, const NodeOf& node_of,
-                        std::map<std::pair<int, int>, double>& bytes) {
-    for (const ProgramMessage& message : program.messages) {
-      const FlowWay& flow = program.ways[message.way];
-      bytes[{node_of(flow.from), node_of(flow.to)}] += message.bytes;
-    }
+  static void add_bytes(const StepProgram& program, const NodeOf& node_of, LinkBytes& bytes) {
+    for (const ProgramMessage& message : program.messages)
+      bytes[{node_of(message.from), node_of(message.to)}] += message.bytes;
+  }
+
+  void use_connections(int from, int to, double bytes) {
+    const double step = result_.step_seconds;
+    result_.nodes[place_.at(from)].sending += bytes / connection(pool_, from) / step;
+    result_.nodes[place_.at(to)].receiving += bytes / connection(pool_, to) / step;
   }
 
   void describe_link(int from_node, int to_node, double bytes) {
+    const NodeUse& from = result_.nodes[place_.at(from_node)];
+    const NodeUse& to = result_.nodes[place_.at(to_node)];
     const double step = result_.step_seconds;
-    NodeUse& from = result_.nodes[place_.at(from_node)];
-    NodeUse& to = result_.nodes[place_.at(to_node)];
-    from.sending += bytes / connection(pool_, from_node) / step;
-    to.receiving += bytes / connection(pool_, to_node) / step;
     result_.links.push_back({.from = from.node,
                              .to = to.node,
                              .from_cluster = from.cluster,
@@ -299,7 +314,7 @@ class Simulator {
 
   // The run goes on from its last checkpoint until it lasts to its end.
   void fail() {
-    const double rate = options_.failures_per_hour / 3600 * static_cast<double>(result_.nodes.size());
+    const double rate = options_.failures_per_hour / 3600 * machines_;
     const double pause = task_.settings.peer_timeout_seconds + options_.restart_seconds;
     const double span = seconds_between_checkpoints();
     const double spans = std::floor(result_.seconds / span);
@@ -326,12 +341,14 @@ class Simulator {
   const Planned& planned_;
   const SimulationOptions& options_;
   std::vector<PipelineModel> models_;  // by cluster
+  int machines_ = 0;                   // of all of them
   Batches full_;
   std::optional<Batches> last_, validation_;
   std::int64_t full_steps_ = 0;  // of an epoch
   std::uint64_t draws_ = 0;      // of stragglers
   StepProgram averaging_;
   std::map<int, std::size_t> place_;  // in result_.nodes, by node of the pool
+  std::map<int, int> first_node_;     // of a machine: of its first stage
   Simulation result_;
 };
 
@@ -426,12 +443,14 @@ StepProgram averaging_program(const TrainingTask& task, const NodePool& pool, co
     for (std::size_t c = 0; c < planned.members.size(); ++c)
       made.nodes.push_back(planned.members[c][ring.stages[c]]);
   }
-  std::vector<double> connections;
-  for (int node = 0; node < std::ssize(pool.nodes()); ++node) connections.push_back(connection(pool, node));
+  std::vector<double> connections;  // by machine
+  for (int node = 0; node < pool.size(); ++node) {
+    if (pool.machine(node) == std::ssize(connections)) connections.push_back(connection(pool, node));
+  }
   return averaging_round(rings, std::move(connections), [&](int from, int to) {
     FlowWay made = way(pool, from, to);
-    made.from = from;
-    made.to = to;
+    made.from = pool.machine(from);
+    made.to = pool.machine(to);
     return made;
   });
 }

@@ -23,27 +23,28 @@ namespace rookery {
 struct SimulationOptions {
   std::optional<int> epochs = std::nullopt;  // instead of the settings'
   std::uint64_t seed = 42;
-  // In every step every node, with this probability, computes so many times as slowly.
+  // In every step every machine, with this probability, computes so many times as slowly.
   double straggler_share = 0;
   double straggler_factor = 1;
-  // The rate at which every node fails, as a Poisson process. A failure ends the run of all: the others
+  // The rate at which every machine fails, as a Poisson process. A failure ends the run of all: the others
   // notice after peer_timeout_seconds, and providers that are started again go on from the last checkpoint,
   // or begin with the first step where none are made. Time starts to count anew `restart_seconds` later.
   double failures_per_hour = 0;
   double restart_seconds = 60;
 };
 
-// The time and traffic of a node in one step of a full batch without stragglers.
+// The time and traffic of a node in one step of a full batch without stragglers. Of a machine with several
+// stages each is a node, whose numbers add up to the machine's.
 struct NodeUse {
   std::string node;
   int cluster = 0;
   int stage = 0;
   double computing = 0;  // shares of the step
-  double sending = 0;    // of what its connection could carry out
+  double sending = 0;    // of what its machine's connection could carry out
   double receiving = 0;  // and in
 };
 
-// From one node to another, in the same step.
+// From one machine to another, called by the nodes of their first stages, in the same step.
 struct LinkUse {
   std::string from, to;
   int from_cluster = 0;  // to another cluster: averaging
@@ -73,7 +74,7 @@ struct Simulation {
   double averaging_seconds = 0;
   double round_seconds = 0;  // on the average; of those that overlap steps more than these wait for
   double predicted_step_seconds = 0;
-  double bubble_share = 0;              // of all nodes' time in it: they do not compute
+  double bubble_share = 0;              // of all machines' time in it: they do not compute
   std::vector<NodeUse> nodes;           // by cluster and stage
   std::vector<LinkUse> links;           // the most used first
   std::int64_t simulated_epochs = 0;    // the others are taken to last as long on average

@@ -17,14 +17,14 @@ std::int64_t bytes_in(const TensorType& type) {
 
 class Builder {
  public:
-  Builder(const PipelineModel& model, std::span<const std::int64_t> sizes) : model_(model), sizes_(sizes) {
-    const std::size_t count = model.stages.size();
-    for (std::size_t stage = 0; stage < count; ++stage) {
-      made_.connections.push_back(model.work[stage].bytes_per_second);
-      made_.node_of.push_back(static_cast<int>(stage));
-      for (const FlowWay& way : model.links[stage]) made_.ways.push_back(way);
+  Builder(const PipelineModel& model, std::span<const std::int64_t> sizes)
+      : model_(model), sizes_(sizes), placement_(model.placement()) {
+    add_machines();
+    for (int stage = 0; stage < count(); ++stage) {
+      made_.node_of.push_back(stage);
+      for (int to = 0; to < count(); ++to) add_way(stage, to);
     }
-    made_.programs.resize(count);
+    made_.programs.resize(model.stages.size());
     for (const std::int64_t size : sizes) {
       if (!routes_.contains(size)) routes_[size] = stage_routes(model.stages, size, model.encoding);
     }
@@ -36,6 +36,11 @@ class Builder {
       Schedule schedule(model_.schedule, stage.index, stage.count, batches, micro_batches);
       while (const std::optional<Action> action = schedule.next()) add(stage, *action, micro_batches);
       add_shared_values(stage, batches);
+    }
+    for (std::size_t machine = 0; machine < made_.orders.size(); ++machine) {
+      for (const StageAction& action :
+           machine_order(model_.schedule, static_cast<int>(machine), count(), micro_batches))
+        made_.orders[machine].push_back(action.stage);
     }
     return std::move(made_);
   }
@@ -51,6 +56,25 @@ class Builder {
   int count() const { return static_cast<int>(model_.stages.size()); }
   std::int64_t size_of(int micro_batch) const {
     return sizes_[static_cast<std::size_t>(micro_batch) % sizes_.size()];
+  }
+
+  void add_machines() {
+    const auto machines = static_cast<std::size_t>(placement_.machines);
+    for (std::size_t machine = 0; machine < machines; ++machine)
+      made_.connections.push_back(model_.work[machine].bytes_per_second);
+    if (placement_.chunks == 1) return;
+    made_.orders.resize(machines);
+    for (int stage = 0; stage < count(); ++stage) made_.machine_of.push_back(placement_.machine_of(stage));
+    for (int machine = 0; machine < placement_.machines; ++machine)
+      made_.connections.push_back(model_.links[machine][placement_.stage_of(machine, 1)].bytes_per_second);
+  }
+
+  void add_way(int from, int to) {
+    FlowWay way = model_.links[from][to];
+    way.from = placement_.machine_of(from);
+    way.to = placement_.machine_of(to);
+    if (placement_.chunks > 1 && way.from == way.to) way.from = way.to = placement_.machines + way.from;
+    made_.ways.push_back(way);
   }
 
   // As StageWorker does.
@@ -177,13 +201,14 @@ class Builder {
         ids_.emplace(std::tuple(use, from, to, number), static_cast<int>(made_.messages.size()));
     if (is_new) {
       const std::size_t way = from * model_.stages.size() + to;
-      made_.messages.push_back({.way = way, .use = use, .micro_batch = number});
+      made_.messages.push_back({.from = from, .to = to, .way = way, .use = use, .micro_batch = number});
     }
     return known->second;
   }
 
   const PipelineModel& model_;  // both of the caller
   const std::span<const std::int64_t> sizes_;
+  const StagePlacement placement_;
   std::map<std::int64_t, std::vector<StageRoutes>> routes_;  // by size of a micro-batch
   std::map<std::tuple<MessageUse, int, int, int>, int> ids_;
   int batch_ = 0;                                       // whose actions are added
@@ -243,7 +268,9 @@ StepProgram averaging_round(std::span<const AverageRing> rings, std::vector<doub
       const int next = ring.nodes[(member + 1) % members];
       std::vector<Instruction> program;
       for (int round = 0; round < rounds; ++round) {
-        made.messages.push_back({.way = way_of(own, next),
+        made.messages.push_back({.from = own,
+                                 .to = next,
+                                 .way = way_of(own, next),
                                  .bytes = ring.bytes / members,
                                  .use = MessageUse::kAverage,
                                  .micro_batch = round});

@@ -12,7 +12,7 @@
 #include "clusterize/simulation/flow_network.hpp"
 #include "models/graph/stage.hpp"
 #include "trainer/encoding/edge_encoding.hpp"
-#include "trainer/schedule/schedule.hpp"
+#include "trainer/schedule/machine_order.hpp"
 
 namespace rookery {
 
@@ -33,6 +33,8 @@ enum class MessageUse : std::uint8_t {
 };
 
 struct ProgramMessage {
+  int from = 0;  // nodes
+  int to = 0;
   std::size_t way = 0;
   double bytes = 0;
   MessageUse use = MessageUse::kActivation;
@@ -49,16 +51,29 @@ struct Instruction {
   int message = 0;  // kSend, kReceive
 };
 
-// Processes run at the same time, each its instructions one after the other. At most one of a node computes.
+// Processes run at the same time, each its instructions one after the other. At most one of a machine
+// computes.
 struct StepProgram {
-  std::vector<double> connections;  // by node: bytes per second
-  std::vector<FlowWay> ways;
+  std::vector<double> connections;  // bytes per second
+  std::vector<FlowWay> ways;        // between connections
   std::vector<ProgramMessage> messages;
   std::vector<int> node_of;                        // by process
   std::vector<std::vector<Instruction>> programs;  // by process
+  // By process, where machines have several (trainer/schedule/machine_order.hpp); empty: each has one of its
+  // own.
+  std::vector<int> machine_of;
+  // By machine, where these have several processes: whose forwards, B and W it computes, one after the other.
+  // A process waits for its turn, and the machine for the process. Updates, and everything of a machine
+  // without an order, are computed as soon as nothing else is.
+  std::vector<std::vector<int>> orders;
+
+  int machine(std::size_t process) const {
+    return machine_of.empty() ? static_cast<int>(process) : machine_of[process];
+  }
+  std::size_t machines() const { return machine_of.empty() ? programs.size() : orders.size(); }
 };
 
-// One machine of a cluster and its stage; seconds for a micro-batch of the full size.
+// A stage of a cluster and its machine; seconds for a micro-batch of the full size.
 struct StageWork {
   double forward = 0;
   double backward = 0;     // both phases; with the second forward where it recomputes
@@ -81,15 +96,20 @@ struct PipelineModel {
   ScheduleSettings schedule;
   std::vector<Stage> stages;
   std::vector<StageWork> work;              // by stage
-  std::vector<std::vector<FlowWay>> links;  // by stage and stage
+  std::vector<std::vector<FlowWay>> links;  // by stage and stage; whose connections they take, programs tell
   std::int64_t micro_batch = 1;             // samples of the full size; smaller ones take their share
   bool clips_gradients = false;
   EdgeEncoding encoding = {};
+
+  // Which stages share a machine.
+  StagePlacement placement() const { return placement_of(schedule, static_cast<int>(stages.size())); }
 };
 
 // The program from one common update to the next: a batch of micro-batches of these sizes, or async so many
 // batches, each of these; `micro_batch` counts those of all of them. Node k holds stage k, process k is its
-// compute thread.
+// compute thread. Machine m, that of stage m and of others where there are chunks, has connection m. What its
+// own stages send each other takes none of that, but a connection behind those of all machines, as fast as
+// their links.
 StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes,
                              int batches = 1);
 // Forward only; batches follow each other without a gap, so all of them may be given at once.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <set>
 #include <tuple>
 
 #include "models/base/check.hpp"
@@ -19,7 +20,10 @@ class StepSimulator {
         next_(program.programs.size(), 0),
         arrived_(program.messages.size(), false),
         waiting_(program.messages.size(), kNobody),
-        run_{.computing = std::vector<double>(program.connections.size(), 0)} {}
+        machines_(program.machine_of.empty() ? 0 : program.machines()) {
+    for (const int node : program.node_of)
+      run_.computing.resize(std::max(run_.computing.size(), static_cast<std::size_t>(node) + 1), 0);
+  }
 
   StepRun run() {
     for (std::size_t process = 0; process < next_.size(); ++process) advance(process);
@@ -33,7 +37,7 @@ class StepSimulator {
       } else {
         const Event happened = events_.top();
         events_.pop();
-        happened.is_arrival ? arrive(happened.index) : advance(happened.index);
+        happened.is_arrival ? arrive(happened.index) : finish(happened.index);
       }
     }
     for (std::size_t process = 0; process < next_.size(); ++process)
@@ -56,6 +60,13 @@ class StepSimulator {
     }
   };
 
+  // That several processes share.
+  struct Machine {
+    std::set<std::size_t> ready;  // processes that have come to a computation
+    bool computes = false;
+    std::size_t turn = 0;  // in its order
+  };
+
   // Until it computes, waits or is done.
   void advance(std::size_t process) {
     const std::vector<Instruction>& program = program_.programs[process];
@@ -66,11 +77,11 @@ class StepSimulator {
         waiting_[message] = process;
         return;
       }
-      ++next_[process];
       if (instruction.kind == Instruction::Kind::kCompute) {
-        compute(process, instruction);
+        wait_for_turn(process);
         return;
       }
+      ++next_[process];
       if (instruction.kind == Instruction::Kind::kSend)
         network_.send(now_, program_.messages[message].way, instruction.message,
                       program_.messages[message].bytes);
@@ -78,7 +89,42 @@ class StepSimulator {
     run_.seconds = std::max(run_.seconds, now_);
   }
 
-  void compute(std::size_t process, const Instruction& instruction) {
+  void wait_for_turn(std::size_t process) {
+    if (machines_.empty()) return compute(process);
+    const int machine = program_.machine_of[process];
+    machines_[machine].ready.insert(process);
+    give_turn(machine);
+  }
+
+  // To the first process that may have it.
+  void give_turn(int number) {
+    Machine& machine = machines_[number];
+    if (machine.computes) return;
+    const std::vector<int>& order = program_.orders[number];
+    for (const std::size_t process : machine.ready) {
+      const Work work = program_.programs[process][next_[process]].work;
+      if (!order.empty() && work != Work::kUpdate) {
+        if (machine.turn == order.size() || order[machine.turn] != static_cast<int>(process)) continue;
+        ++machine.turn;
+      }
+      machine.ready.erase(process);
+      machine.computes = true;
+      return compute(process);
+    }
+  }
+
+  // What it has computed.
+  void finish(std::size_t process) {
+    if (machines_.empty()) return advance(process);
+    const int machine = program_.machine_of[process];
+    machines_[machine].computes = false;
+    advance(process);
+    give_turn(machine);
+  }
+
+  void compute(std::size_t process) {
+    const std::size_t at = next_[process]++;
+    const Instruction& instruction = program_.programs[process][at];
     const int node = program_.node_of[process];
     const double seconds = instruction.seconds * (slowdown_ ? slowdown_(node, instruction.batch) : 1);
     const double end = now_ + seconds;
@@ -90,7 +136,7 @@ class StepSimulator {
       run_.updated[batch] = std::max(run_.updated[batch], end);
     }
     if (trace_ != nullptr)
-      trace_->work.push_back({node, instruction.work, instruction.micro_batch, now_, end});
+      trace_->work.push_back({node, instruction.work, instruction.micro_batch, now_, end, process, at});
   }
 
   void depart() {
@@ -112,6 +158,7 @@ class StepSimulator {
   std::vector<std::size_t> next_;     // instruction, by process
   std::vector<bool> arrived_;         // by message
   std::vector<std::size_t> waiting_;  // process, by message
+  std::vector<Machine> machines_;     // none where each process has its own
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   std::int64_t order_ = 0;
   double now_ = 0;

@@ -1,7 +1,8 @@
 // Runs a StepProgram, event by event.
 //
-// A process waits for a message where it needs it, as StageWorker does. Sending takes no time of the
-// sender's: an I/O thread does it, and its buffers (two of each tensor) are taken to be large enough.
+// A process waits for a message where it needs it, as StageWorker does, and then for its turn to compute
+// where others share its machine, as ComputeTurn has it. Sending takes no time of the sender's: an I/O thread
+// does it, and its buffers (two of each tensor) are taken to be large enough.
 #pragma once
 
 #include <functional>
@@ -18,6 +19,8 @@ struct WorkSpan {
   int micro_batch = 0;
   double begin = 0;
   double end = 0;
+  std::size_t process = 0;  // whose it is
+  std::size_t instruction = 0;
 };
 struct MessageSpan {
   int message = 0;

@@ -16,7 +16,6 @@
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/program.hpp"
 #include "models/base/process/stop_signals.hpp"
-#include "node/membership/root_cause.hpp"
 #include "node/options/limit_options.hpp"
 #include "node/options/start_options.hpp"
 #include "node/sockets/address.hpp"
@@ -56,6 +55,14 @@ std::vector<std::string> names_of(const std::vector<NodeMetadata>& nodes) {
   return names;
 }
 
+// Of each machine the metadata of its first node, which names the provider of all.
+std::vector<NodeMetadata> machines_of(const std::vector<NodeMetadata>& nodes) {
+  std::vector<NodeMetadata> machines;
+  std::ranges::copy_if(nodes, std::back_inserter(machines),
+                       [](const NodeMetadata& node) { return machine_of_node(node.node) == node.node; });
+  return machines;
+}
+
 }  // namespace
 
 Launcher::Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nodes)
@@ -64,13 +71,19 @@ Launcher::Launcher(LauncherOptions options, const std::vector<NodeMetadata>& nod
       stops_between_steps_(stops_between_steps(nodes.front().settings)) {
   check_local(nodes);
   check_starts(nodes);
-  providers_.reserve(nodes.size());
+  const std::vector<NodeMetadata> machines = machines_of(nodes);
   // All are on this machine, whatever their addresses.
   int together = 0;
-  for (const NodeMetadata& node : nodes) together += node.threads;
+  for (const NodeMetadata& machine : machines) {
+    providers_.push_back({.machine = machine.node});
+    together += machine.threads;
+  }
+  for (const NodeMetadata& node : nodes) add(node);
   const int processors = usable_processors();
-  for (const NodeMetadata& node : nodes)
-    start(node, options_.threads.value_or(share_of_processors(node.threads, together, processors)));
+  for (std::size_t i = 0; i < machines.size(); ++i) {
+    const int share = share_of_processors(machines[i].threads, together, processors);
+    providers_[i].process = start(machines[i], options_.threads.value_or(share));
+  }
 }
 
 Launcher::~Launcher() = default;
@@ -90,28 +103,45 @@ void Launcher::check_starts(const std::vector<NodeMetadata>& nodes) const {
   }
 }
 
-void Launcher::start(const NodeMetadata& node, int threads) {
-  Provider& provider = providers_.emplace_back();
-  provider.node = node.node;
-  provider.name = fmt::format("{} ({})", node.node, node.address);
-  provider.role = node.role();
-  provider.checkpoints = {options_.node_data, node.plan_id, node.stage, node.stages, node.cluster};
+void Launcher::add(const NodeMetadata& node) {
+  const std::string machine = machine_of_node(node.node);
+  const auto provider = std::ranges::find(providers_, machine, &Provider::machine);
+  if (provider == providers_.end())
+    throw ConfigError(
+        fmt::format("{}: there is {}, but not {}, whose provider trains it: run clusterize again",
+                    (options_.node_data / "nodes").string(), node.node, machine));
+  nodes_.push_back(
+      {.node = node.node,
+       .name = fmt::format("{} ({})", node.node, node.address),
+       .role = node.role(),
+       .provider = static_cast<std::size_t>(provider - providers_.begin()),
+       .checkpoints = {options_.node_data, node.plan_id, node.stage, node.stages, node.cluster}});
+}
+
+std::unique_ptr<ChildProcess> Launcher::start(const NodeMetadata& machine, int threads) const {
   std::vector<std::string> command{options_.provider.string(),
                                    "--json",
                                    "--progress-interval",
                                    options_.json_interval.value_or(kProgressInterval),
                                    "--name",
-                                   node.node,
+                                   machine.node,
                                    "--node-data",
                                    options_.node_data.string(),
                                    "--output",
                                    options_.output.string(),
                                    "--threads",
                                    std::to_string(threads)};
-  for (std::string& argument : start_arguments(choice_of(node))) command.push_back(std::move(argument));
+  for (std::string& argument : start_arguments(choice_of(machine))) command.push_back(std::move(argument));
   for (std::string& argument : limit_arguments(options_.limits)) command.push_back(std::move(argument));
   for (const std::string& argument : options_.output_arguments) command.push_back(argument);
-  provider.process = std::make_unique<ChildProcess>(command);
+  return std::make_unique<ChildProcess>(command);
+}
+
+// Nothing where it is not the provider's to tell of.
+Launcher::LaunchedNode* Launcher::find(const Provider& provider, const std::string& node) {
+  const auto found = std::ranges::find(nodes_, node, &LaunchedNode::node);
+  if (found == nodes_.end() || providers_[found->provider].machine != provider.machine) return nullptr;
+  return &*found;
 }
 
 int Launcher::run() {
@@ -145,24 +175,24 @@ void Launcher::read(Provider& provider) {
   provider.process->standard_output().read([&](const std::string& line) { take(provider, line); });
   provider.process->standard_error().read([&](const std::string& line) {
     if (!provider.failed) provider.last_error = line;
-    display_.print(stderr, fmt::format("{} | {}", provider.node, line));
+    display_.print(stderr, fmt::format("{} | {}", provider.machine, line));
   });
 }
 
 void Launcher::take(Provider& provider, const std::string& line) {
   const std::optional<ProviderEvent> event = parse_json_line(line);
-  if (!event || event->node != provider.node) {
+  LaunchedNode* const node = event ? find(provider, event->node) : nullptr;
+  if (node == nullptr) {
     std::FILE* const stream = options_.json_interval ? stderr : stdout;
-    return display_.print(stream, fmt::format("{} | {}", provider.node, line));
+    return display_.print(stream, fmt::format("{} | {}", provider.machine, line));
   }
   if (options_.json_interval) print_now(line + "\n");  // with all that only a provider knows
   switch (event->kind) {
     case ProviderEvent::Kind::kDone:
-      provider.report = event->text;
+      node->report = event->text;
       break;
     case ProviderEvent::Kind::kFailed:
-      provider.failed = true;
-      provider.last_error = event->text;
+      note_failure(provider, *node, event->text);
       return;  // note_end() shows it
     default:
       // From where it goes on is told as waiting, when it trains already.
@@ -172,6 +202,14 @@ void Launcher::take(Provider& provider, const std::string& line) {
   display_.show(*event, Clock::now());
 }
 
+void Launcher::note_failure(Provider& provider, LaunchedNode& node, const std::string& why) {
+  node.error = why;
+  if (provider.failed) return;
+  provider.failed = static_cast<std::size_t>(&node - nodes_.data());
+  provider.last_error = why;
+}
+
+// The process ends when all its nodes have ended, and its exit code is of all of them.
 void Launcher::note_end(Provider& provider) {
   const std::optional<int> code = provider.process->exit_code();
   if (!code) return;
@@ -179,13 +217,17 @@ void Launcher::note_end(Provider& provider) {
   provider.code = code;
   ended_at_ = ended_at_.value_or(Clock::now());
   if (*code == 0) return;
-  display_.show({.kind = ProviderEvent::Kind::kFailed,
-                 .node = provider.node,
-                 .role = provider.role,
-                 .text = fmt::format("ended with exit code {}", *code)},
-                Clock::now());
+  const auto index = static_cast<std::size_t>(&provider - providers_.data());
+  for (const LaunchedNode& node : nodes_) {
+    if (node.provider != index) continue;
+    display_.show({.kind = ProviderEvent::Kind::kFailed,
+                   .node = node.node,
+                   .role = node.role,
+                   .text = fmt::format("ended with exit code {}", *code)},
+                  Clock::now());
+  }
   if (first_failure_) return;
-  first_failure_ = &provider - providers_.data();
+  first_failure_ = index;
   failed_at_ = Clock::now();
 }
 
@@ -248,9 +290,9 @@ int Launcher::conclude() {
     tell_end(kSignalBase + signal_, "", text);
     throw Interrupted(signal_, text);
   }
-  for (const Provider& provider : providers_) {
-    if (provider.code == 0 && !options_.json_interval)
-      display_.print(stdout, fmt::format("{}: {}", provider.node, provider.report));
+  for (const LaunchedNode& node : nodes_) {
+    if (providers_[node.provider].code == 0 && !options_.json_interval)
+      display_.print(stdout, fmt::format("{}: {}", node.node, node.report));
   }
   if (first_failure_) return tell_failure();
   tell_end(kDone, "", "");
@@ -267,10 +309,10 @@ void Launcher::tell_end(int code, const std::string& failed_first, const std::st
 
 // From where the run goes on; empty where this run has written nothing to go on from.
 std::string Launcher::way_on() const {
-  std::vector<std::int64_t> whole = part_steps(providers_.front().checkpoints);
-  for (const Provider& provider : providers_) {
+  std::vector<std::int64_t> whole = part_steps(nodes_.front().checkpoints);
+  for (const LaunchedNode& node : nodes_) {
     std::vector<std::int64_t> common;
-    std::ranges::set_intersection(whole, part_steps(provider.checkpoints), std::back_inserter(common));
+    std::ranges::set_intersection(whole, part_steps(node.checkpoints), std::back_inserter(common));
     whole = common;
   }
   if (whole.empty() || !has_trained_) return "";
@@ -278,25 +320,44 @@ std::string Launcher::way_on() const {
                      whole.back());
 }
 
+// Why it ended: what it says, or else another node of its process.
+const std::string& Launcher::message_of(const LaunchedNode& node) const {
+  return node.error.empty() ? providers_[node.provider].last_error : node.error;
+}
+
+Blame Launcher::find_cause() const {
+  std::vector<EndedNode> ended;
+  for (const LaunchedNode& node : nodes_) ended.push_back({node.name, message_of(node)});
+  const auto is_of_first = [&](const LaunchedNode& node) { return node.provider == *first_failure_; };
+  const auto machine = static_cast<std::size_t>(std::ranges::find_if(nodes_, is_of_first) - nodes_.begin());
+  const Blame blame = root_cause(ended, providers_[*first_failure_].failed.value_or(machine));
+  if (blame.witness || !ended[blame.cause].message.empty()) return blame;
+  // A process that was killed says nothing, and others may have lost any of its nodes.
+  for (std::size_t node = 0; node < nodes_.size(); ++node) {
+    if (!is_of_first(nodes_[node])) continue;
+    if (const Blame other = root_cause(ended, node); other.witness) return other;
+  }
+  return blame;
+}
+
 int Launcher::tell_failure() const {
-  std::vector<EndedNode> nodes;
-  for (const Provider& provider : providers_) nodes.push_back({provider.name, provider.last_error});
-  const Blame blame = root_cause(nodes, *first_failure_);
-  const Provider& cause = providers_[blame.cause];
+  const Blame blame = find_cause();
+  const LaunchedNode& node = nodes_[blame.cause];
+  const Provider& cause = providers_[node.provider];
   const bool by_itself = cause.code != 0 && !cause.told_to_end;
-  std::string why = by_itself ? cause.last_error : "";
+  std::string why = by_itself ? message_of(node) : "";
   if (why.empty() && blame.witness)
-    why = fmt::format("{} says: {}", providers_[*blame.witness].node, providers_[*blame.witness].last_error);
+    why = fmt::format("{} says: {}", nodes_[*blame.witness].node, message_of(nodes_[*blame.witness]));
   std::string how;
   if (by_itself) {
     how = *cause.code > kSignalBase ? fmt::format(" (ended by {})", signal_name(*cause.code - kSignalBase))
                                     : fmt::format(" (exit code {})", *cause.code);
   }
   const std::string text =
-      fmt::format("{} failed first{}{}{}{}", cause.node, how, why.empty() ? "" : ": ", why, way_on());
+      fmt::format("{} failed first{}{}{}{}", node.node, how, why.empty() ? "" : ": ", why, way_on());
   fmt::print(stderr, "launch: {}\n", text);
   const int code = by_itself ? *cause.code : kFailed;
-  tell_end(code, cause.node, text);
+  tell_end(code, node.node, text);
   return code;
 }
 

@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/reshard/start_choice.hpp"
 #include "trainer/data/dataset.hpp"
 #include "trainer/progress/run_log.hpp"
+#include "trainer/schedule/compute_turn.hpp"
 
 namespace rookery {
 
@@ -29,6 +30,8 @@ struct NodeOptions {
   // For the arithmetic of the thread that calls run(); nothing: as many as the plan says, but no more than
   // the node's share of the processors that the process may use.
   std::optional<int> threads;
+  // Where its machine has other nodes, with which it takes turns (node/machine.hpp); outlives the node.
+  ComputeTurn* turn = nullptr;
   // All may be empty. Progress holds loss and accuracy on every node: the Leaf tells them to all.
   std::function<void(const Progress&)> on_progress;         // called by run()'s thread
   std::function<void(const std::string& text)> on_waiting;  // "waiting for node_1 (…)"; any thread

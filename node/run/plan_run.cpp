@@ -184,7 +184,8 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
                          .shares = metadata_.shares,
                          .averager = averager_.get(),
                          .roots = roots_ ? &*roots_ : nullptr,
-                         .trace = process_.options().trace.empty() ? nullptr : &trace_};
+                         .trace = process_.options().trace.empty() ? nullptr : &trace_,
+                         .turn = process_.options().turn};
   if (options.from)
     steps_ahead_ = steps_ahead(*options.from, metadata_.shares.joint(), metadata_.data.train_samples);
   if (averager_) averager_->begin(options.from ? options.from->step : 0, steps_ahead_);

@@ -78,6 +78,15 @@ TEST_F(ProviderLinksTest, AreSaidAsTheyAreTyped) {
   EXPECT_EQ(make({"0"}).provider, "build/bin/provider") << "the name alone would start another one";
 }
 
+TEST(MachineIds, AreThoseOfNodesThatAreCalledAsTheirMachine) {
+  ClusterPlan plan;
+  plan.clusters.resize(2);
+  for (const char* node : {"node_7", "node_0", "node_0.1", "node_7.1"})
+    plan.clusters[0].stages.push_back({.node = node});
+  plan.clusters[1].stages.push_back({.node = "node_12"});
+  EXPECT_THAT(machine_ids(plan), ElementsAre("7", "0", "12"));
+}
+
 TEST_F(ProviderLinksTest, SpareOtherFiles) {
   write_file(working_ / "provider_2", "mine");
   EXPECT_THAT(make({"2"}).problem, HasSubstr("provider_2 is there and is no link"));

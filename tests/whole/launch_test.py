@@ -43,6 +43,18 @@ class Launch(WholeTest):
             steps = {event["step"] for event in own if event["event"] == "progress"}
             self.assertEqual(steps, set(range(1, 35)), node)
 
+    def test_one_provider_trains_all_stages_of_its_machine(self):
+        self.write_settings(epochs=1, micro_batches=4, schedule="zbv")
+        output, _ = self.run_program("clusterize")
+        self.assertRegex(output, r"(?m)^node_(\d)\.1 is a further stage of node_\1: ")
+        self.assertNotIn("provider_0.1", output)
+        output, _ = self.run_program("launch")
+        self.assertEqual(
+            re.findall(r"^(node_[\d.]+): 17 steps in ", output, re.MULTILINE),
+            [stage["node"] for stage in json.loads((self.node_data / "plan.json").read_text())["clusters"][0]["stages"]])
+        self.assertRegex(output, r"(?m)^node_\d\.1 +leaf ")
+        self.assertEqual(len(self.losses()), 17)
+
     def test_json_tells_which_node_failed_first(self):
         self.run_program("clusterize")
         next(self.node_data.glob(f"cluster_0/*{self.ports[1]}/submod.onnx")).unlink()

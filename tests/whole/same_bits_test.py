@@ -9,10 +9,10 @@ from whole import WholeTest
 
 
 class SameBits(WholeTest):
-    def result(self, nodes, order=None, **settings):
+    def result(self, nodes, order=None, chunks=1, **settings):
         """Losses, accuracies and fused weights of a run on this many nodes."""
         self.write_settings(epochs=2, **settings)
-        self.write_pool(nodes)
+        self.write_pool(nodes, chunks=chunks)
         self.train(nodes, order)
         self.fuse()
         names = ["losses.txt", "val_accuracies.txt", "trained/trained_state_dict.pt"]
@@ -98,6 +98,15 @@ class SameBits(WholeTest):
         alone = self.result(1, micro_batches=4)
         self.assert_same(alone, self.result(3, micro_batches=4))
         self.assert_same(alone, self.result(3, micro_batches=4, schedule="zb", in_flight=4))
+
+    def test_several_stages_on_each_machine(self):
+        for settings in ({"clip_gradient_norm": 0.5}, {}):
+            alone = self.result(1, micro_batches=4, **settings)
+            for schedule in ("interleaved", "zbv"):
+                with self.subTest(schedule=schedule, **settings):
+                    self.assert_same(alone, self.result(3, chunks=2, micro_batches=4, schedule=schedule, **settings))
+                    names = sorted(path.stem for path in (self.node_data / "nodes").iterdir())
+                    self.assertEqual(names, [f"node_{i}{chunk}" for i in range(3) for chunk in ("", ".1")])
 
     def test_what_clusterize_chooses_trains_as_if_it_were_written(self):
         self.write_settings(epochs=2, micro_batches="auto", schedule="auto")

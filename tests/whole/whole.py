@@ -26,22 +26,33 @@ _claims = collections.deque()
 MOST_CLAIMS = 100
 
 
-def free_ports(count):
+def claim_port(port):
+    """A socket that claims the port; None where somebody has it."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0rookery-test-port-{port}")
+        with socket.socket() as probe:
+            probe.bind(("0.0.0.0", port))
+    except OSError:
+        claim.close()
+        return None
+    return claim
+
+
+def free_ports(count, chunks=1):
     """Ports that nobody listens on and that no other test takes while this process lives, until it has asked
     for a hundred more: their numbers are claimed by sockets whose names the system frees by itself (the tests in
-    C++ use the same names). They lie below those that the system hands out, so that no connection takes one, either."""
+    C++ use the same names). They lie below those that the system hands out, so that no connection takes one, either.
+    So are those of as many chunks of each machine, which are a thousand apart."""
     ports = []
     while len(ports) < count:
         port = random.randint(10000, 30000)
-        claim = socket.socket(socket.AF_UNIX)
-        try:
-            claim.bind(f"\0rookery-test-port-{port}")
-            with socket.socket() as probe:
-                probe.bind(("0.0.0.0", port))
-        except OSError:
-            claim.close()
+        claims = [claim_port(port + 1000 * chunk) for chunk in range(chunks)]
+        if None in claims:
+            for claim in filter(None, claims):
+                claim.close()
             continue
-        _claims.append(claim.detach())
+        _claims.extend(claim.detach() for claim in claims)
         ports.append(port)
     while len(_claims) > MOST_CLAIMS:
         os.close(_claims.popleft())
@@ -113,9 +124,9 @@ class WholeTest(unittest.TestCase):
         settings = json.loads((ROOT / "node_data" / "train.json").read_text())
         (self.node_data / "train.json").write_text(json.dumps(settings | changes))
 
-    def write_pool(self, nodes, ports=None, **benchmarks):
+    def write_pool(self, nodes, ports=None, chunks=1, **benchmarks):
         """node_configs.json: this many equal nodes on these ports of this machine, or on free ones."""
-        self.ports = ports or free_ports(nodes)
+        self.ports = ports or free_ports(nodes, chunks)
         benchmarks = {"ram": 8, "bandwidth": 10} | benchmarks
         pool = {
             str(i): {"IP": f"127.0.0.1:{port}", "benchmarks": benchmarks} for i, port in enumerate(self.ports)

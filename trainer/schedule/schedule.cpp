@@ -6,6 +6,7 @@
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
 #include "models/base/named_rows.hpp"
+#include "trainer/schedule/machine_order.hpp"
 
 namespace rookery {
 namespace {
@@ -45,6 +46,54 @@ int most_in_flight_async(const ScheduleSettings& settings, int stage, int stages
   const bool is_open = !settings.in_flight && settings.max_staleness && stage + 1 < stages;
   return is_open ? 1 + allowed_ahead(*settings.max_staleness, micro_batches)
                  : in_flight_async(settings, stage, stages, micro_batches);
+}
+
+// What a machine's order means for one of its stages.
+struct OrderFigures {
+  int in_flight = 0;
+  int slots = 0;
+  int weights_behind = 0;
+  bool delays_weights = false;
+};
+
+template <typename Visit>
+void for_each_action(const ScheduleSettings& settings, int stage, int stages, int micro_batches,
+                     const Visit& visit) {
+  const int machine = placement_of(settings, stages).machine_of(stage);
+  for (const StageAction& action : machine_order(settings, machine, stages, micro_batches))
+    if (action.stage == stage) visit(action);
+}
+
+OrderFigures order_figures(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  OrderFigures figures;
+  int forwards = 0;
+  int inputs = 0;
+  int weights = 0;
+  ActionKind before = ActionKind::kUpdate;
+  for_each_action(settings, stage, stages, micro_batches, [&](const StageAction& action) {
+    if (action.kind == ActionKind::kForward) {
+      ++forwards;
+      figures.in_flight = std::max(figures.in_flight, forwards - inputs);
+      figures.slots = std::max(figures.slots, forwards - weights);
+    } else if (action.kind == ActionKind::kBackwardInputs) {
+      ++inputs;
+    } else {
+      figures.weights_behind = std::max(figures.weights_behind, inputs - ++weights);
+      figures.delays_weights |= before != ActionKind::kBackwardInputs || inputs != weights;
+    }
+    before = action.kind;
+  });
+  return figures;
+}
+
+int in_flight_of_order(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  return order_figures(settings, stage, stages, micro_batches).in_flight;
+}
+
+int chunks_interleaved(const ScheduleSettings& settings) {
+  const int chunks = settings.chunks.value_or(2);
+  ROOKERY_CHECK(2 <= chunks && chunks <= kMostChunks, "{} chunks", chunks);
+  return chunks;
 }
 
 const ScheduleKind& kind_of(const ScheduleSettings& settings) {
@@ -90,7 +139,29 @@ const std::vector<ScheduleKind>& schedule_kinds() {
        .is_synchronous = false,
        .delays_weights = false,
        .in_flight = in_flight_async,
-       .most_in_flight = most_in_flight_async}};
+       .most_in_flight = most_in_flight_async},
+      {.name = "interleaved",
+       .help =
+           "as `1f1b`, to the same bits, but each machine of a cluster has several stages (`chunks`), and a "
+           "micro-batch goes round the machines as often: so many times less waiting while the pipeline "
+           "fills "
+           "and drains, for as many times more that machines send each other, and more memory",
+       .is_synchronous = true,
+       .delays_weights = false,
+       .in_flight = in_flight_of_order,
+       .most_in_flight = in_flight_of_order,
+       .chunks = chunks_interleaved},
+      {.name = "zbv",
+       .help =
+           "as `zb`, to the same bits, but each machine of a cluster has two stages, the first machine also "
+           "the last stage: hardly any waiting, for twice as much that machines send each other, and on all "
+           "of them the memory that `1f1b` takes on the first",
+       .is_synchronous = true,
+       .delays_weights = true,
+       .in_flight = in_flight_of_order,
+       .most_in_flight = in_flight_of_order,
+       .chunks = [](const ScheduleSettings& /*settings*/) { return 2; },
+       .turns_back = true}};
   return kinds;
 }
 
@@ -102,14 +173,43 @@ bool delays_weights(const ScheduleSettings& settings) {
   return kind_of(settings).delays_weights;
 }
 
+int chunks_of(const ScheduleSettings& settings) {
+  const ScheduleKind& kind = kind_of(settings);
+  return kind.chunks == nullptr ? 1 : kind.chunks(settings);
+}
+
+bool has_chunks(const ScheduleSettings& settings) {
+  return chunks_of(settings) > 1;
+}
+
+bool chunks_turn_back(const ScheduleSettings& settings) {
+  return kind_of(settings).turns_back;
+}
+
 Schedule::Schedule(const ScheduleSettings& settings, int stage, int stages, std::int64_t batches,
                    int micro_batches)
     : is_synchronous_(is_synchronous(settings)),
-      ahead_(in_flight(settings, stage, stages, micro_batches) - 1),
-      weights_behind_(weights_behind(settings, stage, stages, micro_batches)),
       micro_batches_(micro_batches),
       all_(batches * micro_batches) {
+  check_place(stage, stages, micro_batches);
   ROOKERY_CHECK(batches >= 1, "{} batches", batches);
+  if (!has_chunks(settings)) {
+    ahead_ = in_flight(settings, stage, stages, micro_batches) - 1;
+    weights_behind_ = weights_behind(settings, stage, stages, micro_batches);
+    return;
+  }
+  for_each_action(settings, stage, stages, micro_batches, [&](const StageAction& action) {
+    order_.push_back({.kind = action.kind, .micro_batch = action.micro_batch});
+  });
+  order_.push_back({.kind = ActionKind::kUpdate, .micro_batch = micro_batches - 1});
+}
+
+std::optional<Action> Schedule::next_of_order() {
+  const std::int64_t batch = done_ / std::ssize(order_);
+  if (batch * micro_batches_ == all_) return std::nullopt;
+  Action action = order_[static_cast<std::size_t>(done_++ % std::ssize(order_))];
+  action.batch = batch;
+  return action;
 }
 
 bool Schedule::may_run_ahead() const {
@@ -124,6 +224,7 @@ bool Schedule::are_weights_due() const {
 }
 
 std::optional<Action> Schedule::next() {
+  if (!order_.empty()) return next_of_order();
   const auto action = [&](ActionKind kind, std::int64_t micro_batch) {
     return Action{kind, micro_batch / micro_batches_, static_cast<int>(micro_batch % micro_batches_)};
   };
@@ -155,7 +256,8 @@ std::string to_string(const std::vector<Action>& actions, int micro_batches) {
 int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
   check_place(stage, stages, micro_batches);
   const ScheduleKind& kind = kind_of(settings);
-  if (settings.planned.empty()) return kind.in_flight(settings, stage, stages, micro_batches);
+  if (settings.planned.empty() || kind.chunks != nullptr)
+    return kind.in_flight(settings, stage, stages, micro_batches);
   ROOKERY_CHECK(std::ssize(settings.planned) == stages, "a plan for {} stages, not {}",
                 settings.planned.size(), stages);
   const int planned = settings.planned[static_cast<std::size_t>(stage)];
@@ -163,10 +265,20 @@ int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro
 }
 
 int weights_behind(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  check_place(stage, stages, micro_batches);
+  if (has_chunks(settings)) return order_figures(settings, stage, stages, micro_batches).weights_behind;
   return slots(settings, stage, stages, micro_batches) - in_flight(settings, stage, stages, micro_batches);
 }
 
+bool delays_weights(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  check_place(stage, stages, micro_batches);
+  return has_chunks(settings) ? order_figures(settings, stage, stages, micro_batches).delays_weights
+                              : weights_behind(settings, stage, stages, micro_batches) > 0;
+}
+
 int slots(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  check_place(stage, stages, micro_batches);
+  if (has_chunks(settings)) return order_figures(settings, stage, stages, micro_batches).slots;
   return in_flight(settings, delays_weights(settings) ? 0 : stage, stages, micro_batches);
 }
 

@@ -13,11 +13,14 @@
 //          update after a batch's last backward. All micro-batches of a batch use one version of the
 //          weights, predicted from those that the stage has when the batch begins, in forward and backward,
 //          so that gradients are (n_k - 1) / M updates old, rounded up.
-// Gradients are summed in the order of micro-batches in all of them. n_k is stages - k, which keeps all
-// stages busy where they are alike and nothing is long on its way; where something is, more are needed (eager
-// 1F1B, arXiv 2211.05322), which a planner finds out (clusterize/costs/step_parts.hpp). A stage with fewer in
-// flight than the next one would wait for it for ever, and it for the stage: n_k never rises from stage to
-// stage.
+//   interleaved, zbv  synchronous, with several stages on each machine, whose actions have one order
+//          (machine_order.hpp). A stage's are those of its machine's order that are its own, then the update.
+//          That order says how many are in flight, whatever is set or planned.
+// Gradients are summed in the order of micro-batches in all of them. In the first three n_k is stages - k,
+// which keeps all stages busy where they are alike and nothing is long on its way; where something is, more
+// are needed (eager 1F1B, arXiv 2211.05322), which a planner finds out (clusterize/costs/step_parts.hpp). A
+// stage with fewer in flight than the next one would wait for it for ever, and it for the stage: n_k never
+// rises from stage to stage.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +32,7 @@ namespace rookery {
 
 constexpr int kMostStaleness = 1'000'000;  // that may be asked for
 constexpr int kMostInFlight = 4096;        // likewise
+constexpr int kMostChunks = 16;            // likewise
 
 inline constexpr const char* kAutoSchedule = "auto";  // in the place of a name: clusterize chooses one
 
@@ -38,6 +42,7 @@ struct ScheduleSettings {
   // Micro-batches in flight on the first of several stages; one is on the last, and between them the numbers
   // fall evenly. Nothing: as many as there are stages, unless a plan has chosen.
   std::optional<int> in_flight;
+  std::optional<int> chunks;  // of interleaved, from 2: stages on each of several machines; nothing: 2
   // What a plan has chosen, by stage of a cluster; empty: nothing. Never rises, and is no more than
   // most_in_flight().
   std::vector<int> planned;
@@ -58,12 +63,20 @@ struct ScheduleKind {
   // See in_flight(), without what is planned, and most_in_flight().
   int (*in_flight)(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
   int (*most_in_flight)(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+  // See chunks_of(); nullptr: one.
+  int (*chunks)(const ScheduleSettings& settings) = nullptr;
+  bool turns_back = false;
 };
 const std::vector<ScheduleKind>& schedule_kinds();
 // ConfigError for an unknown name, and for one that clusterize has yet to choose, as from all functions
 // below.
 bool is_synchronous(const ScheduleSettings& settings);
 bool delays_weights(const ScheduleSettings& settings);
+// Stages on each machine of a cluster of several.
+int chunks_of(const ScheduleSettings& settings);
+bool has_chunks(const ScheduleSettings& settings);  // more than one
+// Does every second chunk lead back over the machines (StagePlacement)?
+bool chunks_turn_back(const ScheduleSettings& settings);
 
 enum class ActionKind : char {
   kForward = 'F',
@@ -82,21 +95,27 @@ struct Action {
 // The actions of one stage for a run of batches, before which all updates are made, as after it.
 class Schedule {
  public:
-  // BugError unless 0 <= stage < stages, batches >= 1, micro_batches >= 1.
+  // BugError unless 0 <= stage < stages, batches >= 1, micro_batches >= 1, and, as from the functions below,
+  // a cluster may have so many stages.
   Schedule(const ScheduleSettings& settings, int stage, int stages, std::int64_t batches, int micro_batches);
   // Nothing when all are done.
   std::optional<Action> next();
 
  private:
+  std::optional<Action> next_of_order();
   bool may_run_ahead() const;
   bool are_weights_due() const;
 
   bool is_synchronous_;
-  std::int64_t ahead_;
-  std::int64_t weights_behind_;
   std::int64_t micro_batches_;  // of a batch
-  std::int64_t all_;            // micro-batches of the run; the next three count these
-  std::int64_t forward_ = 0;    // whose turn it is
+  std::int64_t all_;            // micro-batches of the run
+  // With chunks: what is done of every batch, and how much was, of all.
+  std::vector<Action> order_;
+  std::int64_t done_ = 0;
+  // Without: counters decide what is next, of micro-batches of the run.
+  std::int64_t ahead_ = 0;
+  std::int64_t weights_behind_ = 0;
+  std::int64_t forward_ = 0;  // whose turn it is
   std::int64_t backward_ = 0;
   std::int64_t weights_ = 0;
   std::int64_t updates_ = 0;
@@ -109,8 +128,10 @@ std::string to_string(const std::vector<Action>& actions, int micro_batches);
 // The largest number of micro-batches whose forward has run and whose B has not. BugError where something is
 // planned for another number of stages.
 int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
-// By how many micro-batches W comes later than B.
+// By how many micro-batches W comes later than B, at most.
 int weights_behind(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+// Has the stage other actions between a B and its W?
+bool delays_weights(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // The largest number of micro-batches whose forward has run and whose W has not: which a stage has memory
 // for.
 int slots(const ScheduleSettings& settings, int stage, int stages, int micro_batches);

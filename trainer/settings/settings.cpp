@@ -1,8 +1,8 @@
 #include "trainer/settings/settings.hpp"
 
-#include <limits>
-
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/files/problems.hpp"
@@ -279,7 +279,10 @@ TrainingSettings settings_from_json(const Json& document, std::string_view file)
 
 OrderedJson to_json(const TrainingSettings& settings) {
   OrderedJson document;
-  for (const SettingsKey& key : settings_keys()) document[key.name] = key.write(settings);
+  for (const SettingsKey& key : settings_keys()) {
+    OrderedJson value = key.write(settings);
+    if (!key.leaves_out_null || !value.is_null()) document[key.name] = std::move(value);
+  }
   document[loss_object().name] = to_json(settings.loss);
   document[kAugmentKey] = to_json(settings.augment);
   document[kTransportKey] = transport_json(settings);

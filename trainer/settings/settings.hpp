@@ -59,6 +59,7 @@ struct TrainingSettings {
 
 // ConfigError "FILE: key: …" for unknown keys, wrong types, values out of range.
 TrainingSettings settings_from_json(const Json& document, std::string_view file);
+// All keys, but for some that are null (SettingsKey::leaves_out_null).
 OrderedJson to_json(const TrainingSettings& settings);
 // The keys that train.json may have, as a JSON Schema (draft 7).
 Json settings_schema();

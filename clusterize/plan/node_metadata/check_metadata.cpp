@@ -1,11 +1,16 @@
 #include "clusterize/plan/node_metadata/check_metadata.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "models/base/libraries/format.hpp"
+#include "trainer/schedule/machine_order.hpp"
+#include "trainer/settings/batch_sizes.hpp"
 
 namespace rookery {
 namespace {
@@ -41,6 +46,24 @@ void check_members(const NodeMetadata& metadata, std::string_view file) {
   if (self.node != metadata.node || self.address != metadata.address) {
     fail_metadata(file, "members/{}: {} ({}) is not this node, {} ({})", metadata.stage, self.node,
                   self.address, metadata.node, metadata.address);
+  }
+}
+
+// Where machines have several stages each is a node, whose name says which stage of which machine it is.
+void check_placement(const NodeMetadata& metadata, std::string_view file) {
+  const ScheduleSettings& schedule = metadata.settings.schedule;
+  if (stages_within(schedule, metadata.stages) != metadata.stages)
+    fail_metadata(file, "stages: {} are not {} on each of several machines, as schedule \"{}\" has them",
+                  metadata.stages, chunks_of(schedule), schedule.name);
+  const StagePlacement placement = placement_of(schedule, metadata.stages);
+  for (int stage = 0; stage < metadata.stages; ++stage) {
+    const auto first = static_cast<std::size_t>(placement.stage_of(placement.machine_of(stage), 0));
+    const std::string& node = metadata.members[static_cast<std::size_t>(stage)].node;
+    const std::string expected =
+        node_of_machine(machine_of_node(metadata.members[first].node), placement.chunk_of(stage));
+    if (node != expected)
+      fail_metadata(file, "members/{}/node: {} is not {}, which schedule \"{}\" has there", stage, node,
+                    expected, schedule.name);
   }
 }
 
@@ -130,12 +153,31 @@ void check_routing(const NodeMetadata& metadata, std::string_view file) {
   }
 }
 
+// By stage, as the schedule alone says.
+std::vector<int> scheduled_in_flight(const NodeMetadata& metadata) {
+  ScheduleSettings schedule = metadata.settings.schedule;
+  schedule.planned.clear();
+  const std::vector<std::int64_t> sizes = micro_batch_sizes(metadata.settings, metadata.settings.batch_size);
+  std::vector<int> numbers;
+  for (int stage = 0; stage < metadata.stages; ++stage)
+    numbers.push_back(in_flight(schedule, stage, metadata.stages, static_cast<int>(sizes.size())));
+  return numbers;
+}
+
 // None where a Rookery wrote the file that did not choose.
 void check_in_flight(const NodeMetadata& metadata, std::string_view file) {
   const std::vector<int>& planned = metadata.settings.schedule.planned;
   if (planned.empty()) return;
   if (std::ssize(planned) != metadata.stages)
     fail_metadata(file, "in_flight: there are {} for {} stages", planned.size(), metadata.stages);
+  // The order in which a machine runs several stages leaves no choice, and numbers may rise in it.
+  if (has_chunks(metadata.settings.schedule)) {
+    const std::vector<int> scheduled = scheduled_in_flight(metadata);
+    if (planned != scheduled)
+      fail_metadata(file, "in_flight: [{}] is not [{}], which schedule \"{}\" has", fmt::join(planned, ", "),
+                    fmt::join(scheduled, ", "), metadata.settings.schedule.name);
+    return;
+  }
   if (!std::ranges::is_sorted(planned, std::greater<>()))
     fail_metadata(file, "in_flight: [{}] rises, with which stages would wait for each other",
                   fmt::join(planned, ", "));
@@ -165,6 +207,7 @@ void check_numbers(const NodeMetadata& metadata, std::string_view file) {
 void check_metadata(const NodeMetadata& metadata, std::string_view file) {
   check_numbers(metadata, file);
   check_members(metadata, file);
+  check_placement(metadata, file);
   check_in_flight(metadata, file);
   check_updates_ahead(metadata, file);
   check_rings(metadata, file);

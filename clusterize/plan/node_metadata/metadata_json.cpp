@@ -97,7 +97,7 @@ Json make_schema() {
                "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1125899906842624}},
       "settings": {"type": "object"}},
     "definitions": {
-      "node": {"type": "string", "pattern": "^node_[0-9]{1,6}$"},
+      "node": {"type": "string", "pattern": "^node_[0-9]{1,6}([.][1-9][0-9]?)?$"},
       "index": {"type": "integer", "minimum": 0, "maximum": 999999},
       "encoding": {"enum": ["none", "fp16", "bf16", "int8", "int4"]},
       "count": {"type": "integer", "minimum": 1, "maximum": 1000000},

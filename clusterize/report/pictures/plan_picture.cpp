@@ -159,9 +159,25 @@ class PlanPicture {
             y_ + kTitle + static_cast<double>(line) * (kBoxHeight + kLineGap)};
   }
 
+  // Are the stages on one machine?
+  bool are_together(const PlannedCluster& cluster, std::size_t stage, int other) const {
+    const std::vector<int>& members = members_[cluster.id];
+    return pool_.machine(members[stage]) == pool_.machine(members[other]);
+  }
+
   bool is_worst(const PlannedCluster& cluster, std::size_t stage, std::initializer_list<Kind> kinds) const {
-    return cluster.id == bottleneck_.cluster && static_cast<int>(stage) == bottleneck_.stage &&
-           std::ranges::find(kinds, bottleneck_.kind) != kinds.end();
+    return cluster.id == bottleneck_.cluster && std::ranges::find(kinds, bottleneck_.kind) != kinds.end() &&
+           are_together(cluster, stage, bottleneck_.stage);
+  }
+
+  // Of the link from a stage to the next one.
+  bool is_worst_link(const PlannedCluster& cluster, std::size_t stage) const {
+    const auto is_between = [&](int from, int to) {
+      return are_together(cluster, stage, from) && are_together(cluster, stage + 1, to);
+    };
+    return cluster.id == bottleneck_.cluster && bottleneck_.kind == Kind::kLink &&
+           (is_between(bottleneck_.stage, bottleneck_.to_stage) ||
+            is_between(bottleneck_.to_stage, bottleneck_.stage));
   }
 
   void box(const PlannedCluster& cluster, std::size_t index, double x, double y) {
@@ -218,8 +234,7 @@ class PlanPicture {
       return link.from == static_cast<int>(stage) && link.to == static_cast<int>(stage) + 1;
     });
     if (found == cluster.links.end()) return;
-    const bool worst =
-        is_worst(cluster, stage, {Kind::kLink}) && bottleneck_.to_stage == static_cast<int>(stage) + 1;
+    const bool worst = is_worst_link(cluster, stage);
     const std::string_view color = worst ? svg_color::kRed : svg_color::kFaint;
     const auto most = static_cast<double>(std::max(found->activation_bytes, found->gradient_bytes));
     const double load = plan_.micro_batches * most / (125 * found->bandwidth_mbps) / step_ms_;

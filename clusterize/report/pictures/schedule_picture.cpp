@@ -111,13 +111,13 @@ class SchedulePicture {
 
   std::string title() const {
     double computing = 0;
-    double nodes = 0;
-    for (const StepRun& run : runs_) {
-      for (const double seconds : run.computing) computing += seconds;
-      nodes += static_cast<double>(run.computing.size());
+    double machines = 0;
+    for (std::size_t c = 0; c < runs_.size(); ++c) {
+      for (const double seconds : runs_[c].computing) computing += seconds;
+      machines += static_cast<double>(programs_[c].machines());
     }
     const std::string took = fmt::format("{}, bubble {:.1f}%", duration_text(simulated_),
-                                         100 * (1 - computing / (nodes * simulated_)));
+                                         100 * (1 - computing / (machines * simulated_)));
     if (steps_ > 1)
       return fmt::format("{} steps of {}, {} samples each, from an empty pipeline to an empty one: {}",
                          steps_, plan_.model, plan_.batch_size, took);
@@ -184,19 +184,21 @@ class SchedulePicture {
   bool is_worst_node(std::size_t cluster, std::size_t stage) const {
     return (bottleneck_.kind == Kind::kNode || bottleneck_.kind == Kind::kUpdate ||
             bottleneck_.kind == Kind::kConnection) &&
-           bottleneck_.cluster == static_cast<int>(cluster) && bottleneck_.stage == static_cast<int>(stage);
+           bottleneck_.cluster == static_cast<int>(cluster) &&
+           bottleneck_.stage == programs_[cluster].machine(stage);
   }
 
   std::string_view sending_color(std::size_t cluster, const ProgramMessage& message) const {
-    const FlowWay& way = programs_[cluster].ways[message.way];
+    const int from = programs_[cluster].machine(static_cast<std::size_t>(message.from));
+    const int to = programs_[cluster].machine(static_cast<std::size_t>(message.to));
     const bool is_exchange = message.use != MessageUse::kActivation && message.use != MessageUse::kGradient;
     const auto worst = [&] {
       if (bottleneck_.cluster != static_cast<int>(cluster)) return false;
       if (is_exchange) return bottleneck_.kind == Kind::kExchange;
       if (bottleneck_.kind == Kind::kConnection)
-        return way.from == bottleneck_.stage || way.to == bottleneck_.stage;
-      return bottleneck_.kind == Kind::kLink && std::min(way.from, way.to) == bottleneck_.stage &&
-             std::max(way.from, way.to) == bottleneck_.to_stage;
+        return from != to && (from == bottleneck_.stage || to == bottleneck_.stage);
+      return bottleneck_.kind == Kind::kLink && std::min(from, to) == bottleneck_.stage &&
+             std::max(from, to) == bottleneck_.to_stage;
     };
     return worst() ? svg_color::kRed : svg_color::kTeal;
   }
@@ -218,8 +220,7 @@ class SchedulePicture {
     add_averaging(cluster, sending);
     for (const MessageSpan& span : traces_[cluster].messages) {
       const ProgramMessage& message = programs_[cluster].messages[span.message];
-      add(sending[programs_[cluster].ways[message.way].from],
-          {span.begin, span.sent, sending_color(cluster, message), ""});
+      add(sending[message.from], {span.begin, span.sent, sending_color(cluster, message), ""});
     }
     for (std::size_t stage = 0; stage < stages; ++stage) {
       row(plan_.clusters[cluster].stages[stage].node, runs_[cluster].computing[stage] / simulated_,
@@ -269,7 +270,7 @@ class SchedulePicture {
     }
     for (const MessageSpan& span : averaging_.messages) {
       const ProgramMessage& message = averaging_program_.messages[span.message];
-      const auto member = std::ranges::find(members, averaging_program_.ways[message.way].from);
+      const auto member = std::ranges::find(members, message.from);
       if (member == members.end()) continue;
       if (round_begin_ + span.begin >= round_end_) continue;
       add(sending[member - members.begin()],

@@ -49,6 +49,106 @@ class MetadataFile : public testing::Test {
   std::vector<NodeMetadata> all_;
 };
 
+// A cluster of two machines with two stages each, whose first and last are on one machine.
+class ChunkFiles : public testing::Test {
+ protected:
+  ChunkFiles() {
+    for (int stage = 0; stage < 4; ++stage) write(stage);
+  }
+
+  // A stage's file, after `change` was made to what it says.
+  void write(int stage, const std::function<void(NodeMetadata&)>& change = {}) {
+    const std::vector<std::string> names{"node_0", "node_1", "node_1.1", "node_0.1"};
+    NodeMetadata metadata{.plan_id = "0123456789abcdef", .token = kToken, .stage = stage, .stages = 4};
+    metadata.settings.micro_batches = 4;
+    metadata.settings.schedule.name = "zbv";
+    for (int other = 0; other < 4; ++other) {
+      metadata.members.push_back(
+          {names[other], fmt::format("host{}:{}", names[other][5], 80 + other), other});
+      metadata.settings.schedule.planned.push_back(in_flight({.name = "zbv"}, other, 4, 4));
+    }
+    metadata.node = names[stage];
+    metadata.address = metadata.members[stage].address;
+    metadata.data = {.train_samples = 1, .validation_samples = 1};
+    if (change) change(metadata);
+    write_metadata(folder(), metadata);
+  }
+
+  // What reading says of stage 1 after `change`.
+  std::string error_after(const std::function<void(NodeMetadata&)>& change) {
+    write(1, change);
+    std::string message = error_of([&] { read_metadata(folder(), "node_1"); });
+    write(1);
+    return message;
+  }
+
+  const std::filesystem::path& folder() const { return scratch_.path(); }
+
+  ScratchFolder scratch_;
+};
+
+TEST(NodeNames, TellTheMachine) {
+  EXPECT_EQ(node_of_machine("node_3", 0), "node_3");
+  EXPECT_EQ(node_of_machine("node_3", 2), "node_3.2");
+  EXPECT_EQ(machine_of_node("node_3"), "node_3");
+  EXPECT_EQ(machine_of_node("node_3.12"), "node_3");
+}
+
+TEST_F(ChunkFiles, AreReadByStage) {
+  std::vector<std::string> nodes;
+  for (const NodeMetadata& node : read_all_metadata(folder())) nodes.push_back(node.node);
+  EXPECT_THAT(nodes, testing::ElementsAre("node_0", "node_1", "node_1.1", "node_0.1"));
+  const NodeMetadata last = read_metadata(folder(), "node_0.1");
+  EXPECT_EQ(std::tuple(last.stage, last.role(), last.address), std::tuple(3, "leaf", "host0:83"));
+  EXPECT_EQ(stage_folder(folder(), last), folder() / "cluster_0" / "host0:83");
+}
+
+TEST_F(ChunkFiles, AreFoundByMachine) {
+  EXPECT_THAT(nodes_of_machine(folder(), "node_0"), testing::ElementsAre("node_0", "node_0.1"));
+  write_file(folder() / "nodes" / "node_0.2.json", "{}");  // of an earlier plan
+  EXPECT_THAT(nodes_of_machine(folder(), "node_0"), testing::ElementsAre("node_0", "node_0.1"));
+  EXPECT_THAT(error_of([&] { nodes_of_machine(folder(), "node_9"); }),
+              HasSubstr("there is no 'node_9' in the plan; there are: node_0, node_0."));
+  EXPECT_THAT(error_of([&] { nodes_of_machine(folder(), "node_0.1"); }),
+              HasSubstr("'node_0.1' is a further stage of 'node_0', whose provider trains it"));
+  EXPECT_THAT(error_of([&] { nodes_of_machine(folder() / "empty", "node_0"); }),
+              HasSubstr("run clusterize first"));
+  NodeMetadata other = read_metadata(folder(), "node_0.1");
+  other.plan_id = "00000000000000ff";
+  write_metadata(folder(), other);
+  EXPECT_THAT(error_of([&] { nodes_of_machine(folder(), "node_0"); }),
+              HasSubstr("node_0.1 of plan 00000000000000ff: copy node_data from the same clusterize run"));
+  std::filesystem::remove(folder() / "nodes" / "node_0.1.json");
+  EXPECT_THAT(error_of([&] { nodes_of_machine(folder(), "node_0"); }),
+              HasSubstr("there is no 'node_0.1' in the plan"));
+}
+
+TEST_F(ChunkFiles, AreCalledByTheirPlaceInTheSchedule) {
+  EXPECT_THAT(error_after([](NodeMetadata& file) { std::swap(file.members[2].node, file.members[3].node); }),
+              HasSubstr("members/2/node: node_0.1 is not node_1.1, which schedule \"zbv\" has there"));
+  EXPECT_THAT(error_after([](NodeMetadata& file) { file.members[3].node = "node_2"; }),
+              HasSubstr("members/3/node: node_2 is not node_0.1"));
+  EXPECT_THAT(error_after([](NodeMetadata& file) { file.members[0].node = "node_0.2"; }),
+              HasSubstr("members/0/node: node_0.2 is not node_0,"));
+  EXPECT_THAT(error_after([](NodeMetadata& file) { file.settings.schedule = {.name = "1f1b"}; }),
+              HasSubstr("members/2/node: node_1.1 is not node_1, which schedule \"1f1b\" has there"));
+  const auto without_last = [](NodeMetadata& file) {
+    file.members.pop_back();
+    file.stages = 3;
+  };
+  EXPECT_THAT(error_after(without_last),
+              HasSubstr("stages: 3 are not 2 on each of several machines, as schedule \"zbv\" has them"));
+}
+
+TEST_F(ChunkFiles, HaveInFlightWhatTheScheduleSays) {
+  EXPECT_THAT(error_after([](NodeMetadata& file) {
+                file.settings.schedule.planned = {1, 2, 3, 4};
+              }),
+              HasSubstr("in_flight: [1, 2, 3, 4] is not ["));
+  EXPECT_THAT(error_after([](NodeMetadata& file) { file.settings.schedule.planned.pop_back(); }),
+              HasSubstr("in_flight: there are 3 for 4 stages"));
+}
+
 TEST(Role, IsThatOfTheStageInItsCluster) {
   EXPECT_EQ(role_of(0, 1), "root_leaf");
   EXPECT_EQ(role_of(0, 3), "root");

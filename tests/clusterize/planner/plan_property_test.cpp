@@ -40,16 +40,21 @@ TrainingTask random_task() {
   return *rc::gen::arbitrary<bool>() ? cnn_task(settings) : tied_task();
 }
 
-void check_stages(const PlannedCluster& cluster, const TrainingTask& task, const NodePool& pool) {
+// `machines`: their memory is that of all their stages.
+void check_stages(const PlannedCluster& cluster, const TrainingTask& task, const NodePool& pool,
+                  const NodePool& machines) {
   std::vector<OpId> ops;
+  std::map<int, double> bytes;  // by machine
   for (const PlannedStage& stage : cluster.stages) {
     ops.insert(ops.end(), stage.ops.begin(), stage.ops.end());
     RC_ASSERT(!stage.ops.empty());
     const auto node = std::ranges::find_if(
         pool.nodes(), [&](const PoolNode& of_pool) { return "node_" + of_pool.id == stage.node; });
     RC_ASSERT(node != pool.nodes().end());
-    RC_ASSERT(static_cast<double>(stage.prediction.total_bytes()) <= 1e9 * node->ram_gb);
+    const int machine = pool.machine(static_cast<int>(node - pool.nodes().begin()));
+    bytes[machine] += static_cast<double>(stage.prediction.total_bytes());
   }
+  for (const auto& [machine, all] : bytes) RC_ASSERT(all <= 1e9 * machines.node(machine).ram_gb);
   std::vector<OpId> all(task.graph.ops().size());
   std::iota(all.begin(), all.end(), 0);
   RC_ASSERT(ops == all);
@@ -113,9 +118,10 @@ RC_GTEST_PROP(EveryPlan, CoversTheModelWithinMemoryWithPeersThatAgreeAndIsTheSam
   RC_TAG(planned.plan.clusters.size());
   std::set<std::string> used;
   for (const PlannedCluster& cluster : planned.plan.clusters) {
-    check_stages(cluster, task, pool);
+    check_stages(cluster, task, planned.pool, pool);
     for (const PlannedStage& stage : cluster.stages) RC_ASSERT(used.insert(stage.node).second);
   }
+  std::erase_if(used, [](const std::string& node) { return machine_of_node(node) != node; });
   RC_ASSERT(used.size() + planned.plan.left_out.size() == pool.nodes().size());
   check_peers(planned, task);
   const int first = options.threads;

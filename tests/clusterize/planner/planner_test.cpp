@@ -302,6 +302,16 @@ TEST(Report, SaysWhatEveryNodeDoes) {
   EXPECT_THAT(text, HasSubstr("predicted"));
 }
 
+TEST(Report, SaysWhereAMachineHasSeveralStages) {
+  const TrainingTask task = cnn_task();
+  Planned planned = plan(equal_nodes(3), task);
+  EXPECT_THAT(describe_plan(task, planned), Not(HasSubstr("further stage")));
+  planned.plan.clusters[0].stages[2].node = "node_0.1";
+  const std::string text = describe_plan(task, planned);
+  EXPECT_THAT(text, HasSubstr("Node(0.1) Cluster(0) Address(host8082:8082) Role(leaf)"));
+  EXPECT_THAT(text, HasSubstr("node_0.1 is a further stage of node_0: the provider of a machine trains all"));
+}
+
 // In predictions, the simulator and memory.
 TEST(Plan, CountsTheBytesThatTravel) {
   const TrainingTask exact = cnn_task();

@@ -360,5 +360,33 @@ TEST(Address, IsAnIpAddressOrHostNameWithAPort) {
   EXPECT_NE(address_problem(std::string(300, 'a') + ":1"), "");
 }
 
+TEST(NodePool, IsDividedIntoTheChunksOfItsMachines) {
+  const NodePool pool = pool_of(parse(R"({
+    "0": {"IP": "10.0.0.7:8080", "benchmarks": {"ram": 16, "bandwidth": 100}, "region": "Turin"},
+    "1": {"IP": "10.0.0.8:65000", "benchmarks": {"ram": 8, "bandwidth": 50, "gflops": 20}, "threads": 3},
+    "network": {"links": [{"between": ["0", "1"], "latency_ms": 20, "bandwidth_mbps": 30}]}})"));
+  const NodePool divided = pool.divided({{10, 6}, {8}});
+  ASSERT_EQ(divided.size(), 3);
+  EXPECT_EQ(divided.node(1).id, "0.1");
+  EXPECT_EQ(divided.node(1).address, "10.0.0.7:9080");
+  EXPECT_EQ(divided.node(1).chunk, 1);
+  EXPECT_EQ(divided.node(1).ram_gb, 6);
+  EXPECT_EQ(divided.node(1).region, "Turin");
+  EXPECT_EQ(divided.node(2).address, "10.0.0.8:65000");
+  EXPECT_EQ(divided.machine(0), divided.machine(1));
+  EXPECT_NE(divided.machine(1), divided.machine(2));
+  EXPECT_EQ(divided.link(1, 2), (LinkSpeed{20, 30}));
+  EXPECT_EQ(divided.link(0, 2), divided.link(1, 2));
+  EXPECT_LT(divided.link(0, 1).latency_ms, 1);  // within a machine
+  EXPECT_EQ(pool.machine(1), 1);
+}
+
+TEST(Address, OfAFurtherChunkIsAtAPortThatIsFree) {
+  EXPECT_EQ(further_address("10.0.0.7:8080", 2, {8080}), "10.0.0.7:10080");
+  EXPECT_EQ(further_address("10.0.0.7:65000", 1, {65000}), "10.0.0.7:64000");
+  EXPECT_EQ(further_address("[::1]:8080", 1, {8080, 9080, 9081}), "[::1]:9082");
+  EXPECT_EQ(further_address("lab:64535", 1, {65535}), "lab:1024");
+}
+
 }  // namespace
 }  // namespace rookery

@@ -92,6 +92,28 @@ TEST(Pictures, AgreeOnTheBottleneck) {
   }
 }
 
+// A machine has a row for each of its stages, and is the bottleneck in all of them.
+TEST(Pictures, OfMachinesWithSeveralStagesShowEachStage) {
+  TrainingSettings settings;
+  settings.micro_batches = 4;
+  Json near = equal_nodes(3);
+  for (Json& node : near) node["benchmarks"] = {{"ram", 8}, {"bandwidth", 100'000}, {"gflops", 0.5}};
+  for (const char* schedule : {"interleaved", "zbv"}) {
+    settings.schedule.name = schedule;
+    const TrainingTask task = cnn_task(settings);
+    const Planned planned = make_plan(task, pool_of(near), {});
+    const Bottleneck worst = find_bottleneck(task, planned.pool, planned);
+    ASSERT_EQ(worst.kind, Bottleneck::Kind::kNode) << worst.text;
+    const std::string plan = plan_picture(planned.pool, planned, worst);
+    const std::string step = schedule_picture(task, planned.pool, planned, worst);
+    const std::string name = planned.plan.clusters[0].stages[worst.stage].node;
+    for (const std::string& node : {name, name + ".1"}) {
+      EXPECT_THAT(plan, HasSubstr(">" + node + "<"));
+      EXPECT_EQ(red_texts(step).count(node), 1U) << node;
+    }
+  }
+}
+
 TEST(Pictures, OfLargePlansAreSummed) {
   const Pictures made = pictures_of(equal_nodes(60));  // 20 clusters of three
   EXPECT_THAT(made.plan, HasSubstr("20 clusters; bars: their steps beside the slowest"));

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 
+#include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/report/simulation_report.hpp"
 #include "models/base/text.hpp"
 #include "tests/clusterize/plan_support.hpp"
@@ -21,7 +23,7 @@ struct World {
   World(const TrainingSettings& settings, const Json& nodes, const SearchOptions& options = {})
       : task(cnn_task(settings)), pool(pool_of(nodes)), planned(make_plan(task, pool, options)) {}
   Simulation simulate(const SimulationOptions& options = {}) const {
-    return rookery::simulate(task, pool, planned, options);
+    return rookery::simulate(task, planned.pool, planned, options);
   }
 };
 
@@ -91,6 +93,64 @@ TEST(Simulation, SharesOfNodesAndLinksAreThoseOfTheStep) {
   ASSERT_NE(link, found.links.end());
   EXPECT_EQ(link->bytes, static_cast<double>(per_step));
   EXPECT_NEAR(link->used, link->bytes / 1.25e6 / found.step_seconds, 1e-12);
+}
+
+// Their stages are nodes, which share the machine and its connection.
+TEST(Simulation, OfMachinesWithSeveralStagesCountsEachMachineOnce) {
+  for (const char* schedule : {"interleaved", "zbv"}) {
+    TrainingSettings settings = settings_with(6);
+    settings.schedule.name = schedule;
+    const World world(settings, equal_nodes(3));
+    ASSERT_EQ(world.planned.members.at(0).size(), 6U);
+    const Simulation found = world.simulate();
+    ASSERT_EQ(found.nodes.size(), 6U);
+    std::map<std::string, double> computing;
+    std::map<std::string, double> sending;
+    double all = 0;
+    for (const NodeUse& node : found.nodes) {
+      computing[machine_of_node(node.node)] += node.computing;
+      sending[machine_of_node(node.node)] += node.sending;
+      all += node.computing;
+    }
+    EXPECT_EQ(computing.size(), 3U);
+    EXPECT_NEAR(found.bubble_share, 1 - all / 3, 1e-12);
+    for (const auto& [machine, share] : computing) EXPECT_LE(share, 1 + 1e-9) << machine;
+    for (const auto& [machine, share] : sending) EXPECT_LE(share, 1 + 1e-9) << machine;
+    for (const LinkUse& link : found.links) {
+      EXPECT_EQ(link.from, machine_of_node(link.from));
+      EXPECT_NE(link.from, link.to);
+      EXPECT_LE(link.used, 1 + 1e-9);
+    }
+    EXPECT_GE(std::ssize(found.links), 4);
+  }
+}
+
+TEST(Simulation, OfMachinesWithSeveralStagesIsNoLongerThanPredictedWhereConnectionsAreFast) {
+  for (const char* schedule : {"interleaved", "zbv"}) {
+    for (const double latency_ms : {0.01, 1.0, 20.0}) {
+      TrainingSettings settings = settings_with(16);
+      settings.schedule.name = schedule;
+      Json pool = equal_nodes(3);
+      for (Json& node : pool) node["benchmarks"] = {{"ram", 8}, {"bandwidth", 10'000}, {"gflops", 0.5}};
+      pool["network"] = {{"default", {{"latency_ms", latency_ms}, {"bandwidth_mbps", 10'000}}}};
+      const World world(settings, pool, {.min_nodes = 3, .clusters = 1});
+      const PlannedCluster& cluster = world.planned.plan.clusters.at(0);
+      ASSERT_EQ(cluster.stages.size(), 6U);
+      EXPECT_LE(cluster.simulated_step_ms, cluster.predicted_step_ms) << schedule << " " << latency_ms;
+      EXPECT_GE(cluster.simulated_step_ms, 0.8 * cluster.predicted_step_ms) << schedule << " " << latency_ms;
+    }
+  }
+}
+
+// Rings of all stages of a machine share its connection.
+TEST(Simulation, MachinesWithSeveralStagesAverageByOneConnection) {
+  TrainingSettings settings = settings_with(4);
+  settings.schedule.name = "interleaved";
+  const World world(settings, equal_nodes(6));  // two clusters of three
+  ASSERT_EQ(world.planned.members.size(), 2U);
+  const StepProgram round = averaging_program(world.task, world.planned.pool, world.planned, 1);
+  EXPECT_EQ(round.connections.size(), 6U);
+  EXPECT_GT(world.simulate().averaging_seconds, 0);
 }
 
 TEST(Simulation, ClustersShareTheSamplesAndAverage) {
@@ -165,7 +225,7 @@ TEST(Simulation, StragglersCostTimeTheSameForTheSameSeed) {
 }
 
 TEST(Simulation, StragglersOfEveryStepAreSlowerMachines) {
-  for (const char* schedule : {"1f1b", "async"}) {
+  for (const char* schedule : {"1f1b", "async", "zbv"}) {
     TrainingSettings settings = settings_with(4);
     settings.schedule.name = schedule;
     const World world(settings, equal_nodes(3));

@@ -137,14 +137,14 @@ TEST(Schedule, APlanMayChooseWhatSettingsLeaveOpen) {
 
 TEST(Schedule, UnknownNamesAreRefusedWithTheKnownOnes) {
   try {
-    Schedule({.name = "2f2b"}, 0, 1, 1, 1);
+    actions(Schedule({.name = "2f2b"}, 0, 1, 1, 1));
     FAIL();
   } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find("'2f2b'"), std::string::npos);
-    EXPECT_NE(std::string(error.what()).find("1f1b, zb, async"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("1f1b, zb, async, interleaved, zbv"), std::string::npos);
   }
   for (const std::string& name : names_of(schedule_kinds()))
-    EXPECT_FALSE(actions(Schedule({.name = name}, 0, 2, 1, 1)).empty());
+    EXPECT_FALSE(actions(Schedule({.name = name}, 0, 4, 1, 1)).empty());
 }
 
 TEST(Schedule, ImpossibleStagesAreBugs) {

@@ -335,6 +335,23 @@ TEST(Settings, StalenessIsBounded) {
   EXPECT_EQ(settings.schedule, (ScheduleSettings{.name = "async", .max_staleness = 2}));
 }
 
+TEST(Settings, ChunksAreBounded) {
+  const TrainingSettings settings = parse(R"({"schedule": "interleaved", "chunks": 4})");
+  EXPECT_EQ(settings.schedule, (ScheduleSettings{.name = "interleaved", .chunks = 4}));
+  EXPECT_EQ(parse(to_json(settings).dump().c_str()), settings);
+  EXPECT_EQ(parse(R"({"schedule": "zbv", "chunks": null})").schedule, ScheduleSettings{.name = "zbv"});
+  EXPECT_THAT(settings_problem(R"({"schedule": "interleaved", "chunks": 1})"),
+              HasSubstr("chunks: 1 is not an integer from 2 to 16, or null, e.g. 4"));
+  EXPECT_THAT(settings_problem(R"({"chunks": 17})"), HasSubstr("chunks: 17 is not an integer from 2 to 16"));
+}
+
+// Plans made before there was such a key keep their id, which is a digest of what is written.
+TEST(Settings, ChunksAreWrittenOnlyWhereTheyAreGiven) {
+  EXPECT_FALSE(to_json(TrainingSettings()).contains("chunks"));
+  EXPECT_TRUE(to_json(TrainingSettings()).contains("max_staleness")) << "which is null, too";
+  EXPECT_EQ(to_json(parse(R"({"chunks": 3})"))["chunks"], 3);
+}
+
 TEST(Settings, ScheduleAndMicroBatchesMayBeLeftToClusterize) {
   const TrainingSettings both = parse(R"({"schedule": "auto", "micro_batches": "auto"})");
   EXPECT_EQ(both.schedule.name, kAutoSchedule);

@@ -96,6 +96,17 @@ std::vector<std::string> schedule_choices() {
 }
 
 template <typename Field>
+SettingsKey chunks_key(Field field) {
+  SettingsKey key = with_example(
+      integer_key("chunks", 2, kMostChunks, field,
+                  "`interleaved`: stages of each machine of a cluster of several, the same number on all: "
+                  "with more of them machines wait less and send each other more; null: 2"),
+      4);
+  key.leaves_out_null = true;
+  return key;
+}
+
+template <typename Field>
 SettingsKey micro_batches_key(Field field) {
   constexpr int kMost = 4096;
   const Json number{{"type", "integer"}, {"minimum", 1}, {"maximum", kMost}};
@@ -162,7 +173,9 @@ std::vector<SettingsKey> make_settings_keys() {
           "schedule", schedule_choices(), [](S& s) -> std::string& { return s.schedule.name; },
           "order of work in the pipeline" + help_of_rows(schedule_kinds()) +
               "; `auto`: clusterize chooses `1f1b`, or `zb` where it simulates more samples a second with it "
-              "and memory allows it: to the same bits"),
+              "and memory allows it: to the same bits. With `interleaved` and `zbv` a machine listens at one "
+              "port more for each further stage (plan.json and clusterize's output say which), and its "
+              "stages share its memory"),
       with_example(integer_key(
                        "max_staleness", 0, kMostStaleness,
                        [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
@@ -172,6 +185,7 @@ std::vector<SettingsKey> make_settings_keys() {
                        "null: what one micro-batch less than there are stages from it on makes, which fills "
                        "the pipeline; 0: as `1f1b`"),
                    2),
+      chunks_key([](S& s) -> std::optional<int>& { return s.schedule.chunks; }),
       with_example(
           integer_key(
               "in_flight", 1, kMostInFlight, [](S& s) -> std::optional<int>& { return s.schedule.in_flight; },
@@ -179,7 +193,8 @@ std::vector<SettingsKey> make_settings_keys() {
               "gradients of the oldest; one is in flight on the last stage, and between them the "
               "numbers fall evenly. null: clusterize chooses it for each stage, from how long a "
               "micro-batch is on its way and from memory; `async`: with it gradients grow older, so "
-              "that more than there are stages are chosen only where `max_staleness` allows it"),
+              "that more than there are stages are chosen only where `max_staleness` allows it; "
+              "`interleaved`, `zbv`: has no effect, their order says how many there are"),
           8),
       choice_key(
           "recompute", {"none", "full", "auto"}, [](S& s) -> std::string& { return s.recompute; },

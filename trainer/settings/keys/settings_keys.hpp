@@ -19,6 +19,8 @@ struct SettingsKey {
   std::function<void(const Json&, TrainingSettings&)> read;  // of an accepted value
   std::function<OrderedJson(const TrainingSettings&)> write;
   std::string help;
+  // Left out where it is null: what does not use the key is written, and digested, as before there was one.
+  bool leaves_out_null = false;
 
   bool accepts(const Json& value) const;
   // `values` with the example.

@@ -1,4 +1,4 @@
-#include "clusterize/planner/fit.hpp"
+#include "clusterize/planner/fit/fit.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -8,6 +8,7 @@
 #include "clusterize/order/cut_refinement.hpp"
 #include "clusterize/search/find_clusters.hpp"
 #include "models/base/error.hpp"
+#include "trainer/schedule/machine_order.hpp"
 
 namespace rookery {
 namespace {
@@ -23,16 +24,18 @@ int most_segments(const TrainingTask& task, const NodePool& pool) {
     state += 4 * static_cast<double>(task.graph.value(id).type.bytes());
   double smallest = std::numeric_limits<double>::infinity();
   for (const PoolNode& node : pool.nodes()) smallest = std::min(smallest, 1e9 * node.ram_gb);
-  const double wanted = std::max(
-      {kLeast, kForAllNodes / static_cast<double>(pool.nodes().size()), kPerMachine * state / smallest});
+  const int chunks = placement_on(task.settings.schedule, 2).chunks;
+  const double wanted = chunks * std::max({kLeast, kForAllNodes / static_cast<double>(pool.nodes().size()),
+                                           kPerMachine * state / smallest});
   return static_cast<int>(std::min<double>(wanted, kMostSegments));
 }
 
-// The stages of a plan, and the nodes that have them.
-struct PlacedStage {
-  StageRange range;
-  int node = 0;
-};
+}  // namespace
+
+ModelCosts model_costs(const TrainingTask& task, const NodePool& pool) {
+  return model_costs(task.graph, task.settings, task.data, task.kernels,
+                     task.profile ? &*task.profile : nullptr, most_segments(task, pool), pool.all_threads());
+}
 
 std::vector<PlacedStage> placed_stages(const ModelCosts& costs, const Clusters& clusters,
                                        const std::vector<const StagePartition*>& partitions,
@@ -52,13 +55,6 @@ std::vector<PlacedStage> placed_stages(const ModelCosts& costs, const Clusters& 
     }
   }
   return placed;
-}
-
-}  // namespace
-
-ModelCosts model_costs(const TrainingTask& task, const NodePool& pool) {
-  return model_costs(task.graph, task.settings, task.data, task.kernels,
-                     task.profile ? &*task.profile : nullptr, most_segments(task, pool), pool.all_threads());
 }
 
 Fit find_fit(const NodePool& pool, const ModelCosts& known_costs, const SearchOptions& options) {
