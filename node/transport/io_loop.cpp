@@ -49,9 +49,8 @@ IoLoop::IoLoop(EndpointOptions options, std::uint64_t nonce)
     timer_.emplace();
   }
   if (!options_.reachable) return;
-  listener_.emplace(
-      options_.node, Address::parse(options_.address),
-      fmt::format("give {} another port in node_configs.json and run clusterize again", options_.node));
+  listener_.emplace(options_.node, Address::parse(options_.address),
+                    "give this machine another port in node_configs.json and run clusterize again");
 }
 
 std::string IoLoop::address() const {

@@ -1,17 +1,17 @@
 // Schedules by which a machine has several stages of its cluster, its *chunks*: which ones, and in which
 // order it runs their actions. One stage at a time computes on a machine.
 //   interleaved  chunk c of machine m is stage c · machines + m, so that a micro-batch goes round the
-//   machines
-//                as often as there are chunks, and a pipeline fills and drains in as small a part of the time
-//                (arXiv 2104.04473). Micro-batches go round in groups of as many as there are machines, or
-//                more where they do not come out even. A machine runs as many forwards ahead as there come
-//                before the first gradient, then alternates, W directly after its B.
-//   zbv          two chunks, stages m and 2 · machines − 1 − m: the last stage is on the machine of the
-//   first,
+//                machines as often as there are chunks, and a pipeline fills and drains in as small a part
+//                of the time (arXiv 2104.04473). Micro-batches go round in groups of as many as there are
+//                machines; where they do not come out even the last group is smaller. A machine runs as
+//                many forwards ahead as there come before the first gradient, then alternates, W directly
+//                after its B.
+//   zbv          two chunks, stages m and 2 · machines − 1 − m: the last stage is on the first machine,
 //                and gradients of weights fill what would be waiting (ZB-V of arXiv 2401.10241). A machine
-//                keeps at most 2 · machines micro-batches of a chunk, as with 1f1b. Where F, B and W take as
-//                long as each other, and there are 2 · machines − 1 micro-batches, it never waits between its
-//                first action and its last one.
+//                keeps at most 2 · machines micro-batches of a chunk, as with 1f1b. Where F, B and W take
+//                as long as each other, and there are 2 · machines − 1 micro-batches, it never waits
+//                between its first action and its last one.
+//
 // A cluster of one machine has one stage, which runs 1f1b.
 #pragma once
 

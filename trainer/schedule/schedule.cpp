@@ -144,8 +144,7 @@ const std::vector<ScheduleKind>& schedule_kinds() {
        .help =
            "as `1f1b`, to the same bits, but each machine of a cluster has several stages (`chunks`), and a "
            "micro-batch goes round the machines as often: so many times less waiting while the pipeline "
-           "fills "
-           "and drains, for as many times more that machines send each other, and more memory",
+           "fills and drains, for as many times more that machines send each other, and more memory",
        .is_synchronous = true,
        .delays_weights = false,
        .in_flight = in_flight_of_order,

@@ -170,7 +170,7 @@ void check_in_flight(const NodeMetadata& metadata, std::string_view file) {
   if (planned.empty()) return;
   if (std::ssize(planned) != metadata.stages)
     fail_metadata(file, "in_flight: there are {} for {} stages", planned.size(), metadata.stages);
-  // The order in which a machine runs several stages leaves no choice, and numbers may rise in it.
+  // The order in which a machine runs several stages leaves no choice.
   if (has_chunks(metadata.settings.schedule)) {
     const std::vector<int> scheduled = scheduled_in_flight(metadata);
     if (planned != scheduled)
