@@ -27,7 +27,7 @@
 #include "models/graph/state/initialize.hpp"
 #include "models/kernels/measured.hpp"
 #include "models/kernels/threads.hpp"
-#include "models/runtime/compile/compiled_variant.hpp"
+#include "models/runtime/compile/compiled_variants.hpp"
 
 namespace rookery {
 namespace {
@@ -52,7 +52,7 @@ class Bench {
     options.seed = kSeed;
     const Stage stage = std::move(cut(forward, std::vector<OpId>{0}).front());
     memory_ = memory_use(stage, options);
-    variant_ = compile_variant(stage, Mode::kTraining, batch, options, false);
+    variant_ = std::move(compile_variants(stage, options).training.front());
     choice_ = options.kernels;
     for (const TensorType& type : variant_.types) tensors_.emplace_back(type);
     fill_inputs();

@@ -131,12 +131,9 @@ std::int64_t StageMemory::measured(const StageRange& range) {
   const auto others = [&](int slots) {
     return static_cast<std::int64_t>(under_way(slots) * two_of_each) + (range.first == 0 ? data_bytes_ : 0);
   };
-  if (range.recompute) {
-    known = memory_use(compiled, options_of(compiled, range.slots, true)).total() + others(range.slots);
-    return known;
-  }
   // Hardly dearer for all numbers of slots than for one.
-  const std::vector<MemoryUse> uses = memory_by_slots(compiled, options_of(compiled, most_slots_, false));
+  const std::vector<MemoryUse> uses =
+      memory_by_slots(compiled, options_of(compiled, most_slots_, range.recompute));
   for (StageRange each = range; const MemoryUse& use : uses) {
     each.slots = static_cast<int>(&use - uses.data()) + 1;
     measured_.at(each) = use.total() + others(each.slots);

@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -121,8 +123,13 @@ class Graph {
   std::vector<Value> values_;
   std::vector<Op> ops_;
   std::vector<ValueId> inputs_, outputs_, parameters_, buffers_, constants_;
-  std::map<std::string, ValueId, std::less<>> by_name_;
-  std::set<std::string> op_names_;
+  // Of std::string_view, too, without a copy.
+  struct NameHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+  std::unordered_map<std::string, ValueId, NameHash, std::equal_to<>> by_name_;
+  std::unordered_set<std::string> op_names_;
 };
 
 // The type of every value, by ValueId, with kBatch for dimensions that follow the micro-batch.

@@ -17,7 +17,7 @@ constexpr std::string_view kOptimizerPrefix = "optimizer/";
 struct Executable::Impl {
   // `consumed`: the same state where it is to be freed on the way.
   Impl(const Stage& the_stage, const CompileOptions& options, const StateDict& initial, StateDict* consumed)
-      : Impl(the_stage, options, initial, consumed, CompiledVariants(the_stage, options)) {}
+      : Impl(the_stage, options, initial, consumed, compile_variants(the_stage, options)) {}
 
   Impl(const Stage& the_stage, const CompileOptions& options, const StateDict& initial, StateDict* consumed,
        CompiledVariants variants)

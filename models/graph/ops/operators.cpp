@@ -1,6 +1,7 @@
 #include "models/graph/ops/families.hpp"
 
-#include <map>
+#include <algorithm>
+#include <unordered_map>
 
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
@@ -8,9 +9,9 @@
 namespace rookery {
 namespace {
 
-const std::map<std::string, OpDefinition>& definitions() {
-  static const std::map<std::string, OpDefinition> table = [] {
-    std::map<std::string, OpDefinition> all;
+const std::unordered_map<std::string, OpDefinition>& definitions() {
+  static const std::unordered_map<std::string, OpDefinition> table = [] {
+    std::unordered_map<std::string, OpDefinition> all;
     for (const auto family :
          {convolution_ops, pooling_ops,   gemm_ops,    matmul_ops,  attention_ops,   reduction_ops,
           batch_norm_ops,  row_norm_ops,  dropout_ops, softmax_ops, elementwise_ops, unary_ops,
@@ -42,6 +43,7 @@ const OpSignature* op_signature(const std::string& type) {
 std::vector<std::string> operators() {
   std::vector<std::string> names;
   for (const auto& [type, definition] : definitions()) names.push_back(type);
+  std::ranges::sort(names);
   return names;
 }
 

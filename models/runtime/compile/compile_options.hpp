@@ -58,7 +58,7 @@ struct MemoryUse {
 
 // The memory that an Executable of these would take, without building it.
 MemoryUse memory_use(const Stage& stage, const CompileOptions& options);
-// The same with 1, 2, ..., options.slots slots. It is hardly dearer than one, unless something is recomputed.
+// The same with 1, 2, ..., options.slots slots. It is hardly dearer than one.
 std::vector<MemoryUse> memory_by_slots(const Stage& stage, CompileOptions options);
 
 }  // namespace rookery

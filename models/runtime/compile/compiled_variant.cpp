@@ -4,7 +4,6 @@
 #include "models/graph/passes/blocked_layout.hpp"
 #include "models/graph/passes/differentiate.hpp"
 #include "models/graph/passes/fuse.hpp"
-#include "models/graph/passes/memory/recompute.hpp"
 
 namespace rookery {
 namespace {
@@ -24,47 +23,48 @@ std::shared_ptr<Kernel> kernel_of(const Op& op, const std::vector<TensorType>& t
       {.op = op, .inputs = inputs, .outputs = outputs, .seed = options.seed});
 }
 
-// Takes what belongs to `of` in the graph that the new one was made of.
-template <typename T>
-std::vector<T> taken_from(const std::vector<T>& before, const std::vector<int>& of) {
-  std::vector<T> now;
-  for (const int id : of) now.push_back(before[id]);
-  return now;
-}
-
 }  // namespace
 
-CompiledVariant compile_variant(const Stage& stage, Mode mode, std::int64_t size,
-                                const CompileOptions& options, bool accumulates) {
-  CompiledVariant variant{.size = size};
+TrainingGraph program_graph(const Stage& stage, Mode mode, const CompileOptions& options) {
   Graph forward = fuse(stage.graph);
   forward = with_blocked_layout(forward, chosen_blocked(options.kernels, forward),
                                 stage.gradient_request(forward).received);
   if (mode == Mode::kTraining) {
-    variant.training = differentiate(forward, stage.gradient_request(forward));
-    if (variant.training.sent_gradients.empty())
-      variant.training = in_one_backward_phase(std::move(variant.training));
-  } else {
-    variant.training.phases.assign(forward.ops().size(), Phase::kForward);
-    variant.training.graph = std::move(forward);
+    TrainingGraph training = differentiate(forward, stage.gradient_request(forward));
+    return training.sent_gradients.empty() ? in_one_backward_phase(std::move(training)) : std::move(training);
   }
-  variant.types = variant.training.graph.types(size);
-  std::vector<std::size_t> scratch;
-  for (const Op& op : variant.training.graph.ops()) {
-    variant.kernels.push_back(kernel_of(op, variant.types, options));
-    scratch.push_back(variant.kernels.back() ? variant.kernels.back()->scratch_bytes() : 0);
+  TrainingGraph inference;
+  inference.phases.assign(forward.ops().size(), Phase::kForward);
+  inference.graph = std::move(forward);
+  return inference;
+}
+
+VariantCompiler::VariantCompiler(const TrainingGraph& graph, Mode mode, std::int64_t size,
+                                 const CompileOptions& options, bool accumulates)
+    : graph_(graph), size_(size), types_(graph.graph.types(size)) {
+  for (const Op& op : graph.graph.ops()) {
+    kernels_.push_back(kernel_of(op, types_, options));
+    scratch_.push_back(kernels_.back() ? kernels_.back()->scratch_bytes() : 0);
   }
   const StepShape step{.accumulates = accumulates, .delays_weights = options.delays_weights};
-  if (mode == Mode::kTraining && options.recompute) {
-    RecomputedGraph again = recompute(variant.training, variant.types, scratch, options.slots, step);
-    variant.training = std::move(again.training);
-    variant.types = taken_from(variant.types, again.values);
-    variant.kernels = taken_from(variant.kernels, again.ops);
-    scratch = taken_from(scratch, again.ops);
+  if (mode == Mode::kInference) {
+    plan_ = plan_memory(graph.graph, types_, scratch_);
+  } else if (options.recompute) {
+    recomputed_ = std::make_unique<Recomputation>(graph, types_, scratch_, step);
+  } else {
+    plan_ = plan_memory(graph, types_, scratch_, step);
   }
-  variant.plan = mode == Mode::kTraining ? plan_memory(variant.training, variant.types, scratch, step)
-                                         : plan_memory(variant.training.graph, variant.types, scratch);
-  return variant;
+}
+
+CompiledVariant VariantCompiler::variant(int slots) {
+  if (!recomputed_)
+    return {.size = size_, .training = graph_, .types = types_, .kernels = kernels_, .plan = plan_};
+  const Recomputation::Planned& best = recomputed_->best(slots);
+  return {.size = size_,
+          .training = best.graph.training,
+          .types = taken_from(types_, best.graph.values),
+          .kernels = taken_from(kernels_, best.graph.ops),
+          .plan = best.plan};
 }
 
 ArenaLayout lay_out(const Graph& graph, const std::vector<ValueId>& values) {

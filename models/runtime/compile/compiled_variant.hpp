@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/graph/passes/memory/memory_plan.hpp"
+#include "models/graph/passes/memory/recompute.hpp"
 #include "models/runtime/compile/compile_options.hpp"
 #include "models/runtime/micro_batch.hpp"
 
@@ -22,9 +22,30 @@ struct CompiledVariant {
   MemoryPlan plan;
 };
 
-// `accumulates`: whether a step may have more than one micro-batch.
-CompiledVariant compile_variant(const Stage& stage, Mode mode, std::int64_t size,
-                                const CompileOptions& options, bool accumulates);
+// What runs in a micro-batch of any size: fused, in the layouts that the kernels want, with its gradients in
+// training.
+TrainingGraph program_graph(const Stage& stage, Mode mode, const CompileOptions& options);
+
+// Compiles one variant for any number of slots: only what is recomputed depends on them
+// (CompileOptions::slots is not read). Not for several threads at once.
+class VariantCompiler {
+ public:
+  // `graph` is the program_graph() of the mode and outlives this, and so do `options`. `accumulates`: whether
+  // a step may have more than one micro-batch.
+  VariantCompiler(const TrainingGraph& graph, Mode mode, std::int64_t size, const CompileOptions& options,
+                  bool accumulates);
+
+  CompiledVariant variant(int slots);
+
+ private:
+  const TrainingGraph& graph_;
+  std::int64_t size_;
+  std::vector<TensorType> types_;
+  std::vector<std::shared_ptr<Kernel>> kernels_;
+  std::vector<std::size_t> scratch_;
+  MemoryPlan plan_;                            // where nothing is recomputed, or else
+  std::unique_ptr<Recomputation> recomputed_;  // which reads the others
+};
 
 // The places of the tensors of a set of values in an arena, each aligned and padded to kAlignment.
 struct ArenaLayout {

@@ -39,12 +39,28 @@ std::size_t slot_bytes(const std::vector<CompiledVariant>& variants) {
   return most;
 }
 
-CompiledVariants::CompiledVariants(const Stage& stage, const CompileOptions& options) {
-  ROOKERY_CHECK(options.slots >= 1, "{} slots", options.slots);
+StageCompiler::StageCompiler(const Stage& stage, const CompileOptions& options)
+    : options_(options),
+      training_(options.training_sizes.empty() ? TrainingGraph()
+                                               : program_graph(stage, Mode::kTraining, options)),
+      inference_(options.inference_sizes.empty() ? TrainingGraph()
+                                                 : program_graph(stage, Mode::kInference, options)) {
   for (const std::int64_t size : options.training_sizes)
-    training.push_back(compile_variant(stage, Mode::kTraining, size, options, options.accumulates()));
+    training_variants_.emplace_back(training_, Mode::kTraining, size, options_, options.accumulates());
   for (const std::int64_t size : options.inference_sizes)
-    inference.push_back(compile_variant(stage, Mode::kInference, size, options, false));
+    inference_variants_.emplace_back(inference_, Mode::kInference, size, options_, false);
+}
+
+CompiledVariants StageCompiler::variants(int slots) {
+  ROOKERY_CHECK(slots >= 1, "{} slots", slots);
+  CompiledVariants made;
+  for (VariantCompiler& each : training_variants_) made.training.push_back(each.variant(slots));
+  for (VariantCompiler& each : inference_variants_) made.inference.push_back(each.variant(slots));
+  return made;
+}
+
+CompiledVariants compile_variants(const Stage& stage, const CompileOptions& options) {
+  return StageCompiler(stage, options).variants(options.slots);
 }
 
 ParameterLayout CompiledVariants::parameter_layout(const Stage& stage) const {
@@ -93,16 +109,17 @@ std::size_t CompiledVariants::working_bytes(const CompileOptions& options) const
 }
 
 MemoryUse memory_use(const Stage& stage, const CompileOptions& options) {
-  return CompiledVariants(stage, options).memory(stage, options);
+  return compile_variants(stage, options).memory(stage, options);
 }
 
-// What is recomputed depends on the slots; all else of the variants does not.
 std::vector<MemoryUse> memory_by_slots(const Stage& stage, CompileOptions options) {
   const int slots = options.slots;
-  std::vector<MemoryUse> uses;
+  StageCompiler compiler(stage, options);
   std::optional<CompiledVariants> variants;
+  std::vector<MemoryUse> uses;
   for (options.slots = 1; options.slots <= slots; ++options.slots) {
-    if (!variants || options.recompute) variants.emplace(stage, options);
+    // What is recomputed depends on the slots; all else does not.
+    if (!variants || options.recompute) variants = compiler.variants(options.slots);
     uses.push_back(variants->memory(stage, options));
   }
   return uses;

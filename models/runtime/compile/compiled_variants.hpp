@@ -13,8 +13,6 @@ struct CompiledVariants {
   std::vector<CompiledVariant> training;
   std::vector<CompiledVariant> inference;
 
-  CompiledVariants(const Stage& stage, const CompileOptions& options);
-
   ParameterLayout parameter_layout(const Stage& stage) const;
   MemoryUse memory(const Stage& stage, const CompileOptions& options) const;
   // What an update that may be taken back changes, and forwards after it.
@@ -22,6 +20,24 @@ struct CompiledVariants {
   // The stashes of all slots, and what is needed at the same time as the fullest of them.
   std::size_t working_bytes(const CompileOptions& options) const;
 };
+
+// Compiles the variants of a stage for any number of slots. Not for several threads at once.
+class StageCompiler {
+ public:
+  // CompileOptions::slots is not read.
+  StageCompiler(const Stage& stage, const CompileOptions& options);
+  StageCompiler(const StageCompiler&) = delete;
+  StageCompiler& operator=(const StageCompiler&) = delete;
+
+  CompiledVariants variants(int slots);
+
+ private:
+  const CompileOptions options_;
+  const TrainingGraph training_, inference_;  // which the variants read
+  std::vector<VariantCompiler> training_variants_, inference_variants_;
+};
+
+CompiledVariants compile_variants(const Stage& stage, const CompileOptions& options);
 
 // The bytes of a slot's stash: micro-batches of several sizes are in flight at once, so that a slot has room
 // for the largest one and slots lie apart whatever is in them.

@@ -21,11 +21,11 @@ class Packer {
   void fit(std::size_t buffer) {
     const Lifetime& life = buffers_[buffer];
     std::size_t offset = 0;
-    for (const std::size_t other : placed_) {
-      if (!buffers_[other].meets(life)) continue;
+    for (const Placed& other : placed_) {
+      if (!other.life.meets(life)) continue;
       offset = clear_of_fence(offset, life.bytes);
-      if (offset + life.bytes <= packing_.offsets[other]) break;
-      offset = std::max(offset, packing_.offsets[other] + buffers_[other].bytes);
+      if (offset + life.bytes <= other.offset) break;
+      offset = std::max(offset, other.offset + other.life.bytes);
     }
     place(buffer, clear_of_fence(offset, life.bytes));
   }
@@ -41,14 +41,18 @@ class Packer {
   void place(std::size_t buffer, std::size_t offset) {
     packing_.offsets[buffer] = offset;
     packing_.bytes = std::max(packing_.bytes, offset + buffers_[buffer].bytes);
-    const auto behind =
-        std::ranges::upper_bound(placed_, offset, {}, [&](std::size_t i) { return packing_.offsets[i]; });
-    placed_.insert(behind, buffer);
+    const auto behind = std::ranges::upper_bound(placed_, offset, {}, &Placed::offset);
+    placed_.insert(behind, {offset, buffers_[buffer]});
   }
+
+  struct Placed {
+    std::size_t offset = 0;
+    Lifetime life;
+  };
 
   std::span<const Lifetime> buffers_;
   Packing packing_;
-  std::vector<std::size_t> placed_;  // by rising offset
+  std::vector<Placed> placed_;  // by rising offset
 };
 
 // Smaller comes first.

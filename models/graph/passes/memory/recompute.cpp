@@ -234,15 +234,13 @@ std::vector<OpId> cut_into_sections(const Profile& profile, std::size_t bytes) {
 }
 
 // Different ways to cut, coarse ones first.
-std::vector<Sections> candidates(const TrainingGraph& training, std::span<const TensorType> types,
-                                 int slots) {
+std::vector<Sections> all_sections(const TrainingGraph& training, std::span<const TensorType> types) {
   const Profile profile = profile_of(training, types);
   std::vector<Sections> result;
   for (const std::size_t parts : {1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48}) {
     const std::vector<OpId> begins = cut_into_sections(profile, profile.made.back() / parts);
     if (!result.empty() && result.back().begins == begins) continue;
-    // With one micro-batch in flight, what the last section makes is there anyway when backward begins.
-    if (slots > 1) result.push_back({.begins = begins, .keeps_last = false});
+    result.push_back({.begins = begins, .keeps_last = false});
     result.push_back({.begins = begins, .keeps_last = true});
   }
   return result;
@@ -266,35 +264,54 @@ RecomputedGraph recompute(const TrainingGraph& training, const Sections& section
   return Rewriter(training, sections).run();
 }
 
-RecomputedGraph recompute(const TrainingGraph& training, std::span<const TensorType> types,
-                          std::span<const std::size_t> scratch_bytes, int slots, StepShape step) {
-  const auto with_origins = [&](const RecomputedGraph& graph, const auto& measure) {
-    std::vector<TensorType> own_types;
-    std::vector<std::size_t> own_scratch;
-    for (const ValueId value : graph.values) own_types.push_back(types[value]);
-    for (const OpId op : graph.ops) own_scratch.push_back(scratch_bytes[op]);
-    return measure(graph.training, own_types, own_scratch, step);
-  };
-  const auto planned = [&](const RecomputedGraph& graph) {
-    const MemoryPlan plan = with_origins(graph, [](const auto&... of) { return plan_memory(of...); });
-    return plan.stash_bytes * static_cast<std::size_t>(slots) + plan.transient_bytes;
-  };
-  const auto least = [&](const RecomputedGraph& graph) {
-    const MemoryDemand demand = with_origins(graph, [](const auto&... of) { return memory_demand(of...); });
-    return demand.stash_bytes * static_cast<std::size_t>(slots - 1) + demand.live_bytes;
-  };
-  RecomputedGraph same = unchanged(training);
-  if (training.graph.ops().empty()) return same;
-  RecomputedGraph best;
+Recomputation::Recomputation(const TrainingGraph& training, std::span<const TensorType> types,
+                             std::span<const std::size_t> scratch_bytes, StepShape step)
+    : training_(training), types_(types), scratch_bytes_(scratch_bytes), step_(step) {
+  same_ = plan(unchanged(training));
+  if (training.graph.ops().empty()) return;
+  for (Sections& sections : all_sections(training, types))
+    candidates_.push_back({.sections = std::move(sections), .demand = {}, .planned = {}});
+}
+
+Recomputation::Planned Recomputation::plan(RecomputedGraph graph) const {
+  MemoryPlan plan = plan_memory(graph.training, taken_from(types_, graph.values),
+                                taken_from(scratch_bytes_, graph.ops), step_);
+  return {.graph = std::move(graph), .plan = std::move(plan)};
+}
+
+const MemoryDemand& Recomputation::demand(Candidate& candidate) const {
+  if (!candidate.demand) {
+    const RecomputedGraph made = recompute(training_, candidate.sections);
+    candidate.demand = memory_demand(made.training, taken_from(types_, made.values),
+                                     taken_from(scratch_bytes_, made.ops), step_);
+  }
+  return *candidate.demand;
+}
+
+const Recomputation::Planned& Recomputation::planned(Candidate& candidate) const {
+  if (!candidate.planned) candidate.planned = plan(recompute(training_, candidate.sections));
+  return *candidate.planned;
+}
+
+const Recomputation::Planned& Recomputation::best(int slots) {
+  const auto in_flight = static_cast<std::size_t>(slots);
+  Candidate* best = nullptr;
   std::size_t best_bytes = std::numeric_limits<std::size_t>::max();
-  for (const Sections& sections : candidates(training, types, slots)) {
-    RecomputedGraph candidate = recompute(training, sections);
-    const std::size_t bytes = least(candidate);
+  for (Candidate& candidate : candidates_) {
+    // With one micro-batch in flight, what the last section makes is there anyway when backward begins.
+    if (slots == 1 && !candidate.sections.keeps_last) continue;
+    const MemoryDemand& needed = demand(candidate);
+    const std::size_t bytes = needed.stash_bytes * (in_flight - 1) + needed.live_bytes;
     if (bytes >= best_bytes) continue;
     best_bytes = bytes;
-    best = std::move(candidate);
+    best = &candidate;
   }
-  return planned(best) < planned(same) ? std::move(best) : std::move(same);
+  if (best == nullptr) return same_;
+  const auto bytes_of = [&](const MemoryPlan& plan) {
+    return plan.stash_bytes * in_flight + plan.transient_bytes;
+  };
+  const Planned& found = planned(*best);
+  return bytes_of(found.plan) < bytes_of(same_.plan) ? found : same_;
 }
 
 }  // namespace rookery

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -31,13 +33,51 @@ struct RecomputedGraph {
   std::vector<OpId> ops;
 };
 
+// For each of `of`, values or ops of the new graph, what `before` has for the one that it stands for.
+template <typename Range>
+std::vector<std::ranges::range_value_t<Range>> taken_from(const Range& before, const std::vector<int>& of) {
+  std::vector<std::ranges::range_value_t<Range>> now;
+  now.reserve(of.size());
+  for (const int id : of) now.push_back(before[id]);
+  return now;
+}
+
 // Gradients of weights of all sections but the first move into the phase of those of inputs, so that what
 // was made again dies with its section.
 RecomputedGraph recompute(const TrainingGraph& training, const Sections& sections);
 
-// With the sections, of those that are tried, for which `slots` micro-batches in flight take least memory;
-// the graph as it is where nothing is gained. `types` and `scratch_bytes` as in plan_memory().
-RecomputedGraph recompute(const TrainingGraph& training, std::span<const TensorType> types,
-                          std::span<const std::size_t> scratch_bytes, int slots, StepShape step);
+// Finds the sections that take least memory. Every way to divide the ops that is tried is looked at once, for
+// any number of micro-batches in flight. Not for several threads at once.
+class Recomputation {
+ public:
+  // `types` and `scratch_bytes` as in plan_memory(). All arguments outlive it.
+  Recomputation(const TrainingGraph& training, std::span<const TensorType> types,
+                std::span<const std::size_t> scratch_bytes, StepShape step);
+
+  struct Planned {
+    RecomputedGraph graph;
+    MemoryPlan plan;
+  };
+  // With the sections for which `slots` micro-batches in flight take least; the graph as it is where nothing
+  // is gained. Valid as long as the object is.
+  const Planned& best(int slots);
+
+ private:
+  struct Candidate {
+    Sections sections;
+    std::optional<MemoryDemand> demand;
+    std::optional<Planned> planned;
+  };
+  Planned plan(RecomputedGraph graph) const;
+  const MemoryDemand& demand(Candidate& candidate) const;
+  const Planned& planned(Candidate& candidate) const;
+
+  const TrainingGraph& training_;
+  std::span<const TensorType> types_;
+  std::span<const std::size_t> scratch_bytes_;
+  StepShape step_;
+  Planned same_;  // the graph as it is
+  std::vector<Candidate> candidates_;
+};
 
 }  // namespace rookery

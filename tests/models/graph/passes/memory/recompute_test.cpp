@@ -36,7 +36,8 @@ std::size_t planned_bytes(const TrainingGraph& training, std::int64_t size, int 
 
 RecomputedGraph recompute_best(const TrainingGraph& training, std::int64_t size, int slots = 1) {
   const std::vector<std::size_t> scratch(training.graph.ops().size(), 0);
-  return recompute(training, training.graph.types(size), scratch, slots, {});
+  const std::vector<TensorType> types = training.graph.types(size);
+  return Recomputation(training, types, scratch, {}).best(slots).graph;
 }
 
 TEST(Recompute, OpsOfASectionRunAgainBeforeItsGradients) {
@@ -88,6 +89,18 @@ RC_GTEST_PROP(Recompute, PlansOfRandomSectionsAreRight, ()) {
     test::check_plan(made, 3, test::any_step_shape());
   }
   RC_ASSERT(!testing::Test::HasFailure());
+}
+
+TEST(Recompute, IsTheSameForSlotsInAnyOrder) {
+  const TrainingGraph training = in_one_backward_phase(differentiate(blocks(), {}));
+  const std::vector<std::size_t> scratch(training.graph.ops().size(), 0);
+  const std::vector<TensorType> types = training.graph.types(64);
+  Recomputation all(training, types, scratch, {});
+  for (const int slots : {4, 1, 2, 8, 2}) {
+    Recomputation alone(training, types, scratch, {});
+    EXPECT_EQ(all.best(slots).graph.ops, alone.best(slots).graph.ops) << slots;
+    EXPECT_EQ(all.best(slots).plan.stash_bytes, alone.best(slots).plan.stash_bytes) << slots;
+  }
 }
 
 RC_GTEST_PROP(Recompute, TheBestPlanIsNeverLargerThanWithout, ()) {
