@@ -48,7 +48,7 @@ struct Case {
   int machines = 8;
   int chunks = 2;  // of interleaved
   int micro_batches = 32;
-  double seconds = 0.004;  // of a machine's forward, and of each backward phase
+  double seconds = 0.04;  // of a machine's forward, and of each backward phase
   NetworkLimits limits;
   double measured_seconds = 5;  // by each schedule
   bool clips = false;           // gradients, by the norm of all stages'
@@ -162,7 +162,7 @@ PipelineModel model_of(const Case& of, const ScheduleSettings& schedule, const s
 // As a plan does: what a round trip needs.
 ScheduleSettings with_enough_in_flight(const Case& of, ScheduleSettings schedule) {
   if (!is_synchronous(schedule)) schedule.max_staleness = 100;
-  schedule.updates_ahead = of.clips && delays_weights(schedule) && !has_chunks(schedule);
+  schedule.updates_ahead = of.clips && delays_weights(schedule);
   const double there = static_cast<double>(kSamples * kWidth * 4) / of.bytes_per_second();
   StepParts parts{.busiest = std::max(3 * of.seconds, 2 * there)};
   const auto stages = static_cast<std::size_t>(placement_on(schedule, of.machines).stages());
@@ -176,10 +176,10 @@ ScheduleSettings with_enough_in_flight(const Case& of, ScheduleSettings schedule
 
 double simulated(const Case& of, const ScheduleSettings& schedule, const std::vector<Stage>& stages) {
   const PipelineModel model = model_of(of, schedule, stages);
-  const bool is_async = !is_synchronous(schedule);
   const std::vector<std::int64_t> sizes(static_cast<std::size_t>(micro_batches_of(of, schedule)), kSamples);
-  const StepProgram program = training_program(model, sizes, is_async ? 12 * of.machines : 1);
-  return full_span(simulate_step(program), stages.size()).step_seconds();
+  const std::size_t fill = (stages.size() + sizes.size() - 1) / sizes.size();
+  const int batches = steps_overlap(model) ? static_cast<int>(4 * fill) + 8 : 1;
+  return full_span(simulate_step(training_program(model, sizes, batches)), fill).step_seconds();
 }
 
 // Median seconds from one update of the first stage to the next, in the middle of the run.
@@ -262,6 +262,15 @@ double formula(const Case& of, const ScheduleSettings& schedule) {
   return 3 * of.micro_batches * of.seconds + (of.machines - 1) * phases * of.seconds / chunks;
 }
 
+// Of the time without a network: within 3 % of the formula, or, where the formula has no waiting, a share of
+// work of 95 %; and everywhere within 5 % of what the simulator says.
+bool is_within_bars(const Case& of, const ScheduleSettings& schedule, double by_formula, double by_simulator,
+                    double busy) {
+  const bool waits = schedule.name == "1f1b" || schedule.name == "interleaved";
+  const bool is_as_long = of.limits.any() || (waits ? by_formula <= 1.03 : busy >= 0.95);
+  return is_as_long && std::abs(by_simulator - 1) <= 0.05;
+}
+
 int run(const ProgramArguments& arguments) {
   ::prctl(PR_SET_TIMERSLACK, 1);  // nanosecond: threads inherit it
   Case of{.machines = arguments["machines"].as<int>(),
@@ -276,6 +285,7 @@ int run(const ProgramArguments& arguments) {
              of.micro_batches, 1e3 * of.seconds, 1e6 * WaitingKernel::late());
   fmt::print("{:<11} {:>9} {:>12} {:>12} {:>12} {:>9} {:>9} {:>6}\n", "schedule", "in flight", "measured ms",
              "formula ms", "simulated ms", "by form.", "by sim.", "busy");
+  bool all_are_within = true;
   for (const char* name : {"1f1b", "zb", "interleaved", "zbv", "async"}) {
     const ScheduleSettings schedule = with_enough_in_flight(of, {.name = name, .chunks = of.chunks});
     const Graph graph = chain(placement_on(schedule, of.machines).stages());
@@ -284,12 +294,15 @@ int run(const ProgramArguments& arguments) {
     const double expected = simulated(of, schedule, stages);
     const double seconds = measured(of, schedule, stages, kernels, expected);
     const double work = 3 * of.seconds * (is_synchronous(schedule) ? of.micro_batches : 1);
-    fmt::print("{:<11} {:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.3f} {:>9.3f} {:>5.1f}%\n", name,
+    const double by_formula = seconds / formula(of, schedule);
+    const bool is_within = is_within_bars(of, schedule, by_formula, seconds / expected, work / seconds);
+    all_are_within &= is_within;
+    fmt::print("{:<11} {:>9} {:>12.2f} {:>12.2f} {:>12.2f} {:>9.3f} {:>9.3f} {:>5.1f}% {}\n", name,
                schedule.planned.front(), 1e3 * seconds, 1e3 * formula(of, schedule), 1e3 * expected,
-               seconds / formula(of, schedule), seconds / expected, 100 * work / seconds);
+               by_formula, seconds / expected, 100 * work / seconds, is_within ? "PASS" : "BELOW BAR");
     std::fflush(stdout);
   }
-  return kDone;
+  return all_are_within ? kDone : kFailed;
 }
 
 }  // namespace
@@ -302,12 +315,13 @@ int main(int argc, char** argv) {
       .summary =
           "Measures how long a batch takes by each schedule, with stages that wait instead of computing.",
       .example =
-          "  schedule_times\n  schedule_times --machines 4 --mbps 100 --latency-ms 25 --micro-batches 64"};
+          "  schedule_times\n  schedule_times --machines 4 --ms 4 --mbps 100 --latency-ms 25 --micro-batches "
+          "64"};
   rookery::ProgramOptions options("Options");
   options.add_options()("machines", po::value<int>()->default_value(8), "in a row")(
       "chunks", po::value<int>()->default_value(2), "stages that each has by interleaved")(
       "micro-batches", po::value<int>()->default_value(32), "of a batch")(
-      "ms", po::value<double>()->default_value(4, "4"), "of a forward, and of each backward phase")(
+      "ms", po::value<double>()->default_value(40, "40"), "of a forward, and of each backward phase")(
       "mbps", po::value<double>(), "that every stage sends at most")(
       "latency-ms", po::value<double>()->default_value(0, "0"), "added to the way of every message")(
       "seconds", po::value<double>()->default_value(5, "5"), "measured by each schedule, about")(

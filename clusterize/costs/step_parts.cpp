@@ -44,12 +44,17 @@ class Loads {
     machines_[between.second].in += bytes;
   }
 
-  // What takes longest.
-  double busiest() const {
+  // What takes longest: of ways and connections, and of machines too.
+  double busiest_way() const {
     double most = 0;
     for (const auto& [number, own] : machines_)
-      most = std::max({most, own.work, std::max(own.out, own.in) / own.connection});
+      most = std::max(most, std::max(own.out, own.in) / own.connection);
     for (const auto& [between, seconds] : ways_) most = std::max(most, seconds);
+    return most;
+  }
+  double busiest() const {
+    double most = busiest_way();
+    for (const auto& [number, own] : machines_) most = std::max(most, own.work);
     return most;
   }
   double longest_update() const {
@@ -84,49 +89,51 @@ struct StageSeconds {
   double gradient = 0;    // on its way to the one before
 };
 
-// A batch on machines that keep to their orders (machine_order.hpp), from the first forward to the last
-// gradient. What is on its way does not wait for anything else.
+// Batches on machines that keep to their orders (machine_order.hpp), one behind the other, without updates.
+// What is on its way does not wait for anything else.
 class OrderRun {
  public:
   // `stages`: of the caller.
-  OrderRun(const ScheduleSettings& schedule, const std::vector<StageSeconds>& stages, int micro_batches)
+  OrderRun(const ScheduleSettings& schedule, const std::vector<StageSeconds>& stages, int micro_batches,
+           int batches)
       : stages_(stages),
-        micro_batches_(static_cast<std::size_t>(micro_batches)),
-        activations_(stages.size() * micro_batches_, kNotSent),
+        micro_batches_(micro_batches),
+        ends_(static_cast<std::size_t>(batches), 0),
+        activations_(stages.size() * ends_.size() * static_cast<std::size_t>(micro_batches), kNotSent),
         gradients_(activations_) {
     const auto count = static_cast<int>(stages.size());
     for (int machine = 0; machine < placement_of(schedule, count).machines; ++machine)
       machines_.push_back({.order = machine_order(schedule, machine, count, micro_batches)});
   }
 
-  double seconds() {
+  // By batch: when the last machine has ended it.
+  std::vector<double> ends() {
     for (bool goes_on = true; goes_on;) {
       goes_on = false;
       for (Machine& machine : machines_) {
         while (advance(machine)) goes_on = true;
       }
     }
-    double longest = 0;
-    for (const Machine& machine : machines_) {
-      ROOKERY_CHECK(machine.next == machine.order.size(), "a machine waits for ever");
-      longest = std::max(longest, machine.now);
-    }
-    return longest;
+    for (const Machine& machine : machines_)
+      ROOKERY_CHECK(machine.batch == ends_.size(), "a machine waits for ever");
+    return ends_;
   }
 
  private:
   static constexpr double kNotSent = -1;
 
   struct Machine {
-    std::vector<StageAction> order;
-    std::size_t next = 0;
+    std::vector<StageAction> order;  // of a batch
+    std::size_t batch = 0;
+    std::size_t next = 0;  // in its order
     double now = 0;
   };
 
   // False where nothing is left to do, or what is next needs something that is not sent yet.
   bool advance(Machine& machine) {
-    if (machine.next == machine.order.size()) return false;
-    const auto [stage, kind, micro_batch] = machine.order[machine.next];
+    if (machine.batch == ends_.size()) return false;
+    const auto [stage, kind, in_batch] = machine.order[machine.next];
+    const int micro_batch = static_cast<int>(machine.batch) * micro_batches_ + in_batch;
     const StageSeconds& own = stages_[static_cast<std::size_t>(stage)];
     if (kind == ActionKind::kForward) {
       if (stage > 0 && !wait(machine, activation(stage - 1, micro_batch))) return false;
@@ -139,7 +146,11 @@ class OrderRun {
     } else {
       machine.now += own.weights;
     }
-    ++machine.next;
+    if (++machine.next == machine.order.size()) {
+      machine.next = 0;
+      ends_[machine.batch] = std::max(ends_[machine.batch], machine.now);
+      ++machine.batch;
+    }
     return true;
   }
 
@@ -151,12 +162,13 @@ class OrderRun {
   double& activation(int stage, int micro_batch) { return activations_[index(stage, micro_batch)]; }
   double& gradient(int stage, int micro_batch) { return gradients_[index(stage, micro_batch)]; }
   std::size_t index(int stage, int micro_batch) const {
-    return static_cast<std::size_t>(stage) * micro_batches_ + static_cast<std::size_t>(micro_batch);
+    return static_cast<std::size_t>(micro_batch) * stages_.size() + static_cast<std::size_t>(stage);
   }
 
   const std::vector<StageSeconds>& stages_;
-  const std::size_t micro_batches_;
-  std::vector<double> activations_;  // when those of a stage arrive at the next one; by it and micro-batch
+  const int micro_batches_;  // of a batch
+  std::vector<double> ends_;
+  std::vector<double> activations_;  // when those of a stage arrive at the next one; by micro-batch and it
   std::vector<double> gradients_;    // likewise, at the one before
   std::vector<Machine> machines_;
 };
@@ -185,17 +197,29 @@ void for_each_row(const StepParts& parts, bool is_async, const Action& action) {
   }
 }
 
+// From one batch to the next. Where W may come late, and nobody waits for the norm of all gradients, a
+// machine begins a batch before the others have ended the one before: then of a pipeline that is full.
+double seconds_of_orders(const ModelCosts& costs, const ScheduleSettings& schedule,
+                         const std::vector<StageSeconds>& of_stages) {
+  const bool overlap = delays_weights(schedule) && !costs.waits_for_norm;
+  if (!overlap) return OrderRun(schedule, of_stages, costs.micro_batches, 1).ends().front();
+  const int fill = (static_cast<int>(of_stages.size()) + costs.micro_batches - 1) / costs.micro_batches;
+  const std::vector<double> ends = OrderRun(schedule, of_stages, costs.micro_batches, fill + 2).ends();
+  return ends.back() - *(ends.end() - 2);
+}
+
 // So few may be under way that a stage waits for their round trip. A machine with several stages waits for
-// the one whose turn it is, although others could go on.
-void set_period(const ScheduleSettings& schedule, int micro_batches,
-                const std::vector<StageSeconds>& of_stages, StepParts& parts) {
+// the one whose turn it is, although others could go on; but a pipeline of them is filled sooner.
+void set_period(const ModelCosts& costs, const ScheduleSettings& schedule,
+                const std::vector<StageSeconds>& of_stages, double busiest_way, StepParts& parts) {
   const bool is_async = !is_synchronous(schedule);
+  const int micro_batches = costs.micro_batches;
   if (micro_batches == 1 && !is_async) return;
   parts.period = parts.busiest;
   const auto stages = static_cast<int>(parts.work.size());
   if (placement_of(schedule, stages).chunks > 1) {
-    const double all = OrderRun(schedule, of_stages, micro_batches).seconds();
-    parts.period = std::max(parts.period, (all - parts.round_trip) / (micro_batches - 1));
+    const double all = seconds_of_orders(costs, schedule, of_stages);
+    parts.period = std::max(busiest_way, (all - parts.round_trip) / (micro_batches - 1));
     return;
   }
   const auto most = [&](int stage) { return most_in_flight(schedule, stage, stages, micro_batches); };
@@ -240,7 +264,7 @@ StepParts step_parts(const ThroughputModel& model, const std::vector<int>& membe
   parts.busiest = loads.busiest();
   parts.round_trip = std::accumulate(parts.work.begin(), parts.work.end(), 0.0) +
                      std::accumulate(parts.transfers.begin(), parts.transfers.end(), 0.0);
-  set_period(schedule, costs.micro_batches, of_stages, parts);
+  set_period(costs, schedule, of_stages, loads.busiest_way(), parts);
   parts.exchange = model.exchange_seconds(members, cut.begins);
   parts.step = parts.exchange +
                (is_async ? costs.micro_batches * parts.period

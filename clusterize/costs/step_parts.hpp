@@ -1,11 +1,16 @@
 // A step of a cluster is made of these parts, by the formulas of throughput_model.hpp:
 //   step = round trip + (M - 1) period + update + exchange
 //   step = M period + exchange                              async: a period has a part of the update
-// Where machines have several stages the period is of a machine: of the work of all its stages, and of all
-// that its connection carries, which is nothing that these send each other. A machine may wait longer, for
-// the stage whose turn it is: the period is then so long that the step is no less than what the machines'
-// orders take while nothing waits on its way. Where connections are the busiest, orders
-// wait for these, too, and the step that the schedule takes may be longer than this one.
+// Where machines have several stages their orders (machine_order.hpp) decide, and the period is what each
+// further micro-batch adds to the round trip as these run while nothing waits on its way. Where F, B and W
+// are a machine's, the same on all S of them, and nothing is long on its way, the step comes to
+//   M (F + B + W) + (S - 1) (F + B) / v    interleaved of v stages each (arXiv 2104.04473)
+//   M (F + B + W)                          zbv, F = B = W and M at least 2 S - 1 (arXiv 2401.10241); with
+//                                          the filling, (S - 1) F / 2, where steps wait for a norm
+// and otherwise to the work of the machine that has the most, with what the order waits for. The period is
+// no less than what a connection carries of all the stages of its machine, but for what these send each
+// other. Where connections are the busiest, orders wait for these, too, and the step that the schedule takes
+// may be longer than this one.
 #pragma once
 
 #include <vector>
@@ -20,8 +25,8 @@ struct StepParts {
   double update = 0;
   double exchange = 0;
   double step = 0;
-  // That the period were if nothing had to wait for one of those in flight, or for its turn: of the busiest
-  // machine, way or connection.
+  // That the period were if nothing had to wait for one of those in flight, or for its turn, in a pipeline
+  // that is full: of the busiest machine, way or connection.
   double busiest = 0;
   std::vector<double> work;       // by stage: of a micro-batch, forward and backward
   std::vector<double> updates;    // by stage; async: a micro-batch's part

@@ -146,7 +146,7 @@ Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const
   const PipelineModel model = pipeline_model(task, pool, planned, cluster);
   const std::size_t stages = model.stages.size();
   const StepProgram program =
-      program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, stages));
+      program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, model, stages));
   StepTrace trace;
   const FullSpan full = full_span(simulate_step(program, {}, &trace), batches_to_fill(task.settings, stages));
   Shares shares(program, trace);

@@ -79,7 +79,7 @@ class Simulator {
     const TrainingSettings& settings = task_.settings;
     const ClusterShares shares = shares_of(planned_.plan, 0);
     const std::int64_t samples = task_.data.train_samples;
-    const std::int64_t together = batches_to_simulate(settings, most_stages(planned_));
+    const std::int64_t together = batches_to_simulate(settings, models_.front(), most_stages(planned_));
     full_ =
         batches(shares, shares.samples, [&](const auto& own, const PipelineModel& model, std::int64_t share) {
           return program_of_batches(own, model, together, share);
@@ -392,9 +392,11 @@ std::size_t batches_to_fill(const TrainingSettings& settings, std::size_t stages
   return (stages + micro_batches - 1) / micro_batches;
 }
 
-std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages) {
-  if (is_synchronous(settings.schedule)) return 1;
-  return 4 * static_cast<std::int64_t>(batches_to_fill(settings, stages)) + 8;
+std::int64_t batches_to_simulate(const TrainingSettings& settings, const PipelineModel& model,
+                                 std::size_t stages) {
+  if (!steps_overlap(model)) return 1;
+  const auto fill = static_cast<std::int64_t>(batches_to_fill(settings, stages));
+  return is_synchronous(settings.schedule) ? 2 * fill + 2 : 4 * fill + 8;
 }
 
 StepProgram program_of_batches(const TrainingSettings& settings, const PipelineModel& model,
@@ -419,7 +421,7 @@ double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, co
   const PipelineModel model = pipeline_model(task, pool, planned, cluster);
   const std::size_t stages = model.stages.size();
   const StepProgram program = program_of_batches(with_share(task.settings, samples), model,
-                                                 batches_to_simulate(task.settings, stages), samples);
+                                                 batches_to_simulate(task.settings, model, stages), samples);
   return full_span(simulate_step(program), batches_to_fill(task.settings, stages)).step_seconds();
 }
 

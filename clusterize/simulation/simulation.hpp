@@ -3,9 +3,9 @@
 //
 // Every node runs the actions of its schedule (step_program.hpp), transfers share connections
 // (flow_network.hpp). A step begins on all nodes of all clusters when the one before has ended on all, and
-// with it the averaging between clusters that steps wait for (averaging_costs.hpp); async, an epoch does, and
-// its steps are taken to last as long as those of a filled pipeline. Clusters train their shares of every
-// step's samples.
+// with it the averaging between clusters that steps wait for (averaging_costs.hpp); where steps overlap, an
+// epoch does, and its steps are taken to last as long as those of a filled pipeline. Clusters train their
+// shares of every step's samples.
 #pragma once
 
 #include <cstdint>
@@ -90,16 +90,17 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
 std::size_t most_stages(const Planned& planned);
 // Batches that fill a pipeline of so many stages where they follow each other.
 std::size_t batches_to_fill(const TrainingSettings& settings, std::size_t stages);
-// Batches from one common update to the next; async, enough to fill a pipeline of so many stages and to go on
-// so for a while.
-std::int64_t batches_to_simulate(const TrainingSettings& settings, std::size_t stages);
-// The cluster's program for so many batches of as many samples, or of the most; one, but async.
+// Batches of a step; where steps overlap, enough to fill the pipeline of so many stages, and one more, or
+// async enough to go on so for a while.
+std::int64_t batches_to_simulate(const TrainingSettings& settings, const PipelineModel& model,
+                                 std::size_t stages);
+// The cluster's program for so many batches of as many samples, or of the most.
 StepProgram program_of_batches(const TrainingSettings& settings, const PipelineModel& model,
                                std::int64_t batches, std::int64_t samples);
 StepProgram program_of_full_batches(const TrainingSettings& settings, const PipelineModel& model,
                                     std::int64_t batches);
-// Steps of that program that are alike: the whole run, which is one; or async those while the pipeline is
-// full, which `fill` batches make it.
+// Steps of that program that are alike: the whole run, which is one; or where steps overlap those while the
+// pipeline is full, which `fill` batches make it.
 struct FullSpan {
   double begin = 0;
   double end = 0;

@@ -15,6 +15,10 @@ std::int64_t bytes_in(const TensorType& type) {
   return static_cast<std::int64_t>(type.bytes());
 }
 
+bool waits_for_norm(const PipelineModel& model) {
+  return model.clips_gradients && is_synchronous(model.schedule) && !model.schedule.updates_ahead;
+}
+
 class Builder {
  public:
   Builder(const PipelineModel& model, std::span<const std::int64_t> sizes)
@@ -38,9 +42,10 @@ class Builder {
       add_shared_values(stage, batches);
     }
     for (std::size_t machine = 0; machine < made_.orders.size(); ++machine) {
-      for (const StageAction& action :
-           machine_order(model_.schedule, static_cast<int>(machine), count(), micro_batches))
-        made_.orders[machine].push_back(action.stage);
+      const std::vector<StageAction> order =
+          machine_order(model_.schedule, static_cast<int>(machine), count(), micro_batches);
+      for (int batch = 0; batch < batches; ++batch)
+        for (const StageAction& action : order) made_.orders[machine].push_back(action.stage);
     }
     return std::move(made_);
   }
@@ -144,8 +149,7 @@ class Builder {
       if (shared.gradient_to != kNoStage)
         send(MessageUse::kSharedGradient, own, shared.gradient_to, number, bytes_of(stage, shared));
     }
-    const bool waits = model_.clips_gradients && !model_.schedule.updates_ahead;
-    if (waits && is_synchronous(model_.schedule)) add_norm(stage);
+    if (waits_for_norm(model_)) add_norm(stage);
     compute(own, Work::kUpdate, batch, model_.work[own].update, false);
   }
 
@@ -241,8 +245,13 @@ std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_
 }
 
 StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes, int batches) {
-  ROOKERY_CHECK(batches == 1 || !is_synchronous(model.schedule), "{} synchronous batches at once", batches);
+  ROOKERY_CHECK(batches == 1 || steps_overlap(model), "{} batches at once that wait for each other", batches);
   return Builder(model, sizes).training(batches);
+}
+
+bool steps_overlap(const PipelineModel& model) {
+  if (!is_synchronous(model.schedule)) return true;
+  return delays_weights(model.schedule) && !waits_for_norm(model);
 }
 
 StepProgram validation_pass(const PipelineModel& model, std::span<const std::int64_t> sizes) {

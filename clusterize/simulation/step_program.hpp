@@ -105,13 +105,17 @@ struct PipelineModel {
   StagePlacement placement() const { return placement_of(schedule, static_cast<int>(stages.size())); }
 };
 
-// The program from one common update to the next: a batch of micro-batches of these sizes, or async so many
-// batches, each of these; `micro_batch` counts those of all of them. Node k holds stage k, process k is its
-// compute thread. Machine m, that of stage m and of others where there are chunks, has connection m. What its
-// own stages send each other takes none of that, but a connection behind those of all machines, as fast as
-// their links.
+// The program of a batch of micro-batches of these sizes, or of so many batches, each of these, that a stage
+// begins when it has ended the one before: `micro_batch` counts those of all of them. More than one only
+// where steps_overlap(). Node k holds stage k, process k is its compute thread. Machine m, that of stage m
+// and of others where there are chunks, has connection m. What its own stages send each other takes none of
+// that, but a connection behind those of all machines, as fast as their links.
 StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes,
                              int batches = 1);
+// Does a stage begin a batch before all others have ended the one before, so that batches last less long one
+// behind the other than alone? Async; and where W may come late, unless gradients are clipped by the norm of
+// all. Of other synchronous schedules the first stage, which begins, ends last.
+bool steps_overlap(const PipelineModel& model);
 // Forward only; batches follow each other without a gap, so all of them may be given at once.
 StepProgram validation_pass(const PipelineModel& model, std::span<const std::int64_t> sizes);
 

@@ -125,7 +125,7 @@ class Graph {
   std::vector<ValueId> inputs_, outputs_, parameters_, buffers_, constants_;
   // Of std::string_view, too, without a copy.
   struct NameHash {
-    using is_transparent = void;
+    using is_transparent = void;  // NOLINT(readability-identifier-naming): the standard's name
     std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
   };
   std::unordered_map<std::string, ValueId, NameHash, std::equal_to<>> by_name_;

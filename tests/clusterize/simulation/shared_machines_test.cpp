@@ -126,6 +126,18 @@ TEST(SharedMachines, ZbvHasNoBubbleButItsBeginning) {
   }
 }
 
+// And so one step follows the other without a gap.
+TEST(SharedMachines, ZbvStepsOverlap) {
+  for (const int machines : {2, 4, 6}) {
+    const int micro_batches = 2 * machines;
+    const PipelineModel model = alike_pipeline({.name = "zbv"}, machines);
+    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(micro_batches), model.micro_batch);
+    const StepRun run = simulate_step(training_program(model, sizes, 4));
+    ASSERT_EQ(run.updated.size(), 4);
+    EXPECT_NEAR(full_span(run, 1).step_seconds(), 6 * micro_batches, 1e-9) << machines;
+  }
+}
+
 TEST(SharedMachines, UpdatesTakeTurns) {
   PipelineModel model = alike_pipeline({.name = "interleaved"}, 2);
   for (StageWork& work : model.work) work = {.update = 1, .bytes_per_second = kFreeWay};
@@ -339,15 +351,22 @@ StepParts parts_of_two_machines(double mbps, double latency_ms = 0) {
   return step_parts(model, members, *model.cut(members, {0, 1, 2, 3}), costs.schedule);
 }
 
-TEST(SharedMachines, ThePeriodIsOfAllThatAMachineOrAWayHas) {
-  const StepParts fast = parts_of_two_machines(8);
-  EXPECT_NEAR(fast.busiest, 2 * 0.03, 1e-9);
-  EXPECT_NEAR(fast.update, 2 * 0.01, 1e-9);
-  EXPECT_NEAR(fast.round_trip, 4 * 0.03 + 3 * 2 * 0.01, 1e-9);
-  EXPECT_NEAR(fast.period, fast.busiest, 1e-9);
-  EXPECT_NEAR(fast.step, fast.round_trip + 3 * fast.period + fast.update, 1e-9);
+TEST(SharedMachines, TheStepIsOfAllThatAMachineOrAWayHas) {
+  const StepParts near = parts_of_two_machines(8);
+  EXPECT_NEAR(near.busiest, 2 * 0.03, 1e-9);
+  EXPECT_NEAR(near.update, 2 * 0.01, 1e-9);
+  EXPECT_NEAR(near.round_trip, 4 * 0.03 + 3 * 2 * 0.01, 1e-9);
+  EXPECT_NEAR(near.step, near.round_trip + 3 * near.period + near.update, 1e-9);
   // Activations of two boundaries go one way, and gradients of the third.
-  EXPECT_NEAR(parts_of_two_machines(0.8).busiest, 3 * 0.1, 1e-9);
+  const StepParts far = parts_of_two_machines(0.8);
+  EXPECT_NEAR(far.busiest, 3 * 0.1, 1e-9);
+  EXPECT_NEAR(far.period, far.busiest, 1e-9);
+}
+
+// 10 ms each of F, B and W of a stage: four micro-batches of a machine's, and F and B of one stage before.
+TEST(SharedMachines, TheStepHasOfFillingThePipelineAStagesPart) {
+  const StepParts parts = parts_of_two_machines(1e7);
+  EXPECT_NEAR(parts.step - parts.update, 4 * 0.06 + 0.02, 1e-6);
 }
 
 // All four micro-batches may be in flight; but machine 1 does B of its first stage for the first of them,

@@ -282,6 +282,14 @@ TEST(Simulation, TellsFromWhereARunGoesOn) {
   }
 }
 
+TEST(Simulation, OfManyNodesTellsHowManyStagesThereAre) {
+  Simulation found{.predicted_step_seconds = 1};
+  for (int node = 0; node < 70; ++node) found.nodes.push_back({.node = fmt::format("node_{}", node)});
+  EXPECT_THAT(describe_simulation(found, {}, {}), HasSubstr("The 64 busiest of 70 nodes ("));
+  found.nodes.back().node = "node_0.1";
+  EXPECT_THAT(describe_simulation(found, {}, {}), HasSubstr("The 64 busiest of 70 stages ("));
+}
+
 TEST(Simulation, ARunThatCannotEndIsGivenUp) {
   const World world(settings_with(1, 1'000'000), equal_nodes(3));
   const Simulation found = world.simulate({.failures_per_hour = 3600});

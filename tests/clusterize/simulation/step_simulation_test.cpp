@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "clusterize/simulation/simulation.hpp"
+#include "models/base/check.hpp"
 #include "tests/clusterize/pipeline_support.hpp"
 #include "trainer/schedule/schedule.hpp"
 
@@ -180,6 +182,30 @@ TEST(StepSimulation, AsyncStepsLastAsLongAsTheSlowestStage) {
   model.schedule.max_staleness = 0;  // one batch after the other
   const StepRun alone = simulate_step(training_program(model, sizes_of(task), 12));
   EXPECT_NEAR(alone.seconds, 12 * (1 + 2 + 1.5 + 2 + 0.5), 1e-9);
+}
+
+// With zb, and enough in flight, nobody waits at all once the pipeline is full: where W are late the first
+// stage begins the next step before the last has ended. Of 1f1b the first stage ends last.
+TEST(StepSimulation, StepsOfZbFollowEachOtherWithoutAGap) {
+  const TrainingTask task = task_with(8);
+  const std::vector<OpId> positions = cut_positions(task.graph);
+  PipelineModel model = pipeline_of(task, {0, positions.at(1), positions.at(2), positions.at(3)});
+  for (StageWork& work : model.work)
+    work = {.forward = 1, .backward = 2, .update = 0.5, .bytes_per_second = 1e18};
+  model.schedule = {.name = "zb", .planned = {7, 5, 3, 1}};
+  ASSERT_TRUE(steps_overlap(model));
+  const StepRun run = simulate_step(training_program(model, sizes_of(task), 4));
+  ASSERT_EQ(run.updated.size(), 4);
+  for (std::size_t i = 1; i < 4; ++i) EXPECT_NEAR(run.updated[i] - run.updated[i - 1], 24.5, 1e-9);
+  EXPECT_NEAR(full_span(run, 1).step_seconds(), 24.5, 1e-9);
+
+  model.clips_gradients = true;
+  EXPECT_FALSE(steps_overlap(model)) << "the norm is awaited";
+  EXPECT_THROW(training_program(model, sizes_of(task), 4), BugError);
+  model.schedule.updates_ahead = true;
+  EXPECT_TRUE(steps_overlap(model));
+  model.schedule = {.name = "1f1b"};
+  EXPECT_FALSE(steps_overlap(model));
 }
 
 TEST(StepSimulation, ARingOfThreeAveragesInFourRounds) {
