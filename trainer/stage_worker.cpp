@@ -128,12 +128,14 @@ void StageWorker::train(const TrainingRun& run) {
     const auto micro_batches = static_cast<int>(under_way.front().micro_batches.size());
     if (micro_batches == 0) return skip(run, under_way.front().result);
     Schedule schedule(schedule_, stage_.index, stage_.count, run.batches, micro_batches);
+    const int ahead = forwards_ahead(schedule_, stage_.index, stage_.count, micro_batches);
     while (const std::optional<Action> action = schedule.next()) {
       step = run.first_step + action->batch;
       if (action->batch == begun) begin();
       const auto place = static_cast<std::size_t>(std::ssize(under_way) - (begun - action->batch));
       Batch& batch = under_way.at(place);
-      if (action->kind == ActionKind::kBackwardInputs || stage_.is_leaf()) settle(&batch);
+      const bool is_ahead = action->kind == ActionKind::kForward && action->micro_batch < ahead;
+      if (!is_ahead || stage_.is_leaf()) settle(&batch);
       act(run, *action, batch);
       if (action->kind == ActionKind::kUpdate) under_way.pop_front();
     }
@@ -184,23 +186,30 @@ Executable::GradientDone StageWorker::done_of(const Batch& batch, const MicroBat
 
 // `last`: of the step's micro-batches.
 void StageWorker::update(const TrainingRun& run, const MicroBatch& last) {
+  const double learning_rate = run.learning_rate(last.step);
+  const bool is_ahead = exchange_.is_norm_late();
+  if (is_ahead) begin_ahead(learning_rate, last.step);
   {
     const ComputeTurn::Hold turn = turn_between();
     const ActionTimer timed = timer(times_.update, ActionKind::kUpdate, last);
-    if (exchange_.is_norm_late())
-      update_ahead(run.learning_rate(last.step), last.step);
+    if (is_ahead)
+      update_ahead(learning_rate, last.step);
     else
-      executable_.update(last.step, run.learning_rate(last.step));
+      executable_.update(last.step, learning_rate);
     ++times_.updates;
   }
   if (place_.averager != nullptr) place_.averager->after_update(last.step);
 }
 
-// The Leaf ends a step last: for it alone the norm is not late.
-void StageWorker::update_ahead(double learning_rate, std::int64_t step) {
+// The Leaf begins a step last: it alone has the time to wait for the norm, without its machine's turn, which
+// others may need to end theirs.
+void StageWorker::begin_ahead(double learning_rate, std::int64_t step) {
   ahead_ = Ahead{.step = step, .learning_rate = learning_rate, .sample_digest = sample_digest_};
+  if (stage_.is_leaf()) ahead_->factor = exchange_.take_late_factor();
+}
+
+void StageWorker::update_ahead(double learning_rate, std::int64_t step) {
   if (!stage_.is_leaf()) return executable_.update_ahead(step, learning_rate);
-  ahead_->factor = exchange_.take_late_factor();
   if (ahead_->factor) executable_.scale_gradients(*ahead_->factor);
   executable_.update(step, learning_rate);
 }
@@ -212,6 +221,7 @@ void StageWorker::settle(Batch* batch) {
   const Ahead made = *std::exchange(ahead_, std::nullopt);
   if (!factor) return;
   if (!stage_.is_leaf()) {
+    const ComputeTurn::Hold turn = turn_between();
     const Timer timer(times_.update);
     executable_.take_back_update();
     executable_.scale_gradients(*factor);
@@ -229,7 +239,8 @@ void StageWorker::run_again(Batch& batch) {
   for (const MicroBatch& unused : all.subspan(static_cast<std::size_t>(batch.forwards))) {
     for (std::size_t i = 0; i < stage_.inputs.size(); ++i) {
       const StageInput& input = stage_.inputs[i];
-      if (input.from == kNoStage || unused.index >= in_flight(schedule_, input.from, stage_.count, count))
+      if (input.from == kNoStage ||
+          unused.index >= forwards_ahead(schedule_, input.from, stage_.count, count))
         continue;
       receive(input.from, MessageKind::kForwardActivation, unused, input.value, executable_.input(i, unused));
     }
@@ -239,12 +250,12 @@ void StageWorker::run_again(Batch& batch) {
     forward(batch, begun, false);
 }
 
-// The forwards that a stage runs before its first backward are those that it runs again.
+// The forwards that a stage runs ahead are those that it runs again.
 MessageKind StageWorker::activation_kind(const Batch& batch, const MicroBatch& micro_batch,
                                          int from_stage) const {
   const auto count = static_cast<int>(batch.micro_batches.size());
   const bool is_again =
-      batch.runs_again && micro_batch.index < in_flight(schedule_, from_stage, stage_.count, count);
+      batch.runs_again && micro_batch.index < forwards_ahead(schedule_, from_stage, stage_.count, count);
   return is_again ? MessageKind::kForwardActivationAgain : MessageKind::kForwardActivation;
 }
 

@@ -66,10 +66,10 @@ struct ClusterPlace {
 
 // Where ScheduleSettings::updates_ahead says so, and gradients are clipped, a stage makes its update before
 // the norm of all gradients is known (post-validation, arXiv 2401.10241), unless the step before was clipped,
-// and begins the next step. Before that one's first backward, when the norm is there, it takes the update
-// back where it was wrong, makes it anew, and runs the forwards since then again, so that the bits are those
-// of a stage that waits. Every stage knows from its schedule how many forwards others have run for nothing,
-// and what they sent, drops these and takes what is sent again instead.
+// and begins the next step. Before that one's first backward, or that of another stage of its machine, when
+// the norm is there, it takes the update back where it was wrong, makes it anew, and runs the forwards since
+// then again, so that the bits are those of a stage that waits. Every stage knows from its schedule how many
+// forwards others have run for nothing, and what they sent, drops these and takes what is sent again instead.
 //
 // One thread. Link, Executable and Averager outlive the worker. Errors carry "stage K: step S: " before what
 // happened.
@@ -143,6 +143,7 @@ class StageWorker {
   ActionTimer timer(double& total, ActionKind kind, const MicroBatch& micro_batch) const;
   void skip(const TrainingRun& run, const BatchResult& result);
   void update(const TrainingRun& run, const MicroBatch& last);
+  void begin_ahead(double learning_rate, std::int64_t step);
   void update_ahead(double learning_rate, std::int64_t step);
   // `batch`: whose forwards have begun since.
   void settle(Batch* batch);

@@ -101,8 +101,7 @@ class Trainer {
 };
 
 // May a plan of one cluster have updates ahead (StageWorker)? They are worth their memory where nothing but
-// the norm of gradients keeps a stage from the next step, and where no other stage is on its machine, whose
-// actions would stand between the forwards that are run again.
+// the norm of gradients keeps a stage from the next step.
 bool may_update_ahead(const TrainingSettings& settings, const Graph& model);
 
 // The CompileOptions that a stage needs for this run; `shares`: TrainerOptions::shares.

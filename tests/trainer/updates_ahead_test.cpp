@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@
 #include "tests/support/guarded_device.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
+#include "trainer/schedule/compute_turn.hpp"
+#include "trainer/schedule/machine_order.hpp"
 #include "trainer/schedule/work_trace.hpp"
 
 namespace rookery {
@@ -62,8 +65,13 @@ Traced run_traced(const TrainingSettings& settings, std::size_t stages, Pipeline
                   const std::function<bool(const RunState&)>& reads_state = {}) {
   std::vector<WorkTrace> traces(stages);
   NormsByStep kept;
+  const StagePlacement placement = placement_of(settings.schedule, static_cast<int>(stages));
+  std::vector<std::unique_ptr<ComputeTurn>> turns;
+  for (int machine = 0; placement.chunks > 1 && machine < placement.machines; ++machine)
+    turns.push_back(std::make_unique<ComputeTurn>(settings.schedule, machine, placement.stages()));
   options.make_trainer_options = [&](const Stage& stage, Executable&, Link&, TrainerOptions made) {
     made.trace = &traces[stage.index];
+    if (!turns.empty()) made.turn = turns[placement.machine_of(stage.index)].get();
     if (stage.is_leaf()) made.logs.push_back(&kept);
     if (reads_state)
       made.reads_state = [&](const RunState& run, bool is_end) { return is_end || reads_state(run); };
@@ -120,6 +128,25 @@ TEST_P(UpdatesAhead, AreTakenBackToTheBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(MicroBatches, UpdatesAhead, testing::Values(2, 4, 7));
+
+// A machine's stages run their forwards again beside each other, before any of them has a backward.
+TEST_P(UpdatesAhead, OfMachinesWithTwoStages) {
+  TrainingSettings settings = zb_run(GetParam());
+  for (const double norm : {1e6, middle_norm(settings), 1e-3}) {
+    settings.clip_gradient_norm = norm;
+    settings.schedule = {.name = "zb"};
+    const Traced expected = run_traced(settings, 1);
+    settings.schedule = {.name = "zbv", .updates_ahead = true};
+    for (const std::size_t stages : {4, 6}) {
+      SCOPED_TRACE(testing::Message() << stages << " stages, norm " << norm);
+      const Traced found = run_traced(settings, stages);
+      expect_same_run(found.result, expected.result);
+      const bool is_some = norm != 1e6 && norm != 1e-3;
+      EXPECT_EQ(found.repeated.front() > 0, is_some);
+      EXPECT_EQ(found.repeated.back(), 0);
+    }
+  }
+}
 
 TEST(UpdatesAhead, WithOtherNumbersInFlight) {
   TrainingSettings settings = zb_run(6);

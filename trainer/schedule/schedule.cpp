@@ -154,7 +154,8 @@ const std::vector<ScheduleKind>& schedule_kinds() {
        .help =
            "as `zb`, to the same bits, but each machine of a cluster has two stages, the first machine also "
            "the last stage: hardly any waiting, for twice as much that machines send each other, and on all "
-           "of them the memory that `1f1b` takes on the first",
+           "of them the memory that `1f1b` takes on the first; with `clip_gradient_norm` a copy besides, as "
+           "`zb`",
        .is_synchronous = true,
        .delays_weights = true,
        .in_flight = in_flight_of_order,
@@ -261,6 +262,18 @@ int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro
                 settings.planned.size(), stages);
   const int planned = settings.planned[static_cast<std::size_t>(stage)];
   return kind.is_synchronous ? std::min(micro_batches, planned) : planned;
+}
+
+int forwards_ahead(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  if (!has_chunks(settings)) return in_flight(settings, stage, stages, micro_batches);
+  check_place(stage, stages, micro_batches);
+  const int machine = placement_of(settings, stages).machine_of(stage);
+  int forwards = 0;
+  for (const StageAction& action : machine_order(settings, machine, stages, micro_batches)) {
+    if (action.kind != ActionKind::kForward) break;
+    if (action.stage == stage) ++forwards;
+  }
+  return forwards;
 }
 
 int weights_behind(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {

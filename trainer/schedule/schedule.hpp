@@ -128,6 +128,10 @@ std::string to_string(const std::vector<Action>& actions, int micro_batches);
 // The largest number of micro-batches whose forward has run and whose B has not. BugError where something is
 // planned for another number of stages.
 int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+// The forwards of a batch that a stage runs while the update before may still be taken back (updates_ahead):
+// those before its first B, and where its machine has several stages also before theirs, which may need what
+// it runs again.
+int forwards_ahead(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // By how many micro-batches W comes later than B, at most.
 int weights_behind(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // Has the stage other actions between a B and its W?

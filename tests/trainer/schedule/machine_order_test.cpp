@@ -144,6 +144,19 @@ TEST(MachineOrder, SaysWhatAStageKeeps) {
   EXPECT_FALSE(delays({}, 2));
 }
 
+TEST(MachineOrder, SaysHowManyForwardsComeBeforeAnyGradient) {
+  const auto ahead = [](const ScheduleSettings& settings, int stages, int micro_batches) {
+    std::vector<int> all;
+    for (int stage = 0; stage < stages; ++stage)
+      all.push_back(forwards_ahead(settings, stage, stages, micro_batches));
+    return all;
+  };
+  EXPECT_THAT(ahead(zbv(), 4, 8), testing::ElementsAre(3, 2, 2, 1));
+  EXPECT_THAT(ahead(zbv(), 6, 12), testing::ElementsAre(5, 4, 3, 3, 2, 1));
+  EXPECT_THAT(ahead(zbv(), 4, 1), testing::Each(1));
+  EXPECT_THAT(ahead({.name = "zb"}, 4, 8), testing::ElementsAre(4, 3, 2, 1)) << "as many as are in flight";
+}
+
 TEST(MachineOrder, LeavesNothingToSettingsOrPlans) {
   const ScheduleSettings settings{.name = "zbv", .in_flight = 9, .planned = {7, 7}};
   EXPECT_EQ(in_flight(settings, 1, 4, 8), in_flight(zbv(), 1, 4, 8));
