@@ -161,8 +161,12 @@ class Trainer::Impl {
   };
 
   static RunState first_state(const TrainerOptions& options) {
-    if (options.from)
-      return going_on(*options.from, options.settings, options.shares->joint(), options.data.train_samples);
+    if (options.from) {
+      RunState state =
+          going_on(*options.from, options.settings, options.shares->joint(), options.data.train_samples);
+      state.epoch_loss = epoch_loss_of(state, *options.shares);
+      return state;
+    }
     const double rate = options.settings.optimizer.learning_rate;
     return {.base_rate = rate, .learning_rate = rate};
   }
@@ -180,8 +184,25 @@ class Trainer::Impl {
     RunState state = state_;
     state.sample_digest = worker_.sample_digest();
     state.plateau = plateau_.memory();
-    if (!options_.reads_state || options_.reads_state(state, is_end)) worker_.settle();
+    if (!options_.reads_state || options_.reads_state(state, is_end)) {
+      worker_.settle();
+      state.epoch_losses = losses_of_clusters();
+    }
     options_.between_steps(state, is_end);
+  }
+
+  // RunState::epoch_losses; the Leaves know them.
+  std::vector<LossSum> losses_of_clusters() {
+    if (state_.samples == 0) return {};
+    std::vector<double> sums(shares().samples.size(), 0.0);
+    sums[shares().cluster] = state_.epoch_loss;
+    if (shares().clusters() > 1)
+      sums = agreement_.sum_of_leaves(state_.step, "training losses by cluster", std::move(sums));
+    if (!is_leaf_) return {};
+    std::vector<LossSum> losses;
+    for (int cluster = 0; cluster < shares().clusters(); ++cluster)
+      losses.push_back({sums[cluster], shares().trained_of(cluster, state_.samples)});
+    return losses;
   }
 
   static std::optional<BatchFeed> make_feed(const Stage& stage, const Dataset* dataset,
@@ -439,7 +460,6 @@ std::uint64_t Trainer::sample_digest() const {
 
 bool may_update_ahead(const TrainingSettings& settings, const Graph& model) {
   if (!delays_weights(settings.schedule) || !settings.clip_gradient_norm) return false;
-  if (has_chunks(settings.schedule)) return false;
   std::map<ValueId, int> uses;
   for (const Op& op : model.ops()) {
     for (const ValueId input : op.inputs)

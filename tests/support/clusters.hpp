@@ -50,10 +50,13 @@ struct ClustersResult {
   std::map<std::int64_t, std::vector<StateDict>> united;
 };
 
-// Trains `model` on clusters cut like this, each with its share of a step.
+// Trains `model` on clusters cut like this, each with its share of a step; all go on from `from`, where it is
+// not nullptr. `snapshots`: of each cluster, filled as those of PipelineOptions.
 inline ClustersResult run_clusters(const Graph& model, const std::vector<std::vector<OpId>>& cuts,
                                    const std::vector<std::int64_t>& shares, const TrainingSettings& settings,
-                                   const Dataset& dataset, bool keeps_united = false) {
+                                   const Dataset& dataset, bool keeps_united = false,
+                                   const Snapshot* from = nullptr,
+                                   std::vector<std::map<std::int64_t, Snapshot>>* snapshots = nullptr) {
   const std::chrono::seconds deadline(60);
   Graph graph = model;
   add_loss(graph, settings.loss, target_types(dataset, settings.loss));
@@ -69,6 +72,7 @@ inline ClustersResult run_clusters(const Graph& model, const std::vector<std::ve
 
   ClustersResult result;
   result.clusters.resize(cuts.size());
+  if (snapshots != nullptr) snapshots->resize(cuts.size());
   std::mutex mutex;
   FirstError error;
   const auto run_cluster = [&](int cluster) {
@@ -81,6 +85,8 @@ inline ClustersResult run_clusters(const Graph& model, const std::vector<std::ve
     std::vector<OfStage> parts(stages[at].size());
     PipelineOptions options;
     options.shares = ClusterShares{.cluster = cluster, .samples = shares};
+    options.from = from;
+    if (snapshots != nullptr) options.snapshots = &snapshots->at(at);
     options.make_trainer_options = [&](const Stage& stage, Executable& executable, Link& /*link*/,
                                        TrainerOptions made) {
       OfStage& part = parts[stage.index];
@@ -97,7 +103,8 @@ inline ClustersResult run_clusters(const Graph& model, const std::vector<std::ve
                                      .validates = made.data.validation_samples > 0,
                                      .fragments = fragments_of(graph, settings.averaging.fragments)},
                                     executable, *part.rings);
-      part.averager->begin(0, 0);
+      const RunState begun = from == nullptr ? RunState() : from->state;
+      part.averager->begin(begun.step, steps_ahead(begun, options.shares->joint(), made.data.train_samples));
       made.averager = part.averager.get();
       if (stage.is_root()) part.roots = std::make_unique<ClusterRoots>(*root_links[at], cluster, clusters);
       made.roots = part.roots.get();

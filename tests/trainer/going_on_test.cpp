@@ -178,6 +178,21 @@ TEST(RunState, KnowsHowManyStepsItIsAhead) {
   EXPECT_EQ(steps_ahead(RunState(), 300, 1200), 0);
 }
 
+TEST(RunState, GivesEachClusterItsPartOfTheEpochsLosses) {
+  RunState state{.samples = 128, .epoch_loss = 3, .epoch_losses = {{3, 80}, {5, 48}}};
+  const auto of = [&](int cluster, std::vector<std::int64_t> shares) {
+    return epoch_loss_of(state, {.cluster = cluster, .samples = std::move(shares)});
+  };
+  EXPECT_EQ(of(0, {40, 24}), 3);
+  EXPECT_EQ(of(1, {40, 24}), 5);
+  EXPECT_EQ(of(0, {64}), 8);
+  EXPECT_EQ(of(0, {24, 40}), 3);  // 48 of 128 samples, as the other had
+  EXPECT_EQ(of(1, {24, 40}), 5);
+  EXPECT_EQ(of(1, {32, 16, 16}), 2);
+  state.epoch_losses.clear();
+  EXPECT_EQ(of(1, {40, 24}), 3);
+}
+
 TEST(GoingOn, TheFilesAreContinued) {
   const ScratchFolder whole_folder, folder;
   const RunCase run_case{"", short_run()};
@@ -206,11 +221,13 @@ TEST(RunState, ComesBackFromItsText) {
                        .learning_rate = 0.1 + 0.2,
                        .sample_digest = 0xfedcba9876543210ULL,
                        .epoch_loss = 1.0 / 3,
+                       .epoch_losses = {{1.0 / 3, 700}, {2.0 / 3, 500}},
                        .plateau = {.best = 2.0 / 3, .bad_epochs = 1, .cooldown_left = 2}};
   EXPECT_EQ(run_state_from(to_text(state)), state);
   EXPECT_EQ(run_state_from(to_text(RunState())), RunState());
   RunState infinite = state;
   infinite.epoch_loss = std::numeric_limits<double>::infinity();
+  infinite.epoch_losses.front().loss = -std::numeric_limits<double>::infinity();
   EXPECT_EQ(run_state_from(to_text(infinite)), infinite);
   for (const char* text : {"", "{}", "[]", R"({"step": "x"})"}) EXPECT_THROW(run_state_from(text), DataError);
 }

@@ -1,6 +1,7 @@
 #include "trainer/progress/run_state.hpp"
 
 #include <cmath>
+#include <utility>
 
 #include "models/base/error.hpp"
 #include "models/base/files/json_file.hpp"
@@ -47,6 +48,20 @@ RunState going_on(RunState from, const TrainingSettings& settings, std::int64_t 
   return from;
 }
 
+double epoch_loss_of(const RunState& from, const ClusterShares& shares) {
+  if (from.epoch_losses.empty() || from.samples == 0) return from.epoch_loss;
+  double whole = 0;
+  bool are_same = std::ssize(from.epoch_losses) == shares.clusters();
+  for (int cluster = 0; cluster < static_cast<int>(from.epoch_losses.size()); ++cluster) {
+    const LossSum& sum = from.epoch_losses[cluster];
+    whole += sum.loss;
+    are_same = are_same && sum.samples == shares.trained_of(cluster, from.samples);
+  }
+  if (are_same) return from.epoch_losses[shares.cluster].loss;
+  return whole * static_cast<double>(shares.trained_of(shares.cluster, from.samples)) /
+         static_cast<double>(from.samples);
+}
+
 std::int64_t steps_ahead(const RunState& from, std::int64_t batch, std::int64_t train_samples) {
   const std::int64_t within = batches_per_epoch(batch, from.samples);
   return from.step - (from.epoch * batches_per_epoch(batch, train_samples) + within);
@@ -62,6 +77,8 @@ std::string to_text(const RunState& state) {
                    {"learning_rate", state.learning_rate},
                    {"sample_digest", fmt::format("{:016x}", state.sample_digest)},
                    {"epoch_loss", from_number(state.epoch_loss)}};
+  for (const LossSum& sum : state.epoch_losses)
+    json["epoch_losses"].push_back({{"loss", from_number(sum.loss)}, {"samples", sum.samples}});
   json["plateau"] = {{"best", state.plateau.best ? from_number(*state.plateau.best) : OrderedJson()},
                      {"bad_epochs", state.plateau.bad_epochs},
                      {"cooldown_left", state.plateau.cooldown_left}};
@@ -72,6 +89,9 @@ RunState run_state_from(const std::string& text) {
   try {
     const Json json = Json::parse(text);
     const Json& plateau = json.at("plateau");
+    std::vector<LossSum> losses;
+    for (const Json& sum : json.value("epoch_losses", Json::array()))
+      losses.push_back({to_number(sum.at("loss")), sum.at("samples").get<std::int64_t>()});
     return {.step = json.at("step").get<std::int64_t>(),
             .epoch = json.at("epoch").get<std::int64_t>(),
             .samples = json.at("samples").get<std::int64_t>(),
@@ -81,6 +101,7 @@ RunState run_state_from(const std::string& text) {
             .learning_rate = json.at("learning_rate").get<double>(),
             .sample_digest = std::stoull(json.at("sample_digest").get<std::string>(), nullptr, 16),
             .epoch_loss = to_number(json.at("epoch_loss")),
+            .epoch_losses = std::move(losses),
             .plateau = {.best = plateau.at("best").is_null() ? std::nullopt
                                                              : std::optional(to_number(plateau.at("best"))),
                         .bad_epochs = plateau.at("bad_epochs").get<std::int64_t>(),

@@ -218,6 +218,43 @@ TEST_F(Clusters, FollowOnePlateau) {
   EXPECT_LT(largest_difference(two.clusters[0].state, joined(64).state), 1e-5);
 }
 
+// What a plateau has as its best after an epoch is the epoch's loss, of all samples of all clusters.
+TEST_F(Clusters, GoOnWithinAnEpochWithTheLossesOfItsSamplesOnce) {
+  constexpr std::int64_t kWithin = 10;
+  settings_.learning_rate_schedule = {.name = "plateau", .metric = "training_loss"};
+  using Snapshots = std::map<std::int64_t, Snapshot>;
+  const auto best = [](const Snapshots& of) {
+    static constexpr std::int64_t kSteps = 17;  // an epoch
+    return of.at(kSteps).state.plateau.best.value_or(0);
+  };
+  const auto run_one = [&](const Snapshot* from) {
+    settings_.batch_size = 64;
+    Snapshots snapshots;
+    run_pipeline(model_, cut_into({2}).front(), settings_, *digits_, {.from = from, .snapshots = &snapshots});
+    return snapshots;
+  };
+  const auto run_several = [&](const std::vector<std::size_t>& stages,
+                               const std::vector<std::int64_t>& shares, const Snapshot* from) {
+    settings_.batch_size = std::ranges::max(shares);
+    std::vector<Snapshots> snapshots;
+    run_clusters(model_, cut_into(stages), shares, settings_, *digits_, false, from, &snapshots);
+    return snapshots;
+  };
+  const Snapshots one = run_one(nullptr);
+  const double expected = best(one);
+  EXPECT_GT(expected, 0.5);
+  const std::vector<Snapshots> two = run_several({2, 1}, {40, 24}, nullptr);
+  EXPECT_NEAR(best(two[0]), expected, 1e-5);
+  for (const Snapshots& of_one : two) {
+    const Snapshot* from = &of_one.at(kWithin);
+    EXPECT_EQ(best(run_several({1, 2}, {40, 24}, from)[1]), best(two[1])) << "from the parts of one of them";
+    EXPECT_NEAR(best(run_several({1, 1}, {24, 40}, from)[0]), expected, 1e-5) << "with other shares";
+    EXPECT_NEAR(best(run_several({1, 1, 1}, {20, 20, 24}, from)[2]), expected, 1e-5) << "as three";
+    EXPECT_NEAR(best(run_one(from)), expected, 1e-5) << "as one";
+  }
+  EXPECT_NEAR(best(run_several({1, 2}, {24, 40}, &one.at(kWithin))[1]), expected, 1e-5) << "one as two";
+}
+
 TEST_F(Clusters, WithAnAsynchronousScheduleAverageEachStageAtItsOwnUpdate) {
   settings_.schedule.name = "async";
   for (const char* mode : {"gradients", "parameters", "diloco"}) {
