@@ -42,12 +42,21 @@ SegmentWork measured_work(const ThreadTimes& times, const std::string& op, const
           .update_flops = speed * times.update_seconds_per_byte * static_cast<double>(cost.parameter_bytes)};
 }
 
+// Those of averaged_values() that are no parameters.
+std::set<ValueId> averaged_buffers(const Graph& graph) {
+  const std::vector<ValueId> values = averaged_values(graph);
+  std::set<ValueId> buffers(values.begin(), values.end());
+  std::erase_if(buffers, [&](ValueId id) { return graph.value(id).kind == ValueKind::kParameter; });
+  return buffers;
+}
+
 std::vector<Segment> make_segments(const Graph& graph, const std::vector<OpCost>& costs,
                                    const OpProfile* profile) {
   const ThreadTimes* const times = profile == nullptr ? nullptr : &profile->threads.begin()->second;
   std::vector<OpId> begins = cut_positions(graph);
   begins.insert(begins.begin(), 0);
   std::vector<Segment> segments;
+  std::set<ValueId> buffers = averaged_buffers(graph);
   for (std::size_t op = 0; op < costs.size(); ++op) {
     if (segments.size() < begins.size() && begins[segments.size()] == static_cast<OpId>(op))
       segments.push_back({.begin = static_cast<OpId>(op)});
@@ -56,6 +65,8 @@ std::vector<Segment> make_segments(const Graph& graph, const std::vector<OpCost>
         times == nullptr ? estimated_work(costs[op]) : measured_work(*times, graph.ops()[op].name, costs[op]);
     segment.parameters += costs[op].parameters;
     segment.parameter_bytes += costs[op].parameter_bytes;
+    for (const ValueId input : graph.ops()[op].inputs)
+      if (buffers.erase(input) > 0) segment.averaged_buffers += graph.value(input).type.shape.elements();
   }
   if (times != nullptr) segments.front().work.forward_flops += 1e9 * times->gflops * profile->input_seconds;
   return segments;
@@ -155,6 +166,7 @@ void merge_small(std::vector<Segment>& segments, int most) {
     into.work += merged.work;
     into.parameters += merged.parameters;
     into.parameter_bytes += merged.parameter_bytes;
+    into.averaged_buffers += merged.averaged_buffers;
     segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(least));
   }
 }

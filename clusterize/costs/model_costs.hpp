@@ -44,6 +44,7 @@ struct Segment {
   SegmentWork work;
   std::int64_t parameters = 0;  // elements
   std::int64_t parameter_bytes = 0;
+  std::int64_t averaged_buffers = 0;  // elements of buffers that clusters average, as they do parameters
   // Bytes, as they travel, of the values that come from earlier segments and are used here or later. A value
   // that skips stages is counted at every boundary that it passes.
   double activation_bytes = 0;  // forward

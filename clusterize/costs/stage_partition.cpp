@@ -33,7 +33,7 @@ WorkSeconds work_seconds(const PartitionSums& sums, int first, int last, const C
 }
 
 PartitionSums::PartitionSums(const ModelCosts& model)
-    : costs(model), flops{0}, parameters{0}, round_bytes{0} {
+    : costs(model), flops{0}, parameters{0}, round_bytes{0}, averaged{0} {
   work_[1] = sums_of(model.work(1));
   for (const auto& [threads, measured] : model.threads) work_[threads] = sums_of(measured.work);
   for (std::size_t i = 0; i < model.segments.size(); ++i) {
@@ -44,6 +44,7 @@ PartitionSums::PartitionSums(const ModelCosts& model)
     parameters.push_back(parameters.back() + static_cast<double>(segment.parameters));
     round_bytes.push_back(round_bytes.back() +
                           model.averaging.bytes_per_byte * static_cast<double>(segment.parameter_bytes));
+    averaged.push_back(averaged.back() + static_cast<double>(segment.parameters + segment.averaged_buffers));
   }
 }
 

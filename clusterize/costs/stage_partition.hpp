@@ -48,8 +48,9 @@ class PartitionSums {
 
   const ModelCosts& costs;
   // Over the segments before. `flops`: forward and backward at least, whatever the machine's threads;
-  // `round_bytes`: that a round of averaging carries.
-  std::vector<double> flops, parameters, round_bytes;
+  // `round_bytes`: that a round of averaging carries; `averaged`: numbers that clusters average, parameters
+  // and buffers.
+  std::vector<double> flops, parameters, round_bytes, averaged;
   // Of a machine with so many threads.
   const WorkSums& work(int threads) const { return of_threads(work_, threads); }
 

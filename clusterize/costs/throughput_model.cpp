@@ -287,8 +287,7 @@ bool ThroughputModel::rings_connect(const PlacedCluster& a, const StagePartition
   const int begin = std::max(one.first, other.first);
   const int end = std::min(one.last, other.last);
   if (begin >= end) return true;
-  const std::vector<double>& bytes = sums_.round_bytes;
-  return bytes[end] == bytes[begin];
+  return sums_.averaged[end] == sums_.averaged[begin];
 }
 
 // Of each cluster the cut with the least load whose step is within the limit; others where neighbours in the

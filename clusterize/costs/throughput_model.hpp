@@ -15,6 +15,7 @@
 //         more when it does a backward
 // n_k: micro-batches that stage k has in flight, as settings say or a plan chooses (step_parts.hpp). The
 // search, before anything is chosen, takes n_k to be the most that may be chosen and n_m what is the least.
+// Machines with several stages: step_parts.hpp.
 // All members of a cluster connect to each other, whatever they send: the first to the last, for targets, and
 // every two to know that the other is there. So one of them at most may be a node that cannot be reached,
 // which opens the connections to all others. A round of averaging over C clusters: 2 (C - 1) messages of
@@ -119,7 +120,8 @@ class ThroughputModel {
   }
   // By cluster and its neighbour: seconds of a message of the slowest ring, with each cluster's first cut.
   std::vector<std::vector<double>> ring_ways(const std::vector<PlacedCluster>& clusters) const;
-  // Can, of neighbours in the rings, every two nodes that average a parameter connect, and both Roots?
+  // Can, of neighbours in the rings, every two nodes that average a parameter or a buffer connect, and both
+  // Roots?
   bool rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a, const PlacedCluster& b,
                      const StagePartition& cut_of_b) const;
   // The number of clusters that, with these cuts, are not so connected.

@@ -75,6 +75,7 @@ struct Variant {
   bool is_async = false;
   bool has_unreachable = false;  // about two nodes of five
   bool has_rare_rounds = false;  // of averaging, some of them beside the steps
+  bool has_frozen = false;       // segments of which only buffers are averaged
 };
 
 // Rounds that are compressed, of fragments or of the whole, and not the rarer the fewer clusters there are.
@@ -106,6 +107,12 @@ struct Instance {
     if (variant.has_rare_rounds) costs.averaging = rare_rounds(rng);
     for (int i = 0; i < nodes && variant.has_unreachable; ++i) {
       if (rng.next_below(5) < 2) document[std::to_string(i)]["reachable"] = false;
+    }
+    for (std::size_t i = 0; i + 1 < costs.segments.size() && variant.has_frozen; ++i) {
+      Segment& segment = costs.segments[i];
+      if (rng.next_below(2) == 0) continue;
+      segment.parameters = segment.parameter_bytes = 0;
+      segment.averaged_buffers = 64;
     }
     pool = pool_of(document);
   }
@@ -148,13 +155,21 @@ void expect_connections(const NodePool& pool, const ModelCosts& costs,
         << "the Roots of cluster " << c << " and the next";
   }
   for (int segment = 0; segment < costs.count() && clusters.size() > 1; ++segment) {
-    if (costs.segments[segment].parameters == 0) continue;
+    if (costs.segments[segment].parameters + costs.segments[segment].averaged_buffers == 0) continue;
     for (std::size_t c = 0; c < clusters.size(); ++c) {
       EXPECT_TRUE(
           can_connect(holder(clusters[c], segment), holder(clusters[(c + 1) % clusters.size()], segment)))
           << "segment " << segment << " between clusters " << c << " and the next";
     }
   }
+}
+
+// A plan as it is defined.
+std::vector<DefinedCluster> defined(const Clusters& found, const Throughput& plan) {
+  std::vector<DefinedCluster> clusters;
+  for (std::size_t c = 0; c < found.size(); ++c)
+    clusters.push_back({found[c], plan.cuts[c]->begins, plan.cuts[c]->step_seconds});
+  return clusters;
 }
 
 // By how much the best there is beats the plan that is found; nothing where there is no plan.
@@ -169,9 +184,7 @@ std::optional<double> gap(const Instance& instance) {
     return std::nullopt;
   }
   const Throughput plan = refined_throughput(model, found);
-  std::vector<DefinedCluster> clusters;
-  for (std::size_t c = 0; c < found.size(); ++c)
-    clusters.push_back({found[c], plan.cuts[c]->begins, plan.cuts[c]->step_seconds});
+  const std::vector<DefinedCluster> clusters = defined(found, plan);
   expect_connections(instance.pool, instance.costs, clusters);
   EXPECT_TRUE(all.better_than(plan.samples_per_second * (1 - 1e-9))) << "not even this plan";
   EXPECT_NEAR(plan.samples_per_second / all.samples_per_second(clusters), 1, 1e-9);
@@ -238,6 +251,23 @@ TEST(FindClusters, IsAsGoodAsTheBestOfAllPlansWhoseNodesCanConnect) {
   }
   EXPECT_GE(equal, 0.95 * kPools);
   RecordProperty("equal", equal);
+}
+
+TEST(FindClusters, NodesThatAverageOnlyBuffersCanConnect) {
+  int pools = 0;
+  for (std::uint64_t seed = 0; pools < kPools; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    const Instance instance(seed, static_cast<int>(seed % 3), 7,
+                            {.has_unreachable = true, .has_frozen = true});
+    const ThroughputModel model(instance.pool, instance.costs);
+    if (model.apart().empty()) continue;
+    try {
+      const Clusters found = find_clusters(model, kThroughput).clusters;
+      expect_connections(instance.pool, instance.costs, defined(found, refined_throughput(model, found)));
+      ++pools;
+    } catch (const ConfigError&) {  // no plan
+    }
+  }
 }
 
 TEST(FindClusters, IsAsGoodAsTheBestOfAllPlansWithRareRounds) {
