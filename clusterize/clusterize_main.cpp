@@ -8,6 +8,7 @@
 #include "clusterize/plan_report.hpp"
 #include "clusterize/planner/choices/choose_averaging.hpp"
 #include "clusterize/planner/choices/choose_schedule.hpp"
+#include "clusterize/planner/choices/fewer_stages.hpp"
 #include "clusterize/planner/plan_id.hpp"
 #include "clusterize/planner/write_plan.hpp"
 #include "clusterize/pool/pool_changes.hpp"
@@ -189,6 +190,9 @@ int clusterize(const ProgramArguments& arguments) {
       with_context(node_configs.string(), [&] { return plan_with_averaging(task, pool, options); });
   planned.plan.schedule_choice = schedule;
   if (resumed) with_context("--resume", [&] { check_place(resumed->run, task, planned.plan); });
+  const std::vector<std::optional<std::string>> warnings{small_statistics(task, planned.plan),
+                                                         mixed_samples(task, planned.plan),
+                                                         fewer_stages(task, pool, options, planned)};
   for (const std::string& id : excluded)
     planned.plan.left_out.push_back({"node_" + id, "excluded by --exclude"});
   PlanReport told =
@@ -202,7 +206,7 @@ int clusterize(const ProgramArguments& arguments) {
     for (const std::string& line : resumed ? resumed->lines : std::vector<std::string>())
       fmt::print(json ? stderr : stdout, "{}\n", line);
     fmt::print("{}", json ? told.json : told.text);
-    for (const auto& warning : {small_statistics(task, planned.plan), mixed_samples(task, planned.plan)})
+    for (const auto& warning : warnings)
       if (warning) warn(*warning);
     if (is_there && !json)
       fmt::print("{} holds this plan already: nothing was changed there but its pictures.\n",

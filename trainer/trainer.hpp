@@ -38,7 +38,8 @@ struct TrainerOptions {
   // does the same; what it throws ends the run there.
   std::function<void(const RunState&, bool is_end)> between_steps;
   // Asked before: whether it is going to read what is trained, which waits for the newest update to be final
-  // (StageWorker). The same on all stages; nothing: it always is.
+  // (StageWorker), and gathers the losses of all clusters. The same on all stages of all clusters; nothing:
+  // it always is.
   std::function<bool(const RunState&, bool is_end)> reads_state;
   // Where a plan has several clusters: this one and what each trains of a step; what keeps them one model;
   // and on their Roots what joins these. All outlive the Trainer.

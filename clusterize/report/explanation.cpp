@@ -76,6 +76,15 @@ class Explainer {
     return planned_.costs.assumed_gflops(node.threads.value_or(1));
   }
 
+  // What-ifs give each machine one stage (searched_costs()). Where the plan gives it several they count by
+  // their ratio to the same clusters so.
+  double rate_of_chunks() const {
+    if (planned_.members == planned_.machines) return 1;
+    const ThroughputModel model(pool_, planned_.costs);
+    return planned_.plan.predicted_samples_per_second /
+           model.throughput(planned_.machines).samples_per_second;
+  }
+
   // The fastest of the plan; of equals the one with the fastest connection.
   const PoolNode& best_node() const {
     const PoolNode* best = nullptr;
@@ -158,6 +167,7 @@ class Explainer {
         what_if.planned_anew = reached > what_if.samples_per_second;
         what_if.samples_per_second = std::max(what_if.samples_per_second, reached);
       }
+      what_if.samples_per_second *= rate_of_chunks_;
       what_if.samples_per_second =
           std::max(what_if.samples_per_second, planned_.plan.predicted_samples_per_second);
       found.what_if.push_back(std::move(what_if));
@@ -170,6 +180,7 @@ class Explainer {
   const SearchOptions& options_;
   const Planned& planned_;
   const NodePool pool_;
+  const double rate_of_chunks_ = rate_of_chunks();
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "clusterize/plan/node_metadata.hpp"
 #include "models/base/libraries/format.hpp"
 #include "models/base/libraries/json.hpp"
 #include "models/base/text.hpp"
@@ -36,8 +37,11 @@ std::string node_table(const Simulation& simulation) {
   std::vector<NodeUse> nodes = simulation.nodes;
   std::string text;
   if (nodes.size() > kMostNodes) {
+    const bool has_chunks =
+        std::ranges::any_of(nodes, [](const NodeUse& use) { return machine_of_node(use.node) != use.node; });
     std::ranges::stable_sort(nodes, std::greater<>(), &NodeUse::computing);
-    text = fmt::format("The {} busiest of {} nodes (--json has all):\n", kMostNodes, nodes.size());
+    text = fmt::format("The {} busiest of {} {} (--json has all):\n", kMostNodes, nodes.size(),
+                       has_chunks ? "stages" : "nodes");
     nodes.resize(kMostNodes);
   }
   text += fmt::format("{:<10} {:>7} {:>5} {:>9} {:>7} {:>9}\n", "node", "cluster", "stage", "computing",

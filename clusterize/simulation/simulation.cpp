@@ -180,7 +180,8 @@ class Simulator {
       for (std::int64_t left = full_steps_; left > 0; left -= full_.count)
         training += static_cast<double>(std::min(left, full_.count)) * seconds_of(full_);
       if (last_) training += seconds_of(*last_);
-      training += full_.flush_seconds;
+      // The last batch, where it is smaller, fills and empties the pipeline by itself.
+      if (full_steps_ > 0 && !last_) training += full_.flush_seconds;
       if (validates_after(epoch)) {
         validation += seconds_of(*validation_);
         ++validations;
@@ -396,7 +397,7 @@ std::int64_t batches_to_simulate(const TrainingSettings& settings, const Pipelin
                                  std::size_t stages) {
   if (!steps_overlap(model)) return 1;
   const auto fill = static_cast<std::int64_t>(batches_to_fill(settings, stages));
-  return is_synchronous(settings.schedule) ? 2 * fill + 2 : 4 * fill + 8;
+  return is_synchronous(settings.schedule) ? 2 * fill + 5 : 4 * fill + 8;
 }
 
 StepProgram program_of_batches(const TrainingSettings& settings, const PipelineModel& model,

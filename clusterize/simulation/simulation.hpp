@@ -90,8 +90,8 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
 std::size_t most_stages(const Planned& planned);
 // Batches that fill a pipeline of so many stages where they follow each other.
 std::size_t batches_to_fill(const TrainingSettings& settings, std::size_t stages);
-// Batches of a step; where steps overlap, enough to fill the pipeline of so many stages, and one more, or
-// async enough to go on so for a while.
+// Batches of a step; where steps overlap, enough to fill the pipeline of so many stages, and to go on so for
+// a while.
 std::int64_t batches_to_simulate(const TrainingSettings& settings, const PipelineModel& model,
                                  std::size_t stages);
 // The cluster's program for so many batches of as many samples, or of the most.

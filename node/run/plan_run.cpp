@@ -293,12 +293,12 @@ CheckpointOwner PlanRun::checkpoint_owner() const {
 
 std::optional<RunState> PlanRun::starting_point() {
   const StartChoice& choice = process_.options().start;
-  const std::optional<RunState> from = start_run({.owner = checkpoint_owner(),
-                                                  .clusters = metadata_.clusters,
-                                                  .choice = choice,
-                                                  .plan = metadata_.resume,
-                                                  .averaging = averaging_state()},
-                                                 *executable_, agreement());
+  std::optional<RunState> from = start_run({.owner = checkpoint_owner(),
+                                            .clusters = metadata_.clusters,
+                                            .choice = choice,
+                                            .plan = metadata_.resume,
+                                            .averaging = averaging_state()},
+                                           *executable_, agreement());
   if (!process_.options().on_waiting) return from;
   if (choice.sync_from) {
     process_.options().on_waiting(fmt::format("beginning after step {} with the state of cluster {}",

@@ -139,7 +139,11 @@ TEST_P(UpdatesAhead, OfMachinesWithTwoStages) {
     settings.schedule = {.name = "zbv", .updates_ahead = true};
     for (const std::size_t stages : {4, 6}) {
       SCOPED_TRACE(testing::Message() << stages << " stages, norm " << norm);
-      const Traced found = run_traced(settings, stages);
+      // No more room than a plan says: for as many as the first stage has in flight.
+      const auto links = [&](int count) {
+        return make_memory_links(count, std::chrono::seconds(60), stages);
+      };
+      const Traced found = run_traced(settings, stages, {.make_links = links});
       expect_same_run(found.result, expected.result);
       const bool is_some = norm != 1e6 && norm != 1e-3;
       EXPECT_EQ(found.repeated.front() > 0, is_some);
@@ -290,6 +294,9 @@ TEST(UpdatesAhead, AreMadeWhereNothingButTheNormIsWaitedFor) {
     return may_update_ahead(of, model);
   };
   EXPECT_TRUE(may(settings, skipping_model()));
+  TrainingSettings of_two_stages = settings;
+  of_two_stages.schedule.name = "zbv";
+  EXPECT_TRUE(may(of_two_stages, skipping_model()));
   EXPECT_FALSE(may(settings, tied_model({1, 8, 8}, 10)));
   TrainingSettings other = settings;
   other.clip_gradient_norm.reset();

@@ -216,7 +216,7 @@ std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executab
           "{}: every checkpoint of plan {} is damaged on one node or another: start without --resume",
           checkpoints_folder(owner.node_data).string(), owner.plan_id));
     }
-    const std::optional<RunState> run =
+    std::optional<RunState> run =
         executable == nullptr ? RunState{.step = step} : try_load(owner, step, *executable, averaging);
     if (least("checkpoint that is loaded", run ? 1 : 0) == 1) return run;
     at_most = step - 1;

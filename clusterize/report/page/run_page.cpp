@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 #include <string_view>
 
+#include "clusterize/plan/node_metadata.hpp"
 #include "clusterize/report/pictures/svg.hpp"
 #include "models/base/libraries/format.hpp"
 
@@ -82,15 +84,36 @@ class RunPage {
     return found == files_.curves.end() ? nullptr : &found->second;
   }
 
-  std::size_t node_count() const {
-    std::size_t count = 0;
-    for (const Json& cluster : files_.plan.at("clusters")) count += cluster.at("stages").size();
-    return count;
-  }
+  // Of machines: a provider has all stages of one.
+  struct NodeCounts {
+    std::size_t nodes = 0, stages = 0;
+    std::size_t failed = 0;  // with any of its stages
+    std::size_t done = 0;    // with all of them
+  };
 
-  std::size_t ended_as(const char* how) const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(files_.ends, [&](const auto& end) { return end.second.at("event") == how; }));
+  NodeCounts node_counts() const {
+    struct Stages {
+      std::size_t all = 0, failed = 0, done = 0;
+    };
+    std::map<std::string, Stages> machines;
+    for (const Json& cluster : files_.plan.at("clusters")) {
+      for (const Json& stage : cluster.at("stages")) {
+        const auto node = stage.at("node").get<std::string>();
+        Stages& own = machines[machine_of_node(node)];
+        ++own.all;
+        const auto end = files_.ends.find(node);
+        if (end == files_.ends.end()) continue;
+        own.failed += end->second.at("event") == "failed" ? 1 : 0;
+        own.done += end->second.at("event") == "done" ? 1 : 0;
+      }
+    }
+    NodeCounts counts{.nodes = machines.size()};
+    for (const auto& [machine, own] : machines) {
+      counts.stages += own.all;
+      counts.failed += own.failed > 0 ? 1 : 0;
+      counts.done += own.done == own.all ? 1 : 0;
+    }
+    return counts;
   }
 
   bool has_rounds() const {
@@ -99,17 +122,20 @@ class RunPage {
 
   void summary(const std::string& model) {
     const Json& plan = files_.plan;
+    const NodeCounts count = node_counts();
     add("<h1>{}</h1>\n", safe(model));
-    add("<p class=\"faint\">data {} · {} nodes in {} cluster{} · schedule {} · batch {} · plan {}</p>\n",
-        safe(value_text(files_.settings.at("data"))), node_count(), plan.at("clusters").size(),
-        plan.at("clusters").size() == 1 ? "" : "s", safe(value_text(plan.at("schedule"))),
-        safe(value_text(plan.at("batch_size"))), safe(value_text(plan.at("plan_id"))));
-    if (const std::size_t failed = ended_as("failed"); failed > 0) {
-      add("<p class=\"bad\">{} of {} nodes failed</p>\n", failed, node_count());
-    } else if (const std::size_t done = ended_as("done"); done == node_count()) {
+    add("<p class=\"faint\">data {} · {} nodes{} in {} cluster{} · schedule {} · batch {} · plan {}</p>\n",
+        safe(value_text(files_.settings.at("data"))), count.nodes,
+        count.stages == count.nodes ? "" : fmt::format(" with {} stages", count.stages),
+        plan.at("clusters").size(), plan.at("clusters").size() == 1 ? "" : "s",
+        safe(value_text(plan.at("schedule"))), safe(value_text(plan.at("batch_size"))),
+        safe(value_text(plan.at("plan_id"))));
+    if (count.failed > 0) {
+      add("<p class=\"bad\">{} of {} nodes failed</p>\n", count.failed, count.nodes);
+    } else if (count.done == count.nodes) {
       add("<p class=\"good\">trained to its end on all nodes</p>\n");
     } else {
-      add("<p>{} of {} nodes have ended</p>\n", done, node_count());
+      add("<p>{} of {} nodes have ended</p>\n", count.done, count.nodes);
     }
     page_ += "<table>\n";
     if (const Curve* loss = curve("loss/train"))
@@ -136,7 +162,7 @@ class RunPage {
   }
 
   void failures() {
-    if (ended_as("failed") == 0) return;
+    if (node_counts().failed == 0) return;
     heading("Failures");
     for (const auto& [node, end] : files_.ends) {
       if (end.at("event") == "failed")

@@ -56,6 +56,8 @@ class PlanPicture {
     std::size_t longest = 0;
     for (const PlannedCluster& cluster : plan_.clusters) {
       nodes_ += cluster.stages.size();
+      for (std::size_t stage = 0; stage < cluster.stages.size(); ++stage)
+        machines_ += pool_node(cluster.id, stage).chunk == 0 ? 1 : 0;
       longest = std::max(longest, cluster.stages.size());
     }
     for (const PlannedCluster& cluster : plan_.clusters)
@@ -82,8 +84,9 @@ class PlanPicture {
  private:
   std::string title() const {
     const std::size_t clusters = plan_.clusters.size();
-    return fmt::format("{} on {} {} in {} {}: {} samples/s simulated, {} predicted, {} of the bound",
-                       plan_.model, nodes_, nodes_ == 1 ? "node" : "nodes", clusters,
+    return fmt::format("{} on {} {}{} in {} {}: {} samples/s simulated, {} predicted, {} of the bound",
+                       plan_.model, machines_, machines_ == 1 ? "node" : "nodes",
+                       machines_ == nodes_ ? "" : fmt::format(" with {} stages", nodes_), clusters,
                        clusters == 1 ? "cluster" : "clusters", rate_text(plan_.simulated_samples_per_second),
                        rate_text(plan_.predicted_samples_per_second),
                        share_text(plan_.predicted_samples_per_second / plan_.bound_samples_per_second));
@@ -357,7 +360,8 @@ class PlanPicture {
   const ClusterPlan& plan_;
   const Clusters& members_;
   const Bottleneck& bottleneck_;
-  std::size_t nodes_ = 0;
+  std::size_t nodes_ = 0;  // of the plan: stages
+  std::size_t machines_ = 0;
   double step_ms_ = 0;  // simulated, of the slowest cluster and the averaging behind it
   std::size_t per_line_ = 1;
   double width_ = 0;

@@ -56,6 +56,7 @@ class SchedulePicture {
         steps_(steps_to_draw(task, planned)) {
     for (std::size_t c = 0; c < planned.members.size(); ++c) {
       const PipelineModel model = pipeline_model(task, pool, planned, c);
+      overlaps_ = steps_overlap(model);
       programs_.push_back(program_of_full_batches(task.settings, model, steps_));
       traces_.emplace_back();
       runs_.push_back(simulate_step(programs_.back(), {}, &traces_.back()));
@@ -121,8 +122,9 @@ class SchedulePicture {
     if (steps_ > 1)
       return fmt::format("{} steps of {}, {} samples each, from an empty pipeline to an empty one: {}",
                          steps_, plan_.model, plan_.batch_size, took);
-    return fmt::format("One step of {}, {} samples in {} micro-batch{}: {}", plan_.model, plan_.batch_size,
-                       plan_.micro_batches, plan_.micro_batches == 1 ? "" : "es", took);
+    return fmt::format("One step{} of {}, {} samples in {} micro-batch{}: {}", overlaps_ ? " alone" : "",
+                       plan_.model, plan_.batch_size, plan_.micro_batches,
+                       plan_.micro_batches == 1 ? "" : "es", took);
   }
 
   void header() {
@@ -327,6 +329,7 @@ class SchedulePicture {
   const Bottleneck& bottleneck_;
   const MeasuredStep& measured_;
   const std::int64_t steps_;
+  bool overlaps_ = false;              // steps one behind the other last less long
   std::vector<StepProgram> programs_;  // these three by cluster
   std::vector<StepTrace> traces_;
   std::vector<StepRun> runs_;
@@ -344,6 +347,7 @@ class SchedulePicture {
 
 }  // namespace
 
+// Of zb one is enough to show what the stages do.
 std::int64_t steps_to_draw(const TrainingTask& task, const Planned& planned) {
   if (is_synchronous(task.settings.schedule)) return 1;
   return 2 * static_cast<std::int64_t>(batches_to_fill(task.settings, most_stages(planned))) + 2;

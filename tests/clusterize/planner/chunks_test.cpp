@@ -117,14 +117,15 @@ TEST_P(PlanOfChunks, KeepsWithinTheMemoryOfAMachine) {
 }
 
 // A model of layers that are alike.
-TrainingTask deep_task(const std::string& schedule) {
+TrainingTask deep_task(const std::string& schedule, int micro_batches = 6, std::int64_t batch_size = 64) {
   constexpr std::int64_t kWidth = 64;
   GraphBuilder builder;
   ValueId x = builder.input("input", {kWidth});
   for (int layer = 0; layer < 18; ++layer) x = builder.linear(fmt::format("dense_{}", layer), x, kWidth);
   TrainingTask task{.graph = builder.finish(x), .settings = {}, .data = {1078, 719}};
   task.settings.schedule.name = schedule;
-  task.settings.micro_batches = 6;
+  task.settings.micro_batches = micro_batches;
+  task.settings.batch_size = batch_size;
   add_loss(task.graph, "mse");
   task.kernels =
       choose_kernels(task.graph, micro_batch_sizes(task.settings, task.settings.batch_size).front());
@@ -162,6 +163,40 @@ TEST_P(PlanOfChunks, IsSimulatedAndExplained) {
   const Bottleneck bottleneck = find_bottleneck(task, planned.pool, planned);
   const Explanation why = explain(pool, {}, one_cluster(), planned, bottleneck);
   EXPECT_FALSE(why.what_if.empty());
+  EXPECT_GE(why.reachable_samples_per_second, why.samples_per_second);
+}
+
+// Of alike machines, of which one becomes twice as fast.
+TEST_P(PlanOfChunks, IsToldWhatAFasterMachineBrings) {
+  const TrainingTask task = deep_task(GetParam());
+  const Json pool = slow_nodes(4);
+  const Planned planned = plan(pool, task, one_cluster());
+  const Explanation why =
+      explain(pool, {}, one_cluster(), planned, find_bottleneck(task, planned.pool, planned));
+  ASSERT_EQ(why.bottleneck.kind, Bottleneck::Kind::kNode);
+  const auto found = std::ranges::find_if(
+      why.what_if, [](const WhatIf& one) { return one.change.ends_with("twice as fast"); });
+  ASSERT_NE(found, why.what_if.end());
+  EXPECT_GT(found->samples_per_second, 1.1 * why.samples_per_second);
+}
+
+TEST_P(PlanOfChunks, IsPredictedAsItIsSimulated) {
+  for (const int machines : {2, 3, 4}) {
+    for (const int micro_batches : {4, 8, 16}) {
+      for (const bool clips : {false, true}) {
+        TrainingTask task = deep_task(GetParam(), micro_batches);
+        if (clips) task.settings.clip_gradient_norm = 1;
+        Json pool = slow_nodes(machines);
+        pool["0"]["benchmarks"]["gflops"] = 1.5;
+        SearchOptions options = one_cluster();
+        options.min_nodes = machines;
+        const PlannedCluster cluster = plan(pool, task, options).plan.clusters.front();
+        SCOPED_TRACE(testing::Message() << machines << " machines, " << micro_batches << " micro-batches");
+        EXPECT_LE(cluster.predicted_step_ms, 1.1 * cluster.simulated_step_ms);
+        EXPECT_GE(cluster.predicted_step_ms, 0.99 * cluster.simulated_step_ms);
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Planner, PlanOfChunks, testing::Values("interleaved", "zbv"));

@@ -55,6 +55,7 @@ TEST(Pictures, ShowEveryNode) {
       EXPECT_THAT(svg, Not(HasSubstr("nan")));
       EXPECT_THAT(svg, Not(HasSubstr("inf")));
     }
+    EXPECT_THAT(made.plan, HasSubstr(fmt::format(" on {} node{} in ", nodes, nodes == 1 ? "" : "s")));
     EXPECT_THAT(made.plan, HasSubstr("Bottleneck: "));
     EXPECT_THAT(made.step, HasSubstr("bubble"));
     EXPECT_EQ(made.plan.find("ring 0: ") != std::string::npos, nodes == 7);
@@ -106,6 +107,7 @@ TEST(Pictures, OfMachinesWithSeveralStagesShowEachStage) {
     ASSERT_EQ(worst.kind, Bottleneck::Kind::kNode) << worst.text;
     const std::string plan = plan_picture(planned.pool, planned, worst);
     const std::string step = schedule_picture(task, planned.pool, planned, worst);
+    EXPECT_THAT(plan, HasSubstr(" on 3 nodes with 6 stages in 1 cluster: ")) << schedule;
     const std::string name = planned.plan.clusters[0].stages[worst.stage].node;
     for (const std::string& node : {name, name + ".1"}) {
       EXPECT_THAT(plan, HasSubstr(">" + node + "<"));

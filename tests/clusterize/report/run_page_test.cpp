@@ -77,6 +77,7 @@ TEST(RunPage, FiguresOfNodesAreCalledByTheirNode) {
 TEST(RunPage, TellsWhatCameOfTheRun) {
   const std::string page = run_page(run_of_two());
   EXPECT_THAT(page, HasSubstr("trained to its end on all nodes"));
+  EXPECT_THAT(page, HasSubstr(" · 2 nodes in 1 cluster · "));
   EXPECT_THAT(page, HasSubstr("1.25 at step 2; 2.5 at the first"));
   EXPECT_THAT(page, HasSubstr("96.00 %; at best 97.50 %, at step 1"));
   EXPECT_EQ(count(page, "2 → 3 (+50 %)"), 2U);
@@ -101,6 +102,24 @@ TEST(RunPage, NamesWhoFailedAndWhy) {
   EXPECT_THAT(page, HasSubstr("1 of 2 nodes failed"));
   EXPECT_THAT(page, HasSubstr("the first line\nnode_0 &lt;was lost&gt;\n</pre>"));
   EXPECT_THAT(page, Not(HasSubstr("trained to its end")));
+}
+
+// Two machines, of which the second has failed, in both of its stages.
+TEST(RunPage, CountsMachinesWhereTheseHaveSeveralStages) {
+  RunFiles files = run_of_two();
+  Json& stages = files.plan["clusters"][0]["stages"];
+  for (const char* node : {"node_0.1", "node_1.1"}) {
+    stages.push_back(stages[0]);
+    stages.back()["node"] = node;
+  }
+  files.ends["node_0.1"] = files.ends["node_0"];
+  EXPECT_THAT(run_page(files), HasSubstr("1 of 2 nodes have ended"));
+  files.ends["node_1.1"] = files.ends["node_0"];
+  EXPECT_THAT(run_page(files), HasSubstr(" · 2 nodes with 4 stages in 1 cluster · "));
+  EXPECT_THAT(run_page(files), HasSubstr("trained to its end on all nodes"));
+  for (const char* node : {"node_1", "node_1.1"})
+    files.ends[node] = {{"event", "failed"}, {"role", "stem"}, {"text", "lost"}};
+  EXPECT_THAT(run_page(files), HasSubstr("1 of 2 nodes failed"));
 }
 
 TEST(RunPage, OfARunThatHasNotBegunSaysWhatIsMissing) {

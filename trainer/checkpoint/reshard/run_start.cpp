@@ -29,8 +29,7 @@ RunState take_over(const ResumePoint& point, const RunStart& start, bool takes, 
 std::optional<RunState> go_on(const RunStart& start, bool resumes, bool takes, Executable& executable,
                               const Agreement& agreement) {
   if (resumes) {
-    const auto run =
-        go_on_from_newest(start.owner, takes ? &executable : nullptr, agreement, start.averaging);
+    auto run = go_on_from_newest(start.owner, takes ? &executable : nullptr, agreement, start.averaging);
     if (run) return run;
   }
   std::optional<ResumePoint> of_others = start.plan;
@@ -49,7 +48,7 @@ std::optional<RunState> start_run(const RunStart& start, Executable& executable,
   const auto takes_other = [](const StartChoice& choice) { return choice.sync_from.has_value(); };
   const bool resumes = std::ranges::any_of(choices, &StartChoice::resume);
   const bool takes = !start.choice.sync_from;
-  const std::optional<RunState> run = go_on(start, resumes, takes, executable, agreement);
+  std::optional<RunState> run = go_on(start, resumes, takes, executable, agreement);
   if (std::ranges::none_of(choices, takes_other)) return run;
   return sync_state(choices, start.owner.cluster, run, executable, agreement, start.averaging);
 }
