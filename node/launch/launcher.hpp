@@ -96,8 +96,8 @@ class Launcher {
   RunDisplay display_;
   std::vector<Provider> providers_;
   std::vector<LaunchedNode> nodes_;  // by cluster and stage
-  std::optional<std::size_t>
-      first_failure_;  // the provider's of which this program heard; not always the cause
+  // Of a provider, as this program heard of it; not always the cause.
+  std::optional<std::size_t> first_failure_;
   std::optional<Clock::time_point> failed_at_;
   std::optional<Clock::time_point> stopped_at_;  // a signal was handed on, or stragglers were told to end
   std::optional<Clock::time_point> ended_at_;    // the first that has

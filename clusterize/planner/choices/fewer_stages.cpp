@@ -1,6 +1,5 @@
 #include "clusterize/planner/choices/fewer_stages.hpp"
 
-#include "clusterize/planner/fit/chunks.hpp"
 #include "clusterize/planner/planner.hpp"
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
@@ -12,7 +11,7 @@ std::optional<std::string> fewer_stages(const TrainingTask& task, const NodePool
                                         const SearchOptions& options, const Planned& planned) {
   constexpr double kLeastGain = 1.05;
   if (planned.members == planned.machines || options.seconds) return std::nullopt;
-  const std::string schedule = searched_costs(model_costs(task, pool)).schedule.name;
+  const std::string& schedule = planned.costs.schedule.name;  // by which clusters were searched
   TrainingTask other{.graph = task.graph,
                      .settings = task.settings,
                      .data = task.data,

@@ -122,8 +122,8 @@ class SchedulePicture {
     if (steps_ > 1)
       return fmt::format("{} steps of {}, {} samples each, from an empty pipeline to an empty one: {}",
                          steps_, plan_.model, plan_.batch_size, took);
-    return fmt::format("One step{} of {}, {} samples in {} micro-batch{}: {}", overlaps_ ? " alone" : "",
-                       plan_.model, plan_.batch_size, plan_.micro_batches,
+    return fmt::format("One step of {}{}, {} samples in {} micro-batch{}: {}", plan_.model,
+                       overlaps_ ? " alone" : "", plan_.batch_size, plan_.micro_batches,
                        plan_.micro_batches == 1 ? "" : "es", took);
   }
 
