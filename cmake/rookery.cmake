@@ -17,7 +17,7 @@ function(rookery_module name)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} PUBLIC ${includes})
     target_link_libraries(${name} PUBLIC ${MODULE_DEPS} PRIVATE ${MODULE_PRIVATE})
-    if(ROOKERY_SANITIZE)  # all else has the presets' -O0
+    if(ROOKERY_SANITIZE)
       target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     endif()
   else()
@@ -29,14 +29,17 @@ endfunction()
 
 # rookery_optimize(LEVEL TARGETS...): the compiler's level for these in release builds: -O3 for arithmetic and search, -Og
 # for what reads, writes and tells, which is most of what there is to compile and takes four fifths of -O1's time; -O1 for
-# what arranges steps; the rest has -O2. In other builds all modules have -O1: with sanitizers whole runs take half as long
-# again with -O0.
+# what arranges steps; the rest has -O2. With sanitizers, modules have -O1, since whole runs take half as long again with
+# -O0; but for those of -Og, which take clang less than half the time with the presets' -O0.
 function(rookery_optimize level)
-  if(NOT ROOKERY_SANITIZE)
-    foreach(target ${ARGN})
-      target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
-    endforeach()
+  if(ROOKERY_SANITIZE AND level STREQUAL -Og)
+    set(level -O0)
+  elseif(ROOKERY_SANITIZE)
+    set(level -O1)
   endif()
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
+  endforeach()
 endfunction()
 
 # rookery_program(NAME MODULE): build/bin/NAME, which calls NAME_main() of the module's NAME_main.cpp: that file is compiled
@@ -69,7 +72,9 @@ function(rookery_tests name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARGN} rookery_test_support rapidcheck rapidcheck_gtest GTest::gmock_main)
   # A third of the time goes to headers, which they share. Helpers have names of their own within the program.
-  set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 12)
+  if(ROOKERY_UNITY_BATCH STREQUAL "")
+    set_target_properties(${name} PROPERTIES UNITY_BUILD_BATCH_SIZE 12)
+  endif()
   # Tests are compiled more often than their own code is run.
   set(level -O1)
   set(timeout 120)

@@ -3,8 +3,9 @@
 
     scripts/check_tidy.py [--build DIR] [FILE...]
 
-DIR (by default build-tidy/) holds compile_commands.json; nothing is built in it. Files that are compiled together are
-looked at together, since most of the time goes to the headers that they share: of a FILE its neighbours are seen, too.
+DIR (by default build-tidy/) holds compile_commands.json; nothing is built in it. All files of a module or a program of
+tests are looked at together, since most of the time goes to the headers that they share: of a FILE its neighbours are
+seen, too.
 What passed is not looked at again until one of these files, a header of the repository that they include, .clang-tidy
 or the compile command changes; it is remembered for all copies of the repository in
 $XDG_CACHE_HOME/rookery/tidy (by default ~/.cache/rookery/tidy). Exits with 1 if a file fails.
@@ -92,7 +93,8 @@ def main():
     arguments = parser.parse_args()
 
     subprocess.run(
-        ["cmake", "--preset", "release", "-B", arguments.build, "-DROOKERY_TESTS=ON", "-DROOKERY_BENCH=ON"],
+        ["cmake", "--preset", "release", "-B", arguments.build, "-DROOKERY_TESTS=ON", "-DROOKERY_BENCH=ON",
+         "-DROOKERY_UNITY_BATCH=0"],
         cwd=ROOT, stdout=subprocess.DEVNULL, check=True,
     )
     wanted = units(arguments.build.resolve(), arguments.build / "compile_commands.json")

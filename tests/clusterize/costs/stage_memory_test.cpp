@@ -42,6 +42,15 @@ LossSettings losses_of_words() {
   return words;
 }
 
+// In segments. Fewer with sanitizers, under which a stage takes a second.
+std::vector<int> lengths(int segments) {
+#ifdef ROOKERY_SANITIZED
+  return {segments / 2};
+#else
+  return {3, 8, segments / 2, segments};
+#endif
+}
+
 // Residual connections, attention, and a parameter that the first and the last segment share.
 TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
   std::vector<Memory> models;
@@ -52,7 +61,7 @@ TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
       memory_of(with_loss(resnet18({.image_size = 64, .classes = 10}), "cross_entropy"), 1, "async"));
   for (const Memory& model : models) {
     for (const auto& [slots, recompute] : {std::pair(1, false), std::pair(2, false), std::pair(2, true)}) {
-      for (const int length : {3, 8, model.segments / 2, model.segments}) {
+      for (const int length : lengths(model.segments)) {
         for (int first = 0; first + length <= model.segments; first += 1 + model.segments / 4) {
           const auto estimated =
               static_cast<double>(model.stages->estimated({first, first + length, slots, recompute}));

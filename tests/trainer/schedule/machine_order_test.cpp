@@ -22,7 +22,7 @@ ScheduleSettings zbv() {
   return {.name = "zbv"};
 }
 
-ScheduleSettings interleaved(int chunks = 2) {
+ScheduleSettings interleaved_of(int chunks = 2) {
   return {.name = "interleaved", .chunks = chunks};
 }
 
@@ -38,10 +38,10 @@ std::string order_text(const ScheduleSettings& settings, int machine, int stages
 }
 
 TEST(StagePlacement, ChunksGoRoundTheMachinesOrTurnBack) {
-  EXPECT_EQ(placement_on(interleaved(3), 4), (StagePlacement{.machines = 4, .chunks = 3}));
+  EXPECT_EQ(placement_on(interleaved_of(3), 4), (StagePlacement{.machines = 4, .chunks = 3}));
   EXPECT_EQ(placement_on({.name = "interleaved"}, 4), (StagePlacement{.machines = 4, .chunks = 2}));
   EXPECT_EQ(placement_on(zbv(), 4), (StagePlacement{.machines = 4, .chunks = 2, .turns_back = true}));
-  const StagePlacement round = placement_of(interleaved(), 6);
+  const StagePlacement round = placement_of(interleaved_of(), 6);
   const StagePlacement back = placement_of(zbv(), 6);
   std::vector<int> round_machines;
   std::vector<int> back_machines;
@@ -55,35 +55,36 @@ TEST(StagePlacement, ChunksGoRoundTheMachinesOrTurnBack) {
 
 TEST(StagePlacement, OfOneMachineOrWithoutChunksIsAStageOnEach) {
   EXPECT_EQ(placement_on(zbv(), 1), StagePlacement{});
-  EXPECT_EQ(placement_of(interleaved(4), 1), StagePlacement{});
+  EXPECT_EQ(placement_of(interleaved_of(4), 1), StagePlacement{});
   EXPECT_EQ(placement_of({.chunks = 3}, 5), (StagePlacement{.machines = 5}));
   EXPECT_FALSE(has_chunks({.chunks = 3}));
   EXPECT_TRUE(has_chunks(zbv()));
 }
 
 TEST(StagePlacement, IsOfAsManyStagesAsAClusterMayHave) {
-  for (const int stages : {0, 2, 3, 7}) EXPECT_THROW(placement_of(interleaved(), stages), BugError) << stages;
+  for (const int stages : {0, 2, 3, 7})
+    EXPECT_THROW(placement_of(interleaved_of(), stages), BugError) << stages;
   for (const int stages : {2, 3, 5}) EXPECT_THROW(placement_of(zbv(), stages), BugError) << stages;
-  EXPECT_THROW(placement_on(interleaved(1), 4), BugError);
-  EXPECT_THROW(placement_on(interleaved(kMostChunks + 1), 4), BugError);
+  EXPECT_THROW(placement_on(interleaved_of(1), 4), BugError);
+  EXPECT_THROW(placement_on(interleaved_of(kMostChunks + 1), 4), BugError);
   EXPECT_THROW(placement_on({.name = kAutoSchedule}, 4), ConfigError);
-  EXPECT_EQ(stages_within(interleaved(3), 5), 1);
-  EXPECT_EQ(stages_within(interleaved(3), 6), 6);
-  EXPECT_EQ(stages_within(interleaved(3), 8), 6);
+  EXPECT_EQ(stages_within(interleaved_of(3), 5), 1);
+  EXPECT_EQ(stages_within(interleaved_of(3), 6), 6);
+  EXPECT_EQ(stages_within(interleaved_of(3), 8), 6);
   EXPECT_EQ(stages_within(zbv(), 3), 1);
   EXPECT_EQ(stages_within({}, 5), 5);
 }
 
 TEST(MachineOrder, GroupsOfMicroBatchesGoRoundTheMachines) {
-  EXPECT_EQ(order_text(interleaved(), 0, 4, 4),
+  EXPECT_EQ(order_text(interleaved_of(), 0, 4, 4),
             "F0.0 F0.1 F2.0 F2.1 F0.2 B2.0 W2.0 F0.3 B2.1 W2.1 F2.2 B0.0 W0.0 F2.3 B0.1 W0.1 "
             "B2.2 W2.2 B2.3 W2.3 B0.2 W0.2 B0.3 W0.3");
-  EXPECT_EQ(order_text(interleaved(), 1, 4, 4),
+  EXPECT_EQ(order_text(interleaved_of(), 1, 4, 4),
             "F1.0 F1.1 F3.0 B3.0 W3.0 F3.1 B3.1 W3.1 F1.2 B1.0 W1.0 F1.3 B1.1 W1.1 "
             "F3.2 B3.2 W3.2 F3.3 B3.3 W3.3 B1.2 W1.2 B1.3 W1.3");
-  EXPECT_EQ(order_text(interleaved(), 1, 4, 3),  // that of four, without the last
+  EXPECT_EQ(order_text(interleaved_of(), 1, 4, 3),  // that of four, without the last
             "F1.0 F1.1 F3.0 B3.0 W3.0 F3.1 B3.1 W3.1 F1.2 B1.0 W1.0 B1.1 W1.1 F3.2 B3.2 W3.2 B1.2 W1.2");
-  EXPECT_EQ(order_text(interleaved(3), 0, 6, 1), "F0.0 F2.0 F4.0 B4.0 W4.0 B2.0 W2.0 B0.0 W0.0");
+  EXPECT_EQ(order_text(interleaved_of(3), 0, 6, 1), "F0.0 F2.0 F4.0 B4.0 W4.0 B2.0 W2.0 B0.0 W0.0");
 }
 
 TEST(MachineOrder, GradientsOfWeightsWaitWhereThePipelineTurnsBack) {
@@ -98,7 +99,7 @@ TEST(MachineOrder, GradientsOfWeightsWaitWhereThePipelineTurnsBack) {
 }
 
 TEST(MachineOrder, OfOneMachineIs1f1b) {
-  for (const ScheduleSettings& settings : {zbv(), interleaved()}) {
+  for (const ScheduleSettings& settings : {zbv(), interleaved_of()}) {
     EXPECT_EQ(order_text(settings, 0, 1, 2), "F0.0 B0.0 W0.0 F0.1 B0.1 W0.1");
     EXPECT_EQ(actions(Schedule(settings, 0, 1, 2, 3)), actions(Schedule({}, 0, 1, 2, 3)));
     EXPECT_EQ(in_flight(settings, 0, 1, 8), 1);
@@ -128,9 +129,9 @@ TEST(MachineOrder, SaysWhatAStageKeeps) {
     return all;
   };
   using testing::ElementsAre;
-  EXPECT_THAT(numbers(in_flight, interleaved(), 6), ElementsAre(6, 6, 4, 3, 3, 1));
-  EXPECT_THAT(numbers(slots, interleaved(), 6), ElementsAre(6, 6, 4, 3, 3, 1));
-  EXPECT_THAT(numbers(weights_behind, interleaved(), 6), testing::Each(0));
+  EXPECT_THAT(numbers(in_flight, interleaved_of(), 6), ElementsAre(6, 6, 4, 3, 3, 1));
+  EXPECT_THAT(numbers(slots, interleaved_of(), 6), ElementsAre(6, 6, 4, 3, 3, 1));
+  EXPECT_THAT(numbers(weights_behind, interleaved_of(), 6), testing::Each(0));
   EXPECT_THAT(numbers(in_flight, zbv(), 6), ElementsAre(6, 5, 4, 3, 2, 1));
   EXPECT_THAT(numbers(weights_behind, zbv(), 6), ElementsAre(0, 1, 2, 1, 0, 0));
   const auto delays = [](const ScheduleSettings& settings, int stage) {
@@ -138,7 +139,7 @@ TEST(MachineOrder, SaysWhatAStageKeeps) {
   };
   EXPECT_TRUE(delays(zbv(), 2));
   EXPECT_FALSE(delays(zbv(), 0));
-  EXPECT_FALSE(delays(interleaved(), 2));
+  EXPECT_FALSE(delays(interleaved_of(), 2));
   EXPECT_TRUE(delays({.name = "zb"}, 2));
   EXPECT_FALSE(delays({.name = "zb"}, 0));
   EXPECT_FALSE(delays({}, 2));
@@ -250,7 +251,7 @@ class MachineRun {
 // longer than the next one that is.
 TEST(MachineOrder, InterleavedStepsHaveThePapersLength) {
   const auto length = [](int machines, int chunks, int micro_batches, ActionTimes times) {
-    MachineRun run(interleaved(chunks), machines * chunks, micro_batches, times);
+    MachineRun run(interleaved_of(chunks), machines * chunks, micro_batches, times);
     EXPECT_TRUE(run.run());
     return run.end();
   };
@@ -290,7 +291,7 @@ TEST(MachineOrder, NeverDeadlocks) {
   for (int machines = 2; machines <= 8; ++machines) {
     for (int micro_batches = 1; micro_batches <= 20; ++micro_batches) {
       for (int chunks = 2; chunks <= 4; ++chunks)
-        EXPECT_TRUE(MachineRun(interleaved(chunks), machines * chunks, micro_batches).run())
+        EXPECT_TRUE(MachineRun(interleaved_of(chunks), machines * chunks, micro_batches).run())
             << machines << " " << chunks << " " << micro_batches;
       EXPECT_TRUE(MachineRun(zbv(), 2 * machines, micro_batches).run()) << machines << " " << micro_batches;
     }
@@ -308,7 +309,7 @@ struct OrderCase {
 
 OrderCase any_order() {
   OrderCase made{.settings = zbv()};
-  if (*rc::gen::arbitrary<bool>()) made.settings = interleaved(*rc::gen::inRange(2, kMostChunks + 1));
+  if (*rc::gen::arbitrary<bool>()) made.settings = interleaved_of(*rc::gen::inRange(2, kMostChunks + 1));
   made.machines = *rc::gen::inRange(1, 13);
   made.micro_batches = *rc::gen::inRange(1, 50);
   return made;
