@@ -1,8 +1,9 @@
 // Tensors between two processes of this machine, from the memory of one to the memory of the other, against a
 // plain TCP socket with the same bytes: in alternation, results first.
 //
-//   build/bin/link_speed [--seconds 0.5] [--rounds 9]
+//   build/bin/link_speed [--seconds 0.5] [--rounds 9] [--sockets]
 //
+// With --sockets tensors go as they do to another machine; without, the one process reads the other's memory.
 // A stream: tensors of 1, 16 and 100 MiB one after the other, and at the end an answer. A round trip: a
 // tensor of 1 or 64 KiB there and back, also after both have rested for a millisecond. Medians; exits with 1
 // where a stream has less than 0.9 of the socket's bytes a second, or a round trip takes more than 1.4 times
@@ -89,7 +90,8 @@ std::pair<int, int> connection() {
 
 class Ours : public End {
  public:
-  Ours(int rank, const std::vector<int>& ports) : rank_(rank), endpoint_(local_endpoint(ports, rank)) {
+  Ours(int rank, const std::vector<int>& ports, bool shares_memory)
+      : rank_(rank), endpoint_(options_of(rank, ports, shares_memory)) {
     endpoint_.start({local_peer(ports, 1 - rank)});
     GroupOptions options;
     options.members = {local_node(0), local_node(1)};
@@ -119,6 +121,11 @@ class Ours : public End {
   }
 
  private:
+  static EndpointOptions options_of(int rank, const std::vector<int>& ports, bool shares_memory) {
+    EndpointOptions options = local_endpoint(ports, rank);
+    options.shares_memory = shares_memory;
+    return options;
+  }
   template <typename Begin>
   static void each(int count, Begin begin, std::int64_t& number) {
     std::deque<std::unique_ptr<PendingTransfer>> begun;
@@ -200,6 +207,7 @@ double median(std::vector<double> values) {
 struct Options {
   double seconds = 0;  // of a stream, about
   int rounds = 0;
+  bool sockets = false;
 };
 
 // Prints a row; whether the bar is reached. `measure` is called for either way by both processes.
@@ -256,7 +264,7 @@ int main_of(const Options& options) {
   bool all_well = false;
   {
     Socket socket(rank == 0 ? one : other);
-    Ours ours(rank, ports);
+    Ours ours(rank, ports, !options.sockets);
     Side our_side(rank, ours), socket_side(rank, socket);
     all_well = run(rank, our_side, socket_side, options);
   }
@@ -274,7 +282,7 @@ int main(int argc, char** argv) {
   rookery::Options options;
   po::options_description described;
   described.add_options()("seconds", po::value(&options.seconds)->default_value(0.5))(
-      "rounds", po::value(&options.rounds)->default_value(9));
+      "rounds", po::value(&options.rounds)->default_value(9))("sockets", po::bool_switch(&options.sockets));
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, described), given);
   po::notify(given);

@@ -36,6 +36,7 @@ class LinkPair {
       options.node = name(rank);
       options.address = "127.0.0.1:0";
       options.key = {"node_benchmark", "node_benchmark"};
+      options.shares_memory = false;  // as with a peer on another machine
       endpoints_.push_back(std::make_unique<Endpoint>(options));
     }
   }

@@ -194,6 +194,7 @@ void IoLoop::act(Group& group, const MembershipAction& action) {
     if (group.status) send_control(peer(bye->peer), *group.status);  // the last one
     send_control(peer(bye->peer), CtlBye{number, bye->confirms});
   } else if (const auto* forget = std::get_if<action::Forget>(&action)) {
+    keep_unread(group.members[forget->peer].out);
     group.members[forget->peer] = group.new_member();
     group.queues.forget(forget->peer);
   } else if (const auto* departed = std::get_if<action::Departed>(&action)) {
@@ -226,9 +227,14 @@ void IoLoop::retire_ended() {
       std::erase_if(peer.shared_groups,
                     [&](const SharedGroup& shared) { return shared.group == group.get(); });
       peer.order.remove(group->members[member].out);
+      keep_unread(group->members[member].out);
       if (peer.shared_groups.empty()) part_from(index);
     }
   }
+}
+
+void IoLoop::keep_unread(SendStream& stream) {
+  if (shares_memory() && !stream.empty()) unread_.push_back(std::move(stream));
 }
 
 void IoLoop::part_from(int peer) {

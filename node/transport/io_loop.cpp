@@ -381,7 +381,9 @@ void IoLoop::reopen_later(int peer, Channel channel) {
 void IoLoop::say_hello(int peer, Channel channel) {
   ChannelState& each = state_of(peer, channel);
   each.hello_at = now_ + kHelloAgain;
-  each.outgoing.send(encode(CtlHello{nonce_, options_.node, channel, each.outgoing.number()}));
+  CtlHello hello{nonce_, options_.node, channel, each.outgoing.number(), {}};
+  if (channel != Channel::kControl && shares_memory()) hello.memory = peers_[peer].own_memory.offer();
+  each.outgoing.send(encode(hello));
 }
 
 void IoLoop::send_control(int peer, const Packet& packet) {
@@ -395,6 +397,7 @@ void IoLoop::send_chunks(int peer) {
     data[to.next_data].outgoing.send(*chunk);
     to.next_data = (to.next_data + 1) % data.size();
   }
+  for (ChannelState& each : data) each.outgoing.flush();
 }
 
 void IoLoop::send_due() {
@@ -432,6 +435,8 @@ void IoLoop::finish() {
   }
   if (router_) router_->close(farewell);
   admission_->close();
+  for (Peer& peer : peers_) peer.own_memory.withdraw();
+  unread_.clear();
   is_finished_ = true;
 }
 

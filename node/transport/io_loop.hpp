@@ -27,6 +27,7 @@
 #include "node/transport/endpoint.hpp"
 #include "node/transport/group.hpp"
 #include "node/transport/peer_channel.hpp"
+#include "node/transport/peer_memory.hpp"
 #include "node/transport/slow_network.hpp"
 #include "node/transport/threads/turn.hpp"
 #include "node/transport/threads/waker.hpp"
@@ -105,6 +106,8 @@ class IoLoop {
     SendOrder order;                         // of their streams
     std::optional<std::uint64_t> nonce;      // of the process whose hello was taken
     bool is_proven = false;                  // that process has read our hello
+    OwnMemory own_memory;                    // as far as that process may read it
+    std::optional<PeerMemory> memory;        // that process's, where it can be read
     Clock::time_point heard{};               // from it
     Clock::time_point revived{};             // when its channels were opened anew since nothing was heard
     bool is_misfit = false;  // somebody with its name was not admitted, which says more than its refusing us
@@ -135,6 +138,7 @@ class IoLoop {
   void suspend_streams(int peer);
   void revive(int peer);
   void say_hello(int peer, Channel channel);
+  bool shares_memory() const { return options_.shares_memory && !slow_; }
   void send_control(int peer, const Packet& packet);
   void send_chunks(int peer);
   // On a network that is slowed down.
@@ -154,6 +158,8 @@ class IoLoop {
   void accept_join(int peer, const CtlJoin& join);
   void accept_stop(int peer, const CtlStop& stop);
   void accept_chunk(int peer, const DataChunk& chunk, Received& received);
+  void accept_payload(const SharedGroup& shared, const DataChunk& chunk, const Payload& payload);
+  Payload to_be_read(int peer, const DataChunk& chunk) const;
   void acknowledge(const SharedGroup& shared, const StreamPosition& position);
 
   // io_groups.cpp
@@ -166,6 +172,7 @@ class IoLoop {
   void begin(Group& group);
   void retire_ended();
   void part_from(int peer);
+  void keep_unread(SendStream& stream);
   void tell_end(int peer, GroupId group);
   // The packet's group; nothing where it has ended or this node has not opened it yet. TransportError where
   // the peer is no member.
@@ -206,7 +213,9 @@ class IoLoop {
   std::unordered_map<std::string, Binding> bindings_;
   std::map<GroupId, std::shared_ptr<Group>> groups_;    // that have not ended
   std::map<GroupId, std::optional<StopNotice>> ended_;  // in good order: no notice
-  std::optional<event::RunEnded> run_ended_;            // where groups end together: how the first has failed
+  // With chunks under way when their group failed, or their receiver was restarted: they may still be read.
+  std::vector<SendStream> unread_;
+  std::optional<event::RunEnded> run_ended_;  // where groups end together: how the first has failed
   WarningLimiter warnings_;
   Clock::time_point now_;
   Clock::time_point heartbeat_at_;

@@ -36,7 +36,8 @@ void IoLoop::accept(Received& received) {
       throw TransportError("it has no header or too many frames");
     const Packet packet = decode(bytes_of(received.header));
     const auto* chunk = std::get_if<DataChunk>(&packet);
-    if ((chunk != nullptr) != (received.frames == 2)) {
+    const bool has_payload = chunk != nullptr && chunk->memory.bytes == 0;
+    if (has_payload != (received.frames == 2)) {
       throw TransportError(fmt::format("a {} of {} frames", name_of(packet), received.frames));
     }
     if (const auto* hello = std::get_if<CtlHello>(&packet)) return accept_hello(*hello, received);
@@ -93,7 +94,12 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
   named->is_misfit = false;
   if (first) {
     named->is_proven = false;
-    for (ChannelState& each : named->channels) each.incoming_number = 0;
+    named->memory.reset();
+    for (ChannelState& each : named->channels) {  // what the one before has sent counts no longer
+      bindings_.erase(each.incoming);
+      each.incoming.clear();
+      each.incoming_number = 0;
+    }
   }
   ChannelState& state = state_of(peer, hello.channel);
   // Connections race each other: what a replaced one still said may arrive after its successor's hello.
@@ -104,6 +110,10 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
     bindings_.erase(state.incoming);
     state.incoming = received.connection;
     bindings_[received.connection] = {peer, hello.channel};
+  }
+  if (shares_memory() && hello.channel != Channel::kControl &&
+      (!named->memory || named->memory->offer() != hello.memory)) {
+    named->memory = PeerMemory::open(hello.memory);
   }
   tell_of<event::PeerCame>(peer, hello.nonce);
   if (is_new && !named->who.reachable) {
@@ -124,7 +134,8 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
 void IoLoop::welcome(int peer, Channel channel) {
   const ChannelState& state = state_of(peer, channel);
   if (state.incoming_number == 0) return;
-  CtlWelcome welcome{*peers_[peer].nonce, channel, state.incoming_number, {}};
+  CtlWelcome welcome{*peers_[peer].nonce, channel, state.incoming_number, {}, 0};
+  if (channel != Channel::kControl && peers_[peer].memory) welcome.reader = peers_[peer].memory->reader();
   for (const SharedGroup& shared : peers_[peer].shared_groups) {
     ReceiveStream& in = shared.streams().in;
     welcome.positions.push_back({shared.group->options.group, in.position()});
@@ -212,23 +223,49 @@ void IoLoop::accept_chunk(int peer, const DataChunk& chunk, Received& received) 
     throw TransportError(
         fmt::format("{} of group {}, which this node has not joined", to_string(chunk.key), chunk.group));
   }
-  Group::Member& streams = shared->streams();
-  const auto verdict = streams.in.offer(chunk, bytes_of(received.payload),
-                                        [&received] { return owned_bytes_of(received.payload); });
+  if (chunk.memory.bytes == 0) {
+    return accept_payload(*shared, chunk, Payload::of(bytes_of(received.payload), [&received] {
+      return owned_bytes_of(received.payload);
+    }));
+  }
+  DataChunk each = chunk;
+  for (std::uint64_t left = chunk.memory.bytes; left > 0; left -= each.memory.bytes) {
+    each.memory.bytes = std::min<std::uint64_t>(left, kMaxChunkBytes);
+    accept_payload(*shared, each, to_be_read(peer, each));
+    ++each.sequence;
+    each.offset += each.memory.bytes;
+    each.memory.address += each.memory.bytes;
+  }
+}
+
+void IoLoop::accept_payload(const SharedGroup& shared, const DataChunk& chunk, const Payload& payload) {
+  Group::Member& streams = shared.streams();
+  const auto verdict = streams.in.offer(chunk, payload);
   if (!streams.ack_at) streams.ack_at = now_ + kAckDelay;
   if (verdict != ReceiveStream::Verdict::kAccepted) return;
-  shared->group->note(chunk.key);
-  const std::uint64_t often = shared->group->options.receive_budget / kAcknowledgements;
-  if (streams.in.unannounced_bytes() >= std::max(kMaxChunkBytes, often)) send_ack(*shared);
+  shared.group->note(chunk.key);
+  const std::uint64_t often = shared.group->options.receive_budget / kAcknowledgements;
+  if (streams.in.unannounced_bytes() >= std::max(kMaxChunkBytes, often)) send_ack(shared);
   while (auto message = streams.in.take_message()) {
     const std::uint64_t cost = message->cost;
     try {
-      shared->group->queues.deliver(shared->member, std::move(*message));
+      shared.group->queues.deliver(shared.member, std::move(*message));
     } catch (const TransportError&) {
       streams.in.release(cost);
       throw;
     }
   }
+}
+
+Payload IoLoop::to_be_read(int peer, const DataChunk& chunk) const {
+  const std::optional<PeerMemory>& memory = peers_[peer].memory;
+  if (!memory) throw TransportError(to_string(chunk.key) + " lies in memory that this node does not read");
+  Payload payload{.size = chunk.memory.bytes, .copy = {}, .keep = {}};
+  payload.copy = [&chunk, &memory](std::byte* into) {
+    if (!memory->read(chunk.memory.address, {into, chunk.memory.bytes}))
+      throw TransportError(to_string(chunk.key) + " is no longer in its memory");
+  };
+  return payload;
 }
 
 void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
@@ -242,6 +279,8 @@ void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
   peers_[peer].is_proven = true;
   each.backoff = std::chrono::milliseconds(0);
   if (welcome.channel != Channel::kControl) {
+    each.outgoing.set_read_from_memory(welcome.reader != 0);
+    if (welcome.reader != 0) peers_[peer].own_memory.admit(welcome.reader);
     if (!peers_[peer].takes_data()) return;
     for (const auto& [group, position] : welcome.positions) {
       const auto shared = shared_group_of(peer, group);

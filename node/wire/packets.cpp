@@ -107,7 +107,8 @@ template <typename Archive>
 void fields(Archive& archive, CtlHello& hello) {
   archive(hello.nonce, hello.node);
   enumeration(archive, hello.channel, kMostChannels);
-  archive(hello.connection);
+  archive(hello.connection, hello.memory.machine, hello.memory.process, hello.memory.mark_at,
+          hello.memory.mark);
 }
 
 template <typename Archive>
@@ -116,6 +117,7 @@ void fields(Archive& archive, CtlWelcome& welcome) {
   enumeration(archive, welcome.channel, kMostChannels);
   archive(welcome.connection);
   list(archive, welcome.positions);
+  archive(welcome.reader);
 }
 
 template <typename Archive>
@@ -169,12 +171,19 @@ void fields(Archive& archive, CtlFigures& packet) {
 }
 
 template <typename Archive>
+void fields(Archive& archive, MemoryRange& memory) {
+  archive(memory.address, memory.bytes);
+}
+
+// The range comes last, where encode_in_memory() puts it.
+template <typename Archive>
 void fields(Archive& archive, DataChunk& chunk) {
   archive(chunk.group, chunk.sequence, chunk.key.validation, chunk.key.step, chunk.key.micro_batch,
           chunk.key.edge);
   enumeration(archive, chunk.type.dtype, kDTypes);
   shape(archive, chunk.type.shape);
   archive(chunk.total, chunk.offset);
+  fields(archive, chunk.memory);
 }
 
 Packet empty_packet(Type type) {
@@ -247,6 +256,16 @@ std::vector<std::byte> encode(const Packet& packet) {
   return header;
 }
 
+std::vector<std::byte> encode_in_memory(std::span<const std::byte> chunk_header, const MemoryRange& memory) {
+  constexpr std::size_t kRangeBytes = 2 * sizeof(std::uint64_t);
+  ROOKERY_CHECK(chunk_header.size() > kRangeBytes, "a chunk's header of {} bytes", chunk_header.size());
+  std::vector<std::byte> header(chunk_header.begin(), chunk_header.end() - kRangeBytes);
+  WireOutput archive(header);
+  MemoryRange range = memory;
+  fields(archive, range);
+  return header;
+}
+
 Packet decode(std::span<const std::byte> header) {
   if (header.size() > kMaxHeaderBytes) {
     throw TransportError(fmt::format("a {}-byte header; the limit is {}", header.size(), kMaxHeaderBytes));
@@ -274,6 +293,9 @@ Packet decode(std::span<const std::byte> header) {
       throw TransportError(fmt::format("{} of {} bytes at offset {} does not add up", chunk->type.to_string(),
                                        chunk->total, chunk->offset));
     }
+    if (chunk->memory.bytes > kMostBytesRead)
+      throw TransportError(
+          fmt::format("{} bytes to be read at once; the limit is {}", chunk->memory.bytes, kMostBytesRead));
   }
   return packet;
 }

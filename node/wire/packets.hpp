@@ -14,9 +14,11 @@
 
 namespace rookery {
 
-constexpr std::uint16_t kProtocolVersion = 8;
+constexpr std::uint16_t kProtocolVersion = 9;
 constexpr std::size_t kMaxHeaderBytes = 4096;
 constexpr std::size_t kMaxChunkBytes = 256U << 10;
+// Chunks that are read from memory together.
+constexpr std::size_t kMostBytesRead = 16 * kMaxChunkBytes;
 
 // A group by its number, which the plan gives and which is used once in a process's life.
 using GroupId = std::uint32_t;
@@ -43,12 +45,22 @@ struct GroupPosition {
   bool operator==(const GroupPosition&) const = default;
 };
 
+// How a process lets one on the same machine read its memory (node/transport/peer_memory.hpp).
+struct MemoryOffer {
+  std::uint64_t machine = 0;  // another on every machine, and in every network namespace; 0: no offer
+  std::int32_t process = 0;
+  std::uint64_t mark_at = 0;  // address of the mark: u64[2]
+  std::uint64_t mark = 0;     // the first of these
+  bool operator==(const MemoryOffer&) const = default;
+};
+
 // First on every connection, from each side that sends on it: who that is. Repeated until it is welcomed.
 struct CtlHello {
   std::uint64_t nonce = 0;  // drawn by each process
   std::string node;
   Channel channel = Channel::kControl;
   std::uint32_t connection = 0;  // counts the connections of this channel to this peer
+  MemoryOffer memory;            // on data channels
   bool operator==(const CtlHello&) const = default;
 };
 
@@ -58,6 +70,9 @@ struct CtlWelcome {
   Channel channel = Channel::kControl;
   std::uint32_t connection = 0;
   std::vector<GroupPosition> positions;  // kMostGroups at most
+  // The other half of the mark in the memory of who said hello, from which its chunks will be read; 0: they
+  // are not.
+  std::uint64_t reader = 0;
   bool operator==(const CtlWelcome&) const = default;
 };
 
@@ -151,7 +166,16 @@ struct CtlFigures {
   bool operator==(const CtlFigures&) const = default;
 };
 
-// A piece of a tensor; its bytes are the payload frame.
+// Bytes in the memory of the process that tells of them.
+struct MemoryRange {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  bool operator==(const MemoryRange&) const = default;
+};
+
+// A piece of a tensor. Its bytes are the payload frame, or there is none and they are to be read from the
+// sender's memory, where they may be those of several chunks in a row, of which this is the first and all but
+// the last have kMaxChunkBytes.
 struct DataChunk {
   GroupId group = 0;
   std::uint64_t sequence = 0;  // of the group's stream, from 0
@@ -159,6 +183,7 @@ struct DataChunk {
   TensorType type;
   std::uint64_t total = 0;   // bytes of the tensor
   std::uint64_t offset = 0;  // of this piece
+  MemoryRange memory;        // of no bytes: they are the payload frame
   bool operator==(const DataChunk&) const = default;
 };
 
@@ -173,6 +198,8 @@ using Packet = std::variant<CtlHello, CtlWelcome, CtlHeartbeat, CtlAck, CtlAckRe
 
 // The header frame.
 std::vector<std::byte> encode(const Packet& packet);
+// That of the same chunk, whose bytes are to be read there.
+std::vector<std::byte> encode_in_memory(std::span<const std::byte> chunk_header, const MemoryRange& memory);
 
 // TransportError saying what is wrong: no packet of ours, another version, cut short, bytes left
 // over, a value out of range.

@@ -12,12 +12,19 @@
 namespace rookery {
 namespace {
 
-// As elements of every type must be. Small messages lie wherever they came in a packet of the network.
-bool is_aligned(const std::byte* bytes) {
+// Small messages lie wherever they came in a packet of the network.
+bool lies_aligned(const std::byte* bytes) {
   return reinterpret_cast<std::uintptr_t>(bytes) % alignof(double) == 0;
 }
 
 }  // namespace
+
+Payload Payload::of(std::span<const std::byte> bytes, std::function<SharedBytes()> keep) {
+  const auto copy = [bytes](std::byte* into) {
+    if (!bytes.empty()) std::memcpy(into, bytes.data(), bytes.size());
+  };
+  return {bytes.size(), copy, std::move(keep), lies_aligned(bytes.data())};
+}
 
 std::uint64_t message_cost(std::uint64_t bytes, std::size_t chunk_bytes) {
   const std::uint64_t chunks = std::max<std::uint64_t>(1, (bytes + chunk_bytes - 1) / chunk_bytes);
@@ -101,41 +108,41 @@ void ReceiveStream::check_credit(const DataChunk& chunk, std::size_t payload) co
     throw TransportError(fmt::format("{}: sent beyond its credit", to_string(chunk.key)));
 }
 
-ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, std::span<const std::byte> payload,
-                                            const Keep& keep) {
+ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, const Payload& payload) {
   if (chunk.sequence < received_) return Verdict::kDuplicate;
-  if (chunk.sequence > received_) return hold(chunk, payload.size(), keep);
-  accept(chunk, payload, keep);
+  if (chunk.sequence > received_) return hold(chunk, payload);
+  accept(chunk, payload);
   while (!held_.empty() && held_.begin()->first <= received_) {
     const Held next = std::move(held_.extract(held_.begin()).mapped());
     held_cost_ -= chunk_cost(next.size);
-    if (next.chunk.sequence == received_) accept(next.chunk, next.payload(), [&] { return next.bytes; });
+    if (next.chunk.sequence == received_)
+      accept(next.chunk, Payload::of({next.bytes.get(), next.size}, [&next] { return next.bytes; }));
   }
   return Verdict::kAccepted;
 }
 
-ReceiveStream::Verdict ReceiveStream::hold(const DataChunk& chunk, std::size_t payload, const Keep& keep) {
+ReceiveStream::Verdict ReceiveStream::hold(const DataChunk& chunk, const Payload& payload) {
   if (held_.contains(chunk.sequence)) return Verdict::kDuplicate;
-  check_credit(chunk, payload);
-  held_.emplace(chunk.sequence, Held{chunk, keep(), payload});
-  held_cost_ += chunk_cost(payload);
+  check_credit(chunk, payload.size);
+  SharedBytes bytes = payload.keep ? payload.keep() : buffers_.take(payload.size);
+  if (!payload.keep) payload.copy(bytes.get());
+  held_.emplace(chunk.sequence, Held{chunk, std::move(bytes), payload.size});
+  held_cost_ += chunk_cost(payload.size);
   return Verdict::kHeld;
 }
 
-void ReceiveStream::accept(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep) {
-  check(chunk, payload.size());
-  const bool is_kept = keeps_arrivals_ && payload.size() == chunk.total && is_aligned(payload.data());
-  if (!partial_) {
-    partial_ = IncomingMessage{chunk.key, chunk.type, is_kept ? keep() : buffers_.take(chunk.total), 0};
-    filled_ = 0;
-  }
-  if (!payload.empty() && !is_kept)
-    std::memcpy(partial_->bytes.get() + filled_, payload.data(), payload.size());
-  filled_ += payload.size();
-  partial_->cost += chunk_cost(payload.size());
-  arrived_ += chunk_cost(payload.size());
+void ReceiveStream::accept(const DataChunk& chunk, const Payload& payload) {
+  check(chunk, payload.size);
+  const bool is_kept = keeps_arrivals_ && payload.keep && payload.is_aligned && payload.size == chunk.total;
+  SharedBytes bytes = partial_ ? partial_->bytes : is_kept ? payload.keep() : buffers_.take(chunk.total);
+  if (!is_kept) payload.copy(bytes.get() + filled_);
+  if (!partial_) partial_ = IncomingMessage{chunk.key, chunk.type, std::move(bytes), 0};
+  filled_ += payload.size;
+  partial_->cost += chunk_cost(payload.size);
+  arrived_ += chunk_cost(payload.size);
   ++received_;
   if (filled_ < chunk.total) return;
+  filled_ = 0;
   complete_.push_back(*std::exchange(partial_, std::nullopt));
 }
 

@@ -79,6 +79,19 @@ class SendStream {
   Clock::time_point last_progress_{};
 };
 
+// The bytes of a chunk where they came to: a frame, or the memory of a process beside this one.
+struct Payload {
+  std::size_t size = 0;
+  // Copies them. TransportError where they are no longer there.
+  std::function<void(std::byte* into)> copy;
+  // The memory that they lie in, which may be kept; none where they can only be copied.
+  std::function<SharedBytes()> keep;
+  bool is_aligned = false;  // that memory, as elements of every type must be
+
+  // `keep` gives the memory that `bytes` lie in.
+  static Payload of(std::span<const std::byte> bytes, std::function<SharedBytes()> keep);
+};
+
 struct IncomingMessage {
   MessageKey key;
   TensorType type;
@@ -105,10 +118,9 @@ class ReceiveStream {
     kDuplicate,  // dropped
   };
   // Takes a chunk; messages that it completes are in take_message(). TransportError when the chunk, or one
-  // that was held for it, contradicts its message, the budget or the credit; that one is dropped. `keep`
-  // gives the memory that the payload lies in, where that is not copied.
-  using Keep = std::function<SharedBytes()>;
-  Verdict offer(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep);
+  // that was held for it, contradicts its message, the budget or the credit, or its bytes are gone; that one
+  // is dropped.
+  Verdict offer(const DataChunk& chunk, const Payload& payload);
   // The next of them, in the order of the stream.
   std::optional<IncomingMessage> take_message();
   // A message has been used: its cost may be sent again.
@@ -125,12 +137,11 @@ class ReceiveStream {
     DataChunk chunk;
     SharedBytes bytes;
     std::size_t size;
-    std::span<const std::byte> payload() const { return {bytes.get(), size}; }
   };
   void check(const DataChunk& chunk, std::size_t payload) const;
   void check_credit(const DataChunk& chunk, std::size_t payload) const;
-  void accept(const DataChunk& chunk, std::span<const std::byte> payload, const Keep& keep);
-  Verdict hold(const DataChunk& chunk, std::size_t payload, const Keep& keep);
+  void accept(const DataChunk& chunk, const Payload& payload);
+  Verdict hold(const DataChunk& chunk, const Payload& payload);
 
   std::uint64_t max_message_bytes_;
   BufferPool buffers_;
@@ -141,7 +152,7 @@ class ReceiveStream {
   std::uint64_t announced_arrived_ = 0;
   std::uint64_t announced_credit_ = 0;
   std::optional<IncomingMessage> partial_;
-  std::uint64_t filled_ = 0;  // bytes of partial_
+  std::uint64_t filled_ = 0;  // bytes of partial_; 0 where there is none
   std::deque<IncomingMessage> complete_;
   std::map<std::uint64_t, Held> held_;  // by sequence
   std::uint64_t held_cost_ = 0;

@@ -13,6 +13,7 @@
 #include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "node/sockets/admission.hpp"
+#include "node/transport/peer_memory.hpp"
 #include "node/wire/packets.hpp"
 #include "tests/node/transport/loopback.hpp"
 #include "tests/support/captured_log.hpp"
@@ -71,14 +72,20 @@ class FalsePeer {
     control_.emplace(context_, address);
     data_.emplace(context_, address);
     control_->send(hello(Channel::kControl, 7));
-    data_->send(hello(Channel::kData, 7));
+    data_->send(encode(CtlHello{7, "node_1", Channel::kData, 1, memory_.offer()}));
     router_.set(zmq::sockopt::rcvtimeo, 50);
     while (!joined) {
       const Packet* packet = next();
       if (packet == nullptr) continue;
       if (const auto* theirs = std::get_if<CtlHello>(packet)) {
-        control_->send(
-            encode(CtlWelcome{theirs->nonce, theirs->channel, theirs->connection, {{0, {0, 1 << 20}}}}));
+        CtlWelcome welcome{theirs->nonce, theirs->channel, theirs->connection, {{0, {0, 1 << 20}}}, 0};
+        if (theirs->channel == Channel::kData) {
+          nodes_memory_ = PeerMemory::open(theirs->memory);
+          welcome.reader = nodes_memory_.value().reader();
+        }
+        control_->send(encode(welcome));
+      } else if (const auto* ours = std::get_if<CtlWelcome>(packet); ours != nullptr && ours->reader != 0) {
+        memory_.admit(ours->reader);
       } else if (std::holds_alternative<CtlJoin>(*packet)) {
         control_->send(
             encode(CtlJoin{.group = 0, .rank = 1, .ranks = 2, .knows = true, .position = {0, 1 << 20}}));
@@ -131,6 +138,13 @@ class FalsePeer {
 
   Wire& control() { return *control_; }
   Wire& data() { return *data_; }
+  OwnMemory& memory() { return memory_; }
+  // The chunk's bytes, from the node's memory; none where they are not there.
+  std::vector<std::byte> read(const DataChunk& chunk) const {
+    std::vector<std::byte> bytes(chunk.memory.bytes);
+    if (!nodes_memory_.value().read(chunk.memory.address, bytes)) bytes.clear();
+    return bytes;
+  }
   zmq::context_t& context() { return context_; }
 
  private:
@@ -148,6 +162,8 @@ class FalsePeer {
   zmq::socket_t router_;
   std::string address_;
   std::optional<Wire> control_, data_;
+  OwnMemory memory_;
+  std::optional<PeerMemory> nodes_memory_;
   Packet newest_;
   std::jthread admitting_{[this](const std::stop_token& stop) { admit(stop); }};
 };
@@ -249,9 +265,9 @@ TEST_F(HostilePeer, ANameIsShortenedAndEscaped) {
 
 TEST_F(HostilePeer, AnotherVersionIsNamed) {
   std::vector<std::byte> header = FalsePeer::hello(Channel::kControl, 7);
-  header[4] = std::byte{9};
+  header[4] = std::byte{10};
   peer_.control().send(header);
-  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 9, this program speaks 8"));
+  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 10, this program speaks 9"));
   expect_unharmed();
 }
 
@@ -333,6 +349,88 @@ TEST_F(HostilePeer, AParameterBeyondThePlanIsDropped) {
   large.key = {.kind = MessageKind::kForwardParameter, .step = 0, .edge = "embedding.weight"};
   peer_.data().send(encode(large), payload(4, 1));
   EXPECT_TRUE(log_.has("parameter embedding.weight after step 0: 1099511627776 bytes"));
+  expect_unharmed();
+}
+
+DataChunk chunk_in_memory(std::uint64_t sequence, const std::vector<std::byte>& bytes) {
+  DataChunk made = chunk(sequence, 0, std::ssize(bytes));
+  made.memory = {reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size()};
+  return made;
+}
+
+TEST_F(HostilePeer, BytesThatAreNotInItsMemoryAreNobodys) {
+  const std::vector<std::byte> bytes = payload(4, 5);
+  DataChunk nowhere = chunk_in_memory(0, bytes);
+  nowhere.memory.address = 8;
+  peer_.data().send(encode(nowhere));
+  EXPECT_TRUE(log_.has("activation x of step 0, micro-batch 0 is no longer in its memory"));
+  peer_.data().send(encode(chunk_in_memory(0, bytes)));
+  EXPECT_EQ(receive(0, 4), 5);
+  peer_.memory().withdraw();  // it gives its memory up
+  peer_.data().send(encode(chunk_in_memory(1, bytes)));
+  expect_unharmed(1);
+}
+
+// It may be that of any process of this user.
+TEST_F(HostilePeer, MemoryIsReadOnlyBesideTheMarkThatThisNodeHasDrawn) {
+  const OwnMemory other;
+  const std::vector<std::byte> bytes = payload(4, 5);
+  Wire newer(peer_.context(), link_->address());
+  newer.send(encode(CtlHello{7, "node_1", Channel::kData, 2, other.offer()}));
+  EXPECT_NE(peer_.wait_for<CtlWelcome>().reader, 0U);
+  newer.send(encode(chunk_in_memory(0, bytes)));
+  EXPECT_TRUE(log_.has("is no longer in its memory"));
+  newer.send(encode(chunk(0, 1000, 4)), payload(4, 9));
+  EXPECT_EQ(receive(1000, 4), 9);
+}
+
+TEST_F(HostilePeer, MemoryThatWasNotOfferedIsNotRead) {
+  const std::vector<std::byte> bytes = payload(4, 5);
+  Wire newer(peer_.context(), link_->address());
+  newer.send(FalsePeer::hello(Channel::kData, 7, 2));
+  EXPECT_EQ(peer_.wait_for<CtlWelcome>().reader, 0U);
+  newer.send(encode(chunk_in_memory(0, bytes)));
+  EXPECT_TRUE(log_.has("lies in memory that this node does not read"));
+  newer.send(encode(chunk(0, 1000, 4)), payload(4, 9));
+  EXPECT_EQ(receive(1000, 4), 9);
+}
+
+// Its receiver may read it at any time: nothing else comes to lie there, though nobody waits for it any more.
+TEST_F(HostilePeer, AChunkUnderWayStaysInMemoryUntilTheEndpointEnds) {
+  constexpr std::int64_t kBytes = 1 << 16;
+  FalsePeer peer;
+  const LoopbackOptions options = loopback_options(0);
+  std::optional<Endpoint> endpoint(options.endpoint());
+  endpoint->start({{.node = "node_1", .address = peer.address()}});
+  GroupOptions group = options.group_options();
+  group.members = {"node_0", "node_1"};
+  std::unique_ptr<ZmqLink> link = endpoint->open(group);
+  std::atomic<bool> joined{false};
+  std::jthread joining([&] {
+    link->join();
+    joined = true;
+  });
+  peer.meet(endpoint->address(), joined);
+  Tensor tensor(DType::kU8, {kBytes});
+  std::ranges::fill(tensor.as<std::uint8_t>(), std::uint8_t{5});
+  link->send(1, {.step = 0, .edge = "x"}, tensor.view());
+  const auto sent = peer.wait_for<DataChunk>();
+  EXPECT_EQ(peer.read(sent), payload(kBytes, 5));
+  link->stop("failed");
+  peer.wait_for<CtlStop>();
+  link.reset();
+  for (int i = 0; i < 100; ++i) EXPECT_NE(payload(kBytes, 6), peer.read(sent));
+  EXPECT_EQ(peer.read(sent), payload(kBytes, 5));
+  endpoint.reset();
+  EXPECT_TRUE(peer.read(sent).empty());
+}
+
+TEST_F(HostilePeer, AChunkIsInAFrameOrInMemory) {
+  const std::vector<std::byte> bytes = payload(4, 5);
+  peer_.data().send(encode(chunk_in_memory(0, bytes)), bytes);
+  EXPECT_TRUE(log_.has("a FwdActivation of 2 frames"));
+  peer_.data().send(encode(chunk(0, 0, 4)));
+  EXPECT_TRUE(log_.has("a FwdActivation of 1 frames"));
   expect_unharmed();
 }
 

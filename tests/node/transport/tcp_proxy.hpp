@@ -61,6 +61,7 @@ class TcpProxy {
     wake();
   }
   int connections() const { return connections_; }
+  std::uint64_t bytes() const { return bytes_; }  // that went through, both ways
 
  private:
   static int new_socket() { return ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); }
@@ -116,6 +117,7 @@ class TcpProxy {
     std::array<char, 1 << 16> block{};
     const ssize_t size = ::recv(from, block.data(), block.size(), 0);
     if (size <= 0) return drop(from);
+    bytes_ += static_cast<std::uint64_t>(size);
     for (ssize_t done = 0; !swallowing_ && done < size;) {
       const ssize_t sent =
           ::send(pairs_[from], block.data() + done, static_cast<std::size_t>(size - done), MSG_NOSIGNAL);
@@ -147,6 +149,7 @@ class TcpProxy {
   std::atomic<int> cuts_of_some_{0};
   std::atomic<bool> swallowing_{false};
   std::atomic<int> connections_{0};
+  std::atomic<std::uint64_t> bytes_{0};
   std::jthread thread_;
 };
 

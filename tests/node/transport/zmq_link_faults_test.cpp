@@ -43,12 +43,13 @@ std::string transport_error(Action&& action) {
 
 const auto kUnchanged = [](LoopbackOptions&) {};
 
-// Two links that reach each other through proxies.
+// Two links that reach each other through proxies, as on two machines unless `change` says otherwise.
 struct ProxiedPair {
   template <typename Change>
   explicit ProxiedPair(Change change) {
     for (int stage = 0; stage < 2; ++stage) {
       LoopbackOptions options = loopback_options(stage);
+      options.shares_memory = false;
       change(options);
       links.push_back(std::make_unique<LoopbackLink>(options));
       proxies.push_back(std::make_unique<TcpProxy>(links.back()->address()));
@@ -76,14 +77,33 @@ void expect_all_arrive(ProxiedPair& pair, Disturb disturb) {
   pair.links[1]->leave();
 }
 
-TEST(ZmqLinkFaults, NothingIsLostOrDoubledOverCuts) {
+void expect_all_arrive_over_cuts(ProxiedPair& pair) {
   const CapturedLog log;
-  ProxiedPair pair(kUnchanged);
   expect_all_arrive(pair, [&](std::int64_t i) {
     if (i % 100 == 50) pair.proxies[1]->cut();  // data, and acknowledgements are answered
     if (i % 100 == 80) pair.proxies[0]->cut();  // acknowledgements
   });
   EXPECT_GT(pair.proxies[1]->connections(), 2);
+}
+
+TEST(ZmqLinkFaults, NothingIsLostOrDoubledOverCuts) {
+  ProxiedPair pair(kUnchanged);
+  expect_all_arrive_over_cuts(pair);
+  EXPECT_GT(pair.proxies[1]->bytes(), 400 * 320'000U);
+}
+
+TEST(ZmqLinkFaults, NothingIsLostOrDoubledOverCutsWhereMemoryIsRead) {
+  ProxiedPair pair([](LoopbackOptions& options) { options.shares_memory = true; });
+  expect_all_arrive_over_cuts(pair);
+  EXPECT_LT(pair.proxies[1]->bytes(), 4'000'000U) << "tensors went through sockets";
+}
+
+TEST(ZmqLinkFaults, MemoryIsReadOnlyWhereBothShareIt) {
+  for (const int shares : {0, 1}) {
+    ProxiedPair pair([&](LoopbackOptions& options) { options.shares_memory = options.rank == shares; });
+    expect_all_arrive(pair, [](std::int64_t) {});
+    EXPECT_GT(pair.proxies[1]->bytes(), 400 * 320'000U);
+  }
 }
 
 TEST(ZmqLinkFaults, NothingIsLostOrDoubledWhereOneOfSeveralConnectionsIsCut) {

@@ -30,14 +30,16 @@ class SharingLink final : public Link {
   std::unique_ptr<ZmqLink> link_;
 };
 
-// With so many connections for data between each two.
-template <int kConnections>
+// With so many connections for data between each two, which share memory as on one machine, or do not.
+template <int kConnections, bool kSharesMemory>
 std::vector<Links> make_sharing_links(int groups, int ranks, std::chrono::milliseconds deadline) {
   std::vector<std::shared_ptr<Endpoint>> endpoints;
   GroupOptions options = loopback_options(0).group_options();
   options.deadline = deadline;
   for (int rank = 0; rank < ranks; ++rank) {
-    endpoints.push_back(std::make_shared<Endpoint>(loopback_options(rank).endpoint()));
+    EndpointOptions endpoint = loopback_options(rank).endpoint();
+    endpoint.shares_memory = kSharesMemory;
+    endpoints.push_back(std::make_shared<Endpoint>(endpoint));
     options.members.push_back(loopback_name(rank));
   }
   for (int rank = 0; rank < ranks; ++rank) {
@@ -63,12 +65,19 @@ std::vector<Links> make_sharing_links(int groups, int ranks, std::chrono::millis
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(
-    Zmq, LinkSuite,
-    testing::Values(LinkMaker{.name = "ZmqLink", .make = make_sharing_links<1>, .peer_name = loopback_name},
-                    LinkMaker{.name = "ZmqLinkOverThreeConnections",
-                              .make = make_sharing_links<3>,
-                              .peer_name = loopback_name}),
-    link_maker_name);
+INSTANTIATE_TEST_SUITE_P(Zmq, LinkSuite,
+                         testing::Values(LinkMaker{.name = "ZmqLink",
+                                                   .make = make_sharing_links<1, false>,
+                                                   .peer_name = loopback_name},
+                                         LinkMaker{.name = "ZmqLinkOverThreeConnections",
+                                                   .make = make_sharing_links<3, false>,
+                                                   .peer_name = loopback_name},
+                                         LinkMaker{.name = "ZmqLinkInOneMemory",
+                                                   .make = make_sharing_links<1, true>,
+                                                   .peer_name = loopback_name},
+                                         LinkMaker{.name = "ZmqLinkInOneMemoryOverThreeConnections",
+                                                   .make = make_sharing_links<3, true>,
+                                                   .peer_name = loopback_name}),
+                         link_maker_name);
 
 }  // namespace rookery

@@ -32,13 +32,14 @@ DataChunk a_chunk() {
                   .edge = "relu_1_out"},
           .type = {DType::kF32, Shape{64, 16, 4, 4}},
           .total = 65536,
-          .offset = 1024};
+          .offset = 1024,
+          .memory = {}};
 }
 
 std::vector<Packet> one_of_each() {
   std::vector<Packet> packets{
-      CtlHello{1ULL << 63, "node_1", Channel::kData, 3},
-      CtlWelcome{99, Channel::kData, 3, {{0, {12, 4096}}, {7, {13, 4097}}}},
+      CtlHello{1ULL << 63, "node_1", Channel::kData, 3, {1ULL << 62, 4711, 1ULL << 47, 12}},
+      CtlWelcome{99, Channel::kData, 3, {{0, {12, 4096}}, {7, {13, 4097}}}, 1ULL << 61},
       CtlHeartbeat{{{0, {5, 6}, 7, -1}, {3, {8, 9}, 10, 2}}},
       CtlAck{5, {1, 2}},
       CtlAckRequest{6},
@@ -93,7 +94,7 @@ TEST(Packets, ProtocolMdHasARowForEach) {
 
 TEST(Packets, BytesAreAsWrittenInProtocolMd) {
   const std::vector<std::byte> header = encode(CtlAck{5, {0x0102, 0x03}});
-  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 8, 0, 4, 5, 0, 0, 0, 2, 1, 0,
+  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 9, 0, 4, 5, 0, 0, 0, 2, 1, 0,
                                                0,   0,   0,   0,   0, 3, 0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(header.size(), expected.size());
   EXPECT_EQ(std::memcmp(header.data(), expected.data(), expected.size()), 0);
@@ -118,8 +119,8 @@ TEST(Packets, TrailingBytesAreRefused) {
 }
 
 TEST(Packets, AnotherVersionIsNamed) {
-  const auto header = with(encode(CtlBye{}), 4, std::uint16_t{9});
-  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 9"), HasSubstr("speaks 8")));
+  const auto header = with(encode(CtlBye{}), 4, std::uint16_t{10});
+  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 10"), HasSubstr("speaks 9")));
 }
 
 TEST(Packets, AnotherMagicIsNoPacket) {
@@ -163,6 +164,16 @@ TEST(Packets, ATotalThatIsNotTheShapesIsRefused) {
   chunk = a_chunk();
   chunk.offset = chunk.total + 1;
   EXPECT_THAT(refusal(encode(chunk)), HasSubstr("does not add up"));
+}
+
+TEST(Packets, AChunkInMemoryHasTheSameHeaderButForWhereItIs) {
+  DataChunk chunk = a_chunk();
+  const std::vector<std::byte> sent = encode(chunk);
+  chunk.memory = {0x7f00'0000'1000, kMostBytesRead};
+  EXPECT_EQ(encode_in_memory(sent, chunk.memory), encode(chunk));
+  EXPECT_EQ(std::get<DataChunk>(decode(encode(chunk))), chunk);
+  chunk.memory.bytes = kMostBytesRead + 1;
+  EXPECT_THAT(refusal(encode(chunk)), HasSubstr("4194305 bytes to be read at once; the limit is 4194304"));
 }
 
 TEST(Packets, ANegativeDimensionIsRefused) {

@@ -115,7 +115,7 @@ class ReceiveStreamTest : public testing::Test {
   // With a payload of zeros.
   Verdict offer(const DataChunk& chunk, std::size_t payload) {
     SharedBytes zeros = std::make_shared<std::byte[]>(payload);
-    return in_.offer(chunk, {zeros.get(), payload}, [&] { return zeros; });
+    return in_.offer(chunk, Payload::of({zeros.get(), payload}, [&] { return zeros; }));
   }
   static DataChunk chunk(std::uint64_t sequence, std::int64_t step, std::int64_t bytes,
                          std::uint64_t offset = 0) {
@@ -174,16 +174,16 @@ TEST_F(ReceiveStreamTest, AMessageBeyondThePlanIsRefusedBeforeMemoryIsTaken) {
 TEST_F(ReceiveStreamTest, AMessageOfOneChunkMayStayWhereItCame) {
   in_ = ReceiveStream(kBudget, 150, BufferPool(), true);
   SharedBytes came = std::make_shared<std::byte[]>(100);
-  const ReceiveStream::Keep keep = [&] { return came; };
-  EXPECT_EQ(in_.offer(chunk(0, 0, 100), {came.get(), 100}, keep), Verdict::kAccepted);
+  const std::function<SharedBytes()> keep = [&] { return came; };
+  EXPECT_EQ(in_.offer(chunk(0, 0, 100), Payload::of({came.get(), 100}, keep)), Verdict::kAccepted);
   const auto first = in_.take_message();
   EXPECT_EQ(first->bytes, came);
   in_.release(first->cost);
-  EXPECT_EQ(in_.offer(chunk(1, 1, 100), {came.get(), 60}, keep),
+  EXPECT_EQ(in_.offer(chunk(1, 1, 100), Payload::of({came.get(), 60}, keep)),
             Verdict::kAccepted);  // a part of it is copied
-  EXPECT_EQ(in_.offer(chunk(2, 1, 100, 60), {came.get(), 40}, keep), Verdict::kAccepted);
+  EXPECT_EQ(in_.offer(chunk(2, 1, 100, 60), Payload::of({came.get(), 40}, keep)), Verdict::kAccepted);
   EXPECT_NE(in_.take_message()->bytes, came);
-  EXPECT_THROW(in_.offer(chunk(3, 2, 1LL << 40), {came.get(), 100}, keep), TransportError);
+  EXPECT_THROW(in_.offer(chunk(3, 2, 1LL << 40), Payload::of({came.get(), 100}, keep)), TransportError);
 }
 
 TEST_F(ReceiveStreamTest, AMessageThatLiesWhereNoElementMayIsCopied) {
@@ -191,7 +191,8 @@ TEST_F(ReceiveStreamTest, AMessageThatLiesWhereNoElementMayIsCopied) {
   const SharedBytes packet = std::make_shared<std::byte[]>(101);
   SharedBytes came(packet, packet.get() + 1);
   came[99] = std::byte{7};
-  EXPECT_EQ(in_.offer(chunk(0, 0, 100), {came.get(), 100}, [&] { return came; }), Verdict::kAccepted);
+  EXPECT_EQ(in_.offer(chunk(0, 0, 100), Payload::of({came.get(), 100}, [&] { return came; })),
+            Verdict::kAccepted);
   const auto message = in_.take_message();
   EXPECT_NE(message->bytes, came);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(message->bytes.get()) % alignof(double), 0U);
@@ -247,7 +248,8 @@ RC_GTEST_PROP(StreamProperty, DeliversExactlyOnceOverCuts, ()) {
     }
     if (const OutgoingChunk* chunk = out.next(kNow)) wires[random() % wires.size()].push_back(*chunk);
     if (luck != 1 && !wire.empty()) {
-      in.offer(header_of(wire.front()), wire.front().payload, [&] { return copy_of(wire.front().payload); });
+      const std::span<const std::byte> payload = wire.front().payload;
+      in.offer(header_of(wire.front()), Payload::of(payload, [&] { return copy_of(payload); }));
       wire.pop_front();
       while (auto whole = in.take_message()) {
         held += whole->cost;
