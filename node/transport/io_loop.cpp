@@ -89,7 +89,10 @@ IoLoop::Peer IoLoop::make_peer(EndpointPeer who) {
 }
 
 IoLoop::Peer::Peer(EndpointPeer given, std::vector<ChannelState> made)
-    : who(std::move(given)), name(fmt::format("{} ({})", who.node, who.address)), channels(std::move(made)) {}
+    : who(std::move(given)),
+      name(fmt::format("{} ({})", who.node, who.address)),
+      channels(std::move(made)),
+      is_on_this_machine(who.reachable && is_local(Address::parse(who.address))) {}
 
 void IoLoop::run() {
   turn_.keep([&] {
@@ -381,9 +384,13 @@ void IoLoop::reopen_later(int peer, Channel channel) {
 void IoLoop::say_hello(int peer, Channel channel) {
   ChannelState& each = state_of(peer, channel);
   each.hello_at = now_ + kHelloAgain;
-  CtlHello hello{nonce_, options_.node, channel, each.outgoing.number(), {}};
-  if (channel != Channel::kControl && shares_memory()) hello.memory = peers_[peer].own_memory.offer();
-  each.outgoing.send(encode(hello));
+  each.outgoing.send(
+      encode(CtlHello{nonce_, options_.node, channel, each.outgoing.number(), memory_for(peer, channel)}));
+}
+
+MemoryOffer IoLoop::memory_for(int peer, Channel channel) const {
+  if (channel == Channel::kControl || !shares_memory() || !peers_[peer].is_on_this_machine) return {};
+  return peers_[peer].own_memory.offer();
 }
 
 void IoLoop::send_control(int peer, const Packet& packet) {

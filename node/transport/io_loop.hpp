@@ -106,6 +106,7 @@ class IoLoop {
     SendOrder order;                         // of their streams
     std::optional<std::uint64_t> nonce;      // of the process whose hello was taken
     bool is_proven = false;                  // that process has read our hello
+    const bool is_on_this_machine;           // as its address says
     OwnMemory own_memory;                    // as far as that process may read it
     std::optional<PeerMemory> memory;        // that process's, where it can be read
     Clock::time_point heard{};               // from it
@@ -139,6 +140,8 @@ class IoLoop {
   void revive(int peer);
   void say_hello(int peer, Channel channel);
   bool shares_memory() const { return options_.shares_memory && !slow_; }
+  // The mark is nobody's business who could not read it anyway.
+  MemoryOffer memory_for(int peer, Channel channel) const;
   void send_control(int peer, const Packet& packet);
   void send_chunks(int peer);
   // On a network that is slowed down.
