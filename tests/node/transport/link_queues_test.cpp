@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <future>
 #include <thread>
 
 #include "models/base/error.hpp"
@@ -134,7 +135,7 @@ TEST_F(Queues, TakingWakesTheIoOnceItIsWorthIt) {
 }
 
 TEST_F(Queues, AFailureEndsWhatWaitsAndWhatComes) {
-  std::jthread failing([&] { queues_.fail("node_2 (b:2) is lost", 0); });
+  const auto failing = std::async(std::launch::async, [&] { queues_.fail("node_2 (b:2) is lost", 0); });
   EXPECT_THAT(error_of([&] { queues_.wait_begun(); }), HasSubstr("node_2 (b:2) is lost"));
   EXPECT_THAT(error_of([&] { put(0, outgoing(7)); }), AllOf(HasSubstr("step 7"), HasSubstr("is lost")));
   EXPECT_THAT(error_of([&] { take(0, key(8)); }), AllOf(HasSubstr("step 8"), HasSubstr("is lost")));
