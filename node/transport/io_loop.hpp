@@ -140,7 +140,7 @@ class IoLoop {
   void revive(int peer);
   void say_hello(int peer, Channel channel);
   bool shares_memory() const { return options_.shares_memory && !slow_; }
-  // The mark is nobody's business who could not read it anyway.
+  // What a hello offers the peer: nothing where it could not read it anyway.
   MemoryOffer memory_for(int peer, Channel channel) const;
   void send_control(int peer, const Packet& packet);
   void send_chunks(int peer);
