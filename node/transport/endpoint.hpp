@@ -37,7 +37,7 @@ struct EndpointOptions {
   // For trying a slower network than there is.
   NetworkLimits limits;
   // Whether peers on this machine may read what it sends from its memory, and it from theirs
-  // (peer_memory.hpp); not with limits.
+  // (local/local_channel.hpp); not with limits.
   bool shares_memory = true;
 
   // Becomes readable when this process is asked to stop, which ends all groups; stop_signal() then says by

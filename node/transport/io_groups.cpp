@@ -109,10 +109,7 @@ void IoLoop::serve_requests(Group& group) {
       streams.out.push(message);
     }
     send_chunks(peer);
-    if (requests.flush && !streams.out.empty()) {
-      for (const Channel channel : data_channels_of(peer))
-        state_of(peer, channel).outgoing.send(encode(CtlAckRequest{group.options.group}));
-    }
+    if (requests.flush && !streams.out.empty()) request_ack(peer, group.options.group);
     if (requests.released[member] == 0) continue;
     streams.in.release(requests.released[member]);
     if (streams.in.unannounced_credit() >= group.options.receive_budget / 4) {
@@ -153,13 +150,6 @@ void IoLoop::send_join(const SharedGroup& shared) {
                                         static_cast<std::int32_t>(group.options.members.size()),
                                         group.membership.joined(shared.member), in.position()});
   in.announced();
-}
-
-void IoLoop::send_ack(const SharedGroup& shared) {
-  Group::Member& streams = shared.streams();
-  streams.ack_at.reset();
-  send_control(peer_of(shared), CtlAck{shared.group->options.group, streams.in.position()});
-  streams.in.announced();
 }
 
 std::optional<IoLoop::SharedGroup> IoLoop::shared_group_of(int peer, GroupId number) {
@@ -238,6 +228,8 @@ void IoLoop::keep_unread(SendStream& stream) {
 }
 
 void IoLoop::part_from(int peer) {
+  peers_[peer].to_local.end_session();
+  peers_[peer].from_local.reset();
   for (const Channel channel : channels_of(peer)) {
     ChannelState& each = state_of(peer, channel);
     const bool says_farewell = channel == Channel::kControl && each.outgoing.is_connected();

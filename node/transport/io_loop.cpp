@@ -1,6 +1,9 @@
 #include "node/transport/io_loop.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "models/base/check.hpp"
@@ -17,6 +20,9 @@ constexpr milliseconds kHelloAgain{1000};
 constexpr milliseconds kFirstBackoff{20};
 constexpr milliseconds kMaxBackoff{500};
 constexpr int kBurst = 256;  // packets before other work gets its turn
+// A group's thread that stays away for longer computes. Until then it finds what has come sooner than the I/O
+// thread would hand it over, and the tensor that it waits for is copied once.
+constexpr milliseconds kAway{5};
 // Connections at a time besides those of the peers. Each of them may hold some 60 KB of ZeroMQ's and one
 // frame that is not complete; with those in the kernel's queue that is 50 MB in all.
 constexpr int kMostStrangers = 96;
@@ -39,7 +45,8 @@ std::vector<std::string> nodes_of(const std::vector<EndpointPeer>& peers) {
 IoLoop::IoLoop(EndpointOptions options, std::uint64_t nonce)
     : options_(std::move(options)),
       nonce_(nonce),
-      turn_([this] { waker_.wake_up(); }),
+      turn_(options_.limits.any() ? milliseconds(0)
+                                  : kAway),  // with limits packets wait for somebody to send them
       context_(1),
       now_(Clock::now()),
       heartbeat_at_(now_),
@@ -96,7 +103,8 @@ IoLoop::Peer::Peer(EndpointPeer given, std::vector<ChannelState> made)
 
 void IoLoop::run() {
   turn_.keep([&] {
-    if (!is_abandoned_ && !is_broken_) step(Clock::time_point::max());
+    if (!is_abandoned_ && !is_broken_) step(Clock::time_point::max(), Driver::kIoThread);
+    wake_sleepers();
     if (!is_abandoned_ && !is_broken_) return true;
     finish();
     return false;
@@ -110,9 +118,13 @@ void IoLoop::abandon() {
 
 void IoLoop::drive(const std::function<bool()>& ready, Clock::time_point deadline) {
   turn_.visit([&] {
-    if (is_abandoned_ || is_broken_ || is_finished_ || ready() || Clock::now() >= deadline) return false;
-    step(deadline);
-    return true;
+    const bool is_over = is_abandoned_ || is_broken_ || is_finished_ || ready() || Clock::now() >= deadline;
+    if (is_over) {
+      wake_sleepers();
+    } else {
+      step(deadline, Driver::kGroupThread);
+    }
+    return !is_over;
   });
 }
 
@@ -124,13 +136,20 @@ void IoLoop::serve() {
       serve_requests();
       retire_ended();
     });
+    wake_sleepers();
   });
   if (!is_done) waker_.wake_up();
 }
 
-void IoLoop::step(Clock::time_point deadline) {
+void IoLoop::leave_memory(Group& group, int member, const std::byte* memory) {
+  turn_.once([&] { group.members[member].in.leave_memory(memory); });
+}
+
+void IoLoop::step(Clock::time_point deadline, Driver driver) {
   guarded([&] {
-    poll(deadline);
+    wait(sockets_are_used_ ? Clock::time_point::min() : std::min(deadline, next_timer()), driver);
+    if (is_finished_) return;
+    serve_sockets();
     serve_timers();
     retire_ended();
     send_due();
@@ -147,47 +166,94 @@ void IoLoop::guarded(const std::function<void()>& io) {
   }
 }
 
-void IoLoop::poll(Clock::time_point deadline) {
-  std::vector<zmq::pollitem_t> items{{nullptr, waker_.descriptor(), ZMQ_POLLIN, 0},
-                                     {admission_->socket().handle(), 0, ZMQ_POLLIN, 0}};
-  if (router_) {
-    items.push_back({router_->socket().handle(), 0, ZMQ_POLLIN, 0});
-    items.push_back({router_->monitor().handle(), 0, ZMQ_POLLIN, 0});
+void IoLoop::wait(Clock::time_point until, Driver driver) {
+  std::vector<pollfd> items;
+  const auto add = [&](int descriptor) { items.push_back({descriptor, POLLIN, 0}); };  // -1 is nothing
+  add(waker_.descriptor());
+  add(groups_.empty() ? -1 : options_.stop_descriptor);
+  add(timer_ ? timer_->descriptor() : -1);
+  const std::size_t first_local = items.size();
+  for (const Peer& peer : peers_) add(peer.from_local ? peer.from_local->descriptor() : -1);
+  const std::size_t first_socket = items.size();
+  for (zmq::socket_ref socket : polled_sockets()) add(socket.get(zmq::sockopt::fd));
+  if (timer_) timer_->set(next_due());
+
+  const auto left = std::chrono::ceil<milliseconds>(std::max(until, Clock::now()) - Clock::now());
+  const int timeout = static_cast<int>(std::min<std::int64_t>(left.count(), std::numeric_limits<int>::max()));
+  const auto look = [&] { ::poll(items.data(), items.size(), timeout); };
+  if (until == Clock::time_point::min()) {
+    look();
+  } else {
+    auto& sleeps_until = sleeps_until_[static_cast<std::size_t>(driver)];
+    sleeps_until = until;
+    turn_.lend_during(look);
+    sleeps_until.reset();
   }
-  if (timer_) {
-    timer_->set(next_due());
-    items.push_back({nullptr, timer_->descriptor(), ZMQ_POLLIN, 0});
-  }
-  const bool may_stop = options_.stop_descriptor >= 0 && !groups_.empty();
-  if (may_stop) items.push_back({nullptr, options_.stop_descriptor, ZMQ_POLLIN, 0});
-  const std::size_t first_monitor = items.size();
-  for (Peer& peer : peers_) {
-    for (ChannelState& each : peer.channels) {
-      Connector* connector = each.outgoing.connector();
-      if (connector == nullptr || !connector->is_open()) continue;
-      items.push_back({connector->monitor().handle(), 0, ZMQ_POLLIN, 0});
-      if (!options_.reachable) items.push_back({connector->socket().handle(), 0, ZMQ_POLLIN, 0});
-    }
-  }
-  try {
-    const auto left = std::chrono::ceil<milliseconds>(std::min(deadline, next_timer()) - Clock::now());
-    zmq::poll(items, std::max(left, milliseconds(0)));
-  } catch (const zmq::error_t& error) {
-    if (error.num() != EINTR) throw;
-  }
+
+  // Others have had the turn meanwhile: what was polled need not be there any more, and nobody waits for it.
+  if (is_finished_) return;
   now_ = Clock::now();
-  const auto news = [](const zmq::pollitem_t& item) { return (item.revents & ZMQ_POLLIN) != 0; };
-  if (router_) serve_router();
-  if (!options_.reachable) serve_connectors();
+  const auto news = [](const pollfd& item) { return item.revents != 0; };
+  for (std::size_t i = 0; i < peers_.size(); ++i)
+    if (news(items[first_local + i])) serve_local(static_cast<int>(i));
   if (news(items[0])) {
     waker_.reset();
     serve_requests();
   }
-  if (news(items[1])) serve_admission();
-  if (router_ && news(items[3])) router_->serve_connections();
-  if (may_stop && news(items[first_monitor - 1])) serve_stop_signal();
-  if (std::any_of(items.begin() + static_cast<std::ptrdiff_t>(first_monitor), items.end(), news))
-    serve_monitors();
+  if (news(items[1])) serve_stop_signal();
+  const auto sockets = std::span(items).subspan(first_socket);
+  sockets_are_used_ |= std::any_of(sockets.begin(), sockets.end(), news);
+}
+
+void IoLoop::wake_sleepers() {
+  const auto& [io_thread, group_thread] = sleeps_until_;
+  const bool is_urgent = sockets_are_used_ || is_abandoned_ || is_broken_;
+  if (group_thread || (io_thread && (is_urgent || next_timer() < *io_thread))) waker_.wake_up();
+}
+
+std::vector<zmq::socket_ref> IoLoop::polled_sockets() {
+  std::vector<zmq::socket_ref> sockets{admission_->socket()};
+  if (router_) sockets.insert(sockets.end(), {router_->socket(), router_->monitor()});
+  for (Peer& peer : peers_) {
+    for (ChannelState& each : peer.channels) {
+      Connector* connector = each.outgoing.connector();
+      if (connector == nullptr || !connector->is_open()) continue;
+      sockets.push_back(connector->monitor());
+      if (!options_.reachable) sockets.push_back(connector->socket());
+    }
+  }
+  return sockets;
+}
+
+void IoLoop::serve_sockets() {
+  if (!sockets_are_used_) return;
+  std::vector<zmq::pollitem_t> items;
+  for (zmq::socket_ref socket : polled_sockets()) items.push_back({socket.handle(), 0, ZMQ_POLLIN, 0});
+  try {
+    sockets_are_used_ = zmq::poll(items, milliseconds(0)) > 0;
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EINTR) throw;
+  }
+  if (!sockets_are_used_) return;
+  const auto news = [](const zmq::pollitem_t& item) { return (item.revents & ZMQ_POLLIN) != 0; };
+  if (router_) serve_router();
+  if (!options_.reachable) serve_connectors();
+  if (news(items[0])) serve_admission();
+  if (router_ && news(items[2])) router_->serve_connections();
+  if (std::any_of(items.begin() + (router_ ? 3 : 1), items.end(), news)) serve_monitors();
+}
+
+void IoLoop::serve_local(int peer) {
+  std::optional<LocalReceiver>& from = peers_[peer].from_local;
+  for (int i = 0; i < kBurst && from && !from->is_closed(); ++i) {
+    try {
+      const auto packet = from->receive();
+      if (!packet || accept_local(peer, *packet)) break;
+    } catch (const TransportError& error) {
+      warnings_.warn(fmt::format("dropped a packet from {}: {}", peers_[peer].name, error.what()), now_);
+    }
+  }
+  if (from && from->is_closed()) from.reset();
 }
 
 void IoLoop::serve_router() {
@@ -263,6 +329,7 @@ void IoLoop::serve_timers() {
     serve_stalls(i);
   }
   if (!tick) return;
+  sockets_are_used_ = true;
   if (router_) router_->serve_connections();
   serve_monitors();  // channels that have no monitor
   for (const auto& [number, group] : groups_) tell(*group, event::Tick{});
@@ -360,6 +427,8 @@ void IoLoop::reach(int peer, Channel channel) {
 void IoLoop::begin_session(int peer, Channel channel) {
   state_of(peer, channel).welcomed = false;
   if (channel != Channel::kControl) suspend_streams(peer);
+  if (channel == Channel::kData && shares_memory() && peers_[peer].is_on_this_machine)
+    peers_[peer].to_local.begin_session();
   say_hello(peer, channel);
 }
 
@@ -384,31 +453,62 @@ void IoLoop::reopen_later(int peer, Channel channel) {
 void IoLoop::say_hello(int peer, Channel channel) {
   ChannelState& each = state_of(peer, channel);
   each.hello_at = now_ + kHelloAgain;
-  each.outgoing.send(
-      encode(CtlHello{nonce_, options_.node, channel, each.outgoing.number(), memory_for(peer, channel)}));
+  CtlHello hello{nonce_, options_.node, channel, each.outgoing.number(), {}};
+  if (channel == Channel::kData) hello.memory = peers_[peer].to_local.offer();
+  send(peer, channel, encode(hello));
 }
 
-MemoryOffer IoLoop::memory_for(int peer, Channel channel) const {
-  if (channel == Channel::kControl || !shares_memory() || !peers_[peer].is_on_this_machine) return {};
-  return peers_[peer].own_memory.offer();
+void IoLoop::send(int peer, Channel channel, std::span<const std::byte> header) {
+  state_of(peer, channel).outgoing.send(header);
+  sockets_are_used_ = true;
 }
 
 void IoLoop::send_control(int peer, const Packet& packet) {
-  state_of(peer, Channel::kControl).outgoing.send(encode(packet));
+  send(peer, Channel::kControl, encode(packet));
+}
+
+void IoLoop::send_ack(const SharedGroup& shared) {
+  Group::Member& streams = shared.streams();
+  streams.ack_at.reset();
+  const std::vector<std::byte> ack = encode(CtlAck{shared.group->options.group, streams.in.position()});
+  const int peer = peer_of(shared);
+  if (!peers_[peer].to_local.send(ack)) send(peer, Channel::kControl, ack);
+  streams.in.announced();
+}
+
+void IoLoop::request_ack(int peer, GroupId group) {
+  const std::vector<std::byte> request = encode(CtlAckRequest{group});
+  if (peers_[peer].to_local.send(request)) return;
+  for (const Channel channel : data_channels_of(peer)) send(peer, channel, request);
 }
 
 void IoLoop::send_chunks(int peer) {
   Peer& to = peers_[peer];
-  const std::span<ChannelState> data = std::span(to.channels).subspan(1);
+  std::vector<const OutgoingChunk*> row;
   while (const OutgoingChunk* chunk = to.order.next(now_)) {
+    if (!row.empty() && !goes_on_with(row, *chunk)) {
+      send_row(to, row);
+      row.clear();
+    }
+    row.push_back(chunk);
+  }
+  if (!row.empty()) send_row(to, row);
+}
+
+// What the local channel does not take goes as it does to other machines, and may overtake what it has taken.
+void IoLoop::send_row(Peer& to, std::span<const OutgoingChunk* const> row) {
+  if (to.to_local.send(row)) return;
+  sockets_are_used_ = true;
+  const std::span<ChannelState> data = std::span(to.channels).subspan(1);
+  for (const OutgoingChunk* chunk : row) {
     data[to.next_data].outgoing.send(*chunk);
     to.next_data = (to.next_data + 1) % data.size();
   }
-  for (ChannelState& each : data) each.outgoing.flush();
 }
 
 void IoLoop::send_due() {
-  if (!slow_) return;
+  if (!slow_ || next_due() > now_) return;
+  sockets_are_used_ = true;
   for (Peer& peer : peers_) {
     for (ChannelState& each : peer.channels) each.outgoing.send_due(now_);
   }
@@ -442,7 +542,7 @@ void IoLoop::finish() {
   }
   if (router_) router_->close(farewell);
   admission_->close();
-  for (Peer& peer : peers_) peer.own_memory.withdraw();
+  for (Peer& peer : peers_) peer.to_local.withdraw();
   unread_.clear();
   is_finished_ = true;
 }

@@ -1,8 +1,9 @@
 // The I/O of an Endpoint: owns every socket, turns packets into events of the groups' Membership and into
 // messages of their LinkQueues, and keeps the streams going. One thread at a time does it, the one that has
 // the turn (turn.hpp): the I/O thread, or a group's thread while it would only wait for a message. All
-// members but those that never change are protected by the turn. In three files: io_loop.cpp has sockets and
-// timers, io_packets.cpp what arrives, io_groups.cpp what happens to groups.
+// members but those that never change are protected by the turn, which is lent to others while whoever does
+// the I/O sleeps. In three files: io_loop.cpp has sockets and timers, io_packets.cpp what arrives,
+// io_groups.cpp what happens to groups.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +27,8 @@
 #include "node/sockets/warning_limiter.hpp"
 #include "node/transport/endpoint.hpp"
 #include "node/transport/group.hpp"
+#include "node/transport/local/local_channel.hpp"
 #include "node/transport/peer_channel.hpp"
-#include "node/transport/peer_memory.hpp"
 #include "node/transport/slow_network.hpp"
 #include "node/transport/threads/turn.hpp"
 #include "node/transport/threads/waker.hpp"
@@ -67,6 +68,8 @@ class IoLoop {
   // For a group's thread: has what it asked for done, here and without waiting, or by the I/O thread where
   // that is at work.
   void serve();
+  // For a group's thread: what has begun to arrive from this member in that memory goes on elsewhere.
+  void leave_memory(Group& group, int member, const std::byte* memory);
 
  private:
   // Whose connection this is, once a hello has said so.
@@ -107,19 +110,30 @@ class IoLoop {
     std::optional<std::uint64_t> nonce;      // of the process whose hello was taken
     bool is_proven = false;                  // that process has read our hello
     const bool is_on_this_machine;           // as its address says
-    OwnMemory own_memory;                    // as far as that process may read it
-    std::optional<PeerMemory> memory;        // that process's, where it can be read
-    Clock::time_point heard{};               // from it
-    Clock::time_point revived{};             // when its channels were opened anew since nothing was heard
+    LocalSender to_local;                    // what it has here besides its channels
+    std::optional<LocalReceiver> from_local;
+    Clock::time_point heard{};    // from it
+    Clock::time_point revived{};  // when its channels were opened anew since nothing was heard
     bool is_misfit = false;  // somebody with its name was not admitted, which says more than its refusing us
   };
+
+  // Who does the I/O.
+  enum class Driver : std::uint8_t { kIoThread, kGroupThread };
 
   // io_loop.cpp
   Peer make_peer(EndpointPeer who);
   // Whatever there is to do; waits up to `deadline` for it.
-  void step(Clock::time_point deadline);
+  void step(Clock::time_point deadline, Driver driver);
   void guarded(const std::function<void()>& io);
-  void poll(Clock::time_point deadline);
+  // Sleeps until something has come, and takes what does not come by ZeroMQ's sockets.
+  void wait(Clock::time_point until, Driver driver);
+  // For whoever has done something and does not sleep now: wakes those up that have to see to it.
+  void wake_sleepers();
+  // Those of ZeroMQ that somebody has to look at.
+  std::vector<zmq::socket_ref> polled_sockets();
+  void serve_sockets();
+  // Until there is no more, or a group's thread has what it waits for.
+  void serve_local(int peer);
   void serve_router();
   void serve_connectors();
   void serve_admission();
@@ -140,10 +154,12 @@ class IoLoop {
   void revive(int peer);
   void say_hello(int peer, Channel channel);
   bool shares_memory() const { return options_.shares_memory && !slow_; }
-  // What a hello offers the peer: nothing where it could not read it anyway.
-  MemoryOffer memory_for(int peer, Channel channel) const;
+  void send(int peer, Channel channel, std::span<const std::byte> header);
   void send_control(int peer, const Packet& packet);
+  void send_ack(const SharedGroup& shared);
+  void request_ack(int peer, GroupId group);
   void send_chunks(int peer);
+  void send_row(Peer& to, std::span<const OutgoingChunk* const> row);
   // On a network that is slowed down.
   void send_due();
   Clock::time_point next_due() const;
@@ -151,6 +167,9 @@ class IoLoop {
 
   // io_packets.cpp
   void accept(Received& received);
+  // Whether a group's thread has got what it waits for.
+  bool accept_local(int peer, const LocalReceiver::LocalPacket& local);
+  void hear(int peer);
   void accept_hello(const CtlHello& hello, const Received& received);
   void welcome(int peer, Channel channel);
   // Whether the process whose hello was taken is the peer's, and lives.
@@ -160,8 +179,9 @@ class IoLoop {
   void accept_heartbeat(int peer, const CtlHeartbeat& heartbeat);
   void accept_join(int peer, const CtlJoin& join);
   void accept_stop(int peer, const CtlStop& stop);
-  void accept_chunk(int peer, const DataChunk& chunk, Received& received);
-  void accept_payload(const SharedGroup& shared, const DataChunk& chunk, const Payload& payload);
+  // As accept_local().
+  bool accept_chunk(int peer, const DataChunk& chunk, const Payload& payload);
+  bool accept_payload(const SharedGroup& shared, const DataChunk& chunk, const Payload& payload);
   Payload to_be_read(int peer, const DataChunk& chunk) const;
   void acknowledge(const SharedGroup& shared, const StreamPosition& position);
 
@@ -181,7 +201,6 @@ class IoLoop {
   // the peer is no member.
   std::optional<SharedGroup> shared_group_of(int peer, GroupId group);
   void send_join(const SharedGroup& shared);
-  void send_ack(const SharedGroup& shared);
   int peer_of(const SharedGroup& shared) const { return shared.group->places[shared.member].peer; }
   void tell(Group& group, const MembershipEvent& event);
   // The same of this peer in every group.
@@ -223,8 +242,12 @@ class IoLoop {
   Clock::time_point now_;
   Clock::time_point heartbeat_at_;
   Clock::time_point tick_at_;
-  bool is_broken_ = false;    // something went wrong with the sockets
-  bool is_finished_ = false;  // they are closed
+  // ZeroMQ's descriptors tell of what comes after the last look at their sockets; nobody sleeps while one of
+  // these was used and not looked at since.
+  bool sockets_are_used_ = true;
+  std::array<std::optional<Clock::time_point>, 2> sleeps_until_;  // by Driver
+  bool is_broken_ = false;                                        // something went wrong with the sockets
+  bool is_finished_ = false;                                      // they are closed
   std::atomic<bool> is_abandoned_{false};
 
   // `opened_mutex_` protects what stands below it, and nothing else is locked while it is held.

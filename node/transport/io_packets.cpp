@@ -36,8 +36,7 @@ void IoLoop::accept(Received& received) {
       throw TransportError("it has no header or too many frames");
     const Packet packet = decode(bytes_of(received.header));
     const auto* chunk = std::get_if<DataChunk>(&packet);
-    const bool has_payload = chunk != nullptr && chunk->memory.bytes == 0;
-    if (has_payload != (received.frames == 2)) {
+    if ((chunk != nullptr) != (received.frames == 2)) {
       throw TransportError(fmt::format("a {} of {} frames", name_of(packet), received.frames));
     }
     if (const auto* hello = std::get_if<CtlHello>(&packet)) return accept_hello(*hello, received);
@@ -46,22 +45,42 @@ void IoLoop::accept(Received& received) {
           fmt::format("a {} on a connection that has not said hello, or was replaced", name_of(packet)));
     }
     const auto [peer, channel] = bound->second;
-    peers_[peer].heard = now_;
-    tell_of<event::PeerHeard>(peer);
+    hear(peer);
     const bool fits_channel =
         std::holds_alternative<CtlAckRequest>(packet) || (chunk != nullptr) == (channel != Channel::kControl);
     if (!fits_channel) throw TransportError(fmt::format("a {} on the wrong channel", name_of(packet)));
-    if (chunk != nullptr) {
-      accept_chunk(peer, *chunk, received);
-    } else {
-      accept_control(peer, packet);
-    }
+    if (chunk == nullptr) return accept_control(peer, packet);
+    if (chunk->memory.bytes != 0)
+      throw TransportError(to_string(chunk->key) + " in memory, of which only a local channel tells");
+    accept_chunk(peer, *chunk, Payload::of(bytes_of(received.payload), [&received] {
+                   return owned_bytes_of(received.payload);
+                 }));
   } catch (const TransportError& error) {
     const std::string sender = bound != bindings_.end()
                                    ? peers_[bound->second.peer].name
                                    : fmt::format("{} at {}", received.user, received.from);
     warnings_.warn(fmt::format("dropped a packet from {}: {}", sender, error.what()), now_);
   }
+}
+
+bool IoLoop::accept_local(int peer, const LocalReceiver::LocalPacket& local) {
+  const Packet packet = decode(local.header);
+  hear(peer);
+  if (const auto* chunk = std::get_if<DataChunk>(&packet)) {
+    if (chunk->memory.bytes != 0 && !local.payload.empty())
+      throw TransportError(to_string(chunk->key) + " both in memory and in its packet");
+    return accept_chunk(peer, *chunk, Payload::of(local.payload, nullptr));
+  }
+  const bool fits = std::holds_alternative<CtlAck>(packet) || std::holds_alternative<CtlAckRequest>(packet);
+  if (!fits || !local.payload.empty())
+    throw TransportError(fmt::format("a {} on the local channel", name_of(packet)));
+  accept_control(peer, packet);
+  return false;
+}
+
+void IoLoop::hear(int peer) {
+  peers_[peer].heard = now_;
+  tell_of<event::PeerHeard>(peer);
 }
 
 bool IoLoop::is_alive(const Peer& peer) const {
@@ -94,7 +113,7 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
   named->is_misfit = false;
   if (first) {
     named->is_proven = false;
-    named->memory.reset();
+    named->from_local.reset();
     for (ChannelState& each : named->channels) {  // what the one before has sent counts no longer
       bindings_.erase(each.incoming);
       each.incoming.clear();
@@ -111,9 +130,10 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
     state.incoming = received.connection;
     bindings_[received.connection] = {peer, hello.channel};
   }
-  if (shares_memory() && hello.channel != Channel::kControl &&
-      (!named->memory || named->memory->offer() != hello.memory)) {
-    named->memory = PeerMemory::open(hello.memory);
+  std::optional<LocalReceiver>& from_local = named->from_local;
+  if (shares_memory() && hello.channel == Channel::kData &&
+      (!from_local || from_local->memory().offer() != hello.memory)) {
+    from_local = LocalReceiver::open(hello.memory);
   }
   tell_of<event::PeerCame>(peer, hello.nonce);
   if (is_new && !named->who.reachable) {
@@ -135,7 +155,8 @@ void IoLoop::welcome(int peer, Channel channel) {
   const ChannelState& state = state_of(peer, channel);
   if (state.incoming_number == 0) return;
   CtlWelcome welcome{*peers_[peer].nonce, channel, state.incoming_number, {}, 0};
-  if (channel != Channel::kControl && peers_[peer].memory) welcome.reader = peers_[peer].memory->reader();
+  const std::optional<LocalReceiver>& from_local = peers_[peer].from_local;
+  if (channel == Channel::kData && from_local) welcome.reader = from_local->memory().reader();
   for (const SharedGroup& shared : peers_[peer].shared_groups) {
     ReceiveStream& in = shared.streams().in;
     welcome.positions.push_back({shared.group->options.group, in.position()});
@@ -216,53 +237,55 @@ void IoLoop::accept_join(int peer, const CtlJoin& join) {
   if (!join.knows) send_join(*shared);
 }
 
-void IoLoop::accept_chunk(int peer, const DataChunk& chunk, Received& received) {
+bool IoLoop::accept_chunk(int peer, const DataChunk& chunk, const Payload& payload) {
   const auto shared = shared_group_of(peer, chunk.group);
   if (!shared) {  // on its way when the group ended
-    if (ended_.contains(chunk.group)) return;
+    if (ended_.contains(chunk.group)) return false;
     throw TransportError(
         fmt::format("{} of group {}, which this node has not joined", to_string(chunk.key), chunk.group));
   }
-  if (chunk.memory.bytes == 0) {
-    return accept_payload(*shared, chunk, Payload::of(bytes_of(received.payload), [&received] {
-      return owned_bytes_of(received.payload);
-    }));
-  }
+  if (chunk.memory.bytes == 0) return accept_payload(*shared, chunk, payload);
+  bool is_awaited = false;
   DataChunk each = chunk;
   for (std::uint64_t left = chunk.memory.bytes; left > 0; left -= each.memory.bytes) {
     each.memory.bytes = std::min<std::uint64_t>(left, kMaxChunkBytes);
-    accept_payload(*shared, each, to_be_read(peer, each));
+    is_awaited |= accept_payload(*shared, each, to_be_read(peer, each));
     ++each.sequence;
     each.offset += each.memory.bytes;
     each.memory.address += each.memory.bytes;
   }
+  return is_awaited;
 }
 
-void IoLoop::accept_payload(const SharedGroup& shared, const DataChunk& chunk, const Payload& payload) {
+bool IoLoop::accept_payload(const SharedGroup& shared, const DataChunk& chunk, const Payload& payload) {
   Group::Member& streams = shared.streams();
-  const auto verdict = streams.in.offer(chunk, payload);
+  LinkQueues& queues = shared.group->queues;
+  std::byte* const memory =
+      chunk.offset == 0 ? queues.memory_for(shared.member, chunk.key, chunk.type) : nullptr;
+  const auto verdict = streams.in.offer(chunk, payload, memory);
   if (!streams.ack_at) streams.ack_at = now_ + kAckDelay;
-  if (verdict != ReceiveStream::Verdict::kAccepted) return;
+  if (verdict != ReceiveStream::Verdict::kAccepted) return false;
   shared.group->note(chunk.key);
   const std::uint64_t often = shared.group->options.receive_budget / kAcknowledgements;
   if (streams.in.unannounced_bytes() >= std::max(kMaxChunkBytes, often)) send_ack(shared);
+  bool is_awaited = false;
   while (auto message = streams.in.take_message()) {
     const std::uint64_t cost = message->cost;
     try {
-      shared.group->queues.deliver(shared.member, std::move(*message));
+      is_awaited |= queues.deliver(shared.member, std::move(*message));
     } catch (const TransportError&) {
       streams.in.release(cost);
       throw;
     }
   }
+  return is_awaited;
 }
 
 Payload IoLoop::to_be_read(int peer, const DataChunk& chunk) const {
-  const std::optional<PeerMemory>& memory = peers_[peer].memory;
-  if (!memory) throw TransportError(to_string(chunk.key) + " lies in memory that this node does not read");
+  const PeerMemory& memory = peers_[peer].from_local->memory();
   Payload payload{.size = chunk.memory.bytes, .copy = {}, .keep = {}};
   payload.copy = [&chunk, &memory](std::byte* into) {
-    if (!memory->read(chunk.memory.address, {into, chunk.memory.bytes}))
+    if (!memory.read(chunk.memory.address, {into, chunk.memory.bytes}))
       throw TransportError(to_string(chunk.key) + " is no longer in its memory");
   };
   return payload;
@@ -278,9 +301,14 @@ void IoLoop::accept_welcome(int peer, const CtlWelcome& welcome) {
   each.welcomed = true;
   peers_[peer].is_proven = true;
   each.backoff = std::chrono::milliseconds(0);
+  if (welcome.channel == Channel::kData) {
+    if (welcome.reader != 0) {
+      peers_[peer].to_local.admit(welcome.reader);
+    } else {
+      peers_[peer].to_local.end_session();
+    }
+  }
   if (welcome.channel != Channel::kControl) {
-    each.outgoing.set_read_from_memory(welcome.reader != 0);
-    if (welcome.reader != 0) peers_[peer].own_memory.admit(welcome.reader);
     if (!peers_[peer].takes_data()) return;
     for (const auto& [group, position] : welcome.positions) {
       const auto shared = shared_group_of(peer, group);

@@ -3,12 +3,6 @@
 #include <utility>
 
 namespace rookery {
-namespace {
-
-// Fewer bytes are as quick in a frame.
-constexpr std::size_t kLeastRead = 16U << 10;
-
-}  // namespace
 
 void PeerChannel::open() {
   if (connector_) connector_->open();
@@ -67,30 +61,8 @@ void PeerChannel::send_now(std::span<const std::byte> header) {
 }
 
 void PeerChannel::send_now(const OutgoingChunk& chunk) {
-  if (goes_on_with(chunk)) {
-    row_->bytes += chunk.payload.size();
-    return;
-  }
-  flush();
-  if (is_read_from_memory_ && chunk.payload.size() >= kLeastRead) {
-    row_ = {&chunk, chunk.payload.size()};
-    return;
-  }
   if (connector_) return connector_->send(chunk);
   if (!connection_.empty() && !router_->send(connection_, chunk)) is_lost_ = true;
-}
-
-bool PeerChannel::goes_on_with(const OutgoingChunk& chunk) const {
-  return row_ && row_->first->bytes == chunk.bytes &&
-         row_->first->payload.data() + row_->bytes == chunk.payload.data() &&
-         row_->bytes + chunk.payload.size() <= kMostBytesRead;
-}
-
-void PeerChannel::flush() {
-  const std::optional<Row> row = std::exchange(row_, std::nullopt);
-  if (!row) return;
-  const auto address = reinterpret_cast<std::uintptr_t>(row->first->payload.data());
-  send_now(encode_in_memory(row->first->header, {address, row->bytes}));
 }
 
 Connector::News PeerChannel::news() {

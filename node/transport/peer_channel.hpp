@@ -33,9 +33,6 @@ class PeerChannel {
   Clock::time_point due() const;
   void send_due(Clock::time_point now);
 
-  // Whether the peer reads the chunks from here on from this process's memory.
-  void set_read_from_memory(bool is_read) { is_read_from_memory_ = is_read; }
-
   bool is_open() const { return connector_ ? connector_->is_open() : !connection_.empty(); }
   bool is_connected() const { return connector_ ? connector_->is_connected() : !connection_.empty(); }
   // Counts the connections up.
@@ -47,11 +44,9 @@ class PeerChannel {
   void adopt(const std::string& connection);
   void close(std::chrono::milliseconds linger = std::chrono::milliseconds(0));
 
-  // Queue a packet; never wait. Nothing happens when the channel is not open. Chunks that are read from
-  // memory together leave by flush(), before anything else does; they stay where they are until then.
+  // Queue a packet; never wait. Nothing happens when the channel is not open.
   void send(std::span<const std::byte> header);
   void send(const OutgoingChunk& chunk);
-  void flush();
 
   // Returns what has become of the connection since the last call.
   Connector::News news();
@@ -62,21 +57,14 @@ class PeerChannel {
     std::vector<std::byte> header;       // of a packet without payload
     std::optional<OutgoingChunk> chunk;  // or this
   };
-  struct Row {  // chunks of a message that lie one behind the other
-    const OutgoingChunk* first;
-    std::size_t bytes;
-  };
   void send_now(std::span<const std::byte> header);
   void send_now(const OutgoingChunk& chunk);
-  bool goes_on_with(const OutgoingChunk& chunk) const;
 
   std::optional<Connector> connector_;
   Router* router_ = nullptr;
   std::string connection_;  // adopted; empty: none
   std::uint32_t number_ = 0;
   bool is_lost_ = false;
-  bool is_read_from_memory_ = false;
-  std::optional<Row> row_;
   SlowNetwork* network_ = nullptr;
   bool is_control_ = false;
   std::deque<Waiting> waiting_;

@@ -52,7 +52,27 @@ class Send final : public PendingTransfer {
   bool is_done_ = false;
 };
 
-// Done once the message that the I/O has put into the inbox was copied from there.
+// Has the message that is waited for arrive in the tensor itself.
+class ArrivalInPlace {
+ public:
+  ArrivalInPlace(IoLoop& loop, Group& group, int member, const MessageKey& key, TensorView into)
+      : loop_(loop), group_(group), member_(member), memory_(into.data) {
+    group_.queues.offer_memory(member, key, into);
+  }
+  ~ArrivalInPlace() {
+    if (group_.queues.withdraw_memory()) loop_.leave_memory(group_, member_, memory_);
+  }
+  ArrivalInPlace(const ArrivalInPlace&) = delete;
+  ArrivalInPlace& operator=(const ArrivalInPlace&) = delete;
+
+ private:
+  IoLoop& loop_;
+  Group& group_;
+  int member_;
+  const std::byte* memory_;
+};
+
+// Done once the message that the I/O has put into the inbox was copied from there, or lies where it should.
 class Receive final : public PendingTransfer {
  public:
   Receive(IoLoop& loop, Group& group, int member, MessageKey key, TensorView into)
@@ -63,11 +83,14 @@ class Receive final : public PendingTransfer {
     const auto message = group_.queues.take(member_, key_);
     if (!message) return false;
     if (message->type != into_.type) throw_other_type(group_, member_, key_, message->type, into_.type);
-    copy(ConstTensorView{message->type, message->bytes.get()}, into_);
+    if (message->bytes.get() != into_.data) copy(ConstTensorView{message->type, message->bytes.get()}, into_);
     return is_done_ = true;
   }
   void wait() override {
-    while (!test()) group_.queues.wait_for(member_, key_, doing_io(loop_));
+    while (!test()) {
+      const ArrivalInPlace arrival(loop_, group_, member_, key_, into_);
+      group_.queues.wait_for(member_, key_, doing_io(loop_));
+    }
   }
 
  private:

@@ -108,7 +108,7 @@ void fields(Archive& archive, CtlHello& hello) {
   archive(hello.nonce, hello.node);
   enumeration(archive, hello.channel, kMostChannels);
   archive(hello.connection, hello.memory.machine, hello.memory.process, hello.memory.mark_at,
-          hello.memory.mark);
+          hello.memory.mark, hello.memory.socket, hello.memory.socket_inode);
 }
 
 template <typename Archive>

@@ -14,7 +14,7 @@
 
 namespace rookery {
 
-constexpr std::uint16_t kProtocolVersion = 9;
+constexpr std::uint16_t kProtocolVersion = 10;
 constexpr std::size_t kMaxHeaderBytes = 4096;
 constexpr std::size_t kMaxChunkBytes = 256U << 10;
 // Chunks that are read from memory together.
@@ -45,12 +45,15 @@ struct GroupPosition {
   bool operator==(const GroupPosition&) const = default;
 };
 
-// How a process lets one on the same machine read its memory (node/transport/peer_memory.hpp).
+// How a process lets one on the same machine read its memory, and take the end of a pair of sockets
+// (node/transport/local).
 struct MemoryOffer {
   std::uint64_t machine = 0;  // another on every machine, and in every network namespace; 0: no offer
   std::int32_t process = 0;
   std::uint64_t mark_at = 0;  // address of the mark: u64[2]
   std::uint64_t mark = 0;     // the first of these
+  std::int32_t socket = -1;   // the descriptor, in that process, of the end that is the receiver's
+  std::uint64_t socket_inode = 0;
   bool operator==(const MemoryOffer&) const = default;
 };
 
@@ -60,7 +63,7 @@ struct CtlHello {
   std::string node;
   Channel channel = Channel::kControl;
   std::uint32_t connection = 0;  // counts the connections of this channel to this peer
-  MemoryOffer memory;            // on data channels
+  MemoryOffer memory;            // on the first data channel
   bool operator==(const CtlHello&) const = default;
 };
 
@@ -173,9 +176,9 @@ struct MemoryRange {
   bool operator==(const MemoryRange&) const = default;
 };
 
-// A piece of a tensor. Its bytes are the payload frame, or there is none and they are to be read from the
-// sender's memory, where they may be those of several chunks in a row, of which this is the first and all but
-// the last have kMaxChunkBytes.
+// A piece of a tensor. Its bytes are the payload, or there is none and they are to be read from the sender's
+// memory, where they may be those of several chunks in a row, of which this is the first and all but the last
+// have kMaxChunkBytes.
 struct DataChunk {
   GroupId group = 0;
   std::uint64_t sequence = 0;  // of the group's stream, from 0
@@ -183,7 +186,7 @@ struct DataChunk {
   TensorType type;
   std::uint64_t total = 0;   // bytes of the tensor
   std::uint64_t offset = 0;  // of this piece
-  MemoryRange memory;        // of no bytes: they are the payload frame
+  MemoryRange memory;        // of no bytes: they are the payload
   bool operator==(const DataChunk&) const = default;
 };
 

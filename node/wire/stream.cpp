@@ -17,6 +17,10 @@ bool lies_aligned(const std::byte* bytes) {
   return reinterpret_cast<std::uintptr_t>(bytes) % alignof(double) == 0;
 }
 
+SharedBytes borrowed(std::byte* memory) {
+  return {memory, [](std::byte*) {}};
+}
+
 }  // namespace
 
 Payload Payload::of(std::span<const std::byte> bytes, std::function<SharedBytes()> keep) {
@@ -108,15 +112,16 @@ void ReceiveStream::check_credit(const DataChunk& chunk, std::size_t payload) co
     throw TransportError(fmt::format("{}: sent beyond its credit", to_string(chunk.key)));
 }
 
-ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, const Payload& payload) {
+ReceiveStream::Verdict ReceiveStream::offer(const DataChunk& chunk, const Payload& payload,
+                                            std::byte* memory) {
   if (chunk.sequence < received_) return Verdict::kDuplicate;
   if (chunk.sequence > received_) return hold(chunk, payload);
-  accept(chunk, payload);
+  accept(chunk, payload, memory);
   while (!held_.empty() && held_.begin()->first <= received_) {
     const Held next = std::move(held_.extract(held_.begin()).mapped());
     held_cost_ -= chunk_cost(next.size);
     if (next.chunk.sequence == received_)
-      accept(next.chunk, Payload::of({next.bytes.get(), next.size}, [&next] { return next.bytes; }));
+      accept(next.chunk, Payload::of({next.bytes.get(), next.size}, [&next] { return next.bytes; }), nullptr);
   }
   return Verdict::kAccepted;
 }
@@ -131,10 +136,14 @@ ReceiveStream::Verdict ReceiveStream::hold(const DataChunk& chunk, const Payload
   return Verdict::kHeld;
 }
 
-void ReceiveStream::accept(const DataChunk& chunk, const Payload& payload) {
+void ReceiveStream::accept(const DataChunk& chunk, const Payload& payload, std::byte* memory) {
   check(chunk, payload.size);
-  const bool is_kept = keeps_arrivals_ && payload.keep && payload.is_aligned && payload.size == chunk.total;
-  SharedBytes bytes = partial_ ? partial_->bytes : is_kept ? payload.keep() : buffers_.take(chunk.total);
+  const bool is_kept = memory == nullptr && keeps_arrivals_ && payload.keep && payload.is_aligned &&
+                       payload.size == chunk.total;
+  SharedBytes bytes = partial_            ? partial_->bytes
+                      : memory != nullptr ? borrowed(memory)
+                      : is_kept           ? payload.keep()
+                                          : buffers_.take(chunk.total);
   if (!is_kept) payload.copy(bytes.get() + filled_);
   if (!partial_) partial_ = IncomingMessage{chunk.key, chunk.type, std::move(bytes), 0};
   filled_ += payload.size;
@@ -144,6 +153,13 @@ void ReceiveStream::accept(const DataChunk& chunk, const Payload& payload) {
   if (filled_ < chunk.total) return;
   filled_ = 0;
   complete_.push_back(*std::exchange(partial_, std::nullopt));
+}
+
+bool ReceiveStream::leave_memory(const std::byte* memory) {
+  if (!partial_ || partial_->bytes.get() != memory) return false;
+  partial_->bytes = buffers_.take(partial_->type.bytes());
+  std::memcpy(partial_->bytes.get(), memory, filled_);
+  return true;
 }
 
 std::optional<IncomingMessage> ReceiveStream::take_message() {

@@ -119,8 +119,11 @@ class ReceiveStream {
   };
   // Takes a chunk; messages that it completes are in take_message(). TransportError when the chunk, or one
   // that was held for it, contradicts its message, the budget or the credit, or its bytes are gone; that one
-  // is dropped.
-  Verdict offer(const DataChunk& chunk, const Payload& payload);
+  // is dropped. A message that begins with it comes to lie in `memory`, if some is given, whose owner keeps
+  // it until the message is complete or leave_memory() was called.
+  Verdict offer(const DataChunk& chunk, const Payload& payload, std::byte* memory = nullptr);
+  // Whether a message that has begun to arrive lies in this memory; it goes on in that of `buffers`.
+  bool leave_memory(const std::byte* memory);
   // The next of them, in the order of the stream.
   std::optional<IncomingMessage> take_message();
   // A message has been used: its cost may be sent again.
@@ -140,7 +143,7 @@ class ReceiveStream {
   };
   void check(const DataChunk& chunk, std::size_t payload) const;
   void check_credit(const DataChunk& chunk, std::size_t payload) const;
-  void accept(const DataChunk& chunk, const Payload& payload);
+  void accept(const DataChunk& chunk, const Payload& payload, std::byte* memory);
   Verdict hold(const DataChunk& chunk, const Payload& payload);
 
   std::uint64_t max_message_bytes_;

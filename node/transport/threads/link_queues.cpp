@@ -116,6 +116,17 @@ void LinkQueues::wait_for(int from, const MessageKey& key, const Meanwhile& mean
       });
 }
 
+void LinkQueues::offer_memory(int from, const MessageKey& key, TensorView into) {
+  const Lock lock(mutex_);
+  offered_ = {from, key, into};
+}
+
+bool LinkQueues::withdraw_memory() {
+  const Lock lock(mutex_);
+  const auto offered = std::exchange(offered_, std::nullopt);
+  return offered && offered->is_in_use;
+}
+
 std::optional<IncomingMessage> LinkQueues::take(int from, const MessageKey& key) {
   const Lock lock(mutex_);
   const auto doing = [&] { return fmt::format("waiting for {}", to_string(key)); };
@@ -233,13 +244,25 @@ void LinkQueues::begin() {
   changed_.notify_all();
 }
 
-void LinkQueues::deliver(int from, IncomingMessage message) {
+std::byte* LinkQueues::memory_for(int from, const MessageKey& key, const TensorType& type) {
+  const Lock lock(mutex_);
+  const bool fits = offered_ && !offered_->is_in_use && offered_->peer == from && offered_->key == key &&
+                    offered_->into.type == type;
+  if (!fits) return nullptr;
+  offered_->is_in_use = true;
+  return offered_->into.data;
+}
+
+bool LinkQueues::deliver(int from, IncomingMessage message) {
   const Lock lock(mutex_);
   auto& inbox = peers_.at(from).inbox;
   const MessageKey key = message.key;
   if (inbox.contains(key)) throw TransportError(fmt::format("{} came twice", to_string(key)));
+  if (offered_ && offered_->is_in_use && message.bytes.get() == offered_->into.data) offered_.reset();
   inbox.emplace(key, std::move(message));
-  if (waiting_for_ == from && awaited_ != nullptr && *awaited_ == key) changed_.notify_all();
+  const bool is_awaited = waiting_for_ == from && awaited_ != nullptr && *awaited_ == key;
+  if (is_awaited) changed_.notify_all();
+  return is_awaited;
 }
 
 void LinkQueues::acknowledged(int peer, std::uint64_t cost) {

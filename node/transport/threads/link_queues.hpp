@@ -47,6 +47,11 @@ class LinkQueues {
   void put(int peer, OutgoingMessage message);
   // Waits until the message is here.
   void wait_for(int peer, const MessageKey& key, const Meanwhile& meanwhile);
+  // Around a wait: where the message may come to lie, if it is of that type and begins to arrive meanwhile.
+  void offer_memory(int peer, const MessageKey& key, TensorView into);
+  // Whether it has begun to arrive there and is not complete: then the I/O has to leave that memory
+  // (ReceiveStream::leave_memory()).
+  bool withdraw_memory();
   // Nothing while it is not here.
   std::optional<IncomingMessage> take(int peer, const MessageKey& key);
   void wait_flushed(const Meanwhile& meanwhile);
@@ -80,7 +85,10 @@ class LinkQueues {
   void collect(Requests& requests);
 
   void begin();
-  void deliver(int peer, IncomingMessage message);  // TransportError when the key is there already
+  // Where a message that begins to arrive may lie; nullptr: nowhere in particular.
+  std::byte* memory_for(int peer, const MessageKey& key, const TensorType& type);
+  // Whether the group's thread waits for it. TransportError when the key is there already.
+  bool deliver(int peer, IncomingMessage message);
   void acknowledged(int peer, std::uint64_t cost);
   void forget(int peer);
   void depart(int peer);
@@ -104,6 +112,12 @@ class LinkQueues {
     Clock::time_point progressed{};
     std::string waiting_for;  // empty: it computes
     std::optional<CtlFigures> figures;
+  };
+  struct OfferedMemory {
+    int peer;
+    MessageKey key;
+    TensorView into;
+    bool is_in_use = false;  // a message has begun to arrive there
   };
   using Lock = std::unique_lock<std::mutex>;
 
@@ -132,6 +146,7 @@ class LinkQueues {
   bool wants_leave_ = false;
   int waiting_for_ = -1;                 // the peer that the thread waits for
   const MessageKey* awaited_ = nullptr;  // and the message
+  std::optional<OfferedMemory> offered_;
   std::uint64_t progress_ = 0;
   std::optional<StopNotice> wants_stop_;
   std::optional<CtlStatus> status_out_;

@@ -1,16 +1,8 @@
 #include "node/transport/threads/turn.hpp"
 
-#include <chrono>
 #include <utility>
 
 namespace rookery {
-namespace {
-
-// A guest who stays away for longer computes: the keeper takes over.
-constexpr std::chrono::milliseconds kAway{1};
-
-}  // namespace
-
 void Turn::keep(const std::function<bool()>& work) {
   std::unique_lock turn(turn_);
   while (work()) {
@@ -28,7 +20,7 @@ void Turn::stand_aside() {
     is_awaited_ = false;
     if (std::exchange(is_passed_over_, false)) return;
     seen = visits_;
-    left_.wait_for(lock, kAway);
+    left_.wait_for(lock, away_);
   }
 }
 
@@ -42,11 +34,7 @@ void Turn::visit(const std::function<bool()>& work) {
     is_visited_ = true;
     ++visits_;
   }
-  std::unique_lock turn(turn_, std::try_to_lock);
-  if (!turn) {
-    interrupt_();
-    turn.lock();
-  }
+  std::unique_lock turn(turn_);
   while (work()) continue;
   turn.unlock();
   const std::scoped_lock lock(aside_);
@@ -59,6 +47,17 @@ bool Turn::try_once(const std::function<void()>& work) {
   if (!turn) return false;
   work();
   return true;
+}
+
+void Turn::once(const std::function<void()>& work) {
+  const std::scoped_lock turn(turn_);
+  work();
+}
+
+void Turn::lend_during(const std::function<void()>& wait) {
+  turn_.unlock();
+  wait();
+  turn_.lock();
 }
 
 }  // namespace rookery

@@ -1,11 +1,13 @@
 // The turn decides which of several threads does a piece of work that only one may do at a time: the keeper,
 // which does it all the time, or a guest, who does it himself while he would only wait for what it brings.
-// That saves two changes of threads for every such wait. Knows nothing of the work.
+// That saves two changes of threads for every such wait. While the work itself waits for news, others may
+// have the turn. Knows nothing of the work.
 //
 // `turn_` is held by whoever does the work, and all that the work touches is protected by it. `aside_`
 // protects the members below it, and is never held while `turn_` is taken.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -15,11 +17,11 @@ namespace rookery {
 
 class Turn {
  public:
-  // `interrupt` ends a wait inside the work; called by any thread, without the turn.
-  explicit Turn(std::function<void()> interrupt) : interrupt_(std::move(interrupt)) {}
+  // A guest who has left may come back within `away`: the keeper leaves the work alone for so long.
+  explicit Turn(std::chrono::milliseconds away) : away_(away) {}
 
   // For the keeper: does the work again and again until it returns false. After each time it stands aside
-  // while a guest has the turn, or comes back for it within a millisecond if nobody else waits.
+  // while a guest has the turn, or comes back for it in time if nobody else waits.
   void keep(const std::function<bool()>& work);
 
   // For a guest: takes the turn and does the work until it returns false. Returns at once where another guest
@@ -28,11 +30,16 @@ class Turn {
 
   // For a guest: does the work once where nobody is at it; false otherwise.
   bool try_once(const std::function<void()>& work);
+  // Does it as soon as nobody is at it.
+  void once(const std::function<void()>& work);
+
+  // From within the work: others may have the turn until `wait` returns, which throws nothing.
+  void lend_during(const std::function<void()>& wait);
 
  private:
   void stand_aside();
 
-  const std::function<void()> interrupt_;
+  const std::chrono::milliseconds away_;
   std::mutex turn_;
 
   std::mutex aside_;

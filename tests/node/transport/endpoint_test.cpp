@@ -57,8 +57,8 @@ bool comes_to_open_sockets(int count) {
 }
 
 TEST(Endpoint, GroupsWithTheSamePeerShareItsConnections) {
-  constexpr int kSocketsOfANode =
-      2 + 2 + 2;  // it listens, ZeroMQ too; it has opened two connections, the peer two
+  // It listens, ZeroMQ too; it has opened two connections, the peer two, and a local channel each.
+  constexpr int kSocketsOfANode = 2 + 2 + 2 + 2;
   const int expected = open_sockets() + 2 * kSocketsOfANode;
   Endpoints nodes(2);
   auto pipeline = nodes.gather(kPipeline, {0, 1});

@@ -14,7 +14,7 @@
 #include <zmq.hpp>
 
 #include "node/sockets/admission.hpp"
-#include "node/transport/peer_memory.hpp"
+#include "node/transport/local/local_channel.hpp"
 #include "node/wire/packets.hpp"
 #include "tests/node/transport/loopback.hpp"
 #include "tests/support/captured_log.hpp"
@@ -50,6 +50,7 @@ class FalsePeer {
   FalsePeer() : router_(context_, zmq::socket_type::router) {
     router_.set(zmq::sockopt::linger, 0);
     router_.set(zmq::sockopt::plain_server, true);
+    router_.set(zmq::sockopt::rcvtimeo, 5);
     router_.bind("tcp://127.0.0.1:*");
     address_ = router_.get(zmq::sockopt::last_endpoint).substr(6);
   }
@@ -68,20 +69,21 @@ class FalsePeer {
     control_.emplace(context_, address);
     data_.emplace(context_, address);
     control_->send(hello(Channel::kControl, 7));
-    data_->send(encode(CtlHello{7, "node_1", Channel::kData, 1, memory_.offer()}));
-    router_.set(zmq::sockopt::rcvtimeo, 50);
+    to_node_.begin_session();
+    data_->send(encode(CtlHello{7, "node_1", Channel::kData, 1, to_node_.offer()}));
     while (!joined) {
-      const Packet* packet = next();
+      const Packet* packet = next(std::chrono::milliseconds(50));
       if (packet == nullptr) continue;
       if (const auto* theirs = std::get_if<CtlHello>(packet)) {
         CtlWelcome welcome{theirs->nonce, theirs->channel, theirs->connection, {{0, {0, 1 << 20}}}, 0};
         if (theirs->channel == Channel::kData) {
-          nodes_memory_ = PeerMemory::open(theirs->memory);
-          welcome.reader = nodes_memory_.value().reader();
+          from_node_ = LocalReceiver::open(theirs->memory);
+          // None where the hello is of a connection before: its descriptor is gone.
+          welcome.reader = from_node_ ? from_node_->memory().reader() : 0;
         }
         control_->send(encode(welcome));
       } else if (const auto* ours = std::get_if<CtlWelcome>(packet); ours != nullptr && ours->reader != 0) {
-        memory_.admit(ours->reader);
+        to_node_.admit(ours->reader);
       } else if (std::holds_alternative<CtlJoin>(*packet)) {
         control_->send(
             encode(CtlJoin{.group = 0, .rank = 1, .ranks = 2, .knows = true, .position = {0, 1 << 20}}));
@@ -100,20 +102,19 @@ class FalsePeer {
   }
 
   // The next packet that the node sends; nullptr when none comes in time.
-  const Packet* next() {
-    zmq::message_t frame;
-    if (!router_.recv(frame)) return nullptr;
-    static_cast<void>(router_.recv(frame));  // after the connection's id
-    newest_ = decode({static_cast<const std::byte*>(frame.data()), frame.size()});
-    while (frame.more()) static_cast<void>(router_.recv(frame));
-    return &newest_;
+  const Packet* next(std::chrono::milliseconds patience) {
+    const auto end = std::chrono::steady_clock::now() + patience;
+    do {
+      if (const Packet* packet = next_local()) return packet;
+      if (const Packet* packet = next_of_router()) return packet;
+    } while (std::chrono::steady_clock::now() < end);
+    return nullptr;
   }
 
   template <typename Wanted>
   Wanted wait_for() {
-    router_.set(zmq::sockopt::rcvtimeo, 30'000);
     for (;;) {
-      const Packet* packet = next();
+      const Packet* packet = next(std::chrono::seconds(30));
       if (packet == nullptr) throw std::runtime_error("the node sends nothing");
       if (const auto* wanted = std::get_if<Wanted>(packet)) return *wanted;
     }
@@ -121,9 +122,8 @@ class FalsePeer {
 
   // Heartbeats until stopped: a peer that lives.
   void live(const std::stop_token& stop) {
-    router_.set(zmq::sockopt::rcvtimeo, 50);
     while (!stop.stop_requested()) {
-      next();
+      next(std::chrono::milliseconds(50));
       control_->send(encode(CtlHeartbeat{}));
     }
   }
@@ -134,16 +134,31 @@ class FalsePeer {
 
   Wire& control() { return *control_; }
   Wire& data() { return *data_; }
-  OwnMemory& memory() { return memory_; }
+  LocalSender& local() { return to_node_; }
   // The chunk's bytes, from the node's memory; none where they are not there.
   std::vector<std::byte> read(const DataChunk& chunk) const {
     std::vector<std::byte> bytes(chunk.memory.bytes);
-    if (!nodes_memory_.value().read(chunk.memory.address, bytes)) bytes.clear();
+    if (!from_node_.value().memory().read(chunk.memory.address, bytes)) bytes.clear();
     return bytes;
   }
   zmq::context_t& context() { return context_; }
 
  private:
+  const Packet* next_local() {
+    const auto local = from_node_ ? from_node_->receive() : std::nullopt;
+    if (!local) return nullptr;
+    newest_ = decode(local->header);
+    return &newest_;
+  }
+  const Packet* next_of_router() {
+    zmq::message_t frame;
+    if (!router_.recv(frame)) return nullptr;
+    static_cast<void>(router_.recv(frame));  // after the connection's id
+    newest_ = decode({static_cast<const std::byte*>(frame.data()), frame.size()});
+    while (frame.more()) static_cast<void>(router_.recv(frame));
+    return &newest_;
+  }
+
   // Lets the node in that it plays against.
   void admit(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
@@ -158,8 +173,8 @@ class FalsePeer {
   zmq::socket_t router_;
   std::string address_;
   std::optional<Wire> control_, data_;
-  OwnMemory memory_;
-  std::optional<PeerMemory> nodes_memory_;
+  LocalSender to_node_;
+  std::optional<LocalReceiver> from_node_;
   Packet newest_;
   std::jthread admitting_{[this](const std::stop_token& stop) { admit(stop); }};
 };

@@ -79,9 +79,9 @@ TEST_F(HostilePeer, ANameIsShortenedAndEscaped) {
 
 TEST_F(HostilePeer, AnotherVersionIsNamed) {
   std::vector<std::byte> header = FalsePeer::hello(Channel::kControl, 7);
-  header[4] = std::byte{10};
+  header[4] = std::byte{11};
   peer_.control().send(header);
-  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 10, this program speaks 9"));
+  EXPECT_TRUE(log_.has("node_1 (" + peer_.address() + "): protocol version 11, this program speaks 10"));
   expect_unharmed();
 }
 

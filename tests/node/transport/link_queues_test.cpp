@@ -118,6 +118,33 @@ TEST_F(Queues, AskingWhetherItIsPossibleNeverWaits) {
   EXPECT_THAT(error_of([&] { queues_.take(0, key(5)); }), AllOf(HasSubstr("step 5"), HasSubstr("is lost")));
 }
 
+TEST_F(Queues, OfferedMemoryIsForOneMessageOfItsType) {
+  Tensor tensor(kType);
+  const auto given = [&](int peer, std::int64_t step, const TensorType& type) {
+    return queues_.memory_for(peer, key(step), type);
+  };
+  EXPECT_EQ(given(0, 5, kType), nullptr);
+  queues_.offer_memory(0, key(5), tensor.view());
+  EXPECT_EQ(given(1, 5, kType), nullptr);
+  EXPECT_EQ(given(0, 6, kType), nullptr);
+  EXPECT_EQ(given(0, 5, {DType::kU8, {5}}), nullptr);
+  EXPECT_EQ(given(0, 5, kType), tensor.view().data);
+  EXPECT_EQ(given(0, 5, kType), nullptr) << "it is taken";
+  EXPECT_TRUE(queues_.withdraw_memory());
+  EXPECT_FALSE(queues_.withdraw_memory());
+  EXPECT_EQ(given(0, 5, kType), nullptr);
+}
+
+TEST_F(Queues, OfferedMemoryIsFreeWhenItsMessageIsComplete) {
+  Tensor tensor(kType);
+  queues_.offer_memory(0, key(5), tensor.view());
+  IncomingMessage message = incoming(5);
+  message.bytes = {queues_.memory_for(0, key(5), kType), [](std::byte*) {}};
+  EXPECT_FALSE(queues_.deliver(0, std::move(message))) << "nobody waits";
+  EXPECT_FALSE(queues_.withdraw_memory());
+  EXPECT_EQ(take(0, key(5)).bytes.get(), tensor.view().data);
+}
+
 TEST_F(Queues, WhatCameTwiceIsRefused) {
   queues_.deliver(0, incoming(5));
   EXPECT_THAT(error_of([&] { queues_.deliver(0, incoming(5)); }), HasSubstr("came twice"));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <semaphore>
 #include <thread>
 #include <vector>
@@ -29,7 +30,7 @@ TEST(Turn, OneThreadAtATimeDoesTheWork) {
   constexpr int kVisits = 20'000;
   Exclusive work;
   std::atomic<bool> ends{false};
-  Turn turn([] {});
+  Turn turn(std::chrono::milliseconds(1));
   std::jthread keeper([&] {
     turn.keep([&] {
       work.enter();
@@ -54,33 +55,65 @@ TEST(Turn, OneThreadAtATimeDoesTheWork) {
   EXPECT_GE(work.done, visited);
 }
 
-// The keeper waits inside the work; a guest ends that wait and has the turn.
-TEST(Turn, AVisitInterruptsTheKeeper) {
-  std::binary_semaphore news(0);
-  std::atomic<bool> ends{false};
-  Turn turn([&] { news.release(); });
-  std::binary_semaphore keeps(0);
+// The keeper sleeps inside the work, and a guest has the turn meanwhile.
+TEST(Turn, WhoeverSleepsLendsTheTurn) {
+  std::binary_semaphore sleeps(0), news(0);
+  Exclusive work;
+  Turn turn(std::chrono::milliseconds(1));
   std::jthread keeper([&] {
     turn.keep([&] {
-      keeps.release();
-      news.acquire();
+      work.enter();
+      turn.lend_during([&] {
+        sleeps.release();
+        news.acquire();
+      });
+      work.enter();
+      return false;
+    });
+  });
+  sleeps.acquire();
+  EXPECT_TRUE(turn.try_once([&] { work.enter(); }));
+  turn.visit([&] {
+    work.enter();
+    return false;
+  });
+  news.release();
+  keeper.join();
+  EXPECT_EQ(work.done, 4);
+}
+
+TEST(Turn, ALentTurnIsTakenBack) {
+  constexpr int kTimes = 5'000;
+  Exclusive work;
+  std::atomic<bool> ends{false};
+  Turn turn(std::chrono::milliseconds(1));
+  const auto sleep_and_work = [&] {
+    work.enter();
+    turn.lend_during([] { std::this_thread::yield(); });
+    work.enter();
+  };
+  std::jthread keeper([&] {
+    turn.keep([&] {
+      sleep_and_work();
       return !ends;
     });
   });
-  keeps.acquire();
-  bool visited = false;
-  turn.visit([&] {
-    visited = true;
-    return false;
-  });
-  EXPECT_TRUE(visited);
+  for (int i = 0; i < kTimes; ++i) {
+    turn.try_once([&] { work.enter(); });
+    turn.once([&] { work.enter(); });
+    turn.visit([&] {
+      sleep_and_work();
+      return false;
+    });
+  }
   ends = true;
-  news.release();
+  keeper.join();
+  EXPECT_EQ(work.collisions, 0);
 }
 
 TEST(Turn, AGuestWhoFindsAnotherOneGoesAgainAndTheKeeperFollows) {
   std::binary_semaphore keeps(0);
-  Turn turn([] {});
+  Turn turn(std::chrono::milliseconds(1));
   std::jthread keeper;
   turn.visit([&] {
     std::jthread([&] { turn.visit([] { return ADD_FAILURE() << "two at once", false; }); }).join();
@@ -99,7 +132,7 @@ TEST(Turn, AGuestWhoFindsAnotherOneGoesAgainAndTheKeeperFollows) {
 TEST(Turn, SeveralGuestsAndTheKeeperNeverCollide) {
   Exclusive work;
   std::atomic<bool> ends{false};
-  Turn turn([] {});
+  Turn turn(std::chrono::milliseconds(1));
   std::jthread keeper([&] {
     turn.keep([&] {
       work.enter();
@@ -125,7 +158,7 @@ TEST(Turn, SeveralGuestsAndTheKeeperNeverCollide) {
 }
 
 TEST(Turn, NobodyWaitsForASingleTry) {
-  Turn turn([] {});
+  Turn turn(std::chrono::milliseconds(1));
   std::binary_semaphore at_work(0);
   std::binary_semaphore may_end(0);
   std::jthread keeper([&] {

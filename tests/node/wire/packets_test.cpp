@@ -94,8 +94,8 @@ TEST(Packets, ProtocolMdHasARowForEach) {
 
 TEST(Packets, BytesAreAsWrittenInProtocolMd) {
   const std::vector<std::byte> header = encode(CtlAck{5, {0x0102, 0x03}});
-  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 9, 0, 4, 5, 0, 0, 0, 2, 1, 0,
-                                               0,   0,   0,   0,   0, 3, 0, 0, 0, 0, 0, 0, 0};
+  const std::vector<unsigned char> expected = {'R', 'O', 'O', 'K', 10, 0, 4, 5, 0, 0, 0, 2, 1, 0,
+                                               0,   0,   0,   0,   0,  3, 0, 0, 0, 0, 0, 0, 0};
   ASSERT_EQ(header.size(), expected.size());
   EXPECT_EQ(std::memcmp(header.data(), expected.data(), expected.size()), 0);
 }
@@ -119,8 +119,8 @@ TEST(Packets, TrailingBytesAreRefused) {
 }
 
 TEST(Packets, AnotherVersionIsNamed) {
-  const auto header = with(encode(CtlBye{}), 4, std::uint16_t{10});
-  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 10"), HasSubstr("speaks 9")));
+  const auto header = with(encode(CtlBye{}), 4, std::uint16_t{11});
+  EXPECT_THAT(refusal(header), testing::AllOf(HasSubstr("version 11"), HasSubstr("speaks 10")));
 }
 
 TEST(Packets, AnotherMagicIsNoPacket) {

@@ -186,6 +186,31 @@ TEST_F(ReceiveStreamTest, AMessageOfOneChunkMayStayWhereItCame) {
   EXPECT_THROW(in_.offer(chunk(3, 2, 1LL << 40), Payload::of({came.get(), 100}, keep)), TransportError);
 }
 
+TEST_F(ReceiveStreamTest, AMessageComesToLieInTheMemoryThatItsFirstChunkIsGiven) {
+  std::vector<std::byte> ones(100, std::byte{1}), memory(100), other(100);
+  const Payload first = Payload::of(std::span(ones).first(60), nullptr);
+  const Payload rest = Payload::of(std::span(ones).last(40), nullptr);
+  EXPECT_EQ(in_.offer(chunk(0, 0, 100), first, memory.data()), Verdict::kAccepted);
+  EXPECT_EQ(in_.offer(chunk(0, 0, 100), first, other.data()), Verdict::kDuplicate);
+  EXPECT_FALSE(in_.leave_memory(other.data()));
+  EXPECT_EQ(in_.offer(chunk(1, 0, 100, 60), rest), Verdict::kAccepted);
+  EXPECT_FALSE(in_.leave_memory(memory.data())) << "it is complete";
+  EXPECT_EQ(in_.take_message()->bytes.get(), memory.data());
+  EXPECT_EQ(memory, ones);
+  EXPECT_EQ(other, std::vector<std::byte>(100));
+}
+
+TEST_F(ReceiveStreamTest, AMessageThatHasToLeaveItsMemoryGoesOnElsewhere) {
+  std::vector<std::byte> ones(100, std::byte{1}), memory(100);
+  in_.offer(chunk(0, 0, 100), Payload::of(std::span(ones).first(60), nullptr), memory.data());
+  EXPECT_TRUE(in_.leave_memory(memory.data()));
+  std::ranges::fill(memory, std::byte{2});
+  in_.offer(chunk(1, 0, 100, 60), Payload::of(std::span(ones).last(40), nullptr));
+  const auto message = in_.take_message();
+  EXPECT_EQ(std::vector<std::byte>(message->bytes.get(), message->bytes.get() + 100), ones);
+  EXPECT_EQ(memory, std::vector<std::byte>(100, std::byte{2}));
+}
+
 TEST_F(ReceiveStreamTest, AMessageThatLiesWhereNoElementMayIsCopied) {
   in_ = ReceiveStream(kBudget, 150, BufferPool(), true);
   const SharedBytes packet = std::make_shared<std::byte[]>(101);

@@ -1,4 +1,4 @@
-#include "node/transport/peer_memory.hpp"
+#include "node/transport/local/peer_memory.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
