@@ -7,6 +7,7 @@
 #include "clusterize/costs/stage_memory.hpp"
 #include "clusterize/simulation/simulation.hpp"
 #include "models/kernels/threads.hpp"
+#include "trainer/schedule/machine_order.hpp"
 #include "trainer/trainer.hpp"
 
 namespace rookery {
@@ -93,8 +94,11 @@ std::vector<std::vector<int>> candidates(const StepParts& parts, const ScheduleS
 std::vector<int> choose_in_flight(const TrainingTask& task, const NodePool& pool, Planned& planned,
                                   std::size_t cluster, const StepParts& parts) {
   constexpr double kLeastGain = 0.02;  // of a step, for the memory that it takes
+  const ScheduleSettings& schedule = task.settings.schedule;
+  const int micro_batches = planned.costs.micro_batches;
   std::vector<std::vector<int>> possible =
-      candidates(parts, task.settings.schedule, planned.costs.micro_batches);
+      has_chunks(schedule) ? possible_in_flight(schedule, static_cast<int>(parts.work.size()), micro_batches)
+                           : candidates(parts, schedule, micro_batches);
   ClusterRoom room(task, pool, planned, cluster);
   while (possible.size() > 1 && !room.fits(possible.back())) possible.pop_back();
   std::vector<PlannedStage>& stages = planned.plan.clusters[cluster].stages;

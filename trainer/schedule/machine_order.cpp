@@ -58,6 +58,24 @@ class OrderBuilder {
   std::vector<StageAction> order_;
 };
 
+// The machines whose order a machine keeps to, and its place among them.
+struct Row {
+  int machines;
+  int machine;
+};
+
+// The shortest whose first machine has as many in flight as planned, two for each of its machines. From the
+// last machine of a row back to its first there is a way, too, where chunks go round.
+Row row_of(const ScheduleSettings& settings, const StagePlacement& placement, int machine) {
+  const int machines = placement.machines;
+  if (settings.planned.empty() || machines == 1) return {machines, machine};
+  const int wanted = (settings.planned.front() + 1) / 2;
+  const int hops = placement.turns_back ? machines - 1 : machines;
+  const int past_hops = machines - hops;
+  const int hop = std::max(1, (wanted - past_hops + hops - 1) / hops);
+  return {hop * hops + past_hops, hop * machine};
+}
+
 // Forwards go in groups of as many micro-batches as there are machines, a whole group through one chunk, then
 // through the next, so that a group comes round when the last of it has been sent off; backwards likewise,
 // the last chunk first. The first gradient reaches a machine when the first group has gone through all its
@@ -65,22 +83,19 @@ class OrderBuilder {
 //
 // A last group that is smaller has the order that its micro-batches have in a whole one: it waits a little,
 // but no batch needs more memory than a larger one.
-std::vector<StageAction> interleaved_order(const StagePlacement& placement, int machine, int micro_batches) {
-  const int machines = placement.machines;
-  const int group = machines * placement.chunks;  // forwards
-  const int all = (micro_batches + machines - 1) / machines * group;
-  const int ahead = (placement.chunks - 1) * machines + 2 * (machines - 1 - machine);
-  const auto chunk_of = [&](int forward) { return forward % group / machines; };
-  OrderBuilder order(placement, machine, micro_batches);
+void add_interleaved(const Row& row, int chunks, int micro_batches, OrderBuilder& order) {
+  const int group = row.machines * chunks;  // forwards
+  const int all = (micro_batches + row.machines - 1) / row.machines * group;
+  const int ahead = (chunks - 1) * row.machines + 2 * (row.machines - 1 - row.machine);
+  const auto chunk_of = [&](int forward) { return forward % group / row.machines; };
   int forward = 0;
   for (int backward = 0; backward < all; ++backward) {
     while (forward < std::min(all, backward + 1 + ahead))
       order.add({ActionKind::kForward, chunk_of(forward++)});
-    const int chunk = placement.chunks - 1 - chunk_of(backward);
+    const int chunk = chunks - 1 - chunk_of(backward);
     order.add({ActionKind::kBackwardInputs, chunk});
     order.add({ActionKind::kBackwardWeights, chunk});
   }
-  return order.take();
 }
 
 // Chunk 0 leads away from the first machine, chunk 1 back to it. Where every action takes a unit of time,
@@ -91,18 +106,17 @@ std::vector<StageAction> interleaved_order(const StagePlacement& placement, int 
 // off for them, which nobody waits for, comes at the end.
 //
 // A batch that is too short for that has the order that its micro-batches have in a longer one.
-std::vector<StageAction> zbv_order(const StagePlacement& placement, int machine, int micro_batches) {
+void add_zbv(const Row& row, int micro_batches, OrderBuilder& order) {
   constexpr ChunkAction kF0{ActionKind::kForward, 0};
   constexpr ChunkAction kF1{ActionKind::kForward, 1};
   constexpr ChunkAction kB0{ActionKind::kBackwardInputs, 0};
   constexpr ChunkAction kB1{ActionKind::kBackwardInputs, 1};
   constexpr ChunkAction kW0{ActionKind::kBackwardWeights, 0};
   constexpr ChunkAction kW1{ActionKind::kBackwardWeights, 1};
-  const int before = machine;
-  const int from_here = placement.machines - machine;
-  const int filling = placement.machines + from_here - 1;  // F of chunk 0 before the first B of it
-  const int whole = std::max(micro_batches, 2 * placement.machines - 1);
-  OrderBuilder order(placement, machine, micro_batches);
+  const int before = row.machine;
+  const int from_here = row.machines - row.machine;
+  const int filling = row.machines + from_here - 1;  // F of chunk 0 before the first B of it
+  const int whole = std::max(micro_batches, 2 * row.machines - 1);
   order.add(2 * from_here - 1, {kF0});
   order.add(before, {kF1, kF0});
   order.add(from_here, {kF1, kB1, kW1});
@@ -112,7 +126,6 @@ std::vector<StageAction> zbv_order(const StagePlacement& placement, int machine,
   order.add(from_here, {kB0, kW0});
   order.add(before, {kW1});
   order.add(before, {kW0});
-  return order.take();
 }
 
 }  // namespace
@@ -142,8 +155,34 @@ std::vector<StageAction> machine_order(const ScheduleSettings& settings, int mac
   ROOKERY_CHECK(0 <= machine && machine < placement.machines, "machine {} of {}", machine,
                 placement.machines);
   ROOKERY_CHECK(micro_batches >= 1, "{} micro-batches", micro_batches);
-  return placement.turns_back ? zbv_order(placement, machine, micro_batches)
-                              : interleaved_order(placement, machine, micro_batches);
+  const Row row = row_of(settings, placement, machine);
+  OrderBuilder order(placement, machine, micro_batches);
+  if (placement.turns_back) {
+    add_zbv(row, micro_batches, order);
+  } else {
+    add_interleaved(row, placement.chunks, micro_batches, order);
+  }
+  return order.take();
+}
+
+std::vector<std::vector<int>> possible_in_flight(ScheduleSettings settings, int stages, int micro_batches) {
+  const int most = std::min(micro_batches, settings.in_flight.value_or(micro_batches));
+  const auto numbers = [&] {
+    std::vector<int> by_stage;
+    for (int stage = 0; stage < stages; ++stage)
+      by_stage.push_back(in_flight(settings, stage, stages, micro_batches));
+    return by_stage;
+  };
+  settings.planned.clear();
+  std::vector<std::vector<int>> all{numbers()};
+  while (all.back().front() < most) {
+    const int before = all.back().front();
+    settings.planned.assign(static_cast<std::size_t>(stages), std::max(before + 1, before * 5 / 4));
+    std::vector<int> next = numbers();
+    if (next.front() > most || next.front() == before) break;  // one machine has nothing to choose
+    all.push_back(std::move(next));
+  }
+  return all;
 }
 
 }  // namespace rookery

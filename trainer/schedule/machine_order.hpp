@@ -12,6 +12,10 @@
 //                as long as each other, and there are 2 · machines − 1 micro-batches, it never waits
 //                between its first action and its last one.
 //
+// Where messages are long on their way, a plan has more in flight (ScheduleSettings::planned): machines then
+// keep the order of a longer row, of whose machines they are every second, third, ... and the others are
+// imagined, so that a micro-batch has the time of their actions to come to the next one.
+//
 // A cluster of one machine has one stage, which runs 1f1b.
 #pragma once
 
@@ -58,5 +62,8 @@ struct StageAction {
 // waits for ever, as long as nobody waits for what is sent to be taken.
 std::vector<StageAction> machine_order(const ScheduleSettings& settings, int machine, int stages,
                                        int micro_batches);
+// What a plan may choose (ScheduleSettings::planned), each with more in flight on the first stage than the
+// one before: from what is there without a plan to all micro-batches, some of all.
+std::vector<std::vector<int>> possible_in_flight(ScheduleSettings settings, int stages, int micro_batches);
 
 }  // namespace rookery

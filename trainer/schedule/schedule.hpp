@@ -15,7 +15,7 @@
 //          so that gradients are (n_k - 1) / M updates old, rounded up.
 //   interleaved, zbv  synchronous, with several stages on each machine, whose actions have one order
 //          (machine_order.hpp). A stage's are those of its machine's order that are its own, then the update.
-//          That order says how many are in flight, whatever is set or planned.
+//          That order says how many are in flight; a plan chooses among some.
 // Gradients are summed in the order of micro-batches in all of them. In the first three n_k is stages - k,
 // which keeps all stages busy where they are alike and nothing is long on its way; where something is, more
 // are needed (eager 1F1B, arXiv 2211.05322), which a planner finds out (clusterize/costs/step_parts.hpp). A
@@ -40,11 +40,12 @@ struct ScheduleSettings {
   std::string name = "1f1b";         // of a row of schedule_kinds()
   std::optional<int> max_staleness;  // of async, in updates; nothing: as its number of stages makes it
   // Micro-batches in flight on the first of several stages; one is on the last, and between them the numbers
-  // fall evenly. Nothing: as many as there are stages, unless a plan has chosen.
+  // fall evenly. Nothing: as many as there are stages, unless a plan has chosen. With chunks: the most that a
+  // plan may choose.
   std::optional<int> in_flight;
   std::optional<int> chunks;  // of interleaved, from 2: stages on each of several machines; nothing: 2
   // What a plan has chosen, by stage of a cluster; empty: nothing. Never rises, and is no more than
-  // most_in_flight().
+  // most_in_flight(). With chunks: what in_flight() says of an order by its first number.
   std::vector<int> planned;
   // Does a stage make its update before it knows by what norm gradients are clipped, and take it back where
   // that was wrong? A plan's choice, for all stages (see StageWorker).
@@ -139,7 +140,8 @@ bool delays_weights(const ScheduleSettings& settings, int stage, int stages, int
 // The largest number of micro-batches whose forward has run and whose W has not: which a stage has memory
 // for.
 int slots(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
-// The most that a plan may choose; what in_flight() says where settings, or a plan, leave no choice.
+// The most that a plan may choose; what in_flight() says where settings, or a plan, leave no choice, and with
+// chunks.
 int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // The number of updates that a stage makes between the first forward of a batch and the batch's own.
 int staleness(const ScheduleSettings& settings, int stage, int stages, int micro_batches);

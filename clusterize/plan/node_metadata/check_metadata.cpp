@@ -153,10 +153,9 @@ void check_routing(const NodeMetadata& metadata, std::string_view file) {
   }
 }
 
-// By stage, as the schedule alone says.
+// By stage, as the schedule has them.
 std::vector<int> scheduled_in_flight(const NodeMetadata& metadata) {
-  ScheduleSettings schedule = metadata.settings.schedule;
-  schedule.planned.clear();
+  const ScheduleSettings& schedule = metadata.settings.schedule;
   const std::vector<std::int64_t> sizes = micro_batch_sizes(metadata.settings, metadata.settings.batch_size);
   std::vector<int> numbers;
   for (int stage = 0; stage < metadata.stages; ++stage)
@@ -170,7 +169,7 @@ void check_in_flight(const NodeMetadata& metadata, std::string_view file) {
   if (planned.empty()) return;
   if (std::ssize(planned) != metadata.stages)
     fail_metadata(file, "in_flight: there are {} for {} stages", planned.size(), metadata.stages);
-  // The order in which a machine runs several stages leaves no choice.
+  // By the first of them machines that run several stages have their order, which decides the others.
   if (has_chunks(metadata.settings.schedule)) {
     const std::vector<int> scheduled = scheduled_in_flight(metadata);
     if (planned != scheduled)

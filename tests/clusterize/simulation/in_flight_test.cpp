@@ -98,6 +98,18 @@ TEST(InFlight, OverAShortWayIsAsManyAsStages) {
   EXPECT_THAT(in_flight_of(planned_with(far_settings(32), far_apart(3, 8, 0.001))), ElementsAre(3, 2, 1));
 }
 
+TEST(InFlight, OfMachinesWithSeveralStagesIsMoreOverALongWay) {
+  for (const char* name : {"interleaved", "zbv"}) {
+    const Planned near = planned_with(far_settings(32, {.name = name}), far_apart(3, 8, 0.001));
+    const Planned far = planned_with(far_settings(32, {.name = name}), far_apart(3));
+    const Planned usual = planned_with(far_settings(32, {.name = name, .in_flight = 1}), far_apart(3));
+    EXPECT_EQ(in_flight_of(near), in_flight_of(usual)) << name;
+    EXPECT_GT(in_flight_of(far)[0], in_flight_of(usual)[0]) << name;
+    EXPECT_LT(far.plan.clusters[0].simulated_step_ms, 0.6 * usual.plan.clusters[0].simulated_step_ms) << name;
+    EXPECT_NE(far.plan.plan_id, usual.plan.plan_id) << name;
+  }
+}
+
 TEST(InFlight, IsWithinMemory) {
   const Planned roomy = planned_with(far_settings(32), far_apart(3));
   const Planned four = planned_with(far_settings(32, {.in_flight = 4}), far_apart(3));

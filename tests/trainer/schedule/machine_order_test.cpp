@@ -158,12 +158,40 @@ TEST(MachineOrder, SaysHowManyForwardsComeBeforeAnyGradient) {
   EXPECT_THAT(ahead({.name = "zb"}, 4, 8), testing::ElementsAre(4, 3, 2, 1)) << "as many as are in flight";
 }
 
-TEST(MachineOrder, LeavesNothingToSettingsOrPlans) {
-  const ScheduleSettings settings{.name = "zbv", .in_flight = 9, .planned = {7, 7}};
+TEST(MachineOrder, LeavesNothingToSettings) {
+  const ScheduleSettings settings{.name = "zbv", .in_flight = 9};
   EXPECT_EQ(in_flight(settings, 1, 4, 8), in_flight(zbv(), 1, 4, 8));
   EXPECT_EQ(most_in_flight(settings, 1, 4, 8), in_flight(zbv(), 1, 4, 8));
   EXPECT_EQ(staleness(settings, 1, 4, 8), 0);
   EXPECT_EQ(actions(Schedule(settings, 1, 4, 1, 8)), actions(Schedule(zbv(), 1, 4, 1, 8)));
+}
+
+ScheduleSettings planned(ScheduleSettings settings, int first) {
+  settings.planned = {first};
+  return settings;
+}
+
+// Of a row of 4 machines the first and the third, where 2 machines have chunks that go round, and of 3 the
+// first and the last, where they turn back.
+TEST(MachineOrder, IsThatOfALongerRowWhereMoreAreInFlight) {
+  const auto numbers = [](const ScheduleSettings& settings, int stages) {
+    std::vector<int> all;
+    for (int stage = 0; stage < stages; ++stage) all.push_back(in_flight(settings, stage, stages, 30));
+    return all;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(numbers(interleaved_of(), 4), ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(numbers(planned(interleaved_of(), 4), 4), ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(numbers(zbv(), 4), ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(numbers(planned(zbv(), 3), 4), ElementsAre(4, 3, 2, 1));
+  for (const int first : {5, 6}) EXPECT_THAT(numbers(planned(zbv(), first), 4), ElementsAre(6, 4, 3, 1));
+  for (const int first : {5, 8}) {
+    const std::vector<int> longer = numbers(interleaved_of(), 8);
+    EXPECT_THAT(numbers(planned(interleaved_of(), first), 4),
+                ElementsAre(longer[0], longer[2], longer[4], longer[6]));
+  }
+  EXPECT_EQ(in_flight(planned(zbv(), 100), 3, 4, 8), 1);
+  EXPECT_EQ(in_flight(planned(zbv(), 100), 0, 4, 8), 8);
 }
 
 // In units of time.
@@ -298,10 +326,34 @@ TEST(MachineOrder, NeverDeadlocks) {
   }
 }
 
+TEST(MachineOrder, APlanChoosesAmongAFew) {
+  using testing::ElementsAre;
+  EXPECT_THAT(possible_in_flight(zbv(), 4, 9), ElementsAre(ElementsAre(4, 3, 2, 1), ElementsAre(6, 4, 3, 1),
+                                                           ElementsAre(8, 5, 4, 1), ElementsAre(9, 6, 5, 1)));
+  EXPECT_THAT(possible_in_flight({.name = "zbv", .in_flight = 7}, 4, 9),
+              ElementsAre(ElementsAre(4, 3, 2, 1), ElementsAre(6, 4, 3, 1)));
+  EXPECT_THAT(possible_in_flight(zbv(), 4, 3), ElementsAre(ElementsAre(3, 3, 2, 1)));
+  EXPECT_THAT(possible_in_flight(interleaved_of(), 1, 3), ElementsAre(ElementsAre(1)));
+  const auto many = possible_in_flight(interleaved_of(), 8, 1000);
+  EXPECT_LT(many.size(), 40U);
+  EXPECT_EQ(many.back().front(), 1000);
+}
+
 struct OrderCase {
   ScheduleSettings settings;
   int machines = 1;
   int micro_batches = 1;
+
+  // Machines of the row whose order they have, and the places between two of them.
+  int hop() const {
+    const int hops = settings.name == "zbv" ? machines - 1 : machines;
+    int hop = 1;
+    while (machines > 1 && !settings.planned.empty() &&
+           2 * (machines + (hop - 1) * hops) < settings.planned[0])
+      ++hop;
+    return hop;
+  }
+  int row() const { return machines + (hop() - 1) * (settings.name == "zbv" ? machines - 1 : machines); }
 
   StagePlacement placement() const { return placement_on(settings, machines); }
   int stages() const { return placement().stages(); }
@@ -312,6 +364,7 @@ OrderCase any_order() {
   if (*rc::gen::arbitrary<bool>()) made.settings = interleaved_of(*rc::gen::inRange(2, kMostChunks + 1));
   made.machines = *rc::gen::inRange(1, 13);
   made.micro_batches = *rc::gen::inRange(1, 50);
+  if (*rc::gen::inRange(0, 3) == 0) made.settings.planned = {*rc::gen::inRange(1, 100)};
   return made;
 }
 
@@ -343,8 +396,27 @@ RC_GTEST_PROP(MachineOrderProperty, EachActionOnceInOrderAndWithinTheMemory, ())
     RC_ASSERT(std::ssize(counts) == 3 * placement.chunks);
     for (const auto& [of_stage, count] : counts) RC_ASSERT(count == of.micro_batches);
     const int all = placement.chunks * of.micro_batches;
-    const int ahead = (placement.chunks - 1) * placement.machines + 2 * (placement.machines - 1 - machine);
-    RC_ASSERT(most <= std::min(all, placement.turns_back ? 2 * placement.machines : ahead + 1));
+    const int ahead = (placement.chunks - 1) * of.row() + 2 * (of.row() - 1 - of.hop() * machine);
+    RC_ASSERT(most <= std::min(all, placement.turns_back ? 2 * of.row() : ahead + 1));
+  }
+}
+
+// A plan has the numbers of all stages, and they say the same as the first one alone.
+RC_GTEST_PROP(MachineOrderProperty, NumbersThatWerePlannedStayAsTheyAre, ()) {
+  const OrderCase of = any_order();
+  ScheduleSettings all = of.settings;
+  all.planned.clear();
+  for (int stage = 0; stage < of.stages(); ++stage)
+    all.planned.push_back(in_flight(of.settings, stage, of.stages(), of.micro_batches));
+  if (!of.settings.planned.empty() && of.settings.planned[0] > of.micro_batches)
+    all.planned[0] = of.settings.planned[0];
+  for (int stage = 0; stage < of.stages(); ++stage) {
+    RC_ASSERT(in_flight(all, stage, of.stages(), of.micro_batches) ==
+              in_flight(of.settings, stage, of.stages(), of.micro_batches));
+  }
+  for (int machine = 0; machine < of.placement().machines; ++machine) {
+    RC_ASSERT(machine_order(all, machine, of.stages(), of.micro_batches) ==
+              machine_order(of.settings, machine, of.stages(), of.micro_batches));
   }
 }
 
@@ -405,7 +477,8 @@ RC_GTEST_PROP(MachineOrderProperty, FewerMicroBatchesNeedNoMoreMemory, ()) {
 // What planners go by (clusterize/costs/stage_memory.cpp): the first stage keeps most, and no stage that much
 // less than the one before.
 RC_GTEST_PROP(MachineOrderProperty, NumbersFallSlowlyFromStageToStage, ()) {
-  const OrderCase of = any_order();
+  OrderCase of = any_order();
+  of.settings.planned.clear();
   const bool is_zbv = of.settings.name == "zbv";
   int before = of.micro_batches;
   for (int stage = 0; stage < of.stages(); ++stage) {

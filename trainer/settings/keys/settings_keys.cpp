@@ -194,7 +194,7 @@ std::vector<SettingsKey> make_settings_keys() {
               "numbers fall evenly. null: clusterize chooses it for each stage, from how long a "
               "micro-batch is on its way and from memory; `async`: with it gradients grow older, so "
               "that more than there are stages are chosen only where `max_staleness` allows it; "
-              "`interleaved`, `zbv`: has no effect, their order says how many there are"),
+              "`interleaved`, `zbv`: clusterize always chooses, and no more than these"),
           8),
       choice_key(
           "recompute", {"none", "full", "auto"}, [](S& s) -> std::string& { return s.recompute; },
