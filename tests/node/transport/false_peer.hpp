@@ -71,7 +71,8 @@ class FalsePeer {
     control_->send(hello(Channel::kControl, 7));
     to_node_.begin_session();
     data_->send(encode(CtlHello{7, "node_1", Channel::kData, 1, to_node_.offer()}));
-    while (!joined) {
+    bool is_welcomed = false;  // on the data channel
+    while (!joined || !is_welcomed) {
       const Packet* packet = next(std::chrono::milliseconds(50));
       if (packet == nullptr) continue;
       if (const auto* theirs = std::get_if<CtlHello>(packet)) {
@@ -82,8 +83,9 @@ class FalsePeer {
           welcome.reader = from_node_ ? from_node_->memory().reader() : 0;
         }
         control_->send(encode(welcome));
-      } else if (const auto* ours = std::get_if<CtlWelcome>(packet); ours != nullptr && ours->reader != 0) {
-        to_node_.admit(ours->reader);
+      } else if (const auto* ours = std::get_if<CtlWelcome>(packet)) {
+        is_welcomed |= ours->channel == Channel::kData;
+        if (ours->reader != 0) to_node_.admit(ours->reader);
       } else if (std::holds_alternative<CtlJoin>(*packet)) {
         control_->send(
             encode(CtlJoin{.group = 0, .rank = 1, .ranks = 2, .knows = true, .position = {0, 1 << 20}}));
@@ -117,6 +119,14 @@ class FalsePeer {
       const Packet* packet = next(std::chrono::seconds(30));
       if (packet == nullptr) throw std::runtime_error("the node sends nothing");
       if (const auto* wanted = std::get_if<Wanted>(packet)) return *wanted;
+    }
+  }
+
+  // The answer to the hello of this connection.
+  CtlWelcome wait_for_welcome(std::uint32_t connection) {
+    for (;;) {
+      auto welcome = wait_for<CtlWelcome>();
+      if (welcome.connection == connection) return welcome;
     }
   }
 

@@ -43,7 +43,7 @@ TEST_F(HostileMemory, MemoryIsReadOnlyBesideTheMarkThatThisNodeHasDrawn) {
   other.begin_session();
   Wire newer(peer_.context(), link_->address());
   newer.send(encode(CtlHello{7, "node_1", Channel::kData, 2, other.offer()}));
-  const std::uint64_t reader = peer_.wait_for<CtlWelcome>().reader;
+  const std::uint64_t reader = peer_.wait_for_welcome(2).reader;
   EXPECT_NE(reader, 0U);
   other.admit(reader + 1);
   other.send(encode(chunk_in_memory(0, bytes_)));
@@ -61,7 +61,7 @@ TEST_F(HostileMemory, OnlyALocalChannelTellsOfMemory) {
 TEST_F(HostileMemory, ALocalChannelEndsWhereANewConnectionOffersNone) {
   Wire newer(peer_.context(), link_->address());
   newer.send(FalsePeer::hello(Channel::kData, 7, 2));
-  EXPECT_EQ(peer_.wait_for<CtlWelcome>().reader, 0U);
+  EXPECT_EQ(peer_.wait_for_welcome(2).reader, 0U);
   EXPECT_FALSE(peer_.local().send(encode(chunk_in_memory(0, bytes_))));
   newer.send(encode(chunk(0, 1000, 4)), payload(4, 9));
   EXPECT_EQ(receive(1000, 4), 9);

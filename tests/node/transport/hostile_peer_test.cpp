@@ -30,7 +30,7 @@ TEST_F(HostilePeer, GarbageIsDroppedNamingWhereItCameFrom) {
 TEST_F(HostilePeer, AnOlderConnectionsHelloReplacesNothing) {
   Wire newer(peer_.context(), link_->address());
   newer.send(FalsePeer::hello(Channel::kData, 7, 2));
-  while (peer_.wait_for<CtlWelcome>().connection != 2) continue;
+  peer_.wait_for_welcome(2);
   peer_.data().send(FalsePeer::hello(Channel::kData, 7));
   peer_.data().send(encode(CtlAckRequest{}));
   EXPECT_TRUE(log_.has("a CtlAckRequest on a connection that has not said hello, or was replaced"));
