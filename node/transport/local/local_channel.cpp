@@ -99,8 +99,8 @@ bool LocalSender::send(std::span<const std::byte> header, std::span<const std::b
   return false;
 }
 
-LocalReceiver::LocalReceiver(PeerMemory memory, Descriptor socket)
-    : memory_(std::move(memory)), socket_(std::move(socket)), buffer_(kMostOfAPacket) {}
+LocalReceiver::LocalReceiver(const PeerMemory& memory, Descriptor socket)
+    : memory_(memory), socket_(std::move(socket)), buffer_(kMostOfAPacket) {}
 
 // The process is held by a descriptor before its mark is read, so that the socket is of no other process that
 // has got its number since.
@@ -108,11 +108,11 @@ std::optional<LocalReceiver> LocalReceiver::open(const MemoryOffer& offer) {
   if (offer.process <= 0 || offer.socket < 0) return std::nullopt;
   const Descriptor process = open_process(offer.process);
   if (!process) return std::nullopt;
-  auto memory = PeerMemory::open(offer);
+  const auto memory = PeerMemory::open(offer);
   if (!memory) return std::nullopt;
   Descriptor socket = copy_of(process, offer.socket);
   if (!socket || inode_of(socket) != offer.socket_inode) return std::nullopt;
-  return LocalReceiver(std::move(*memory), std::move(socket));
+  return LocalReceiver(*memory, std::move(socket));
 }
 
 std::optional<LocalReceiver::LocalPacket> LocalReceiver::receive() {

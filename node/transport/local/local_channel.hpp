@@ -74,7 +74,7 @@ class LocalReceiver {
   bool is_closed() const { return is_closed_; }
 
  private:
-  LocalReceiver(PeerMemory memory, Descriptor socket);
+  LocalReceiver(const PeerMemory& memory, Descriptor socket);
 
   PeerMemory memory_;
   Descriptor socket_;
