@@ -2,8 +2,8 @@
 // messages of their LinkQueues, and keeps the streams going. One thread at a time does it, the one that has
 // the turn (turn.hpp): the I/O thread, or a group's thread while it would only wait for a message. All
 // members but those that never change are protected by the turn, which is lent to others while whoever does
-// the I/O sleeps. In three files: io_loop.cpp has sockets and timers, io_packets.cpp what arrives,
-// io_groups.cpp what happens to groups.
+// the I/O sleeps. In four files: io_loop.cpp has sockets and timers, io_packets.cpp what arrives,
+// io_sending.cpp what leaves, io_groups.cpp what happens to groups.
 #pragma once
 
 #include <algorithm>
@@ -140,7 +140,6 @@ class IoLoop {
   void serve_monitors();
   void serve_timers();
   void serve_channels(int peer);
-  void send_heartbeat(int peer);
   void serve_stalls(int peer);
   Clock::time_point next_timer() const;
   void open(int peer, Channel channel);
@@ -154,15 +153,6 @@ class IoLoop {
   void revive(int peer);
   void say_hello(int peer, Channel channel);
   bool shares_memory() const { return options_.shares_memory && !slow_; }
-  void send(int peer, Channel channel, std::span<const std::byte> header);
-  void send_control(int peer, const Packet& packet);
-  void send_ack(const SharedGroup& shared);
-  void request_ack(int peer, GroupId group);
-  void send_chunks(int peer);
-  void send_row(Peer& to, std::span<const OutgoingChunk* const> row);
-  // On a network that is slowed down.
-  void send_due();
-  Clock::time_point next_due() const;
   void finish();
 
   // io_packets.cpp
@@ -184,6 +174,18 @@ class IoLoop {
   bool accept_payload(const SharedGroup& shared, const DataChunk& chunk, const Payload& payload);
   Payload to_be_read(int peer, const DataChunk& chunk) const;
   void acknowledge(const SharedGroup& shared, const StreamPosition& position);
+
+  // io_sending.cpp
+  void send(int peer, Channel channel, std::span<const std::byte> header);
+  void send_control(int peer, const Packet& packet);
+  void send_heartbeat(int peer);
+  void send_ack(const SharedGroup& shared);
+  void request_ack(int peer, GroupId group);
+  void send_chunks(int peer);
+  void send_row(Peer& to, std::span<const OutgoingChunk* const> row);
+  // On a network that is slowed down.
+  void send_due();
+  Clock::time_point next_due() const;
 
   // io_groups.cpp
   void serve_requests();
