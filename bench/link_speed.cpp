@@ -3,7 +3,7 @@
 //
 //   build/bin/link_speed [--seconds 0.5] [--rounds 9] [--sockets]
 //
-// With --sockets tensors go as they do to another machine; without, the one process reads the other's memory.
+// With --sockets tensors go as they do to another machine; without, as nodes of one machine do it.
 // A stream: tensors of 1, 16 and 100 MiB one after the other, and at the end an answer. A round trip: a
 // tensor of 1 or 64 KiB there and back, also after both have rested for a millisecond. Medians; exits with 1
 // where a stream has less than 0.9 of the socket's bytes a second, or a round trip takes more than 1.4 times

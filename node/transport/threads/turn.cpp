@@ -3,6 +3,7 @@
 #include <utility>
 
 namespace rookery {
+
 void Turn::keep(const std::function<bool()>& work) {
   std::unique_lock turn(turn_);
   while (work()) {
