@@ -1,6 +1,7 @@
 #include "clusterize/costs/stage_partition.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "models/base/check.hpp"
 
@@ -93,21 +94,23 @@ void StagePartitioner::extend(const Cells& before, int end, Cell& cell) const {
     const Cell& front = before[begin];
     if (front.labels.empty()) continue;
     Part part{begin, end, costs.must_recompute};
-    if (!is_of_use(front, part, cell)) continue;  // memory is dear to measure
+    Label own = label_of(part);
+    if (!is_of_use(front, part, own, cell)) continue;  // memory is dear to measure
     if (!fits(part)) {
       if (part.recompute || !costs.may_recompute) continue;
       part.recompute = true;
       if (!fits(part)) continue;
+      own = label_of(part);
     }
-    extend_by(front, part, cell);
+    extend_by(front, part, std::move(own), cell);
   }
 }
 
-bool StagePartitioner::is_of_use(const Cell& before, const Part& part, const Cell& cell) const {
+bool StagePartitioner::is_of_use(const Cell& before, const Part& part, const Label& own,
+                                 const Cell& cell) const {
   if (cell.labels.empty()) return true;
   const int empty = empty_stages(before, part);
   if (empty != cell.empty) return empty < cell.empty;
-  const Label own = label_of(part);
   return std::ranges::any_of(before.labels, [&](const Label& front) {
     const Label label = joined(front, own);
     return std::ranges::none_of(cell.labels, [&](const Label& other) { return beats(other, label); });
@@ -118,14 +121,11 @@ int StagePartitioner::empty_stages(const Cell& before, const Part& part) const {
   return before.empty + (between(sums_.parameters, part.begin, part.end) > 0 ? 0 : 1);
 }
 
-void StagePartitioner::extend_by(const Cell& before, const Part& part, Cell& cell) const {
+void StagePartitioner::extend_by(const Cell& before, const Part& part, Label own, Cell& cell) const {
   const int empty = empty_stages(before, part);
   if (!cell.labels.empty() && empty > cell.empty) return;
   if (empty < cell.empty) cell.labels.clear();
   cell.empty = empty;
-  Label own = label_of(part);
-  own.begin = part.begin;
-  own.recompute = part.recompute;
   for (std::size_t i = 0; i < before.labels.size(); ++i) {
     own.before = static_cast<int>(i);
     add(cell, joined(before.labels[i], own));
@@ -190,7 +190,9 @@ StagePartitioner::Label StagePartitioner::label_of(const Part& part) const {
   Label label{.sum = work,
               .period = work,
               .update = between(of_machine.update_flops, part.begin, part.end) / machine.flops_per_second,
-              .load = between(sums_.round_bytes, part.begin, part.end) / machine.bytes_per_second};
+              .load = between(sums_.round_bytes, part.begin, part.end) / machine.bytes_per_second,
+              .begin = part.begin,
+              .recompute = part.recompute};
   if (machines_.size() > 1) {
     const Segment& first = segments[part.begin];
     label.sum += 2 * way_.latency + (first.activation_bytes + first.gradient_bytes) / way_.bytes_per_second;

@@ -118,8 +118,9 @@ class StagePartitioner {
   };
 
   void extend(const Cells& before, int end, Cell& cell) const;
-  void extend_by(const Cell& before, const Part& part, Cell& cell) const;
-  bool is_of_use(const Cell& before, const Part& part, const Cell& cell) const;
+  // `own` is the label of the part alone.
+  void extend_by(const Cell& before, const Part& part, Label own, Cell& cell) const;
+  bool is_of_use(const Cell& before, const Part& part, const Label& own, const Cell& cell) const;
   int empty_stages(const Cell& before, const Part& part) const;
   Label joined(const Label& front, const Label& own) const;
   bool beats(const Label& a, const Label& b) const;

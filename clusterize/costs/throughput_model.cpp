@@ -269,9 +269,9 @@ double ThroughputModel::message_seconds(const PlacedCluster& from, const StagePa
   return slowest;
 }
 
-// Segments of the node that cannot be reached; none where all can, or it is the only such node of the pool.
+// Segments of the node that cannot be reached; none where all can.
 StageRange ThroughputModel::unreachable_part(const PlacedCluster& cluster, const StagePartition& cut) const {
-  for (std::size_t stage = 0; stage < cut.begins.size() && !apart_.empty(); ++stage) {
+  for (std::size_t stage = 0; stage < cut.begins.size(); ++stage) {
     if (pool_.node((*cluster.members)[stage]).reachable) continue;
     return {.first = cut.begins[stage],
             .last = stage + 1 < cut.begins.size() ? cut.begins[stage + 1] : costs().count()};
@@ -281,6 +281,7 @@ StageRange ThroughputModel::unreachable_part(const PlacedCluster& cluster, const
 
 bool ThroughputModel::rings_connect(const PlacedCluster& a, const StagePartition& cut_of_a,
                                     const PlacedCluster& b, const StagePartition& cut_of_b) const {
+  if (apart_.empty()) return true;
   if (!pool_.can_connect(a.members->front(), b.members->front())) return false;
   const StageRange one = unreachable_part(a, cut_of_a);
   const StageRange other = unreachable_part(b, cut_of_b);
@@ -337,16 +338,23 @@ int ThroughputModel::unconnected(const std::vector<PlacedCluster>& clusters,
 }
 
 double ThroughputModel::round_seconds(const std::vector<PlacedCluster>& clusters,
-                                      const std::vector<const StagePartition*>& cuts, int fragments) const {
-  const auto count = static_cast<double>(clusters.size());
+                                      const std::vector<const StagePartition*>& cuts, int fragments,
+                                      double enough, std::size_t& slowest) const {
+  const std::size_t count = clusters.size();
+  const double messages = 2 * (static_cast<double>(count) - 1);
   const std::vector<double> bytes = ring_bytes(cuts, fragments);
-  double message = 0;  // the slowest
-  for (std::size_t c = 0; c < clusters.size(); ++c) {
-    const std::size_t next = (c + 1) % clusters.size();
-    message = std::max(message, message_seconds(clusters[c], *cuts[c], clusters[next], *cuts[next], bytes));
-    message = std::max(message, cuts[c]->load_seconds / count / fragments);
+  double seconds = 0;  // of the slowest message
+  for (std::size_t i = 0, first = slowest; i < count && messages * seconds < enough; ++i) {
+    const std::size_t from = (first + i) % count;
+    const std::size_t to = (from + 1) % count;
+    const double message =
+        std::max(message_seconds(clusters[from], *cuts[from], clusters[to], *cuts[to], bytes),
+                 cuts[from]->load_seconds / static_cast<double>(count) / fragments);
+    if (message <= seconds) continue;
+    seconds = message;
+    slowest = from;
   }
-  return 2 * (count - 1) * message;
+  return messages * seconds;
 }
 
 std::vector<std::vector<double>> ThroughputModel::ring_ways(
@@ -368,24 +376,32 @@ Throughput ThroughputModel::throughput(const std::vector<PlacedCluster>& cluster
   double least = 0;
   for (const PlacedCluster& cluster : clusters)
     least = std::max(least, cluster.cost->cuts.front().step_seconds);
-  Throughput best = throughput(clusters, cuts_within(clusters, least));
+  Rival rival;
+  Throughput best = throughput(clusters, cuts_within(clusters, least), rival);
   if (clusters.size() == 1) return best;  // nothing is averaged
   for (const double limit : limits_between(clusters, least, best.step_seconds + best.averaging_seconds)) {
-    if (limit >= best.step_seconds + best.averaging_seconds) break;
-    Throughput found = throughput(clusters, cuts_within(clusters, limit));
+    rival.seconds = best.step_seconds + best.averaging_seconds;
+    if (limit >= rival.seconds) break;
+    Throughput found = throughput(clusters, cuts_within(clusters, limit), rival);
     if (found.samples_per_second > best.samples_per_second) best = std::move(found);
   }
   return best;
 }
 
 Throughput ThroughputModel::throughput(const std::vector<PlacedCluster>& clusters,
-                                       std::vector<const StagePartition*> cuts) const {
+                                       std::vector<const StagePartition*> cuts, Rival& rival) const {
   Throughput found;
   for (const StagePartition* cut : cuts) found.step_seconds = std::max(found.step_seconds, cut->step_seconds);
   if (clusters.size() > 1) {
     const RoundRate rate = costs().averaging.rate(static_cast<int>(clusters.size()));
-    RoundSeconds round{.whole = round_seconds(clusters, cuts, 1)};
-    round.fragment = rate.fragments == 1 ? round.whole : round_seconds(clusters, cuts, rate.fragments);
+    constexpr double kRounding = 1 + 1e-9;
+    const double enough = rate.overlapped == 0 && rate.waited > 0
+                              ? (rival.seconds - found.step_seconds) / rate.waited * kRounding
+                              : kInfinite;
+    RoundSeconds round{.whole = round_seconds(clusters, cuts, 1, enough, rival.slowest)};
+    round.fragment = rate.fragments == 1
+                         ? round.whole
+                         : round_seconds(clusters, cuts, rate.fragments, enough, rival.slowest);
     found.averaging_seconds = exposed_seconds(rate, round, found.step_seconds);
     found.round_seconds = mean_seconds(rate, round);
   }

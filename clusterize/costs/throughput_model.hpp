@@ -116,7 +116,8 @@ class ThroughputModel {
   Throughput throughput(const std::vector<PlacedCluster>& clusters) const;
   Throughput throughput(const Clusters& clusters) const { return throughput(placed(clusters)); }
   Throughput throughput(const Clusters& clusters, std::vector<const StagePartition*> cuts) const {
-    return throughput(placed(clusters), std::move(cuts));
+    Rival none;
+    return throughput(placed(clusters), std::move(cuts), none);
   }
   // By cluster and its neighbour: seconds of a message of the slowest ring, with each cluster's first cut.
   std::vector<std::vector<double>> ring_ways(const std::vector<PlacedCluster>& clusters) const;
@@ -133,11 +134,19 @@ class ThroughputModel {
  private:
   std::vector<int> node_classes(const std::vector<int>& members) const;
   ClusterCost evaluate(const std::vector<int>& members, const std::vector<int>& begins = {}) const;
-  Throughput throughput(const std::vector<PlacedCluster>& clusters,
-                        std::vector<const StagePartition*> cuts) const;
-  // A round of one of so many fragments.
+  // Other cuts of the same clusters.
+  struct Rival {
+    double seconds = kInfinite;  // of a step with its averaging, the shortest
+    std::size_t slowest = 0;     // the cluster whose message was the slowest of a round
+  };
+  // Exact where it is better than the rival's; no better otherwise.
+  Throughput throughput(const std::vector<PlacedCluster>& clusters, std::vector<const StagePartition*> cuts,
+                        Rival& rival) const;
+  // A round of one of so many fragments; of one that takes `enough`, no less than that. Looks at the cluster
+  // `slowest` first, and leaves there whose message is the slowest.
   double round_seconds(const std::vector<PlacedCluster>& clusters,
-                       const std::vector<const StagePartition*>& cuts, int fragments) const;
+                       const std::vector<const StagePartition*>& cuts, int fragments, double enough,
+                       std::size_t& slowest) const;
   std::vector<double> ring_bytes(const std::vector<const StagePartition*>& cuts, int fragments) const;
   std::vector<const StagePartition*> cuts_within(const std::vector<PlacedCluster>& clusters,
                                                  double limit) const;

@@ -155,6 +155,16 @@ std::set<int> NodePool::all_threads() const {
   return all;
 }
 
+const LinkSpeed* NodePool::given_link(std::size_t a, std::size_t b) const {
+  const auto link = links_.empty() ? links_.end() : links_.find(std::minmax({a, b}));
+  if (link != links_.end()) return &link->second;
+  if (regions_ > 0) {
+    const std::optional<LinkSpeed>& way = region_ways_[region_of_[a] * regions_ + region_of_[b]];
+    if (way) return &*way;
+  }
+  return default_ ? &*default_ : nullptr;
+}
+
 LinkSpeed NodePool::link(int from, int to) const {
   const auto a = static_cast<std::size_t>(from);
   const auto b = static_cast<std::size_t>(to);
@@ -163,21 +173,10 @@ LinkSpeed NodePool::link(int from, int to) const {
   if (machine(from) == machine(to)) return kOnOneMachine;
   const PoolNode& one = nodes_[a];
   const PoolNode& other = nodes_[b];
-  LinkSpeed speed{kAssumedLatencyMs, std::min(one.bandwidth_mbps, other.bandwidth_mbps)};
-  const auto use = [&speed](const LinkSpeed& given) {
-    speed = {given.latency_ms, std::min(speed.bandwidth_mbps, given.bandwidth_mbps)};
-  };
-  const auto link = links_.empty() ? links_.end() : links_.find(std::minmax({a, b}));
-  if (link != links_.end()) {
-    use(link->second);
-  } else if (regions_ > 0 && region_ways_[region_of_[a] * regions_ + region_of_[b]]) {
-    use(*region_ways_[region_of_[a] * regions_ + region_of_[b]]);
-  } else if (default_) {
-    use(*default_);
-  } else if (one.host == other.host) {
-    return kOnOneMachine;
-  }
-  return speed;
+  const double bandwidth_mbps = std::min(one.bandwidth_mbps, other.bandwidth_mbps);
+  const LinkSpeed* const given = given_link(a, b);
+  if (given != nullptr) return {given->latency_ms, std::min(bandwidth_mbps, given->bandwidth_mbps)};
+  return one.host == other.host ? kOnOneMachine : LinkSpeed{kAssumedLatencyMs, bandwidth_mbps};
 }
 
 double NodePool::connection_mbps(int index) const {

@@ -79,6 +79,8 @@ class NodePool {
 
  private:
   std::size_t index_of(const std::string& id) const;
+  // The most specific of links, regions and default; null where none is given.
+  const LinkSpeed* given_link(std::size_t a, std::size_t b) const;
   void number_regions(const std::map<std::pair<std::string, std::string>, LinkSpeed>& ways);
 
   std::vector<PoolNode> nodes_;
