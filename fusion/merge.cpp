@@ -157,7 +157,7 @@ class Fusion {
   }
 
   std::filesystem::path node_data_;
-  const Graph& model_;  // outlives the Fusion: both live in join()
+  const Graph& model_;  // of join()'s caller
   bool complete_ = true;
   std::vector<std::string> problems_;
   StateDict state_;

@@ -19,7 +19,7 @@ class Node {
   // Keeps clusterize from replacing the plan as long as it lives, reads the metadata, takes the room on the
   // disk for what training will write, listens at the node's address, reads the data set (stage 0) and
   // compiles the stage. ConfigError, DataError, TransportError. Where there are peers, stop signals are
-  // caught from then on (models/base/process/stop_signals.hpp) and end the whole cluster's run: while it
+  // caught from then on (models/base/process/stop_signals.hpp) and end the run of all clusters: while it
   // trains between two steps, with a checkpoint, where stops_between_steps()
   // (trainer/checkpoint/checkpointer.hpp).
   explicit Node(NodeOptions options);

@@ -1,4 +1,5 @@
-// Puts the nodes of a cluster on its stages in the order that makes the shortest step.
+// Puts the nodes of a cluster on its stages, from the Root to the Leaf: in the order that makes the shortest
+// step, of those where the model fits and the fewest stages are without parameters.
 #pragma once
 
 #include <map>

@@ -12,8 +12,8 @@ namespace rookery {
 // kExactClusters for the shortest steps' cuts. Beyond, a cluster stands where its Root's region is, and the
 // regions follow each other in the better of two orders: a short tour, in which each stands together, and a
 // walk around a spanning tree of the fastest ways, which passes through a region again and again, each time
-// by another of its clusters; of very many regions (kManyRegions) only the tour is tried. Where these suffice
-// for the minimum spanning tree, no order is better. Refers to the model.
+// by another of its clusters; of hundreds of regions only the tour is tried. Where all regions have as many
+// clusters as the walk passes through them, no order is better. Refers to the model.
 class RingOrder {
  public:
   static constexpr std::size_t kExactClusters = 8;

@@ -1,4 +1,5 @@
-// Says why a node was left out: what plans would be worth that differ from this one a little.
+// Says why a node was left out: its memory is too small, or even the best plan with it that differs little
+// from this one is worse.
 #pragma once
 
 #include <optional>
@@ -27,8 +28,9 @@ std::optional<NodePosition> best_position(const ThroughputModel& model, const Se
 // The number of places that may be tried in a pool of so many nodes, so that it takes seconds.
 std::int64_t positions_to_try(int nodes);
 
-// Why nodes are left out of these clusters, in the order of `left_out`: each the best that could be done with
-// the node, found by evaluating it. `now`: the plan's.
+// Why nodes are left out of these clusters, in the order of `left_out`: too little memory for any piece of
+// the model, or the best that could be done with the node, found by evaluating it; of very many kinds of
+// nodes some are not examined. `now`: the plan's.
 std::vector<std::string> reasons_to_leave_out(const ThroughputModel& model, const SearchOptions& options,
                                               const Clusters& clusters, const Throughput& now,
                                               const std::vector<int>& left_out);

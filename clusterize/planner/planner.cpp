@@ -117,8 +117,8 @@ void add_threads_of_hosts(Planned& planned) {
   });
 }
 
-// The most samples, but for no more than a whole batch, of which a step is hardly longer than `limit`: by
-// less than a sample adds to what all clusters train of a step.
+// The most samples, up to a whole batch, with which a cluster's step is hardly longer than `limit`: by a
+// smaller part than one more sample is of those that all clusters train in a step.
 std::int64_t share_within(double limit, const ClusterPlan& plan,
                           const std::function<double(std::int64_t samples)>& step_ms) {
   const double all = static_cast<double>(plan.batch_size) * static_cast<double>(plan.clusters.size());

@@ -11,9 +11,8 @@
 
 namespace rookery {
 
-// By stage, of the cluster with these parts. `planned` has its stages with as many in flight as there are
-// without a choice, with which they fit; that is what comes of it where more are of no use. `planned` is as
-// before afterwards.
+// By stage, of the cluster with these parts. `planned` has its stages with the usual number in flight,
+// with which they fit; the answer is that number where more are of no use. `planned` is as before afterwards.
 std::vector<int> choose_in_flight(const TrainingTask& task, const NodePool& pool, Planned& planned,
                                   std::size_t cluster, const StepParts& parts);
 

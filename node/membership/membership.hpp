@@ -24,7 +24,7 @@ struct MembershipOptions {
   std::chrono::milliseconds wait_for_peers{300'000};
   std::chrono::milliseconds report_missing{5'000};  // how often it is told who is missing
   std::chrono::milliseconds peer_timeout{10'000};   // a peer of which nothing was heard for longer is lost
-  // A connection that the peer or the network closed must be back by then.
+  // After which a peer is lost whose connection it or the network has closed and that is not back.
   std::chrono::milliseconds reconnect_grace{10'000};
 };
 

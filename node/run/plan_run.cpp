@@ -103,7 +103,7 @@ void PlanRun::write_trace() const {
                        trace_.actions());
 }
 
-// However the run ends. No reason to lose it.
+// However the run ends; a trace that cannot be written does not make it fail.
 void PlanRun::end_trace() const {
   try {
     write_trace();

@@ -1,4 +1,5 @@
-// A node's part in one plan: what lives from reading the plan's metadata until its weights are saved.
+// A node's part in one plan: what lives from reading the plan's metadata until its weights are
+// saved and it has left the network.
 #pragma once
 
 #include <cstdint>

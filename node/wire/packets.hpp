@@ -1,5 +1,6 @@
-// The packets that nodes exchange, named by direction: Ctl… on control connections, Fwd… and Bwd…
-// on data connections. Bytes: PROTOCOL.md.
+// The packets that nodes exchange: Ctl… between two processes, most of them on control connections, all
+// others between members of a group on data connections, Fwd… and Bwd… to the next stage and to the one
+// before. Bytes: PROTOCOL.md.
 #pragma once
 
 #include <cstddef>

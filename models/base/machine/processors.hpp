@@ -10,8 +10,8 @@ namespace rookery {
 // /sys are looked for.
 int usable_processors(const std::filesystem::path& root = "/");
 
-// What one of several that share so many processors may use of its `threads`, all of which have `together`:
-// as many where there are processors for them all, else its share of the processors; at least 1.
+// The threads that one of several processes runs that share so many processors, where it wants `threads` and
+// all want `together`: as many where there are processors for all, else its share of these; at least 1.
 int share_of_processors(int threads, int together, int processors);
 
 }  // namespace rookery

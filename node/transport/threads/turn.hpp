@@ -21,7 +21,8 @@ class Turn {
   explicit Turn(std::chrono::milliseconds away) : away_(away) {}
 
   // For the keeper: does the work again and again until it returns false. After each time it stands aside
-  // while a guest has the turn, or comes back for it in time if nobody else waits.
+  // while a guest has the turn, and for `away` after the last guest has left, unless another thread waits for
+  // what the work brings.
   void keep(const std::function<bool()>& work);
 
   // For a guest: takes the turn and does the work until it returns false. Returns at once where another guest
