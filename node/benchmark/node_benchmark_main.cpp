@@ -116,7 +116,7 @@ struct Links {
   std::map<std::string, std::string> unreachable;  // why
   std::vector<std::string> strangers;              // "node_1": could not open a connection to this machine
   std::optional<bool> reachable;                   // could all that were measured?
-  ProviderTransport transport;
+  double processor_seconds_per_byte = 0;           // of sending or receiving, the most over these links
 };
 
 Links measure_links(const NodePool& pool, const std::string& self, LinkBenchmarkOptions options,
@@ -129,14 +129,20 @@ Links measure_links(const NodePool& pool, const std::string& self, LinkBenchmark
     without_live_lines(
         [&] { fmt::print(stderr, "whether others reach this machine is not tried: {}\n", own.problem()); });
   doing.tell("what a provider's transport adds to that of the network");
-  links.transport = measure_provider_transport();
+  const ProviderTransport transport = measure_provider_transport();
+  const std::optional<LocalTransport> local = measure_local_transport();
   for (const PoolNode& node : pool.nodes()) {
     if (node.id == self) continue;
     throw_if_stopped();
     doing.tell(fmt::format("the link to node_{} ({})", node.id, node.address));
     try {
-      const LinkMeasure link = links.transport.over(measure_link(node.address, options));
+      const LinkMeasure network = measure_link(node.address, options);
+      const bool is_here = local && is_local(Address::parse(node.address));
+      const LinkMeasure link = is_here ? local->over(network) : transport.over(network);
       links.measured[node.id] = link;
+      links.processor_seconds_per_byte =
+          std::max(links.processor_seconds_per_byte,
+                   is_here ? local->processor_seconds_per_byte : transport.processor_seconds_per_byte);
       if (!link.called_back) continue;
       links.reachable = links.reachable.value_or(true) && *link.called_back;
       if (!*link.called_back) links.strangers.push_back("node_" + node.id);
@@ -155,7 +161,7 @@ std::optional<double> transfer_gbps(const MachineSpeed& speed, double stolen, in
   const double whole = 0.95 * (1 - stolen);  // processor, but for rests and whatever else runs
   const bool is_short = usable_processors() <= threads || (threads == 1 && speed.processors < whole);
   if (links.measured.empty() || !is_short) return std::nullopt;
-  return 1e-9 * std::min(1.0, speed.processors) / links.transport.processor_seconds_per_byte;
+  return 1e-9 * std::min(1.0, speed.processors) / links.processor_seconds_per_byte;
 }
 
 MachineSpeed measure_speed(double seconds, Doing& doing) {

@@ -141,6 +141,20 @@ TEST(LinkBenchmark, KnowsWhatAProviderAddsToTcp) {
   EXPECT_EQ(seen.from_mbps, transport.mbps);
 }
 
+TEST(LinkBenchmark, KnowsWhatProvidersOnOneMachineHave) {
+  const std::optional<LocalTransport> transport = measure_local_transport();
+  if (!transport) GTEST_SKIP() << "the kernel does not let processes read each other's memory";
+  EXPECT_GT(transport->latency_ms, 0);
+  EXPECT_GT(transport->mbps, 0);
+  EXPECT_GT(transport->processor_seconds_per_byte, 0);
+  const LinkMeasure seen =
+      transport->over({.latency_ms = 7, .to_mbps = 1e-3, .from_mbps = 1e12, .called_back = false});
+  EXPECT_EQ(seen.latency_ms, transport->latency_ms);
+  EXPECT_EQ(seen.to_mbps, transport->mbps);
+  EXPECT_EQ(seen.from_mbps, transport->mbps);
+  EXPECT_EQ(seen.called_back, false);
+}
+
 TEST(LinkBenchmark, NobodyThereIsNamedInTime) {
   try {
     measure_link("127.0.0.1:1", {.answer = milliseconds(100)});
