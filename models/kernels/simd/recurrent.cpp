@@ -169,9 +169,8 @@ void RecurrentSteps::run(const Forward& layer, float* scratch) const {
     std::copy_n(layer.cells == nullptr ? cell : layer.cells + last, s_.states(), layer.last_c);
 }
 
-void RecurrentSteps::backward_step(Index block, const Backward& layer, Index step, float* dh,
+void RecurrentSteps::backward_step(Index unit, Index units, const Backward& layer, Index step, float* dh,
                                    float* dc) const {
-  const Index unit = block * kUnitBlock;
   const Index state = time(step) * s_.states() + unit;
   const Index gate = time(step) * s_.batch * s_.rows() + unit;
   const float* const dy = layer.dy == nullptr ? nullptr : layer.dy + state;
@@ -181,17 +180,17 @@ void RecurrentSteps::backward_step(Index block, const Backward& layer, Index ste
   };
   if (kind_ == Kind::kLstm) {
     LstmStep part = lstm_;
-    part.units = width(block);
+    part.units = units;
     loops_.lstm_step_grad(part, layer.gates + gate, layer.cells + state, before(layer.cells, layer.c), dy,
                           dh + unit, dc + unit, layer.dgates + gate);
   } else if (kind_ == Kind::kGru) {
     GruStep part = gru_;
-    part.units = width(block);
+    part.units = units;
     loops_.gru_step_grad(part, layer.gates + gate, layer.cells + state, before(layer.y, layer.h), dy,
                          dh + unit, layer.dgates + gate, layer.dcells + state);
   } else {
     RnnStep part = rnn_;
-    part.units = width(block);
+    part.units = units;
     loops_.rnn_step_grad(part, layer.y + state, dy, dh + unit, layer.dgates + gate);
   }
 }
@@ -231,9 +230,11 @@ void RecurrentSteps::run_backward(const Backward& layer, float* scratch) const {
   in_team(blocks(), [&](Index member, Index members, const auto& barrier) {
     const Index first = member * blocks() / members;
     const Index last = (member + 1) * blocks() / members;
+    const Index unit = first * kUnitBlock;
+    const Index units = std::min(last * kUnitBlock, s_.hidden) - unit;
     for (Index block = first; block < last; ++block) pack_columns(block, layer.r, panels);
     for (Index step = s_.steps; step-- > 0;) {
-      for (Index block = first; block < last; ++block) backward_step(block, layer, step, dh, dc);
+      backward_step(unit, units, layer, step, dh, dc);
       barrier();
       if (step == 0 && layer.dh == nullptr) continue;
       for (Index block = first; block < last; ++block) backward_products(block, layer, step, panels, dh);

@@ -66,7 +66,7 @@ class RecurrentSteps {
                         float* cells) const;
   void forward_step(Index block, const float* bias, const float* h_before, const float* c_before,
                     float* gates, float* cells, float* y) const;
-  void backward_step(Index block, const Backward& layer, Index step, float* dh, float* dc) const;
+  void backward_step(Index unit, Index units, const Backward& layer, Index step, float* dh, float* dc) const;
   void backward_products(Index block, const Backward& layer, Index step, float* panels, float* dh) const;
 
   enum class Kind : std::uint8_t { kLstm, kGru, kRnn };
