@@ -116,21 +116,20 @@ void RecurrentSteps::forward_products(Index block, const float* h, const float* 
   }
 }
 
-void RecurrentSteps::forward_step(Index block, const float* bias, const float* h_before,
+void RecurrentSteps::forward_step(Index unit, Index units, const float* bias, const float* h_before,
                                   const float* c_before, float* gates, float* cells, float* y) const {
-  const Index unit = block * kUnitBlock;
   const auto own = [&](const float* from) { return from == nullptr ? from : from + unit; };
   if (kind_ == Kind::kLstm) {
     LstmStep step = lstm_;
-    step.units = width(block);
+    step.units = units;
     loops_.lstm_step(step, own(bias), own(c_before), gates + unit, cells + unit, y + unit);
   } else if (kind_ == Kind::kGru) {
     GruStep step = gru_;
-    step.units = width(block);
+    step.units = units;
     loops_.gru_step(step, own(bias), own(h_before), cells + unit, gates + unit, y + unit);
   } else {
     RnnStep step = rnn_;
-    step.units = width(block);
+    step.units = units;
     loops_.rnn_step(step, own(bias), y + unit);
   }
 }
@@ -147,6 +146,8 @@ void RecurrentSteps::run(const Forward& layer, float* scratch) const {
   in_team(blocks(), [&](Index member, Index members, const auto& barrier) {
     const Index first = member * blocks() / members;
     const Index last = (member + 1) * blocks() / members;
+    const Index unit = first * kUnitBlock;
+    const Index units = std::min(last * kUnitBlock, s_.hidden) - unit;
     for (Index block = first; block < last; ++block) pack_rows(block, layer.r, panels);
     const float* h = layer.h;
     const float* c_before = layer.c;
@@ -154,10 +155,9 @@ void RecurrentSteps::run(const Forward& layer, float* scratch) const {
       float* const gates = layer.gates + time(step) * s_.batch * s_.rows();
       float* const y = layer.y + time(step) * s_.states();
       float* const c = layer.cells == nullptr ? cell : layer.cells + time(step) * s_.states();
-      for (Index block = first; block < last; ++block) {
+      for (Index block = first; block < last; ++block)
         forward_products(block, h, layer.state_bias, panels, gates, c);
-        forward_step(block, has_bias ? bias : nullptr, h, c_before, gates, c, y);
-      }
+      forward_step(unit, units, has_bias ? bias : nullptr, h, c_before, gates, c, y);
       h = y;
       c_before = c;
       barrier();

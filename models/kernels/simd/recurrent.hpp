@@ -64,7 +64,7 @@ class RecurrentSteps {
   // The parts of a step, for the units of one block.
   void forward_products(Index block, const float* h, const float* state_bias, float* panels, float* gates,
                         float* cells) const;
-  void forward_step(Index block, const float* bias, const float* h_before, const float* c_before,
+  void forward_step(Index unit, Index units, const float* bias, const float* h_before, const float* c_before,
                     float* gates, float* cells, float* y) const;
   void backward_step(Index unit, Index units, const Backward& layer, Index step, float* dh, float* dc) const;
   void backward_products(Index block, const Backward& layer, Index step, float* panels, float* dh) const;
