@@ -61,7 +61,7 @@ class RecurrentSteps {
   float* panel(float* panels, Index block, Index gate) const;
   void pack_rows(Index block, const float* r, float* panels) const;
   void pack_columns(Index block, const float* r, float* panels) const;
-  // The parts of a step, for the units of one block.
+  // The parts of a step: products of one block of units, and what becomes of `units` from `unit` on.
   void forward_products(Index block, const float* h, const float* state_bias, float* panels, float* gates,
                         float* cells) const;
   void forward_step(Index unit, Index units, const float* bias, const float* h_before, const float* c_before,
