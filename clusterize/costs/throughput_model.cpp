@@ -395,9 +395,9 @@ Throughput ThroughputModel::throughput(const std::vector<PlacedCluster>& cluster
   if (clusters.size() > 1) {
     const RoundRate rate = costs().averaging.rate(static_cast<int>(clusters.size()));
     constexpr double kRounding = 1 + 1e-9;
-    const double enough = rate.overlapped == 0 && rate.waited > 0
-                              ? (rival.seconds - found.step_seconds) / rate.waited * kRounding
-                              : kInfinite;
+    const bool is_told_by_message = rate.overlapped == 0 && rate.waited > 0 && rival.seconds < kInfinite;
+    const double enough =
+        is_told_by_message ? (rival.seconds - found.step_seconds) / rate.waited * kRounding : kInfinite;
     RoundSeconds round{.whole = round_seconds(clusters, cuts, 1, enough, rival.slowest)};
     round.fragment = rate.fragments == 1
                          ? round.whole

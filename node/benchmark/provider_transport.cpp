@@ -157,8 +157,9 @@ bool others_may_read_memory() {
     ::_exit(::process_vm_readv(parent, &to, 1, &from, 1, 0) == 1 ? 0 : 1);
   }
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  ::pid_t ended = 0;
+  while ((ended = ::waitpid(child, &status, 0)) < 0 && errno == EINTR) continue;
+  return ended == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 constexpr double kMbit = 1e6 / 8;

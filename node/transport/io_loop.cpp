@@ -141,8 +141,11 @@ void IoLoop::serve() {
   if (!is_done) waker_.wake_up();
 }
 
-void IoLoop::leave_memory(Group& group, int member, const std::byte* memory) {
-  turn_.once([&] { group.members[member].in.leave_memory(memory); });
+void IoLoop::leave_memory(Group& group, int member, const MessageKey& key, const std::byte* memory) {
+  turn_.once([&] {
+    group.members[member].in.leave_memory(memory);
+    group.queues.leave_memory(member, key, memory, group.options.buffers);
+  });
 }
 
 void IoLoop::step(Clock::time_point deadline, Driver driver) {
@@ -167,6 +170,7 @@ void IoLoop::guarded(const std::function<void()>& io) {
 }
 
 void IoLoop::wait(Clock::time_point until, Driver driver) {
+  misses_descriptors_[static_cast<std::size_t>(driver)] = false;
   std::vector<pollfd> items;
   const auto add = [&](int descriptor) { items.push_back({descriptor, POLLIN, 0}); };  // -1 is nothing
   add(waker_.descriptor());
@@ -207,7 +211,8 @@ void IoLoop::wait(Clock::time_point until, Driver driver) {
 
 void IoLoop::wake_sleepers() {
   const auto& [io_thread, group_thread] = sleeps_until_;
-  const bool is_urgent = sockets_are_used_ || is_abandoned_ || is_broken_;
+  const bool is_urgent = sockets_are_used_ || is_abandoned_ || is_broken_ ||
+                         misses_descriptors_[static_cast<std::size_t>(Driver::kIoThread)];
   if (group_thread || (io_thread && (is_urgent || next_timer() < *io_thread))) waker_.wake_up();
 }
 
@@ -397,6 +402,7 @@ void IoLoop::open(int peer, Channel channel) {
   each.reopen_at.reset();
   if (each.outgoing.connector() == nullptr) return;  // the peer opens
   each.outgoing.open();
+  misses_descriptors_.fill(true);
   begin_session(peer, channel);
 }
 

@@ -68,8 +68,9 @@ class IoLoop {
   // For a group's thread: has what it asked for done, here and without waiting, or by the I/O thread where
   // that is at work.
   void serve();
-  // For a group's thread: what has begun to arrive from this member in that memory goes on elsewhere.
-  void leave_memory(Group& group, int member, const std::byte* memory);
+  // For a group's thread: what has begun to arrive from this member in that memory goes on elsewhere, and the
+  // message, if it has come to lie there, too.
+  void leave_memory(Group& group, int member, const MessageKey& key, const std::byte* memory);
 
  private:
   // Whose connection this is, once a hello has said so.
@@ -248,8 +249,10 @@ class IoLoop {
   // these was used and not looked at since.
   bool sockets_are_used_ = true;
   std::array<std::optional<Clock::time_point>, 2> sleeps_until_;  // by Driver
-  bool is_broken_ = false;                                        // something went wrong with the sockets
-  bool is_finished_ = false;                                      // they are closed
+  // By Driver: there are descriptors that it does not sleep on.
+  std::array<bool, 2> misses_descriptors_{};
+  bool is_broken_ = false;    // something went wrong with the sockets
+  bool is_finished_ = false;  // they are closed
   std::atomic<bool> is_abandoned_{false};
 
   // `opened_mutex_` protects what stands below it, and nothing else is locked while it is held.

@@ -134,6 +134,7 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
   if (shares_memory() && hello.channel == Channel::kData &&
       (!from_local || from_local->memory().offer() != hello.memory)) {
     from_local = LocalReceiver::open(hello.memory);
+    misses_descriptors_.fill(true);
   }
   tell_of<event::PeerCame>(peer, hello.nonce);
   if (is_new && !named->who.reachable) {

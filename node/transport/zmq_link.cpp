@@ -56,12 +56,15 @@ class Send final : public PendingTransfer {
 class ArrivalInPlace {
  public:
   ArrivalInPlace(IoLoop& loop, Group& group, int member, const MessageKey& key, TensorView into)
-      : loop_(loop), group_(group), member_(member), memory_(into.data) {
+      : loop_(loop), group_(group), member_(member), key_(key), memory_(into.data) {
     group_.queues.offer_memory(member, key, into);
   }
   ~ArrivalInPlace() {
-    if (group_.queues.withdraw_memory()) loop_.leave_memory(group_, member_, memory_);
+    if (group_.queues.withdraw_memory() || !is_taken_) loop_.leave_memory(group_, member_, key_, memory_);
   }
+  // The wait is over, and the message is taken at once, or never, where the group has failed. Else it may
+  // stay in the inbox while the tensor is its owner's again.
+  void taken() { is_taken_ = true; }
   ArrivalInPlace(const ArrivalInPlace&) = delete;
   ArrivalInPlace& operator=(const ArrivalInPlace&) = delete;
 
@@ -69,7 +72,9 @@ class ArrivalInPlace {
   IoLoop& loop_;
   Group& group_;
   int member_;
+  const MessageKey& key_;
   const std::byte* memory_;
+  bool is_taken_ = false;
 };
 
 // Done once the message that the I/O has put into the inbox was copied from there, or lies where it should.
@@ -88,8 +93,9 @@ class Receive final : public PendingTransfer {
   }
   void wait() override {
     while (!test()) {
-      const ArrivalInPlace arrival(loop_, group_, member_, key_, into_);
+      ArrivalInPlace arrival(loop_, group_, member_, key_, into_);
       group_.queues.wait_for(member_, key_, doing_io(loop_));
+      arrival.taken();
     }
   }
 

@@ -26,6 +26,20 @@ std::uint64_t inode_of(const Descriptor& socket) {
   return is_socket ? found.st_ino : 0;
 }
 
+// Of a pair that the process has made, as begin_session() does: so that no member of a plan can have another
+// take a socket that is neither's.
+bool is_half_of_a_pair_of(int process, const Descriptor& socket) {
+  const auto option = [&](int name, auto& value) {
+    socklen_t size = sizeof value;
+    return ::getsockopt(socket.number(), SOL_SOCKET, name, &value, &size) == 0;
+  };
+  int domain = 0;
+  int type = 0;
+  ucred peer{};
+  return option(SO_DOMAIN, domain) && domain == AF_UNIX && option(SO_TYPE, type) && type == SOCK_SEQPACKET &&
+         option(SO_PEERCRED, peer) && peer.pid == process;
+}
+
 // By their numbers, since the header of glibc 2.36 has the two for C alone.
 Descriptor open_process(int process) {
   return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
@@ -111,7 +125,8 @@ std::optional<LocalReceiver> LocalReceiver::open(const MemoryOffer& offer) {
   const auto memory = PeerMemory::open(offer);
   if (!memory) return std::nullopt;
   Descriptor socket = copy_of(process, offer.socket);
-  if (!socket || inode_of(socket) != offer.socket_inode) return std::nullopt;
+  if (!socket || inode_of(socket) != offer.socket_inode || !is_half_of_a_pair_of(offer.process, socket))
+    return std::nullopt;
   return LocalReceiver(*memory, std::move(socket));
 }
 

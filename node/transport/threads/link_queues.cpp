@@ -1,6 +1,7 @@
 #include "node/transport/threads/link_queues.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "models/base/error.hpp"
@@ -263,6 +264,17 @@ bool LinkQueues::deliver(int from, IncomingMessage message) {
   const bool is_awaited = waiting_for_ == from && awaited_ != nullptr && *awaited_ == key;
   if (is_awaited) changed_.notify_all();
   return is_awaited;
+}
+
+void LinkQueues::leave_memory(int from, const MessageKey& key, const std::byte* memory,
+                              const BufferPool& buffers) {
+  const Lock lock(mutex_);
+  auto& inbox = peers_.at(from).inbox;
+  const auto found = inbox.find(key);
+  if (found == inbox.end() || found->second.bytes.get() != memory) return;
+  const std::size_t size = found->second.type.bytes();
+  found->second.bytes = buffers.take(size);
+  std::memcpy(found->second.bytes.get(), memory, size);
 }
 
 void LinkQueues::acknowledged(int peer, std::uint64_t cost) {

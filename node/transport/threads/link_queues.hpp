@@ -2,8 +2,8 @@
 // mutex, a waker for the I/O, and a condition for the thread. Peers are the other members of the group.
 //
 // `mutex_` protects every member that is not const. It is held for no longer than it takes to move a message
-// in or out, and nothing else is locked while it is. Calls of the group's thread: wait_begun() first,
-// wait_left() last.
+// in or out, or to copy one that has to leave its place; nothing else than the BufferPool is locked while it
+// is. Calls of the group's thread: wait_begun() first, wait_left() last.
 #pragma once
 
 #include <chrono>
@@ -50,7 +50,7 @@ class LinkQueues {
   // Around a wait: where the message may come to lie, if it is of that type and begins to arrive meanwhile.
   void offer_memory(int peer, const MessageKey& key, TensorView into);
   // Whether it has begun to arrive there and is not complete: then the I/O has to leave that memory
-  // (ReceiveStream::leave_memory()).
+  // (ReceiveStream::leave_memory()), as it has to where the wait has failed and the message may be here.
   bool withdraw_memory();
   // Nothing while it is not here.
   std::optional<IncomingMessage> take(int peer, const MessageKey& key);
@@ -89,6 +89,8 @@ class LinkQueues {
   std::byte* memory_for(int peer, const MessageKey& key, const TensorType& type);
   // Whether the group's thread waits for it. TransportError when the key is there already.
   bool deliver(int peer, IncomingMessage message);
+  // A message that lies in that memory and was not taken has memory of its own from then on.
+  void leave_memory(int peer, const MessageKey& key, const std::byte* memory, const BufferPool& buffers);
   void acknowledged(int peer, std::uint64_t cost);
   void forget(int peer);
   void depart(int peer);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <future>
 #include <thread>
 
@@ -143,6 +144,22 @@ TEST_F(Queues, OfferedMemoryIsFreeWhenItsMessageIsComplete) {
   EXPECT_FALSE(queues_.deliver(0, std::move(message))) << "nobody waits";
   EXPECT_FALSE(queues_.withdraw_memory());
   EXPECT_EQ(take(0, key(5)).bytes.get(), tensor.view().data);
+}
+
+TEST_F(Queues, AMessageInMemoryThatIsLeftHasItsOwn) {
+  Tensor tensor(kType);
+  queues_.offer_memory(0, key(5), tensor.view());
+  IncomingMessage message = incoming(5);
+  message.bytes = {queues_.memory_for(0, key(5), kType), [](std::byte*) {}};
+  std::ranges::fill(tensor.as<std::uint8_t>(), std::uint8_t{5});
+  queues_.deliver(0, std::move(message));
+  queues_.leave_memory(0, key(6), tensor.view().data, BufferPool());
+  queues_.leave_memory(0, key(5), tensor.view().data + 1, BufferPool());
+  queues_.leave_memory(0, key(5), tensor.view().data, BufferPool());
+  std::ranges::fill(tensor.as<std::uint8_t>(), std::uint8_t{1});
+  const IncomingMessage taken = take(0, key(5));
+  EXPECT_EQ(taken.bytes.get()[0], std::byte{5});
+  EXPECT_EQ(taken.bytes.get()[999], std::byte{5});
 }
 
 TEST_F(Queues, WhatCameTwiceIsRefused) {

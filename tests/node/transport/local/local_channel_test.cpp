@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -172,6 +175,24 @@ TEST_F(OfLocalChannel, ADescriptorOfAnythingElseIsNotTaken) {
   ++offer.mark;
   EXPECT_FALSE(LocalReceiver::open(offer));
   EXPECT_TRUE(LocalReceiver::open(sender_.offer()));
+}
+
+// Members of a plan are trusted with it, and with nothing else that the process has open.
+TEST_F(OfLocalChannel, ASocketThatIsNoPairOfItsIsNotTaken) {
+  sender_.begin_session();
+  std::array<int, 2> stream{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream.data()), 0);
+  const Descriptor one(stream[0]), other(stream[1]);
+  const Descriptor tcp(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const Descriptor unconnected(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  for (const Descriptor* socket : {&one, &tcp, &unconnected}) {
+    struct stat found {};
+    ASSERT_EQ(::fstat(socket->number(), &found), 0);
+    MemoryOffer offer = sender_.offer();
+    offer.socket = socket->number();
+    offer.socket_inode = found.st_ino;
+    EXPECT_FALSE(LocalReceiver::open(offer));
+  }
 }
 
 }  // namespace
