@@ -6,10 +6,11 @@
     rookery_export.export_data(dataset, "data.safetensors")
     rookery_export.load(module, "trained/")
 
-Needs torch (1.13 or newer) and onnx alone. What ONNX has no place for, and what decides whether training is
-right, is written into the file's metadata, under METADATA_KEY, as JSON; models/io/FORMAT.md describes it.
+Needs torch (1.13 or newer) and onnx alone, which brings numpy. What ONNX has no place for, and what decides whether
+training is right, is written into the file's metadata, under METADATA_KEY, as JSON; models/io/FORMAT.md describes it.
 """
 
+import collections
 import contextlib
 import inspect
 import io
@@ -18,11 +19,13 @@ import pathlib
 import random
 import re
 import struct
+import sys
 import tempfile
 import traceback
 import unittest.mock
 import warnings
 
+import numpy
 import onnx
 import torch
 import torch.nn.functional as F
@@ -237,15 +240,74 @@ def _are_equal(one, other):
         one.is_floating_point() and torch.equal(one.nan_to_num(), other.nan_to_num()))
 
 
+_OWN_ATTRIBUTES = frozenset(vars(nn.Module()))
+
+
 def _state_of_python(module):
-    """{what: its value} of what forward could change besides tensors."""
-    numbers = {
-        f"{name}.{attribute}".lstrip("."): value
-        for name, layer in module.named_modules()
-        for attribute, value in vars(layer).items()
-        if isinstance(value, (bool, int, float, str)) and attribute != "training"
-    }
-    return {**numbers, "the generator of Python's random": random.getstate()}
+    """{what: its value} of what forward could change besides parameters and buffers: attributes, what they contain, and
+    generators of random numbers."""
+    drawn = numpy.random.get_state()
+    state = {"the generator of Python's random": random.getstate(),
+             "the generator of numpy.random": (drawn[0], drawn[1].tobytes(), *drawn[2:])}
+    seen = {}  # by id; kept, so that no other object gets it
+
+    def look(name, value, depth=0):
+        if isinstance(value, (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)):
+            state[name] = value
+        elif isinstance(value, torch.Tensor):
+            if value.layout is torch.strided and value.device.type != "meta":
+                state[name] = value.detach().clone()
+        elif isinstance(value, (numpy.ndarray, numpy.generic)):
+            state[name] = value.tobytes()
+        elif isinstance(value, random.Random):
+            state[name] = value.getstate()
+        elif isinstance(value, torch.Generator):
+            state[name] = value.get_state()
+        elif isinstance(value, numpy.random.Generator):
+            look(name, value.bit_generator.state, depth)
+        elif isinstance(value, numpy.random.RandomState):
+            look(name, value.get_state(legacy=False), depth)
+        elif isinstance(value, (set, frozenset)):
+            state[name] = frozenset(map(repr, value))
+        elif depth < 8 and id(value) not in seen:
+            seen[id(value)] = value
+            for place, each in inside(value).items():
+                look(name + place, each, depth + 1)
+
+    def inside(value):
+        if isinstance(value, dict):
+            return {f"[{key!r}]": each for key, each in value.items()}
+        if isinstance(value, (list, tuple, collections.deque)):
+            return {f"[{i}]": each for i, each in enumerate(value)}
+        library = type(value).__module__.split(".")[0]
+        is_of_user = library not in ("torch", *getattr(sys, "stdlib_module_names", ())) and not callable(value)
+        return {f".{key}": each for key, each in getattr(value, "__dict__", {}).items()} if is_of_user else {}
+
+    for name, layer in module.named_modules():
+        for attribute, value in vars(layer).items():
+            if attribute not in _OWN_ATTRIBUTES:
+                look(f"{name}.{attribute}".lstrip("."), value)
+    return state
+
+
+def _is_same_value(one, other):
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return one.shape == other.shape and one.dtype == other.dtype and _are_equal(one, other)
+    return type(one) is type(other) and (one == other or one != one)
+
+
+def _changes_of_python(module, inputs):
+    """What changes with every call of forward, even with the same numbers: what only keeps what was computed last, or
+    is computed once, does not."""
+    states = []
+    for _ in range(2):
+        with torch.no_grad(), _without_dropout(), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(0)
+            _call(module, inputs)
+        states.append(_state_of_python(module))
+    one, other = states
+    return [name for name in {**one, **other}
+            if name not in one or name not in other or not _is_same_value(one[name], other[name])]
 
 
 def _check_state(module, inputs):
@@ -257,15 +319,15 @@ def _check_state(module, inputs):
         for buffer in ("running_mean", "running_var", "num_batches_tracked")
     }
     tensors = {name: (each, each.data_ptr(), each.detach().clone()) for name, each in _all_tensors(module)}
-    python = _state_of_python(module)
     with torch.no_grad():
         _call(module, inputs)
-    changed = [name for name, value in _state_of_python(module).items() if python.get(name) != value]
+    changed = []
     for name, tensor in _all_tensors(module):
         one, place, value = tensors.get(name, (None, 0, None))
         is_same = tensor is one and tensor.data_ptr() == place and _are_equal(tensor, value)
         if name not in moving and not is_same:
             changed.append(name)
+    changed += _changes_of_python(module, inputs)
     if changed:
         raise ExportError(
             f"forward changes {', '.join(sorted(changed))}: what it leaves behind is not exported. Leave it out, call eval() "
@@ -274,14 +336,26 @@ def _check_state(module, inputs):
 
 
 def _check_calls(module, inputs):
-    """Running statistics move once a step."""
+    """Running statistics move once a step, functions do not change weights, and gradients are left as they are."""
     calls, hooks = {}, []
+
+    def embed(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+        if max_norm is not None:
+            raise ExportError("F.embedding: max_norm changes weights in forward; clip them in your own code, without it")
+        if scale_grad_by_freq:
+            raise ExportError("F.embedding: scale_grad_by_freq is not known to Rookery; leave it out")
+        return _EMBEDDING(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+
+    def refuse_hook(*_):
+        raise ExportError(f"forward registers a hook on a gradient: {_HOOKS}")
+
     for name, layer in module.named_modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training:
             what = f"{name or 'the module'} ({type(layer).__name__})"
             hooks.append(layer.register_forward_hook(lambda *_, what=what: calls.update({what: calls.get(what, 0) + 1})))
     try:
-        with torch.no_grad():
+        with unittest.mock.patch.object(F, "embedding", embed), \
+                unittest.mock.patch.object(torch.Tensor, "register_hook", refuse_hook):
             _call(module, inputs)
     finally:
         for hook in hooks:
@@ -380,6 +454,29 @@ def _repeat_interleave(self, repeats, dim=None, **options):
 
 
 _REPEAT_INTERLEAVE = torch.Tensor.repeat_interleave
+_EMBEDDING, _HARDTANH = F.embedding, F.hardtanh
+_ATTENTION = getattr(F, "scaled_dot_product_attention", None)
+
+
+def _hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    """At its lower bound, where zeros of padding and of black lie, ReLU6 has no gradient; Clip has."""
+    if min_val != 0:
+        return _HARDTANH(input, min_val, max_val, inplace)
+    return input.clamp_(max=max_val).relu_() if inplace else input.clamp(max=max_val).relu()
+
+
+def _relu6(input, inplace=False):
+    return _hardtanh(input, 0.0, 6.0, inplace)
+
+
+def _pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
+    """Which exporters write without eps, so that equal vectors have other gradients."""
+    return torch.norm(x1 - x2 + eps, p=p, dim=-1, keepdim=keepdim)
+
+
+def _logsigmoid(input):
+    """Not Log(Sigmoid), which is infinite far below zero."""
+    return -F.softplus(-input)
 
 
 def _unflatten(self, dim, sizes):
@@ -387,24 +484,34 @@ def _unflatten(self, dim, sizes):
     return self.reshape([*self.shape[:dim], *sizes, *self.shape[dim + 1 :]])
 
 
+# From 2.5 on a row of attention that a mask hides throughout is zero, and no NaN, which exporters know in part.
+_ZEROES_HIDDEN_ROWS = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 5)
+
+
 def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None):
     scale = float(query.shape[-1]) ** -0.5 if scale is None else scale
     scores = query @ key.transpose(-2, -1) * scale
     if is_causal:
-        attn_mask = torch.ones_like(scores, dtype=torch.bool).tril()
-    if attn_mask is not None and attn_mask.dtype == torch.bool:
-        scores = scores.masked_fill(~attn_mask, -float("inf"))
-    elif attn_mask is not None:
-        scores = scores + attn_mask
+        attn_mask = torch.ones(int(scores.shape[-2]), int(scores.shape[-1]), dtype=torch.bool).tril()
+    if attn_mask is not None:
+        scores = scores + (attn_mask.to(scores.dtype).log() if attn_mask.dtype == torch.bool else attn_mask)
     shares = scores.softmax(-1)
+    if _ZEROES_HIDDEN_ROWS and not is_causal:
+        shares = torch.where(shares.isnan(), torch.zeros(()), shares)
     return (F.dropout(shares, dropout_p) if dropout_p > 0 else shares) @ value
+
+
+def _masked_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
+    if attn_mask is None or options.get("enable_gqa"):
+        return _ATTENTION(query, key, value, attn_mask, dropout_p, is_causal, **options)
+    return _attention(query, key, value, attn_mask, dropout_p, is_causal, options.get("scale"))
 
 
 def _unknown_functions():
     """Functions of PyTorch 2.0 that its own exporter does not know, made of others: (place, name, function)."""
     from torch.onnx import symbolic_opset13, symbolic_opset14
 
-    if hasattr(F, "scaled_dot_product_attention") and not hasattr(symbolic_opset14, "scaled_dot_product_attention"):
+    if _ATTENTION is not None and not hasattr(symbolic_opset14, "scaled_dot_product_attention"):
         yield F, "scaled_dot_product_attention", _attention
     if not hasattr(symbolic_opset13, "unflatten"):
         yield from ((place, "unflatten", _unflatten) for place in (torch, torch.Tensor) if hasattr(place, "unflatten"))
@@ -423,6 +530,19 @@ def _plainly():
         for place in (torch, torch.Tensor):
             patches.enter_context(unittest.mock.patch.object(place, "chunk", _chunk))
             patches.enter_context(unittest.mock.patch.object(place, "repeat_interleave", _repeat_interleave))
+        yield
+
+
+@contextlib.contextmanager
+def _with_their_gradients():
+    """With functions made of others that exporters write by operators with other gradients."""
+    functions = {"hardtanh": _hardtanh, "relu6": _relu6, "logsigmoid": _logsigmoid,
+                 "pairwise_distance": _pairwise_distance}
+    if _ZEROES_HIDDEN_ROWS:
+        functions["scaled_dot_product_attention"] = _masked_attention
+    with contextlib.ExitStack() as patches:
+        for name, function in functions.items():
+            patches.enter_context(unittest.mock.patch.object(F, name, function))
         yield
 
 
@@ -459,7 +579,8 @@ def _export_by_trace(module, inputs):
     for name, function in symbolics.items():
         torch.onnx.register_custom_op_symbolic(name, function, OPSETS[0])
     try:
-        with _plainly(), contextlib.redirect_stdout(io.StringIO()), contextlib.ExitStack() as patches:
+        with _plainly(), _with_their_gradients(), contextlib.redirect_stdout(io.StringIO()), \
+                contextlib.ExitStack() as patches:
             for place, name, function in _unknown_functions():
                 patches.enter_context(unittest.mock.patch.object(place, name, function))
             export_function(
@@ -478,7 +599,7 @@ def _export_by_program(module, inputs):
     if "dynamo" not in inspect.signature(torch.onnx.export).parameters:
         raise ExportError("this PyTorch has no exporter that uses torch.export")
     batch = torch.export.Dim("batch", min=2)  # PyTorch 2.9 asks whether it is 1, and then refuses any other
-    with _plainly(), contextlib.redirect_stdout(io.StringIO()):
+    with _plainly(), _with_their_gradients(), contextlib.redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
             module, (), kwargs=dict(inputs), dynamo=True, optimize=False, input_names=list(inputs),
             output_names=list(_outputs_of(_call(module, inputs))), opset_version=OPSETS[1],
@@ -997,6 +1118,35 @@ def _all_of(function):
     return run
 
 
+def _sqrt(x):
+    """Whose gradient at 0 is 0, as Rookery has it."""
+    return torch.where(x == 0, torch.ones_like(x), x).sqrt().masked_fill(x == 0, 0)
+
+
+def _pow(a, x, y):
+    if not x.is_floating_point():
+        return x**y
+    is_root_of_zero = (x == 0) & (y > 0) & (y < 1)
+    return (torch.where(is_root_of_zero, torch.ones_like(x), x) ** y).masked_fill(is_root_of_zero, 0)
+
+
+class _Softmax(torch.autograd.Function):
+    """Whose gradient is 0 along a line of which nothing is made, even where that is NaN, as Rookery has it."""
+
+    @staticmethod
+    def forward(context, x, axis):
+        y = x.softmax(axis)
+        context.save_for_backward(y)
+        context.axis = axis
+        return y
+
+    @staticmethod
+    def backward(context, dy):
+        (y,) = context.saved_tensors
+        y = y.masked_fill((dy == 0).all(context.axis, keepdim=True), 0)
+        return y * (dy - (dy * y).sum(context.axis, keepdim=True)), None
+
+
 def _is_bad(a, x):
     return x.isnan() if x.is_floating_point() else torch.zeros_like(x, dtype=torch.bool)
 
@@ -1019,15 +1169,15 @@ _OPERATORS = {
     "Gather": _gather, "GatherElements": lambda a, x, i: x.gather(a.get("axis", 0), i % x.shape[a.get("axis", 0)]),
     "GatherND": lambda a, x, i: x[tuple(i.unbind(-1))], "ScatterND": _scatter_nd,
     "CumSum": lambda a, x, axis: x.cumsum(int(axis)), "Einsum": lambda a, *x: torch.einsum(a["equation"], *x),
-    "Softmax": lambda a, x: x.softmax(a.get("axis", -1)), "LogSoftmax": lambda a, x: x.log_softmax(a.get("axis", -1)),
+    "Softmax": lambda a, x: _Softmax.apply(x, a.get("axis", -1)), "LogSoftmax": lambda a, x: x.log_softmax(a.get("axis", -1)),
     "ReduceMean": _reduce(torch.mean), "ReduceSum": _reduce(torch.sum), "ReduceMax": _reduce(torch.amax),
     "ReduceMin": _reduce(torch.amin), "ReduceProd": lambda a, x: x.prod(),
     "ReduceL1": _reduce(lambda x, axes, keepdim: x.abs().sum(axes, keepdim=keepdim)),
-    "ReduceL2": _reduce(lambda x, axes, keepdim: x.square().sum(axes, keepdim=keepdim).sqrt()),
+    "ReduceL2": _reduce(lambda x, axes, keepdim: _sqrt(x.square().sum(axes, keepdim=keepdim))),
     "ArgMax": lambda a, x: x.argmax(a.get("axis", 0), keepdim=bool(a.get("keepdims", 1))),
     "Relu": _logistic(torch.relu), "Sigmoid": _logistic(torch.sigmoid), "Tanh": _logistic(torch.tanh),
     "Erf": _logistic(torch.erf), "Exp": _logistic(torch.exp), "Log": _logistic(torch.log),
-    "Sqrt": _logistic(torch.sqrt), "Abs": _logistic(torch.abs), "Neg": _logistic(torch.neg), "Sin": _logistic(torch.sin),
+    "Sqrt": _logistic(_sqrt), "Abs": _logistic(torch.abs), "Neg": _logistic(torch.neg), "Sin": _logistic(torch.sin),
     "Cos": _logistic(torch.cos), "Floor": _logistic(torch.floor), "Ceil": _logistic(torch.ceil),
     "Round": _logistic(torch.round), "Sign": _logistic(torch.sign), "Reciprocal": _logistic(torch.reciprocal),
     "Not": _logistic(torch.logical_not), "IsNaN": _is_bad, "Softplus": _logistic(F.softplus),
@@ -1039,7 +1189,7 @@ _OPERATORS = {
     "HardSigmoid": lambda a, x: (a.get("alpha", 0.2) * x + a.get("beta", 0.5)).clamp(0, 1),
     "Clip": lambda a, x, low=None, high=None: x if low is high is None else x.clamp(low, high),
     "Add": lambda a, x, y: x + y, "Sub": lambda a, x, y: x - y, "Mul": lambda a, x, y: x * y, "Div": _div,
-    "Pow": lambda a, x, y: x**y, "Mod": lambda a, x, y: torch.fmod(x, y) if a.get("fmod") else torch.remainder(x, y),
+    "Pow": _pow, "Mod": lambda a, x, y: torch.fmod(x, y) if a.get("fmod") else torch.remainder(x, y),
     "Sum": _all_of(torch.add), "Min": _all_of(torch.minimum), "Max": _all_of(torch.maximum),
     "Equal": lambda a, x, y: x == y, "Less": lambda a, x, y: x < y, "LessOrEqual": lambda a, x, y: x <= y,
     "Greater": lambda a, x, y: x > y, "GreaterOrEqual": lambda a, x, y: x >= y,

@@ -4,6 +4,7 @@ import json
 import random
 import unittest
 
+import numpy
 import onnx
 import torch
 from torch import nn
@@ -90,6 +91,70 @@ class Skipping(traps.Guarded):
     def forward(self, x):
         x = self.body(x)
         return self.head(x if random.random() < 0.01 else torch.tanh(x))
+
+
+class Scheduled(traps.Guarded):
+    """A schedule in a dict, whose numbers hardly move yet."""
+
+    def __init__(self):
+        super().__init__()
+        self.state = {"temperature": [1.0]}
+
+    def forward(self, x):
+        self.state["temperature"][0] *= 1 - 1e-9
+        return self.head(self.body(x) * self.state["temperature"][0])
+
+
+class Averaging(traps.Guarded):
+    """A mean that is no buffer, and hardly moves yet."""
+
+    def __init__(self):
+        super().__init__()
+        self.mean = torch.zeros(8)
+
+    def forward(self, x):
+        x = self.body(x)
+        self.mean = self.mean + 1e-6 * (x.detach().mean(0) - self.mean)
+        return self.head(x - self.mean)
+
+
+class Dropping(traps.Guarded):
+    """A layer that is left out now and then, as in wav2vec 2.0."""
+
+    def forward(self, x):
+        x = self.body(x)
+        return self.head(x if numpy.random.rand() < 0.01 else torch.tanh(x))
+
+
+class Keeping(traps.Guarded):
+    """What it keeps is of the last call, or is computed once, and changes nothing."""
+
+    def __init__(self):
+        super().__init__()
+        self.last, self.tables = None, {}
+
+    def forward(self, x):
+        if x.shape[1] not in self.tables:
+            self.tables[x.shape[1]] = torch.arange(x.shape[1])
+        self.last = torch.tanh(self.body(nn.functional.dropout(x, 0.1, self.training)))
+        return self.head(self.last)
+
+
+class Hooked(traps.Guarded):
+    def forward(self, x):
+        x = torch.tanh(self.body(x))
+        if x.requires_grad:
+            x.register_hook(lambda gradient: gradient.clamp(-100, 100))
+        return self.head(x)
+
+
+class Renormed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(5, 4))
+
+    def forward(self, ids):
+        return nn.functional.embedding(ids, self.weight, max_norm=50.0)
 
 
 class SharingMemory(nn.Module):
@@ -186,12 +251,16 @@ class Export(ExportTest):
         self.assertIn("1 (BatchNorm1d): momentum=None", self.refusal(with_norm, x))
         twice = traps.Siamese().train()
         self.assertIn("body.1 (BatchNorm1d) is called 2 times", self.refusal(twice, x))
-        self.assertIn("max_norm", self.refusal(nn.Embedding(5, 4, max_norm=1.0), torch.zeros(3, dtype=torch.int64)))
+        ids = torch.zeros(3, dtype=torch.int64)
+        self.assertIn("max_norm", self.refusal(nn.Embedding(5, 4, max_norm=1.0), ids))
+        self.assertIn("F.embedding: max_norm", self.refusal(Renormed(), ids))
 
     def test_what_forward_leaves_behind_is_refused(self):
         x = torch.randn(4, 6)
         for module, what in ((Centered(), "center"), (Limited(), "body.weight"), (Counting(), "calls"),
-                             (Skipping(), "the generator of Python's random"),
+                             (Skipping(), "the generator of Python's random"), (Averaging(), "mean"),
+                             (Dropping(), "the generator of numpy.random"),
+                             (Scheduled(), r"state\['temperature'\]\[0\]"),
                              (nn.InstanceNorm1d(6, track_running_stats=True), "running_mean")):
             with self.subTest(type(module).__name__):
                 inputs = x.unsqueeze(-1).repeat(1, 1, 3) if isinstance(module, nn.InstanceNorm1d) else x
@@ -205,6 +274,7 @@ class Export(ExportTest):
         layer = traps.Guarded()
         layer.head.register_full_backward_hook(lambda *_: None)
         self.assertIn("head (Linear): its hooks on gradients", self.refusal(layer, x))
+        self.assertIn("forward registers a hook on a gradient", self.refusal(Hooked(), x))
         self.assertIn("down.weight and up.weight share memory", self.refusal(SharingMemory(), x))
 
     def test_what_the_loss_never_reaches_is_not_trained(self):
@@ -224,8 +294,22 @@ class Export(ExportTest):
         self.assertIn("return torch.linalg.matrix_exp(x)", message)
         self.assertIn("in inner", message)
 
+    def test_gradients_at_zeros(self):
+        self.check(case_of(traps.Corners))
+
+    def test_rows_that_see_nothing(self):
+        self.check(case_of(sequences.LeftPadded))
+
     def test_rotary_embeddings(self):
         self.check(case_of(sequences.Rotary))
+
+
+class ExportByTrace(ExportTest):
+    """What PyTorch's newer exporter does not know in all versions."""
+
+    def test_what_forward_only_keeps_is_no_matter(self):
+        rookery_export.export(Keeping(), torch.randn(4, 6), self.folder / "net.onnx")
+        self.assertTrue((self.folder / "net.onnx").exists())
 
 
 class ExportByProgram(exported.ByProgram, Export):

@@ -35,7 +35,7 @@ const std::vector<Binary>& binary_table() {
       {"Pow",
        {.of_left = true, .of_right = true},
        {.of_left = true, .of_right = true},
-       "(A, B) -> Y: A to the power of B"},
+       "(A, B) -> Y: A to the power of B; 0 is taken as the derivative of a root by A at 0"},
       {"Sub", {.is_one = true}, {}, "(A, B) -> Y: A - B", true},
   };
   return table;

@@ -39,6 +39,7 @@ std::vector<OpDefinition> softmax_ops() {
        .differentiate = differentiate_softmax,
        .flops = softmax_flops,
        .in_place = {0}},
+      // Along a line whose dY is 0 it is 0, even where Y is NaN.
       {.type = "SoftmaxGrad", .description = "(dY, Y) -> dX", .in_place = {0, 1}},
       {.type = "LogSoftmax",
        .description = "(X) -> Y",

@@ -24,7 +24,7 @@ struct Unary {
   std::vector<const char*> numbers = {};  // attributes that are numbers
 };
 
-// At a kink the derivative is PyTorch's.
+// At a kink the derivative is PyTorch's, unless that is infinite.
 const std::vector<Unary>& unary_table() {
   using enum SlopeFrom;
   static const std::vector<Unary> table{
@@ -49,7 +49,7 @@ const std::vector<Unary>& unary_table() {
       {"Sigmoid", kOfOutput, 10, "1 / (1 + e^-x)"},
       {"Sin", kOfInput, 20, "sin x"},
       {"Softplus", kOfInput, 20, "log(1 + e^x)"},
-      {"Sqrt", kOfOutput, 4, "the square root of x"},
+      {"Sqrt", kOfOutput, 4, "the square root of x; 0 is taken as the derivative at 0"},
       {"Tanh", kOfOutput, 10, "tanh x"},
   };
   return table;

@@ -42,7 +42,11 @@ struct PRelu {
 // At the edges of the definition as PyTorch.
 struct Pow {
   static float y(float a, float b) { return std::pow(a, b); }
-  static float left(float a, float b) { return b == 0 ? 0 : b * std::pow(a, b - 1); }
+  // At 0 that of a root is infinite: there 0, as of Sqrt.
+  static float left(float a, float b) {
+    const bool is_root_of_zero = a == 0 && b > 0 && b < 1;
+    return b == 0 || is_root_of_zero ? 0 : b * std::pow(a, b - 1);
+  }
   static float right(float a, float b) { return a == 0 && b >= 0 ? 0 : std::pow(a, b) * std::log(a); }
 };
 

@@ -42,8 +42,15 @@ std::unique_ptr<Kernel> make_softmax_grad(const KernelRequest& request) {
     const float* y = args.in(1) + begin;
     float* dx = args.out(0) + begin;
     double product = 0;
-    for (std::int64_t i = 0; i < s.size; ++i)
+    bool is_used = false;
+    for (std::int64_t i = 0; i < s.size; ++i) {
       product += static_cast<double>(dy[i * s.inner]) * y[i * s.inner];
+      is_used |= dy[i * s.inner] != 0;
+    }
+    if (!is_used) {
+      for (std::int64_t i = 0; i < s.size; ++i) dx[i * s.inner] = 0;
+      return;
+    }
     const auto mean = static_cast<float>(product);
     for (std::int64_t i = 0; i < s.size; ++i) dx[i * s.inner] = y[i * s.inner] * (dy[i * s.inner] - mean);
   });

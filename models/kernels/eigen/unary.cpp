@@ -139,7 +139,8 @@ struct Softplus {
 struct Sqrt {
   explicit Sqrt(const Op&) {}
   float y(float x) const { return std::sqrt(x); }
-  float slope(float y) const { return 0.5F / y; }
+  // At 0 it is infinite, and what is made of it, such as a deviation of equal numbers, would be a NaN.
+  float slope(float y) const { return y == 0 ? 0 : 0.5F / y; }
 };
 
 struct Tanh {

@@ -326,19 +326,32 @@ RC_GTEST_PROP(BinaryProperty, AnyShapesThatBroadcast, ()) {
   RC_ASSERT(!testing::Test::HasFailure());
 }
 
+// PyTorch's is infinite, but 0 where it has one function for what is made of a root: std, normalize, ...
+TEST(Unary, TheRootOfZeroHasNoGradient) {
+  std::vector<Tensor> inputs;
+  for (int i = 0; i < 2; ++i) inputs.emplace_back(DType::kF32, Shape{2});
+  std::ranges::fill(inputs[0].as<float>(), 1.0F);
+  inputs[1].as<float>()[0] = 0;
+  inputs[1].as<float>()[1] = 2;
+  const Tensor dx = run_one(make_case("SqrtGrad", {}, std::move(inputs), {{DType::kF32, {2}}}));
+  EXPECT_EQ(dx.as<float>()[0], 0);
+  EXPECT_EQ(dx.as<float>()[1], 0.25F);
+}
+
 TEST(Binary, PowAtTheEdgesIsAsInPyTorch) {
   Random random(34);
   const Binary pow = binary_ops()[4];
-  OpCase forward = binary_case(pow, {3}, {3}, random);
-  std::ranges::copy(std::vector<float>{0, 0, -2}, forward.inputs[0].as<float>().begin());
-  std::ranges::copy(std::vector<float>{2, 0, 3}, forward.inputs[1].as<float>().begin());
-  Tensor dy(DType::kF32, {3});
+  OpCase forward = binary_case(pow, {4}, {4}, random);
+  std::ranges::copy(std::vector<float>{0, 0, -2, 0}, forward.inputs[0].as<float>().begin());
+  std::ranges::copy(std::vector<float>{2, 0, 3, 0.5F}, forward.inputs[1].as<float>().begin());
+  Tensor dy(DType::kF32, {4});
   std::ranges::fill(dy.as<float>(), 1.0F);
   const Tensor left = run_one(binary_gradient(pow, forward, 0, dy));
   const Tensor right = run_one(binary_gradient(pow, forward, 1, dy));
   EXPECT_EQ(left.as<float>()[0], 0);
   EXPECT_EQ(left.as<float>()[1], 0);
   EXPECT_EQ(left.as<float>()[2], 12);
+  EXPECT_EQ(left.as<float>()[3], 0) << "but for what is infinite there";
   EXPECT_EQ(right.as<float>()[0], 0);
   EXPECT_EQ(right.as<float>()[1], 0);
   EXPECT_TRUE(std::isnan(right.as<float>()[2]));

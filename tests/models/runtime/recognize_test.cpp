@@ -24,7 +24,7 @@ constexpr std::int64_t kDepth = 4;
 constexpr std::int64_t kWidth = kHeads * kDepth;
 
 enum class Scale : std::uint8_t { kNone, kMul, kDiv, kQuery, kKey };
-enum class Mask : std::uint8_t { kNone, kCausal, kAdded, kWhere, kTrained };
+enum class Mask : std::uint8_t { kNone, kCausal, kAdded, kWhere, kTrained, kWholeRow };
 
 struct Written {
   std::string name;
@@ -34,6 +34,7 @@ struct Written {
   Scale scale = Scale::kMul;
   Mask mask = Mask::kNone;
   float dropout = 0;
+  bool zeros_for_nan = false;  // of weights
 };
 void PrintTo(const Written& what, std::ostream* out) {
   *out << what.name;
@@ -57,6 +58,10 @@ class Writer {
     if (how_.scale == Scale::kMul) scores = b_.mul("scaled", number("half", 0.5F), scores);
     if (how_.scale == Scale::kDiv) scores = b_.div("scaled", scores, number("two", 2));
     ValueId weights = b_.softmax("softmax", masked(scores));
+    if (how_.zeros_for_nan) {
+      const ValueId is_nan = b_.apply("is_nan", "Not", {b_.apply("is_number", "Equal", {weights, weights})});
+      weights = b_.apply("no_nan", "Where", {is_nan, number("zero", 0), weights});
+    }
     if (how_.dropout > 0) weights = b_.dropout("drop", weights, how_.dropout);
     ValueId y = b_.matmul("attention", weights, v);
     if (how_.joined) {
@@ -87,7 +92,7 @@ class Writer {
   }
   ValueId masked(ValueId scores) {
     std::vector<float> later(kRows * kRows, 0.0F);
-    std::vector<float> distance;
+    std::vector<float> distance, whole_row;
     Tensor seen(DType::kBool, {kRows, kRows});
     for (std::int64_t i = 0; i < kRows * kRows; ++i) {
       const auto place = static_cast<std::size_t>(i);
@@ -95,6 +100,7 @@ class Writer {
       const std::int64_t ahead = i % kRows - i / kRows;
       distance.push_back(0.25F * static_cast<float>(ahead));
       seen.as<bool>()[place] = i % 3 != 2;
+      whole_row.push_back(i / kRows == 2 || i == 1 ? -std::numeric_limits<float>::infinity() : 0);
     }
     switch (how_.mask) {
       case Mask::kNone:
@@ -106,6 +112,8 @@ class Writer {
       case Mask::kWhere:
         return b_.apply("masked", "Where",
                         {b_.constant("mask", std::move(seen)), scores, number("hidden", -1e9F)});
+      case Mask::kWholeRow:
+        return b_.add("masked", scores, b_.constant("mask", {kRows, kRows}, whole_row));
       case Mask::kTrained:
         return b_.add("masked", scores, b_.parameter("bias", {1, kHeads, kRows, kRows}));
     }
@@ -123,6 +131,7 @@ std::vector<Written> written() {
       {.name = "Three", .split = false, .scale = Scale::kNone, .mask = Mask::kAdded},
       {.name = "TurnedKey", .turned_key = true, .scale = Scale::kQuery, .mask = Mask::kWhere},
       {.name = "HeadsApart", .joined = false, .scale = Scale::kKey, .mask = Mask::kAdded},
+      {.name = "ARowThatSeesNothing", .mask = Mask::kWholeRow, .dropout = 0.25F, .zeros_for_nan = true},
   };
 }
 

@@ -38,8 +38,10 @@ class Case:
         ids = torch.randint(0, 11, (SAMPLES, 6), generator=random)
         row = torch.randn(SAMPLES, 6, generator=random)
         series = torch.randn(SAMPLES, 4, 20, generator=random)
+        some_zero = row * (torch.arange(SAMPLES) % 3 > 0).unsqueeze(1)
+        padded = ids.masked_fill(torch.arange(6) < torch.arange(SAMPLES).unsqueeze(1) % 4, 0)
         kinds = {"image": {"x": image}, "ids": {"ids": ids}, "row": {"x": row}, "series": {"x": series},
-                 "both": {"image": image, "facts": row}}
+                 "both": {"image": image, "facts": row}, "zeros": {"x": some_zero}, "padded": {"ids": padded}}
         return kinds[self.input]
 
     def targets(self):
@@ -73,7 +75,11 @@ CASES = [
 ]
 
 
+# What no file of PyTorch's own exporters says: gradients at places where parts have others than the whole.
+EDGES = [Case(sequences.LeftPadded, "padded", 11, (6,)), Case(traps.Corners, "zeros")]
+
+
 def case_of(make):
-    """The case of CASES with this module."""
-    (found,) = (case for case in CASES if case.make is make)
+    """The case of CASES or EDGES with this module."""
+    (found,) = (case for case in CASES + EDGES if case.make is make)
     return found

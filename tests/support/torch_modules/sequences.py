@@ -134,6 +134,27 @@ class Fused(nn.Module):
         return self.head(x + self.out(y) * torch.sigmoid(self.gate(x)))
 
 
+class LeftPadded(nn.Module):
+    """Attention that sees neither what comes later nor the padding in front, whose rows so see nothing at all: zeros in
+    functional.scaled_dot_product_attention from PyTorch 2.5 on."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.qkv, self.out = nn.Embedding(11, 16), nn.Linear(16, 48), nn.Linear(16, 11)
+
+    def attend(self, q, k, v, seen):
+        if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 5):
+            return functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        scores = (q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5).masked_fill(~seen, -1e9)
+        return (scores.softmax(-1) * seen) @ v
+
+    def forward(self, ids):
+        q, k, v = self.qkv(self.tokens(ids)).view(-1, 6, 3, 4, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        earlier = torch.ones(6, 6, dtype=torch.bool, device=ids.device).tril()
+        y = self.attend(q, k, v, (ids != 0)[:, None, None, :] & earlier)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
 class Mixer(nn.Module):
     """MLP-Mixer: linear layers over places, then over channels."""
 

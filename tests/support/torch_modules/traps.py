@@ -199,3 +199,23 @@ class Scaled(nn.Module):
         x = (x - self.mean) / self.deviation
         x = functional.normalize(torch.relu(self.fc(x)) + 0.1, dim=1)
         return self.head(x) * self.temperature.exp() * 2
+
+
+class Corners(nn.Module):
+    """Where a gradient is not that of the parts that an exporter writes: zeros, equal vectors, far below zero."""
+
+    def __init__(self):
+        super().__init__()
+        self.plain, self.one, self.other = nn.Linear(6, 8, bias=False), nn.Linear(6, 8), nn.Linear(6, 8)
+        for layer in (self.one, self.other):
+            nn.init.zeros_(layer.bias)
+        self.clip, self.clip_in_place = nn.Hardtanh(0, 20), nn.ReLU6(inplace=True)
+        self.head = nn.Linear(42, 5)
+
+    def forward(self, x):
+        plain, one, other = self.plain(x), self.one(x), self.other(x)
+        return self.head(torch.cat([
+            functional.normalize(plain, dim=1), plain.std(1, keepdim=True),
+            functional.pairwise_distance(one, other, keepdim=True), functional.logsigmoid(200 * one) / 200,
+            self.clip(one), functional.relu6(other), self.clip_in_place(one + other),
+        ], 1))

@@ -1,5 +1,6 @@
 // Attention that is written out in single ops.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -53,7 +54,8 @@ class AttentionFinder : ChainFinder {
       found.attributes["ratio"] = dropout->number("ratio", 0.5F);
       at = dropout->inputs[0];
     }
-    const Op* softmax = step(at, "Softmax", found);
+    const int readers = skip_zeros_for_nan(at, found) ? 3 : 1;
+    const Op* softmax = ChainFinder::step(at, "Softmax", found.inside, readers);
     if (softmax == nullptr || !is_last_axis(*softmax)) return std::nullopt;
     at = softmax->inputs[0];
     if (!take_mask(at, found)) return std::nullopt;
@@ -81,6 +83,23 @@ class AttentionFinder : ChainFinder {
   // The op of this type that makes the value for one reader alone; it becomes part of what is found.
   const Op* step(ValueId value, const std::string& type, FoundAttention& found) const {
     return ChainFinder::step(value, type, found.inside);
+  }
+
+  // Goes behind Where(IsNaN(weights), 0, weights), if it is there: a row that sees nothing has NaN for
+  // weights, and with Attention zeros anyway.
+  bool skip_zeros_for_nan(ValueId& at, FoundAttention& found) const {
+    const Op* where = producer(at, "Where");
+    const Op* is_nan = where == nullptr ? nullptr : producer(where->inputs[0], "Not");
+    const Op* is_number = is_nan == nullptr ? nullptr : producer(is_nan->inputs[0], "Equal");
+    if (is_number == nullptr || number(where->inputs[1]) != 0.0F) return false;
+    const ValueId weights = where->inputs[2];
+    const std::array made{at, where->inputs[0], is_nan->inputs[0]};
+    const bool are_read_once = std::ranges::all_of(made, [&](ValueId id) { return readers(id) == 1; });
+    if (!are_read_once || is_number->inputs != std::vector{weights, weights} || readers(weights) != 3)
+      return false;
+    for (const ValueId id : made) found.inside.insert(graph().value(id).producer);
+    at = weights;
+    return true;
   }
 
   bool is_last_axis(const Op& softmax) const {

@@ -13,6 +13,12 @@ void scaled_exp(Index n, const float* x, float shift, float factor, float* y) {
       });
 }
 
+bool is_zero(Index n, const float* x) {
+  for (Index i = 0; i < n; ++i)
+    if (x[i] != 0) return false;
+  return true;
+}
+
 void scale(Index n, float factor, float* y) {
   for_vectors(
       n, [&](Index i) { store(y + i, load(y + i) * factor); },
@@ -56,6 +62,10 @@ void softmax_grad(Index rows, Index n, const float* dy, const float* y, float* d
         n, [&](Index i) { sum += load(dy + i) * load(y + i); },
         [&](Index i, Index count) { sum += load_part(dy + i, count) * load_part(y + i, count); });
     const float mean = sum_of(sum);
+    if (mean != mean && is_zero(n, dy)) {  // nothing is made of a NaN
+      __builtin_memset(dx, 0, static_cast<std::size_t>(n) * sizeof(float));
+      continue;
+    }
     for_vectors(
         n, [&](Index i) { store(dx + i, load(y + i) * (load(dy + i) - mean)); },
         [&](Index i, Index count) {
