@@ -110,12 +110,20 @@ class Packer {
     std::vector<Packed> packed;
     for (const std::vector<int>& nodes : regions_) packed.push_back(pack(nodes, limits));
     Individual best;
-    for (const Component& component : promising(packed, limits)) {
-      Individual found;
-      found.grouping = joined(packed, component, limits);
-      if (found.grouping.clusters.empty()) continue;
+    const auto judge = [&](Grouping grouping) {
+      if (grouping.clusters.empty()) return;
+      Individual found{.grouping = std::move(grouping)};
       found.score = objective_.score(found.grouping);
       if (best.grouping.clusters.empty() || found.score < best.score) best = std::move(found);
+    };
+    for (const Component& component : promising(packed, limits)) {
+      Packed all = together(packed, component);
+      judge(grouping_of(all.clusters));
+      if (component.regions.size() == 1) continue;
+      const Packed more = pack(std::move(all.rest), limits);
+      if (more.clusters.empty()) continue;
+      all.clusters.insert(all.clusters.end(), more.clusters.begin(), more.clusters.end());
+      judge(grouping_of(std::move(all.clusters)));
     }
     return best;
   }
@@ -260,20 +268,21 @@ class Packer {
     return model_.way(a.clusters.front().front(), b.clusters.front().front());
   }
 
-  // The clusters of these regions, and what their nodes that are left give together.
-  Grouping joined(const std::vector<Packed>& packed, const Component& component, const Limits& limits) const {
-    Grouping grouping;
-    std::vector<int> rest;
+  // The clusters of these regions, and their nodes that are left, the fastest first: where they give more
+  // clusters, these may have more to send than they are worth.
+  Packed together(const std::vector<Packed>& packed, const Component& component) const {
+    Packed all;
     for (const std::size_t region : component.regions) {
       const Packed& own = packed[region];
-      grouping.clusters.insert(grouping.clusters.end(), own.clusters.begin(), own.clusters.end());
-      rest.insert(rest.end(), own.rest.begin(), own.rest.end());
+      all.clusters.insert(all.clusters.end(), own.clusters.begin(), own.clusters.end());
+      all.rest.insert(all.rest.end(), own.rest.begin(), own.rest.end());
     }
-    if (component.regions.size() > 1) {
-      std::ranges::stable_sort(rest, {}, [&](int node) { return -model_.flops_per_second(node); });
-      const Packed more = pack(rest, limits);
-      grouping.clusters.insert(grouping.clusters.end(), more.clusters.begin(), more.clusters.end());
-    }
+    std::ranges::stable_sort(all.rest, {}, [&](int node) { return -model_.flops_per_second(node); });
+    return all;
+  }
+
+  Grouping grouping_of(Clusters clusters) const {
+    Grouping grouping{.clusters = std::move(clusters), .left_out = {}};
     const std::optional<int> wanted = objective_.constraints().clusters;
     if (wanted && std::ssize(grouping.clusters) > *wanted) grouping.clusters.resize(*wanted);
     std::vector<bool> used(model_.nodes(), false);
