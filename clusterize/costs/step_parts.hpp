@@ -41,8 +41,8 @@ StepParts step_parts(const ThroughputModel& model, const std::vector<int>& membe
 // The fewest in flight, by stage, with which the busiest part never waits, were it `haste` times as fast:
 //   (Σ T + Σ (X forward + X backward)) / (n_k - n_m + 1) ≤ busiest / haste      over all rows of stages k < m
 // and no fewer than without a choice, which is what a plan may fall back to. Where more are needed than may
-// be chosen: as many as may be; async those with which every row waits alike. With chunks as
-// without a choice: possible_in_flight() of trainer/schedule/machine_order.hpp has others.
+// be chosen: as many as may be; async those with which every row waits alike. With chunks always
+// those without a choice; others are in possible_in_flight() of trainer/schedule/machine_order.hpp.
 std::vector<int> needed_in_flight(const StepParts& parts, const ScheduleSettings& schedule, int micro_batches,
                                   double haste = 1);
 

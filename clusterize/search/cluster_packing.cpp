@@ -119,6 +119,7 @@ class Packer {
     for (const Component& component : promising(packed, limits)) {
       Packed all = together(packed, component);
       judge(grouping_of(all.clusters));
+      // What is left may give more clusters, but for more averaging than they are worth.
       if (component.regions.size() == 1) continue;
       const Packed more = pack(std::move(all.rest), limits);
       if (more.clusters.empty()) continue;
@@ -268,8 +269,7 @@ class Packer {
     return model_.way(a.clusters.front().front(), b.clusters.front().front());
   }
 
-  // The clusters of these regions, and their nodes that are left, the fastest first: where they give more
-  // clusters, these may have more to send than they are worth.
+  // The clusters of these regions, and their nodes that are left, the fastest first.
   Packed together(const std::vector<Packed>& packed, const Component& component) const {
     Packed all;
     for (const std::size_t region : component.regions) {

@@ -33,25 +33,18 @@ LinkMeasure measure_link(const std::string& address, const LinkBenchmarkOptions&
 // Does a node_benchmark answer at `address` within the time? TransportError, Interrupted as above.
 bool answers(const std::string& address, std::chrono::milliseconds limit);
 
-// The cost of a provider's transport over TCP's, measured between two ZmqLinks of this process that treat
-// each other as if they were on two machines.
+// What a provider's transport makes of a link, measured between two ZmqLinks of this process.
 struct ProviderTransport {
-  double added_ms = 0;                    // to the latency of what stages send each other in a step
+  bool is_local = false;  // between nodes on one machine, which do not use TCP (node/transport/local)
+  // Of what stages send each other in a step, one way: besides that of TCP, or where `is_local` all of it.
+  double latency_ms = 0;
   double mbps = 0;                        // Mbit/s that it reaches where the network is no limit
   double processor_seconds_per_byte = 0;  // of one side
   // The measure of a link as a provider sees it.
   LinkMeasure over(const LinkMeasure& link) const;
 };
 ProviderTransport measure_provider_transport();
-
-// What providers on one machine have of each other (node/transport/local), measured likewise.
-struct LocalTransport {
-  double latency_ms = 0;  // one way, of what stages send each other in a step
-  double mbps = 0;
-  double processor_seconds_per_byte = 0;  // of one side
-  LinkMeasure over(const LinkMeasure& link) const;
-};
 // Nothing where the kernel does not let processes read each other's memory: they use TCP then.
-std::optional<LocalTransport> measure_local_transport();
+std::optional<ProviderTransport> measure_local_transport();
 
 }  // namespace rookery

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -130,24 +131,22 @@ Links measure_links(const NodePool& pool, const std::string& self, LinkBenchmark
         [&] { fmt::print(stderr, "whether others reach this machine is not tried: {}\n", own.problem()); });
   doing.tell("what a provider's transport adds to that of the network");
   const ProviderTransport transport = measure_provider_transport();
-  std::optional<std::optional<LocalTransport>> local;  // measured where it is asked for
-  const auto has_local = [&](const PoolNode& node) {
-    if (!is_local(Address::parse(node.address))) return false;
-    if (!local) local = measure_local_transport();
-    return local->has_value();
-  };
+  std::set<std::string> here;  // ids of others on this machine
+  for (const PoolNode& node : pool.nodes()) {
+    if (node.id != self && is_local(Address::parse(node.address))) here.insert(node.id);
+  }
+  std::optional<ProviderTransport> local;
+  if (!here.empty()) local = measure_local_transport();
   for (const PoolNode& node : pool.nodes()) {
     if (node.id == self) continue;
     throw_if_stopped();
     doing.tell(fmt::format("the link to node_{} ({})", node.id, node.address));
-    const bool is_here = has_local(node);
+    const ProviderTransport& own_transport = local && here.contains(node.id) ? *local : transport;
     try {
-      const LinkMeasure network = measure_link(node.address, options);
-      const LinkMeasure link = is_here ? (*local)->over(network) : transport.over(network);
+      const LinkMeasure link = own_transport.over(measure_link(node.address, options));
       links.measured[node.id] = link;
       links.processor_seconds_per_byte =
-          std::max(links.processor_seconds_per_byte,
-                   is_here ? (*local)->processor_seconds_per_byte : transport.processor_seconds_per_byte);
+          std::max(links.processor_seconds_per_byte, own_transport.processor_seconds_per_byte);
       if (!link.called_back) continue;
       links.reachable = links.reachable.value_or(true) && *link.called_back;
       if (!*link.called_back) links.strangers.push_back("node_" + node.id);

@@ -168,28 +168,27 @@ constexpr double kMbit = 1e6 / 8;
 
 ProviderTransport measure_provider_transport() {
   const LinkPair::Times times = LinkPair(false).measure();
-  return {.added_ms = std::max(0.0, 1e3 * times.hop_seconds - tcp_latency_ms()),
+  return {.latency_ms = std::max(0.0, 1e3 * times.hop_seconds - tcp_latency_ms()),
           .mbps = times.bytes_per_second / kMbit,
           .processor_seconds_per_byte = times.processor_seconds_per_byte / 2};
 }
 
 LinkMeasure ProviderTransport::over(const LinkMeasure& link) const {
-  return {.latency_ms = link.latency_ms + added_ms,
+  if (is_local)
+    return {.latency_ms = latency_ms, .to_mbps = mbps, .from_mbps = mbps, .called_back = link.called_back};
+  return {.latency_ms = link.latency_ms + latency_ms,
           .to_mbps = std::min(link.to_mbps, mbps),
           .from_mbps = std::min(link.from_mbps, mbps),
           .called_back = link.called_back};
 }
 
-std::optional<LocalTransport> measure_local_transport() {
+std::optional<ProviderTransport> measure_local_transport() {
   if (!others_may_read_memory()) return std::nullopt;
   const LinkPair::Times times = LinkPair(true).measure();
-  return LocalTransport{.latency_ms = 1e3 * times.hop_seconds,
-                        .mbps = times.bytes_per_second / kMbit,
-                        .processor_seconds_per_byte = times.processor_seconds_per_byte / 2};
-}
-
-LinkMeasure LocalTransport::over(const LinkMeasure& link) const {
-  return {.latency_ms = latency_ms, .to_mbps = mbps, .from_mbps = mbps, .called_back = link.called_back};
+  return ProviderTransport{.is_local = true,
+                           .latency_ms = 1e3 * times.hop_seconds,
+                           .mbps = times.bytes_per_second / kMbit,
+                           .processor_seconds_per_byte = times.processor_seconds_per_byte / 2};
 }
 
 }  // namespace rookery
