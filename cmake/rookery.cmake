@@ -27,10 +27,11 @@ function(rookery_module name)
   endif()
 endfunction()
 
-# rookery_optimize(LEVEL TARGETS...): the compiler's level for these in release builds: -O3 for arithmetic and search, -Og
-# for what reads, writes and tells, which is most of what there is to compile and takes four fifths of -O1's time; -O1 for
-# what arranges steps; the rest has -O2. With sanitizers, modules have -O1, since whole runs take half as long again with
-# -O0; but for those of -Og, which take clang less than half the time with the presets' -O0.
+# rookery_optimize(LEVEL TARGETS...): the compiler's level for these in release builds: -O3 for arithmetic, -Og for what
+# reads, writes and tells, which is most of what there is to compile and takes four fifths of -O1's time; -O1 for what
+# arranges steps and carries messages; the rest, the planner's search among it, has -O2. With sanitizers, modules have -O1,
+# since whole runs take half as long again with -O0; but for those of -Og, which take clang less than half the time with
+# the presets' -O0.
 function(rookery_optimize level)
   if(ROOKERY_SANITIZE AND level STREQUAL -Og)
     set(level -O0)
