@@ -94,7 +94,7 @@ def main():
 
     subprocess.run(
         ["cmake", "--preset", "release", "-B", arguments.build, "-DROOKERY_TESTS=ON", "-DROOKERY_BENCH=ON",
-         "-DROOKERY_UNITY_BATCH=0"],
+         "-DROOKERY_UNITY_BATCH=0", "-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON"],
         cwd=ROOT, stdout=subprocess.DEVNULL, check=True,
     )
     wanted = units(arguments.build.resolve(), arguments.build / "compile_commands.json")

@@ -29,11 +29,12 @@ configure() {
   }
 }
 
-# build PRESET [TARGET...]; copies of the repository share what ccache keeps.
+# build PRESET [TARGET...]; copies of the repository share what ccache keeps, which is the case with precompiled headers
+# if it need not look for __TIME__ in them.
 build() {
   local preset=$1
   shift
-  export CCACHE_BASEDIR=$repo CCACHE_NOHASHDIR=1
+  export CCACHE_BASEDIR=$repo CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
   (cd "$repo" && cmake --build --preset "$preset" --parallel "$(nproc)" ${1:+--target "$@"}) ||
     fail "the build failed; the messages of the compiler are above"
 }

@@ -4,7 +4,7 @@
 #pragma once
 
 #if defined(__AVX2__)
-#include <immintrin.h>  // takes most of the time that a file here takes
+#include <immintrin.h>
 #elif defined(__x86_64__)
 #include <emmintrin.h>
 #endif
