@@ -123,9 +123,8 @@ std::unique_ptr<Kernel> make_where(const KernelRequest& request) {
   });
 }
 
-// dY where the condition is `kLeft`, summed over repeated elements in double, in the order of dY.
-template <bool kLeft>
-std::unique_ptr<Kernel> make_where_grad(const KernelRequest& request) {
+// dY where the condition is `left`, summed over repeated elements in double, in the order of dY.
+std::unique_ptr<Kernel> make_where_grad(const KernelRequest& request, bool left) {
   const Shape& whole = request.inputs[0].shape;
   const Shape& target = request.outputs[0].shape;
   const Broadcasting<2> walk(whole, {target, request.inputs[1].shape});
@@ -133,19 +132,19 @@ std::unique_ptr<Kernel> make_where_grad(const KernelRequest& request) {
   return with_real(request.outputs[0].dtype, [&](auto zero) -> std::unique_ptr<Kernel> {
     using T = decltype(zero);
     if (target.elements() == whole.elements()) {
-      return lambda_kernel([walk](const Arguments& args) {
+      return lambda_kernel([walk, left](const Arguments& args) {
         const auto [same, chosen] = walk.steps();
         walk.for_runs([&, chosen = chosen](std::int64_t place, const auto& offsets) {
           const T* dy = args.in<T>(0) + place;
           const Byte* condition = args.in<Byte>(1) + offsets[1];
           T* dx = args.out<T>(0) + place;
           for (std::int64_t i = 0; i < walk.length(); ++i)
-            dx[i] = (condition[i * chosen] != 0) == kLeft ? dy[i] : T(0);
+            dx[i] = (condition[i * chosen] != 0) == left ? dy[i] : T(0);
         });
       });
     }
     return lambda_kernel(
-        [walk, elements](const Arguments& args) {
+        [walk, elements, left](const Arguments& args) {
           auto* sums = reinterpret_cast<double*>(args.scratch);
           std::fill_n(sums, elements, 0.0);
           const auto [step, chosen] = walk.steps();
@@ -154,7 +153,7 @@ std::unique_ptr<Kernel> make_where_grad(const KernelRequest& request) {
             const Byte* condition = args.in<Byte>(1) + offsets[1];
             double* sum = sums + offsets[0];
             for (std::int64_t i = 0; i < walk.length(); ++i)
-              sum[i * step] += (condition[i * chosen] != 0) == kLeft ? static_cast<double>(dy[i]) : 0;
+              sum[i * step] += (condition[i * chosen] != 0) == left ? static_cast<double>(dy[i]) : 0;
           });
           for (std::size_t i = 0; i < elements; ++i) args.out<T>(0)[i] = static_cast<T>(sums[i]);
         },
@@ -265,12 +264,14 @@ std::unique_ptr<Kernel> make_cast(const KernelRequest& request) {
     using From = decltype(from_zero);
     return with_type(request.outputs[0].dtype, [&](auto to_zero) -> std::unique_ptr<Kernel> {
       using To = decltype(to_zero);
-      if (from_bool || to_bool) {
-        return lambda_kernel([n](const Arguments& args) {
-          const From* x = args.in<From>(0);
-          To* y = args.out<To>(0);
-          for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(x[i] != From(0) ? 1 : 0);
-        });
+      if constexpr (std::is_same_v<From, Byte> || std::is_same_v<To, Byte>) {
+        if (from_bool || to_bool) {
+          return lambda_kernel([n](const Arguments& args) {
+            const From* x = args.in<From>(0);
+            To* y = args.out<To>(0);
+            for (std::int64_t i = 0; i < n; ++i) y[i] = static_cast<To>(x[i] != From(0) ? 1 : 0);
+          });
+        }
       }
       return lambda_kernel([n](const Arguments& args) {
         const From* x = args.in<From>(0);
@@ -293,8 +294,8 @@ void add_selection(KernelTable& table) {
   table.add("Or", {make_test_of<Or, Byte>});
   table.add("Not", {make_not});
   table.add("Where", {make_where});
-  table.add("WhereGradLeft", {make_where_grad<true>});
-  table.add("WhereGradRight", {make_where_grad<false>});
+  table.add("WhereGradLeft", {[](const KernelRequest& request) { return make_where_grad(request, true); }});
+  table.add("WhereGradRight", {[](const KernelRequest& request) { return make_where_grad(request, false); }});
   table.add("Max", {make_extremum<Max>});
   table.add("Min", {make_extremum<Min>});
   table.add("ExtremumGrad", {make_extremum_grad});

@@ -159,15 +159,15 @@ Repetition tiling(const Shape& small, const Shape& large) {
   return result;
 }
 
-template <Repetition (*repetition)(const Shape&, const Shape&)>
-std::unique_ptr<Kernel> make_repeat(const KernelRequest& request) {
+using Repeating = Repetition(const Shape& small, const Shape& large);
+
+std::unique_ptr<Kernel> make_repeat(const KernelRequest& request, Repeating repetition) {
   const Repetition repeated = repetition(request.inputs[0].shape, request.outputs[0].shape);
   return make_strided(request.outputs[0], repeated.dims, repeated.steps);
 }
 
 // Sums over repeated elements are made in double, in the order of dY.
-template <Repetition (*repetition)(const Shape&, const Shape&)>
-std::unique_ptr<Kernel> make_repeat_grad(const KernelRequest& request) {
+std::unique_ptr<Kernel> make_repeat_grad(const KernelRequest& request, Repeating repetition) {
   const Shape& small = request.outputs[0].shape;
   if (small.elements() == request.inputs[0].shape.elements()) return make_copy(request);
   const Repetition repeated = repetition(small, request.inputs[0].shape);
@@ -198,10 +198,11 @@ void add_shape(KernelTable& table) {
   table.add("Copy", {make_copy});
   table.add("Transpose", {make_transpose});
   table.add("TransposeGrad", {make_transpose_grad});
-  table.add("Expand", {make_repeat<expansion>});
-  table.add("ExpandGrad", {make_repeat_grad<expansion>});
-  table.add("Tile", {make_repeat<tiling>});
-  table.add("TileGrad", {make_repeat_grad<tiling>});
+  table.add("Expand", {[](const KernelRequest& request) { return make_repeat(request, expansion); }});
+  table.add("ExpandGrad",
+            {[](const KernelRequest& request) { return make_repeat_grad(request, expansion); }});
+  table.add("Tile", {[](const KernelRequest& request) { return make_repeat(request, tiling); }});
+  table.add("TileGrad", {[](const KernelRequest& request) { return make_repeat_grad(request, tiling); }});
 }
 
 }  // namespace rookery::eigen
