@@ -128,10 +128,14 @@ std::unique_ptr<Kernel> make_attention_grad(const KernelRequest& request) {
           const float* values = operands.v + s.v.at(at.batch, at.head);
           score_row(s, operands.q, operands.k, mask_of(args, 4), at, weights);
           const double log_sum = args.in(5)[s.statistic(at.batch, at.head) + at.row];
+          double sum = 0;
           for (std::int64_t j = 0; j < s.columns; ++j) {
             weights[j] = log_sum == kInfinity ? 0 : std::exp(weights[j] - log_sum);
+            sum += weights[j];
             slopes[j] = dot(dy, values + j * s.v.row, s.width);
           }
+          // In floats the logarithm of a sum has few digits, as of scores that a mask of -1e9 hides.
+          for (std::int64_t j = 0; sum > 0 && j < s.columns; ++j) weights[j] /= sum;
           std::copy_n(weights, s.columns, dropped);
           drop_row(s, key, stream, at, dropped);
           drop_row(s, key, stream, at, slopes);

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 
@@ -279,6 +280,21 @@ TEST_P(BackendTest, Attention) {
     forward.outputs.pop_back();
     EXPECT_TRUE(agrees(forward));
   }
+}
+
+// Where -1e9 is added to all scores of a row, the logarithm of their sum is lost in a float; weights sum
+// to 1.
+TEST_P(BackendTest, AttentionGradOfRowsThatALargeNumberHides) {
+  if (lacks("attention")) GTEST_SKIP();
+  OpCase forward = attention_case(attention_specs()[2], random_);
+  std::ranges::fill(forward.inputs[3].as<float>(), -1e9F);
+  const auto results = *run_on(backend(), forward);
+  Tensor dy(DType::kF32, forward.outputs[0].shape);
+  std::ranges::fill(dy.as<float>(), 1.0F);
+  const auto made = *run_on(backend(), attention_gradient(forward, results, dy));
+  const auto dv = made[2].as<float>();
+  const auto weighed = static_cast<double>(dy.as<float>().size());  // each of dY by weights that sum to 1
+  EXPECT_NEAR(std::accumulate(dv.begin(), dv.end(), 0.0), weighed, 0.1);
 }
 
 TEST_P(BackendTest, AttentionOfARowThatIsNaNIsNaN) {

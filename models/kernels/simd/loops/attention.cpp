@@ -6,6 +6,9 @@ namespace rookery::simd::ROOKERY_ISA {
 namespace {
 
 constexpr float kInfinity = __builtin_inff();
+// From here on a float has too few digits for the logarithm of a sum of weights, as of scores that a mask of
+// -1e9 hides.
+constexpr float kFar = 64;
 
 // Scores that are too low, and those that a mask has made -infinity, have no weight at all.
 inline Floats weight(Floats score) {
@@ -60,9 +63,17 @@ void attention_softmax(const AttentionRows& s, float* scores, float* log_sums) {
 void attention_weights(const AttentionRows& s, float* scores, const float* log_sums) {
   for (Index row = 0; row < s.rows; ++row, scores += s.stride) {
     const float log_sum = log_sums[row];
-    for_row(s, visible(s, row), [&](Index i, Index count) {
-      store(scores + i, seen_or(weight(load(scores + i) * s.scale - log_sum), count, Floats{}));
+    const Index seen = visible(s, row);
+    Floats total{};
+    for_row(s, seen, [&](Index i, Index count) {
+      const Floats e = seen_or(weight(load(scores + i) * s.scale - log_sum), count, Floats{});
+      total += e;
+      store(scores + i, e);
     });
+    const float sum = sum_of(total);
+    if (__builtin_fabsf(log_sum) < kFar || sum == 0) continue;
+    const float share = 1 / sum;
+    for_row(s, seen, [&](Index i, Index) { store(scores + i, load(scores + i) * share); });
   }
 }
 

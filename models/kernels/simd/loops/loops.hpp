@@ -283,7 +283,7 @@ struct Loops {
   // Scores to softmax(scale * scores), zeros where nothing is seen; log_sums may be absent, and is infinite
   // for a row without any weight.
   void (*attention_softmax)(const AttentionRows&, float* scores, float* log_sums);
-  // The same from log_sums.
+  // The same from log_sums, as far as these have digits for it; then each row is divided by its sum.
   void (*attention_weights)(const AttentionRows&, float* scores, const float* log_sums);
   // The gradient of the weights to that of the scores.
   void (*attention_scores_grad)(const AttentionRows&, const float* weights, float* gradient);
