@@ -305,6 +305,20 @@ TEST_F(HandMade, TensorsOfTheBatchAreRepeated) {
   EXPECT_THAT(run(model.graph, model.state, x.view()), testing::Each(3.0F));
 }
 
+// As F.dropout(x.new_ones(x.shape)) is exported: a mask that all steps share.
+TEST_F(HandMade, DropoutOfConstantsIsKept) {
+  add("Shape", {"x"}, {"shape"});
+  add("ConstantOfShape", {"shape"}, {"zeros"});
+  add("Cos", {"zeros"}, {"ones"});
+  add("Dropout", {"ones"}, {"mask"});
+  add("Mul", {"x", "mask"}, {"y"});
+  const OnnxModel model = import();
+  EXPECT_EQ(std::ranges::count(model.graph.ops(), "Dropout", &Op::type), 1);
+  Tensor x(DType::kF32, {3, 4});
+  std::ranges::fill(x.as<float>(), 2.0F);
+  EXPECT_THAT(run(model.graph, model.state, x.view()), testing::Each(2.0F));
+}
+
 TEST_F(HandMade, WeightsThatAreAbsentAreDrawn) {
   add_type(*model_.mutable_graph()->add_input(), "fc.weight", {4, 4});
   add_type(*model_.mutable_graph()->add_input(), "fc.bias", {4});
