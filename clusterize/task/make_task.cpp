@@ -7,6 +7,7 @@
 #include "models/base/libraries/format.hpp"
 #include "models/base/machine/processors.hpp"
 #include "models/base/process/terminal.hpp"
+#include "models/graph/passes/freeze.hpp"
 #include "models/graph/passes/loss.hpp"
 #include "models/graph/passes/recognize/recognize.hpp"
 #include "models/kernels/precision.hpp"
@@ -71,6 +72,7 @@ TrainingTask make_task(const Graph& model, const Dataset& dataset, const Trainin
   TrainingTask task{.graph = recognize_attention(model), .settings = settings};
   with_context(fmt::format("{} with {}", settings.model, settings.data), [&] {
     add_loss(task.graph, settings.loss, target_types(dataset, settings.loss));
+    freeze_unreached(task.graph);
     const SampleSource fits(dataset, task.graph, settings.loss);
     check_labels(dataset, task.graph);
   });

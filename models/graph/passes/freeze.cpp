@@ -3,12 +3,14 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
 #include "models/base/text.hpp"
 #include "models/graph/ops/batch_norm.hpp"
+#include "models/graph/stage.hpp"
 
 namespace rookery {
 namespace {
@@ -64,6 +66,16 @@ void choose_trained(Graph& graph, const std::vector<std::string>& frozen,
   if (graph.parameters().empty() && !all.empty()) {
     throw ConfigError("frozen: no parameter is left to train; name those that are in \"trained\"");
   }
+}
+
+void freeze_unreached(Graph& graph) {
+  const std::map<ValueId, std::vector<OpId>> reached = gradient_users(graph);
+  const std::vector<ValueId> all = graph.parameters();
+  for (const ValueId parameter : all) {
+    if (!reached.contains(parameter)) graph.set_trained(parameter, false);
+  }
+  if (graph.parameters().empty() && !all.empty())
+    throw ConfigError("loss: it depends on no parameter that is trained; let it take another output");
 }
 
 }  // namespace rookery

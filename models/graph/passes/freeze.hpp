@@ -16,4 +16,8 @@ namespace rookery {
 void choose_trained(Graph& graph, const std::vector<std::string>& frozen,
                     const std::vector<std::string>& trained, const std::set<std::string>& buffers);
 
+// Fixes the parameters of a graph with losses that no gradient reaches: weight decay does not move them, as
+// in PyTorch, where their gradients are None. ConfigError when nothing is left to train.
+void freeze_unreached(Graph& graph);
+
 }  // namespace rookery

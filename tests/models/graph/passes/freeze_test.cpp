@@ -88,6 +88,16 @@ TEST(Freeze, PatternsThatFitNothingAreNamedWithWhatThereIs) {
   EXPECT_THAT(refusal({"*"}), HasSubstr("no parameter is left to train"));
 }
 
+TEST(Freeze, WhatNoGradientReachesIsFixed) {
+  Graph graph = three_layers(true);
+  freeze_unreached(graph);
+  EXPECT_THAT(trained(graph), testing::UnorderedElementsAre("third.weight", "third.bias", "table"));
+  EXPECT_EQ(graph.parameters().size(), 3U);
+  EXPECT_TRUE(graph.value(graph.at("second.bias")).fixed);
+  choose_trained(graph, {"third.*", "table"}, {"first.weight"}, {});
+  EXPECT_THROW(freeze_unreached(graph), ConfigError);
+}
+
 TEST(Freeze, BuffersOfAModuleAreNoParameters) {
   Graph graph = three_layers();
   graph.set_trained(graph.at("table"), false);
