@@ -22,6 +22,7 @@ import struct
 import sys
 import tempfile
 import traceback
+import types
 import unittest.mock
 import warnings
 
@@ -61,7 +62,7 @@ def export(module, example_inputs, path, output_names=None):
     with _unchanged(module):
         place = _place_of(module, inputs, "_local_scalar_dense", of_user=True)
         _check_calls(module, inputs)
-        _check_state(module, inputs)
+        statistics = _check_state(module, inputs)
     if place:
         raise ExportError(
             f"forward takes a tensor's value for a number of Python's (if, for, .item(), int(), float()){place}; what "
@@ -73,6 +74,7 @@ def export(module, example_inputs, path, output_names=None):
             try:
                 model = way(module, inputs)
                 _finish(model, module, before, output_names)
+                _check_statistics(model, module, statistics)
                 _compare(model, module, inputs)
             except ExportError as error:
                 outcomes.append((way, error))
@@ -301,7 +303,7 @@ def _changes_of_python(module, inputs):
     is computed once, does not."""
     states = []
     for _ in range(2):
-        with torch.no_grad(), _without_dropout(), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        with torch.no_grad(), _without_dropout(module), torch.random.fork_rng(devices=range(torch.cuda.device_count())):
             torch.manual_seed(0)
             _call(module, inputs)
         states.append(_state_of_python(module))
@@ -311,7 +313,8 @@ def _changes_of_python(module, inputs):
 
 
 def _check_state(module, inputs):
-    """What forward leaves behind is not in the file, but for running statistics of BatchNorm."""
+    """What forward leaves behind is not in the file, but for running statistics of BatchNorm; the names of those that
+    it moves."""
     moving = {
         f"{name}.{buffer}".lstrip(".")
         for name, layer in module.named_modules(remove_duplicate=False)
@@ -321,18 +324,30 @@ def _check_state(module, inputs):
     tensors = {name: (each, each.data_ptr(), each.detach().clone()) for name, each in _all_tensors(module)}
     with torch.no_grad():
         _call(module, inputs)
-    changed = []
+    moved, changed = [], []
     for name, tensor in _all_tensors(module):
         one, place, value = tensors.get(name, (None, 0, None))
         is_same = tensor is one and tensor.data_ptr() == place and _are_equal(tensor, value)
-        if name not in moving and not is_same:
-            changed.append(name)
+        if not is_same:
+            (moved if name in moving else changed).append(name)
     changed += _changes_of_python(module, inputs)
     if changed:
         raise ExportError(
             f"forward changes {', '.join(sorted(changed))}: what it leaves behind is not exported. Leave it out, call eval() "
             f"of its layer if it then stays, or do it in your own code between runs"
         )
+    return moved
+
+
+def _check_statistics(model, module, moved):
+    """Running statistics that forward moves are moved by the file, too."""
+    _, first = _groups(_all_tensors(module))
+    in_file = {name for node in model.graph.node if node.op_type == "BatchNormalization" for name in node.input[3:]
+               if any(entry.name == "training_mode" and entry.i for entry in node.attribute)}
+    lost = [name for name in moved if not name.endswith("num_batches_tracked") and first[name] not in in_file]
+    if lost:
+        raise ExportError(f"forward moves {', '.join(sorted(lost))} by lines of its own, which are not exported: let "
+                          "PyTorch's BatchNorm do it, or call eval() of the layer")
 
 
 def _check_calls(module, inputs):
@@ -352,17 +367,22 @@ def _check_calls(module, inputs):
     for name, layer in module.named_modules():
         if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training:
             what = f"{name or 'the module'} ({type(layer).__name__})"
-            hooks.append(layer.register_forward_hook(lambda *_, what=what: calls.update({what: calls.get(what, 0) + 1})))
+            count = lambda *_, what=what: calls.update({what: calls.get(what, 0) + 1})  # noqa: E731
+            hooks.append(layer.register_forward_pre_hook(count))  # checkpoint() ends a second call before its end
     try:
-        with unittest.mock.patch.object(F, "embedding", embed), \
+        with _replaced(module, {"embedding": embed}), \
                 unittest.mock.patch.object(torch.Tensor, "register_hook", refuse_hook):
-            _call(module, inputs)
+            total = _weigh(_outputs_of(_call(module, inputs)).values())
+        if isinstance(total, torch.Tensor):
+            with contextlib.suppress(RuntimeError):  # which the comparison tells
+                total.backward()  # checkpoint() runs forward once more in it
     finally:
         for hook in hooks:
             hook.remove()
     for what, count in calls.items():
         if count > 1:
-            raise ExportError(f"{what} is called {count} times in forward: give each call a BatchNorm of its own, or eval()")
+            raise ExportError(f"{what} is called {count} times in a step: give each call a BatchNorm of its own, or "
+                              "eval(), and leave out checkpoint()")
 
 
 def _groups(tensors):
@@ -438,6 +458,25 @@ def _outputs_of(made):
         if not isinstance(each, torch.Tensor):
             raise ExportError(f"forward gives back a {type(each).__name__} as {name}: return tensors alone")
     return named
+
+
+@contextlib.contextmanager
+def _replaced(module, functions):
+    """`functions`: {name in torch.nn.functional: what takes its place}, there and by whatever name files that are
+    not PyTorch's (`from torch.nn.functional import relu6`), layers (`self.activation = F.relu6`) and dicts of theirs
+    (`{"relu6": F.relu6}`) keep them."""
+    others = {id(getattr(F, name)): function for name, function in functions.items() if hasattr(F, name)}
+    places = [vars(F), *map(vars, module.modules())]
+    for name, file in list(sys.modules.items()):
+        if isinstance(file, types.ModuleType) and name.split(".")[0] != "torch" and vars(file) is not globals():
+            places.append(vars(file))
+    places += [kept for place in places for kept in list(place.values()) if type(kept) is dict]
+    with contextlib.ExitStack() as patches:
+        for place in places:
+            for name, kept in [entry for entry in place.items() if id(entry[1]) in others]:
+                patches.callback(place.__setitem__, name, kept)
+                place[name] = others[id(kept)]
+        yield
 
 
 def _chunk(self, chunks, dim=0):
@@ -533,17 +572,13 @@ def _plainly():
         yield
 
 
-@contextlib.contextmanager
-def _with_their_gradients():
+def _with_their_gradients(module):
     """With functions made of others that exporters write by operators with other gradients."""
     functions = {"hardtanh": _hardtanh, "relu6": _relu6, "logsigmoid": _logsigmoid,
                  "pairwise_distance": _pairwise_distance}
     if _ZEROES_HIDDEN_ROWS:
         functions["scaled_dot_product_attention"] = _masked_attention
-    with contextlib.ExitStack() as patches:
-        for name, function in functions.items():
-            patches.enter_context(unittest.mock.patch.object(F, name, function))
-        yield
+    return _replaced(module, functions)
 
 
 def _export_by_trace(module, inputs):
@@ -579,7 +614,7 @@ def _export_by_trace(module, inputs):
     for name, function in symbolics.items():
         torch.onnx.register_custom_op_symbolic(name, function, OPSETS[0])
     try:
-        with _plainly(), _with_their_gradients(), contextlib.redirect_stdout(io.StringIO()), \
+        with _plainly(), _with_their_gradients(module), contextlib.redirect_stdout(io.StringIO()), \
                 contextlib.ExitStack() as patches:
             for place, name, function in _unknown_functions():
                 patches.enter_context(unittest.mock.patch.object(place, name, function))
@@ -599,7 +634,7 @@ def _export_by_program(module, inputs):
     if "dynamo" not in inspect.signature(torch.onnx.export).parameters:
         raise ExportError("this PyTorch has no exporter that uses torch.export")
     batch = torch.export.Dim("batch", min=2)  # PyTorch 2.9 asks whether it is 1, and then refuses any other
-    with _plainly(), _with_their_gradients(), contextlib.redirect_stdout(io.StringIO()):
+    with _plainly(), _with_their_gradients(module), contextlib.redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
             module, (), kwargs=dict(inputs), dynamo=True, optimize=False, input_names=list(inputs),
             output_names=list(_outputs_of(_call(module, inputs))), opset_version=OPSETS[1],
@@ -690,35 +725,27 @@ def _add_functions(model):
 # The comparison: the file run in PyTorch, forward and backward
 
 
-@contextlib.contextmanager
-def _without_dropout():
+def _without_dropout(module):
     """Both sides draw nothing."""
     keep = lambda input, *_, **__: input  # noqa: E731
-    names = [n for n in ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
-             if hasattr(F, n)]
-    attention = getattr(F, "scaled_dot_product_attention", None)
 
     def attend(query, key, value, attn_mask=None, dropout_p=0.0, *rest, **options):
-        return attention(query, key, value, attn_mask, 0.0, *rest, **options)
+        return _ATTENTION(query, key, value, attn_mask, 0.0, *rest, **options)
 
-    with contextlib.ExitStack() as patches:
-        for name in names:
-            patches.enter_context(unittest.mock.patch.object(F, name, keep))
-        if attention is not None:
-            patches.enter_context(unittest.mock.patch.object(F, "scaled_dot_product_attention", attend))
-        yield
+    names = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+    return _replaced(module, {**dict.fromkeys(names, keep), "scaled_dot_product_attention": attend})
 
 
 def _compare(model, module, inputs):
-    """Outputs, running statistics and gradients for the example, for another number of samples, and for other
+    """Outputs and gradients for the example, for another number of samples, and for other
     parameters, since behind a layer of zeros nothing shows; adds the metadata, which needs to know which parameters
     have gradients."""
     no_gradient = set()
-    inputs = {name: _varied(tensor) for name, tensor in inputs.items()}
+    inputs = _unlike({name: _varied(tensor) for name, tensor in inputs.items()})
     samples = len(next(iter(inputs.values())))
     for count, sign, moves in ((samples + 1, 1, False), (samples, -1, False), (samples, 1, True), (samples, 1, False)):
         given = {name: _repeated(_turned(tensor, sign), count) for name, tensor in inputs.items()}
-        with _unchanged(module), _without_dropout(), _plainly():
+        with _unchanged(module), _without_dropout(module), _plainly():
             moved = _move_parameters(module) if moves else {}
             theirs, gradients = _run_module(module, given)
         try:
@@ -748,12 +775,28 @@ _CANNOT_BE = (
 _LOST = f"the exporter lost something of forward; {_CANNOT_BE}"
 
 
+def _noise(tensor):
+    return torch.rand(tensor.shape, generator=torch.Generator().manual_seed(1)).to(tensor.dtype)
+
+
 def _varied(tensor):
     """Something else than zeros, with which everything is equal and nothing well-conditioned."""
     if not tensor.is_floating_point() or (tensor != tensor.flatten()[0]).any():
         return tensor
-    generator = torch.Generator().manual_seed(1)
-    return torch.rand(tensor.shape, generator=generator, dtype=torch.float32).to(tensor.dtype) + tensor
+    return _noise(tensor) + tensor
+
+
+def _unlike(inputs):
+    """Samples that differ, where they are one that was repeated: BatchNorm has no gradients where all are alike."""
+    if any((tensor != tensor[:1]).any() for tensor in inputs.values()):
+        return inputs
+    made = {}
+    for name, tensor in inputs.items():
+        if tensor.is_floating_point():
+            made[name] = tensor + 0.1 * tensor.nan_to_num(0, 0, 0).abs().max() * _noise(tensor)
+        else:
+            made[name] = torch.cat([tensor[:1], tensor[1:].flip(-1)]) if tensor.dim() > 1 else tensor
+    return made
 
 
 def _turned(tensor, sign):
@@ -800,7 +843,7 @@ def _weigh(outputs):
 
 
 def _run_module(module, inputs):
-    """Outputs, what became of the running statistics, and gradients of the parameters that are trained."""
+    """Outputs, and gradients of the parameters that are trained."""
     module.zero_grad(set_to_none=True)
     made = list(_outputs_of(_call(module, inputs)).values())
     total = _weigh(made)
@@ -1185,7 +1228,7 @@ _OPERATORS = {
     "HardSwish": _logistic(F.hardswish), "Softsign": _logistic(F.softsign), "Mish": _logistic(F.mish),
     "Gelu": lambda a, x: F.gelu(x, approximate=a.get("approximate", "none")),
     "LeakyRelu": lambda a, x: F.leaky_relu(x, a.get("alpha", 0.01)), "Elu": lambda a, x: F.elu(x, a.get("alpha", 1.0)),
-    "PRelu": lambda a, x, slope: torch.where(x < 0, slope * x, x),
+    "PRelu": lambda a, x, slope: torch.where(x > 0, x, slope * x),
     "Selu": lambda a, x: F.selu(x), "Celu": lambda a, x: F.celu(x, a.get("alpha", 1.0)),
     "HardSigmoid": lambda a, x: (a.get("alpha", 0.2) * x + a.get("beta", 0.5)).clamp(0, 1),
     "Clip": lambda a, x, low=None, high=None: x if low is high is None else x.clamp(low, high),

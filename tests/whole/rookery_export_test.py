@@ -8,6 +8,8 @@ import numpy
 import onnx
 import torch
 from torch import nn
+from torch.nn.functional import dropout
+from torch.utils.checkpoint import checkpoint
 
 import exported
 from exported import ExportTest, rookery_export
@@ -85,6 +87,58 @@ class Counting(traps.Guarded):
     def forward(self, x):
         self.calls += 1
         return self.head(nn.functional.dropout(self.body(x), min(0.5, self.calls / 1e4), self.training))
+
+
+class OwnNorm(nn.BatchNorm1d):
+    """BatchNorm written by hand, whose statistics only it moves."""
+
+    def forward(self, x):
+        mean, variance = x.mean(0), x.var(0, unbiased=False)
+        if self.training:
+            with torch.no_grad():
+                self.running_mean.mul_(0.9).add_(0.1 * mean)
+                self.running_var.mul_(0.9).add_(0.1 * variance)
+        return (x - mean) / (variance + self.eps).sqrt() * self.weight + self.bias
+
+
+class Checkpointed(nn.Module):
+    """A BatchNorm that PyTorch runs once more in backward."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8)), nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.head(checkpoint(self.body, x, use_reentrant=False))
+
+
+class Normed(Partly):
+    """What is lost lies before a BatchNorm, through which no gradient runs where all samples are alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Sequential(nn.BatchNorm1d(8), nn.Linear(8, 5))
+
+
+class TwoHeads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head, self.other = nn.Linear(6, 8), nn.Linear(8, 5), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = torch.relu(self.body(x))
+        return {"logits": self.head(x), "others": self.other(x)}
+
+
+class Forgetting(traps.Guarded):
+    """Dropout by names that are not PyTorch's."""
+
+    def __init__(self):
+        super().__init__()
+        self.forget = nn.functional.dropout
+
+    def forward(self, x):
+        return self.head(dropout(self.forget(self.body(x), 0.1, self.training), 0.2, self.training))
 
 
 class Skipping(traps.Guarded):
@@ -245,12 +299,16 @@ class Export(ExportTest):
         x = torch.randn(4, 6)
         self.assertIn("the gradient of body", self.refusal(Partly(), x))
         self.assertIn("the gradient of body", self.refusal(Hidden(), x))
+        self.assertIn("the gradient of body", self.refusal(Normed(), torch.randn(1, 6)))
         self.assertIn("use torch.where", self.refusal(Decided(), x))
         self.assertIn(".data", self.refusal(Copied(), x))
         with_norm = nn.Sequential(nn.Linear(6, 6), nn.BatchNorm1d(6, momentum=None))
         self.assertIn("1 (BatchNorm1d): momentum=None", self.refusal(with_norm, x))
         twice = traps.Siamese().train()
         self.assertIn("body.1 (BatchNorm1d) is called 2 times", self.refusal(twice, x))
+        self.assertIn("body.1 (BatchNorm1d) is called 2 times", self.refusal(Checkpointed(), x))
+        own = nn.Sequential(nn.Linear(6, 8), OwnNorm(8), nn.Linear(8, 5))
+        self.assertIn("forward moves 1.running_mean, 1.running_var by lines of its own", self.refusal(own, x))
         ids = torch.zeros(3, dtype=torch.int64)
         self.assertIn("max_norm", self.refusal(nn.Embedding(5, 4, max_norm=1.0), ids))
         self.assertIn("F.embedding: max_norm", self.refusal(Renormed(), ids))
@@ -288,11 +346,34 @@ class Export(ExportTest):
             trained = json.loads(described[rookery_export.METADATA_KEY])["parameters"]
             self.assertEqual(trained, {name: not name.startswith("body") for name, _ in module.named_parameters()})
 
+    def test_what_no_loss_takes_is_not_decayed(self):
+        module, targets = TwoHeads(), torch.arange(SAMPLES) % 5
+        inputs = {"x": torch.randn(SAMPLES, 6)}
+        rookery_export.export(module, inputs, self.node_data / "net.onnx")
+        self.write_data(inputs, targets)
+        self.write_job(2)
+        settings = json.loads((self.node_data / "train.json").read_text())
+        settings.update(loss=[{"output": "logits", "loss": "cross_entropy"}],
+                        optimizer={"name": "adamw", "learning_rate": 0.1, "weight_decay": 0.5})
+        (self.node_data / "train.json").write_text(json.dumps(settings))
+        for command in ("clusterize", "launch"):
+            self.run_program(command)
+        self.fuse()
+        state = self.trained_state()
+        for name, tensor in module.state_dict().items():
+            self.assertEqual(torch.equal(state[name], tensor), name.startswith("other"), name)
+        rookery_export.load(module, self.folder / "trained")
+
     def test_what_the_exporters_lack_is_told_with_its_place(self):
         message = self.refusal(Foreign(), torch.randn(2, 4, 4))
         self.assertIn("matrix_exp", message)
         self.assertIn("return torch.linalg.matrix_exp(x)", message)
         self.assertIn("in inner", message)
+
+    def test_functions_by_other_names(self):
+        rookery_export.export(Forgetting(), torch.randn(4, 6), self.folder / "net.onnx")
+        operators = [node.op_type for node in onnx.load(self.folder / "net.onnx").graph.node]
+        self.assertEqual(operators.count("Dropout"), 2)
 
     def test_gradients_at_zeros(self):
         self.check(case_of(traps.Corners))

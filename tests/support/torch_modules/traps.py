@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.nn.functional import relu6
 
 from . import sequences
 
@@ -210,12 +211,13 @@ class Corners(nn.Module):
         for layer in (self.one, self.other):
             nn.init.zeros_(layer.bias)
         self.clip, self.clip_in_place = nn.Hardtanh(0, 20), nn.ReLU6(inplace=True)
+        self.log_sigmoid, self.functions = functional.logsigmoid, {"distance": functional.pairwise_distance}
         self.head = nn.Linear(42, 5)
 
     def forward(self, x):
         plain, one, other = self.plain(x), self.one(x), self.other(x)
         return self.head(torch.cat([
             functional.normalize(plain, dim=1), plain.std(1, keepdim=True),
-            functional.pairwise_distance(one, other, keepdim=True), functional.logsigmoid(200 * one) / 200,
-            self.clip(one), functional.relu6(other), self.clip_in_place(one + other),
+            self.functions["distance"](one, other, keepdim=True), self.log_sigmoid(200 * one) / 200,
+            self.clip(one), relu6(other), self.clip_in_place(one + other),
         ], 1))
