@@ -374,8 +374,8 @@ def _check_calls(module, inputs):
                 unittest.mock.patch.object(torch.Tensor, "register_hook", refuse_hook):
             total = _weigh(_outputs_of(_call(module, inputs)).values())
         if isinstance(total, torch.Tensor):
-            with contextlib.suppress(RuntimeError):  # which the comparison tells
-                total.backward()  # checkpoint() runs forward once more in it
+            with contextlib.suppress(RuntimeError):  # the comparison runs backward, too, and tells what fails
+                total.backward()  # in which checkpoint() runs forward once more
     finally:
         for hook in hooks:
             hook.remove()
@@ -776,7 +776,9 @@ _LOST = f"the exporter lost something of forward; {_CANNOT_BE}"
 
 
 def _noise(tensor):
-    return torch.rand(tensor.shape, generator=torch.Generator().manual_seed(1)).to(tensor.dtype)
+    """From 0 to 1, the same in every call."""
+    generator = torch.Generator().manual_seed(1)
+    return torch.rand(tensor.shape, generator=generator, dtype=torch.float32).to(tensor.dtype)
 
 
 def _varied(tensor):
