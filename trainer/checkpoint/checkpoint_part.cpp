@@ -120,6 +120,10 @@ void write_part(const std::filesystem::path& path, const CheckpointOwner& owner,
                  {"run", to_text(facts.run)},
                  {"settings", to_json(facts.settings).dump()},
                  {"kernels", Json(facts.kernels).dump()}});
+  // Other nodes remove older parts when this one is there: its name, and those of folders that are new with
+  // it.
+  const std::filesystem::path folder = path.parent_path();
+  for (const auto& each : {folder, checkpoints_folder(owner.node_data), owner.node_data}) flush_folder(each);
 }
 
 PartReader::PartReader(const std::filesystem::path& path) : file_(path) {

@@ -50,7 +50,7 @@ struct PartName {
 // Reads the file name of a part of cluster 0; nothing for other files.
 std::optional<PartName> part_name(const std::filesystem::path& file);
 
-// Makes the folder. DataError.
+// Makes the folder. The file is there whole or not at all (AtomicFile), after a power cut, too. DataError.
 void write_part(const std::filesystem::path& path, const CheckpointOwner& owner, const CheckpointFacts& facts,
                 const StateViews& training_state);
 

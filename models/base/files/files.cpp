@@ -116,6 +116,18 @@ void link_file(const std::filesystem::path& from, const std::filesystem::path& t
         fmt::format("{}: cannot be copied to {}: {}", from.string(), to.string(), code.message()));
 }
 
+void flush_folder(const std::filesystem::path& path) {
+  const auto fail = [&] {
+    throw DataError(fmt::format("{}: cannot flush the folder: {}", path.string(), std::strerror(errno)));
+  };
+  const int descriptor = file_calls().open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+  if (descriptor < 0) fail();
+  const int code = file_calls().fsync(descriptor) == 0 ? 0 : errno;
+  ::close(descriptor);
+  errno = code;
+  if (code != 0 && code != EINVAL) fail();
+}
+
 void make_directories(const std::filesystem::path& path) {
   std::error_code code;
   std::filesystem::create_directories(path, code);

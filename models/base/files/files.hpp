@@ -48,6 +48,10 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t max_bytes
 // it has not. `to` is not there yet. DataError when that fails.
 void link_file(const std::filesystem::path& from, const std::filesystem::path& to);
 
+// Flushes to the disk which files the folder has, so that a committed one is there after a power cut, too.
+// DataError when that fails; a file system that cannot flush folders is left alone.
+void flush_folder(const std::filesystem::path& path);
+
 // Makes the folder and its parents; DataError when that fails.
 void make_directories(const std::filesystem::path& path);
 
