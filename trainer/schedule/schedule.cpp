@@ -261,7 +261,10 @@ int in_flight(const ScheduleSettings& settings, int stage, int stages, int micro
   ROOKERY_CHECK(std::ssize(settings.planned) == stages, "a plan for {} stages, not {}",
                 settings.planned.size(), stages);
   const int planned = settings.planned[static_cast<std::size_t>(stage)];
-  return kind.is_synchronous ? std::min(micro_batches, planned) : planned;
+  if (kind.is_synchronous) return std::min(micro_batches, planned);
+  // A cluster whose share of a batch has fewer micro-batches makes more updates meanwhile.
+  return settings.max_staleness ? std::min(planned, 1 + allowed_ahead(*settings.max_staleness, micro_batches))
+                                : planned;
 }
 
 int forwards_ahead(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {

@@ -230,6 +230,15 @@ void check_together(const TrainingSettings& settings, Problems& problems) {
   check_plateau(settings, problems);
 }
 
+// Nothing else would tell that it has no effect. Of train.json alone: metadata and checkpoints may have it.
+void check_chunks(const ScheduleSettings& schedule, Problems& problems) {
+  if (!schedule.chunks || schedule.name == "interleaved") return;
+  problems.add("chunks",
+               fmt::format("{} has no effect with \"schedule\": \"{}\": take it out, or give \"schedule\": "
+                           "\"interleaved\"",
+                           *schedule.chunks, schedule.name));
+}
+
 // A key of train.json that nothing has read.
 void add_unknown_key(const std::string& name, const Json& value, Problems& problems) {
   for (const SettingsObject& object : settings_objects()) {
@@ -299,7 +308,11 @@ std::vector<std::string> undecided(const TrainingSettings& settings) {
 }
 
 TrainingSettings read_settings(const std::filesystem::path& train_json) {
-  return settings_from_json(read_json(train_json), train_json.string());
+  TrainingSettings settings = settings_from_json(read_json(train_json), train_json.string());
+  Problems problems;
+  check_chunks(settings.schedule, problems);
+  problems.throw_if_any(train_json.string());
+  return settings;
 }
 
 std::string to_text(const LossSettings& loss) {

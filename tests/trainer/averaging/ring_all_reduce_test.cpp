@@ -65,20 +65,20 @@ std::vector<std::uint64_t> all_reduce(std::vector<Tensors>& members, const std::
 
 // The same with compression; residuals are taken and left.
 void all_reduce_encoded(const std::string& compression, std::vector<Tensors>& members,
-                        std::vector<Tensors>& residuals) {
+                        std::vector<Tensors>& residuals, std::uint64_t under_way = kRingUnderWay) {
   const int count = static_cast<int>(members.size());
   RingLoad load{.tensors = members.front().size()};
   for (const Numbers& tensor : members.front()) load.numbers += tensor.size();
   const Compression parsed = parse_compression(compression);
-  const auto links =
-      make_memory_links(count, std::chrono::seconds(60), ring_traffic({}, load, parsed, count).messages);
+  const auto links = make_memory_links(count, std::chrono::seconds(60),
+                                       ring_traffic({}, load, parsed, count, under_way).messages);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < count; ++rank) {
     threads.emplace_back([&, rank, at = static_cast<std::size_t>(rank)] {
       std::vector<RingTensor> tensors;
       for (std::size_t i = 0; i < members[at].size(); ++i)
         tensors.push_back({.numbers = members[at][i], .residual = residuals[at][i]});
-      RingAllReduce(*links[at], rank, count, parsed).sum(0, tensors);
+      RingAllReduce(*links[at], rank, count, parsed, under_way).sum(0, tensors);
     });
   }
 }
@@ -248,6 +248,14 @@ TEST(RingAllReduce, OfEncodedNumbersIsTheSameInOtherRings) {
       }
     }
   }
+}
+
+// As in a ring of very many: a piece has a block all the same.
+TEST(RingAllReduce, OfEncodedNumbersHasBlocksThatAreMoreThanIsUnderWay) {
+  std::vector<Tensors> members = random_members(3, {70'003}, 5);
+  std::vector<Tensors> residuals(3, Tensors{Numbers(70'003)});
+  all_reduce_encoded("topk:0.9", members, residuals, 16U << 10);
+  for (const Tensors& member : members) EXPECT_EQ(member, members[0]);
 }
 
 TEST(RingAllReduce, HasUpTo64Members) {

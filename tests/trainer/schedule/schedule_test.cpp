@@ -120,6 +120,11 @@ TEST(Schedule, WhatAPlanChoosesGoesBeforeAllElse) {
   EXPECT_EQ(in_flight(settings, 1, 3, 8), 2);
   EXPECT_EQ(most_in_flight(settings, 0, 3, 8), 4);
   EXPECT_EQ(staleness({.name = "async", .planned = {4, 2, 1}}, 0, 3, 1), 3);
+  // Planned for batches of four micro-batches; a cluster's share has three.
+  const ScheduleSettings bounded{.name = "async", .max_staleness = 1, .planned = {5, 4, 3, 2, 1}};
+  EXPECT_EQ(in_flight(bounded, 0, 5, 4), 5);
+  EXPECT_EQ(in_flight(bounded, 0, 5, 3), 4);
+  EXPECT_EQ(staleness(bounded, 0, 5, 3), 1);
   EXPECT_THROW(in_flight(settings, 0, 2, 8), BugError);
 }
 

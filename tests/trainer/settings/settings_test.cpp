@@ -10,7 +10,9 @@
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "models/base/libraries/json.hpp"
+#include "tests/support/problem.hpp"
 #include "tests/support/repository.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "trainer/settings/batch_sizes.hpp"
 #include "trainer/settings/keys/settings_keys.hpp"
 
@@ -381,6 +383,19 @@ TEST(Settings, TheMainJobIsOneOfOurs) {
   const TrainingSettings settings = read_settings(kNodeData / "train.json");
   EXPECT_EQ(settings.model, "cnn_net");
   EXPECT_EQ(settings.epochs, 100);
+}
+
+// Of other schedules nothing would tell; what runs have already recorded is read.
+TEST(Settings, ChunksAreOfInterleavedAlone) {
+  const ScratchFolder folder;
+  const std::filesystem::path file = folder.path() / "train.json";
+  for (const char* schedule : {"1f1b", "zb", "async", "zbv", "auto"}) {
+    write_file(file, fmt::format(R"({{"schedule": "{}", "chunks": 4}})", schedule));
+    EXPECT_THAT(problem<ConfigError>([&] { read_settings(file); }),
+                AllOf(HasSubstr("train.json"), HasSubstr("chunks: 4 has no effect"), HasSubstr(schedule)));
+  }
+  write_file(file, R"({"schedule": "interleaved", "chunks": 4})");
+  EXPECT_EQ(read_settings(file).schedule.chunks, 4);
 }
 
 TEST(Settings, AllProblemsAreToldAtOnce) {

@@ -20,20 +20,22 @@ std::int64_t hops_of(int members) {
   return 2 * (std::int64_t{members} - 1);
 }
 
-std::uint64_t piece_bytes(int members, std::uint64_t under_way) {
+// At least a block of what is encoded: many members may have more under way for that than is planned.
+std::uint64_t piece_bytes(int members, std::uint64_t under_way, const Codec* codec) {
   const std::uint64_t share = under_way / static_cast<std::uint64_t>(hops_of(members));
-  return std::min(kPieceBytes, share / kAlignment * kAlignment);
+  const std::uint64_t least = codec == nullptr ? kAlignment : codec->block_bytes(codec->block());
+  return std::max(std::min(kPieceBytes, share / kAlignment * kAlignment), least);
 }
 
 // Whose pieces may be under way on a link.
-std::int64_t ticks_under_way(int members, std::uint64_t under_way) {
-  const auto pieces = static_cast<std::int64_t>(under_way / piece_bytes(members, under_way));
+std::int64_t ticks_under_way(int members, std::uint64_t under_way, const Codec* codec) {
+  const auto pieces = static_cast<std::int64_t>(under_way / piece_bytes(members, under_way, codec));
   return std::max<std::int64_t>(1, pieces / hops_of(members));
 }
 
 // D of the header.
-std::int64_t ticks_ahead(int members, std::uint64_t under_way) {
-  return std::max<std::int64_t>(1, ticks_under_way(members, under_way) / 2);
+std::int64_t ticks_ahead(int members, std::uint64_t under_way, const Codec* codec) {
+  return std::max<std::int64_t>(1, ticks_under_way(members, under_way, codec) / 2);
 }
 
 // Numbers that lie in a row and travel in the same way.
@@ -97,7 +99,7 @@ class Round {
       : link_(link),
         rank_(rank),
         members_(members),
-        ahead_(ticks_ahead(members, under_way)),
+        ahead_(ticks_ahead(members, under_way, codec)),
         number_(number),
         tensors_(tensors),
         codec_(codec),
@@ -105,7 +107,7 @@ class Round {
     for (const RingTensor& tensor : tensors) numbers_ += tensor.numbers.size();
     for (int part = 0; part < members; ++part) {
       strips_.push_back(
-          std::move(Strip(tensors, part, members, piece_bytes(members, under_way), codec).pieces));
+          std::move(Strip(tensors, part, members, piece_bytes(members, under_way, codec), codec).pieces));
       pieces_ = std::max(pieces_, static_cast<std::int64_t>(strips_.back().size()));
     }
     if (codec != nullptr) {
@@ -257,9 +259,10 @@ RingTraffic ring_traffic(const RingLoad& plain, const RingLoad& encoded, const C
   const std::uint64_t strip = share(plain.numbers) * sizeof(float) +
                               encoded_bytes(share(encoded.numbers), compression) +
                               (plain.tensors + encoded.tensors) * 2 * kAlignment + encoded.tensors * block;
-  const std::uint64_t piece = piece_bytes(members, under_way);
-  const std::uint64_t ticks = std::min<std::uint64_t>(
-      static_cast<std::uint64_t>(ticks_under_way(members, under_way)), (strip + piece - 1) / piece);
+  const std::uint64_t piece = piece_bytes(members, under_way, codec.get());
+  const std::uint64_t ticks =
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(ticks_under_way(members, under_way, codec.get())),
+                              (strip + piece - 1) / piece);
   return {.message_bytes = std::min(strip, piece),
           .messages = ticks * static_cast<std::uint64_t>(hops_of(members)) + 1};
 }

@@ -32,6 +32,17 @@ class Rings::Worker {
         changed_(changed),
         thread_([this](const std::stop_token& stop) { work(stop); }) {}
 
+  // For a constructor of Rings that cannot start them all: no other destructor finds a thread that waits.
+  ~Worker() {
+    {
+      const std::scoped_lock lock(mutex_);
+      thread_.request_stop();
+    }
+    changed_.notify_all();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
   // What stands below belongs to the caller, who holds the mutex, and tells the condition.
   struct Round {
     std::int64_t number = 0;
