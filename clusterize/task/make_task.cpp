@@ -48,6 +48,7 @@ TrainingTask make_task(const TrainingSettings& settings, const std::filesystem::
   task.module_buffers = std::move(model.buffers);
   task.warnings = std::move(model.warnings);
   std::ranges::copy(dataset->warnings(), std::back_inserter(task.warnings));
+  std::ranges::copy(doubtful_class_axes(task.graph), std::back_inserter(task.warnings));
   return task;
 }
 

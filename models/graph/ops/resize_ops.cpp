@@ -5,6 +5,7 @@
 
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
+#include "models/base/parse.hpp"
 #include "models/graph/gradient_builder.hpp"
 #include "models/graph/ops/element_ranges.hpp"
 #include "models/graph/ops/families.hpp"
@@ -133,16 +134,28 @@ Shape resized_shape(const Op& op, const Shape& shape) {
   return checked_shape(dims);
 }
 
+// The nearest element as PyTorch finds it (ATen/native/UpSample.h, nearest_neighbor_compute_source_index), in
+// floats: 6 elements of 5 are met exactly, which a double just misses. What files hold as a float was a
+// double.
+double nearest_of_torch(std::int64_t at, float scale, std::int64_t from, std::int64_t to) {
+  const bool is_of_sizes = static_cast<float>(static_cast<double>(to) / static_cast<double>(from)) == scale;
+  const float step = is_of_sizes ? static_cast<float>(from) / static_cast<float>(to)
+                                 : static_cast<float>(1 / number_from<double>(fmt::to_string(scale)).value());
+  return std::floor(static_cast<float>(at) * step);
+}
+
 std::vector<Sample> samples_along(const Op& op, int axis, std::int64_t from, std::int64_t to) {
   const float scale = scales_of(op).at(axis);
   const Coordinates coordinates = coordinates_of(op);
   const Rounding rounding = rounding_of(op);
   const bool linear = is_linear(op);
+  const bool is_of_torch = coordinates == Coordinates::kAsymmetric && rounding == Rounding::kFloor;
   const auto last = static_cast<double>(from - 1);
   std::vector<Sample> samples;
   for (std::int64_t at = 0; at < to; ++at) {
     const double x = place_of(coordinates, at, scale, from, to);
-    const double low = std::clamp(linear ? std::floor(x) : rounded(rounding, x), 0.0, last);
+    const double nearest = is_of_torch ? nearest_of_torch(at, scale, from, to) : rounded(rounding, x);
+    const double low = std::clamp(linear ? std::floor(x) : nearest, 0.0, last);
     const double high = linear ? std::min(low + 1, last) : low;
     const double weight = linear ? std::clamp(x, 0.0, last) - low : 0;
     samples.push_back(

@@ -215,4 +215,26 @@ std::vector<LossOp> losses_of(const Graph& graph) {
   return losses;
 }
 
+std::vector<std::string> doubtful_class_axes(const Graph& graph) {
+  constexpr std::size_t prediction_input = 0, target_input = 1;
+  const std::vector<TensorType> types = batch_types(graph);
+  std::vector<std::string> warnings;
+  for (const Op& op : graph.ops()) {
+    if (op.type != "CrossEntropyLoss" || op.attributes.contains("class_axis")) continue;
+    const TensorType& prediction = types[op.inputs[prediction_input]];
+    const TensorType& target = types[op.inputs[target_input]];
+    std::vector<std::int64_t> dims(prediction.shape.dims().begin(), prediction.shape.dims().end());
+    if (dims.size() < 3) continue;
+    dims.erase(dims.begin() + 1);
+    if (target != prediction && target.shape != Shape(std::span<const std::int64_t>(dims))) continue;
+    warnings.push_back(fmt::format(
+        "loss: the classes of {} {} are taken to lie along its last axis, and {} {} would fit axis 1, too, "
+        "where "
+        "PyTorch's cross_entropy has them: give \"class_axis\": 1, or {} if they are along the last",
+        graph.value(op.inputs[prediction_input]).name, prediction.to_string(),
+        graph.value(op.inputs[target_input]).name, target.to_string(), prediction.shape.rank() - 1));
+  }
+  return warnings;
+}
+
 }  // namespace rookery

@@ -92,4 +92,8 @@ struct LossOp {
 };
 std::vector<LossOp> losses_of(const Graph& graph);
 
+// Warnings, for people: of each cross_entropy along the last axis, which is the default, whose target would
+// fit axis 1 as well, which is PyTorch's.
+std::vector<std::string> doubtful_class_axes(const Graph& graph);
+
 }  // namespace rookery

@@ -15,6 +15,8 @@ std::ptrdiff_t batch_dimensions(const Shape& shape) {
 }
 
 bool runs_along_batch(const Op& op, const Shape& shape) {
+  constexpr std::array<std::string_view, 3> kAlongSteps = {"GRU", "LSTM", "RNN"};
+  if (std::ranges::find(kAlongSteps, op.type) != kAlongSteps.end()) return shape[0] == kBatch;
   constexpr std::array<std::string_view, 3> kAlongAxis = {"CumSum", "LogSoftmax", "Softmax"};
   if (std::ranges::find(kAlongAxis, op.type) == kAlongAxis.end()) return false;
   return shape[axis_of(op.integer("axis", -1), shape.rank())] == kBatch;

@@ -18,6 +18,10 @@ bool is_made_up(const std::string& name) {
          is_number(view) || (name.starts_with("val_") && is_number(view.substr(4)));
 }
 
+bool is_of_older_exporter(const std::string& name) {
+  return name.find("::") != std::string::npos || is_number(name);
+}
+
 std::string module_of_node(const std::string& node) {
   if (!node.starts_with('/')) return {};
   std::string module, previous;

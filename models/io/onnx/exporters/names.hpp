@@ -9,6 +9,9 @@ namespace rookery {
 // "onnx::MatMul_12", "val_7", "123": no module has a parameter of this name.
 bool is_made_up(const std::string& name);
 
+// Whether a made-up name is of the exporter that traces: "onnx::MatMul_12", "123".
+bool is_of_older_exporter(const std::string& name);
+
 // "enc.layers.0.fc1" of the node "/enc/layers.0/fc1/MatMul"; empty where the name has no such form.
 std::string module_of_node(const std::string& node);
 

@@ -87,6 +87,32 @@ std::string value_or_nothing(const OnnxMetadata& metadata, const std::string& ke
   return found == metadata.end() ? std::string() : found->second;
 }
 
+// "p_body_1_weight: PARAMETER target='body.1.weight'", "add: BUFFER_MUTATION target='steps'".
+struct SignatureLine {
+  std::string name;  // in the program
+  std::string kind;
+  std::string target;  // the module's name of it
+  bool is_persistent = true;
+};
+
+std::vector<SignatureLine> signature_lines(const onnx::GraphProto& graph) {
+  const std::string text =
+      value_or_nothing(metadata_of(graph), "pkg.torch.export.ExportedProgram.graph_signature");
+  std::vector<SignatureLine> lines;
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const auto colon = line.find(": ");
+    if (colon == std::string_view::npos) continue;
+    lines.push_back({.name = std::string(line.substr(0, colon)),
+                     .kind = std::string(line.substr(colon + 2, line.find(' ', colon + 2) - colon - 2)),
+                     .target = std::string(between(line, "target='", "'")),
+                     .is_persistent = line.find("persistent=False") == std::string_view::npos});
+  }
+  return lines;
+}
+
 }  // namespace
 
 OnnxMetadata metadata_of(const onnx::NodeProto& node) {
@@ -97,30 +123,28 @@ OnnxMetadata metadata_of(const onnx::GraphProto& graph) {
   return metadata_in(graph, kGraphMetadata);
 }
 
-// Lines such as "p_body_1_weight: PARAMETER target='body.1.weight'".
 TorchSignature signature_of(const onnx::GraphProto& graph) {
   using enum TorchTensor::Kind;
   static const std::map<std::string_view, TorchTensor::Kind> kinds{
       {"PARAMETER", kParameter}, {"BUFFER", kBuffer}, {"CONSTANT_TENSOR", kConstant}, {"USER_INPUT", kInput}};
-  const std::string text =
-      value_or_nothing(metadata_of(graph), "pkg.torch.export.ExportedProgram.graph_signature");
   TorchSignature signature;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    const auto colon = line.find(": ");
-    if (colon == std::string_view::npos) continue;
-    const std::string_view kind = line.substr(colon + 2, line.find(' ', colon + 2) - colon - 2);
-    const auto found = kinds.find(kind);
+  for (const SignatureLine& line : signature_lines(graph)) {
+    const auto found = kinds.find(line.kind);
     if (found == kinds.end()) continue;
-    signature[std::string(line.substr(0, colon))] = {
+    signature[line.name] = {
         .kind = found->second,
-        .name = std::string(between(line, "target='", "'")),
-        .persistent = found->second != kConstant && found->second != kInput &&
-                      line.find("persistent=False") == std::string_view::npos};
+        .name = line.target,
+        .persistent = found->second != kConstant && found->second != kInput && line.is_persistent};
   }
   return signature;
+}
+
+std::vector<std::string> changed_tensors(const onnx::GraphProto& graph) {
+  std::vector<std::string> changed;
+  for (const SignatureLine& line : signature_lines(graph)) {
+    if (line.kind == "BUFFER_MUTATION" || line.kind == "PARAMETER_MUTATION") changed.push_back(line.target);
+  }
+  return changed;
 }
 
 // "%layer_norm : [num_users=1] = call_function[target=torch.ops.aten.layer_norm.default](args = (%mean, …".

@@ -33,6 +33,9 @@ struct TorchTensor {
 using TorchSignature = std::map<std::string, TorchTensor>;
 TorchSignature signature_of(const onnx::GraphProto& graph);
 
+// The module's names of the tensors that forward changes, as the program's signature says.
+std::vector<std::string> changed_tensors(const onnx::GraphProto& graph);
+
 // The operation of the program that a node was made for.
 struct TorchNode {
   std::string name;                    // "layer_norm_1"

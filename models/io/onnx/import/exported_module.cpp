@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
+#include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
 #include "models/io/onnx/format/format.hpp"
 
@@ -21,10 +23,16 @@ bool is_in_evaluation(const onnx::NodeProto& node) {
   });
 }
 
+std::string module_of_tensor(const std::string& name) {
+  return name.substr(0, std::min(name.rfind('.'), name.size()));
+}
+
 }  // namespace
 
 ExportedModule::ExportedModule(const onnx::GraphProto& graph, std::optional<ModuleDescription> description)
-    : description_(std::move(description)), signature_(signature_of(graph)) {
+    : description_(std::move(description)),
+      signature_(signature_of(graph)),
+      changed_(changed_tensors(graph)) {
   for (const auto& [name, tensor] : signature_) {
     using enum TorchTensor::Kind;
     if (tensor.kind == kBuffer || tensor.kind == kConstant) buffers_.emplace(tensor.name, tensor.persistent);
@@ -32,12 +40,27 @@ ExportedModule::ExportedModule(const onnx::GraphProto& graph, std::optional<Modu
   for (const onnx::NodeProto& node : graph.node()) {
     if (node.op_type() != "BatchNormalization") continue;
     (is_in_evaluation(node) ? in_evaluation_ : in_training_).push_back(node.name());
+    if (node.input_size() > int{kBatchNormMean}) norms_.insert(module_of_tensor(node.input(kBatchNormMean)));
   }
 }
 
 bool ExportedModule::describes(const std::string& name) const {
   const auto buffer = description_->buffers.find(name);
   return description_->parameters.contains(name) || (buffer != description_->buffers.end() && buffer->second);
+}
+
+bool ExportedModule::may_have(const std::string& name) const {
+  if (description_) return describes(name);
+  return signature_.empty() ||
+         std::ranges::any_of(signature_, [&](const auto& entry) { return entry.second.name == name; });
+}
+
+std::vector<std::string> ExportedModule::lost_moves() const {
+  if (description_) return {};
+  std::vector<std::string> lost;
+  std::ranges::copy_if(changed_, std::back_inserter(lost),
+                       [&](const std::string& name) { return !norms_.contains(module_of_tensor(name)); });
+  return lost;
 }
 
 bool ExportedModule::is_transient(const std::string& name) const {
@@ -74,7 +97,8 @@ bool ExportedModule::is_counter(const std::string& name) const {
 }
 
 std::vector<std::string> ExportedModule::warnings(const OnnxModel& model,
-                                                  const std::vector<std::string>& aliases) const {
+                                                  const std::vector<std::string>& aliases,
+                                                  const std::vector<std::string>& found_names) const {
   const Graph& graph = model.graph;
   std::vector<std::string> all;
   std::vector<std::string> absent;
@@ -111,19 +135,54 @@ std::vector<std::string> ExportedModule::warnings(const OnnxModel& model,
     all.push_back(fmt::format("began equal to others and are trained as parameters of their own: {}",
                               fmt::join(aliases, ", ")));
   }
-  all.push_back(
-      fmt::format("the file does not say what forward computes under torch.no_grad(){}: "
-                  "models/rookery_export.py writes files that say it",
-                  signature_.empty() ? ", where it detaches, which embeddings have a padding_idx and which "
-                                       "tensors the state dict has"
-                                     : " and, if the exporter has optimized it, where forward detaches"));
+  if (!found_names.empty()) {
+    all.push_back(fmt::format(
+        "taken for weights of linear layers that the exporter has turned (where forward computes them, as "
+        "weight_norm and masks do, export with do_constant_folding=False): {}",
+        fmt::join(found_names, ", ")));
+  }
+  const bool has_dropout =
+      std::ranges::any_of(graph.ops(), [](const Op& op) { return op.type == "Dropout"; });
+  all.push_back(fmt::format(
+      "the file does not say what forward computes under torch.no_grad(){}{}, and which gradients are the "
+      "module's own (autograd.Function, hooks): models/rookery_export.py writes files that say it",
+      signature_.empty() ? ", where it detaches, what it changes, which embeddings have a padding_idx or "
+                           "scale_grad_by_freq, which tensors the state dict has"
+                         : " and, if the exporter has optimized it, where forward detaches",
+      signature_.empty() && !has_dropout
+          ? ", whether it had Dropout (torch.onnx.utils.export drops it but with "
+            "training=TrainingMode.PRESERVE)"
+          : ""));
   return all;
 }
 
+namespace {
+
+// Arguments that the exporter drops.
+void check_arguments(const TorchNode& of) {
+  const auto is_given = [&](std::string_view target, std::size_t position, std::string_view usual) {
+    return of.target.starts_with(target) && of.arguments.size() > position && of.arguments[position] != usual;
+  };
+  if (is_given("torch.ops.aten.embedding.", 3, "False"))
+    throw DataError("scale_grad_by_freq is not supported: leave it out");
+  if (is_given("torch.ops.aten.avg_pool2d.", 6, "None"))
+    throw DataError("divisor_override is not in the file: leave it out, and multiply what comes out");
+}
+
+}  // namespace
+
 void take_operation(const onnx::NodeProto& node, ImportedNode& imported) {
-  if (node.op_type() == "BatchNormalization")
+  if (node.op_type() == "BatchNormalization") {
+    const auto momentum = imported.attributes.find("momentum");
+    const bool is_cumulative = momentum != imported.attributes.end() &&
+                               (momentum->second == Attribute(0.0F) || momentum->second == Attribute(1.0F));
+    if (is_cumulative)
+      throw DataError(
+          "its momentum is 0 or 1, as of a cumulative mean (momentum=None): give BatchNorm a number");
     imported.attributes["training_mode"] = std::int64_t{is_in_evaluation(node) ? 0 : 1};
+  }
   const TorchNode of = torch_node(node);
+  check_arguments(of);
   if (node.op_type() == "Identity" && of.target.starts_with("torch.ops.aten.detach"))
     imported.type = "Detach";
   if (node.op_type() != "Gather" || !of.target.starts_with("torch.ops.aten.embedding.")) return;

@@ -23,6 +23,11 @@ class ExportedModule {
 
   // Whether the module that the description is of has a parameter or a persistent buffer of this name.
   bool describes(const std::string& name) const;
+  // Whether the module may have a tensor of this name, as far as something says which it has.
+  bool may_have(const std::string& name) const;
+  // Names of tensors that forward changes, as the exporter says, and the file does not: others than the
+  // running statistics of its BatchNorm.
+  std::vector<std::string> lost_moves() const;
   // Whether it is a buffer that is not in the state dict, of which the exporter says so.
   bool is_transient(const std::string& name) const;
   // Whether this weight is trained. All are of which nothing else is said.
@@ -40,14 +45,17 @@ class ExportedModule {
   bool is_counter(const std::string& name) const;
 
   // Says what a file without a description leaves open, for people. `aliases`: weights that began equal to
-  // others.
-  std::vector<std::string> warnings(const OnnxModel& model, const std::vector<std::string>& aliases) const;
+  // others; `found_names`: that had lost their names.
+  std::vector<std::string> warnings(const OnnxModel& model, const std::vector<std::string>& aliases,
+                                    const std::vector<std::string>& found_names) const;
 
  private:
   std::optional<ModuleDescription> description_;
   TorchSignature signature_;             // of files of PyTorch's newer exporter that have one
   std::map<std::string, bool> buffers_;  // by it: are they persistent?
   std::vector<std::string> in_training_, in_evaluation_;  // nodes of BatchNorm
+  std::vector<std::string> changed_;                      // by forward, as the signature says
+  std::set<std::string> norms_;                           // modules of BatchNorm: "body.1"
 };
 
 // Gives an imported node what the operation of PyTorch that the node stands for is more than the node: the

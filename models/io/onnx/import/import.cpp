@@ -58,6 +58,10 @@ class Importer {
     for (const onnx::TensorProto& tensor : in_.initializer())
       attempt("initializer " + in_quotes(tensor.name()), {tensor.name()}, [&] { add_initializer(tensor); });
     add_nodes(in_.node());
+    if (const auto moved = module_.lost_moves(); !moved.empty()) {
+      problems_.push_back(fmt::format("forward changes {}, which the file does not: leave it out of forward",
+                                      fmt::join(moved, ", ")));
+    }
     for (const onnx::ValueInfoProto& output : in_.output()) {
       attempt("output " + in_quotes(output.name()), {}, [&] {
         if (const Operand* made = find(output.name())) graph_.mark_output(*made, output.name());
@@ -70,7 +74,7 @@ class Importer {
     model.module = module_.description();
     model.buffers = module_.buffer_names();
     model.says_what_is_trained = model.module.has_value();
-    if (!model.module) model.warnings = module_.warnings(model, aliases_);
+    if (!model.module) model.warnings = module_.warnings(model, aliases_, found_names_);
     return model;
   }
 
@@ -181,10 +185,11 @@ class Importer {
   }
 
   // Numbers that the exporter made up a name for, and scale and bias of an InstanceNormalization, which are a
-  // module's only under its own names.
+  // module's only under its own names. The older exporter makes initializers only of what it has computed
+  // from parameters and buffers.
   bool is_free_constant(const std::string& name, const TensorType& type) const {
     if (!is_made_up(name)) return false;
-    if (type.shape.elements() == 1) return true;
+    if (type.shape.elements() == 1) return !is_of_older_exporter(name);
     const auto& readers = needed_->readers(name);
     return !readers.empty() && std::ranges::all_of(readers, [](const onnx::NodeProto* node) {
       return node->op_type() == "InstanceNormalization";
@@ -308,7 +313,7 @@ class Importer {
   bool add_alias(const onnx::NodeProto& node, const std::vector<Operand>& inputs) {
     const auto* weight = inputs.empty() ? nullptr : std::get_if<std::shared_ptr<const Weight>>(inputs.data());
     if (node.op_type() != "Identity" || weight == nullptr || node.output_size() != 1) return false;
-    if (module_.description() && !module_.describes(node.output(0))) return false;
+    if (!module_.may_have(node.output(0))) return false;
     Weight copy = **weight;
     copy.name = node.output(0);
     copy.trained = module_.is_trained(copy.name);
@@ -356,6 +361,7 @@ class Importer {
       Weight parameter = turned(**weight, parameter_of_linear(node, i, **weight, *needed_, weights_));
       check_is_no_copy(**weight, values_);
       weights_.emplace(parameter.name, parameter.type);
+      found_names_.push_back(parameter.name);
       const std::string name = parameter.name + ".turned";
       inputs[i] = graph_.emit(name, "Transpose", {std::make_shared<const Weight>(std::move(parameter))},
                               {{"perm", std::vector<std::int64_t>{1, 0}}});
@@ -372,7 +378,8 @@ class Importer {
   std::optional<NeededNames> needed_;  // from read() on, which notes what is wrong with the file
   std::set<std::string> missing_;      // could not be made
   std::vector<std::string> problems_;
-  std::vector<std::string> aliases_;  // weights by Identity of others
+  std::vector<std::string> aliases_;      // weights by Identity of others
+  std::vector<std::string> found_names_;  // of weights that had lost theirs
   int depth_ = 0;
 };
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 
 #include "models/base/error.hpp"
@@ -177,22 +178,44 @@ TEST(SelectionOps, WrongTypesAreErrors) {
   expect_refused("Relu", {}, {ids}, "of f32");
 }
 
-// As sizes are written that the nearest float is a little below or above.
+// As PyTorch writes mode="nearest".
+Op nearest(float scale) {
+  Op op{.name = "resize", .type = "Resize", .inputs = {0}, .outputs = {}, .attributes = {}};
+  op.attributes["scales"] = std::vector<float>{1, 1, scale};
+  op.attributes["mode"] = std::string("nearest");
+  op.attributes["coordinate_transformation_mode"] = std::string("asymmetric");
+  op.attributes["nearest_mode"] = std::string("floor");
+  return op;
+}
+
+using Pixel = std::array<std::int64_t, 3>;  // of sizes from, to: the one at
+const std::vector<Pixel> kPixelsBefore{{14, 46, 23}, {26, 22, 11}, {26, 44, 22}, {28, 46, 23}, {30, 58, 29},
+                                       {39, 33, 11}, {39, 33, 22}, {52, 22, 11}, {52, 44, 11}, {52, 44, 22},
+                                       {54, 38, 19}, {56, 46, 23}, {58, 54, 27}, {60, 58, 29}};
+
+// Sizes are written as scales, which the nearest float is a little below or above. The pixels are those of
+// PyTorch, which multiplies floats, and so takes the one before where a product is just below a whole number.
 TEST(ResizeOps, ScalesOfSizesMeetTheseSizesAndPixels) {
+  std::vector<Pixel> before;
   for (std::int64_t from = 1; from <= 60; ++from) {
     for (std::int64_t to = 1; to <= 60; ++to) {
-      const float scale = static_cast<float>(to) / static_cast<float>(from);
-      Op op{.name = "resize", .type = "Resize", .inputs = {0}, .outputs = {}, .attributes = {}};
-      op.attributes["scales"] = std::vector<float>{1, 1, scale};
-      op.attributes["mode"] = std::string("nearest");
-      op.attributes["coordinate_transformation_mode"] = std::string("asymmetric");
-      op.attributes["nearest_mode"] = std::string("floor");
+      const Op op = nearest(static_cast<float>(to) / static_cast<float>(from));
       ASSERT_EQ(resized_shape(op, {1, 1, from}), (Shape{1, 1, to})) << from;
       const std::vector<Sample> samples = samples_along(op, 2, from, to);
-      for (std::int64_t at = 0; at < to; ++at)
-        ASSERT_EQ(samples[at].low, at * from / to) << from << " " << to;
+      for (std::int64_t at = 0; at < to; ++at) {
+        const std::int64_t exact = at * from / to;
+        if (samples[at].low == exact - 1) before.push_back({from, to, at});
+        ASSERT_TRUE(samples[at].low == exact || samples[at].low == exact - 1) << from << " " << to;
+      }
     }
   }
+  EXPECT_THAT(before, testing::ElementsAreArray(kPixelsBefore));
+}
+
+// 6 / 1.2 is 5, which 6 / 1.2F just misses.
+TEST(ResizeOps, FactorsAreThoseThatWereWritten) {
+  const std::vector<Sample> samples = samples_along(nearest(1.2F), 2, 7, 8);
+  EXPECT_EQ(samples[6].low, 5);
 }
 
 TEST(ResizeOps, HostileAttributesAreErrors) {

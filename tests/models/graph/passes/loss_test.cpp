@@ -50,6 +50,24 @@ TEST(AddLoss, TargetsHaveTheTypeThatTheLossTakes) {
   EXPECT_EQ(target({3, 5, 6}, {.name = "cross_entropy", .class_axis = 1}), "i64[batch, 5, 6]");
 }
 
+TEST(AddLoss, AnAxisOfClassesThatMayNotBeMeantIsDoubted) {
+  const auto doubted = [](const Shape& sample, const ValueTypes& target, std::int64_t axis) {
+    Graph graph = model_of(sample);
+    add_loss(graph, LossSettings(std::vector<LossTerm>{{.name = "cross_entropy", .class_axis = axis}}),
+             target);
+    return doubtful_class_axes(graph);
+  };
+  const ValueTypes shares = labels_of(DType::kF32, {kBatch, 4, 8, 8});
+  EXPECT_THAT(
+      doubted({4, 8, 8}, shares, -1),
+      testing::ElementsAre(AllOf(HasSubstr("f32[batch, 4, 8, 8]"), HasSubstr("\"class_axis\": 1, or 3 if"))));
+  EXPECT_THAT(doubted({4, 8, 8}, shares, 3), testing::IsEmpty());
+  EXPECT_THAT(doubted({4, 8, 8}, shares, 1), testing::IsEmpty());
+  EXPECT_EQ(doubted({10, 10}, labels_of(DType::kI64, {kBatch, 10}), -1).size(), 1U);
+  EXPECT_THAT(doubted({7, 10}, labels_of(DType::kI64, {kBatch, 7}), -1), testing::IsEmpty());
+  EXPECT_THAT(doubted({10}, labels_of(DType::kF32, {kBatch, 10}), -1), testing::IsEmpty());
+}
+
 TEST(AddLoss, SaysWhatTheGraphHas) {
   Graph graph = model_of({7, 10});
   LossTerm term{.name = "cross_entropy", .weight = 0.5};

@@ -77,5 +77,18 @@ TEST(MixingOps, AreThoseThatRunAlongTheBatch) {
               ElementsAre("along"));
 }
 
+// Where batch_first was forgotten samples are the steps.
+TEST(MixingOps, AreRecurrentLayersWhoseStepsAreTheBatch) {
+  for (const bool is_batch_first : {false, true}) {
+    const std::vector<std::string> names = mixing([&](GraphBuilder& build, ValueId x) {
+      const ValueId steps = is_batch_first ? build.transpose("turned", x, {1, 0, 2}) : x;
+      const ValueId y = build.recurrent("lstm", "LSTM", steps, 5)[0];
+      return is_batch_first ? build.transpose("back", y, {1, 0, 2}) : y;
+    });
+    EXPECT_THAT(names, is_batch_first ? testing::Matcher<std::vector<std::string>>(IsEmpty())
+                                      : ElementsAre("lstm_l0"));
+  }
+}
+
 }  // namespace
 }  // namespace rookery

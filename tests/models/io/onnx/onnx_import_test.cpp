@@ -305,6 +305,32 @@ TEST_F(HandMade, TensorsOfTheBatchAreRepeated) {
   EXPECT_THAT(run(model.graph, model.state, x.view()), testing::Each(3.0F));
 }
 
+// As torch.ones(batch, 1) / batch is computed: the same for all samples, and another for other numbers of
+// them.
+TEST_F(HandMade, TensorsThatTheNumberOfSamplesChangesAreRefused) {
+  add("Shape", {"x"}, {"shape"});
+  add("ConstantOfShape", {"shape"}, {"zeros"});
+  set_integer(add("Softmax", {"zeros"}, {"shares"}), "axis", 0);
+  add("Mul", {"x", "shares"}, {"y"});
+  EXPECT_THAT(error(), AllOf(HasSubstr("Mul4"), HasSubstr("depends on the batch size")));
+}
+
+// As 1 + a parameter of one number is exported where the exporter computes it beforehand.
+TEST_F(HandMade, NumbersThatTheExporterHasComputedAreRefused) {
+  add_floats("onnx::Mul_5", {1}, 2);
+  add("Mul", {"x", "onnx::Mul_5"}, {"y"});
+  EXPECT_THAT(error(), AllOf(HasSubstr("onnx::Mul_5"), HasSubstr("has lost the name"),
+                             HasSubstr("do_constant_folding=False")));
+}
+
+TEST_F(HandMade, ThatDropoutMayHaveBeenDroppedIsTold) {
+  add("Identity", {"x"}, {"y"});
+  EXPECT_THAT(import().warnings, testing::Contains(HasSubstr("whether it had Dropout")));
+  model_.mutable_graph()->clear_node();
+  add("Dropout", {"x"}, {"y"});
+  EXPECT_THAT(import().warnings, Not(testing::Contains(HasSubstr("whether it had Dropout"))));
+}
+
 // As F.dropout(x.new_ones(x.shape)) is exported: a mask that all steps share.
 TEST_F(HandMade, DropoutOfConstantsIsKept) {
   add("Shape", {"x"}, {"shape"});

@@ -166,8 +166,9 @@ ValueId GraphImporter::value_of(const Operand& operand, const std::string& hint)
   if (const auto* weight = std::get_if<std::shared_ptr<const Weight>>(&operand)) return parameter(**weight);
   const Known& known = std::get<Known>(operand);
   if (known.is_constant()) return constant(known, hint);
-  // The same for every sample?
+  // The same for every sample, and for any number of them?
   const std::optional<int> axis = batch_axis(shapes(operand));
+  std::optional<Tensor> of_all;
   for (std::size_t probe = 0; axis && probe < kProbes; ++probe) {
     const Tensor& all = known.at(probe);
     if (all.shape()[*axis] != sizes_[probe]) break;
@@ -180,8 +181,10 @@ ValueId GraphImporter::value_of(const Operand& operand, const std::string& hint)
     Op again{.name = hint, .type = "Expand", .inputs = {}, .outputs = {}, .attributes = {{"shape", dims}}};
     const Tensor* const single = &one;
     if (!std::ranges::equal(folder_.run(again, {&single, 1}, 1)[0].view().bytes(), all.view().bytes())) break;
+    if (of_all && !std::ranges::equal(one.view().bytes(), of_all->view().bytes())) break;
+    if (!of_all) of_all = std::move(one);
     if (probe + 1 == kProbes)
-      return std::get<ValueId>(repeat_samples(hint, Known(std::move(one)), *axis, {}));
+      return std::get<ValueId>(repeat_samples(hint, Known(std::move(*of_all)), *axis, {}));
   }
   throw DataError("a tensor that it reads depends on the batch size");
 }
