@@ -10,7 +10,7 @@ Needs torch (1.13 or newer) and onnx alone, which brings numpy. What ONNX has no
 training is right, is written into the file's metadata, under METADATA_KEY, as JSON; models/io/FORMAT.md describes it.
 """
 
-import collections
+import collections.abc
 import contextlib
 import inspect
 import io
@@ -25,6 +25,7 @@ import traceback
 import types
 import unittest.mock
 import warnings
+from operator import length_hint
 
 import numpy
 import onnx
@@ -160,8 +161,14 @@ def _repeated(tensor, samples):
 
 
 def _call(module, inputs):
-    """forward of the module by position where it has names for all, so that tracers see the same call."""
+    """forward of the module by position where it has names for all, so that tracers see the same call. It may change
+    its inputs in place."""
+    inputs = _copied(inputs)
     return module(*inputs.values()) if _is_positional(module, inputs) else module(**inputs)
+
+
+def _copied(inputs):
+    return {name: tensor.clone() for name, tensor in inputs.items()}
 
 
 def _is_positional(module, inputs):
@@ -224,6 +231,8 @@ def _check_layers(module):
         if getattr(layer, "_backward_hooks", None) or getattr(layer, "_backward_pre_hooks", None):
             problems.append(f"{what}: {_HOOKS}")
     for name, parameter in module.named_parameters():
+        if parameter.device.type != "cpu":
+            problems.append(f"{name} is on {parameter.device}: export from the processor's memory; call module.cpu()")
         if parameter.dtype is not torch.float32:
             problems.append(f"{name} is {parameter.dtype}: Rookery trains float32; call module.float()")
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
@@ -271,6 +280,8 @@ def _state_of_python(module):
             look(name, value.get_state(legacy=False), depth)
         elif isinstance(value, (set, frozenset)):
             state[name] = frozenset(map(repr, value))
+        elif isinstance(value, collections.abc.Iterator):
+            state[name] = (repr(value), length_hint(value, -1))
         elif depth < 8 and id(value) not in seen:
             seen[id(value)] = value
             for place, each in inside(value).items():
@@ -282,13 +293,20 @@ def _state_of_python(module):
         if isinstance(value, (list, tuple, collections.deque)):
             return {f"[{i}]": each for i, each in enumerate(value)}
         library = type(value).__module__.split(".")[0]
-        is_of_user = library not in ("torch", *getattr(sys, "stdlib_module_names", ())) and not callable(value)
+        is_of_user = library not in ("torch", *getattr(sys, "stdlib_module_names", ()))
+        if isinstance(value, (type, nn.Module)):  # classes of what is looked into are looked into themselves
+            return {}
         return {f".{key}": each for key, each in getattr(value, "__dict__", {}).items()} if is_of_user else {}
 
     for name, layer in module.named_modules():
         for attribute, value in vars(layer).items():
             if attribute not in _OWN_ATTRIBUTES:
                 look(f"{name}.{attribute}".lstrip("."), value)
+        for kind in type(layer).__mro__:
+            if kind.__module__.split(".")[0] != "torch":
+                for attribute, value in vars(kind).items():
+                    if not attribute.startswith("__"):
+                        look(f"{kind.__name__}.{attribute}", value)
     return state
 
 
@@ -312,6 +330,19 @@ def _changes_of_python(module, inputs):
             if name not in one or name not in other or not _is_same_value(one[name], other[name])]
 
 
+def _limited(module, inputs):
+    """Parameters that forward changes once they are large, as what keeps weights within bounds does."""
+    far = {}
+    with _unchanged(module), torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for name, parameter in module.named_parameters():
+            parameter.copy_(1e3 * torch.randn(parameter.shape))
+            far[name] = parameter.clone()
+        with contextlib.suppress(Exception):  # forward need not stand such weights
+            _call(module, inputs)
+        return [name for name, parameter in module.named_parameters() if not _are_equal(parameter, far[name])]
+
+
 def _check_state(module, inputs):
     """What forward leaves behind is not in the file, but for running statistics of BatchNorm; the names of those that
     it moves."""
@@ -331,6 +362,7 @@ def _check_state(module, inputs):
         if not is_same:
             (moved if name in moving else changed).append(name)
     changed += _changes_of_python(module, inputs)
+    changed += [name for name in _limited(module, inputs) if name not in changed]
     if changed:
         raise ExportError(
             f"forward changes {', '.join(sorted(changed))}: what it leaves behind is not exported. Leave it out, call eval() "
@@ -608,7 +640,8 @@ def _export_by_trace(module, inputs):
         return made
 
     names = list(_outputs_of(_call(module, inputs)))
-    arguments = tuple(inputs.values()) if _is_positional(module, inputs) else (inputs,)
+    copies = _copied(inputs)
+    arguments = tuple(copies.values()) if _is_positional(module, inputs) else (copies,)
     file = io.BytesIO()
     symbolics = {"aten::embedding": embedding, "aten::detach": detach}
     for name, function in symbolics.items():
@@ -618,6 +651,11 @@ def _export_by_trace(module, inputs):
                 contextlib.ExitStack() as patches:
             for place, name, function in _unknown_functions():
                 patches.enter_context(unittest.mock.patch.object(place, name, function))
+            # Of a module in eval() parameters that are equal, as fresh ones are, would become one.
+            deduplicate = torch._C._jit_pass_onnx_deduplicate_initializers
+            patches.enter_context(unittest.mock.patch.object(
+                torch._C, "_jit_pass_onnx_deduplicate_initializers",
+                lambda graph, parameters, _: deduplicate(graph, parameters, True)))
             export_function(
                 module, arguments, file, input_names=list(inputs), output_names=names, opset_version=OPSETS[0],
                 dynamic_axes={name: {0: "batch"} for name in inputs}, training=torch.onnx.TrainingMode.PRESERVE,
@@ -636,7 +674,7 @@ def _export_by_program(module, inputs):
     batch = torch.export.Dim("batch", min=2)  # PyTorch 2.9 asks whether it is 1, and then refuses any other
     with _plainly(), _with_their_gradients(module), contextlib.redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
-            module, (), kwargs=dict(inputs), dynamo=True, optimize=False, input_names=list(inputs),
+            module, (), kwargs=_copied(inputs), dynamo=True, optimize=False, input_names=list(inputs),
             output_names=list(_outputs_of(_call(module, inputs))), opset_version=OPSETS[1],
             dynamic_shapes={name: {0: batch} for name in inputs}, verbose=False,
         )
@@ -741,7 +779,7 @@ def _compare(model, module, inputs):
     parameters, since behind a layer of zeros nothing shows; adds the metadata, which needs to know which parameters
     have gradients."""
     no_gradient = set()
-    inputs = _unlike({name: _varied(tensor) for name, tensor in inputs.items()})
+    inputs = _unlike(_varied_integers(module, {name: _varied(tensor) for name, tensor in inputs.items()}))
     samples = len(next(iter(inputs.values())))
     for count, sign, moves in ((samples + 1, 1, False), (samples, -1, False), (samples, 1, True), (samples, 1, False)):
         given = {name: _repeated(_turned(tensor, sign), count) for name, tensor in inputs.items()}
@@ -786,6 +824,22 @@ def _varied(tensor):
     if not tensor.is_floating_point() or (tensor != tensor.flatten()[0]).any():
         return tensor
     return _noise(tensor) + tensor
+
+
+def _varied_integers(module, inputs):
+    """Ids that are all alike may all be padding, behind which nothing shows: every second one is another, where forward
+    takes that."""
+    alike = [name for name, tensor in inputs.items()
+             if tensor.dtype in (torch.int32, torch.int64) and (tensor == tensor.flatten()[0]).all()]
+    for name in alike:
+        tensor = inputs[name]
+        other = max(int(tensor.flatten()[0]), 1)
+        made = {**inputs, name: (torch.arange(tensor.numel()) % 2 * other).to(tensor.dtype).reshape(tensor.shape)}
+        with contextlib.suppress(RuntimeError, IndexError, ValueError, AssertionError):
+            with _unchanged(module), torch.no_grad():
+                _call(module, made)
+            inputs = made
+    return inputs
 
 
 def _unlike(inputs):
@@ -853,7 +907,7 @@ def _run_module(module, inputs):
         total.backward()
     _, first = _groups(_all_tensors(module))
     gradients = {
-        first[name]: None if parameter.grad is None else parameter.grad.clone()
+        first[name]: None if parameter.grad is None else parameter.grad.to_dense().clone()  # of Embedding(sparse=True)
         for name, parameter in module.named_parameters()
         if parameter.requires_grad
     }

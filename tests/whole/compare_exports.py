@@ -72,6 +72,8 @@ WAYS |= {"older exporter": by_tracing, "docs/bring-your-model.md": as_the_page_s
 LOST = {
     traps.Detached: "detaches", traps.Guarded: "torch.no_grad()", traps.Padded: "padding_idx",
     traps.Tested: "BatchNorm was exported in eval()", traps.Evaluated: "BatchNorm was exported in eval()",
+    traps.Stepping: "what it changes", traps.Frequent: "scale_grad_by_freq",
+    traps.Reparametrized: "taken for weights of linear layers that the exporter has turned",
 }
 OTHER_NAMES = "the state dict"
 MOVED = ("running_mean", "running_var", "num_batches_tracked")  # by the export itself, where that is not ours

@@ -1,5 +1,6 @@
 """Modules that models/rookery_export.py exports train here as they do in PyTorch, and come back strictly."""
 
+import itertools
 import json
 import random
 import unittest
@@ -13,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 import exported
 from exported import ExportTest, rookery_export
-from torch_modules import SAMPLES, case_of, sequences, traps
+from torch_modules import LOST_BY_OTHERS, SAMPLES, case_of, sequences, traps
 
 
 class Partly(traps.Guarded):
@@ -77,6 +78,87 @@ class Limited(traps.Guarded):
     def forward(self, x):
         self.body.weight.data = torch.renorm(self.body.weight.data, 2, 0, 100.0)
         return self.head(self.body(x))
+
+
+class Bounded(nn.Module):
+    """Weights that forward keeps within bounds, which they are far from: by .data, or under no_grad()."""
+
+    def __init__(self, by_data):
+        super().__init__()
+        self.body, self.head, self.by_data = nn.Linear(6, 8), nn.Linear(8, 5), by_data
+
+    def forward(self, x):
+        if self.by_data:
+            self.head.weight.data.clamp_(-10, 10)
+        else:
+            with torch.no_grad():
+                self.head.weight.clamp_(-10, 10)
+        return self.head(torch.tanh(self.body(x)))
+
+
+class Annealed(traps.Guarded):
+    """A schedule that is an object which can be called, an iterator, or a number of the class."""
+
+    class Schedule:
+        def __init__(self):
+            self.calls = 0
+
+        def __call__(self):
+            self.calls += 1
+            return 1 - self.calls / 1e6
+
+    steps = 0
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind, self.schedule, self.numbers = kind, Annealed.Schedule(), itertools.count()
+
+    def temperature(self):
+        if self.kind == "object":
+            return self.schedule()
+        if self.kind == "iterator":
+            return 1 - next(self.numbers) / 1e6
+        Annealed.steps += 1
+        return 1 - Annealed.steps / 1e6
+
+    def forward(self, x):
+        return self.head(self.body(x)) / self.temperature()
+
+
+class Gated(nn.Module):
+    """What is lost shows only where ids are no padding."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.gate, self.head = nn.Embedding(11, 8, padding_idx=0), nn.Linear(8, 8), nn.Linear(8, 5)
+
+    def forward(self, ids):
+        x = self.tokens(ids)
+        with torch.no_grad():
+            gate = torch.sigmoid(self.gate(x))
+        return self.head((x * gate * (ids != 0).unsqueeze(-1)).mean(1))
+
+
+class Scaling(nn.Module):
+    """Changes its input in place, as scripts that read images do."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 5)
+
+    def forward(self, x):
+        x -= 0.5
+        x /= 0.25
+        return self.fc(x)
+
+
+class Sparse(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.head = nn.Embedding(11, 8, sparse=True), nn.Linear(8, 5)
+
+    def forward(self, ids):
+        return self.head(self.tokens(ids).mean(1))
 
 
 class Counting(traps.Guarded):
@@ -270,6 +352,15 @@ class Export(ExportTest):
     def test_body_in_eval(self):
         self.check(case_of(traps.Tested))
 
+    def test_all_in_eval(self):
+        self.check(case_of(traps.Loaded))
+
+    def test_inputs_may_be_changed_in_place(self):
+        x = torch.rand(4, 6)
+        before = x.clone()
+        rookery_export.export(Scaling(), x, self.folder / "net.onnx")
+        self.assertTrue(torch.equal(x, before))
+
     def test_padding(self):
         before, state, _ = self.check(case_of(traps.Padded))
         self.assertTrue(torch.equal(before["kinds.weight"][0], state["kinds.weight"][0]))
@@ -312,6 +403,10 @@ class Export(ExportTest):
         ids = torch.zeros(3, dtype=torch.int64)
         self.assertIn("max_norm", self.refusal(nn.Embedding(5, 4, max_norm=1.0), ids))
         self.assertIn("F.embedding: max_norm", self.refusal(Renormed(), ids))
+        self.assertIn("the gradient of", self.refusal(Gated(), torch.zeros(2, 6, dtype=torch.int64)))
+        elsewhere = nn.Linear(6, 5, device="meta")
+        self.assertIn("weight is on meta: export from the processor's memory; call module.cpu()",
+                      self.refusal(elsewhere, x))
 
     def test_what_forward_leaves_behind_is_refused(self):
         x = torch.randn(4, 6)
@@ -319,6 +414,9 @@ class Export(ExportTest):
                              (Skipping(), "the generator of Python's random"), (Averaging(), "mean"),
                              (Dropping(), "the generator of numpy.random"),
                              (Scheduled(), r"state\['temperature'\]\[0\]"),
+                             (Bounded(True), "head.weight"), (Bounded(False), "head.weight"),
+                             (Annealed("object"), "schedule.calls"), (Annealed("iterator"), "numbers"),
+                             (Annealed("class"), "Annealed.steps"),
                              (nn.InstanceNorm1d(6, track_running_stats=True), "running_mean")):
             with self.subTest(type(module).__name__):
                 inputs = x.unsqueeze(-1).repeat(1, 1, 3) if isinstance(module, nn.InstanceNorm1d) else x
@@ -370,6 +468,9 @@ class Export(ExportTest):
         self.assertIn("return torch.linalg.matrix_exp(x)", message)
         self.assertIn("in inner", message)
 
+    def test_sparse_gradients_are_compared(self):
+        rookery_export.export(Sparse(), torch.randint(0, 11, (4, 6)), self.folder / "net.onnx")
+
     def test_functions_by_other_names(self):
         rookery_export.export(Forgetting(), torch.randn(4, 6), self.folder / "net.onnx")
         operators = [node.op_type for node in onnx.load(self.folder / "net.onnx").graph.node]
@@ -377,6 +478,12 @@ class Export(ExportTest):
 
     def test_gradients_at_zeros(self):
         self.check(case_of(traps.Corners))
+
+    def test_parameters_of_one_number(self):
+        self.check(LOST_BY_OTHERS[0])
+
+    def test_pixels_of_odd_factors(self):
+        self.check(case_of(traps.Stretched))
 
     def test_rows_that_see_nothing(self):
         self.check(case_of(sequences.LeftPadded))

@@ -75,8 +75,15 @@ CASES = [
 ]
 
 
-# What no file of PyTorch's own exporters says: gradients at places where parts have others than the whole.
-EDGES = [Case(sequences.LeftPadded, "padded", 11, (6,)), Case(traps.Corners, "zeros")]
+# What no file of PyTorch's own exporters says: gradients at places where parts have others than the whole, in
+# eval() which of equal weights are one, and factors in all their digits.
+EDGES = [Case(sequences.LeftPadded, "padded", 11, (6,)), Case(traps.Corners, "zeros"), Case(traps.Loaded, "row"),
+         Case(traps.Stretched)]
+
+
+# What other exporters than ours lose, some of which ours refuses.
+LOST_BY_OTHERS = [Case(traps.Sloped, "row"), Case(traps.Reparametrized, "row"), Case(traps.Stepping, "row"),
+                  Case(traps.Frequent, "ids"), Case(traps.Cumulative, "row")]
 
 
 def case_of(make):

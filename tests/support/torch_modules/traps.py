@@ -98,6 +98,21 @@ class Evaluated(nn.Module):
         return self.head(self.drop(self.three(self.two(self.again(x)))).mean((2, 3)))
 
 
+class Loaded(nn.Module):
+    """All of it in eval(), as libraries of models give them back, with weights that are equal at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Tanh(), nn.Linear(8, 8), nn.LayerNorm(8))
+        self.drop, self.head = nn.Dropout(0.5), nn.Linear(8, 5)
+        for layer in (self.body[0], self.body[3]):
+            nn.init.zeros_(layer.bias)
+        self.eval()
+
+    def forward(self, x):
+        return self.head(self.drop(torch.tanh(self.body(x))))
+
+
 class Padded(nn.Module):
     """The row of the padding stays what it is, though it is read as a head's, too."""
 
@@ -200,6 +215,79 @@ class Scaled(nn.Module):
         x = (x - self.mean) / self.deviation
         x = functional.normalize(torch.relu(self.fc(x)) + 0.1, dim=1)
         return self.head(x) * self.temperature.exp() * 2
+
+
+class Sloped(nn.Module):
+    """Parameters of one number, with which exporters compute beforehand."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.slope, self.head = nn.Linear(6, 8), nn.PReLU(), nn.Linear(8, 5)
+        self.share = nn.Parameter(torch.tensor([0.3]))
+
+    def forward(self, x):
+        x = self.fc(x.unsqueeze(1))
+        return self.head(self.share * self.slope(x) + (1 - self.share) * torch.tanh(x)).squeeze(1)
+
+
+class Reparametrized(nn.Module):
+    """A weight that forward computes, of a layer that exporters write as a product."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.head = nn.utils.weight_norm(nn.Linear(6, 8)), nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.fc(x.unsqueeze(1)))).squeeze(1)
+
+
+class Stepping(nn.Module):
+    """A warm-up that counts in a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 5)
+        self.register_buffer("steps", torch.zeros(()))
+
+    def forward(self, x):
+        self.steps.add_(1)
+        return self.fc(x) * (self.steps / 100).clamp(max=1.0)
+
+
+class Frequent(nn.Module):
+    """Gradients of rows that are divided by how often they are read."""
+
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.head = nn.Embedding(11, 8, scale_grad_by_freq=True), nn.Linear(8, 5)
+
+    def forward(self, ids):
+        return self.head(self.tokens(ids).mean(1))
+
+
+class Cumulative(nn.Module):
+    """Statistics that are means over all batches."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.norm, self.head = nn.Linear(6, 8), nn.BatchNorm1d(8, momentum=None), nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.norm(self.fc(x))))
+
+
+class Stretched(nn.Module):
+    """Pixels of factors that floats do not have."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = nn.Conv2d(3, 4, 2), nn.Conv2d(4, 4, 3)
+        self.head = nn.Linear(4, 5)
+
+    def forward(self, x):
+        x = functional.interpolate(self.one(x), scale_factor=1.2, mode="nearest")  # 7 are 8
+        x = functional.interpolate(torch.tanh(x), size=(11, 13), mode="nearest")
+        return self.head((self.other(x) * torch.linspace(0, 1, 11)).amax((2, 3)))
 
 
 class Corners(nn.Module):
