@@ -105,11 +105,11 @@ ScheduleSettings interleaved() {
 
 // Each stage asks for its turns as soon as it can, and notes when it had one.
 TEST(ComputeTurn, ComesInTheMachinesOrderStepByStep) {
-  constexpr int kStages = 4;
+  constexpr int kPlaces = 4;
   constexpr int kMicroBatches = 5;
   const ScheduleSettings settings = interleaved();
-  const std::vector<StageAction> order = machine_order(settings, 0, kStages, kMicroBatches);
-  ComputeTurn turn(settings, 0, kStages);
+  const std::vector<StageAction> order = machine_order(settings, 0, kPlaces, kMicroBatches);
+  ComputeTurn turn(settings, 0, kPlaces);
   std::vector<int> had;
   std::atomic<int> computing = 0;
   {

@@ -9,7 +9,7 @@ import unittest
 
 from whole import SLOWER, WholeTest
 
-EPOCHS = 300 // SLOWER  # long enough to meddle with it
+EPOCHS = 600 // SLOWER  # seconds, so that there is time to meddle with it
 
 
 class Saving(WholeTest):
