@@ -116,8 +116,8 @@ void IoLoop::abandon() {
   waker_.wake_up();
 }
 
-void IoLoop::drive(const std::function<bool()>& ready, Clock::time_point deadline) {
-  turn_.visit([&] {
+std::shared_ptr<void> IoLoop::drive(const std::function<bool()>& ready, Clock::time_point deadline) {
+  return turn_.visit([&] {
     const bool is_over = is_abandoned_ || is_broken_ || is_finished_ || ready() || Clock::now() >= deadline;
     if (is_over) {
       wake_sleepers();
@@ -182,7 +182,8 @@ void IoLoop::wait(Clock::time_point until, Driver driver) {
   for (zmq::socket_ref socket : polled_sockets()) add(socket.get(zmq::sockopt::fd));
   if (timer_) timer_->set(next_due());
 
-  const auto left = std::chrono::ceil<milliseconds>(std::max(until, Clock::now()) - Clock::now());
+  const Clock::time_point now = Clock::now();
+  const auto left = std::chrono::ceil<milliseconds>(std::max(until, now) - now);
   const int timeout = static_cast<int>(std::min<std::int64_t>(left.count(), std::numeric_limits<int>::max()));
   const auto look = [&] { ::poll(items.data(), items.size(), timeout); };
   if (until == Clock::time_point::min()) {

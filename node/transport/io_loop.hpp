@@ -1,8 +1,8 @@
 // The I/O of an Endpoint: owns every socket, turns packets into events of the groups' Membership and into
 // messages of their LinkQueues, and keeps the streams going. One thread at a time does it, the one that has
-// the turn (turn.hpp): the I/O thread, or a group's thread while it would only wait for a message. All
-// members but those that never change are protected by the turn, which is lent to others while whoever does
-// the I/O sleeps. In four files: io_loop.cpp has sockets and timers, io_packets.cpp what arrives,
+// the turn (threads/turn.hpp): the I/O thread, or a group's thread while it would only wait for a message.
+// All members but those that never change are protected by the turn, which is lent to others while whoever
+// does the I/O sleeps. In four files: io_loop.cpp has sockets and timers, io_packets.cpp what arrives,
 // io_sending.cpp what leaves, io_groups.cpp what happens to groups.
 #pragma once
 
@@ -63,8 +63,9 @@ class IoLoop {
 
   // For any thread: the group is begun by the thread that does the I/O.
   std::shared_ptr<Group> open(GroupOptions options);
-  // For a group's thread: does I/O until `ready` or the deadline, unless another such thread does it.
-  void drive(const std::function<bool()>& ready, Clock::time_point deadline);
+  // For a group's thread: does I/O until `ready` or the deadline, unless another such thread does it: then
+  // what is returned is kept until the wait is over (Turn::visit()).
+  std::shared_ptr<void> drive(const std::function<bool()>& ready, Clock::time_point deadline);
   // For a group's thread: has what it asked for done, here and without waiting, or by the I/O thread where
   // that is at work.
   void serve();

@@ -14,7 +14,7 @@ namespace {
 // What a group's thread does while it would only wait.
 LinkQueues::Meanwhile doing_io(IoLoop& loop) {
   return [&loop](const std::function<bool()>& ready, Clock::time_point deadline) {
-    loop.drive(ready, deadline);
+    return loop.drive(ready, deadline);
   };
 }
 

@@ -44,7 +44,7 @@ void LinkQueues::wait(Lock& lock, const Meanwhile& meanwhile, int peer, const Me
   const auto deadline = Clock::now() + deadline_;
   const auto is_over = [&] { return failure_ || ready(); };
   lock.unlock();
-  meanwhile(
+  const std::shared_ptr<void> kept = meanwhile(
       [&] {
         const Lock for_a_look(mutex_);
         return is_over();

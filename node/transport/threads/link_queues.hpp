@@ -2,8 +2,9 @@
 // mutex, a waker for the I/O, and a condition for the thread. Peers are the other members of the group.
 //
 // `mutex_` protects every member that is not const. It is held for no longer than it takes to move a message
-// in or out, or to copy one that has to leave its place; nothing else than the BufferPool is locked while it
-// is. Calls of the group's thread: wait_begun() first, wait_left() last.
+// in or out, or to copy one that has to leave its place; nothing else than the BufferPool, and what a
+// Meanwhile has returned, is locked while it is. Calls of the group's thread: wait_begun() first, wait_left()
+// last.
 #pragma once
 
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -35,8 +37,9 @@ class LinkQueues {
   // ---- for the group's thread; all throw TransportError, Interrupted after an own signal ----
 
   // The work that the thread does in place of waiting, for as long as not `ready` and not past the deadline:
-  // the I/O.
-  using Meanwhile = std::function<void(const std::function<bool()>& ready, Clock::time_point deadline)>;
+  // the I/O. Where it returns before that, what it returns is kept until the wait is over.
+  using Meanwhile =
+      std::function<std::shared_ptr<void>(const std::function<bool()>& ready, Clock::time_point deadline)>;
 
   // Until all peers are here; membership bounds the wait.
   void wait_begun();

@@ -1,7 +1,5 @@
 #include "node/transport/threads/turn.hpp"
 
-#include <utility>
-
 namespace rookery {
 
 void Turn::keep(const std::function<bool()>& work) {
@@ -19,18 +17,21 @@ void Turn::stand_aside() {
     is_awaited_ = true;
     left_.wait(lock, [&] { return !is_visited_; });
     is_awaited_ = false;
-    if (std::exchange(is_passed_over_, false)) return;
     seen = visits_;
-    left_.wait_for(lock, away_);
+    if (left_.wait_for(lock, away_, [&] { return is_wanted(); })) break;
   }
+  is_asked_ = false;  // the work that follows sees to it
 }
 
-void Turn::visit(const std::function<bool()>& work) {
+std::shared_ptr<void> Turn::visit(const std::function<bool()>& work) {
   {
     const std::scoped_lock lock(aside_);
     if (is_visited_) {
-      is_passed_over_ = true;
-      return;
+      ++waiting_;
+      return {static_cast<void*>(this), [this](void*) {
+                const std::scoped_lock again(aside_);
+                --waiting_;
+              }};
     }
     is_visited_ = true;
     ++visits_;
@@ -40,14 +41,19 @@ void Turn::visit(const std::function<bool()>& work) {
   turn.unlock();
   const std::scoped_lock lock(aside_);
   is_visited_ = false;
-  if (is_awaited_) left_.notify_one();
+  if (is_awaited_ || is_wanted()) left_.notify_one();
+  return nullptr;
 }
 
 bool Turn::try_once(const std::function<void()>& work) {
-  const std::unique_lock turn(turn_, std::try_to_lock);
-  if (!turn) return false;
-  work();
-  return true;
+  if (const std::unique_lock turn(turn_, std::try_to_lock); turn) {
+    work();
+    return true;
+  }
+  const std::scoped_lock lock(aside_);
+  is_asked_ = true;
+  if (is_wanted()) left_.notify_one();
+  return false;
 }
 
 void Turn::once(const std::function<void()>& work) {

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 
 namespace rookery {
@@ -22,14 +23,16 @@ class Turn {
 
   // For the keeper: does the work again and again until it returns false. After each time it stands aside
   // while a guest has the turn, and for `away` after the last guest has left, unless another thread waits for
-  // what the work brings.
+  // what the work brings, or has asked for it by a try that failed.
   void keep(const std::function<bool()>& work);
 
-  // For a guest: takes the turn and does the work until it returns false. Returns at once where another guest
-  // has it: who is told of what the work brings can wait for just that.
-  void visit(const std::function<bool()>& work);
+  // For a guest: takes the turn and does the work until it returns false; nothing. Where another guest has
+  // it, returns at once: who is told of what the work brings waits for just that, and keeps what is returned
+  // for as long.
+  std::shared_ptr<void> visit(const std::function<bool()>& work);
 
-  // For a guest: does the work once where nobody is at it; false otherwise.
+  // For a guest: does the work once where nobody is at it; else false, and the keeper comes as soon as no
+  // guest is here.
   bool try_once(const std::function<void()>& work);
   // Does it as soon as nobody is at it.
   void once(const std::function<void()>& work);
@@ -39,6 +42,7 @@ class Turn {
 
  private:
   void stand_aside();
+  bool is_wanted() const { return !is_visited_ && (waiting_ > 0 || is_asked_); }
 
   const std::chrono::milliseconds away_;
   std::mutex turn_;
@@ -46,7 +50,8 @@ class Turn {
   std::mutex aside_;
   std::condition_variable left_;  // the guest has given the turn back
   bool is_visited_ = false;       // by a guest, or soon
-  bool is_passed_over_ = false;   // a guest has found another one here, and waits
+  int waiting_ = 0;               // guests who have found another one here
+  bool is_asked_ = false;         // the keeper, by a try that failed
   bool is_awaited_ = false;       // by the keeper, that the guest leaves
   std::uint64_t visits_ = 0;
 };

@@ -35,7 +35,7 @@ IncomingMessage incoming(std::int64_t step) {
 class Queues : public testing::Test {
  protected:
   // In place of I/O nothing is done: the waiting thread sleeps.
-  const LinkQueues::Meanwhile idle_ = [](const std::function<bool()>&, Clock::time_point) {};
+  const LinkQueues::Meanwhile idle_ = [](const std::function<bool()>&, Clock::time_point) { return nullptr; };
 
   bool is_awake() const {
     pollfd item{waker_.descriptor(), POLLIN, 0};
@@ -97,6 +97,7 @@ TEST_F(Queues, BeyondTheBudgetAPutWaitsForAcknowledgements) {
     EXPECT_FALSE(ready());
     queues_.acknowledged(0, kCost);
     EXPECT_TRUE(ready());
+    return nullptr;
   });
 }
 

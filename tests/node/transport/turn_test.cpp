@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <semaphore>
 #include <thread>
 #include <vector>
@@ -126,6 +128,69 @@ TEST(Turn, AGuestWhoFindsAnotherOneGoesAgainAndTheKeeperFollows) {
     return false;
   });
   keeps.acquire();
+}
+
+// A keeper who stays away after a guest for longer than any test takes, unless it is wanted.
+class WantedKeeper : public testing::Test {
+ protected:
+  ~WantedKeeper() override {
+    ends_ = true;
+    go_.release();
+  }
+  void SetUp() override { polls_.acquire(); }
+
+  void expect_that_it_comes() { EXPECT_TRUE(polls_.try_acquire_for(std::chrono::seconds(60))); }
+  // A guest has the turn, and lends it meanwhile.
+  void visit_during(const std::function<void()>& meanwhile) {
+    turn_.visit([&] {
+      turn_.lend_during(meanwhile);
+      return false;
+    });
+  }
+  // Its work ends while a guest is here, who leaves then.
+  void send_away() {
+    visit_during([&] {
+      go_.release();
+      worked_.acquire();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it stands aside by now
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+
+  Turn turn_{std::chrono::minutes(2)};
+  std::atomic<bool> ends_{false};
+  std::counting_semaphore<> polls_{0}, go_{0}, worked_{0};
+  std::jthread keeper_{[&] {
+    turn_.keep([&] {
+      turn_.lend_during([&] {
+        polls_.release();
+        go_.acquire();
+      });
+      worked_.release();
+      return !ends_;
+    });
+  }};
+};
+
+TEST_F(WantedKeeper, ComesWhenTheOneIsGoneForWhomAnotherGuestWaits) {
+  send_away();
+  std::shared_ptr<void> waits;
+  visit_during([&] {
+    std::jthread([&] { waits = turn_.visit([] { return ADD_FAILURE() << "two at once", false; }); }).join();
+  });
+  ASSERT_TRUE(waits);
+  expect_that_it_comes();
+  send_away();
+  expect_that_it_comes();  // he waits still
+}
+
+TEST_F(WantedKeeper, ComesForATryThatFailed) {
+  send_away();
+  turn_.visit([&] {
+    std::jthread([&] { EXPECT_FALSE(turn_.try_once([] { FAIL() << "two at once"; })); }).join();
+    return false;
+  });
+  expect_that_it_comes();
 }
 
 // Guests of several groups, each of whom waits for something that any of them, or the keeper, may bring.
