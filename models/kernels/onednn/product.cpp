@@ -18,6 +18,10 @@ constexpr std::int64_t kCollidingStride = 256;
 constexpr std::int64_t kFurther = 16;
 constexpr std::int64_t kLeastSums = 64;
 constexpr std::int64_t kLeastOfPiece = 1 << 18;  // products
+// Terms of a sum from which on oneDNN's own matmul for AVX-512 may share them among threads; in batches it
+// then makes wrong numbers (2.6.3: 2048 terms of a turned left matrix and few columns; never with fewer, or
+// for one thread, in 5376 shapes).
+constexpr std::int64_t kLeastSharedTerms = 2048;
 
 struct Operands {
   memory a, b, to, row;
@@ -69,7 +73,7 @@ std::int64_t elements(const memory& of) {
 
 // Of a batch some matrices; otherwise some of the rows or columns, of which there are more: oneDNN copies the
 // other operand for every piece.
-void add_pieces(Program& program, Operands x) {
+void add_pieces(Program& program, Operands x, bool is_of_gemm) {
   const memory::dims sizes = x.to.get_desc().dims();
   const bool is_batch = sizes.size() > 2;
   const bool by_columns = !is_batch && sizes[1] > sizes[0];
@@ -80,7 +84,7 @@ void add_pieces(Program& program, Operands x) {
   const std::int64_t most = is_batch ? kMostPieces : std::max<std::int64_t>(units / kLeastUnits, 1);
   const std::int64_t pieces =
       std::min({std::max<std::int64_t>(products / kLeastOfPiece, 1), kMostPieces, most, blocks});
-  if (!is_batch) {
+  if (!is_batch && is_of_gemm) {
     x.a = spread_rows(program, x.a, 1, sizes[1]);
     x.b = spread_rows(program, x.b, 0, sizes[0]);
   }
@@ -122,8 +126,12 @@ bool add_product(Program& program, const memory& a, const memory& b, const memor
   const Operands all{a, b, to, row};
   const dnnl::matmul::primitive_desc descriptor = descriptor_of(all);
   if (!is_optimized(descriptor.impl_info_str())) return false;
-  if (shares_sums(descriptor.impl_info_str())) {
-    add_pieces(program, all);
+  const std::string_view implementation = descriptor.impl_info_str();
+  const bool is_of_gemm = shares_sums(descriptor.impl_info_str());
+  const bool may_share =
+      implementation.starts_with("brg:") && a.get_desc().dims().back() >= kLeastSharedTerms;
+  if (is_of_gemm || may_share) {
+    add_pieces(program, all, is_of_gemm);
   } else {
     add(program, descriptor, all);
   }

@@ -10,8 +10,9 @@ namespace rookery::onednn {
 bool shares_sums(const char* implementation);
 
 // Appends to = a b, plus `row` to each row where it is given, to the program; all are f32 or bf16 matrices,
-// or batches of as many. Where the implementation shares sums, the product is cut into pieces by its shape
-// alone, each for one thread. False where oneDNN has only reference loops for it.
+// or batches of as many. Where the implementation shares sums, or may do so where they have many terms, the
+// product is cut into pieces by its shape alone, each for one thread. False where oneDNN has only reference
+// loops for it.
 bool add_product(Program& program, const dnnl::memory& a, const dnnl::memory& b, const dnnl::memory& to,
                  const dnnl::memory& row = {});
 

@@ -136,6 +136,8 @@ inline std::vector<GemmSpec> gemm_specs() {
       // Cut into pieces of columns, and of rows; with rows of operands a power of two apart.
       {70, 512, 256},
       {512, 96, 256, true, false, false},
+      // So many terms in sums of the weight's gradient that a library may share them among threads.
+      {2048, 256, 64},
   };
 }
 
