@@ -60,6 +60,7 @@ struct Executable::Impl {
   const Stage stage;
   const MemoryUse memory;
   const std::unique_ptr<Optimizer> optimizer;
+  std::int64_t optimizer_from = 0;  // see begin_optimizer()
   Arenas arenas;
   BoundProgram training, inference;
   StepProgress progress;
@@ -142,8 +143,9 @@ TensorView Executable::partial_sum(std::size_t i) {
 ConstTensorView Executable::sum_gradient(std::size_t i) {
   impl_->progress.check_sum(i);
   const std::string& parameter = impl_->stage.shared[i].parameter;
-  impl_->arenas.sum_gradient(parameter);
   impl_->progress.note_sum(i);
+  if (impl_->arenas.layout().gradient_terms.at(parameter).empty()) return {};
+  impl_->arenas.sum_gradient(parameter);
   return impl_->arenas.gradient_term(parameter, 0);
 }
 
@@ -166,11 +168,15 @@ void Executable::scale_gradients(float factor) {
   }
 }
 
+void Executable::begin_optimizer(std::int64_t step) {
+  impl_->optimizer_from = step;
+}
+
 void Executable::update(std::int64_t step, double learning_rate) {
   impl_->progress.check_update(step);
   impl_->finish_gradients();
   impl_->arenas.change([&](const ParameterArena& arena) {
-    impl_->optimizer->update(step, learning_rate, impl_->arithmetic(), arena);
+    impl_->optimizer->update(step - impl_->optimizer_from, learning_rate, impl_->arithmetic(), arena);
   });
   impl_->progress.note_update();
 }

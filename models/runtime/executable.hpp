@@ -79,7 +79,7 @@ class Executable {
 
   // For stage.shared[i]: where the partial gradient that comes from gradient_from is put; then
   // sum_gradient() adds this stage's share, once a step, and the result is for gradient_to, or for update()
-  // where this stage owns the parameter.
+  // where this stage owns the parameter; nothing where no loss depends on the stage's use of it.
   TensorView partial_sum(std::size_t i);
   ConstTensorView sum_gradient(std::size_t i);
   // Makes totals of the gradients of this step, of which no more come. What is below does so itself; it is
@@ -95,6 +95,9 @@ class Executable {
   TensorView gradient_place(const std::string& parameter);
   // Begins and ends a step of no micro-batches, when none is in flight: its gradients are 0.
   void skip_step(std::int64_t step);
+  // The optimizer's state is that of the beginning when so many updates are done, 0 unless told: what depends
+  // on the number of an update, as Adam's corrections do, counts from there.
+  void begin_optimizer(std::int64_t step);
   // Changes the parameters that this stage owns. `step` is that of the micro-batches.
   void update(std::int64_t step, double learning_rate);
   // The same where CompileOptions::updates_ahead says so, keeping what it and later forwards change.

@@ -84,6 +84,25 @@ void step(Executable& executable, std::int64_t number) {
   executable.update(number, 0);
 }
 
+// Adam corrects its means by how many updates they have.
+TEST(Executable, AnOptimizerThatBeginsLaterMakesTheFirstUpdateThen) {
+  const auto after = [](std::int64_t number, std::int64_t begins) {
+    Executable executable = compile(elementwise_model(), {});
+    executable.begin_optimizer(begins);
+    forward(executable, micro_batch(number));
+    backward(executable, micro_batch(number));
+    executable.update(number, 0.1);
+    return executable.state();
+  };
+  const StateDict first = after(0, 0);
+  for (const auto& [name, tensor] : after(5000, 5000))
+    EXPECT_TRUE(std::ranges::equal(tensor.view().bytes(), first.at(name).view().bytes())) << name;
+  bool differs = false;
+  for (const auto& [name, tensor] : after(5000, 0))
+    differs = differs || !std::ranges::equal(tensor.view().bytes(), first.at(name).view().bytes());
+  EXPECT_TRUE(differs);
+}
+
 TEST(CallOrder, BackwardComesAfterItsForward) {
   Executable executable = compile(branching_model(), {});
   expect_bug([&] { executable.backward_inputs(micro_batch(0)); },

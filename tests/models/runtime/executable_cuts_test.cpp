@@ -186,6 +186,18 @@ TEST(ExecutableCuts, ComputesTheSameBits) {
   check_cuts(branching_model(), {{0, 1, 3}, {0, 1, 2, 3, 4}});
 }
 
+// The stage in the middle borrows a parameter that no loss depends on there.
+TEST(ExecutableCuts, OfAUserWithoutGradientComputesTheSameBits) {
+  GraphBuilder b;
+  const ValueId w = b.parameter("w", {5}, {.kind = Initializer::Kind::kUniform, .bound = 0.5F});
+  const ValueId first = b.mul("first", b.input("input", {5}), w);
+  const ValueId aside = b.mul("aside", first, w);
+  Graph graph = b.finish(b.mul("last", first, w));
+  add_loss(graph, "mse");
+  graph.mark_output(aside);
+  check_cuts(graph, {{0, 1, 2}});
+}
+
 TEST(ExecutableCuts, OfImagesInBlocksComputesTheSameBits) {
   Graph graph = image_model();
   const KernelChoice choice = choose_kernels(graph, 6);

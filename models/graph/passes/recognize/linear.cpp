@@ -40,9 +40,9 @@ class LinearFinder {
     Linear found{
         .x = product.inputs[0], .weight = turn.inputs[0], .result = product.outputs[0], .product = id};
     const Shape& shape = type(found.result).shape;
-    const bool is_turned = turn.type == "Transpose" &&
-                           graph_.value(found.weight).kind == ValueKind::kParameter &&
-                           type(found.weight).shape.rank() == 2;
+    const bool is_turned =
+        turn.type == "Transpose" && graph_.value(found.weight).kind == ValueKind::kParameter &&
+        type(found.weight).shape.rank() == 2 && permutation_of(turn, 2) == std::vector<int>{1, 0};
     if (!is_turned || shape.rank() < 2) return std::nullopt;
     found.shape.assign(shape.dims().begin(), shape.dims().end());
     if (shape.rank() > 2 && std::ranges::count(found.shape, kBatch) != 1) return std::nullopt;
