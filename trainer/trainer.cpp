@@ -59,6 +59,7 @@ class Trainer::Impl {
             settings().tensorboard ? (steps() + RunLog::kMostNorms - 1) / RunLog::kMostNorms : 0) {
     check_validation(settings(), options_.data);
     plateau_.go_on(state_.learning_rate, state_.plateau);
+    executable.begin_optimizer(state_.optimizer_from);
     worker_.continue_digest(state_.sample_digest);
     worker_.trace_to(options_.trace);
     worker_.take_turns(options_.turn);
@@ -78,7 +79,7 @@ class Trainer::Impl {
     for (std::int64_t epoch = state_.epoch; epoch < settings().epochs; ++epoch) {
       EpochResult result{.training_loss = train_epoch(epoch)};
       if (validates_after(epoch)) result.validation = validate(epoch);
-      if (follows_plateau() && epoch + 1 < settings().epochs) follow_plateau(result);
+      if (follows_plateau()) follow_plateau(result);  // after the last epoch, too, which more may follow
       begin_epoch(epoch + 1);
     }
     finish();
@@ -180,6 +181,9 @@ class Trainer::Impl {
   // All stages stand between the same two steps.
   void stand(bool is_end) {
     if (!options_.between_steps || state_.step == first_step_) return;
+    // An asynchronous run goes on from an epoch's start alone, and clusters need not stop at the same steps
+    // within one: a last batch may be cut into fewer micro-batches in one cluster's share than in another's.
+    if (!is_synchronous(settings().schedule) && state_.samples != 0) return;
     if (options_.averager != nullptr && !options_.averager->is_united(state_.step)) return;
     RunState state = state_;
     state.sample_digest = worker_.sample_digest();

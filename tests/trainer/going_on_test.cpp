@@ -92,6 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Runs, GoingOn, testing::ValuesIn(cases()),
 TEST(GoingOn, AsyncGoesOnFromAnEpochsStart) {
   RunCase async{"", short_run()};
   async.settings.schedule = {.name = "async"};
+  async.settings.micro_batches = 6;  // an epoch's last batch has fewer, and is trained apart
   std::map<std::int64_t, Snapshot> snapshots;
   const PipelineResult whole = run(async, 3, {.snapshots = &snapshots});
   ASSERT_EQ(snapshots.size(), 3U);
@@ -112,6 +113,22 @@ TEST(GoingOn, MoreEpochsAreTrained) {
   const PipelineResult rest = run(longer, 2, {.from = &snapshots.at(12)});
   const PipelineResult whole = run(longer, 1, {});
   EXPECT_EQ(rest.losses, std::vector<double>(whole.losses.begin() + 12, whole.losses.end()));
+  EXPECT_TRUE(same_state(rest.state, whole.state));
+}
+
+// The last epoch's metric counts for those that follow.
+TEST(GoingOn, MoreEpochsFollowThePlateau) {
+  RunCase first{"", short_run()};
+  first.settings.learning_rate_schedule.name = "plateau";
+  first.settings.learning_rate_schedule.metric = "training_loss";
+  first.settings.learning_rate_schedule.patience = 0;
+  first.settings.learning_rate_schedule.threshold = 0.9;
+  RunCase longer = first;
+  longer.settings.epochs = 6;
+  std::map<std::int64_t, Snapshot> snapshots;
+  run(first, 2, {.snapshots = &snapshots});
+  const PipelineResult rest = run(longer, 2, {.from = &snapshots.at(12)});
+  const PipelineResult whole = run(longer, 1, {});
   EXPECT_TRUE(same_state(rest.state, whole.state));
 }
 

@@ -93,7 +93,7 @@ std::optional<StopRequest> StopAgreement::request_of_clusters(std::int64_t step)
   if (step < next_exchange_) return std::nullopt;
   const auto now = std::chrono::steady_clock::now();
   const double seconds = std::chrono::duration<double>(now - std::exchange(exchanged_, now)).count();
-  const auto steps = static_cast<double>(step - std::exchange(exchanged_step_, step));
+  const auto steps = static_cast<double>(step - std::exchange(exchanged_step_, step).value_or(step));
   const double ahead = std::clamp(steps * kExchangeSeconds / std::max(seconds, 1e-9), 1.0, 1e6);
   const StopRequest own = request().value_or(StopRequest());
   const auto all = agreement_.roots()->all_gather(

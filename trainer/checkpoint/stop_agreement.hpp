@@ -67,10 +67,10 @@ class StopAgreement {
   StopRequest request_;                    // the Root's, once it has decided
   std::optional<std::int64_t> last_step_;  // once known
   // Where several clusters' Roots tell each other: the step of the next time, and the time and step of the
-  // last.
+  // last; nothing before the first.
   std::int64_t next_exchange_ = 0;
   std::chrono::steady_clock::time_point exchanged_ = std::chrono::steady_clock::now();
-  std::int64_t exchanged_step_ = 0;
+  std::optional<std::int64_t> exchanged_step_;
 };
 
 }  // namespace rookery

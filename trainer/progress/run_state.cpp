@@ -77,6 +77,7 @@ std::string to_text(const RunState& state) {
                    {"learning_rate", state.learning_rate},
                    {"sample_digest", fmt::format("{:016x}", state.sample_digest)},
                    {"epoch_loss", from_number(state.epoch_loss)}};
+  if (state.optimizer_from != 0) json["optimizer_from"] = state.optimizer_from;
   for (const LossSum& sum : state.epoch_losses)
     json["epoch_losses"].push_back({{"loss", from_number(sum.loss)}, {"samples", sum.samples}});
   json["plateau"] = {{"best", state.plateau.best ? from_number(*state.plateau.best) : OrderedJson()},
@@ -97,6 +98,7 @@ RunState run_state_from(const std::string& text) {
             .samples = json.at("samples").get<std::int64_t>(),
             .validation_batches = json.at("validation_batches").get<std::int64_t>(),
             .validations = json.at("validations").get<std::int64_t>(),
+            .optimizer_from = json.value("optimizer_from", std::int64_t{0}),
             .base_rate = json.at("base_rate").get<double>(),
             .learning_rate = json.at("learning_rate").get<double>(),
             .sample_digest = std::stoull(json.at("sample_digest").get<std::string>(), nullptr, 16),

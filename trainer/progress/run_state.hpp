@@ -28,6 +28,8 @@ struct RunState {
   std::int64_t samples = 0;             // trained of that epoch
   std::int64_t validation_batches = 0;  // of all validations
   std::int64_t validations = 0;
+  std::int64_t optimizer_from = 0;  // updates done when this cluster's optimizer began: 0, but for one that
+                                    // has joined with the parameters of another alone
   double base_rate = 0;             // optimizer.learning_rate, of the settings
   double learning_rate = 0;         // what a schedule starts from: base_rate, but for `plateau`
   std::uint64_t sample_digest = 0;  // StageWorker's; the Root knows it, too

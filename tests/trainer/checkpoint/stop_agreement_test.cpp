@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/base/error.hpp"
+#include "tests/support/on_all_nodes.hpp"
 #include "trainer/memory_link.hpp"
 
 namespace rookery {
@@ -107,6 +108,22 @@ TEST(StopAgreement, OneStageEndsAtOnce) {
   EXPECT_FALSE(agreement.is_due(1).has_value());
   signal = SIGHUP;
   EXPECT_EQ(agreement.is_due(2), (StopRequest{0, SIGHUP}));
+}
+
+// Roots of several clusters speak a few times a second, from the first step of a run that goes on.
+TEST(StopAgreement, ARunThatGoesOnIsStoppedSoon) {
+  constexpr std::int64_t kFirst = 1'000'000;
+  const auto ends = on_all<std::int64_t>({1, 1}, [](Agreement& agreement, int cluster) {
+    std::int64_t step = kFirst;
+    StopAgreement stop(agreement, 2 * kFirst, [&] { return cluster == 1 && step > kFirst + 2 ? SIGINT : 0; });
+    for (; step < kFirst + 20'000; ++step) {
+      if (stop.is_due(step)) break;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    return step;
+  });
+  EXPECT_LT(ends[0][0], kFirst + 20'000);
+  EXPECT_EQ(ends[0][0], ends[1][0]);
 }
 
 TEST(StopAgreement, NumbersThatNobodyCanHaveSentAreRefused) {

@@ -76,6 +76,7 @@ std::optional<RunState> sync_state(const std::vector<StartChoice>& choices, int 
   std::optional<RunState> run = runs.at(*choice.sync_from);
   const bool sees_samples = executable.stage().is_root() || executable.stage().is_leaf();
   if (run && !sees_samples) run->sample_digest = 0;
+  if (run && !choice.sync_optimizer) run->optimizer_from = run->step;
   spdlog::info("begins after step {} with the state of cluster {}: {} bytes have come", run ? run->step : 0,
                *choice.sync_from, bytes);
   return run;
