@@ -65,6 +65,18 @@ void check_tied(const TrainingSettings& settings, const Graph& model) {
   }
 }
 
+// Classes cannot be mixed, though the data set may have targets of floats beside them.
+void check_mixup(const TrainingSettings& settings, const Graph& graph) {
+  if (std::ranges::find(settings.augment, "mixup", &AugmentStep::name) == settings.augment.end()) return;
+  for (const LossOp& loss : losses_of(graph)) {
+    if (!loss.hits) continue;
+    throw ConfigError(fmt::format(
+        "augment: \"mixup\" mixes targets of floats, and \"{}\" holds classes: name `answers` (two "
+        "classes) or `probabilities` (option probabilities=1) of an image folder as the loss's target",
+        loss.target));
+  }
+}
+
 }  // namespace
 
 TrainingTask make_task(const Graph& model, const Dataset& dataset, const TrainingSettings& settings,
@@ -73,6 +85,7 @@ TrainingTask make_task(const Graph& model, const Dataset& dataset, const Trainin
   TrainingTask task{.graph = recognize_attention(model), .settings = settings};
   with_context(fmt::format("{} with {}", settings.model, settings.data), [&] {
     add_loss(task.graph, settings.loss, target_types(dataset, settings.loss));
+    check_mixup(settings, task.graph);
     freeze_unreached(task.graph);
     const SampleSource fits(dataset, task.graph, settings.loss);
     check_labels(dataset, task.graph);

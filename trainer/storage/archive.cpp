@@ -179,9 +179,10 @@ class ArchiveReader {
   }
   static std::string shown(const std::string& name) { return printable(name, kMostOfAReason); }
 
-  void check(int code) {
+  // Of headers the library warns of character sets, of contents that a checksum differs.
+  void check(int code, bool is_content = false) {
     input_.rethrow();
-    if (code == ARCHIVE_OK || code == ARCHIVE_WARN) return;
+    if (code == ARCHIVE_OK || (code == ARCHIVE_WARN && !is_content)) return;
     const char* reason = archive_error_string(reader_.get());
     throw DataError(fmt::format("{}: {}: an incomplete copy, or another kind of archive?", file_->name(),
                                 printable(reason == nullptr ? "damaged" : reason, kMostOfAReason)));
@@ -212,7 +213,7 @@ class ArchiveReader {
     std::uint64_t written = 0;
     for (;;) {
       const la_ssize_t got = archive_read_data(reader_.get(), bytes.data(), bytes.size());
-      if (got < 0) check(static_cast<int>(got));
+      if (got < 0) check(static_cast<int>(got), true);
       if (got <= 0) return written;
       const auto count = static_cast<std::size_t>(got);
       if (count > most_ - offset - written) {

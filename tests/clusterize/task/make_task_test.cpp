@@ -31,6 +31,17 @@ TEST(Task, DataMustFitTheModel) {
   EXPECT_THAT(problem(64, "9"), HasSubstr("targets of i64[1] for predictions of f32[1, 10]"));
 }
 
+// Which the data set has beside the classes that the loss takes.
+TEST(Task, MixupNeedsALossOfWhatItMixes) {
+  TrainingSettings settings;
+  settings.model = "resnet18?image_size=32&classes=2&width=0.25";
+  settings.data = "shapes?samples=80&classes=2&image_size=32";
+  settings.augment = {{"mixup", {}}};
+  settings.loss = "cross_entropy";
+  EXPECT_THAT(error_of([&] { make_task(settings, kNodeData); }),
+              HasSubstr("\"mixup\" mixes targets of floats, and \"labels\" holds classes"));
+}
+
 TEST(Task, ReadsTheDigits) {
   const TrainingTask task = make_task(TrainingSettings(), kNodeData);
   // Values and labels, all ids, and those that train twice more.

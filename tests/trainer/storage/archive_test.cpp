@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "models/base/error.hpp"
 #include "models/base/files/files.hpp"
 #include "tests/support/archives.hpp"
@@ -29,6 +31,10 @@ class ArchiveTest : public testing::TestWithParam<const char*> {
 };
 
 const std::string kLong(3000, 'x');
+
+std::string content_of(const std::filesystem::path& archive, const std::string& name) {
+  return read_whole(*open_tree(archive)->open(name), 1 << 20);
+}
 
 TEST_P(ArchiveTest, IsAFolderOfItsFiles) {
   const std::string far_below = std::string(120, 'n') + "/" + std::string(120, 'm');
@@ -106,6 +112,20 @@ TEST(Archive, AGzipThatIsDamagedBehindTheLastFileIsSeen) {
   bytes[bytes.size() - 6] ^= 1;  // of the checksum
   write_file(path, bytes);
   EXPECT_THROW(open_tree(path), DataError);
+}
+
+// A checksum that differs is a warning to the library.
+TEST(Archive, AZipWithAByteThatIsAnotherIsSeen) {
+  const ScratchFolder folder;
+  const auto path = folder.path() / "a.zip";
+  std::string noise(300'000, '\0');
+  std::mt19937 random(3);
+  for (char& byte : noise) byte = static_cast<char>(random());
+  write_archive(path, {{"a", noise}});
+  std::string bytes = read_file(path, 1 << 20);
+  bytes[bytes.size() / 2] ^= 1;
+  write_file(path, bytes);
+  EXPECT_THROW(content_of(path, "a"), DataError);
 }
 
 TEST(Archive, MembersOfATarStandWhereTheyAreSaidTo) {
