@@ -18,9 +18,9 @@ constexpr std::int64_t kCollidingStride = 256;
 constexpr std::int64_t kFurther = 16;
 constexpr std::int64_t kLeastSums = 64;
 constexpr std::int64_t kLeastOfPiece = 1 << 18;  // products
-// Terms of a sum from which on oneDNN's own matmul for AVX-512 may share them among threads; in batches it
-// then makes wrong numbers (2.6.3: 2048 terms of a turned left matrix and few columns; never with fewer, or
-// for one thread, in 5376 shapes).
+// Terms of a sum from which on oneDNN's own matmul for AVX-512 may share them among threads where they lie in
+// rows of the left matrix; in batches it then makes wrong numbers (2.6.3; never with fewer, in 336 shapes,
+// nor where they lie side by side, in 144).
 constexpr std::int64_t kLeastSharedTerms = 2048;
 
 struct Operands {
@@ -69,6 +69,13 @@ std::int64_t elements(const memory& of) {
   std::int64_t product = 1;
   for (const memory::dim dim : of.get_desc().dims()) product *= dim;
   return product;
+}
+
+bool may_share_terms(const dnnl::matmul::primitive_desc& descriptor, const memory& left) {
+  const memory::desc desc = left.get_desc();
+  return std::string_view(descriptor.impl_info_str()).starts_with("brg:") &&
+         desc.dims().back() >= kLeastSharedTerms &&
+         desc.data.format_desc.blocking.strides[desc.data.ndims - 1] != 1;
 }
 
 // Of a batch some matrices; otherwise some of the rows or columns, of which there are more: oneDNN copies the
@@ -126,11 +133,8 @@ bool add_product(Program& program, const memory& a, const memory& b, const memor
   const Operands all{a, b, to, row};
   const dnnl::matmul::primitive_desc descriptor = descriptor_of(all);
   if (!is_optimized(descriptor.impl_info_str())) return false;
-  const std::string_view implementation = descriptor.impl_info_str();
   const bool is_of_gemm = shares_sums(descriptor.impl_info_str());
-  const bool may_share =
-      implementation.starts_with("brg:") && a.get_desc().dims().back() >= kLeastSharedTerms;
-  if (is_of_gemm || may_share) {
+  if (is_of_gemm || may_share_terms(descriptor, a)) {
     add_pieces(program, all, is_of_gemm);
   } else {
     add(program, descriptor, all);
