@@ -77,6 +77,8 @@ Checkpointer::Checkpointer(CheckpointOwner owner, TrainingSettings settings, Ker
       averaging_(std::move(run.averaging)),
       agreement_(agreement),
       first_step_(run.from.step),
+      last_due_(first_step_ == 0 ? std::nullopt : std::optional(first_step_)),
+      whole_(last_due_),
       schedule_(interval_of(settings_), agreement, run.from),
       writer_(owner_, bucket_of(settings_, owner_, state()), settings_.keep_checkpoints) {
   put_aside_later_ones();
@@ -100,6 +102,7 @@ std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool 
   const auto whole = newest_of_all(run.step, "newest checkpoint");
   const auto upload = next_upload(run.step, is_last);
   if (whole) remove_old(*whole);
+  last_due_ = run.step;
   const CheckpointFacts facts{.run = run, .settings = settings_, .kernels = kernels_};
   if (!is_last) {
     writer_.write_beside(facts, state(), upload);
@@ -125,11 +128,12 @@ std::optional<std::int64_t> Checkpointer::newest() {
   return first_step_;
 }
 
-// The newest step of which every node has its part or a newer one.
+// The newest step of which every node has its part. One whose disk was full then has none, though it may have
+// newer ones.
 std::optional<std::int64_t> Checkpointer::newest_of_all(std::int64_t step, const char* what) {
-  const std::int64_t least = agreement_.least_of_all(step, what, newest().value_or(kNoStep));
-  if (least == kNoStep) return std::nullopt;
-  return least;
+  const bool has_last = last_due_ && newest() == last_due_;
+  if (agreement_.least_of_all(step, what, has_last ? 1 : 0) == 1) whole_ = last_due_;
+  return whole_;
 }
 
 // All nodes put parts of the same steps into the bucket, or none would be whole: not this one while the last
@@ -153,7 +157,7 @@ std::optional<CheckpointUpload> Checkpointer::next_upload(std::int64_t step, boo
   return CheckpointUpload{.whole = whole_in_bucket_};
 }
 
-// A part counts as one of those that stay when every node has its part of that step or a newer one.
+// Parts that stay are counted from the newest that every node has.
 void Checkpointer::remove_old(std::int64_t whole) {
   std::vector<std::int64_t> steps = part_steps(owner_);
   const auto under_way = writer_.under_way();  // to the bucket, which reads it from here

@@ -84,6 +84,8 @@ class Checkpointer {
   const AveragingState averaging_;
   Agreement agreement_;
   const std::int64_t first_step_;
+  std::optional<std::int64_t> last_due_;  // the step of the last that was to be written
+  std::optional<std::int64_t> whole_;     // and of the last that every node has written
   CheckpointSchedule schedule_;
   std::optional<StopAgreement> stop_;
   std::optional<Due> due_;

@@ -216,5 +216,25 @@ TEST_F(CheckpointerTest, OnAFullDiskTrainingGoesOnAndTheOlderOnesStay) {
   expect_goes_on_to_the_same(4);
 }
 
+// A disk that is full now and then, each time another node's: what all have is kept until all have a newer
+// one.
+TEST_F(CheckpointerTest, WhatAllHaveIsKeptWhileNodesTakeTurnsWithFullDisks) {
+  settings_.keep_checkpoints = 1;
+  const FileCalls real = file_calls();
+  file_calls().rename = [&](const char* from, const char* to) {
+    const std::filesystem::path part = to;
+    const bool is_full =
+        part == part_path(owner(0), 4) || part == part_path(owner(1), 6) || part == part_path(owner(0), 8);
+    if (!is_full) return real.rename(from, to);
+    errno = ENOSPC;
+    return -1;
+  };
+  EXPECT_THROW(run(false, 9), DataError);
+  file_calls() = real;
+  EXPECT_THAT(part_steps(owner(0)), ElementsAre(2, 6));
+  EXPECT_THAT(part_steps(owner(1)), ElementsAre(2, 4, 8));
+  expect_goes_on_to_the_same(2);
+}
+
 }  // namespace
 }  // namespace rookery
