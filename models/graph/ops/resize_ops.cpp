@@ -57,14 +57,18 @@ std::vector<float> scales_of(const Op& op) {
   return *scales;
 }
 
-// The place in the input of element `at` of the output. A scale that is that of the sizes, which is written
-// as a float, is taken to be it exactly: places of pixels are then met.
+// Whether the scale, which is written as a float, is that of the sizes.
+bool is_of_sizes(float scale, std::int64_t from, std::int64_t to) {
+  return static_cast<float>(static_cast<double>(to) / static_cast<double>(from)) == scale;
+}
+
+// The place in the input of element `at` of the output. A scale that is that of the sizes is taken to be it
+// exactly: places of pixels are then met.
 double place_of(Coordinates coordinates, std::int64_t at, float scale, std::int64_t from, std::int64_t to) {
   const auto x = static_cast<double>(at);
-  const bool is_of_sizes = static_cast<float>(static_cast<double>(to) / static_cast<double>(from)) == scale;
   const auto unscaled = [&](double place) {
-    return is_of_sizes ? place * static_cast<double>(from) / static_cast<double>(to)
-                       : place / static_cast<double>(scale);
+    return is_of_sizes(scale, from, to) ? place * static_cast<double>(from) / static_cast<double>(to)
+                                        : place / static_cast<double>(scale);
   };
   switch (coordinates) {
     case Coordinates::kPytorchHalfPixel:
@@ -138,9 +142,9 @@ Shape resized_shape(const Op& op, const Shape& shape) {
 // floats: 6 elements of 5 are met exactly, which a double just misses. What files hold as a float was a
 // double.
 double nearest_of_torch(std::int64_t at, float scale, std::int64_t from, std::int64_t to) {
-  const bool is_of_sizes = static_cast<float>(static_cast<double>(to) / static_cast<double>(from)) == scale;
-  const float step = is_of_sizes ? static_cast<float>(from) / static_cast<float>(to)
-                                 : static_cast<float>(1 / number_from<double>(fmt::to_string(scale)).value());
+  const float step = is_of_sizes(scale, from, to)
+                         ? static_cast<float>(from) / static_cast<float>(to)
+                         : static_cast<float>(1 / number_from<double>(fmt::to_string(scale)).value());
   return std::floor(static_cast<float>(at) * step);
 }
 

@@ -188,8 +188,13 @@ std::string counted_value(const LossSettings& loss, const LossTerm& term) {
   return loss_value(loss, term) + ".counted";
 }
 
+namespace {
+
+constexpr std::size_t kPredictionInput = 0, kTargetInput = 1, kCountedInput = 3, kHitsOutput = 1;
+
+}  // namespace
+
 std::vector<LossOp> losses_of(const Graph& graph) {
-  constexpr std::size_t prediction_input = 0, target_input = 1, counted_input = 3, hits_output = 1;
   const std::vector<TensorType> types = graph.types(1);
   std::vector<LossOp> losses;
   for (OpId id = 0; id < std::ssize(graph.ops()); ++id) {
@@ -201,12 +206,12 @@ std::vector<LossOp> losses_of(const Graph& graph) {
     };
     LossOp loss{.op = id,
                 .value = graph.value(op.outputs.at(0)).name,
-                .target = graph.value(op.inputs.at(target_input)).name,
+                .target = graph.value(op.inputs.at(kTargetInput)).name,
                 .weight = double{op.number("weight", 1)},
-                .hits = name(op.outputs, hits_output),
-                .counted = name(op.inputs, counted_input)};
+                .hits = name(op.outputs, kHitsOutput),
+                .counted = name(op.inputs, kCountedInput)};
     if (loss.hits) {
-      const Shape& prediction = types[op.inputs[prediction_input]].shape;
+      const Shape& prediction = types[op.inputs[kPredictionInput]].shape;
       loss.classes = prediction[static_cast<int>(op.integer("class_axis", -1))];
       if (op.attributes.contains("ignore_index")) loss.ignored = op.integer("ignore_index", 0);
     }
@@ -216,23 +221,21 @@ std::vector<LossOp> losses_of(const Graph& graph) {
 }
 
 std::vector<std::string> doubtful_class_axes(const Graph& graph) {
-  constexpr std::size_t prediction_input = 0, target_input = 1;
   const std::vector<TensorType> types = batch_types(graph);
   std::vector<std::string> warnings;
   for (const Op& op : graph.ops()) {
     if (op.type != "CrossEntropyLoss" || op.attributes.contains("class_axis")) continue;
-    const TensorType& prediction = types[op.inputs[prediction_input]];
-    const TensorType& target = types[op.inputs[target_input]];
+    const TensorType& prediction = types[op.inputs[kPredictionInput]];
+    const TensorType& target = types[op.inputs[kTargetInput]];
     std::vector<std::int64_t> dims(prediction.shape.dims().begin(), prediction.shape.dims().end());
     if (dims.size() < 3) continue;
     dims.erase(dims.begin() + 1);
     if (target != prediction && target.shape != Shape(std::span<const std::int64_t>(dims))) continue;
     warnings.push_back(fmt::format(
-        "loss: the classes of {} {} are taken to lie along its last axis, and {} {} would fit axis 1, too, "
-        "where "
-        "PyTorch's cross_entropy has them: give \"class_axis\": 1, or {} if they are along the last",
-        graph.value(op.inputs[prediction_input]).name, prediction.to_string(),
-        graph.value(op.inputs[target_input]).name, target.to_string(), prediction.shape.rank() - 1));
+        "loss: the classes of {} {} are taken to lie along its last axis, but {} {} fits axis 1, too, where "
+        "PyTorch has them: give \"class_axis\": 1, or {} if they are along the last",
+        graph.value(op.inputs[kPredictionInput]).name, prediction.to_string(),
+        graph.value(op.inputs[kTargetInput]).name, target.to_string(), prediction.shape.rank() - 1));
   }
   return warnings;
 }

@@ -27,6 +27,17 @@ std::string module_of_tensor(const std::string& name) {
   return name.substr(0, std::min(name.rfind('.'), name.size()));
 }
 
+// Arguments that the exporter drops.
+void check_arguments(const TorchNode& of) {
+  const auto is_given = [&](std::string_view target, std::size_t position, std::string_view usual) {
+    return of.target.starts_with(target) && of.arguments.size() > position && of.arguments[position] != usual;
+  };
+  if (is_given("torch.ops.aten.embedding.", 3, "False"))
+    throw DataError("scale_grad_by_freq is not supported: leave it out");
+  if (is_given("torch.ops.aten.avg_pool2d.", 6, "None"))
+    throw DataError("divisor_override is not in the file: leave it out, and multiply what comes out");
+}
+
 }  // namespace
 
 ExportedModule::ExportedModule(const onnx::GraphProto& graph, std::optional<ModuleDescription> description)
@@ -155,21 +166,6 @@ std::vector<std::string> ExportedModule::warnings(const OnnxModel& model,
           : ""));
   return all;
 }
-
-namespace {
-
-// Arguments that the exporter drops.
-void check_arguments(const TorchNode& of) {
-  const auto is_given = [&](std::string_view target, std::size_t position, std::string_view usual) {
-    return of.target.starts_with(target) && of.arguments.size() > position && of.arguments[position] != usual;
-  };
-  if (is_given("torch.ops.aten.embedding.", 3, "False"))
-    throw DataError("scale_grad_by_freq is not supported: leave it out");
-  if (is_given("torch.ops.aten.avg_pool2d.", 6, "None"))
-    throw DataError("divisor_override is not in the file: leave it out, and multiply what comes out");
-}
-
-}  // namespace
 
 void take_operation(const onnx::NodeProto& node, ImportedNode& imported) {
   if (node.op_type() == "BatchNormalization") {
