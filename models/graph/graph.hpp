@@ -35,8 +35,8 @@ enum class ValueKind : std::uint8_t {
 // The values that a parameter or buffer has before training. Uniform is over [-bound, bound); normal has the
 // mean 0 and the deviation `bound`.
 struct Initializer {
-  enum class Kind : std::uint8_t { kZeros, kOnes, kUniform, kNormal } kind = Kind::kZeros;
-  float bound = 0;
+  enum class Kind : std::uint8_t { kZeros, kOnes, kConstant, kUniform, kNormal } kind = Kind::kZeros;
+  float bound = 0;  // of normal numbers the deviation, of a constant its value
 };
 
 struct Value {

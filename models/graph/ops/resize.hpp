@@ -16,6 +16,9 @@ struct Sample {
   float weight = 0;
 };
 
+// Elements of an axis of `size` after resizing it; not finite or not in range where the scale is not.
+double resized(std::int64_t size, float scale);
+
 // The result of resizing an image [n, c, width] or [n, c, height, width]: its attribute `scales` has a number
 // for every axis, 1 for the first two. ConfigError where attributes are unknown or out of range.
 Shape resized_shape(const Op& op, const Shape& shape);

@@ -116,6 +116,12 @@ double resize_flops(const Op& op, std::span<const TensorType> inputs, std::span<
 
 }  // namespace
 
+double resized(std::int64_t size, float scale) {
+  // A size may have been made a scale, which the nearest float is perhaps a little below.
+  constexpr double kRoundedUp = 1 + 0x1p-23;
+  return std::floor(static_cast<double>(size) * scale * kRoundedUp);
+}
+
 Shape resized_shape(const Op& op, const Shape& shape) {
   is_linear(op);
   coordinates_of(op);
@@ -128,9 +134,7 @@ Shape resized_shape(const Op& op, const Shape& shape) {
   std::vector<std::int64_t> dims{shape[0], shape[1]};
   for (int axis = 2; axis < shape.rank(); ++axis) {
     const float scale = scales[axis];
-    // A size may have been made a scale, which the nearest float is perhaps a little below.
-    constexpr double kRoundedUp = 1 + 0x1p-23;
-    const double size = std::floor(static_cast<double>(shape[axis]) * scale * kRoundedUp);
+    const double size = resized(shape[axis], scale);
     if (!(scale > 0) || !(size >= 1 && size <= 0x1p40))
       throw ConfigError(fmt::format("a scale of {} for an axis of {}", scale, shape[axis]));
     dims.push_back(static_cast<std::int64_t>(size));

@@ -28,6 +28,9 @@ Tensor initial_tensor(const Value& value, std::uint64_t seed) {
     case Initializer::Kind::kOnes:
       std::ranges::fill(tensor.as<float>(), 1.0F);
       break;
+    case Initializer::Kind::kConstant:
+      std::ranges::fill(tensor.as<float>(), value.initializer.bound);
+      break;
     case Initializer::Kind::kUniform: {
       CounterRng rng(rng_key(seed, value.name), 0);
       const float bound = value.initializer.bound;

@@ -199,16 +199,19 @@ class Importer {
   void add_weight(Weight weight) {
     weights_.emplace(weight.name, weight.type);
     if (!weight.data) {
-      const bool is_embedding =
-          std::ranges::any_of(needed_->readers(weight.name), [&](const onnx::NodeProto* node) {
-            return node->op_type() == "Gather" && node->input(0) == weight.name;
-          });
+      std::set<std::string> readers;
+      for (const onnx::NodeProto* node : needed_->readers(weight.name)) {
+        // Slopes of channels are given further dimensions.
+        const auto& further = needed_->readers(node->output(0));
+        if (node->op_type() == "Unsqueeze" && further.size() == 1) node = further.front();
+        if (node->op_type() == "PRelu" || node->input(0) == weight.name) readers.insert(node->op_type());
+      }
       // Weights come after their biases, too: all types are known from the inputs.
       std::map<std::string, TensorType> all;
       for (const onnx::ValueInfoProto& input : in_.input()) {
         if (absent_.contains(input.name())) all.emplace(input.name(), type_of_input(input));
       }
-      weight.initializer = usual_initializer(weight.name, weight.type.shape, is_embedding, all);
+      weight.initializer = usual_initializer(weight.name, weight.type.shape, readers, all);
     }
     const std::string name = weight.name;
     define(name, std::make_shared<const Weight>(std::move(weight)));

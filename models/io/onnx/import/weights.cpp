@@ -80,10 +80,12 @@ std::set<std::string> parameters_among_inputs(const onnx::GraphProto& graph) {
   return parameters;
 }
 
-Initializer usual_initializer(const std::string& name, const Shape& shape, bool is_embedding,
+Initializer usual_initializer(const std::string& name, const Shape& shape,
+                              const std::set<std::string>& readers,
                               const std::map<std::string, TensorType>& all) {
   const Initializer ones{.kind = Initializer::Kind::kOnes};
-  if (is_embedding) return uniform(std::sqrt(3.0));
+  if (readers.contains("Gather")) return {.kind = Initializer::Kind::kNormal, .bound = 1};
+  if (readers.contains("PRelu")) return {.kind = Initializer::Kind::kConstant, .bound = 0.25F};
   const auto state = all.find(state_weight_beside(name));
   if (state != all.end() && state->second.shape.rank() == 2)
     return uniform(1 / std::sqrt(static_cast<double>(state->second.shape[-1])));

@@ -8,99 +8,19 @@
 
 #include "models/io/onnx/onnx.hpp"
 #include "tests/models/io/files.hpp"
+#include "tests/models/io/onnx/hand_made.hpp"
 #include "tests/models/io/onnx/imported.hpp"
 
 namespace rookery {
 namespace {
 
+using onnx_tests::HandMade;
 using onnx_tests::names_of;
 using onnx_tests::run;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-// A small model, put together by hand: x [batch, 4], all of whose nodes a test adds.
-class HandMade : public testing::Test {
- protected:
-  HandMade() {
-    model_.set_ir_version(8);
-    model_.add_opset_import()->set_version(17);
-    onnx::GraphProto& graph = *model_.mutable_graph();
-    add_type(*graph.add_input(), "x", {-1, 4});
-    add_type(*graph.add_output(), "y", {-1, 4});
-  }
-
-  static void add_type(onnx::ValueInfoProto& info, const std::string& name,
-                       const std::vector<std::int64_t>& dims) {
-    info.set_name(name);
-    auto& tensor = *info.mutable_type()->mutable_tensor_type();
-    tensor.set_elem_type(onnx::TensorProto::FLOAT);
-    for (const std::int64_t dim : dims) {
-      auto& out = *tensor.mutable_shape()->add_dim();
-      dim < 0 ? out.set_dim_param("n") : out.set_dim_value(dim);
-    }
-  }
-
-  onnx::NodeProto& add(const std::string& type, const std::vector<std::string>& inputs,
-                       const std::vector<std::string>& outputs) {
-    onnx::NodeProto& node = *model_.mutable_graph()->add_node();
-    node.set_op_type(type);
-    node.set_name(type + std::to_string(model_.graph().node_size()));
-    for (const std::string& input : inputs) node.add_input(input);
-    for (const std::string& output : outputs) node.add_output(output);
-    return node;
-  }
-
-  static void set_integer(onnx::NodeProto& node, const std::string& key, std::int64_t number) {
-    for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
-      if (attribute.name() == key) return attribute.set_i(number);
-    }
-    onnx::AttributeProto& attribute = *node.add_attribute();
-    attribute.set_name(key);
-    attribute.set_type(onnx::AttributeProto::INT);
-    attribute.set_i(number);
-  }
-
-  static void set_text(onnx::NodeProto& node, const std::string& key, const std::string& text) {
-    onnx::AttributeProto& attribute = *node.add_attribute();
-    attribute.set_name(key);
-    attribute.set_type(onnx::AttributeProto::STRING);
-    attribute.set_s(text);
-  }
-
-  void add_integers(const std::string& name, const std::vector<std::int64_t>& numbers) {
-    onnx::TensorProto& tensor = *model_.mutable_graph()->add_initializer();
-    tensor.set_name(name);
-    tensor.set_data_type(onnx::TensorProto::INT64);
-    tensor.add_dims(std::ssize(numbers));
-    tensor.mutable_int64_data()->Assign(numbers.begin(), numbers.end());
-  }
-
-  void add_floats(const std::string& name, const std::vector<std::int64_t>& dims, float number) {
-    onnx::TensorProto& tensor = *model_.mutable_graph()->add_initializer();
-    tensor.set_name(name);
-    tensor.set_data_type(onnx::TensorProto::FLOAT);
-    std::int64_t count = 1;
-    for (const std::int64_t dim : dims) {
-      tensor.add_dims(dim);
-      count *= dim;
-    }
-    for (std::int64_t i = 0; i < count; ++i) tensor.add_float_data(number);
-  }
-
-  OnnxModel import() {
-    overwrite(path_, model_.SerializeAsString());
-    return import_onnx(path_);
-  }
-  std::string error() {
-    return data_error([&] { import(); });
-  }
-
-  onnx::ModelProto model_;
-  ScratchFolder folder_;
-  std::filesystem::path path_ = folder_.path() / "model.onnx";
-};
 
 TEST_F(HandMade, ShapeChainsAreFolded) {
   add_integers("first", {0});
@@ -183,85 +103,7 @@ TEST_F(HandMade, EquationsThatDoNotFitAreRefused) {
   EXPECT_THAT(equation("b....i,bi->b"), HasSubstr("'.' in a place"));
 }
 
-TEST_F(HandMade, RecurrentLayersThatAreNotSupportedAreRefused) {
-  model_.mutable_graph()->clear_output();
-  add_type(*model_.mutable_graph()->add_output(), "y", {-1, 3});
-  const auto layer = [&](const std::string& type, std::int64_t gates, const std::vector<std::string>& more) {
-    model_.mutable_graph()->clear_node();
-    model_.mutable_graph()->clear_initializer();
-    add_integers("first", {0});
-    add_floats("rnn.w", {1, gates * 3, 4}, 0.1F);
-    add_floats("rnn.r", {1, gates * 3, 3}, 0.1F);
-    add("Unsqueeze", {"x", "first"}, {"steps"});
-    std::vector<std::string> inputs{"steps", "rnn.w", "rnn.r"};
-    inputs.insert(inputs.end(), more.begin(), more.end());
-    onnx::NodeProto& node = add(type, inputs, {"", "last"});
-    set_integer(node, "hidden_size", 3);
-    add("Squeeze", {"last", "first"}, {"y"});
-    return &node;
-  };
-  layer("GRU", 3, {});
-  EXPECT_EQ(import().graph.parameters().size(), 2U);
-  const auto refused = [&](onnx::NodeProto*, const std::string& because) {
-    EXPECT_THAT(error(), HasSubstr(because));
-  };
-  onnx::NodeProto* node = layer("GRU", 3, {});
-  set_integer(*node, "layout", 1);
-  refused(node, "attribute \"layout\" is not supported");
-  node = layer("GRU", 3, {});
-  set_text(*node, "direction", "sideways");
-  refused(node, "no direction 'sideways'");
-  node = layer("LSTM", 4, {});
-  onnx::AttributeProto& functions = *node->add_attribute();
-  functions.set_name("activations");
-  functions.set_type(onnx::AttributeProto::STRINGS);
-  for (const char* function : {"HardSigmoid", "Tanh", "Tanh"}) functions.add_strings(function);
-  refused(node, "its functions are HardSigmoid,Tanh,Tanh");
-  node = layer("LSTM", 4, {"", "lengths"});
-  add_integers("lengths", {1, 1});
-  refused(node, "sequences of different lengths");
-  node = layer("LSTM", 4, {"", "", "", "", "rnn.p"});
-  add_floats("rnn.p", {1, 9}, 0.1F);
-  refused(node, "has peepholes");
-  node = layer("LSTM", 3, {});
-  refused(node, "its input 1 is");
-  set_text(*layer("RNN", 1, {}), "direction", "bidirectional");
-  refused(node, "not of 2 directions");
-}
-
-TEST_F(HandMade, RecurrentLayersNeedTheirInputs) {
-  add_floats("rnn.w", {1, 12, 4}, 0.1F);
-  add_floats("rnn.flat", {12}, 0.1F);
-  add_integers("first", {0});
-  add("Unsqueeze", {"x", "first"}, {"steps"});
-  onnx::NodeProto& node = add("LSTM", {"steps"}, {"y"});
-  const auto expect_refused = [&](const std::vector<std::string>& inputs, const std::string& because) {
-    node.mutable_input()->Clear();
-    for (const std::string& input : inputs) node.add_input(input);
-    EXPECT_THAT(error(), HasSubstr(because));
-  };
-  expect_refused({}, "lacks its input 0");
-  expect_refused({"steps"}, "lacks its input 1");
-  expect_refused({"steps", "rnn.w"}, "lacks its input 2");
-  expect_refused({"x", "rnn.w", "rnn.w"}, "its input 0 is f32[2, 4], not of rank 3");
-  expect_refused({"steps", "rnn.w", "rnn.flat"}, "its input 2 is f32[12], not of rank 3");
-  expect_refused({"steps", "rnn.w", "rnn.w", "rnn.flat"}, "its input 3 is f32[12], not of rank 2");
-}
-
 // What the exporter has folded has lost its names, and with them the way back into the module.
-TEST_F(HandMade, FoldedRecurrentWeightsAreRefused) {
-  model_.mutable_graph()->clear_output();
-  add_type(*model_.mutable_graph()->add_output(), "y", {-1, 3});
-  add_integers("first", {0});
-  add_floats("onnx::LSTM_103", {1, 12, 4}, 0.1F);
-  add_floats("onnx::LSTM_104", {1, 12, 3}, 0.1F);
-  add("Unsqueeze", {"x", "first"}, {"steps"});
-  add("LSTM", {"steps", "onnx::LSTM_103", "onnx::LSTM_104"}, {"", "last"});
-  add("Squeeze", {"last", "first"}, {"y"});
-  EXPECT_THAT(error(), AllOf(HasSubstr("\"onnx::LSTM_103\" has lost the name"),
-                             HasSubstr("do_constant_folding=False")));
-}
-
 TEST_F(HandMade, AFixedBatchBecomesTheBatch) {
   model_.mutable_graph()
       ->mutable_input(0)
@@ -345,37 +187,26 @@ TEST_F(HandMade, DropoutOfConstantsIsKept) {
   EXPECT_THAT(run(model.graph, model.state, x.view()), testing::Each(2.0F));
 }
 
-TEST_F(HandMade, WeightsThatAreAbsentAreDrawn) {
-  add_type(*model_.mutable_graph()->add_input(), "fc.weight", {4, 4});
-  add_type(*model_.mutable_graph()->add_input(), "fc.bias", {4});
-  onnx::AttributeProto& turned = *add("Gemm", {"x", "fc.weight", "fc.bias"}, {"y"}).add_attribute();
-  turned.set_name("transB");
-  turned.set_type(onnx::AttributeProto::INT);
-  turned.set_i(1);
-  const OnnxModel model = import();
-  EXPECT_TRUE(model.state.empty());
-  for (const ValueId id : model.graph.parameters()) {
-    EXPECT_EQ(model.graph.value(id).initializer.kind, Initializer::Kind::kUniform);
-    EXPECT_EQ(model.graph.value(id).initializer.bound, 0.5F);
-  }
-}
-
-TEST_F(HandMade, RecurrentWeightsThatAreAbsentAreDrawn) {
-  model_.mutable_graph()->clear_output();
-  add_type(*model_.mutable_graph()->add_output(), "y", {-1, 16});
-  add_type(*model_.mutable_graph()->add_input(), "weight_ih_l0", {16, 4});
-  add_type(*model_.mutable_graph()->add_input(), "weight_hh_l0", {16, 16});
-  add_integers("first", {0});
-  add("Unsqueeze", {"x", "first"}, {"steps"});
-  add("Unsqueeze", {"weight_ih_l0", "first"}, {"w"});
-  add("Unsqueeze", {"weight_hh_l0", "first"}, {"r"});
-  add("RNN", {"steps", "w", "r"}, {"", "last"});
-  add("Squeeze", {"last", "first"}, {"y"});
-  const OnnxModel model = import();
-  EXPECT_EQ(model.graph.parameters().size(), 2U);
-  for (const ValueId id : model.graph.parameters()) {
-    EXPECT_EQ(model.graph.value(id).initializer.kind, Initializer::Kind::kUniform);
-    EXPECT_EQ(model.graph.value(id).initializer.bound, 0.25F);
+TEST_F(HandMade, SizesThatHangOnLostDigitsAreRefused) {
+  const auto resize = [&](std::int64_t width, float scale) {
+    model_.mutable_graph()->Clear();
+    add_type(*model_.mutable_graph()->add_input(), "x", {-1, 1, width});
+    onnx::AttributeProto& scales = *add("Constant", {}, {"scales"}).add_attribute();
+    scales.set_name("value_floats");
+    scales.set_type(onnx::AttributeProto::FLOATS);
+    for (const float each : {1.0F, 1.0F, scale}) scales.add_floats(each);
+    add("Resize", {"x", "", "scales"}, {"y"});
+    add_type(*model_.mutable_graph()->add_output(), "y", {-1, 1, -1});
+  };
+  resize(100, 0.29F);  // 100 * 0.29 is a little less than 29
+  EXPECT_THAT(error(), HasSubstr("its scale of 0.29 makes 28 or 29 of 100"));
+  resize(6, 5.0F / 6);  // as a factor of 5 / 6, not of 0.8333333
+  EXPECT_THAT(error(), HasSubstr("makes 4 or 5 of 6"));
+  for (const auto& [width, scale, size] :
+       {std::tuple{100, 0.3F, 30}, {10, 0.7F, 7}, {7, 1.2F, 8}, {9, 1.0F / 3, 3}}) {
+    resize(width, scale);
+    const Graph graph = import().graph;
+    EXPECT_EQ(graph.types(2)[graph.outputs()[0]].shape, (Shape{2, 1, size}));
   }
 }
 

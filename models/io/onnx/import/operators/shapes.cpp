@@ -2,12 +2,15 @@
 // sizes that follow from others, sequences, shapes that depend on the batch.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
+#include "models/base/parse.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/ops/element_ranges.hpp"
+#include "models/graph/ops/resize.hpp"
 #include "models/io/onnx/import/operators/by_signature.hpp"
 #include "models/io/onnx/import/operators/families.hpp"
 #include "models/io/onnx/import/operators/operators.hpp"
@@ -115,10 +118,26 @@ Operands import_expand(GraphImporter& graph, ImportedNode& node) {
   return {graph.expand(node.name, input(node, 0), integers_at_probes(node, 1, "shape"), node.outputs[0])};
 }
 
+// F.interpolate multiplies by a factor that files have as the nearest float.
+void check_factors(const std::vector<float>& scales, const Shape& from) {
+  for (int axis = 2; axis < std::min<int>(from.rank(), static_cast<int>(scales.size())); ++axis) {
+    const float scale = scales[axis];
+    if (!std::isfinite(scale)) continue;  // refused with its shape
+    const double size = resized(from[axis], scale);
+    const double as_written =
+        std::floor(static_cast<double>(from[axis]) * number_from<double>(fmt::to_string(scale)).value());
+    if (size != as_written)
+      throw DataError(
+          fmt::format("its scale of {} makes {} or {} of {}, by digits that the file has not: give "
+                      "interpolate() its size in the module, not a scale_factor",
+                      scale, as_written, size, from[axis]));
+  }
+}
+
 // `sizes` become scales.
 Operands import_resize(GraphImporter& graph, ImportedNode& node) {
+  const Shape from = graph.type(input(node, 0), 0).shape;
   if (is_there(node, 3)) {
-    const Shape from = graph.type(input(node, 0), 0).shape;
     const Integers sizes = integers_at_probes(node, 3, "sizes")[0];
     if (std::ssize(sizes) != from.rank())
       throw DataError(fmt::format("{} sizes for {}", sizes.size(), from.to_string()));
@@ -126,6 +145,10 @@ Operands import_resize(GraphImporter& graph, ImportedNode& node) {
     for (std::size_t i = 0; i < sizes.size(); ++i)
       scales.as<float>()[i] = static_cast<float>(sizes[i]) / static_cast<float>(from[static_cast<int>(i)]);
     node.inputs = {node.inputs[0], Operand(), Known(std::move(scales))};
+  } else if (is_there(node, 2)) {
+    const Attribute scales =
+        attribute_from(AttributeKind::kFloats, known_input(node, 2, "scales").at(0), "scales");
+    check_factors(std::get<std::vector<float>>(scales), from);
   }
   node.inputs.resize(std::max<std::size_t>(node.inputs.size(), 3));
   node.inputs[1] = Operand();
