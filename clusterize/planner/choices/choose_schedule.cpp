@@ -32,10 +32,10 @@ std::int64_t nearest_divisor(std::int64_t power, std::int64_t batch) {
   return nearest;
 }
 
-// The schedules that give the bits of 1f1b, the one with the least memory first.
+// The schedules that give the bits of 1f1b, the simplest first: by the later ones machines have several stages.
 std::vector<std::string> possible_schedules(const ScheduleSettings& asked) {
   if (asked.name != kAutoSchedule) return {asked.name};
-  return {"1f1b", "zb"};
+  return {"1f1b", "zb", "interleaved", "zbv"};
 }
 
 // Searches with every second number of micro-batches, then beside the fastest until none there is faster.

@@ -172,8 +172,10 @@ std::vector<SettingsKey> make_settings_keys() {
       choice_key(
           "schedule", schedule_choices(), [](S& s) -> std::string& { return s.schedule.name; },
           "order of work in the pipeline" + help_of_rows(schedule_kinds()) +
-              "; `auto`: clusterize chooses `1f1b`, or `zb` where it simulates more samples a second with it "
-              "and memory allows it: to the same bits. With `interleaved` and `zbv` a machine listens at one "
+              "; `auto`: clusterize chooses `1f1b`, or `zb`, `interleaved` (of two) or `zbv` where it "
+              "simulates "
+              "more samples a second with it and memory allows it: to the same bits. With `interleaved` and "
+              "`zbv` a machine listens at one "
               "port more for each further stage (plan.json and clusterize's output say which), and its "
               "stages share its memory"),
       with_example(integer_key(
