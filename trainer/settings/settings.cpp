@@ -230,13 +230,18 @@ void check_together(const TrainingSettings& settings, Problems& problems) {
   check_plateau(settings, problems);
 }
 
-// Nothing else would tell that it has no effect. Of train.json alone: metadata and checkpoints may have it.
-void check_chunks(const ScheduleSettings& schedule, Problems& problems) {
-  if (!schedule.chunks || schedule.name == "interleaved") return;
-  problems.add("chunks",
-               fmt::format("{} has no effect with \"schedule\": \"{}\": take it out, or give \"schedule\": "
-                           "\"interleaved\"",
-                           *schedule.chunks, schedule.name));
+// Nothing else would tell that such a key has no effect. Of train.json alone: metadata and checkpoints may
+// have it.
+void check_keys_of_schedules(const ScheduleSettings& schedule, Problems& problems) {
+  const auto check = [&](const char* key, const std::optional<int>& number, const char* of) {
+    if (!number || schedule.name == of) return;
+    problems.add(key,
+                 fmt::format("{} has no effect with \"schedule\": \"{}\": take it out, or give \"schedule\": "
+                             "\"{}\"",
+                             *number, schedule.name, of));
+  };
+  check("chunks", schedule.chunks, "interleaved");
+  check("max_staleness", schedule.max_staleness, "async");
 }
 
 // A key of train.json that nothing has read.
@@ -310,7 +315,7 @@ std::vector<std::string> undecided(const TrainingSettings& settings) {
 TrainingSettings read_settings(const std::filesystem::path& train_json) {
   TrainingSettings settings = settings_from_json(read_json(train_json), train_json.string());
   Problems problems;
-  check_chunks(settings.schedule, problems);
+  check_keys_of_schedules(settings.schedule, problems);
   problems.throw_if_any(train_json.string());
   return settings;
 }

@@ -386,9 +386,16 @@ TEST(Settings, TheMainJobIsOneOfOurs) {
 }
 
 // Of other schedules nothing would tell; what runs have already recorded is read.
-TEST(Settings, ChunksAreOfInterleavedAlone) {
+TEST(Settings, SomeKeysAreOfOneScheduleAlone) {
   const ScratchFolder folder;
   const std::filesystem::path file = folder.path() / "train.json";
+  for (const char* schedule : {"1f1b", "zb", "interleaved", "zbv", "auto"}) {
+    write_file(file, fmt::format(R"({{"schedule": "{}", "max_staleness": 0}})", schedule));
+    EXPECT_THAT(problem<ConfigError>([&] { read_settings(file); }),
+                AllOf(HasSubstr("max_staleness: 0 has no effect"), HasSubstr("\"schedule\": \"async\"")));
+  }
+  write_file(file, R"({"schedule": "async", "max_staleness": 3})");
+  EXPECT_EQ(read_settings(file).schedule.max_staleness, 3);
   for (const char* schedule : {"1f1b", "zb", "async", "zbv", "auto"}) {
     write_file(file, fmt::format(R"({{"schedule": "{}", "chunks": 4}})", schedule));
     EXPECT_THAT(problem<ConfigError>([&] { read_settings(file); }),
