@@ -8,7 +8,7 @@
 // own, so that messages go through sockets. Forward, and each of the two backward phases, waits T
 // milliseconds on a machine, divided among its stages where it has several, which take turns; waits take no
 // processor, so that two of them stand for any number of machines. With --mbps and --latency-ms every machine
-// sends as slowly (slow_network.hpp), each of its stages with its part. The first stage, which sends no
+// sends as slowly to others (slow_network.hpp). The first stage, which sends no
 // gradients, has both phases in one.
 #include <sys/prctl.h>
 
@@ -46,6 +46,8 @@ using Seconds = std::chrono::duration<double>;
 constexpr std::int64_t kSamples = 128;  // of a micro-batch
 constexpr std::int64_t kWidth = 64;     // of a layer: 32 KiB from stage to stage and back
 
+constexpr double kFast = 1e9;  // bytes a second within this machine
+
 struct Case {
   int machines = 8;
   int chunks = 2;  // of interleaved
@@ -54,7 +56,7 @@ struct Case {
   NetworkLimits limits;
   double measured_seconds = 5;  // by each schedule
   bool clips = false;           // gradients, by the norm of all stages'
-  double bytes_per_second() const { return limits.mbps ? 125'000 * *limits.mbps : 1e9; }
+  double bytes_per_second() const { return limits.mbps ? 125'000 * *limits.mbps : kFast; }
   double latency() const { return Seconds(limits.latency).count(); }
 };
 
@@ -155,8 +157,10 @@ PipelineModel model_of(const Case& of, const ScheduleSettings& schedule, const s
     model.work.push_back(
         {.forward = seconds, .backward = 2 * seconds, .bytes_per_second = of.bytes_per_second()});
     std::vector<FlowWay>& links = model.links.emplace_back();
-    for (int to = 0; to < placement.stages(); ++to)
-      links.push_back({k, to, of.latency(), of.bytes_per_second()});
+    for (int to = 0; to < placement.stages(); ++to) {
+      const bool is_own = placement.machine_of(k) == placement.machine_of(to);
+      links.push_back({k, to, is_own ? 0 : of.latency(), is_own ? kFast : of.bytes_per_second()});
+    }
   }
   return model;
 }
@@ -214,12 +218,14 @@ double measured(const Case& of, const ScheduleSettings& schedule, const std::vec
   std::vector<std::unique_ptr<ComputeTurn>> turns;  // by machine
   for (int machine = 0; machine < of.machines && placement.chunks > 1; ++machine)
     turns.push_back(std::make_unique<ComputeTurn>(schedule, machine, placement.stages()));
+  std::vector<std::shared_ptr<SlowNetwork>> networks(static_cast<std::size_t>(of.machines));
+  if (of.limits.any())
+    for (std::shared_ptr<SlowNetwork>& each : networks) each = std::make_shared<SlowNetwork>(of.limits);
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   for (const Stage& stage : stages) {
     EndpointOptions options{.node = fmt::format("node_{}", stage.index), .address = "127.0.0.1:0"};
     options.key = {"0123456789abcdef", "0123456789abcdef0123456789abcdef"};
-    options.limits = of.limits;
-    if (options.limits.mbps) *options.limits.mbps /= placement.chunks;
+    options.slow_network = networks[static_cast<std::size_t>(placement.machine_of(stage.index))];
     endpoints.push_back(std::make_unique<Endpoint>(options));
   }
   std::vector<Clock::time_point> updates;  // of the first stage
@@ -231,7 +237,10 @@ double measured(const Case& of, const ScheduleSettings& schedule, const std::vec
         GroupOptions group;
         for (int peer = 0; peer < stage.count; ++peer) {
           group.members.push_back(fmt::format("node_{}", peer));
-          if (peer != k) peers.push_back({group.members.back(), endpoints[peer]->address()});
+          if (peer == k) continue;
+          peers.push_back({.node = group.members.back(),
+                           .address = endpoints[peer]->address(),
+                           .on_same_machine = placement.machine_of(peer) == placement.machine_of(k)});
         }
         endpoints[k]->start(peers);
         const std::unique_ptr<ZmqLink> link = endpoints[k]->open(group);

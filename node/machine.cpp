@@ -73,7 +73,6 @@ std::vector<NodeOptions> options_of(const std::vector<std::string>& nodes, const
   for (const std::string& name : nodes) {
     NodeOptions options = first;
     options.name = name;
-    if (options.limits.mbps) *options.limits.mbps /= static_cast<double>(nodes.size());
     if (name != first.name && !first.listen.empty()) {
       options.listen = listen_address(first.listen, own, read_metadata(first.node_data, name));
     }

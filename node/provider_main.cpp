@@ -131,7 +131,8 @@ NodeOptions node_options(const ProgramArguments& arguments, const std::string& c
     throw UsageError(
         "--resume goes on with a state of this node's own, --sync-from with another cluster's: not both");
   options.threads = threads_of(arguments);
-  options.limits = limits_of(arguments);
+  const NetworkLimits limits = limits_of(arguments);
+  if (limits.any()) options.slow_network = std::make_shared<SlowNetwork>(limits);
   options.wait_for_peers = std::chrono::milliseconds(
       static_cast<std::int64_t>(1000 * seconds_of(arguments, "wait-for-peers", false)));
   return options;

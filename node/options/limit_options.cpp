@@ -15,10 +15,10 @@ void add_limit_options(ProgramOptions& options) {
   namespace po = boost::program_options;
   options.add_options()(
       "limit-mbps", po::value<double>()->value_name("MBPS"),
-      "for trying a slow network on a fast one: a node sends no more than so many Mbit/s to all "
+      "for trying a slow network on a fast one: a machine sends no more than so many Mbit/s to all "
       "others together, e.g. 100")(
       "add-latency-ms", po::value<double>()->value_name("MS"),
-      "likewise: what a node sends arrives so many milliseconds later than it would, e.g. 25");
+      "likewise: what it sends arrives so many milliseconds later than it would, e.g. 25");
 }
 
 NetworkLimits limits_of(const ProgramArguments& arguments) {

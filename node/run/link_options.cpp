@@ -75,7 +75,7 @@ EndpointOptions endpoint_options(const NodeOptions& options, const NodeMetadata&
                              ? std::min(to_milliseconds(*settings.reconnect_grace_seconds), made.peer_timeout)
                              : made.peer_timeout;
   made.groups_end_together = true;
-  made.limits = options.limits;
+  made.slow_network = options.slow_network;
   made.on_waiting = options.on_waiting;
   return made;
 }
@@ -87,7 +87,12 @@ std::vector<EndpointPeer> endpoint_peers(const NodeMetadata& metadata) {
   const auto add = [&](const PeerInfo& peer) {
     const bool is_new =
         peer.node != metadata.node && std::ranges::find(peers, peer.node, &EndpointPeer::node) == peers.end();
-    if (is_new) peers.push_back({peer.node, peer.address, peer.reachable, peer.connections});
+    if (is_new)
+      peers.push_back({.node = peer.node,
+                       .address = peer.address,
+                       .reachable = peer.reachable,
+                       .connections = peer.connections,
+                       .on_same_machine = machine_of_node(peer.node) == machine_of_node(metadata.node)});
   };
   const auto add_neighbours = [&](const std::vector<PeerInfo>& ring) {
     const int count = metadata.clusters;

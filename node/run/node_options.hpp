@@ -23,7 +23,8 @@ struct NodeOptions {
   // "HOST:PORT" to listen at; empty: the address at which the plan says that others reach this node.
   std::string listen;
   std::chrono::milliseconds wait_for_peers{300'000};
-  NetworkLimits limits;  // for trying a slower network than there is
+  // For trying a slower network than there is, that the nodes of a machine share; null: as fast as it is.
+  std::shared_ptr<SlowNetwork> slow_network;
   // The Root's data set; none: the one that the plan names. Outlives the node.
   const Dataset* dataset = nullptr;
   StartChoice start;  // where the run begins

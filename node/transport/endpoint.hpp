@@ -34,10 +34,10 @@ struct EndpointOptions {
   // any of them hears whose fault it was.
   bool groups_end_together = false;
 
-  // For trying a slower network than there is.
-  NetworkLimits limits;
+  // For trying a slower network than there is; null: as fast as it is.
+  std::shared_ptr<SlowNetwork> slow_network;
   // Whether peers on this machine may read what it sends from its memory, and it from theirs
-  // (local/local_channel.hpp); not with limits.
+  // (local/local_channel.hpp); not where the network is slow.
   bool shares_memory = true;
 
   // Becomes readable when this process is asked to stop, which ends all groups; stop_signal() then says by
@@ -55,6 +55,7 @@ struct EndpointPeer {
   // For data, in each direction; the same on both sides, kMostDataChannels at most. More than one carry what
   // one does not: where bandwidth times round trip is more than its buffers.
   int connections = 1;
+  bool on_same_machine = false;  // a slow network is not between them
 };
 
 // One thread, but for what its links say themselves.

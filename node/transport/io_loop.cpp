@@ -45,16 +45,13 @@ std::vector<std::string> nodes_of(const std::vector<EndpointPeer>& peers) {
 IoLoop::IoLoop(EndpointOptions options, std::uint64_t nonce)
     : options_(std::move(options)),
       nonce_(nonce),
-      turn_(options_.limits.any() ? milliseconds(0)
+      turn_(options_.slow_network ? milliseconds(0)
                                   : kAway),  // with limits packets wait for somebody to send them
       context_(1),
       now_(Clock::now()),
       heartbeat_at_(now_),
       tick_at_(now_) {
-  if (options_.limits.any()) {
-    slow_.emplace(options_.limits);
-    timer_.emplace();
-  }
+  if (options_.slow_network) timer_.emplace();
   if (!options_.reachable) return;
   listener_.emplace(options_.node, Address::parse(options_.address),
                     "give this machine another port in node_configs.json and run clusterize again");
@@ -90,7 +87,8 @@ IoLoop::Peer IoLoop::make_peer(EndpointPeer who) {
   std::vector<ChannelState> channels;
   for (int i = 0; i <= who.connections; ++i) {
     channels.push_back(new_channel());
-    if (slow_) channels.back().outgoing.slow_down(*slow_, i == 0);
+    if (options_.slow_network && !who.on_same_machine)
+      channels.back().outgoing.slow_down(*options_.slow_network, i == 0);
   }
   return Peer(std::move(who), std::move(channels));
 }

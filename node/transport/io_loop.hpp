@@ -154,7 +154,7 @@ class IoLoop {
   void suspend_streams(int peer);
   void revive(int peer);
   void say_hello(int peer, Channel channel);
-  bool shares_memory() const { return options_.shares_memory && !slow_; }
+  bool shares_memory() const { return options_.shares_memory && !options_.slow_network; }
   void finish();
 
   // io_packets.cpp
@@ -233,9 +233,8 @@ class IoLoop {
   std::optional<Listener> listener_;
   std::optional<Admission> admission_;
   std::optional<Router> router_;
-  std::optional<SlowNetwork> slow_;  // where limits are asked for, as is the next
-  std::optional<PreciseTimer> timer_;
-  std::vector<Peer> peers_;  // from start() on as many, with the same names
+  std::optional<PreciseTimer> timer_;  // where the network is slow
+  std::vector<Peer> peers_;            // from start() on as many, with the same names
   std::unordered_map<std::string, Binding> bindings_;
   std::map<GroupId, std::shared_ptr<Group>> groups_;    // that have not ended
   std::map<GroupId, std::optional<StopNotice>> ended_;  // in good order: no notice

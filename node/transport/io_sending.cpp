@@ -69,7 +69,7 @@ void IoLoop::send_row(Peer& to, std::span<const OutgoingChunk* const> row) {
 }
 
 void IoLoop::send_due() {
-  if (!slow_ || next_due() > now_) return;
+  if (!timer_ || next_due() > now_) return;
   sockets_are_used_ = true;
   for (Peer& peer : peers_) {
     for (ChannelState& each : peer.channels) each.outgoing.send_due(now_);

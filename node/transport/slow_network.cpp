@@ -15,6 +15,7 @@ Clock::time_point SlowNetwork::leaves(Clock::time_point now, std::size_t bytes, 
     constexpr double kBitsOfMegabit = 1e6;
     const std::chrono::duration<double> seconds(8 * static_cast<double>(bytes) /
                                                 (kBitsOfMegabit * *limits_.mbps));
+    const std::scoped_lock lock(mutex_);
     free_ = std::max(free_, now) + std::chrono::duration_cast<Clock::duration>(seconds);
     if (!is_control) left = free_;
   }

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <mutex>
 #include <optional>
 
 #include "node/wire/stream.hpp"
@@ -10,12 +11,12 @@
 namespace rookery {
 
 struct NetworkLimits {
-  std::optional<double> mbps;            // that a node sends at most, to all others together; above 0
+  std::optional<double> mbps;            // that a machine sends at most, to all others together; above 0
   std::chrono::microseconds latency{0};  // by which everything that it sends is longer on its way
   bool any() const { return mbps || latency.count() > 0; }
 };
 
-// One node's connection. One thread at a time.
+// One machine's connection, which its nodes share; any thread.
 class SlowNetwork {
  public:
   explicit SlowNetwork(const NetworkLimits& limits) : limits_(limits) {}
@@ -26,6 +27,7 @@ class SlowNetwork {
 
  private:
   const NetworkLimits limits_;
+  std::mutex mutex_;
   Clock::time_point free_{};  // when all that was sent has left
 };
 

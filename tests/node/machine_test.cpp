@@ -54,7 +54,7 @@ TEST_F(MachineTest, NodesHaveTheOptionsOfTheFirstButForWhatIsTheirOwn) {
   NodeOptions first = options();
   first.listen = "0.0.0.0:7000";
   first.trace = "traces/own.json";
-  first.limits.mbps = 300;
+  first.slow_network = std::make_shared<SlowNetwork>(NetworkLimits{.mbps = 300});
   std::map<std::string, NodeOptions> had;
   std::mutex mutex;
   run_nodes(nodes(), first, [&](const NodeOptions& own, const std::function<void()>& made) {
@@ -72,7 +72,7 @@ TEST_F(MachineTest, NodesHaveTheOptionsOfTheFirstButForWhatIsTheirOwn) {
   for (const char* node : {"node_0.1", "node_0.2"}) {
     EXPECT_EQ(Address::parse(had.at(node).listen).port, 7000 + port_of(node) - port_of("node_0"));
     EXPECT_EQ(had.at(node).turn, had.at("node_0").turn);
-    EXPECT_EQ(had.at(node).limits.mbps, 100);
+    EXPECT_EQ(had.at(node).slow_network, first.slow_network);
   }
   EXPECT_NE(had.at("node_0").turn, nullptr);
   EXPECT_EQ(had.at("node_0").trace, "traces/own.json");

@@ -80,8 +80,12 @@ class Endpoints {
   void start(int node) {
     std::vector<EndpointPeer> peers;
     for (int peer = 0; peer < static_cast<int>(endpoints_.size()); ++peer) {
-      if (peer != node && knows_(node, peer))
-        peers.push_back({loopback_name(peer), addresses_[peer], options_[peer].reachable});
+      if (peer == node || !knows_(node, peer)) continue;
+      const auto& network = options_[node].slow_network;
+      peers.push_back({.node = loopback_name(peer),
+                       .address = addresses_[peer],
+                       .reachable = options_[peer].reachable,
+                       .on_same_machine = network && network == options_[peer].slow_network});
     }
     endpoints_[node]->start(std::move(peers));
   }

@@ -61,7 +61,9 @@ TEST(PreciseTimer, IsReadableFromItsMomentOn) {
 // There and back takes twice the latency and the time for the bytes at least, and what arrives is what was
 // sent.
 TEST(SlowNetwork, IsThatOfAnEndpoint) {
-  Endpoints nodes(2, [](EndpointOptions& options) { options.limits = {.mbps = 80, .latency = 10ms}; });
+  Endpoints nodes(2, [](EndpointOptions& options) {
+    options.slow_network = std::make_shared<SlowNetwork>(NetworkLimits{.mbps = 80, .latency = 10ms});
+  });
   auto links = nodes.gather(kPipeline, {0, 1});
   const TensorType type{DType::kF32, {50'000}};  // 20 ms
   Tensor sent(type);
@@ -79,6 +81,36 @@ TEST(SlowNetwork, IsThatOfAnEndpoint) {
   }
   EXPECT_GE(Clock::now() - begin, 60ms);
   EXPECT_EQ(std::memcmp(sent.view().data, received.view().data, type.bytes()), 0);
+  leave_all(links);
+}
+
+// What two nodes of one machine send to a third leaves by one connection.
+TEST(SlowNetwork, IsSharedByTheNodesOfAMachine) {
+  const auto own = std::make_shared<SlowNetwork>(NetworkLimits{.mbps = 8});
+  const auto of_other = std::make_shared<SlowNetwork>(NetworkLimits{.mbps = 8000});
+  int made = 0;
+  Endpoints nodes(3, [&](EndpointOptions& options) { options.slow_network = made++ < 2 ? own : of_other; });
+  auto links = nodes.gather(kPipeline, {0, 1, 2});
+  Tensor one(DType::kF32, {12'500});  // 50 ms
+  Tensor other(one.type());
+  const Clock::time_point begin = Clock::now();
+  links[0]->send(2, key(0), one.view());
+  links[1]->send(2, key(1), other.view());
+  links[2]->receive(0, key(0), one.view());
+  links[2]->receive(1, key(1), other.view());
+  EXPECT_GE(Clock::now() - begin, 100ms);
+  leave_all(links);
+}
+
+TEST(SlowNetwork, IsNotBetweenTheNodesOfAMachine) {
+  const auto own = std::make_shared<SlowNetwork>(NetworkLimits{.mbps = 0.1});
+  Endpoints nodes(2, [&](EndpointOptions& options) { options.slow_network = own; });
+  auto links = nodes.gather(kPipeline, {0, 1});
+  Tensor tensor(DType::kF32, {100'000});  // 32 s
+  const Clock::time_point begin = Clock::now();
+  links[0]->send(1, key(0), tensor.view());
+  links[1]->receive(0, key(0), tensor.view());
+  EXPECT_LT(Clock::now() - begin, 16s);
   leave_all(links);
 }
 
