@@ -77,6 +77,36 @@ TEST(MixingOps, AreThoseThatRunAlongTheBatch) {
               ElementsAre("along"));
 }
 
+// Of x [batch, channels, places], and of [1, channels, batch] where samples are the places.
+TEST(MixingOps, AreThoseWhosePlacesAreTheBatch) {
+  const auto over = [](bool is_batch_last, const std::function<ValueId(GraphBuilder&, ValueId)>& make) {
+    return mixing([&](GraphBuilder& build, ValueId x) {
+      if (!is_batch_last) return make(build, x);
+      const ValueId turned = build.transpose("turned", build.flatten("rows", x), {1, 0});
+      const ValueId y =
+          make(build, build.apply("one", "Unsqueeze", {turned}, {{"axes", std::vector<std::int64_t>{0}}}));
+      return build.transpose(
+          "back", build.apply("all", "Squeeze", {y}, {{"axes", std::vector<std::int64_t>{0}}}), {1, 0});
+    });
+  };
+  const std::vector<std::function<ValueId(GraphBuilder&, ValueId)>> all{
+      [](GraphBuilder& build, ValueId x) { return build.conv1d("along", x, 5, {.kernel = 3}); },
+      [](GraphBuilder& build, ValueId x) { return build.avg_pool1d("along", x, 3, 1, 1); },
+      [](GraphBuilder& build, ValueId x) { return build.max_pool1d("along", x, 3, 1, 1); },
+      [](GraphBuilder& build, ValueId x) { return build.group_norm("along", x, 2); },
+      [](GraphBuilder& build, ValueId x) { return build.attention("along", x, x, x, {.heads = 1}); },
+      [](GraphBuilder& build, ValueId x) {
+        const ValueId turned = build.transpose("channels_last", x, {0, 2, 1});
+        return build.transpose("channels", build.attention("along", turned, turned, turned, {.heads = 2}),
+                               {0, 2, 1});
+      },
+  };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    EXPECT_THAT(over(false, all[i]), IsEmpty()) << i;
+    EXPECT_THAT(over(true, all[i]), ElementsAre("along")) << i;
+  }
+}
+
 // Where batch_first was forgotten samples are the steps.
 TEST(MixingOps, AreRecurrentLayersWhoseStepsAreTheBatch) {
   for (const bool is_batch_first : {false, true}) {
