@@ -8,20 +8,20 @@
 namespace rookery {
 namespace {
 
-// A cluster's largest micro-batch in a step.
-struct LargestMicroBatch {
+// A cluster's largest micro-batch in a step, or one of a single sample.
+struct TellingMicroBatch {
   int cluster = 0;
   std::int64_t samples = 0;
 };
 
-// In a step of so many samples: of the clusters that have any, the one whose largest is the smallest.
-LargestMicroBatch smallest_in(std::int64_t step, const ClusterShares& shares, std::int64_t micro_batches) {
-  LargestMicroBatch smallest{.samples = step + 1};
+// In a step of so many samples: of the clusters that have any, the one whose is the smallest.
+TellingMicroBatch smallest_in(std::int64_t step, const ClusterShares& shares, std::int64_t micro_batches) {
+  TellingMicroBatch smallest{.samples = step + 1};
   const std::vector<SampleRange> parts = shares.parts_of(step);
   for (int cluster = 0; cluster < shares.clusters(); ++cluster) {
     const std::int64_t full = micro_batch_size(shares.samples[cluster], micro_batches);
-    const std::int64_t largest = std::min(full, parts[cluster].count);
-    if (largest > 0 && largest < smallest.samples) smallest = {cluster, largest};
+    const std::int64_t telling = parts[cluster].count % full == 1 ? 1 : std::min(full, parts[cluster].count);
+    if (telling > 0 && telling < smallest.samples) smallest = {cluster, telling};
   }
   return smallest;
 }
@@ -62,7 +62,7 @@ std::optional<std::string> small_statistics(const TrainingTask& task, const Clus
   const bool is_full = is_small(full, shares, plan.micro_batches);
   if (!is_full && !is_small(last, shares, plan.micro_batches)) return std::nullopt;
   const std::int64_t step = is_full ? full : last;
-  const LargestMicroBatch smallest = smallest_in(step, shares, plan.micro_batches);
+  const TellingMicroBatch smallest = smallest_in(step, shares, plan.micro_batches);
   std::string text = fmt::format(
       "BatchNormalization takes its statistics over {} on cluster {} in {}, which has {}: with fewer than {} "
       "models train worse",

@@ -39,7 +39,7 @@ void run_training(const BatchNormShape& s, const Arguments& args) {
     const double unbiased = squares / std::max(count - 1, 1.0);
     const auto inverse = static_cast<float>(1 / std::sqrt(variance + s.epsilon));
     normalize(s, args, c, static_cast<float>(mean), inverse);
-    const float keep = s.momentum;
+    const float keep = s.kept();
     if (args.out(1) != nullptr) args.out(1)[c] = keep * args.in(3)[c] + (1 - keep) * static_cast<float>(mean);
     if (args.out(2) != nullptr)
       args.out(2)[c] = keep * args.in(4)[c] + (1 - keep) * static_cast<float>(unbiased);

@@ -93,6 +93,8 @@ struct BatchNormShape {
   float epsilon, momentum;
   bool training;
   bool by_running;  // the gradient where mean and variance are the running ones
+  // The share of running statistics that stays. PyTorch refuses single values, which have no variance.
+  float kept() const { return batch * plane > 1 ? momentum : 1; }
   // In a gradient op: 1 / deviation of a channel, from its fifth input.
   float inverse(float given) const { return by_running ? 1 / std::sqrt(given + epsilon) : given; }
 };

@@ -40,7 +40,7 @@ void run_training(const BatchNormShape& s, bool relu, const Loops& all, const Ar
   all.batch_norm_statistics(size, args.in(0), mean, squares);
   const auto count = static_cast<float>(s.batch * s.plane);
   const float others = std::max(count - 1, 1.0F);
-  const float keep = s.momentum;
+  const float keep = s.kept();
   for (Index c = 0; c < s.channels; ++c) {
     inverse[c] = 1 / std::sqrt(squares[c] / count + s.epsilon);
     scale[c] = args.in(1)[c] * inverse[c];

@@ -94,7 +94,7 @@ void train_batch_norm(const BatchNormShape& s, const BlockPieces& pieces, bool r
   using Piece = BlockPieces::Piece;
   const auto count = static_cast<float>(s.batch * s.plane);
   const float others = std::max(count - 1, 1.0F);
-  const float keep = s.momentum;
+  const float keep = s.kept();
   float* const sums = pieces.sums(args.floats(), 0);
   float* const squares = pieces.sums(args.floats(), 1);
   float* const mean = args.out(4);

@@ -56,6 +56,17 @@ TEST(SmallStatistics, OfClustersThatHaveNoSamplesAreNot) {
   EXPECT_THAT(*of_one, HasSubstr("over 1 sample on cluster"));
 }
 
+TEST(SmallStatistics, OfASampleThatIsLeft) {
+  TrainingTask task = task_of(64);
+  task.data.train_samples = 97;
+  const auto warning = small_statistics(task, plan_of({64}, 4));  // 16, 16 and 1
+  ASSERT_TRUE(warning);
+  EXPECT_THAT(*warning,
+              HasSubstr("over 1 sample on cluster 0 in the last step of an epoch, which has 33 samples"));
+  task.data.train_samples = 98;
+  EXPECT_FALSE(small_statistics(task, plan_of({64}, 4)));
+}
+
 TEST(SmallStatistics, OfSmallMicroBatches) {
   const auto warning = small_statistics(task_of(64), plan_of({64}, 16));
   ASSERT_TRUE(warning);
