@@ -1,6 +1,7 @@
 #include "clusterize/costs/throughput_model.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <tuple>
 #include <utility>
@@ -242,7 +243,8 @@ std::vector<double> ThroughputModel::ring_bytes(const std::vector<const StagePar
   return bytes;
 }
 
-// The slowest ring's message between two neighbours: a ring runs between the stages that have its segments.
+// The slowest ring's message between two neighbours: a ring runs between the stages that have its segments,
+// and those of two machines' chunks share their link.
 double ThroughputModel::message_seconds(const PlacedCluster& from, const StagePartition& from_cut,
                                         const PlacedCluster& to, const StagePartition& to_cut,
                                         const std::vector<double>& bytes) const {
@@ -252,6 +254,7 @@ double ThroughputModel::message_seconds(const PlacedCluster& from, const StagePa
   };
   if (!rings_connect(from, from_cut, to, to_cut)) return kInfinite;
   double slowest = 0;
+  std::map<std::pair<int, int>, double> crowded;  // bytes from machine to machine
   std::size_t a = 0;
   std::size_t b = 0;
   for (std::size_t begin = 0; begin < count;) {
@@ -259,7 +262,10 @@ double ThroughputModel::message_seconds(const PlacedCluster& from, const StagePa
     double most = 0;
     for (std::size_t i = begin; i < end; ++i) most = std::max(most, bytes[i]);
     if (most > 0) {
-      const CutWay edge = way((*from.members)[a], (*to.members)[b]);
+      const int sender = (*from.members)[a];
+      const int receiver = (*to.members)[b];
+      if (pool_.has_chunks()) most = crowded[{pool_.machine(sender), pool_.machine(receiver)}] += most;
+      const CutWay edge = way(sender, receiver);
       slowest = std::max(slowest, edge.latency + most / edge.bytes_per_second);
     }
     if (end_of(from_cut, a) == end) ++a;

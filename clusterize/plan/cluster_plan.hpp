@@ -110,7 +110,7 @@ struct ScheduleChoice {
   ScheduleCandidate chosen;
   std::vector<ScheduleCandidate> others;  // the fastest of those that were not chosen, fastest first
   int tried = 0;
-  int too_large = 0;  // of these: do not fit the machines
+  int too_large = 0;  // of these: are not possible with the machines
 };
 
 struct LeftOutNode {

@@ -68,6 +68,7 @@ class NodePool {
   LinkSpeed link(int from, int to) const;
   // The number of a node's machine, which it shares with its other chunks alone.
   int machine(int index) const { return machine_of_.empty() ? index : machine_of_[index]; }
+  bool has_chunks() const { return !machine_of_.empty(); }
   // Can one of two nodes open a connection to the other?
   bool can_connect(int a, int b) const { return node(a).reachable || node(b).reachable; }
   // The rate of all that a node sends and receives, Mbit/s: its own connection, or where all nodes are on one

@@ -107,7 +107,7 @@ std::string schedule_choice_text(const ClusterPlan& plan) {
   for (const ScheduleCandidate& other : choice.others) text += "\n  instead of " + candidate_text(other);
   text += fmt::format("\n  of {} that were tried", choice.tried);
   if (choice.too_large > 0)
-    text += fmt::format(", {} of which do not fit these machines", choice.too_large);
+    text += fmt::format(", {} of which are not possible with these machines", choice.too_large);
   return text + "\n";
 }
 

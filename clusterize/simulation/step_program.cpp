@@ -24,10 +24,9 @@ class Builder {
   Builder(const PipelineModel& model, std::span<const std::int64_t> sizes)
       : model_(model), sizes_(sizes), placement_(model.placement()) {
     add_machines();
-    for (int stage = 0; stage < count(); ++stage) {
-      made_.node_of.push_back(stage);
-      for (int to = 0; to < count(); ++to) add_way(stage, to);
-    }
+    for (int from = 0; from < placement_.machines; ++from)
+      for (int to = 0; to < placement_.machines; ++to) add_way(from, to);
+    for (int stage = 0; stage < count(); ++stage) made_.node_of.push_back(stage);
     made_.programs.resize(model.stages.size());
     for (const std::int64_t size : sizes) {
       if (!routes_.contains(size)) routes_[size] = stage_routes(model.stages, size, model.encoding);
@@ -74,11 +73,12 @@ class Builder {
       made_.connections.push_back(model_.links[machine][placement_.stage_of(machine, 1)].bytes_per_second);
   }
 
+  // From machine to machine, for all of their stages.
   void add_way(int from, int to) {
-    FlowWay way = model_.links[from][to];
-    way.from = placement_.machine_of(from);
-    way.to = placement_.machine_of(to);
-    if (placement_.chunks > 1 && way.from == way.to) way.from = way.to = placement_.machines + way.from;
+    const bool is_within = placement_.chunks > 1 && from == to;
+    FlowWay way = model_.links[placement_.stage_of(from, 0)][placement_.stage_of(to, is_within ? 1 : 0)];
+    way.from = is_within ? placement_.machines + from : from;
+    way.to = is_within ? way.from : to;
     made_.ways.push_back(way);
   }
 
@@ -204,7 +204,8 @@ class Builder {
     const auto [known, is_new] =
         ids_.emplace(std::tuple(use, from, to, number), static_cast<int>(made_.messages.size()));
     if (is_new) {
-      const std::size_t way = from * model_.stages.size() + to;
+      const auto way = static_cast<std::size_t>(placement_.machine_of(from) * placement_.machines +
+                                                placement_.machine_of(to));
       made_.messages.push_back({.from = from, .to = to, .way = way, .use = use, .micro_batch = number});
     }
     return known->second;
@@ -261,10 +262,11 @@ StepProgram validation_pass(const PipelineModel& model, std::span<const std::int
 StepProgram averaging_round(std::span<const AverageRing> rings, std::vector<double> connections,
                             const std::function<FlowWay(int from, int to)>& way) {
   StepProgram made{.connections = std::move(connections)};
-  std::map<std::pair<int, int>, std::size_t> ways;
+  std::map<std::pair<int, int>, std::size_t> ways;  // by connections
   const auto way_of = [&](int from, int to) {
-    const auto [known, is_new] = ways.emplace(std::pair(from, to), made.ways.size());
-    if (is_new) made.ways.push_back(way(from, to));
+    const FlowWay between = way(from, to);
+    const auto [known, is_new] = ways.emplace(std::pair(between.from, between.to), made.ways.size());
+    if (is_new) made.ways.push_back(between);
     return known->second;
   };
   for (const AverageRing& ring : rings) {

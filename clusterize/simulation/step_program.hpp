@@ -55,7 +55,7 @@ struct Instruction {
 // computes.
 struct StepProgram {
   std::vector<double> connections;  // bytes per second
-  std::vector<FlowWay> ways;        // between connections
+  std::vector<FlowWay> ways;        // between connections; all messages from one to another take the same
   std::vector<ProgramMessage> messages;
   std::vector<int> node_of;                        // by process
   std::vector<std::vector<Instruction>> programs;  // by process
@@ -126,7 +126,7 @@ struct AverageRing {
   std::vector<int> nodes;
   double bytes = 0;
 };
-// All rings at once. `way` tells about two nodes.
+// All rings at once. `way` tells about two nodes; those between the same connections are one.
 StepProgram averaging_round(std::span<const AverageRing> rings, std::vector<double> connections,
                             const std::function<FlowWay(int from, int to)>& way);
 

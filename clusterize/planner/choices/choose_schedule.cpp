@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -32,7 +33,8 @@ std::int64_t nearest_divisor(std::int64_t power, std::int64_t batch) {
   return nearest;
 }
 
-// The schedules that give the bits of 1f1b, the simplest first: by the later ones machines have several stages.
+// The schedules that give the bits of 1f1b, the simplest first: by the later ones machines have several
+// stages.
 std::vector<std::string> possible_schedules(const ScheduleSettings& asked) {
   if (asked.name != kAutoSchedule) return {asked.name};
   return {"1f1b", "zb", "interleaved", "zbv"};
@@ -59,11 +61,16 @@ class ScheduleChooser {
     const int last = static_cast<int>(std::ssize(numbers_)) - 1;
     for (int number = 0; number <= last; number += 2) look_at({number, 0});
     for (int number = last; number >= 0 && !is_any_found(); --number) look_at({number, 0});
-    if (!is_any_found()) explain({last, 0});
+    if (!is_any_found()) look_longer_at({last, 0});
     for (Place at = fastest(), before{-1, -1}; at != before && !limit_.is_over();) {
       before = at;
       for (const Place& beside : places_beside(at)) look_at(beside);
       at = fastest();
+    }
+    for (Place at = chosen(), before{-1, -1}; at != before && !limit_.is_over();) {
+      before = at;
+      for (const Place& other : other_schedules(at)) look_at(other);
+      at = chosen();
     }
     return choice();
   }
@@ -75,6 +82,12 @@ class ScheduleChooser {
     std::vector<Place> all;
     for (const int number : {at.first - 1, at.first + 1})
       if (number >= 0 && number < std::ssize(numbers_)) all.emplace_back(number, at.second);
+    std::ranges::copy(other_schedules(at), std::back_inserter(all));
+    return all;
+  }
+
+  std::vector<Place> other_schedules(const Place& at) const {
+    std::vector<Place> all;
     for (int schedule = 0; schedule < std::ssize(schedules_); ++schedule)
       if (schedule != at.second) all.emplace_back(at.first, schedule);
     return all;
@@ -93,17 +106,27 @@ class ScheduleChooser {
     try_out(at);
     std::optional<ScheduleCandidate>& candidate = found_[at];
     try {
-      candidate = candidate_of(plan_with_averaging(trial_, pool_, options_).plan);
+      const ClusterPlan plan = plan_with_averaging(trial_, pool_, options_).plan;
+      if (has_enough_statistics(plan)) candidate = candidate_of(plan);
     } catch (const ConfigError&) {  // it stays empty
     }
   }
 
-  // By its ConfigError, why not even this one fits.
-  [[noreturn]] void explain(const Place& at) {
+  // In all the time that is left; its ConfigError says why not even this one fits.
+  void look_longer_at(const Place& at) {
     try_out(at);
     options_.explains = true;
-    plan_with_averaging(trial_, pool_, options_);
-    throw ConfigError("no plan was found in the time that there is: give the search more (--time-limit)");
+    options_.seconds = limit_.left();
+    found_[at] = candidate_of(plan_with_averaging(trial_, pool_, options_).plan);
+  }
+
+  // possible_micro_batches() knows whole batches alone, and clusters may train less.
+  bool has_enough_statistics(const ClusterPlan& plan) const {
+    const int number = *trial_.settings.micro_batches;
+    if (asked_.micro_batches || number == 1 || !uses_batch_statistics(trial_.graph)) return true;
+    return std::ranges::all_of(plan.clusters, [&](const PlannedCluster& cluster) {
+      return micro_batch_size(cluster.share, number) >= kLeastStatistics;
+    });
   }
 
   ScheduleCandidate candidate_of(const ClusterPlan& plan) const {
@@ -128,19 +151,22 @@ class ScheduleChooser {
         ->first;
   }
 
-  ScheduleChoice choice() const {
+  // The first that is hardly slower.
+  Place chosen() const {
     constexpr double kHardlySlower = 0.01;
-    constexpr std::size_t kMostOthers = 3;
     const double least = rate_at(fastest()) * (1 - kHardlySlower);
-    ScheduleChoice made{.tried = static_cast<int>(found_.size())};
-    bool is_chosen = false;
+    return std::ranges::find_if(found_, [&](const auto& entry) { return rate_at(entry.first) >= least; })
+        ->first;
+  }
+
+  ScheduleChoice choice() const {
+    constexpr std::size_t kMostOthers = 3;
+    const Place place = chosen();
+    ScheduleChoice made{.chosen = found_.at(place).value(), .tried = static_cast<int>(found_.size())};
     for (const auto& [at, candidate] : found_) {
       if (!candidate) {
         ++made.too_large;
-      } else if (!is_chosen && candidate->samples_per_second >= least) {
-        made.chosen = *candidate;
-        is_chosen = true;
-      } else {
+      } else if (at != place) {
         made.others.push_back(*candidate);
       }
     }

@@ -84,11 +84,13 @@ SharedCase random_shared_case(std::uint64_t seed, bool is_free) {
     work.bytes_per_second = drawn_between(10, 200, rng);
   }
   made.model.clips_gradients = !is_free && rng.next_below(2) == 0;
+  std::map<std::pair<int, int>, double> latencies;  // by machines
+  for (int from = 0; from < placement.machines; ++from)
+    for (int to = 0; to < placement.machines; ++to) latencies[{from, to}] = drawn_between(0, 2, rng);
   for (int from = 0; from < placement.stages(); ++from) {
     for (int to = 0; to < placement.stages(); ++to) {
       FlowWay& way = made.model.links[from][to];
-      // What goes past the others, labels, is there in time.
-      if (!is_free || std::abs(from - to) == 1) way.latency = drawn_between(0, 2, rng);
+      way.latency = latencies.at({placement.machine_of(from), placement.machine_of(to)});
       if (!is_free) way.bytes_per_second = 200;
     }
   }
@@ -215,8 +217,12 @@ class OrderSimulator {
     if (is_forward && action.stage == 0) return 0;
     const int from = action.stage + (is_forward ? -1 : 1);
     std::optional<double> sent = behind(from, work_of(action), action.micro_batch);
-    if (sent) *sent += model_.links[from][action.stage].latency;
-    return sent;
+    if (!sent) return std::nullopt;
+    *sent += model_.links[from][action.stage].latency;
+    if (!is_forward || action.stage + 1 < placement_.stages()) return sent;
+    // Labels go from the first stage past all others.
+    return std::max(*sent,
+                    *behind(0, Work::kForward, action.micro_batch) + model_.links[0][action.stage].latency);
   }
 
   const PipelineModel& model_;
@@ -312,17 +318,37 @@ TEST(SharedMachines, StagesShareTheirConnection) {
   const StepProgram program = shared_program(model, 2);
   EXPECT_EQ(program.connections.size(), 4U);  // two of machines, two within them
   FlowNetwork network(program.connections, program.ways);
-  const auto way = [](int from, int to) { return static_cast<std::size_t>(4 * from + to); };
+  // Between the machines of stages 0 and 2, and of 1 and 3.
+  const auto way = [](int from, int to) { return static_cast<std::size_t>(2 * (from % 2) + to % 2); };
   network.send(0, way(0, 1), 0, 10);
   network.send(0, way(2, 3), 1, 10);
   network.send(0, way(0, 2), 2, 10);  // to itself
   network.send(0, way(3, 2), 3, 10);  // the other direction
   std::vector<int> left;
-  for (const double at : {1, 1, 2, 2}) {
+  for (const double at : {1, 1, 1, 2}) {
     EXPECT_NEAR(network.next(), at, 1e-9);
     left.push_back(network.take().message);
   }
-  EXPECT_THAT(left, ElementsAre(2, 3, 0, 1));
+  EXPECT_THAT(left, ElementsAre(0, 2, 3, 1));
+}
+
+// As slow as their connections, where it is what limits them.
+TEST(SharedMachines, StagesShareTheLinkOfTheirMachines) {
+  const auto seconds = [](const ScheduleSettings& schedule, double of_links, double of_machines) {
+    PipelineModel model = alike_pipeline(schedule, 2);
+    for (StageWork& work : model.work) work.bytes_per_second = of_machines;
+    for (std::size_t from = 0; from < model.links.size(); ++from) {
+      for (std::size_t to = 0; to < model.links.size(); ++to) {
+        const StagePlacement placed = model.placement();
+        const bool is_own =
+            placed.machine_of(static_cast<int>(from)) == placed.machine_of(static_cast<int>(to));
+        model.links[from][to].bytes_per_second = is_own ? kFreeWay : of_links;
+      }
+    }
+    return shared_step(model, 8);
+  };
+  for (const ScheduleSettings& schedule : chunk_schedules())
+    EXPECT_DOUBLE_EQ(seconds(schedule, 10, kFreeWay), seconds(schedule, 10, 10)) << schedule.name;
 }
 
 TEST(SharedMachines, WhatAMachinePassesToItselfTakesNoNetwork) {

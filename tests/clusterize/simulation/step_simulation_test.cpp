@@ -224,6 +224,15 @@ TEST(StepSimulation, RingsOnOneConnectionShareIt) {
   EXPECT_DOUBLE_EQ(simulate_step(program).seconds, 2 * 2);
 }
 
+// Two machines of two nodes each, 0 and 2 on the first.
+TEST(StepSimulation, RingsBetweenTheSameMachinesShareTheirLink) {
+  const std::vector<AverageRing> rings{{.nodes = {0, 1}, .bytes = 20}, {.nodes = {2, 3}, .bytes = 20}};
+  const StepProgram program = averaging_round(rings, {1000, 1000}, [](int from, int to) {
+    return FlowWay{.from = from % 2, .to = to % 2, .bytes_per_second = 10};
+  });
+  EXPECT_DOUBLE_EQ(simulate_step(program).seconds, 2 * 2);
+}
+
 // ---- whatever the machines ----
 
 struct Case {
