@@ -10,8 +10,10 @@ Needs torch (1.13 or newer) and onnx alone, which brings numpy. What ONNX has no
 training is right, is written into the file's metadata, under METADATA_KEY, as JSON; models/io/FORMAT.md describes it.
 """
 
+import argparse
 import collections.abc
 import contextlib
+import functools
 import inspect
 import io
 import json
@@ -39,6 +41,7 @@ METADATA_VERSION = 1
 DOMAIN = "rookery"
 OPSETS = (17, 18)  # of the exporter that traces with TorchScript, of the one with torch.export
 CLOSE = 2e-4  # of the largest element
+ROUNDING = 3e-6  # of the largest gradient of all: others are 0 in theory
 
 
 class ExportError(Exception):
@@ -63,6 +66,7 @@ def export(module, example_inputs, path, output_names=None):
     with _unchanged(module):
         place = _place_of(module, inputs, "_local_scalar_dense", of_user=True)
         _check_calls(module, inputs)
+    with _unchanged(module):
         statistics = _check_state(module, inputs)
     if place:
         raise ExportError(
@@ -73,10 +77,11 @@ def export(module, example_inputs, path, output_names=None):
         warnings.simplefilter("always")
         for way in (_export_by_trace, _export_by_program):
             try:
-                model = way(module, inputs)
+                with _unchanged(module):
+                    model = way(module, inputs)
                 _finish(model, module, before, output_names)
                 _check_statistics(model, module, statistics)
-                _compare(model, module, inputs)
+                _compare(model, module, inputs, statistics)
             except ExportError as error:
                 outcomes.append((way, error))
                 continue
@@ -180,20 +185,26 @@ def _is_positional(module, inputs):
 
 @contextlib.contextmanager
 def _unchanged(module):
-    """Puts back the state, the modes and the random numbers: tracing moves running statistics. Gives the state."""
-    tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    before = {name: tensor.detach().clone() for name, tensor in tensors.items()}
-    modes = [(each, each.training) for each in module.modules()]
+    """Puts back parameters, buffers, attributes and what lists and dicts among them hold, the modes and the random
+    numbers: what forward does in its first call it does again. Gives the state."""
+    before = {name: tensor.detach().clone() for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+    attributes = [(vars(layer), dict(vars(layer))) for layer in module.modules()]
+    contents = [(value, value.copy()) for _, kept in attributes for value in kept.values()
+                if type(value) in (dict, list, set) or value.__class__ is collections.OrderedDict]
     gradients = [(parameter, parameter.grad) for parameter in module.parameters()]
     drawn = torch.get_rng_state()
     try:
         yield before
     finally:
+        for place, kept in attributes:
+            place.clear()
+            place.update(kept)
+        for value, kept in contents:
+            value.clear()
+            value.extend(kept) if isinstance(value, list) else value.update(kept)
         with torch.no_grad():
-            for name, tensor in {**dict(module.named_parameters()), **dict(module.named_buffers())}.items():
+            for name, tensor in (*module.named_parameters(), *module.named_buffers()):
                 tensor.copy_(before[name])
-        for each, mode in modes:
-            each.training = mode
         for parameter, gradient in gradients:
             parameter.grad = gradient
         torch.set_rng_state(drawn)
@@ -254,13 +265,37 @@ def _are_equal(one, other):
 _OWN_ATTRIBUTES = frozenset(vars(nn.Module()))
 
 
+def _read_by(function, codes):
+    """(name, value) of what a function of the user reads that is not its own: variables of its file and of functions
+    around it; so of the functions that it calls. `codes`: of those that were looked at."""
+    function = getattr(function, "__wrapped__", getattr(function, "__func__", function))
+    code = getattr(function, "__code__", None)
+    if code is None or code in codes or "-packages" in code.co_filename or _is_of_torch(code.co_filename):
+        return
+    codes.add(code)
+    inner = [code]
+    for each in inner:
+        inner += [constant for constant in each.co_consts if isinstance(constant, types.CodeType)]
+    file = function.__globals__
+    read = [(name, file[name]) for each in inner for name in each.co_names if name in file]
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+        with contextlib.suppress(ValueError):  # empty
+            read.append((name, cell.cell_contents))
+    for name, value in read:
+        if isinstance(value, types.FunctionType):
+            yield from _read_by(value, codes)
+        elif not isinstance(value, (types.ModuleType, type, nn.Module)):
+            yield name, value
+
+
 def _state_of_python(module):
-    """{what: its value} of what forward could change besides parameters and buffers: attributes, what they contain, and
-    generators of random numbers."""
+    """{what: its value} of what forward could change besides parameters and buffers: attributes, what they contain,
+    variables of files and functions, and generators of random numbers."""
     drawn = numpy.random.get_state()
     state = {"the generator of Python's random": random.getstate(),
              "the generator of numpy.random": (drawn[0], drawn[1].tobytes(), *drawn[2:])}
     seen = {}  # by id; kept, so that no other object gets it
+    codes = set()
 
     def look(name, value, depth=0):
         if isinstance(value, (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)):
@@ -292,21 +327,28 @@ def _state_of_python(module):
             return {f"[{key!r}]": each for key, each in value.items()}
         if isinstance(value, (list, tuple, collections.deque)):
             return {f"[{i}]": each for i, each in enumerate(value)}
-        library = type(value).__module__.split(".")[0]
-        is_of_user = library not in ("torch", *getattr(sys, "stdlib_module_names", ()))
+        if isinstance(value, functools.partial):
+            return {".args": value.args, ".keywords": value.keywords}
         if isinstance(value, (type, nn.Module)):  # classes of what is looked into are looked into themselves
             return {}
-        return {f".{key}": each for key, each in getattr(value, "__dict__", {}).items()} if is_of_user else {}
+        library = type(value).__module__.split(".")[0]
+        is_of_user = library not in ("torch", *getattr(sys, "stdlib_module_names", ()))
+        if is_of_user or isinstance(value, (argparse.Namespace, types.SimpleNamespace)):
+            return {f".{key}": each for key, each in getattr(value, "__dict__", {}).items()}
+        return {}
 
     for name, layer in module.named_modules():
         for attribute, value in vars(layer).items():
             if attribute not in _OWN_ATTRIBUTES:
                 look(f"{name}.{attribute}".lstrip("."), value)
         for kind in type(layer).__mro__:
-            if kind.__module__.split(".")[0] != "torch":
-                for attribute, value in vars(kind).items():
-                    if not attribute.startswith("__"):
-                        look(f"{kind.__name__}.{attribute}", value)
+            if kind.__module__.split(".")[0] == "torch":
+                continue
+            for attribute, value in vars(kind).items():
+                if not attribute.startswith("__"):
+                    look(f"{kind.__name__}.{attribute}", value)
+                for name_of_other, other in _read_by(value, codes):
+                    look(name_of_other, other)
     return state
 
 
@@ -357,11 +399,13 @@ def _check_state(module, inputs):
         _call(module, inputs)
     moved, changed = [], []
     for name, tensor in _all_tensors(module):
-        one, place, value = tensors.get(name, (None, 0, None))
+        if name not in tensors:  # made in the first call
+            continue
+        one, place, value = tensors[name]
         is_same = tensor is one and tensor.data_ptr() == place and _are_equal(tensor, value)
         if not is_same:
             (moved if name in moving else changed).append(name)
-    changed += _changes_of_python(module, inputs)
+    changed += [name for name in _changes_of_python(module, inputs) if name not in changed]
     changed += [name for name in _limited(module, inputs) if name not in changed]
     if changed:
         raise ExportError(
@@ -774,8 +818,8 @@ def _without_dropout(module):
     return _replaced(module, {**dict.fromkeys(names, keep), "scaled_dot_product_attention": attend})
 
 
-def _compare(model, module, inputs):
-    """Outputs and gradients for the example, for another number of samples, and for other
+def _compare(model, module, inputs, statistics):
+    """Outputs, gradients and the `statistics` that move for the example, for another number of samples, and for other
     parameters, since behind a layer of zeros nothing shows; adds the metadata, which needs to know which parameters
     have gradients."""
     no_gradient = set()
@@ -786,6 +830,8 @@ def _compare(model, module, inputs):
         with _unchanged(module), _without_dropout(module), _plainly():
             moved = _move_parameters(module) if moves else {}
             theirs, gradients = _run_module(module, given)
+            theirs.update({name: each.clone() for name, each in module.named_buffers()
+                           if name in statistics and not name.endswith("num_batches_tracked")})
         try:
             ours, own_gradients, missing = _run_file(model, module, given, moved)
         except (RuntimeError, IndexError, ValueError) as error:
@@ -795,10 +841,12 @@ def _compare(model, module, inputs):
             warnings.warn(f"the file was not compared with the module: {missing} is not known here", stacklevel=3)
             break
         for name, tensor in theirs.items():
-            _check_close(f"output {name}" if name in ours else name, ours.get(name), tensor, count)
+            _check_close(f"output {name}" if isinstance(name, int) else name, ours.get(name), tensor, count)
+        there = [each.abs().max() for each in gradients.values() if each is not None and each.numel()]
+        rounding = ROUNDING * float(max(there, default=0))
         for name, gradient in gradients.items():
             if gradient is not None:
-                _check_close(f"the gradient of {name}", own_gradients.get(name), gradient, count)
+                _check_close(f"the gradient of {name}", own_gradients.get(name), gradient, count, rounding)
     names = {output.name for output in model.graph.output}
     if len(names) != len(model.graph.output):
         raise ExportError("forward gives back one tensor twice: return it once")
@@ -807,8 +855,9 @@ def _compare(model, module, inputs):
 
 
 _CANNOT_BE = (
-    "what a tensor's values decide (if, for, .item(), int()), numbers of samples as Python's, .data and torch.no_grad() "
-    "inside of forward cannot be exported: use torch.where, masks, -1 in shapes, .detach() and requires_grad_(False)"
+    "what a tensor's values decide (if, for, .item(), int()), what is kept of the first call, numbers of samples as "
+    "Python's, .data and torch.no_grad() inside of forward cannot be exported: use torch.where, masks, -1 in shapes, "
+    ".detach() and requires_grad_(False)"
 )
 _LOST = f"the exporter lost something of forward; {_CANNOT_BE}"
 
@@ -870,15 +919,16 @@ def _tell_of_values(told):
             warnings.warn(f"{where}{str(each.message).splitlines()[0]}", stacklevel=3)
 
 
-def _are_close(ours, theirs):
+def _are_close(ours, theirs, rounding):
     if not theirs.is_floating_point():
         return torch.equal(ours, theirs)
     largest = theirs.abs().nan_to_num(0, 0, 0).max() if theirs.numel() else 0
-    return torch.allclose(ours, theirs, rtol=1e-3, atol=CLOSE * max(1.0, float(largest)), equal_nan=True)
+    return torch.allclose(ours, theirs, rtol=1e-3, atol=max(CLOSE * float(largest), rounding), equal_nan=True)
 
 
-def _check_close(what, ours, theirs, samples):
-    if ours is None or ours.shape != theirs.shape or not _are_close(ours, theirs):
+def _check_close(what, ours, theirs, samples, rounding=CLOSE):
+    """`rounding`: differences that are no larger are taken for it."""
+    if ours is None or ours.shape != theirs.shape or not _are_close(ours, theirs, rounding):
         apart = "is missing" if ours is None else (
             f"has the shape {list(ours.shape)}, not {list(theirs.shape)}" if ours.shape != theirs.shape
             else f"differs by {float((ours - theirs).abs().max()):.2g}"
@@ -946,7 +996,14 @@ def _run_file(model, module, inputs, moved):
     total = _weigh(made)
     if isinstance(total, torch.Tensor):
         total.backward()
-    return {i: tensor.detach() for i, tensor in enumerate(made)}, {n: w.grad for n, w in weights.items()}, None
+    ours = {**_statistics_in(model.graph.node, known), **{i: tensor.detach() for i, tensor in enumerate(made)}}
+    return ours, {n: w.grad for n, w in weights.items()}, None
+
+
+def _statistics_in(nodes, known):
+    """Those that were moved, by their names before."""
+    norms = [node for node in nodes if node.op_type == "BatchNormalization"]
+    return {node.input[at + 2]: known[node.output[at]] for node in norms for at in range(1, len(node.output))}
 
 
 class _UnknownOperator(Exception):

@@ -17,6 +17,7 @@ import rookery_export  # noqa: E402
 from safetensors_file import read_safetensors  # noqa: E402
 from torch_modules import SAMPLES, loss_of  # noqa: E402
 
+torch.set_num_threads(1)  # modules are small, and threads that wait for each other keep what runs beside from running
 STEPS = 20
 VERSION = tuple(map(int, torch.__version__.split(".")[:2]))
 # Other PyTorches than Debian's to try: interpreters, separated by colons.
@@ -112,6 +113,12 @@ class ExportedTest(WholeTest):
 
 class ExportTest(ExportedTest):
     """Of modules that models/rookery_export.py exports."""
+
+    def refusal(self, module, x):
+        with self.assertRaises(rookery_export.ExportError) as refused:
+            rookery_export.export(module, x, self.folder / "net.onnx")
+        self.assertFalse((self.folder / "net.onnx").exists())
+        return str(refused.exception)
 
     def check(self, case, nodes=3, is_trained=None, **settings):
         """Exported, trained on one node and on several, and loaded back. `is_trained`: the names of all parameters

@@ -1,11 +1,8 @@
 """Modules that models/rookery_export.py exports train here as they do in PyTorch, and come back strictly."""
 
-import itertools
 import json
-import random
 import unittest
 
-import numpy
 import onnx
 import torch
 from torch import nn
@@ -58,73 +55,6 @@ class Remembering(nn.Module):
         return self.memory(x)[0][:, -1]
 
 
-class Centered(traps.Guarded):
-    """What DINO's loss does: a mean that moves with every batch."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("center", torch.zeros(8))
-
-    def forward(self, x):
-        x = self.body(x)
-        y = self.head(x - self.center)
-        self.center = 0.9 * self.center + 0.1 * x.detach().mean(0)
-        return y
-
-
-class Limited(traps.Guarded):
-    """Weights that forward keeps small: at first they are."""
-
-    def forward(self, x):
-        self.body.weight.data = torch.renorm(self.body.weight.data, 2, 0, 100.0)
-        return self.head(self.body(x))
-
-
-class Bounded(nn.Module):
-    """Weights that forward keeps within bounds, which they are far from: by .data, or under no_grad()."""
-
-    def __init__(self, by_data):
-        super().__init__()
-        self.body, self.head, self.by_data = nn.Linear(6, 8), nn.Linear(8, 5), by_data
-
-    def forward(self, x):
-        if self.by_data:
-            self.head.weight.data.clamp_(-10, 10)
-        else:
-            with torch.no_grad():
-                self.head.weight.clamp_(-10, 10)
-        return self.head(torch.tanh(self.body(x)))
-
-
-class Annealed(traps.Guarded):
-    """A schedule that is an object which can be called, an iterator, or a number of the class."""
-
-    class Schedule:
-        def __init__(self):
-            self.calls = 0
-
-        def __call__(self):
-            self.calls += 1
-            return 1 - self.calls / 1e6
-
-    steps = 0
-
-    def __init__(self, kind):
-        super().__init__()
-        self.kind, self.schedule, self.numbers = kind, Annealed.Schedule(), itertools.count()
-
-    def temperature(self):
-        if self.kind == "object":
-            return self.schedule()
-        if self.kind == "iterator":
-            return 1 - next(self.numbers) / 1e6
-        Annealed.steps += 1
-        return 1 - Annealed.steps / 1e6
-
-    def forward(self, x):
-        return self.head(self.body(x)) / self.temperature()
-
-
 class Gated(nn.Module):
     """What is lost shows only where ids are no padding."""
 
@@ -159,16 +89,6 @@ class Sparse(nn.Module):
 
     def forward(self, ids):
         return self.head(self.tokens(ids).mean(1))
-
-
-class Counting(traps.Guarded):
-    def __init__(self):
-        super().__init__()
-        self.calls = 0
-
-    def forward(self, x):
-        self.calls += 1
-        return self.head(nn.functional.dropout(self.body(x), min(0.5, self.calls / 1e4), self.training))
 
 
 class OwnNorm(nn.BatchNorm1d):
@@ -221,59 +141,6 @@ class Forgetting(traps.Guarded):
 
     def forward(self, x):
         return self.head(dropout(self.forget(self.body(x), 0.1, self.training), 0.2, self.training))
-
-
-class Skipping(traps.Guarded):
-    def forward(self, x):
-        x = self.body(x)
-        return self.head(x if random.random() < 0.01 else torch.tanh(x))
-
-
-class Scheduled(traps.Guarded):
-    """A schedule in a dict, whose numbers hardly move yet."""
-
-    def __init__(self):
-        super().__init__()
-        self.state = {"temperature": [1.0]}
-
-    def forward(self, x):
-        self.state["temperature"][0] *= 1 - 1e-9
-        return self.head(self.body(x) * self.state["temperature"][0])
-
-
-class Averaging(traps.Guarded):
-    """A mean that is no buffer, and hardly moves yet."""
-
-    def __init__(self):
-        super().__init__()
-        self.mean = torch.zeros(8)
-
-    def forward(self, x):
-        x = self.body(x)
-        self.mean = self.mean + 1e-6 * (x.detach().mean(0) - self.mean)
-        return self.head(x - self.mean)
-
-
-class Dropping(traps.Guarded):
-    """A layer that is left out now and then, as in wav2vec 2.0."""
-
-    def forward(self, x):
-        x = self.body(x)
-        return self.head(x if numpy.random.rand() < 0.01 else torch.tanh(x))
-
-
-class Keeping(traps.Guarded):
-    """What it keeps is of the last call, or is computed once, and changes nothing."""
-
-    def __init__(self):
-        super().__init__()
-        self.last, self.tables = None, {}
-
-    def forward(self, x):
-        if x.shape[1] not in self.tables:
-            self.tables[x.shape[1]] = torch.arange(x.shape[1])
-        self.last = torch.tanh(self.body(nn.functional.dropout(x, 0.1, self.training)))
-        return self.head(self.last)
 
 
 class Hooked(traps.Guarded):
@@ -380,12 +247,6 @@ class Export(ExportTest):
         self.assertTrue(torch.equal(before["body.weight"], state["body.weight"]))
         self.assertFalse(rows["body.weight"]["trained"])
 
-    def refusal(self, module, x):
-        with self.assertRaises(rookery_export.ExportError) as refused:
-            rookery_export.export(module, x, self.folder / "net.onnx")
-        self.assertFalse((self.folder / "net.onnx").exists())
-        return str(refused.exception)
-
     def test_what_a_file_cannot_say_is_refused(self):
         x = torch.randn(4, 6)
         self.assertIn("the gradient of body", self.refusal(Partly(), x))
@@ -407,20 +268,6 @@ class Export(ExportTest):
         elsewhere = nn.Linear(6, 5, device="meta")
         self.assertIn("weight is on meta: export from the processor's memory; call module.cpu()",
                       self.refusal(elsewhere, x))
-
-    def test_what_forward_leaves_behind_is_refused(self):
-        x = torch.randn(4, 6)
-        for module, what in ((Centered(), "center"), (Limited(), "body.weight"), (Counting(), "calls"),
-                             (Skipping(), "the generator of Python's random"), (Averaging(), "mean"),
-                             (Dropping(), "the generator of numpy.random"),
-                             (Scheduled(), r"state\['temperature'\]\[0\]"),
-                             (Bounded(True), "head.weight"), (Bounded(False), "head.weight"),
-                             (Annealed("object"), "schedule.calls"), (Annealed("iterator"), "numbers"),
-                             (Annealed("class"), "Annealed.steps"),
-                             (nn.InstanceNorm1d(6, track_running_stats=True), "running_mean")):
-            with self.subTest(type(module).__name__):
-                inputs = x.unsqueeze(-1).repeat(1, 1, 3) if isinstance(module, nn.InstanceNorm1d) else x
-                self.assertRegex(self.refusal(module, inputs), f"forward changes .*{what}")
 
     def test_hooks_on_gradients_and_shared_memory_are_refused(self):
         x = torch.randn(4, 6)
@@ -490,14 +337,6 @@ class Export(ExportTest):
 
     def test_rotary_embeddings(self):
         self.check(case_of(sequences.Rotary))
-
-
-class ExportByTrace(ExportTest):
-    """What PyTorch's newer exporter does not know in all versions."""
-
-    def test_what_forward_only_keeps_is_no_matter(self):
-        rookery_export.export(Keeping(), torch.randn(4, 6), self.folder / "net.onnx")
-        self.assertTrue((self.folder / "net.onnx").exists())
 
 
 class ExportByProgram(exported.ByProgram, Export):

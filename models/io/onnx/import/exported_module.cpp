@@ -152,18 +152,24 @@ std::vector<std::string> ExportedModule::warnings(const OnnxModel& model,
         "weight_norm and masks do, export with do_constant_folding=False): {}",
         fmt::join(found_names, ", ")));
   }
-  const bool has_dropout =
-      std::ranges::any_of(graph.ops(), [](const Op& op) { return op.type == "Dropout"; });
+  const auto has = [&](const char* type) {
+    return std::ranges::find(graph.ops(), type, &Op::type) != graph.ops().end();
+  };
+  const bool is_traced = signature_.empty();
   all.push_back(fmt::format(
-      "the file does not say what forward computes under torch.no_grad(){}{}, and which gradients are the "
-      "module's own (autograd.Function, hooks): models/rookery_export.py writes files that say it",
-      signature_.empty() ? ", where it detaches, what it changes, which embeddings have a padding_idx or "
-                           "scale_grad_by_freq, which tensors the state dict has"
-                         : " and, if the exporter has optimized it, where forward detaches",
-      signature_.empty() && !has_dropout
-          ? ", whether it had Dropout (torch.onnx.utils.export drops it but with "
-            "training=TrainingMode.PRESERVE)"
-          : ""));
+      "the file does not say what forward computes under torch.no_grad() or only once, what it changes and "
+      "counts"
+      "{}{}{}, and which gradients are the module's own (autograd.Function, hooks): models/rookery_export.py "
+      "writes "
+      "files that say it",
+      is_traced ? ", where it detaches, which embeddings have a padding_idx or scale_grad_by_freq, which "
+                  "tensors the "
+                  "state dict has"
+                : ", if the exporter has optimized it where forward detaches",
+      is_traced && !has("Dropout") ? ", whether it had Dropout (torch.onnx.utils.export drops it but with "
+                                     "training=TrainingMode.PRESERVE)"
+                                   : "",
+      is_traced && has("Softplus") ? ", another threshold of softplus() than 20" : ""));
   return all;
 }
 

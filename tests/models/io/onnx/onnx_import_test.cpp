@@ -173,6 +173,11 @@ TEST_F(HandMade, ThatDropoutMayHaveBeenDroppedIsTold) {
   EXPECT_THAT(import().warnings, Not(testing::Contains(HasSubstr("whether it had Dropout"))));
 }
 
+TEST_F(HandMade, ThatAThresholdMayHaveBeenDroppedIsTold) {
+  add("Softplus", {"x"}, {"y"});
+  EXPECT_THAT(import().warnings, testing::Contains(HasSubstr("another threshold of softplus() than 20")));
+}
+
 // As F.dropout(x.new_ones(x.shape)) is exported: a mask that all steps share.
 TEST_F(HandMade, DropoutOfConstantsIsKept) {
   add("Shape", {"x"}, {"shape"});
