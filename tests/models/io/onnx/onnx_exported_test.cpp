@@ -154,10 +154,10 @@ TEST(KeptByTheExporter, OperationsAndBuffersAreUndone) {
   EXPECT_FALSE(model.says_what_is_trained);
   EXPECT_TRUE(model.buffers.contains("scale"));
   EXPECT_FALSE(model.buffers.contains("first.bias"));
-  EXPECT_THAT(
-      model.warnings,
-      ElementsAre(AllOf(HasSubstr("the file lacks"), HasSubstr("first.weight, unused")),
-                  AllOf(HasSubstr("under torch.no_grad() or only once"), HasSubstr("where forward detaches"))));
+  EXPECT_THAT(model.warnings,
+              ElementsAre(AllOf(HasSubstr("the file lacks"), HasSubstr("first.weight, unused")),
+                          AllOf(HasSubstr("under torch.no_grad() or only once"),
+                                HasSubstr("where forward detaches"))));
 }
 
 // The older exporter, as for inference: the tied weight has become two.
