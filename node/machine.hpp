@@ -16,8 +16,9 @@ using RunNode = std::function<void(const NodeOptions& options, const std::functi
 
 // Runs a machine's nodes (nodes_of_machine()), of which `first` is the first, each in a thread of its own,
 // that one in the caller's; returns when all have ended. The others have the options of the first, but for
-// their names; the ports that they listen at, which are as far from the first's as in the plan; and the names of their traces, "node_0.1.json" beside "node_0.json". Throws what
-// the one has thrown whose failure ended them.
+// their names; the ports that they listen at, which are as far from the first's as in the plan; and the names
+// of their traces, "node_0.1.json" beside "node_0.json". Throws what the one has thrown whose failure ended
+// them.
 void run_nodes(const std::vector<std::string>& nodes, const NodeOptions& first, const RunNode& run);
 
 }  // namespace rookery
