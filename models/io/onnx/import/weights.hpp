@@ -30,9 +30,10 @@ Tensor read_tensor(const onnx::TensorProto& proto, ExternalData& external);
 std::set<std::string> parameters_among_inputs(const onnx::GraphProto& graph);
 
 // PyTorch's usual initial values of parameter `name`: of linear layers and convolutions uniform by fan-in, of
-// recurrent layers uniform by the size of their state, of norms 1 and 0, of embeddings normal, of slopes 0.25.
-// `readers` are the operators that read it as their weight, `all` has others' types by name.
-Initializer usual_initializer(const std::string& name, const Shape& shape, const std::set<std::string>& readers,
+// recurrent layers uniform by the size of their state, of norms 1 and 0, of embeddings normal, of slopes
+// 0.25. `readers` are the operators that read it as their weight, `all` has others' types by name.
+Initializer usual_initializer(const std::string& name, const Shape& shape,
+                              const std::set<std::string>& readers,
                               const std::map<std::string, TensorType>& all);
 
 }  // namespace rookery
