@@ -80,7 +80,6 @@ def export(module, example_inputs, path, output_names=None):
                 with _unchanged(module):
                     model = way(module, inputs)
                 _finish(model, module, before, output_names)
-                _check_statistics(model, module, statistics)
                 _compare(model, module, inputs, statistics)
             except ExportError as error:
                 outcomes.append((way, error))
@@ -395,35 +394,38 @@ def _check_state(module, inputs):
         for buffer in ("running_mean", "running_var", "num_batches_tracked")
     }
     tensors = {name: (each, each.data_ptr(), each.detach().clone()) for name, each in _all_tensors(module)}
-    with torch.no_grad():
+    behind = {}  # by id of the statistics: what PyTorch's function has made of them
+
+    def batch_norm(input, running_mean, running_var, *rest, **options):
+        made = _BATCH_NORM(input, running_mean, running_var, *rest, **options)
+        behind.update({id(each): each.clone() for each in (running_mean, running_var) if each is not None})
+        return made
+
+    with torch.no_grad(), _replaced(module, {"batch_norm": batch_norm}):
         _call(module, inputs)
-    moved, changed = [], []
+    moved, by_hand, changed = [], [], []
     for name, tensor in _all_tensors(module):
         if name not in tensors:  # made in the first call
             continue
         one, place, value = tensors[name]
         is_same = tensor is one and tensor.data_ptr() == place and _are_equal(tensor, value)
-        if not is_same:
-            (moved if name in moving else changed).append(name)
+        if is_same:
+            continue
+        (moved if name in moving else changed).append(name)
+        is_counted = name.endswith("num_batches_tracked")
+        if name in moving and not is_counted and not (id(tensor) in behind and _are_equal(behind[id(tensor)], tensor)):
+            by_hand.append(name)
     changed += [name for name in _changes_of_python(module, inputs) if name not in changed]
     changed += [name for name in _limited(module, inputs) if name not in changed]
+    if by_hand:
+        raise ExportError(f"forward moves {', '.join(sorted(by_hand))} by lines of its own, which are not exported: let "
+                          "PyTorch's BatchNorm do it, or call eval() of the layer")
     if changed:
         raise ExportError(
             f"forward changes {', '.join(sorted(changed))}: what it leaves behind is not exported. Leave it out, call eval() "
             f"of its layer if it then stays, or do it in your own code between runs"
         )
     return moved
-
-
-def _check_statistics(model, module, moved):
-    """Running statistics that forward moves are moved by the file, too."""
-    _, first = _groups(_all_tensors(module))
-    in_file = {name for node in model.graph.node if node.op_type == "BatchNormalization" for name in node.input[3:]
-               if any(entry.name == "training_mode" and entry.i for entry in node.attribute)}
-    lost = [name for name in moved if not name.endswith("num_batches_tracked") and first[name] not in in_file]
-    if lost:
-        raise ExportError(f"forward moves {', '.join(sorted(lost))} by lines of its own, which are not exported: let "
-                          "PyTorch's BatchNorm do it, or call eval() of the layer")
 
 
 def _check_calls(module, inputs):
@@ -569,7 +571,7 @@ def _repeat_interleave(self, repeats, dim=None, **options):
 
 
 _REPEAT_INTERLEAVE = torch.Tensor.repeat_interleave
-_EMBEDDING, _HARDTANH = F.embedding, F.hardtanh
+_BATCH_NORM, _EMBEDDING, _HARDTANH = F.batch_norm, F.embedding, F.hardtanh
 _ATTENTION = getattr(F, "scaled_dot_product_attention", None)
 
 
