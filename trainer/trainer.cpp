@@ -251,16 +251,11 @@ class Trainer::Impl {
     state_.learning_rate = rate;
   }
 
-  // Batch `i` of an epoch, of all clusters, and this one's part of it: places in the epoch's order.
+  // Batch `i` of an epoch.
   SampleRange joint_batch(std::int64_t i) const {
-    const std::int64_t first = i * shares().joint();
-    return {first, std::min(shares().joint(), options_.data.train_samples - first)};
+    return shares().joint_batch(i, options_.data.train_samples);
   }
-  SampleRange own_batch(std::int64_t i) const {
-    const SampleRange joint = joint_batch(i);
-    const SampleRange part = shares().part_of(joint.count);
-    return {joint.first + part.first, part.count};
-  }
+  SampleRange own_batch(std::int64_t i) const { return shares().own_batch(i, options_.data.train_samples); }
   std::vector<SampleRange> own_batches(std::int64_t first, std::int64_t end) const {
     std::vector<SampleRange> batches;
     for (std::int64_t i = first; i < end; ++i) batches.push_back(own_batch(i));

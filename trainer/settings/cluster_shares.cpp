@@ -34,6 +34,17 @@ SampleRange ClusterShares::part_of(std::int64_t count) const {
   return parts_of(count)[cluster];
 }
 
+SampleRange ClusterShares::joint_batch(std::int64_t step, std::int64_t epoch_samples) const {
+  const std::int64_t first = step * joint();
+  return {first, std::min(joint(), epoch_samples - first)};
+}
+
+SampleRange ClusterShares::own_batch(std::int64_t step, std::int64_t epoch_samples) const {
+  const SampleRange all = joint_batch(step, epoch_samples);
+  const SampleRange part = part_of(all.count);
+  return {all.first + part.first, part.count};
+}
+
 std::int64_t ClusterShares::trained_of(int of, std::int64_t count) const {
   const auto at = static_cast<std::size_t>(of);
   const std::int64_t rest = count % joint();
@@ -41,7 +52,7 @@ std::int64_t ClusterShares::trained_of(int of, std::int64_t count) const {
 }
 
 bool ClusterShares::all_train_in(std::int64_t step, std::int64_t epoch_samples) const {
-  const std::vector<SampleRange> parts = parts_of(std::min(joint(), epoch_samples - step * joint()));
+  const std::vector<SampleRange> parts = parts_of(joint_batch(step, epoch_samples).count);
   return std::ranges::all_of(parts, [](const SampleRange& part) { return part.count > 0; });
 }
 

@@ -33,6 +33,10 @@ struct ClusterShares {
   std::vector<SampleRange> parts_of(std::int64_t count) const;
   // This cluster's.
   SampleRange part_of(std::int64_t count) const;
+  // Step number `step` of an epoch of so many samples, of all clusters, and this one's part of it: places in
+  // the epoch's order.
+  SampleRange joint_batch(std::int64_t step, std::int64_t epoch_samples) const;
+  SampleRange own_batch(std::int64_t step, std::int64_t epoch_samples) const;
   // The samples that cluster `of` trains of the first `count` samples of an epoch, a whole number of steps.
   std::int64_t trained_of(int of, std::int64_t count) const;
   // Whether each cluster has samples of step number `step` of an epoch of so many samples.
