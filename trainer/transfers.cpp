@@ -36,7 +36,7 @@ std::vector<Transfer> transfers(const Stage& stage, std::int64_t micro_batch,
     if (peer == kNoStage) return;
     const TensorType& type = types[stage.graph.at(value)];
     const Hop hop{stage.index, peer};
-    const TensorType sent = what == What::kActivation ? encoding.activation_type(hop, value, type)
+    const TensorType sent = what == What::kActivation ? encoding.largest_activation_type(hop, value, type)
                             : what == What::kGradient ? encoding.gradient_type(hop, type)
                                                       : type;
     const bool keeps = what == What::kGradient && is_sent && encoding.feeds_back(hop, type);

@@ -15,7 +15,7 @@ namespace rookery {
 struct Transfer {
   int peer = 0;  // stage
   bool is_sent = false;
-  std::int64_t bytes = 0;  // as it travels
+  std::int64_t bytes = 0;  // as it travels, at most
   bool is_encoded = false;
   int under_way = 0;            // that may be, at a time
   std::int64_t kept_bytes = 0;  // of what encoding loses of it, for the next one

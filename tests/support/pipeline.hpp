@@ -45,13 +45,15 @@ struct PipelineResult {
 // A run between two steps, as the stages of any cut may go on from it.
 struct Snapshot {
   RunState state;      // the Leaf's
-  StateDict training;  // training_state() of all stages
+  StateDict training;  // training_state() of all stages, and PipelineOptions::further_state
 };
 
 struct PipelineOptions {
   std::filesystem::path output;  // of the Leaf's files; empty: a scratch folder
   // Makes the links; empty: MemoryLink.
   std::function<std::vector<std::unique_ptr<Link>>(int stages)> make_links;
+  // What a stage's links keep from step to step; empty: nothing. The same on all that have it.
+  std::function<std::map<std::string, TensorView>(const Stage&)> further_state;
   const Processor* processor = &host_processor();  // of every stage
   // Changes the options of a stage's Trainer; empty: they stay.
   std::function<TrainerOptions(const Stage&, Executable&, Link&, TrainerOptions)> make_trainer_options;
@@ -120,17 +122,21 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
     });
     TrainerOptions trained{
         .settings = settings, .data = data, .logs = {&files, &keep}, .shares = options.shares};
+    const auto kept_state = [&] {
+      std::map<std::string, TensorView> kept = executable.training_state();
+      if (options.further_state) kept.merge(options.further_state(stage));
+      return kept;
+    };
     if (options.from != nullptr) {
       trained.from = options.from->state;
-      for (const auto& [name, view] : executable.training_state())
-        copy(options.from->training.at(name).view(), view);
+      for (const auto& [name, view] : kept_state()) copy(options.from->training.at(name).view(), view);
     }
     if (options.snapshots != nullptr) {
-      trained.between_steps = [&](const RunState& now, bool /*is_end*/) {
+      trained.between_steps = [&, kept_state](const RunState& now, bool /*is_end*/) {
         const std::scoped_lock lock(state_mutex);
         Snapshot& snapshot = (*options.snapshots)[now.step];
         if (stage.is_leaf()) snapshot.state = now;
-        for (const auto& [name, view] : executable.training_state()) {
+        for (const auto& [name, view] : kept_state()) {
           Tensor tensor(view.type);
           copy(view, tensor.view());
           snapshot.training.insert_or_assign(name, std::move(tensor));

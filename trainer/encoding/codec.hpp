@@ -11,6 +11,7 @@
 //                        SparseLoCo, arXiv 2508.15706)
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -37,6 +38,16 @@ class Codec {
     return numbers / block() * block_bytes(block()) + (rest > 0 ? block_bytes(rest) : 0);
   }
 };
+
+// Calls work(a block's numbers, its bytes) for all blocks.
+template <typename Number, typename Byte, typename Work>
+void for_each_block(const Codec& codec, std::span<Number> numbers, Byte* bytes, Work work) {
+  for (std::size_t begin = 0; begin < numbers.size(); begin += codec.block()) {
+    const std::size_t count = std::min(codec.block(), numbers.size() - begin);
+    work(numbers.subspan(begin, count), bytes);
+    bytes += codec.block_bytes(count);
+  }
+}
 
 // Null where numbers travel as they are.
 std::unique_ptr<Codec> make_codec(const Compression& compression);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <utility>
 #include <vector>
@@ -16,16 +17,6 @@ namespace {
 TensorType encoded_type(const Codec& codec, const TensorType& type) {
   const std::size_t bytes = codec.bytes(static_cast<std::size_t>(type.shape.elements()));
   return {DType::kU8, Shape{static_cast<std::int64_t>(bytes)}};
-}
-
-// Calls work(a block's numbers, its bytes) for all blocks.
-template <typename Number, typename Byte, typename Work>
-void for_each_block(const Codec& codec, std::span<Number> numbers, Byte* bytes, Work work) {
-  for (std::size_t begin = 0; begin < numbers.size(); begin += codec.block()) {
-    const std::size_t count = std::min(codec.block(), numbers.size() - begin);
-    work(numbers.subspan(begin, count), bytes);
-    bytes += codec.block_bytes(count);
-  }
 }
 
 // Encodes numbers with what was lost of those before, and keeps what is lost of them.
@@ -87,14 +78,83 @@ class EncodedReceive final : public PendingTransfer {
   bool is_done_ = false;
 };
 
+bool is_activation(const MessageKey& key) {
+  return key.kind == MessageKind::kForwardActivation || key.kind == MessageKind::kForwardActivationAgain;
+}
+
 }  // namespace
 
-CompressedLink::CompressedLink(Link& beneath, int rank, EdgeEncoding encoding)
-    : beneath_(beneath), rank_(rank), encoding_(std::move(encoding)) {}
+// Those of a value are done in the order in which they were begun, whichever is asked for: what is sent of a
+// sample, and of which type, depends on all before.
+class CompressedLink::DeltaReceive final : public PendingTransfer {
+ public:
+  DeltaReceive(CompressedLink& link, int from_rank, MessageKey key, TensorView into)
+      : link_(link), from_(from_rank), key_(std::move(key)), into_(into), queue_(link.receives_[key_.edge]) {
+    queue_.push_back(this);
+  }
+  ~DeltaReceive() override { std::erase(queue_, this); }
+  DeltaReceive(const DeltaReceive&) = delete;
+  DeltaReceive& operator=(const DeltaReceive&) = delete;
+
+  bool test() override {
+    while (!is_done_)
+      if (!queue_.front()->test_first()) return false;
+    return true;
+  }
+  void wait() override {
+    while (!is_done_) {
+      DeltaReceive& first = *queue_.front();
+      first.begin();
+      first.beneath_->wait();
+      first.finish();
+    }
+  }
+
+ private:
+  void begin() {
+    if (beneath_ != nullptr) return;
+    const TensorType type = link_.reconstructions_->begin(key_, into_.type);
+    bytes_ = link_.beneath_.make_bytes(type.bytes());
+    beneath_ = link_.beneath_.begin_receive(from_, key_, {type, bytes_.get()});
+  }
+  bool test_first() {
+    begin();
+    if (!beneath_->test()) return false;
+    finish();
+    return true;
+  }
+  void finish() {
+    link_.reconstructions_->decode(key_, bytes_.get(), into_);
+    is_done_ = true;
+    std::erase(queue_, this);
+  }
+
+  CompressedLink& link_;
+  const int from_;
+  const MessageKey key_;
+  const TensorView into_;
+  std::deque<DeltaReceive*>& queue_;
+  MessageBytes bytes_;
+  std::unique_ptr<PendingTransfer> beneath_;  // writes bytes_, and so goes first
+  bool is_done_ = false;
+};
+
+CompressedLink::CompressedLink(Link& beneath, int rank, EdgeEncoding encoding,
+                               Reconstructions* reconstructions)
+    : beneath_(beneath),
+      rank_(rank),
+      encoding_(std::move(encoding)),
+      first_of_deltas_(encoding_.first_of_deltas()),
+      reconstructions_(reconstructions) {}
+
+bool CompressedLink::is_delta(Hop hop, const MessageKey& key, const TensorType& type) const {
+  return reconstructions_ != nullptr && is_activation(key) && !key.validation &&
+         encoding_.is_delta(hop, key.edge, type) && reconstructions_->has(key.edge);
+}
 
 Compression CompressedLink::compression_of(Hop hop, const MessageKey& key, const TensorType& type) const {
-  if (key.kind == MessageKind::kForwardActivation || key.kind == MessageKind::kForwardActivationAgain)
-    return encoding_.of_activation(hop, key.edge, type);
+  if (is_delta(hop, key, type)) return encoding_.of_activation(hop, key.edge, type);
+  if (is_activation(key)) return first_of_deltas_.of_activation(hop, key.edge, type);
   if (key.kind == MessageKind::kBackwardGradient) return encoding_.of_gradient(hop, type);
   return {};
 }
@@ -112,32 +172,41 @@ CompressedLink::Lost* CompressedLink::lost_before(Hop hop, const MessageKey& key
   return &lost;
 }
 
+void CompressedLink::encode(Hop hop, const MessageKey& key, ConstTensorView tensor, Codec& codec) {
+  const bool is_difference = is_delta(hop, key, tensor.type);
+  last_bytes_ = nullptr;  // whose memory is free for this one
+  last_type_ = is_difference ? reconstructions_->begin(key, tensor.type) : encoded_type(codec, tensor.type);
+  last_bytes_ = beneath_.make_bytes(last_type_.bytes());
+  if (is_difference) {
+    reconstructions_->encode(key, tensor, last_bytes_.get());
+  } else if (Lost* lost = lost_before(hop, key, tensor.type)) {
+    encode_with(lost->numbers, codec, tensor.as<float>(), last_bytes_.get());
+  } else {
+    for_each_block(codec, tensor.as<float>(), last_bytes_.get(),
+                   [&](std::span<const float> block, std::byte* bytes) { codec.encode(block, bytes); });
+  }
+}
+
 std::unique_ptr<PendingTransfer> CompressedLink::begin_send(int to_rank, const MessageKey& key,
                                                             ConstTensorView tensor) {
   const Hop hop{rank_, to_rank};
   const Compression compression = compression_of(hop, key, tensor.type);
   const std::unique_ptr<Codec> codec = make_codec(compression);
   if (codec == nullptr) return beneath_.begin_send(to_rank, key, tensor);
-  const TensorType type = encoded_type(*codec, tensor.type);
   if (last_bytes_ == nullptr || last_key_ != key || last_encoding_ != compression.encoding) {
-    last_bytes_ = nullptr;  // whose memory is free for this one
-    last_bytes_ = beneath_.make_bytes(type.bytes());
+    encode(hop, key, tensor, *codec);
     last_key_ = key;
     last_encoding_ = compression.encoding;
-    if (Lost* lost = lost_before(hop, key, tensor.type)) {
-      encode_with(lost->numbers, *codec, tensor.as<float>(), last_bytes_.get());
-    } else {
-      for_each_block(*codec, tensor.as<float>(), last_bytes_.get(),
-                     [&](std::span<const float> block, std::byte* bytes) { codec->encode(block, bytes); });
-    }
   }
-  auto sending = beneath_.begin_send(to_rank, key, {type, last_bytes_.get()});
+  auto sending = beneath_.begin_send(to_rank, key, {last_type_, last_bytes_.get()});
   return std::make_unique<EncodedSend>(last_bytes_, std::move(sending));
 }
 
 std::unique_ptr<PendingTransfer> CompressedLink::begin_receive(int from_rank, const MessageKey& key,
                                                                TensorView into) {
-  std::unique_ptr<Codec> codec = make_codec(compression_of({from_rank, rank_}, key, into.type));
+  const Hop hop{from_rank, rank_};
+  if (is_delta(hop, key, into.type)) return std::make_unique<DeltaReceive>(*this, from_rank, key, into);
+  std::unique_ptr<Codec> codec = make_codec(compression_of(hop, key, into.type));
   if (codec == nullptr) return beneath_.begin_receive(from_rank, key, into);
   return std::make_unique<EncodedReceive>(beneath_, from_rank, key, std::move(codec), into);
 }

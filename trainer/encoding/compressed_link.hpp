@@ -5,17 +5,21 @@
 // too; what the value's own stage does with it is exact. All users of a value on other stages decode the same
 // numbers. What int8 and int4 lose of a gradient is added to the gradient of the same value in the next
 // micro-batch of the step, so that small numbers are not lost in all of them; what the last one loses is
-// gone. Nothing is kept from step to step: a run that goes on from a checkpoint gives the bits of one
-// undisturbed. Training then depends on the cut, which decides what is rounded.
+// gone. From step to step nothing is kept but Reconstructions, which belong to a checkpoint: a run that goes
+// on from one gives the bits of one undisturbed. Training then depends on the cut, which decides what is
+// rounded.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "trainer/encoding/codec.hpp"
 #include "trainer/encoding/edge_encoding.hpp"
+#include "trainer/encoding/reconstructions.hpp"
 #include "trainer/link.hpp"
 
 namespace rookery {
@@ -25,8 +29,10 @@ namespace rookery {
 // of gradients (Transfer::kept_bytes).
 class CompressedLink final : public Link {
  public:
-  // `rank`: of this member. The same encoding on all of them.
-  CompressedLink(Link& beneath, int rank, EdgeEncoding encoding);
+  // `rank`: of this member. The same encoding on all of them. `reconstructions`: of this stage, with which
+  // nobody else deals in training; they outlive the link. Without them nothing travels by its difference, but
+  // all as what there is no difference of.
+  CompressedLink(Link& beneath, int rank, EdgeEncoding encoding, Reconstructions* reconstructions = nullptr);
 
   std::unique_ptr<PendingTransfer> begin_send(int to_rank, const MessageKey& key,
                                               ConstTensorView tensor) override;
@@ -42,19 +48,28 @@ class CompressedLink final : public Link {
     std::vector<float> numbers;
   };
 
-  // What encodes a tensor of this key and type; nothing where it travels as it is.
+  class DeltaReceive;
+
+  bool is_delta(Hop hop, const MessageKey& key, const TensorType& type) const;
+  // What encodes a tensor of this key and type, or its difference; nothing where it travels as it is.
   Compression compression_of(Hop hop, const MessageKey& key, const TensorType& type) const;
   // Null where nothing is added to a tensor.
   Lost* lost_before(Hop hop, const MessageKey& key, const TensorType& type);
+  // Makes it the last one.
+  void encode(Hop hop, const MessageKey& key, ConstTensorView tensor, Codec& codec);
 
   Link& beneath_;
   const int rank_;
-  const EdgeEncoding encoding_;
+  const EdgeEncoding encoding_, first_of_deltas_;
+  Reconstructions* const reconstructions_;
   // The tensor that was encoded last: a value goes to all its users one after the other.
   MessageKey last_key_;
   Encoding last_encoding_ = Encoding::kFloat32;
+  TensorType last_type_;
   MessageBytes last_bytes_;
   std::map<std::string, Lost> lost_;  // by value
+  // Differences that were begun to be received, by value.
+  std::map<std::string, std::deque<DeltaReceive*>> receives_;
 };
 
 }  // namespace rookery
