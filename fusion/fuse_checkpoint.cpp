@@ -6,6 +6,7 @@
 #include "models/base/error.hpp"
 #include "models/runtime/executable.hpp"
 #include "trainer/averager.hpp"
+#include "trainer/encoding/reconstructions.hpp"
 
 namespace rookery {
 namespace {
@@ -17,7 +18,8 @@ constexpr int kCluster = 0;
 StateDict model_state(WholeCheckpoint& checkpoint, const Graph& model) {
   StateDict state;
   for (const auto& [name, type] : checkpoint.types()) {
-    if (!is_optimizer_key(name) && !is_averaging_key(name)) state.emplace(name, checkpoint.read(name));
+    if (is_optimizer_key(name) || is_averaging_key(name) || is_reconstruction_key(name)) continue;
+    state.emplace(name, checkpoint.read(name));
   }
   with_context(checkpoint.files().folder.string(), [&] { check_state(model, state); });
   return state;

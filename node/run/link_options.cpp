@@ -118,9 +118,18 @@ milliseconds longest_wait(const NodeMetadata& metadata) {
 }
 
 EdgeEncoding edge_encoding(const NodeMetadata& metadata) {
-  EdgeEncoding encoding(metadata.settings.transport, metadata.model_inputs);
+  EdgeEncoding encoding(metadata.settings.transport, metadata.model_inputs, metadata.data.train_samples);
   for (const LinkTransport& link : metadata.transport) encoding.set({link.from, link.to}, link.transport);
   return encoding;
+}
+
+std::optional<Reconstructions> reconstructions_of(const NodeMetadata& metadata, const Stage& stage) {
+  const EdgeEncoding encoding = edge_encoding(metadata);
+  if (!encoding.has_deltas()) return std::nullopt;
+  const int again = sent_again(metadata.settings.schedule, stage.index, stage.count,
+                               decided_micro_batches(metadata.settings));
+  return Reconstructions(stage, encoding, {metadata.settings, metadata.data.train_samples, metadata.shares},
+                         again);
 }
 
 GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage) {

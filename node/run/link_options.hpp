@@ -2,7 +2,7 @@
 #pragma once
 
 #include <chrono>
-
+#include <optional>
 #include <vector>
 
 #include "clusterize/plan/node_metadata.hpp"
@@ -10,6 +10,7 @@
 #include "node/run/node_options.hpp"
 #include "node/transport/endpoint.hpp"
 #include "trainer/encoding/edge_encoding.hpp"
+#include "trainer/encoding/reconstructions.hpp"
 
 namespace rookery {
 
@@ -27,6 +28,8 @@ std::chrono::milliseconds longest_wait(const NodeMetadata& metadata);
 
 // How the stages of its cluster send each other values and gradients: the same on all of them.
 EdgeEncoding edge_encoding(const NodeMetadata& metadata);
+// What `stage` has of the samples of these; nothing where none travels by its difference.
+std::optional<Reconstructions> reconstructions_of(const NodeMetadata& metadata, const Stage& stage);
 
 // The pipeline, with budgets and buffers that the tensors of `stage` never fill.
 GroupOptions pipeline_options(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage);

@@ -188,6 +188,7 @@ NodeReport PlanRun::train(RunLog& status, const std::function<void(Trainer&)>& l
                          .turn = process_.options().turn};
   if (options.from)
     steps_ahead_ = steps_ahead(*options.from, metadata_.shares.joint(), metadata_.data.train_samples);
+  network_->begin_run(steps_ahead_);
   if (averager_) averager_->begin(options.from ? options.from->step : 0, steps_ahead_);
   if (metadata_.settings.checkpoint_every != "never") {
     checkpoints_.emplace(checkpoint_owner(), metadata_.settings, metadata_.kernels, *executable_, agreement(),
@@ -258,12 +259,14 @@ void PlanRun::join_clusters() {
   if (network_->roots() != nullptr) roots_.emplace(*network_->roots(), metadata_.cluster, metadata_.clusters);
 }
 
-AveragingState PlanRun::averaging_state() const {
-  return averager_ ? averager_->state() : AveragingState();
+FurtherState PlanRun::further_state() {
+  FurtherState state = network_->reconstructions();
+  if (averager_) state.merge(averager_->state());
+  return state;
 }
 
-RunCourse PlanRun::course(const RunState& from) const {
-  RunCourse course{.from = from, .steps = steps(), .averaging = averaging_state()};
+RunCourse PlanRun::course(const RunState& from) {
+  RunCourse course{.from = from, .steps = steps(), .further = further_state()};
   if (averager_) course.next_place = [this](std::int64_t step) { return united_place_after(step); };
   return course;
 }
@@ -297,7 +300,7 @@ std::optional<RunState> PlanRun::starting_point() {
                                             .clusters = metadata_.clusters,
                                             .choice = choice,
                                             .plan = metadata_.resume,
-                                            .averaging = averaging_state()},
+                                            .further = further_state()},
                                            *executable_, agreement());
   if (!process_.options().on_waiting) return from;
   if (choice.sync_from) {

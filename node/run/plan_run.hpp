@@ -53,8 +53,8 @@ class PlanRun {
   void add_rounds(NodeReport& report) const;
   void write_trace() const;
   void end_trace() const;
-  AveragingState averaging_state() const;
-  RunCourse course(const RunState& from) const;
+  FurtherState further_state();
+  RunCourse course(const RunState& from);
   std::int64_t united_place_after(std::int64_t step) const;
   Agreement agreement();
   CheckpointOwner checkpoint_owner() const;

@@ -11,7 +11,10 @@
 namespace rookery {
 
 RunNetwork::RunNetwork(const NodeOptions& options, const NodeMetadata& metadata, const Stage& stage)
-    : peers_(endpoint_peers(metadata)), encoding_(edge_encoding(metadata)), stage_(metadata.stage) {
+    : peers_(endpoint_peers(metadata)),
+      encoding_(edge_encoding(metadata)),
+      reconstructions_(reconstructions_of(metadata, stage)),
+      stage_(metadata.stage) {
   if (metadata.stages == 1) {
     pipeline_ = std::move(make_memory_links(1, std::chrono::milliseconds(0)).front());
   } else {
@@ -26,11 +29,21 @@ RunNetwork::RunNetwork(const NodeOptions& options, const NodeMetadata& metadata,
   }
   if (auto roots = roots_options(options, metadata)) groups_.push_back(*std::move(roots));
   for (const GroupOptions& group : groups_) buffer_bytes_ += static_cast<std::int64_t>(group.buffers.bytes());
+  for (const auto& [name, view] : reconstructions())
+    buffer_bytes_ += static_cast<std::int64_t>(view.type.bytes());
   if (peers_.empty()) return;
   catch_stop_signals();
   EndpointOptions made = endpoint_options(options, metadata);
   made.stop_descriptor = stop_descriptor();
   endpoint_.emplace(std::move(made));
+}
+
+std::map<std::string, TensorView> RunNetwork::reconstructions() {
+  return reconstructions_ ? reconstructions_->state() : std::map<std::string, TensorView>();
+}
+
+void RunNetwork::begin_run(std::int64_t steps_ahead) {
+  if (reconstructions_) reconstructions_->begin_run(steps_ahead);
 }
 
 // All are opened before any is waited for: so nobody waits for a group that waits for another one.
@@ -47,7 +60,8 @@ void RunNetwork::join() {
     if (number == kPipelineGroup) {
       network_ = link.get();
       pipeline_ = std::move(link);
-      if (encoding_.is_lossy()) compressed_.emplace(*pipeline_, stage_, encoding_);
+      if (encoding_.is_lossy())
+        compressed_.emplace(*pipeline_, stage_, encoding_, reconstructions_ ? &*reconstructions_ : nullptr);
     } else if (ring != rings_.end()) {
       ring->link = std::move(link);
     } else {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,10 @@ class RunNetwork {
   // The stages of its cluster, on which values and gradients travel as settings say; within the process where
   // it is the only one.
   Link& pipeline() { return compressed_ ? *compressed_ : *pipeline_; }
+  // What its stage keeps of samples for that, which a checkpoint has (Reconstructions::state()); before the
+  // first step it is told of the run's steps_ahead().
+  std::map<std::string, TensorView> reconstructions();
+  void begin_run(std::int64_t steps_ahead);
   // The same over the network, beneath; none for the only stage of a cluster.
   ZmqLink* pipeline_network() { return network_; }
   std::vector<OpenedRing>& rings() { return rings_; }  // by id
@@ -50,6 +55,7 @@ class RunNetwork {
   // Ends the run of all nodes: they fail with "<this node> <reason>".
   void stop(const std::string& reason);
 
+  // With reconstructions.
   std::int64_t buffer_bytes() const { return buffer_bytes_; }
 
  private:
@@ -58,6 +64,7 @@ class RunNetwork {
   std::vector<GroupOptions> groups_;  // of pipeline, rings and Roots, as far as there are these; until join()
   std::int64_t buffer_bytes_ = 0;
   EdgeEncoding encoding_;
+  std::optional<Reconstructions> reconstructions_;
   int stage_ = 0;
   std::unique_ptr<Link> pipeline_;
   std::optional<CompressedLink> compressed_;  // where anything is encoded

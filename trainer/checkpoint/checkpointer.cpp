@@ -51,10 +51,10 @@ std::optional<CheckpointBucket> bucket_of(const TrainingSettings& settings, cons
 
 // Nothing where it is missing or damaged; the Executable's state is then perhaps half of it.
 std::optional<RunState> try_load(const CheckpointOwner& owner, std::int64_t step, Executable& executable,
-                                 const AveragingState& averaging) {
+                                 const FurtherState& further) {
   try {
     PartReader part(part_path(owner, step));
-    load_part(part, executable, averaging);
+    load_part(part, executable, further);
     return part.facts().run;
   } catch (const DataError& error) {
     spdlog::warn("the checkpoint of step {} cannot be used: {}: the one before is taken", step, error.what());
@@ -74,7 +74,7 @@ Checkpointer::Checkpointer(CheckpointOwner owner, TrainingSettings settings, Ker
       settings_(std::move(settings)),
       kernels_(std::move(kernels)),
       executable_(executable),
-      averaging_(std::move(run.averaging)),
+      further_(std::move(run.further)),
       agreement_(agreement),
       first_step_(run.from.step),
       last_due_(first_step_ == 0 ? std::nullopt : std::optional(first_step_)),
@@ -118,7 +118,7 @@ std::optional<StoppedRun> Checkpointer::between_steps(const RunState& run, bool 
 
 std::map<std::string, TensorView> Checkpointer::state() {
   std::map<std::string, TensorView> state = executable_.training_state();
-  state.insert(averaging_.begin(), averaging_.end());
+  state.insert(further_.begin(), further_.end());
   return state;
 }
 
@@ -184,9 +184,9 @@ void Checkpointer::put_aside_later_ones() const {
   }
 }
 
-void load_part(PartReader& part, Executable& executable, const AveragingState& averaging) {
+void load_part(PartReader& part, Executable& executable, const FurtherState& further) {
   std::map<std::string, TensorView> state = executable.training_state();
-  for (const auto& entry : averaging)
+  for (const auto& entry : further)
     if (part.tensors().types().contains(entry.first)) state.insert(entry);
   for (const auto& [name, view] : state) {
     const auto type = part.tensors().types().find(name);
@@ -206,7 +206,7 @@ void load_part(PartReader& part, Executable& executable, const AveragingState& a
 }
 
 std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable* executable,
-                                          Agreement agreement, const AveragingState& averaging) {
+                                          Agreement agreement, const FurtherState& further) {
   std::int64_t at_most = std::numeric_limits<std::int64_t>::max();
   for (int round = 0;; ++round) {
     const auto least = [&](const char* what, std::int64_t number) {
@@ -221,7 +221,7 @@ std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executab
           checkpoints_folder(owner.node_data).string(), owner.plan_id));
     }
     std::optional<RunState> run =
-        executable == nullptr ? RunState{.step = step} : try_load(owner, step, *executable, averaging);
+        executable == nullptr ? RunState{.step = step} : try_load(owner, step, *executable, further);
     if (least("checkpoint that is loaded", run ? 1 : 0) == 1) return run;
     at_most = step - 1;
   }

@@ -22,9 +22,9 @@ namespace rookery {
 // schedule that is asynchronous has no such place soon.
 bool stops_between_steps(const TrainingSettings& settings);
 
-// The Averager's state, which a checkpoint has besides the Executable's training_state(); it stays where it
-// is. A checkpoint of a run that had none of it leaves it as it is.
-using AveragingState = std::map<std::string, TensorView>;
+// What a checkpoint has besides the Executable's training_state(): the Averager's state, and Reconstructions;
+// it stays where it is. A checkpoint of a run that had none of it leaves it as it is.
+using FurtherState = std::map<std::string, TensorView>;
 
 // A run that writes checkpoints.
 struct RunCourse {
@@ -34,7 +34,7 @@ struct RunCourse {
   std::function<int()> stop_signal = rookery::stop_signal;
   // The next number of steps, above this one, after which all nodes stand between the same two.
   std::function<std::int64_t(std::int64_t)> next_place = [](std::int64_t step) { return step + 1; };
-  AveragingState averaging;
+  FurtherState further;
 };
 
 // The end of a run that was asked to stop, the same on all stages.
@@ -81,7 +81,7 @@ class Checkpointer {
   const TrainingSettings settings_;
   const KernelChoice kernels_;
   Executable& executable_;
-  const AveragingState averaging_;
+  const FurtherState further_;
   Agreement agreement_;
   const std::int64_t first_step_;
   std::optional<std::int64_t> last_due_;  // the step of the last that was to be written
@@ -95,13 +95,13 @@ class Checkpointer {
 };
 
 // Takes a part's tensors over. DataError where they are not this stage's.
-void load_part(PartReader& part, Executable& executable, const AveragingState& averaging = {});
+void load_part(PartReader& part, Executable& executable, const FurtherState& further = {});
 
 // Called by all nodes at once, before they train: takes over the newest checkpoint of which each of them has
 // an undamaged part, and says where it stands; nothing where one has no part at all. Damaged ones are told in
 // the log; DataError when there is no other. A node without an Executable goes on from none of its parts,
 // whatever step the others agree on, which is all that it is told.
 std::optional<RunState> go_on_from_newest(const CheckpointOwner& owner, Executable* executable,
-                                          Agreement agreement, const AveragingState& averaging = {});
+                                          Agreement agreement, const FurtherState& further = {});
 
 }  // namespace rookery

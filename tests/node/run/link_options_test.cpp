@@ -85,6 +85,20 @@ TEST_F(LinkOptions, BudgetsAreOfTheBytesThatTravel) {
   EXPECT_EQ(encoded.buffers.bytes(), as_they_are.buffers.bytes() / 2 + coded);
 }
 
+// The first time of a sample is larger than all others.
+TEST_F(LinkOptions, ThereIsRoomForWhatThereIsNoDifferenceOf) {
+  metadata_.data.train_samples = 100;
+  metadata_.shares = one_cluster(metadata_.settings.batch_size);
+  EXPECT_FALSE(reconstructions_of(metadata_, stage_));
+  metadata_.settings.transport = {.activations = "fp16"};
+  const GroupOptions rounded = pipeline_options({.name = "node_1"}, metadata_, stage_);
+  metadata_.settings.transport = {.activations = kInt4Delta};
+  const GroupOptions differences = pipeline_options({.name = "node_1"}, metadata_, stage_);
+  EXPECT_EQ(differences.max_message_bytes, rounded.max_message_bytes);
+  EXPECT_EQ(differences.buffers.bytes(), rounded.buffers.bytes());
+  EXPECT_TRUE(reconstructions_of(metadata_, stage_)->has(stage_.outputs.front().value));
+}
+
 TEST_F(LinkOptions, LinksFollowOptionsAndSettings) {
   metadata_.settings.peer_timeout_seconds = 1;
   metadata_.settings.reconnect_grace_seconds = 3;

@@ -18,7 +18,7 @@ struct RunStart {
   int clusters = 1;
   StartChoice choice;
   std::optional<ResumePoint> plan;  // what the plan was made to go on from
-  AveragingState averaging;
+  FurtherState further;
 };
 
 // Called by all nodes of all clusters at once, before they train; nothing where they begin at the first step.

@@ -13,15 +13,18 @@
 #include "trainer/averager.hpp"
 #include "trainer/checkpoint/reshard/state_transfer.hpp"
 #include "trainer/checkpoint/reshard/told_by_all.hpp"
+#include "trainer/encoding/reconstructions.hpp"
 
 namespace rookery {
 namespace {
 
 // What clusters have in common, by name.
-std::map<std::string, TensorView> common_state(Executable& executable, const AveragingState& averaging) {
+std::map<std::string, TensorView> common_state(Executable& executable, const FurtherState& further) {
   std::map<std::string, TensorView> state = executable.training_state();
-  state.insert(averaging.begin(), averaging.end());
-  std::erase_if(state, [](const auto& entry) { return is_residual_key(entry.first); });
+  state.insert(further.begin(), further.end());
+  std::erase_if(state, [](const auto& entry) {
+    return is_residual_key(entry.first) || is_reconstruction_key(entry.first);
+  });
   return state;
 }
 
@@ -42,9 +45,9 @@ std::vector<std::optional<RunState>> runs_of_clusters(const std::optional<RunSta
 
 std::optional<RunState> sync_state(const std::vector<StartChoice>& choices, int cluster,
                                    std::optional<RunState> own, Executable& executable,
-                                   const Agreement& agreement, const AveragingState& averaging) {
+                                   const Agreement& agreement, const FurtherState& further) {
   const StartChoice& choice = choices.at(cluster);
-  const std::map<std::string, TensorView> state = common_state(executable, averaging);
+  const std::map<std::string, TensorView> state = common_state(executable, further);
   std::map<std::string, std::uint64_t> left;  // bytes that are to come
   NodeState told{.from = choice.sync_from};
   for (const auto& [name, view] : state) {

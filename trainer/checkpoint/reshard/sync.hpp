@@ -18,6 +18,6 @@ namespace rookery {
 // the node's run stands then. DataError naming what the other cluster does not have, or has of another type.
 std::optional<RunState> sync_state(const std::vector<StartChoice>& choices, int cluster,
                                    std::optional<RunState> own, Executable& executable,
-                                   const Agreement& agreement, const AveragingState& averaging);
+                                   const Agreement& agreement, const FurtherState& further);
 
 }  // namespace rookery

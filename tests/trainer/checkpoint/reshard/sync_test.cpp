@@ -58,16 +58,16 @@ class Sync : public testing::Test {
       outer.emplace(averaging_key("momentum", value.name), Tensor(value.type));
       outer.emplace(residual_key(value.name), Tensor(value.type));
     }
-    AveragingState averaging;
-    for (auto& [name, tensor] : outer) averaging.emplace(name, tensor.view());
+    FurtherState further;
+    for (auto& [name, tensor] : outer) further.emplace(name, tensor.view());
     std::map<std::string, TensorView> all = executable.training_state();
-    all.insert(averaging.begin(), averaging.end());
+    all.insert(further.begin(), further.end());
     for (auto& [name, view] : all) std::ranges::fill(view.bytes(), byte_of(name, cluster));
     Node node;
     try {
       std::optional<RunState> own;
       if (cluster == 0) own = RunState{.step = 40, .epoch = 2, .base_rate = 0.5};
-      node.run = sync_state(choices, cluster, own, executable, agreement, averaging);
+      node.run = sync_state(choices, cluster, own, executable, agreement, further);
     } catch (const Error& error) {
       node.error = error.what();
     }
