@@ -11,6 +11,7 @@
 #include "models/graph/passes/cost.hpp"
 #include "models/graph/stage.hpp"
 #include "trainer/encoding/edge_encoding.hpp"
+#include "trainer/encoding/reconstructions.hpp"
 #include "trainer/schedule/machine_order.hpp"
 
 namespace rookery {
@@ -210,6 +211,8 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   costs.may_recompute = settings.recompute != "none";
   costs.must_recompute = settings.recompute == "full";
   costs.memory = stage_memory(graph, begins, settings, data, kernels, threads);
+  costs.most_kept_bytes = static_cast<double>(
+      Reconstructions::most_bytes(graph, settings.batch_size, {settings.transport, {}, data.train_samples}));
   costs.trained = [graph, settings, data, kernels, most_segments, threads](const Training& training) {
     TrainingSettings other = settings;
     other.batch_size = training.batch_size;

@@ -90,6 +90,7 @@ struct ModelCosts {
   ScheduleSettings schedule;
   int chunks = 1;  // stages that each machine of a cluster gets: machine_order.hpp
   std::shared_ptr<const MemoryModel> memory;
+  double most_kept_bytes = 0;  // no stage keeps more of samples (Reconstructions)
   // A stage may compute activations again where `may_recompute`, and must where it `must_recompute`.
   bool may_recompute = false;
   bool must_recompute = false;

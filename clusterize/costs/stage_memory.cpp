@@ -5,14 +5,17 @@
 #include "clusterize/profile/by_threads.hpp"
 #include "models/base/check.hpp"
 #include "models/kernels/threads.hpp"
+#include "trainer/encoding/reconstructions.hpp"
 #include "trainer/schedule/machine_order.hpp"
 #include "trainer/trainer.hpp"
 #include "trainer/transfers.hpp"
 
 namespace rookery {
 
-std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch, const ScheduleSettings& schedule,
-                             int micro_batches, const EdgeEncoding& encoding) {
+namespace {
+
+std::int64_t link_bytes(const Stage& stage, std::int64_t micro_batch, const ScheduleSettings& schedule,
+                        int micro_batches, const EdgeEncoding& encoding) {
   const auto aligned = [](std::int64_t bytes) {
     return static_cast<std::int64_t>(align_up(static_cast<std::size_t>(bytes)));
   };
@@ -24,7 +27,10 @@ std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch, const
   return bytes;
 }
 
-namespace {
+Stage without_outputs(Stage stage) {
+  stage.outputs.clear();
+  return stage;
+}
 
 // Of the stages of all clusters that a model of so many segments can be cut for: the first has the most.
 int slots_of_any_stage(const TrainingSettings& settings, int segments) {
@@ -38,12 +44,19 @@ int slots_of_any_stage(const TrainingSettings& settings, int segments) {
 
 }  // namespace
 
+std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch, const ScheduleSettings& schedule,
+                             int micro_batches, const EdgeEncoding& encoding) {
+  const int again = sent_again(schedule, stage.index, stage.count, micro_batches);
+  return link_bytes(stage, micro_batch, schedule, micro_batches, encoding) +
+         Reconstructions::bytes(stage, micro_batch, encoding, again);
+}
+
 StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
                          const KernelChoice& kernels, int threads)
     : graph_(std::move(graph)),
       begins_(std::move(begins)),
       settings_(std::move(settings)),
-      encoding_(settings_.transport, input_names(graph_)),
+      encoding_(settings_.transport, input_names(graph_), data.train_samples),
       data_bytes_(data.bytes),
       threads_(threads),
       options_(compile_options(settings_, data, 0, 1, kernels)),
@@ -119,7 +132,13 @@ double StageMemory::under_way(int slots) const {
 }
 
 std::int64_t StageMemory::transport(const Stage& stage) const {
-  return transport_bytes(stage, micro_batch_sizes(settings_, settings_.batch_size).front(), {}, 1, encoding_);
+  return link_bytes(stage, micro_batch_sizes(settings_, settings_.batch_size).front(), {}, 1, encoding_);
+}
+
+// As many micro-batches may be sent again as any stage has in flight.
+std::int64_t StageMemory::reconstructions(const Stage& stage) const {
+  return Reconstructions::bytes(stage, micro_batch_sizes(settings_, settings_.batch_size).front(), encoding_,
+                                may_update_ahead_ ? most_slots_ : 0);
 }
 
 std::int64_t StageMemory::measured(const StageRange& range) {
@@ -128,8 +147,10 @@ std::int64_t StageMemory::measured(const StageRange& range) {
   const KernelThreads threads(threads_);
   const Stage compiled = stage(range.first, range.last);
   const auto two_of_each = static_cast<double>(transport(compiled));
+  const std::int64_t kept = reconstructions(compiled);
   const auto others = [&](int slots) {
-    return static_cast<std::int64_t>(under_way(slots) * two_of_each) + (range.first == 0 ? data_bytes_ : 0);
+    return static_cast<std::int64_t>(under_way(slots) * two_of_each) + kept +
+           (range.first == 0 ? data_bytes_ : 0);
   };
   // Hardly dearer for all numbers of slots than for one.
   const std::vector<MemoryUse> uses =
@@ -157,12 +178,15 @@ std::vector<StageMemory::Parts> StageMemory::windows(int length, bool recompute)
     std::size_t stage = offset == 0 ? 0 : 1;
     for (int i = offset; i + length <= segments(); i += length, ++stage) {
       const MemoryUse use = memory_use(stages[stage], options_of(stages[stage], slots, recompute));
+      const auto received = static_cast<double>(reconstructions(without_outputs(stages[stage])));
       all[i] = {.fixed = static_cast<double>(use.total() - use.stash - use.workspace - use.versions),
                 .stash = static_cast<double>(use.stash) / slots,
                 .version =
                     static_cast<double>(use.versions) / std::max(1, options(slots, recompute).versions() - 1),
                 .workspace = static_cast<double>(use.workspace),
-                .transport = static_cast<double>(transport(stages[stage]))};
+                .transport = static_cast<double>(transport(stages[stage])),
+                .received = received,
+                .sent = static_cast<double>(reconstructions(stages[stage])) - received};
     }
   }
   return all;
@@ -200,6 +224,7 @@ std::int64_t StageMemory::estimate_of(const StageRange& range) {
   const auto begin = static_cast<std::size_t>(first);
   const auto end = static_cast<std::size_t>(last - length);  // where the last window begins
   Parts sum = windows[begin];
+  sum.sent = windows[end].sent;
   if (end > begin) {
     const Parts& from = known.growth[begin + 1];
     const Parts& to = known.growth[end + 1];
@@ -217,7 +242,7 @@ std::int64_t StageMemory::estimate_of(const StageRange& range) {
   }
   const int older = options(slots, recompute).versions() - 1;
   return static_cast<std::int64_t>(sum.fixed + slots * sum.stash + older * sum.version + sum.workspace +
-                                   under_way(slots) * sum.transport) -
+                                   under_way(slots) * sum.transport + sum.received + sum.sent) -
          tied_bytes + (first == 0 ? data_bytes_ : 0);
 }
 

@@ -22,7 +22,8 @@
 namespace rookery {
 
 // Buffers of a stage's link: everything that a micro-batch, or the end of a step, brings or takes away, as
-// often as it may be under way (transfers()), and what is encoded and decoded.
+// often as it may be under way (transfers()), and what is encoded and decoded; with what is kept of samples
+// (Reconstructions).
 std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch,
                              const ScheduleSettings& schedule = {}, int micro_batches = 1,
                              const EdgeEncoding& encoding = {});
@@ -55,6 +56,8 @@ class StageMemory {
     double version = 0;    // of the weights, besides the newest
     double workspace = 0;  // the largest counts
     double transport = 0;  // depends on both ends
+    double received = 0;   // what is kept of samples (Reconstructions) that come
+    double sent = 0;       // and of those that go
   };
   struct Estimate {
     std::vector<std::vector<Parts>> windows;  // by length less one and first segment
@@ -80,6 +83,7 @@ class StageMemory {
   Stage stage(int first, int last) const;
   double under_way(int slots) const;                 // of a tensor at a time, in pairs
   std::int64_t transport(const Stage& stage) const;  // with a pair of each
+  std::int64_t reconstructions(const Stage& stage) const;
   CompileOptions options(int slots, bool recompute) const;
   CompileOptions options_of(const Stage& stage, int slots, bool recompute) const;
   std::vector<Parts> windows(int length, bool recompute) const;

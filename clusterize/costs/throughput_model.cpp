@@ -103,10 +103,10 @@ CutMachine ThroughputModel::machine(int node, std::size_t stages) const {
                      .bytes_per_second = bytes_per_second(pool_.connection_mbps(node))};
   machine.seconds_per_byte = transfer_seconds_per_byte(node);
   machine.threads = pool_.threads(node);
-  // A stage keeps no more per micro-batch in flight than the whole model does, so where that fits
-  // many times over, nothing needs to be measured.
+  // A stage keeps no more per micro-batch in flight than the whole model does, but for what links keep of
+  // samples, so where that fits many times over, nothing needs to be measured.
   const auto slots = static_cast<double>(costs().slots(0, static_cast<int>(stages)));
-  if ((slots + 1) * whole_bytes_ + shared_bytes_ <= machine.memory_bytes)
+  if ((slots + 1) * whole_bytes_ + shared_bytes_ + costs().most_kept_bytes <= machine.memory_bytes)
     machine.memory_bytes = std::numeric_limits<double>::infinity();
   return machine;
 }

@@ -36,7 +36,7 @@ struct TrainingTask {
 
 // How stages send each other values and gradients, but for what is chosen for a link.
 inline EdgeEncoding encoding_of(const TrainingTask& task) {
-  return {task.settings.transport, input_names(task.graph)};
+  return {task.settings.transport, input_names(task.graph), task.data.train_samples};
 }
 
 }  // namespace rookery

@@ -14,7 +14,7 @@ struct StagePrediction {
   double send_ms = 0;    // its boundary, one direction
   double update_ms = 0;  // of a step
   MemoryUse memory;
-  std::int64_t transport_bytes = 0;  // buffers of the link
+  std::int64_t transport_bytes = 0;  // buffers of the link, and what is kept of samples
   std::int64_t dataset_bytes = 0;    // on the Root
   std::int64_t averaging_bytes =
       0;  // with other clusters: buffers of the rings, and an outer optimizer's state

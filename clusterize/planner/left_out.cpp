@@ -48,9 +48,9 @@ std::optional<NodePosition> position_alone(const ThroughputModel& model, const C
                       .averaging_seconds = found.averaging_seconds};
 }
 
-// The least that any piece of the model takes.
+// The least that any piece of the model takes: where much is kept of samples that cross its ends, the whole.
 double smallest_piece(const ModelCosts& costs) {
-  double least = std::numeric_limits<double>::infinity();
+  auto least = static_cast<double>(costs.least_bytes(0, costs.count()));
   for (int i = 0; i < costs.count(); ++i)
     least = std::min(least, static_cast<double>(costs.least_bytes(i, i + 1)));
   return least;

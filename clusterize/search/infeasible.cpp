@@ -195,6 +195,7 @@ std::string apart_text(const ThroughputModel& model) {
   std::int64_t piece = 0;
   for (int i = 0; i < costs.count(); ++i) piece = std::max(piece, costs.least_bytes(i, i + 1));
   const auto whole = static_cast<double>(costs.least_bytes(0, costs.count()));
+  const bool keeps_samples = costs.most_kept_bytes > 0;
   const std::string there_is = model.nodes() == 1
                                    ? fmt::format("the one machine has {}", memory_text(together))
                                    : fmt::format("the {} machines together have {}, the largest {}",
@@ -202,10 +203,11 @@ std::string apart_text(const ThroughputModel& model) {
   constexpr const char* kMessage =
       "{} with batch_size {} and micro_batches {} does not fit the machines' memory{}: on one machine it "
       "takes "
-      "{}, and its largest piece that cannot be cut {}, with buffers for its links; {}{}; {}";
+      "{}, and its largest piece that cannot be cut {}, with buffers for its links{}; {}{}; {}";
   throw ConfigError(fmt::format(kMessage, costs.name, costs.batch_size, costs.micro_batches,
                                 costs.may_recompute ? ", even with activations recomputed" : "",
-                                memory_text(whole), memory_text(static_cast<double>(piece)), there_is,
+                                memory_text(whole), memory_text(static_cast<double>(piece)),
+                                keeps_samples ? " and what transport keeps of samples" : "", there_is,
                                 apart_text(model), advice(model, options)));
 }
 

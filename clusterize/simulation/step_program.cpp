@@ -21,7 +21,7 @@ bool waits_for_norm(const PipelineModel& model) {
 
 class Builder {
  public:
-  Builder(const PipelineModel& model, std::span<const std::int64_t> sizes)
+  Builder(const PipelineModel& model, std::span<const std::int64_t> sizes, const EdgeEncoding& encoding)
       : model_(model), sizes_(sizes), placement_(model.placement()) {
     add_machines();
     for (int from = 0; from < placement_.machines; ++from)
@@ -29,7 +29,7 @@ class Builder {
     for (int stage = 0; stage < count(); ++stage) made_.node_of.push_back(stage);
     made_.programs.resize(model.stages.size());
     for (const std::int64_t size : sizes) {
-      if (!routes_.contains(size)) routes_[size] = stage_routes(model.stages, size, model.encoding);
+      if (!routes_.contains(size)) routes_[size] = stage_routes(model.stages, size, encoding);
     }
   }
 
@@ -247,7 +247,7 @@ std::vector<StageRoutes> stage_routes(std::span<const Stage> stages, std::int64_
 
 StepProgram training_program(const PipelineModel& model, std::span<const std::int64_t> sizes, int batches) {
   ROOKERY_CHECK(batches == 1 || steps_overlap(model), "{} batches at once that wait for each other", batches);
-  return Builder(model, sizes).training(batches);
+  return Builder(model, sizes, model.encoding).training(batches);
 }
 
 bool steps_overlap(const PipelineModel& model) {
@@ -256,7 +256,7 @@ bool steps_overlap(const PipelineModel& model) {
 }
 
 StepProgram validation_pass(const PipelineModel& model, std::span<const std::int64_t> sizes) {
-  return Builder(model, sizes).validation();
+  return Builder(model, sizes, model.encoding.first_of_deltas()).validation();
 }
 
 StepProgram averaging_round(std::span<const AverageRing> rings, std::vector<double> connections,

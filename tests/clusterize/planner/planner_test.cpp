@@ -11,8 +11,10 @@
 #include "clusterize/planner/make_metadata.hpp"
 #include "clusterize/report/report.hpp"
 #include "clusterize/simulation/simulation.hpp"
+#include "models/graph/ops/builder.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "tests/clusterize/plan_support.hpp"
+#include "trainer/encoding/reconstructions.hpp"
 
 namespace rookery {
 namespace {
@@ -335,6 +337,78 @@ TEST(Plan, CountsTheBytesThatTravel) {
   EXPECT_EQ(after.plan.clusters[0].stages[0].prediction.transport_bytes,
             transport_bytes(root, 64, {}, 1, encoding_of(rounded)));
   EXPECT_LT(transport_bytes(root, 64, {}, 1, encoding_of(rounded)), transport_bytes(root, 64));
+}
+
+// Of differences those after the first epoch, and what both ends keep of samples.
+TEST(Plan, CountsWhatIsKeptOfSamples) {
+  TrainingSettings settings;
+  settings.transport.activations = "int4";
+  const TrainingTask rounded = cnn_task(settings);
+  settings.transport.activations = kInt4Delta;
+  const TrainingTask differences = cnn_task(settings);
+  const Planned before = plan(equal_nodes(3), rounded);
+  const Planned after = plan(equal_nodes(3), differences);
+  ASSERT_EQ(after.stages[0].size(), before.stages[0].size());
+  EXPECT_NE(after.plan.plan_id, before.plan.plan_id);
+  for (std::size_t i = 0; i < after.stages[0].size(); ++i) {
+    const Stage& stage = after.stages[0][i];
+    const std::int64_t bytes = after.plan.clusters[0].stages[i].prediction.transport_bytes;
+    EXPECT_EQ(bytes, transport_bytes(stage, 64, {}, 1, encoding_of(differences)));
+    const std::int64_t kept = Reconstructions::bytes(stage, 64, encoding_of(differences), 0);
+    EXPECT_GT(kept, 0);
+    EXPECT_GT(bytes, kept + transport_bytes(stage, 64, {}, 1, encoding_of(rounded))) << "room for fp16";
+  }
+  for (std::size_t i = 0; i < after.plan.clusters[0].links.size(); ++i) {
+    const auto bytes = [&](const Planned& planned) {
+      return static_cast<double>(planned.plan.clusters[0].links[i].activation_bytes);
+    };
+    EXPECT_NEAR(bytes(after) / bytes(before), 1, 0.2) << "blocks end with samples";
+  }
+}
+
+// Halves of its work send each other much, its last layer is sent little.
+TEST(Plan, CutsWhereThereIsMemoryForWhatIsKeptOfSamples) {
+  constexpr std::int64_t kMuch = 512;
+  constexpr std::int64_t kLittle = 8;
+  const auto task_of = [](const char* activations, std::int64_t samples) {
+    GraphBuilder b;
+    ValueId x = b.input("input", {64});
+    for (const char* layer : {"a", "b", "c", "d"}) x = b.linear(layer, x, kMuch);
+    TrainingTask task{.graph = b.finish(b.linear("last", b.linear("narrow", x, kLittle), 10)),
+                      .settings = {},
+                      .data = {.train_samples = samples}};
+    task.settings.transport.activations = activations;
+    task.settings.micro_batches = 8;
+    add_loss(task.graph, task.settings.loss);
+    task.kernels = choose_kernels(task.graph, 8);
+    return task;
+  };
+  const auto slow_nodes = [](double ram) {
+    Json pool = equal_nodes(2, ram);
+    for (Json& node : pool) node["benchmarks"]["gflops"] = 1;
+    return pool;
+  };
+  constexpr double kRam = 0.1;
+  const SearchOptions two{.min_nodes = 2};
+  const auto expect_kept = [&](std::int64_t samples, std::int64_t numbers) {
+    const TrainingTask task = task_of(kInt8Delta, samples);
+    const Planned planned = plan(slow_nodes(kRam), task, two);
+    ASSERT_EQ(planned.stages[0].size(), 2U);
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_LE(static_cast<double>(planned.plan.clusters[0].stages[i].prediction.total_bytes()), kRam * 1e9);
+      EXPECT_EQ(Reconstructions::bytes(planned.stages[0][i], 8, encoding_of(task), 0),
+                samples * (4 * numbers + 8));
+    }
+  };
+  expect_kept(1000, kMuch);
+  expect_kept(1'000'000, kLittle);
+  EXPECT_EQ(plan(slow_nodes(kRam), task_of("int8", 1'000'000), two).stages[0].size(), 2U);
+  EXPECT_THAT(error_of([&] { plan(slow_nodes(kRam), task_of(kInt8Delta, 10'000'000), two); }),
+              HasSubstr("no plan was found that meets the constraints"));
+  constexpr double kHalf = 0.012;  // of what the model takes, and more
+  EXPECT_EQ(plan(slow_nodes(kHalf), task_of("int8", 10'000'000)).stages[0].size(), 2U);
+  EXPECT_THAT(error_of([&] { plan(slow_nodes(kHalf), task_of(kInt8Delta, 10'000'000)); }),
+              AllOf(HasSubstr("does not fit"), HasSubstr("and what transport keeps of samples")));
 }
 
 // Where clipping is all that stages would wait for, there is a copy of what an update changes.
