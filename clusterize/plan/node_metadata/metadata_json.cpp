@@ -79,7 +79,7 @@ Json make_schema() {
       "transport": {"type": "array", "items": {
         "type": "object", "required": ["from", "to", "activations", "gradients"], "additionalProperties": false,
         "properties": {"from": {"$ref": "#/definitions/index"}, "to": {"$ref": "#/definitions/index"},
-                       "activations": {"$ref": "#/definitions/encoding"},
+                       "activations": {"$ref": "#/definitions/encoding_of_activations"},
                        "gradients": {"$ref": "#/definitions/encoding"}}}},
       "roots": {"$ref": "#/definitions/peers"},
       "ring_count": {"$ref": "#/definitions/count"},
@@ -100,6 +100,7 @@ Json make_schema() {
       "node": {"type": "string", "pattern": "^node_[0-9]{1,6}([.][1-9][0-9]?)?$"},
       "index": {"type": "integer", "minimum": 0, "maximum": 999999},
       "encoding": {"enum": ["none", "fp16", "bf16", "int8", "int4"]},
+      "encoding_of_activations": {"enum": ["none", "fp16", "bf16", "int8", "int4", "int8_delta", "int4_delta"]},
       "count": {"type": "integer", "minimum": 1, "maximum": 1000000},
       "threads": {"type": "integer", "minimum": 1, "maximum": 1024},
       "bytes": {"type": "integer", "minimum": 1, "maximum": 67108864},

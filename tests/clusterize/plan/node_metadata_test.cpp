@@ -276,7 +276,8 @@ TEST_F(MetadataFile, SaysWhatRingsHaveUnderWayWhereItIsPlanned) {
 
 TEST_F(MetadataFile, SaysWhatWasChosenForEachLink) {
   NodeMetadata metadata = written();
-  metadata.transport = {{0, 1, {.activations = "fp16"}}, {1, 2, {.gradients = "int8"}}};
+  metadata.transport = {{0, 1, {.activations = "fp16"}},
+                        {1, 2, {.activations = "int8_delta", .gradients = "int8"}}};
   write_metadata(folder(), metadata);
   EXPECT_EQ(read_metadata(folder(), "node_1").transport, metadata.transport);
   const auto with = [](int from, int to, const char* activations) {

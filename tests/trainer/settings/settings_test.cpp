@@ -169,6 +169,10 @@ TEST(Settings, OfTransport) {
               HasSubstr("transport: \"fp16\" is not an object, e.g. {\"activations\": \"fp16\"}"));
   EXPECT_THAT(settings_problem(R"({"transport": {"activations": "topk:0.1"}})"),
               HasSubstr("transport/activations: \"topk:0.1\" is not one of \"none\", \"fp16\""));
+  EXPECT_EQ(parse(R"({"transport": {"activations": "int4_delta"}})").transport,
+            TransportSettings{.activations = "int4_delta"});
+  EXPECT_THAT(settings_problem(R"({"transport": {"gradients": "int8_delta"}})"),
+              HasSubstr("transport/gradients: \"int8_delta\" is not one of \"none\", \"fp16\""));
   EXPECT_THAT(settings_problem(R"({"transport": {"gradient": "fp16"}})"),
               HasSubstr("transport/gradient: there is no such key; did you mean 'gradients'?"));
 }
