@@ -23,14 +23,14 @@
 namespace rookery {
 namespace {
 
-constexpr std::int64_t kWidth = 300;
+constexpr std::int64_t kNumbersOfSample = 300;
 constexpr std::int64_t kPlaces = 12;
 
 // Three stages, of which the first sends "x" to both others.
 std::vector<Stage> stages_of_x() {
   GraphBuilder b;
-  const ValueId x = b.relu("x", b.linear("first", b.input("input", {kWidth}), kWidth));
-  const ValueId y = b.relu("y", b.linear("second", x, kWidth));
+  const ValueId x = b.relu("x", b.linear("first", b.input("input", {kNumbersOfSample}), kNumbersOfSample));
+  const ValueId y = b.relu("y", b.linear("second", x, kNumbersOfSample));
   return cut(b.finish(b.linear("third", b.add("sum", x, y), 10)), std::vector<OpId>{0, 2, 4});
 }
 
@@ -80,7 +80,7 @@ MessageKey key_of_x(std::int64_t step, int micro_batch, MessageKind kind = Messa
 
 // Numbers that change with `shift`.
 Tensor rows(std::int64_t count, float shift) {
-  Tensor tensor(DType::kF32, {count, kWidth});
+  Tensor tensor(DType::kF32, {count, kNumbersOfSample});
   const auto numbers = tensor.as<float>();
   for (std::size_t i = 0; i < numbers.size(); ++i)
     numbers[i] = std::sin(0.37F * static_cast<float>(i) + shift);
@@ -123,7 +123,7 @@ TEST_P(EveryDelta, BothEndsHaveTheSameInWhateverOrderReceivesEnd) {
   std::vector<std::unique_ptr<PendingTransfer>> receives;
   std::vector<std::vector<float>> kept;
   for (std::size_t epoch = 0; epoch < kEpochs; ++epoch)
-    came.emplace_back(DType::kF32, Shape{kPlaces, kWidth});
+    came.emplace_back(DType::kF32, Shape{kPlaces, kNumbersOfSample});
   for (std::size_t epoch = 0; epoch < kEpochs; ++epoch)
     receives.push_back(
         ends.links[1]->begin_receive(0, key_of_x(static_cast<std::int64_t>(epoch), 0), came[epoch].view()));
@@ -141,8 +141,8 @@ TEST_P(EveryDelta, BothEndsHaveTheSameInWhateverOrderReceivesEnd) {
   for (std::size_t epoch = 0; epoch < kEpochs; ++epoch) {
     const auto order = places.of(static_cast<std::int64_t>(epoch), 0);
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const auto row = came[epoch].as<float>().subspan(i * kWidth, kWidth);
-      const auto of_sender = kept[epoch].begin() + order[i] * kWidth;
+      const auto row = came[epoch].as<float>().subspan(i * kNumbersOfSample, kNumbersOfSample);
+      const auto of_sender = kept[epoch].begin() + order[i] * kNumbersOfSample;
       EXPECT_TRUE(std::equal(row.begin(), row.end(), of_sender)) << epoch << ", " << i;
     }
   }
@@ -172,12 +172,12 @@ TEST_P(EveryDelta, ErrorsShrinkAsActivationsComeToRest) {
     const std::int64_t epoch = step / kBatches;
     for (const int micro_batch : {0, 1}) {
       // Each sample moves by half as much each time.
-      Tensor sent(DType::kF32, {3, kWidth});
+      Tensor sent(DType::kF32, {3, kNumbersOfSample});
       const auto order = places.of(step, micro_batch);
       for (std::size_t i = 0; i < order.size(); ++i) {
         const Tensor of_sample =
             rows(1, static_cast<float>(order[i]) + std::ldexp(1.0F, -static_cast<int>(epoch)));
-        std::ranges::copy(of_sample.as<float>(), sent.as<float>().subspan(i * kWidth).begin());
+        std::ranges::copy(of_sample.as<float>(), sent.as<float>().subspan(i * kNumbersOfSample).begin());
       }
       double& largest = errors[epoch];
       largest = std::max(largest, largest_error(passed(ends, key_of_x(step, micro_batch), sent), sent));
@@ -211,19 +211,20 @@ TEST_P(EveryDelta, WhatIsSentAgainTakesThePlaceOfWhatWasSentFirst) {
 }
 
 std::int64_t bytes_of_begin(Ends& ends, const MessageKey& key, std::int64_t count) {
-  return static_cast<std::int64_t>(ends.kept[0]->begin(key, {DType::kF32, Shape{count, kWidth}}).bytes());
+  return static_cast<std::int64_t>(
+      ends.kept[0]->begin(key, {DType::kF32, Shape{count, kNumbersOfSample}}).bytes());
 }
 
 // Of several clusters each has seen a part of the samples in an epoch.
 TEST_P(EveryDelta, ARowTravelsAsFp16UntilItsSampleHasBeenSeen) {
   Ends ends(GetParam(), three_a_batch(), 0, ClusterShares{.cluster = 0, .samples = {6, 6}});
-  const TensorType six{DType::kF32, Shape{6, kWidth}};
-  const auto row =
-      static_cast<std::int64_t>(make_codec(parse_compression(encoding_of_delta(GetParam())))->bytes(kWidth));
+  const TensorType six{DType::kF32, Shape{6, kNumbersOfSample}};
+  const auto row = static_cast<std::int64_t>(
+      make_codec(parse_compression(encoding_of_delta(GetParam())))->bytes(kNumbersOfSample));
   EXPECT_EQ(delta(GetParam()).activation_type({0, 1}, value_x(), six),
             (TensorType{DType::kU8, Shape{6 * row}}));
   EXPECT_EQ(delta(GetParam()).largest_activation_type({0, 1}, value_x(), six),
-            (TensorType{DType::kU8, Shape{6 * 2 * kWidth}}));
+            (TensorType{DType::kU8, Shape{6 * 2 * kNumbersOfSample}}));
   SamplePlaces places(three_a_batch(), kPlaces, {.cluster = 0, .samples = {6, 6}});
   std::vector<bool> seen(kPlaces, false);
   std::int64_t mixed = 0;
@@ -235,7 +236,8 @@ TEST_P(EveryDelta, ARowTravelsAsFp16UntilItsSampleHasBeenSeen) {
         seen[place] = true;
       }
       if (known > 0 && known < 3) ++mixed;
-      EXPECT_EQ(bytes_of_begin(ends, key_of_x(step, micro_batch), 3), known * row + (3 - known) * 2 * kWidth);
+      EXPECT_EQ(bytes_of_begin(ends, key_of_x(step, micro_batch), 3),
+                known * row + (3 - known) * 2 * kNumbersOfSample);
       const Tensor sent = rows(3, 1);
       EXPECT_LT(largest_error(passed(ends, key_of_x(step, micro_batch), sent), sent), 0.3);
     }
@@ -251,7 +253,7 @@ TEST_P(EveryDelta, ValidationTravelsAsFp16AndLeavesNothing) {
   EXPECT_LT(largest_error(passed(ends, key, sent), sent), 1.0 / 2048);
   EXPECT_TRUE(std::isnan(ends.samples(0).front()));
   EXPECT_EQ(delta(GetParam()).first_of_deltas().activation_type({0, 1}, value_x(), sent.type()).bytes(),
-            2U * 5 * kWidth);
+            2U * 5 * kNumbersOfSample);
 }
 
 // It is not added to, for ever.
@@ -259,7 +261,7 @@ TEST_P(EveryDelta, WhatIsNoNumberIsForgotten) {
   Ends ends(GetParam());
   const Tensor sound = rows(3, 0);
   Tensor broken = rows(3, 0);
-  broken.as<float>()[kWidth - 1] = std::numeric_limits<float>::infinity();
+  broken.as<float>()[kNumbersOfSample - 1] = std::numeric_limits<float>::infinity();
   const auto train_epoch = [&](std::int64_t epoch, const Tensor& sent) {
     double largest = 0;
     for (const std::int64_t step : {2 * epoch, 2 * epoch + 1}) {
@@ -282,12 +284,12 @@ INSTANTIATE_TEST_SUITE_P(Reconstructions, EveryDelta, testing::Values(kInt8Delta
 TEST(Reconstructions, AreOfWhatDifferencesMakeSmaller) {
   const EdgeEncoding encoding(TransportSettings{.activations = kInt8Delta}, {"image"}, kPlaces);
   const TensorType narrow{DType::kF32, Shape{6, 2}};
-  EXPECT_TRUE(encoding.is_delta({}, "x", {DType::kF32, Shape{6, kWidth}}));
+  EXPECT_TRUE(encoding.is_delta({}, "x", {DType::kF32, Shape{6, kNumbersOfSample}}));
   EXPECT_FALSE(encoding.is_delta({}, "x", narrow));
   EXPECT_EQ(encoding.activation_type({}, "x", narrow), (TensorType{DType::kU8, Shape{24}}));
   EXPECT_EQ(encoding.of_activation({}, "x", narrow).encoding, Encoding::kFloat16);
-  EXPECT_FALSE(encoding.is_delta({}, "image", {DType::kF32, Shape{6, kWidth}}));
-  EXPECT_FALSE(encoding.is_delta({}, "tokens", {DType::kI64, Shape{6, kWidth}}));
+  EXPECT_FALSE(encoding.is_delta({}, "image", {DType::kF32, Shape{6, kNumbersOfSample}}));
+  EXPECT_FALSE(encoding.is_delta({}, "tokens", {DType::kI64, Shape{6, kNumbersOfSample}}));
   EXPECT_TRUE(encoding.has_deltas());
   EXPECT_TRUE(encoding.is_lossy());
   EXPECT_FALSE(encoding.first_of_deltas().has_deltas());
@@ -296,7 +298,7 @@ TEST(Reconstructions, AreOfWhatDifferencesMakeSmaller) {
 
 TEST(Reconstructions, TakeWhatIsPlanned) {
   const std::vector<Stage> stages = stages_of_x();
-  const std::int64_t sample = kWidth * 4;
+  const std::int64_t sample = kNumbersOfSample * 4;
   const std::int64_t order = kPlaces * 8;
   const EdgeEncoding encoding = delta(kInt4Delta);
   EXPECT_EQ(Reconstructions::bytes(stages[0], 3, encoding, 0), kPlaces * sample + order) << "x, for both";
@@ -312,7 +314,7 @@ TEST(Reconstructions, TakeWhatIsPlanned) {
   EXPECT_EQ(bytes, Reconstructions::bytes(stages[1], 3, encoding, 0));
   for (const Transfer& transfer : transfers(stages[0], 3, {}, 1, encoding)) {
     if (transfer.is_encoded) {
-      EXPECT_EQ(transfer.bytes, 3 * 2 * kWidth) << "room for the first time";
+      EXPECT_EQ(transfer.bytes, 3 * 2 * kNumbersOfSample) << "room for the first time";
     }
   }
 }
