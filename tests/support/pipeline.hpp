@@ -103,7 +103,7 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
   result.times.resize(stages.size());
   std::mutex state_mutex;
   FirstError error;
-  const auto run_stage = [&](const Stage& stage, std::unique_ptr<Link> link) {
+  const auto run_stage = [&](const Stage& stage, Link& link) {
     set_kernel_threads(options.threads);
     StateDict state;
     for (const auto& ids : {stage.graph.parameters(), stage.graph.buffers()}) {
@@ -144,8 +144,8 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
       };
     }
     if (options.make_trainer_options)
-      trained = options.make_trainer_options(stage, executable, *link, std::move(trained));
-    Trainer trainer(executable, *link, stage.is_root() ? &dataset : nullptr, trained);
+      trained = options.make_trainer_options(stage, executable, link, std::move(trained));
+    Trainer trainer(executable, link, stage.is_root() ? &dataset : nullptr, trained);
     try {
       trainer.run();
     } catch (...) {
@@ -161,9 +161,10 @@ inline PipelineResult run_pipeline(Graph model, std::span<const OpId> begins,
   {
     std::vector<std::jthread> threads;
     for (const Stage& stage : stages) {
-      threads.emplace_back([&, link = std::move(links[stage.index])]() mutable {
+      // The link goes after the error is kept: then the others' errors follow.
+      threads.emplace_back([&, link = std::move(links[stage.index])] {
         try {
-          run_stage(stage, std::move(link));
+          run_stage(stage, *link);
         } catch (...) {
           error.keep(std::current_exception());
         }
