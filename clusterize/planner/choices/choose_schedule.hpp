@@ -22,10 +22,10 @@ constexpr int kMostMicroBatches = 256;
 
 // Gives the task what is undecided() of its schedule and micro-batches, with kernels for these, by `measured`
 // where given. Plans are searched for and simulated with some of what is possible; that with the most samples
-// a second is chosen, and of those that are hardly slower the fewest micro-batches, and the first of 1f1b, zb,
-// interleaved (with two chunks) and zbv. It does not depend on a profile, which is of one size of
-// micro-batches. Takes half of the options' seconds. Nothing where both are decided. ConfigError where no plan
-// fits.
+// a second is chosen, and of those that are hardly slower the fewest micro-batches, and the first of 1f1b,
+// zb, interleaved (with two chunks) and zbv. It does not depend on a profile, which is of one size of
+// micro-batches. Takes half of the options' seconds. Nothing where both are decided. ConfigError where no
+// plan fits.
 std::optional<ScheduleChoice> choose_schedule(TrainingTask& task, const NodePool& pool,
                                               const SearchOptions& options,
                                               MeasuredKernels* measured = nullptr);
