@@ -20,6 +20,7 @@
 #include "tests/support/digits.hpp"
 #include "tests/support/pipeline.hpp"
 #include "tests/support/tied_model.hpp"
+#include "tests/trainer/encoding/owning_link.hpp"
 #include "trainer/encoding/codec.hpp"
 #include "trainer/memory_link.hpp"
 #include "trainer/transfers.hpp"
@@ -54,30 +55,12 @@ class WatchedLink final : public Link {
   Types* types_;
 };
 
-class OwningLink final : public Link {
- public:
-  OwningLink(std::unique_ptr<Link> beneath, std::size_t rank, EdgeEncoding encoding)
-      : beneath_(std::move(beneath)), link_(*beneath_, static_cast<int>(rank), std::move(encoding)) {}
-  std::unique_ptr<PendingTransfer> begin_send(int to, const MessageKey& key,
-                                              ConstTensorView tensor) override {
-    return link_.begin_send(to, key, tensor);
-  }
-  std::unique_ptr<PendingTransfer> begin_receive(int from, const MessageKey& key, TensorView into) override {
-    return link_.begin_receive(from, key, into);
-  }
-  void flush() override { link_.flush(); }
-
- private:
-  std::unique_ptr<Link> beneath_;
-  CompressedLink link_;
-};
-
 RankLinks compressed_links(int ranks, const EdgeEncoding& encoding,
                            WatchedLink::Types* sent_by_first = nullptr) {
   RankLinks links = make_memory_links(ranks, std::chrono::seconds(60));
   for (std::size_t rank = 0; rank < links.size(); ++rank) {
     auto watched = std::make_unique<WatchedLink>(std::move(links[rank]), rank == 0 ? sent_by_first : nullptr);
-    links[rank] = std::make_unique<OwningLink>(std::move(watched), rank, encoding);
+    links[rank] = std::make_unique<OwningLink>(std::move(watched), static_cast<int>(rank), encoding);
   }
   return links;
 }

@@ -13,6 +13,7 @@
 #include "models/graph/ops/builder.hpp"
 #include "tests/support/digits.hpp"
 #include "tests/support/pipeline.hpp"
+#include "tests/trainer/encoding/owning_link.hpp"
 #include "trainer/encoding/compressed_link.hpp"
 #include "trainer/encoding/reconstructions.hpp"
 #include "trainer/schedule/compute_turn.hpp"
@@ -46,27 +47,6 @@ TrainingSettings delta_run(const std::string& encoding, int micro_batches = 4) {
   return settings;
 }
 
-// A link with what is beneath and what is kept.
-class DeltaLink final : public Link {
- public:
-  DeltaLink(std::unique_ptr<Link> beneath, int rank, const EdgeEncoding& encoding,
-            std::unique_ptr<Reconstructions> kept)
-      : beneath_(std::move(beneath)), kept_(std::move(kept)), link_(*beneath_, rank, encoding, kept_.get()) {}
-  std::unique_ptr<PendingTransfer> begin_send(int to, const MessageKey& key,
-                                              ConstTensorView tensor) override {
-    return link_.begin_send(to, key, tensor);
-  }
-  std::unique_ptr<PendingTransfer> begin_receive(int from, const MessageKey& key, TensorView into) override {
-    return link_.begin_receive(from, key, into);
-  }
-  void flush() override { link_.flush(); }
-
- private:
-  std::unique_ptr<Link> beneath_;
-  std::unique_ptr<Reconstructions> kept_;
-  CompressedLink link_;
-};
-
 // What the first stage does, and the Leaf's norms.
 struct Watched final : RunLog {
   void after_gradients(std::int64_t /*step*/, double norm) override { norms.push_back(norm); }
@@ -99,7 +79,7 @@ PipelineResult train_deltas(const TrainingSettings& settings, std::size_t stages
           cuts[stage], encoding, SamplePlaces(settings, samples, one_cluster(settings.batch_size)),
           sent_again(settings.schedule, stage, count, decided_micro_batches(settings)));
       kept[stage] = own.get();
-      links[stage] = std::make_unique<DeltaLink>(std::move(links[stage]), stage, encoding, std::move(own));
+      links[stage] = std::make_unique<OwningLink>(std::move(links[stage]), stage, encoding, std::move(own));
     }
     return links;
   };
