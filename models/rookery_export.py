@@ -65,7 +65,8 @@ def export(module, example_inputs, path, output_names=None):
     outcomes = []
     with _unchanged(module):
         place = _place_of(module, inputs, "_local_scalar_dense", of_user=True)
-        _check_calls(module, inputs)
+        outputs = _check_calls(module, inputs)
+        _check_names(module, inputs, [*outputs, *(output_names or [])])
     with _unchanged(module):
         statistics = _check_state(module, inputs)
     if place:
@@ -189,7 +190,7 @@ def _unchanged(module):
     before = {name: tensor.detach().clone() for name, tensor in (*module.named_parameters(), *module.named_buffers())}
     attributes = [(vars(layer), dict(vars(layer))) for layer in module.modules()]
     contents = [(value, value.copy()) for _, kept in attributes for value in kept.values()
-                if type(value) in (dict, list, set) or value.__class__ is collections.OrderedDict]
+                if type(value) in (dict, list, set, collections.OrderedDict)]
     gradients = [(parameter, parameter.grad) for parameter in module.parameters()]
     drawn = torch.get_rng_state()
     try:
@@ -227,6 +228,16 @@ def _sharing_memory(tensors):
 def _check_layers(module):
     """What no export can say."""
     problems = []
+    for name, layer in module.named_modules():
+        what = f"{name or 'the module'} ({type(layer).__name__})"
+        if isinstance(layer, torch.jit.ScriptModule):
+            raise ExportError(f"{what} is scripted or traced by torch.jit: export the module that it was made of")
+        if isinstance(layer, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            raise ExportError(f"{what} only wraps another: export its .module")
+        if hasattr(layer, "_orig_mod"):
+            raise ExportError(f"{what} is compiled: export the module that torch.compile was given, its ._orig_mod")
+        if isinstance(layer, nn.modules.lazy.LazyModuleMixin) and layer.has_uninitialized_params():
+            raise ExportError(f"{what} does not know its sizes yet: call the module once, with the example")
     for name, layer in module.named_modules():
         what = f"{name or 'the module'} ({type(layer).__name__})"
         if isinstance(layer, nn.Embedding) and layer.max_norm is not None:
@@ -429,7 +440,8 @@ def _check_state(module, inputs):
 
 
 def _check_calls(module, inputs):
-    """Running statistics move once a step, functions do not change weights, and gradients are left as they are."""
+    """Running statistics move once a step, functions do not change weights, and gradients are left as they are. Gives the
+    names of what forward gives back."""
     calls, hooks = {}, []
 
     def embed(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
@@ -448,9 +460,10 @@ def _check_calls(module, inputs):
             count = lambda *_, what=what: calls.update({what: calls.get(what, 0) + 1})  # noqa: E731
             hooks.append(layer.register_forward_pre_hook(count))  # checkpoint() ends a second call before its end
     try:
-        with _replaced(module, {"embedding": embed}), \
+        with _with_their_gradients(module), _replaced(module, {"embedding": embed}), _AllReplaced(), \
                 unittest.mock.patch.object(torch.Tensor, "register_hook", refuse_hook):
-            total = _weigh(_outputs_of(_call(module, inputs)).values())
+            outputs = _outputs_of(_call(module, inputs))
+            total = _weigh(outputs.values())
         if isinstance(total, torch.Tensor):
             with contextlib.suppress(RuntimeError):  # the comparison runs backward, too, and tells what fails
                 total.backward()  # in which checkpoint() runs forward once more
@@ -461,6 +474,17 @@ def _check_calls(module, inputs):
         if count > 1:
             raise ExportError(f"{what} is called {count} times in a step: give each call a BatchNorm of its own, or "
                               "eval(), and leave out checkpoint()")
+    return list(outputs)
+
+
+def _check_names(module, inputs, outputs):
+    """In a file a name is one tensor's."""
+    taken = dict.fromkeys(outputs, "what forward gives back")
+    for kind, names in (("an argument of forward", list(inputs)), ("a parameter or a buffer", dict(_all_tensors(module)))):
+        for name in names:
+            if name in taken:
+                raise ExportError(f"{name!r} is the name of {kind} and of {taken[name]}: rename one of them")
+        taken.update(dict.fromkeys(names, kind))
 
 
 def _groups(tensors):
@@ -571,15 +595,15 @@ def _repeat_interleave(self, repeats, dim=None, **options):
 
 
 _REPEAT_INTERLEAVE = torch.Tensor.repeat_interleave
-_BATCH_NORM, _EMBEDDING, _HARDTANH = F.batch_norm, F.embedding, F.hardtanh
+_BATCH_NORM, _EMBEDDING = F.batch_norm, F.embedding
 _ATTENTION = getattr(F, "scaled_dot_product_attention", None)
 
 
 def _hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """At its lower bound, where zeros of padding and of black lie, ReLU6 has no gradient; Clip has."""
-    if min_val != 0:
-        return _HARDTANH(input, min_val, max_val, inplace)
-    return input.clamp_(max=max_val).relu_() if inplace else input.clamp(max=max_val).relu()
+    """At its bounds, where zeros of padding and of black lie, it has no gradient; Clip has."""
+    low, high = (torch.full((), float(bound), dtype=input.dtype) for bound in (min_val, max_val))
+    made = torch.where(input <= low, low, torch.where(input >= high, high, input))
+    return input.copy_(made) if inplace else made
 
 
 def _relu6(input, inplace=False):
@@ -591,6 +615,27 @@ def _pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     return torch.norm(x1 - x2 + eps, p=p, dim=-1, keepdim=keepdim)
 
 
+def _extreme(original, sign):
+    """max() along a dimension, or min() with a sign of -1: only the first of the elements that are the largest has a
+    gradient, not each."""
+
+    def extreme(input, *arguments, **options):
+        given = dict(zip(("dim", "keepdim"), arguments), **options)
+        dim, keepdim = given.pop("dim", None), given.pop("keepdim", False)
+        if not isinstance(dim, int) or given or not input.is_floating_point():
+            return original(input, *arguments, **options)
+        x = input if sign > 0 else -input
+        is_largest = x == x.amax(dim, keepdim=True)
+        is_first = is_largest & (is_largest.to(x.dtype).cumsum(dim) == 1)
+        values = torch.where(is_first, x, torch.zeros((), dtype=x.dtype)).sum(dim, keepdim=keepdim)
+        return _Extreme(values if sign > 0 else -values, x.argmax(dim, keepdim=keepdim))
+
+    return extreme
+
+
+_Extreme = collections.namedtuple("_Extreme", ("values", "indices"))
+
+
 def _logsigmoid(input):
     """Not Log(Sigmoid), which is infinite far below zero."""
     return -F.softplus(-input)
@@ -599,6 +644,23 @@ def _logsigmoid(input):
 def _unflatten(self, dim, sizes):
     dim = dim % self.dim()
     return self.reshape([*self.shape[:dim], *sizes, *self.shape[dim + 1 :]])
+
+
+_OF_OTHER_GRADIENTS = {"hardtanh": _hardtanh, "relu6": _relu6, "logsigmoid": _logsigmoid,
+                       "pairwise_distance": _pairwise_distance}
+# Functions of Python's that are called tell by their names in F, where others have taken their places.
+_NAMES_OF_THESE = {each: name for name, other in _OF_OTHER_GRADIENTS.items() for each in (getattr(F, name), other)}
+
+
+class _AllReplaced(torch.overrides.TorchFunctionMode):
+    """Refuses those of these functions that a closure, a class or a partial keeps, out of the reach of _replaced()."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function in _NAMES_OF_THESE:
+            name = _NAMES_OF_THESE[function]
+            raise ExportError(f"a function, a class or a functools.partial keeps {name} of torch.nn.functional, which cannot "
+                              f"be replaced there by what exports its gradients: call F.{name} in forward")
+        return function(*args, **(kwargs or {}))
 
 
 # From 2.5 on a row of attention that a mask hides throughout is zero, and no NaN, which exporters know in part.
@@ -650,13 +712,17 @@ def _plainly():
         yield
 
 
+@contextlib.contextmanager
 def _with_their_gradients(module):
     """With functions made of others that exporters write by operators with other gradients."""
-    functions = {"hardtanh": _hardtanh, "relu6": _relu6, "logsigmoid": _logsigmoid,
-                 "pairwise_distance": _pairwise_distance}
+    functions = dict(_OF_OTHER_GRADIENTS)
     if _ZEROES_HIDDEN_ROWS:
         functions["scaled_dot_product_attention"] = _masked_attention
-    return _replaced(module, functions)
+    with _replaced(module, functions), contextlib.ExitStack() as patches:
+        for place in (torch, torch.Tensor):
+            for name, sign in (("max", 1), ("min", -1)):
+                patches.enter_context(unittest.mock.patch.object(place, name, _extreme(getattr(place, name), sign)))
+        yield
 
 
 def _export_by_trace(module, inputs):

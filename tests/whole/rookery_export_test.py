@@ -1,11 +1,13 @@
 """Modules that models/rookery_export.py exports train here as they do in PyTorch, and come back strictly."""
 
+import functools
 import json
 import unittest
 
 import onnx
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
@@ -42,6 +44,38 @@ class Hidden(Partly):
     def __init__(self):
         super().__init__()
         nn.init.zeros_(self.head.weight)
+
+
+class Scripted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = torch.jit.script(nn.Linear(6, 5))
+
+    def forward(self, x):
+        return self.head(x)
+
+
+class Masked(nn.Module):
+    def __init__(self, parameter, output):
+        super().__init__()
+        self.parameter, self.output = parameter, output
+        self.register_parameter(parameter, nn.Parameter(torch.ones(6)))
+
+    def forward(self, mask):
+        return {self.output: getattr(self, self.parameter) * mask}
+
+
+class Activated(nn.Module):
+    def __init__(self, activation):
+        super().__init__()
+        self.head, self.activation = nn.Linear(6, 5), activation
+
+    def forward(self, x):
+        return self.activation(self.head(x))
+
+
+def in_closure(function):
+    return lambda x: function(x)
 
 
 class Remembering(nn.Module):
@@ -269,6 +303,32 @@ class Export(ExportTest):
         self.assertIn("weight is on meta: export from the processor's memory; call module.cpu()",
                       self.refusal(elsewhere, x))
 
+    def test_modules_in_a_shape_that_no_exporter_reads_are_refused(self):
+        x = torch.randn(4, 6)
+        plain = traps.Guarded()
+        self.assertIn("head (RecursiveScriptModule) is scripted", self.refusal(Scripted(), x))
+        self.assertIn("1 (LazyLinear) does not know its sizes yet: call the module once",
+                      self.refusal(nn.Sequential(nn.Linear(6, 8), nn.LazyLinear(5)), x))
+        self.assertIn("the module (DataParallel) only wraps another: export its .module",
+                      self.refusal(nn.DataParallel(plain), x))
+        wrapper = nn.Sequential(plain)
+        wrapper._orig_mod = plain
+        self.assertIn("the module (Sequential) is compiled", self.refusal(wrapper, x))
+
+    def test_names_that_stand_for_two_tensors_are_refused(self):
+        self.assertIn("'mask' is the name of a parameter or a buffer and of an argument of forward",
+                      self.refusal(Masked("mask", "made"), torch.randn(4, 6)))
+        self.assertIn("'bias' is the name of a parameter or a buffer and of what forward gives back",
+                      self.refusal(Masked("bias", "bias"), torch.randn(4, 6)))
+        self.assertIn("'mask' is the name of an argument of forward and of what forward gives back",
+                      self.refusal(Masked("bias", "mask"), torch.randn(4, 6)))
+
+    def test_functions_out_of_reach_are_refused(self):
+        for kept in (functools.partial(functional.hardtanh, max_val=0.5), in_closure(functional.relu6),
+                     in_closure(functional.logsigmoid)):
+            self.assertIn("call F.", self.refusal(Activated(kept), torch.randn(4, 6)))
+        rookery_export.export(Activated(functional.relu6), torch.randn(4, 6), self.folder / "net.onnx")
+
     def test_hooks_on_gradients_and_shared_memory_are_refused(self):
         x = torch.randn(4, 6)
         hooked = traps.Guarded()
@@ -325,6 +385,9 @@ class Export(ExportTest):
 
     def test_gradients_at_zeros(self):
         self.check(case_of(traps.Corners))
+
+    def test_gradients_at_bounds_and_of_equal_numbers(self):
+        self.check(case_of(traps.Bounds))
 
     def test_parameters_of_one_number(self):
         self.check(LOST_BY_OTHERS[0])

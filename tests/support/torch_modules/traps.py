@@ -310,3 +310,24 @@ class Corners(nn.Module):
             self.functions["distance"](one, other, keepdim=True), self.log_sigmoid(200 * one) / 200,
             self.clip(one), relu6(other), self.clip_in_place(one + other),
         ], 1))
+
+
+class Bounds(nn.Module):
+    """Whole numbers: many lie at bounds, and many are the largest together."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(6, 8, bias=False)
+        nn.init.uniform_(self.body.weight, -2, 2)
+        with torch.no_grad():
+            self.body.weight.round_()
+        self.clip, self.clip_in_place = nn.Hardtanh(-1, 2), nn.Hardtanh(inplace=True)
+        self.head = nn.Linear(34, 5)
+
+    def forward(self, x):
+        x = self.body((x > 0).to(x.dtype))
+        raised = x + 1
+        clipped = self.clip_in_place(raised)
+        return self.head(torch.cat([
+            self.clip(x), functional.relu6(x + 6), clipped, raised, x.max(1, keepdim=True)[0], torch.min(x, dim=-1).values[:, None],
+        ], 1))
