@@ -64,7 +64,8 @@ def export(module, example_inputs, path, output_names=None):
     _check_layers(module)
     outcomes = []
     with _unchanged(module):
-        place = _place_of(module, inputs, "_local_scalar_dense", of_user=True)
+        with _with_their_gradients(module):
+            place = _place_of(module, inputs, "_local_scalar_dense", of_user=True)
         outputs = _check_calls(module, inputs)
         _check_names(module, inputs, [*outputs, *(output_names or [])])
     with _unchanged(module):
@@ -133,10 +134,13 @@ def load(module, folder):
 def _named_inputs(module, example):
     """Tensors by the names of forward's arguments, of two samples or more: one sample cannot show what is the
     batch."""
-    if isinstance(example, torch.Tensor):
+    if isinstance(example, (torch.Tensor, numpy.ndarray)):
         example = (example,)
     signature = inspect.signature(module.forward)
-    bound = signature.bind(**example) if isinstance(example, dict) else signature.bind(*example)
+    try:
+        bound = signature.bind(**example) if isinstance(example, dict) else signature.bind(*example)
+    except TypeError as error:
+        raise ExportError(f"the example does not fit forward{signature}: {error}") from error
     inputs = {}
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
@@ -146,6 +150,8 @@ def _named_inputs(module, example):
             inputs.update(value)
         else:
             inputs[name] = value
+    inputs = {name: torch.from_numpy(value) if isinstance(value, numpy.ndarray) else value
+              for name, value in inputs.items()}
     for name, tensor in inputs.items():
         if not isinstance(tensor, torch.Tensor) or tensor.dim() == 0:
             raise ExportError(
@@ -156,6 +162,8 @@ def _named_inputs(module, example):
     if len(sizes) != 1:
         shapes = {name: list(tensor.shape) for name, tensor in inputs.items()}
         raise ExportError(f"the inputs have different numbers of samples in their first dimension: {shapes}")
+    if sizes == {0}:
+        raise ExportError("the example has no samples: give one, or more")
     samples = max(sizes.pop(), 2)
     return {name: _repeated(tensor.detach(), samples) for name, tensor in inputs.items()}
 
@@ -177,10 +185,11 @@ def _copied(inputs):
 
 
 def _is_positional(module, inputs):
-    names = list(inspect.signature(module.forward).parameters)
-    return names[: len(inputs)] == list(inputs) or any(
-        p.kind is inspect.Parameter.VAR_POSITIONAL for p in inspect.signature(module.forward).parameters.values()
-    )
+    arguments = inspect.signature(module.forward).parameters
+    if any(argument.kind is inspect.Parameter.VAR_POSITIONAL for argument in arguments.values()):
+        return True
+    takes = [name for name, argument in arguments.items() if argument.kind is not inspect.Parameter.KEYWORD_ONLY]
+    return takes[: len(inputs)] == list(inputs)
 
 
 @contextlib.contextmanager
@@ -210,6 +219,7 @@ def _unchanged(module):
         torch.set_rng_state(drawn)
 
 
+_KNOWN_TYPES = (torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8, torch.bool)
 _HOOKS = "its hooks on gradients are not exported; take them away, and clip by clip_gradient_norm of train.json"
 
 
@@ -255,9 +265,21 @@ def _check_layers(module):
         if parameter.device.type != "cpu":
             problems.append(f"{name} is on {parameter.device}: export from the processor's memory; call module.cpu()")
         if parameter.dtype is not torch.float32:
-            problems.append(f"{name} is {parameter.dtype}: Rookery trains float32; call module.float()")
+            way = "call module.float()" if parameter.is_floating_point() else "make it a buffer (register_buffer)"
+            problems.append(f"{name} is {parameter.dtype}: Rookery trains float32; {way}")
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
             problems.append(f"{name}: {_HOOKS}")
+    for name, tensor in _all_tensors(module):
+        if tensor.numel() == 0:
+            problems.append(f"{name} has no elements: leave it out")
+        if tensor.dtype not in _KNOWN_TYPES and not isinstance(tensor, nn.Parameter):
+            problems.append(f"{name} is {tensor.dtype}, which Rookery does not have: convert it, to float or long")
+        if any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, tensor.stride())):
+            problems.append(f"{name} has elements that share memory, as expand() makes them: call .clone()")
+    strange = [name for name in module.state_dict() if name not in dict(_all_tensors(module))]
+    if strange:
+        problems.append(f"the state dict has {', '.join(strange)}, which is no parameter and no buffer: leave out "
+                        "get_extra_state and hooks that rename, and keep it elsewhere")
     for one, other in _sharing_memory(_all_tensors(module)):
         problems.append(
             f"{one} and {other} share memory without being one: let both be one parameter (b.weight = a.weight), or "
@@ -412,8 +434,14 @@ def _check_state(module, inputs):
         behind.update({id(each): each.clone() for each in (running_mean, running_var) if each is not None})
         return made
 
-    with torch.no_grad(), _replaced(module, {"batch_norm": batch_norm}):
-        _call(module, inputs)
+    try:
+        with torch.no_grad(), _replaced(module, {"batch_norm": batch_norm}):
+            _call(module, inputs)
+    except RuntimeError as error:
+        if "does not require grad" not in str(error):
+            raise
+        raise ExportError(f"forward computes gradients (torch.autograd.grad){_place_in(error)}: what it does with them is "
+                          "not exported; write them as functions of their own") from error
     moved, by_hand, changed = [], [], []
     for name, tensor in _all_tensors(module):
         if name not in tensors:  # made in the first call
@@ -425,6 +453,10 @@ def _check_state(module, inputs):
         (moved if name in moving else changed).append(name)
         is_counted = name.endswith("num_batches_tracked")
         if name in moving and not is_counted and not (id(tensor) in behind and _are_equal(behind[id(tensor)], tensor)):
+            by_hand.append(name)
+    for name in moved:  # by F.batch_norm, without the layer, which counts
+        counter = f"{name.rpartition('.')[0]}.num_batches_tracked".lstrip(".")
+        if counter in tensors and counter not in moved and name not in by_hand:
             by_hand.append(name)
     changed += [name for name in _changes_of_python(module, inputs) if name not in changed]
     changed += [name for name in _limited(module, inputs) if name not in changed]
@@ -601,9 +633,19 @@ _ATTENTION = getattr(F, "scaled_dot_product_attention", None)
 
 def _hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """At its bounds, where zeros of padding and of black lie, it has no gradient; Clip has."""
-    low, high = (torch.full((), float(bound), dtype=input.dtype) for bound in (min_val, max_val))
-    made = torch.where(input <= low, low, torch.where(input >= high, high, input))
+    made = _above(_below(input, max_val), min_val)
     return input.copy_(made) if inplace else made
+
+
+def _above(x, bound):
+    """max(x, bound), a number, without a gradient at the bound."""
+    if bound == 0:
+        return x.relu()
+    return torch.where(x <= bound, torch.full((), float(bound), dtype=x.dtype), x)
+
+
+def _below(x, bound):
+    return torch.where(x >= bound, torch.full((), float(bound), dtype=x.dtype), x)
 
 
 def _relu6(input, inplace=False):
@@ -633,6 +675,68 @@ def _extreme(original, sign):
     return extreme
 
 
+def _gradient_at_bound(bound):
+    """Of clamp() where it is at that bound."""
+    x = torch.zeros((), requires_grad=True)
+    return float(torch.autograd.grad(x.clamp(min=bound), x)[0])
+
+
+# Numbers have a gradient at their bound until PyTorch 2.13, as Clip has; tensors have the whole, and Max a half.
+_CLAMPS_OPENLY = _gradient_at_bound(0.0) == 0
+_CLAMPS_WHOLLY = _gradient_at_bound(torch.zeros(())) == 1
+
+
+_CLAMPS = [f"{name}{end}" for name in ("clamp", "clip", "clamp_min", "clamp_max") for end in ("", "_")]
+
+
+def _clamped(original, name):
+    """clamp(), clip(), clamp_min() or clamp_max(), in place or not, as this PyTorch has their gradients."""
+
+    def clamped(input, *arguments, **options):
+        names = ("max",) if name.startswith("clamp_max") else ("min", "max")
+        bounds = dict(zip(names, arguments), **options)
+        if not input.is_floating_point() or not bounds.keys() <= {"min", "max"}:
+            return original(input, *arguments, **options)
+        made = input
+        for side, bound in sorted(bounds.items(), reverse=True):  # max counts where it is below min
+            if isinstance(bound, torch.Tensor):
+                is_out = made < bound if side == "min" else made > bound
+                by_half = torch.maximum if side == "min" else torch.minimum
+                made = torch.where(is_out, bound, made) if _CLAMPS_WHOLLY else by_half(made, bound)
+            elif bound is not None:
+                if not _CLAMPS_OPENLY:
+                    return original(input, *arguments, **options)
+                made = _above(made, bound) if side == "min" else _below(made, bound)
+        return input.copy_(made) if name.endswith("_") else made
+
+    return clamped
+
+
+def _global_max_pool(dimensions):
+    """adaptive_max_pool() to one place: of equal numbers the first has the gradient, and not all."""
+    original, max_pool = getattr(F, f"adaptive_max_pool{dimensions}d"), getattr(F, f"max_pool{dimensions}d")
+
+    def pool(input, output_size, return_indices=False):
+        sizes = output_size if isinstance(output_size, (tuple, list)) else [output_size]
+        if return_indices or any(size != 1 for size in sizes):
+            return original(input, output_size, return_indices)
+        return max_pool(input, [int(size) for size in input.shape[-dimensions:]])
+
+    return pool
+
+
+def _bilinear(input1, input2, weight, bias=None):
+    made = (input1[..., None, None, :] @ weight).squeeze(-2) * input2[..., None, :]
+    return made.sum(-1) if bias is None else made.sum(-1) + bias
+
+
+def _one_hot(tensor, num_classes=-1):
+    if num_classes < 0:
+        return _ONE_HOT(tensor, num_classes)
+    return (tensor[..., None] == torch.arange(num_classes)).to(torch.int64)
+
+
+_ONE_HOT = F.one_hot
 _Extreme = collections.namedtuple("_Extreme", ("values", "indices"))
 
 
@@ -649,18 +753,29 @@ def _unflatten(self, dim, sizes):
 _OF_OTHER_GRADIENTS = {"hardtanh": _hardtanh, "relu6": _relu6, "logsigmoid": _logsigmoid,
                        "pairwise_distance": _pairwise_distance}
 # Functions of Python's that are called tell by their names in F, where others have taken their places.
-_NAMES_OF_THESE = {each: name for name, other in _OF_OTHER_GRADIENTS.items() for each in (getattr(F, name), other)}
+_NAMES_OF_THESE = {each: f"F.{name}" for name, other in _OF_OTHER_GRADIENTS.items() for each in (getattr(F, name), other)}
+_NAMES_OF_EXTREMES = {getattr(place, name): f"torch.{name}" for place in (torch, torch.Tensor) for name in ("max", "min")}
+_NAMES_OF_CLAMPS = {getattr(place, name): f"torch.{name}" for place in (torch, torch.Tensor)
+                    for name in _CLAMPS if hasattr(place, name)}
 
 
 class _AllReplaced(torch.overrides.TorchFunctionMode):
-    """Refuses those of these functions that a closure, a class or a partial keeps, out of the reach of _replaced()."""
+    """Refuses those functions of other gradients that a closure, a class or a partial keeps, out of the reach of what
+    replaces them."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if function in _NAMES_OF_THESE:
-            name = _NAMES_OF_THESE[function]
-            raise ExportError(f"a function, a class or a functools.partial keeps {name} of torch.nn.functional, which cannot "
-                              f"be replaced there by what exports its gradients: call F.{name} in forward")
-        return function(*args, **(kwargs or {}))
+        kwargs = kwargs or {}
+        name = _NAMES_OF_THESE.get(function)
+        given = [*args[1:], *kwargs.values()]
+        if args and isinstance(args[0], torch.Tensor) and args[0].is_floating_point():
+            if any(type(each) is int for each in given):  # a dimension
+                name = name or _NAMES_OF_EXTREMES.get(function)
+            if _CLAMPS_OPENLY or any(isinstance(each, torch.Tensor) for each in given):
+                name = name or _NAMES_OF_CLAMPS.get(function)
+        if name:
+            raise ExportError(f"a function, a class or a functools.partial keeps {name}, which what exports its gradients "
+                              f"cannot replace there: call {name} in forward")
+        return function(*args, **kwargs)
 
 
 # From 2.5 on a row of attention that a mask hides throughout is zero, and no NaN, which exporters know in part.
@@ -681,9 +796,13 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
 
 
 def _masked_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
-    if attn_mask is None or options.get("enable_gqa"):
+    scale = options.get("scale")
+    if scale is None and not options.get("enable_gqa") and (attn_mask is None or not _ZEROES_HIDDEN_ROWS):
         return _ATTENTION(query, key, value, attn_mask, dropout_p, is_causal, **options)
-    return _attention(query, key, value, attn_mask, dropout_p, is_causal, options.get("scale"))
+    if options.get("enable_gqa"):
+        groups = query.shape[-3] // key.shape[-3]
+        key, value = (_repeat_interleave(each, int(groups), -3) for each in (key, value))
+    return _attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
 
 
 def _unknown_functions():
@@ -715,13 +834,16 @@ def _plainly():
 @contextlib.contextmanager
 def _with_their_gradients(module):
     """With functions made of others that exporters write by operators with other gradients."""
-    functions = dict(_OF_OTHER_GRADIENTS)
-    if _ZEROES_HIDDEN_ROWS:
+    functions = {**_OF_OTHER_GRADIENTS, "bilinear": _bilinear, "one_hot": _one_hot}
+    functions.update({f"adaptive_max_pool{n}d": _global_max_pool(n) for n in (1, 2, 3)})
+    if _ATTENTION is not None:
         functions["scaled_dot_product_attention"] = _masked_attention
     with _replaced(module, functions), contextlib.ExitStack() as patches:
         for place in (torch, torch.Tensor):
-            for name, sign in (("max", 1), ("min", -1)):
-                patches.enter_context(unittest.mock.patch.object(place, name, _extreme(getattr(place, name), sign)))
+            made = {name: _extreme(getattr(place, name), sign) for name, sign in (("max", 1), ("min", -1))}
+            made.update({name: _clamped(getattr(place, name), name) for name in _CLAMPS if hasattr(place, name)})
+            for name, function in made.items():
+                patches.enter_context(unittest.mock.patch.object(place, name, function))
         yield
 
 
@@ -768,6 +890,8 @@ def _export_by_trace(module, inputs):
             patches.enter_context(unittest.mock.patch.object(
                 torch._C, "_jit_pass_onnx_deduplicate_initializers",
                 lambda graph, parameters, _: deduplicate(graph, parameters, True)))
+            # What it prints of a graph that it cannot export; verbose=False would switch that on.
+            patches.enter_context(unittest.mock.patch.object(torch._C, "_jit_onnx_log", lambda *_: None))
             export_function(
                 module, arguments, file, input_names=list(inputs), output_names=names, opset_version=OPSETS[0],
                 dynamic_axes={name: {0: "batch"} for name in inputs}, training=torch.onnx.TrainingMode.PRESERVE,

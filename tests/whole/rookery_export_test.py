@@ -55,6 +55,31 @@ class Scripted(nn.Module):
         return self.head(x)
 
 
+class Stateful(traps.Guarded):
+    def get_extra_state(self):
+        return torch.zeros(1)
+
+    def set_extra_state(self, state):
+        pass
+
+
+class Uncounted(traps.Guarded):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        norm = self.norm
+        return self.head(functional.batch_norm(self.body(x), norm.running_mean, norm.running_var, training=True))
+
+
+class Differentiating(traps.Guarded):
+    def forward(self, x):
+        made = self.body(x)
+        energy = made.pow(2).sum()
+        return self.head(torch.autograd.grad(energy, made, create_graph=True)[0])
+
+
 class Masked(nn.Module):
     def __init__(self, parameter, output):
         super().__init__()
@@ -315,6 +340,44 @@ class Export(ExportTest):
         wrapper._orig_mod = plain
         self.assertIn("the module (Sequential) is compiled", self.refusal(wrapper, x))
 
+    def test_examples_that_do_not_fit_are_refused(self):
+        module = Masked("bias", "made")
+        self.assertIn("the example does not fit forward(mask)", self.refusal(module, {"x": torch.randn(4, 6)}))
+        self.assertIn("the example has no samples", self.refusal(module, torch.zeros(0, 6)))
+        rookery_export.export(module, torch.randn(4, 6).numpy(), self.folder / "net.onnx")
+
+    def test_tensors_that_no_state_dict_holds_are_refused(self):
+        for what, make in (("is torch.float16", lambda: torch.ones(8).half()),
+                           ("is torch.complex64", lambda: torch.ones(8) * 1j), ("has no elements", lambda: torch.zeros(0)),
+                           ("has elements that share memory", lambda: torch.ones(1).expand(8))):
+            module = traps.Guarded()
+            module.register_buffer("table", make())
+            self.assertIn(f"table {what}", self.refusal(module, torch.randn(4, 6)))
+        module = traps.Guarded()
+        module.ids = nn.Parameter(torch.arange(8), requires_grad=False)
+        self.assertIn("make it a buffer", self.refusal(module, torch.randn(4, 6)))
+        self.assertIn("the state dict has _extra_state", self.refusal(Stateful(), torch.randn(4, 6)))
+
+    def test_statistics_that_move_without_their_layer_are_refused(self):
+        self.assertIn("forward moves norm.running_mean, norm.running_var by lines of its own",
+                      self.refusal(Uncounted(), torch.randn(4, 6)))
+
+    def test_gradients_that_forward_computes_are_refused(self):
+        message = self.refusal(Differentiating(), torch.randn(4, 6))
+        self.assertIn("forward computes gradients (torch.autograd.grad)", message)
+        self.assertIn("torch.autograd.grad(energy", message)
+
+    def test_classes_of_a_given_number(self):
+        class Sorted(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.head = nn.Linear(7, 5)
+
+            def forward(self, ids):
+                return self.head(functional.one_hot(ids, 7).float().mean(1))
+
+        rookery_export.export(Sorted(), torch.randint(0, 7, (4, 3)), self.folder / "net.onnx")
+
     def test_names_that_stand_for_two_tensors_are_refused(self):
         self.assertIn("'mask' is the name of a parameter or a buffer and of an argument of forward",
                       self.refusal(Masked("mask", "made"), torch.randn(4, 6)))
@@ -327,7 +390,10 @@ class Export(ExportTest):
         for kept in (functools.partial(functional.hardtanh, max_val=0.5), in_closure(functional.relu6),
                      in_closure(functional.logsigmoid)):
             self.assertIn("call F.", self.refusal(Activated(kept), torch.randn(4, 6)))
-        rookery_export.export(Activated(functional.relu6), torch.randn(4, 6), self.folder / "net.onnx")
+        largest = functools.partial(torch.max, dim=1)
+        self.assertIn("call torch.max", self.refusal(Activated(lambda x: largest(x)[0]), torch.randn(4, 6)))
+        for kept in (functional.relu6, functools.partial(torch.amax, dim=1), lambda x: torch.max(x, dim=1)[0]):
+            rookery_export.export(Activated(kept), torch.randn(4, 6), self.folder / "net.onnx")
 
     def test_hooks_on_gradients_and_shared_memory_are_refused(self):
         x = torch.randn(4, 6)

@@ -322,12 +322,17 @@ class Bounds(nn.Module):
         with torch.no_grad():
             self.body.weight.round_()
         self.clip, self.clip_in_place = nn.Hardtanh(-1, 2), nn.Hardtanh(inplace=True)
-        self.head = nn.Linear(34, 5)
+        self.both, self.largest = nn.Bilinear(8, 8, 3), nn.AdaptiveMaxPool1d(1)
+        self.register_buffer("bound", torch.arange(8) / 2 - 2)
+        self.head = nn.Linear(78, 5)
 
     def forward(self, x):
         x = self.body((x > 0).to(x.dtype))
         raised = x + 1
         clipped = self.clip_in_place(raised)
         return self.head(torch.cat([
-            self.clip(x), functional.relu6(x + 6), clipped, raised, x.max(1, keepdim=True)[0], torch.min(x, dim=-1).values[:, None],
+            self.clip(x), functional.relu6(x + 6), clipped, raised,
+            x.max(1, keepdim=True)[0], torch.min(x, dim=-1).values[:, None], self.largest(x[:, None])[:, 0],
+            x.clamp(-1, 2), x.clamp_max(0), (2 * x).clip_(min=-2),
+            torch.clamp(x, min=self.bound), torch.clamp(x, self.bound - 1, self.bound + 1), self.both(x, x.tanh()),
         ], 1))
