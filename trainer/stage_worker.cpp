@@ -32,7 +32,7 @@ MessageKey key_of(MessageKind kind, const MicroBatch& micro_batch, const std::st
 
 // Weights are predicted for so many times the updates that come before a batch's own: the gradient of where
 // they would go on to calms what they swing about, as Nesterov's does.
-constexpr std::int64_t kAhead = 2;
+constexpr double kAhead = 4;
 
 std::int64_t sum_of(std::span<const std::int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
@@ -106,18 +106,23 @@ StageWorker::Batch StageWorker::make_batch(Mode mode, std::int64_t step, std::sp
 void StageWorker::train(const TrainingRun& run) {
   std::deque<Batch> under_way;  // begun, and not updated
   std::int64_t begun = 0;
-  std::int64_t number = 0;  // of micro-batches begun
+  std::int64_t number = 0;    // of micro-batches begun
+  std::int64_t forwards = 0;  // that have run
+  // Where other stages use its parameters too, a batch has one version of them on all.
+  const bool is_by_batch = !stage_.shared.empty();
   const auto begin = [&] {
     const std::vector<std::int64_t> sizes = run.begin(begun);
     under_way.push_back(
         make_batch(Mode::kTraining, run.first_step + begun, sizes, run.mean_over ? run.mean_over(begun) : 0));
-    const std::int64_t staleness = under_way.back().staleness = std::ssize(under_way) - 1;
+    under_way.back().staleness = std::ssize(under_way) - 1;
     std::vector<MicroBatch>& micro_batches = under_way.back().micro_batches;
     const int count =
         slots(schedule_, stage_.index, stage_.count, std::max(1, static_cast<int>(micro_batches.size())));
     for (MicroBatch& micro_batch : micro_batches) micro_batch.slot = static_cast<int>(number++ % count);
     // What updates before the run have changed is not known where it goes on from a checkpoint.
-    if (staleness > 0 && begun > staleness) executable_.predict_weights(static_cast<int>(kAhead * staleness));
+    const std::int64_t staleness = under_way.back().staleness;
+    if (is_by_batch && staleness > 0 && begun > staleness)
+      executable_.predict_weights(kAhead * static_cast<double>(staleness));
     // Parameters that later stages borrow are to be as old as what this stage's forward uses.
     if (begun > 0) exchange_.spread_parameters(run.first_step + begun - 1);
     ++begun;
@@ -129,6 +134,7 @@ void StageWorker::train(const TrainingRun& run) {
     if (micro_batches == 0) return skip(run, under_way.front().result);
     Schedule schedule(schedule_, stage_.index, stage_.count, run.batches, micro_batches);
     const int ahead = forwards_ahead(schedule_, stage_.index, stage_.count, micro_batches);
+    const double staleness = mean_staleness(schedule_, stage_.index, stage_.count, micro_batches);
     while (const std::optional<Action> action = schedule.next()) {
       step = run.first_step + action->batch;
       if (action->batch == begun) begin();
@@ -136,8 +142,15 @@ void StageWorker::train(const TrainingRun& run) {
       Batch& batch = under_way.at(place);
       const bool is_ahead = action->kind == ActionKind::kForward && action->micro_batch < ahead;
       if (!is_ahead || stage_.is_leaf()) settle(&batch);
+      if (action->kind == ActionKind::kForward) {
+        ++forwards;
+        times_.staleness += is_by_batch ? batch.staleness : static_cast<std::int64_t>(place);
+      }
       act(run, *action, batch);
-      if (action->kind == ActionKind::kUpdate) under_way.pop_front();
+      if (action->kind != ActionKind::kUpdate) continue;
+      under_way.pop_front();
+      if (!is_by_batch && staleness > 0 && forwards < run.batches * micro_batches)
+        executable_.predict_weights(kAhead * staleness, true);
     }
     exchange_.spread_parameters(run.first_step + run.batches - 1);
   } catch (Error& error) {
@@ -168,7 +181,6 @@ void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch
       ROOKERY_CHECK(&micro_batch == &batch.micro_batches.back(), "batches of a run differ in micro-batches");
       exchange_.finish_gradients(micro_batch.step);
       update(run, micro_batch);
-      times_.staleness += batch.staleness;
       // Of a mean over more samples it is a share until here.
       batch.result.scale(static_cast<double>(batch.mean_over) / static_cast<double>(batch.result.samples));
       run.end(batch.result);

@@ -52,7 +52,7 @@ struct WorkTimes {
   double validation = 0;           // forward in validation
   std::int64_t micro_batches = 0;  // trained
   std::int64_t updates = 0;
-  std::int64_t staleness = 0;  // summed over the updates
+  std::int64_t staleness = 0;  // summed over the micro-batches, updates of earlier batches before their own
 
   WorkTimes& operator+=(const WorkTimes& other);
   WorkTimes operator-(const WorkTimes& before) const;
@@ -123,7 +123,7 @@ class StageWorker {
   struct Batch {
     std::vector<MicroBatch> micro_batches;
     std::int64_t mean_over = 0;  // samples over which losses take their mean
-    std::int64_t staleness = 0;  // updates of earlier batches that come between its forward and its own
+    std::int64_t staleness = 0;  // updates of earlier batches that come between its beginning and its own
     int forwards = 0;            // that have run
     bool runs_again = false;     // those that came before the update was settled
     BatchResult result;

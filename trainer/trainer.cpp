@@ -26,10 +26,12 @@ TrainerOptions of_own_share(TrainerOptions options) {
 }
 
 // Where gradients are old the next updates are predicted from the last, which says more about them the longer
-// the mean is that updates follow: Adam's goes over so many times the updates. Lion's is as long by itself.
-OptimizerSettings of_old_gradients(OptimizerSettings optimizer) {
+// the mean is that updates follow: Adam's goes over up to so many times the updates. Lion's is as long by
+// itself.
+OptimizerSettings of_old_gradients(OptimizerSettings optimizer, double staleness) {
   constexpr double kLonger = 5;
-  if (optimizer.name != "lion") optimizer.beta1 = 1 - (1 - optimizer.beta1) / kLonger;
+  const double longer = 1 + (kLonger - 1) * std::min(1.0, staleness);
+  if (optimizer.name != "lion") optimizer.beta1 = 1 - (1 - optimizer.beta1) / longer;
   return optimizer;
 }
 
@@ -386,7 +388,7 @@ class Trainer::Impl {
             .computing = work.forward + work.backward + work.update + work.validation,
             .waiting = work.waiting,
             .waiting_for_later = work.waiting_for_later,
-            .updates = work.updates,
+            .micro_batches = work.micro_batches,
             .staleness = work.staleness,
             .loss = std::nullopt,
             .accuracy = std::nullopt};
@@ -474,7 +476,7 @@ CompileOptions compile_options(TrainingSettings settings, const DataSizes& data,
   settings.batch_size = used.own();
   const std::int64_t largest_batch = used.part_of(std::min(used.joint(), data.train_samples)).count;
   const int micro_batches = std::max(1, static_cast<int>(micro_batch_sizes(settings, largest_batch).size()));
-  const bool are_gradients_old = staleness(settings.schedule, stage, stages, micro_batches) > 0;
+  const double staleness = mean_staleness(settings.schedule, stage, stages, micro_batches);
   return {.training_sizes = training_sizes(settings, data, used),
           .inference_sizes = validation_sizes(settings, data, used),
           .slots = slots(settings.schedule, stage, stages, micro_batches),
@@ -485,7 +487,7 @@ CompileOptions compile_options(TrainingSettings settings, const DataSizes& data,
           .recompute = settings.recompute == "full",
           .kernels = kernels,
           .seed = settings.seed,
-          .optimizer = are_gradients_old ? of_old_gradients(settings.optimizer) : settings.optimizer};
+          .optimizer = staleness > 0 ? of_old_gradients(settings.optimizer, staleness) : settings.optimizer};
 }
 
 }  // namespace rookery

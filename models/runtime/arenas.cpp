@@ -115,9 +115,9 @@ void Arenas::change(const std::function<void(const ParameterArena&)>& update) {
   arithmetic.add(changed.data(), arena.parameters.data(), changed.size());
 }
 
-void Arenas::predict(int changes) {
+void Arenas::predict(double changes, bool at_once) {
   if (layout_.owned_bytes == 0) return;
-  weights_.begin_with_kept();
+  weights_.begin_with_kept(at_once);
   const Arithmetic& arithmetic = processor_.arithmetic();
   const std::span<float> next = owned(weights_.next_step());
   arithmetic.scale(next.data(), static_cast<float>(changes), next.size());

@@ -55,8 +55,9 @@ class Arenas {
   // Changes the parameters that this stage owns, as `update` does with them; where weights are stashed it
   // keeps by how much.
   void change(const std::function<void(const ParameterArena&)>& update);
-  // The step that begins next has the weights as they are after so many more such changes.
-  void predict(int changes);
+  // Steps that begin before the next one, or where `at_once` all forwards until then, have the weights as
+  // they are after so many more such changes.
+  void predict(double changes, bool at_once);
 
   // Where CompileOptions::updates_ahead says so: copies the parameters and buffers that training changes, and
   // the optimizer's state; and puts them back.

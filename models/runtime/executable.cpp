@@ -194,9 +194,9 @@ void Executable::take_back_update() {
   impl_->progress.note_take_back();
 }
 
-void Executable::predict_weights(int updates) {
+void Executable::predict_weights(double updates, bool at_once) {
   impl_->progress.check_replaceable("predict_weights()");
-  impl_->arenas.predict(updates);
+  impl_->arenas.predict(updates, at_once);
 }
 
 TensorView Executable::shared_parameter(std::size_t i) {

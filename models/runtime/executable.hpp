@@ -105,10 +105,11 @@ class Executable {
   // Puts that back: the step stands before its update again, to the bit, and the micro-batches of the next
   // one whose forwards have run are in flight no more.
   void take_back_update();
-  // Where weights are stashed and were updated, between two steps' forwards: the step that begins next uses
-  // the weights as they will be after so many more updates like the last (SpecTrain, arXiv 1809.02839). Only
-  // those that the stage owns: every borrowed value is to be replaced before that step.
-  void predict_weights(int updates);
+  // Where weights are stashed, once after an update: until the next one, steps that begin use the weights as
+  // they will be after so many more updates like the last (SpecTrain, arXiv 1809.02839), and where `at_once`
+  // all forwards do, also those of a step that has begun. Only of those that the stage owns: every borrowed
+  // value is to be replaced before such a step.
+  void predict_weights(double updates, bool at_once = false);
   // The value of stage.shared[i] that the next step uses, the newest unless one is predicted: to be sent
   // after update(), or to be replaced where it is borrowed.
   TensorView shared_parameter(std::size_t i);

@@ -17,10 +17,7 @@ void WeightVersions::stash(int versions, int slots) {
 }
 
 void WeightVersions::take(std::size_t slot, bool begins_step) {
-  if (begins_step) {
-    of_step_ = next_step();
-    next_step_.reset();
-  }
+  if (begins_step) of_step_ = next_step();
   slots_.at(slot) = {.version = of_step_, .is_used = true};
 }
 
@@ -29,6 +26,7 @@ void WeightVersions::release(std::size_t slot) {
 }
 
 void WeightVersions::make_writable() {
+  next_step_.reset();
   if (copies_.size() == 1 || is_unused(newest_)) return;
   const std::size_t next = unused();
   if (bytes() > 0) device_.copy(version(newest_), version(next), bytes());
@@ -40,9 +38,10 @@ std::size_t WeightVersions::keep() {
   return kept_.emplace(unused());
 }
 
-void WeightVersions::begin_with_kept() {
+void WeightVersions::begin_with_kept(bool at_once) {
   ROOKERY_CHECK(kept_, "nothing is kept of an update of the weights");
   next_step_ = std::exchange(kept_, std::nullopt);
+  if (at_once) of_step_ = *next_step_;
 }
 
 std::size_t WeightVersions::unused() const {

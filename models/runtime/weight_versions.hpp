@@ -1,7 +1,6 @@
 // The weights of a stage, in one version, or in as many as micro-batches in flight need: where updates come
 // between a micro-batch's forward and its backward, both are to use the same (weight stashing, PipeDream,
-// arXiv 1806.03377), and so are all micro-batches of a step (PipeDream-2BW, arXiv 2006.09503). Internal to
-// this module.
+// arXiv 1806.03377). Internal to this module.
 #pragma once
 
 #include <optional>
@@ -34,15 +33,15 @@ class WeightVersions {
   std::size_t next_step() const { return next_step_.value_or(newest_); }
 
   // Before version(newest()) is written: moves it to a copy that neither a slot uses nor the step whose
-  // forward was the last, of which more may come.
+  // forward was the last, of which more may come. The step that begins next has the newest.
   void make_writable();
 
   // Where there are several versions: a copy that nobody uses, for what is to be kept of an update until the
   // next one. It is the number of a version.
   std::size_t keep();
-  // What lies there, until then, becomes the version of the step that begins next. BugError where nothing is
-  // kept.
-  void begin_with_kept();
+  // What lies there, until then, becomes the version of the steps that begin before the next update, and
+  // where `at_once` of all forwards until then. BugError where nothing is kept.
+  void begin_with_kept(bool at_once);
 
  private:
   std::size_t unused() const;

@@ -35,7 +35,7 @@ NodeFigures FiguresExchange::own(const Progress& progress) const {
                       .computing = progress.computing,
                       .waiting = progress.waiting,
                       .resident = static_cast<std::uint64_t>(process_memory().resident),
-                      .updates = progress.updates,
+                      .micro_batches = progress.micro_batches,
                       .staleness = progress.staleness};
   if (options_.network != nullptr) figures.sent = options_.network->bytes_sent();
   if (options_.add_rounds) options_.add_rounds(figures);
@@ -67,8 +67,9 @@ void FiguresExchange::keep(std::int64_t step, int stage, const NodeFigures& now)
                   {prefix + "memory_mb", static_cast<double>(now.resident) / 1e6}};
   add_sent(numbers, prefix, before, now);
   if (now.staleness > before.staleness)
-    numbers.emplace_back(prefix + "staleness", static_cast<double>(now.staleness - before.staleness) /
-                                                   static_cast<double>(now.updates - before.updates));
+    numbers.emplace_back(prefix + "staleness",
+                         static_cast<double>(now.staleness - before.staleness) /
+                             static_cast<double>(now.micro_batches - before.micro_batches));
   if (now.rounds > 0) {
     numbers.emplace_back(prefix + "rounds", static_cast<double>(now.rounds));
     numbers.emplace_back(prefix + "waiting_for_rounds", (now.exposed - before.exposed) / seconds);

@@ -166,7 +166,7 @@ template <typename Archive>
 void fields(Archive& archive, CtlFigures& packet) {
   NodeFigures& figures = packet.figures;
   archive(packet.group, figures.seconds, figures.computing, figures.waiting, figures.resident,
-          figures.updates, figures.staleness, figures.rounds, figures.exposed, figures.round_bytes,
+          figures.micro_batches, figures.staleness, figures.rounds, figures.exposed, figures.round_bytes,
           figures.sent);
 }
 

@@ -156,8 +156,8 @@ struct NodeFigures {
   double computing = 0;        // of these
   double waiting = 0;          // of these, for other stages
   std::uint64_t resident = 0;  // bytes of memory, now
-  std::int64_t updates = 0;
-  std::int64_t staleness = 0;       // summed over the updates
+  std::int64_t micro_batches = 0;
+  std::int64_t staleness = 0;       // summed over the micro-batches
   std::int64_t rounds = 0;          // of averaging with other clusters
   double exposed = 0;               // of the seconds, waiting for these rounds
   std::uint64_t round_bytes = 0;    // sent in them

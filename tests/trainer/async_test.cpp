@@ -1,5 +1,5 @@
 // The asynchronous schedule against its definition: one process that keeps every version of the weights, and
-// computes each batch's gradients with what those that each stage has when the batch begins let it expect.
+// computes each micro-batch's gradients with what those that each stage then has let it expect.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,11 @@ TrainingSettings async_run(std::optional<int> max_staleness = std::nullopt) {
 struct History {
   std::vector<std::vector<float>> versions;
   std::vector<std::vector<float>> optimizer_state;
-  int staleness = 0;  // of the stage that owns the parameter
+  // Of the stage that owns the parameter.
+  bool is_by_batch = false;  // does a batch have one version?
+  int staleness = 0;
+  int ahead = 0;  // micro-batches in flight besides one
+  double mean_staleness = 0;
   std::shared_ptr<const Optimizer> optimizer;
 };
 
@@ -58,8 +62,11 @@ class Definition {
         const std::vector<float> first = padded(buffers_.at(name).as<float>());
         History& history = weights_[name];
         history.versions.push_back(first);
+        history.is_by_batch = !stage.shared.empty();
         history.staleness = staleness(settings.schedule, stage.index, stage.count, micro_batches);
-        history.optimizer = optimizer_of(history.staleness);
+        history.ahead = in_flight(settings.schedule, stage.index, stage.count, micro_batches) - 1;
+        history.mean_staleness = static_cast<double>(history.ahead) / micro_batches;
+        history.optimizer = optimizer_of(history.mean_staleness);
         history.optimizer_state.assign(history.optimizer->state_names().size(),
                                        std::vector<float>(first.size(), 0));
         buffers_.erase(name);
@@ -80,33 +87,39 @@ class Definition {
         result.losses.push_back(train(feed, first_step, step, size));
       }
     }
-    result.state = state_of(step, step);
+    result.state = state_of(step, step, 0, 1);
     return result;
   }
 
  private:
-  // Where gradients are old the mean of Adam is over five times as many.
-  std::shared_ptr<const Optimizer> optimizer_of(int staleness) const {
+  // The mean of Adam is over five times as many updates where gradients are an update old.
+  std::shared_ptr<const Optimizer> optimizer_of(double mean_staleness) const {
     OptimizerSettings optimizer = settings_.optimizer;
-    if (staleness > 0) optimizer.beta1 = 1 - (1 - optimizer.beta1) / 5;
+    optimizer.beta1 = 1 - (1 - optimizer.beta1) / (1 + 4 * std::min(1.0, mean_staleness));
     return make_optimizer(optimizer);
   }
 
-  // With the weights that each stage uses in batch `step`: those that it has when the batch begins, and twice
-  // as many changes more like their last one in this run as there will be before the batch's own.
-  StateDict state_of(std::int64_t first_step, std::int64_t step) const {
+  // With the weights that each stage uses in micro-batch `number` of batch `step`, or where it shares any, in
+  // all of the batch: those that it has when that begins, and kAhead times as many changes more like their
+  // last one in this run as come before the own one, in the mean of all micro-batches.
+  StateDict state_of(std::int64_t first_step, std::int64_t step, int number, int micro_batches) const {
+    constexpr double kAhead = 4;
     StateDict state;
     for (const auto& [name, tensor] : buffers_) state.emplace(name, tensor.clone());
     for (const auto& [name, history] : weights_) {
-      const auto begins_with = static_cast<std::size_t>(std::max(first_step, step - history.staleness));
+      const int old = history.is_by_batch
+                          ? history.staleness
+                          : (std::max(0, history.ahead - number) + micro_batches - 1) / micro_batches;
+      const double mean = history.is_by_batch ? history.staleness : history.mean_staleness;
+      const auto begins_with = static_cast<std::size_t>(std::max(first_step, step - old));
       const Graph& graph = whole_.front().graph;
       Tensor tensor(graph.value(graph.at(name)).type);
       const std::span<float> into = tensor.as<float>();
       std::copy_n(history.versions.at(begins_with).begin(), into.size(), into.begin());
-      if (step - first_step > history.staleness) {
+      if (step - first_step > old) {
         const std::vector<float>& before = history.versions.at(begins_with - 1);
         for (std::size_t i = 0; i < into.size(); ++i)
-          into[i] += static_cast<float>(2 * history.staleness) * (into[i] - before[i]);
+          into[i] += static_cast<float>(kAhead * mean) * (into[i] - before[i]);
       }
       state.emplace(name, std::move(tensor));
     }
@@ -117,10 +130,16 @@ class Definition {
     TrainingSettings settings = settings_;
     settings.schedule.planned.clear();
     CompileOptions options = compile_options(settings, data_, 0, 1, kernels_);
-    Executable executable(whole_.front(), options, state_of(first_step, step));
+    const std::vector<std::int64_t> parts = micro_batch_sizes(settings_, size);
+    Executable executable(whole_.front(), options, state_of(first_step, step, 0, 1));
+    const std::map<std::string, TensorView> parameters = executable.training_state();
     double loss = 0;
     MicroBatch batch{.step = step};
-    for (const std::int64_t part : micro_batch_sizes(settings_, size)) {
+    for (const std::int64_t part : parts) {
+      for (const auto& [name, tensor] :
+           state_of(first_step, step, batch.index, static_cast<int>(parts.size()))) {
+        if (weights_.contains(name)) copy(tensor.view(), parameters.at(name));
+      }
       const double share = static_cast<double>(part) / static_cast<double>(size);
       batch.size = part;
       batch.loss_weight = static_cast<float>(share);

@@ -307,6 +307,12 @@ int staleness(const ScheduleSettings& settings, int stage, int stages, int micro
   return updates_behind(settings, in_flight(settings, stage, stages, micro_batches), micro_batches);
 }
 
+// Of the micro-batches of a batch, number i has (in flight − 1 − i) / micro-batches of them, rounded up.
+double mean_staleness(const ScheduleSettings& settings, int stage, int stages, int micro_batches) {
+  const int ahead = is_synchronous(settings) ? 0 : in_flight(settings, stage, stages, micro_batches) - 1;
+  return static_cast<double>(ahead) / micro_batches;
+}
+
 int updates_behind(const ScheduleSettings& settings, int in_flight, int micro_batches) {
   return is_synchronous(settings) ? 0 : (in_flight - 1 + micro_batches - 1) / micro_batches;
 }

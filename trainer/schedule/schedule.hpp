@@ -145,7 +145,9 @@ int slots(const ScheduleSettings& settings, int stage, int stages, int micro_bat
 int most_in_flight(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
 // The number of updates that a stage makes between the first forward of a batch and the batch's own.
 int staleness(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
-// The same of a stage with so many in flight.
+// The same of all micro-batches, in the mean.
+double mean_staleness(const ScheduleSettings& settings, int stage, int stages, int micro_batches);
+// The former of a stage with so many in flight.
 int updates_behind(const ScheduleSettings& settings, int in_flight, int micro_batches);
 
 }  // namespace rookery

@@ -53,8 +53,8 @@ TEST(FiguresExchange, TellsTheMeanStalenessOfUpdates) {
   FiguresOptions options = keeping(kept);
   options.nodes = {"node_0"};
   FiguresExchange leaf(options);
-  leaf.after_update({.step = 3, .seconds = 2, .updates = 3, .staleness = 3}, {});
-  leaf.after_update({.step = 7, .seconds = 4, .updates = 7, .staleness = 13}, {});
+  leaf.after_update({.step = 3, .seconds = 2, .micro_batches = 3, .staleness = 3}, {});
+  leaf.after_update({.step = 7, .seconds = 4, .micro_batches = 7, .staleness = 13}, {});
   EXPECT_EQ(kept["node_0/staleness"], (std::map<std::int64_t, double>{{3, 1}, {7, 2.5}}));
 }
 

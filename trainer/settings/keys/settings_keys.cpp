@@ -178,15 +178,16 @@ std::vector<SettingsKey> make_settings_keys() {
               "`zbv` a machine listens at one "
               "port more for each further stage (plan.json and clusterize's output say which), and its "
               "stages share its memory"),
-      with_example(integer_key(
-                       "max_staleness", 0, kMostStaleness,
-                       [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
-                       "`async`: how many updates a stage may make between a batch's forward and its own, "
-                       "which is how many batches it runs ahead and versions of its weights it keeps, "
-                       "besides two more; "
-                       "null: what one micro-batch less than there are stages from it on makes, which fills "
-                       "the pipeline; 0: as `1f1b`"),
-                   2),
+      with_example(
+          integer_key(
+              "max_staleness", 0, kMostStaleness,
+              [](S& s) -> std::optional<int>& { return s.schedule.max_staleness; },
+              "`async`: how many updates a stage may make between the first forward of a batch and the "
+              "batch's own, which is how many batches it runs ahead and versions of its weights it keeps, "
+              "besides two more; "
+              "null: what one micro-batch less than there are stages from it on makes, which fills "
+              "the pipeline; 0: as `1f1b`"),
+          2),
       chunks_key([](S& s) -> std::optional<int>& { return s.schedule.chunks; }),
       with_example(
           integer_key(
