@@ -681,7 +681,7 @@ def _gradient_at_bound(bound):
     return float(torch.autograd.grad(x.clamp(min=bound), x)[0])
 
 
-# Numbers have a gradient at their bound until PyTorch 2.13, as Clip has; tensors have the whole, and Max a half.
+# Numbers have a gradient at their bound until PyTorch 2.13, as Clip has; Max has half of it, which tensors have since.
 _CLAMPS_OPENLY = _gradient_at_bound(0.0) == 0
 _CLAMPS_WHOLLY = _gradient_at_bound(torch.zeros(())) == 1
 
@@ -689,24 +689,27 @@ _CLAMPS_WHOLLY = _gradient_at_bound(torch.zeros(())) == 1
 _CLAMPS = [f"{name}{end}" for name in ("clamp", "clip", "clamp_min", "clamp_max") for end in ("", "_")]
 
 
-def _clamped(original, name):
-    """clamp(), clip(), clamp_min() or clamp_max(), in place or not, as this PyTorch has their gradients."""
+def _clamped(original, name, is_clip):
+    """clamp(), clip(), clamp_min() or clamp_max(), in place or not, as this PyTorch has their gradients. `is_clip`: of
+    numbers the exporter makes a Clip, and no Max and Min."""
 
     def clamped(input, *arguments, **options):
         names = ("max",) if name.startswith("clamp_max") else ("min", "max")
-        bounds = dict(zip(names, arguments), **options)
-        if not input.is_floating_point() or not bounds.keys() <= {"min", "max"}:
+        bounds = {side: bound for side, bound in dict(zip(names, arguments), **options).items() if bound is not None}
+        is_number = not any(isinstance(bound, torch.Tensor) for bound in bounds.values())
+        if not input.is_floating_point() or not bounds.keys() <= {"min", "max"} or (
+                is_number and is_clip and not _CLAMPS_OPENLY):
             return original(input, *arguments, **options)
         made = input
         for side, bound in sorted(bounds.items(), reverse=True):  # max counts where it is below min
-            if isinstance(bound, torch.Tensor):
-                is_out = made < bound if side == "min" else made > bound
-                by_half = torch.maximum if side == "min" else torch.minimum
-                made = torch.where(is_out, bound, made) if _CLAMPS_WHOLLY else by_half(made, bound)
-            elif bound is not None:
-                if not _CLAMPS_OPENLY:
-                    return original(input, *arguments, **options)
+            is_number = not isinstance(bound, torch.Tensor)
+            if is_number and _CLAMPS_OPENLY:
                 made = _above(made, bound) if side == "min" else _below(made, bound)
+            elif is_number or _CLAMPS_WHOLLY:
+                limit = torch.full((), float(bound), dtype=made.dtype) if is_number else bound
+                made = torch.where(made < limit if side == "min" else made > limit, limit, made)
+            else:
+                made = (torch.maximum if side == "min" else torch.minimum)(made, bound)
         return input.copy_(made) if name.endswith("_") else made
 
     return clamped
@@ -832,8 +835,8 @@ def _plainly():
 
 
 @contextlib.contextmanager
-def _with_their_gradients(module):
-    """With functions made of others that exporters write by operators with other gradients."""
+def _with_their_gradients(module, is_clip=True):
+    """With functions made of others that exporters write by operators with other gradients. `is_clip`: _clamped()'s."""
     functions = {**_OF_OTHER_GRADIENTS, "bilinear": _bilinear, "one_hot": _one_hot}
     functions.update({f"adaptive_max_pool{n}d": _global_max_pool(n) for n in (1, 2, 3)})
     if _ATTENTION is not None:
@@ -841,7 +844,7 @@ def _with_their_gradients(module):
     with _replaced(module, functions), contextlib.ExitStack() as patches:
         for place in (torch, torch.Tensor):
             made = {name: _extreme(getattr(place, name), sign) for name, sign in (("max", 1), ("min", -1))}
-            made.update({name: _clamped(getattr(place, name), name) for name in _CLAMPS if hasattr(place, name)})
+            made.update({name: _clamped(getattr(place, name), name, is_clip) for name in _CLAMPS if hasattr(place, name)})
             for name, function in made.items():
                 patches.enter_context(unittest.mock.patch.object(place, name, function))
         yield
@@ -908,7 +911,7 @@ def _export_by_program(module, inputs):
     if "dynamo" not in inspect.signature(torch.onnx.export).parameters:
         raise ExportError("this PyTorch has no exporter that uses torch.export")
     batch = torch.export.Dim("batch", min=2)  # PyTorch 2.9 asks whether it is 1, and then refuses any other
-    with _plainly(), _with_their_gradients(module), contextlib.redirect_stdout(io.StringIO()):
+    with _plainly(), _with_their_gradients(module, is_clip=False), contextlib.redirect_stdout(io.StringIO()):
         program = torch.onnx.export(
             module, (), kwargs=_copied(inputs), dynamo=True, optimize=False, input_names=list(inputs),
             output_names=list(_outputs_of(_call(module, inputs))), opset_version=OPSETS[1],
