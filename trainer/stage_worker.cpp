@@ -10,6 +10,7 @@
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
 #include "models/graph/passes/loss.hpp"
+#include "trainer/schedule/old_gradients.hpp"
 #include "trainer/timer.hpp"
 
 namespace rookery {
@@ -29,10 +30,6 @@ MessageKey key_of(MessageKind kind, const MicroBatch& micro_batch, const std::st
           .micro_batch = micro_batch.index,
           .edge = value};
 }
-
-// Weights are predicted for so many times the updates that come before a batch's own: the gradient of where
-// they would go on to calms what they swing about, as Nesterov's does.
-constexpr double kAhead = 4;
 
 std::int64_t sum_of(std::span<const std::int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
@@ -122,7 +119,7 @@ void StageWorker::train(const TrainingRun& run) {
     // What updates before the run have changed is not known where it goes on from a checkpoint.
     const std::int64_t staleness = under_way.back().staleness;
     if (is_by_batch && staleness > 0 && begun > staleness)
-      executable_.predict_weights(kAhead * static_cast<double>(staleness));
+      executable_.predict_weights(updates_ahead(static_cast<double>(staleness)));
     // Parameters that later stages borrow are to be as old as what this stage's forward uses.
     if (begun > 0) exchange_.spread_parameters(run.first_step + begun - 1);
     ++begun;
@@ -150,7 +147,7 @@ void StageWorker::train(const TrainingRun& run) {
       if (action->kind != ActionKind::kUpdate) continue;
       under_way.pop_front();
       if (!is_by_batch && staleness > 0 && forwards < run.batches * micro_batches)
-        executable_.predict_weights(kAhead * staleness, true);
+        executable_.predict_weights(updates_ahead(staleness), true);
     }
     exchange_.spread_parameters(run.first_step + run.batches - 1);
   } catch (Error& error) {

@@ -12,6 +12,7 @@
 #include "models/graph/passes/loss.hpp"
 #include "trainer/feed/batch_feed.hpp"
 #include "trainer/progress/plateau.hpp"
+#include "trainer/schedule/old_gradients.hpp"
 #include "trainer/schedule/schedule.hpp"
 
 namespace rookery {
@@ -25,13 +26,9 @@ TrainerOptions of_own_share(TrainerOptions options) {
   return options;
 }
 
-// Where gradients are old the next updates are predicted from the last, which says more about them the longer
-// the mean is that updates follow: Adam's goes over up to so many times the updates. Lion's is as long by
-// itself.
+// Lion's mean is long by itself.
 OptimizerSettings of_old_gradients(OptimizerSettings optimizer, double staleness) {
-  constexpr double kLonger = 5;
-  const double longer = 1 + (kLonger - 1) * std::min(1.0, staleness);
-  if (optimizer.name != "lion") optimizer.beta1 = 1 - (1 - optimizer.beta1) / longer;
+  if (optimizer.name != "lion") optimizer.beta1 = 1 - (1 - optimizer.beta1) / times_the_mean(staleness);
   return optimizer;
 }
 

@@ -92,18 +92,18 @@ class Definition {
   }
 
  private:
-  // The mean of Adam is over five times as many updates where gradients are an update old.
+  // The mean of Adam is over three times as many updates where gradients are an update old, and five times
+  // where they are older.
   std::shared_ptr<const Optimizer> optimizer_of(double mean_staleness) const {
     OptimizerSettings optimizer = settings_.optimizer;
-    optimizer.beta1 = 1 - (1 - optimizer.beta1) / (1 + 4 * std::min(1.0, mean_staleness));
+    optimizer.beta1 = 1 - (1 - optimizer.beta1) / (1 + 2 * std::min(2.0, mean_staleness));
     return make_optimizer(optimizer);
   }
 
   // With the weights that each stage uses in micro-batch `number` of batch `step`, or where it shares any, in
-  // all of the batch: those that it has when that begins, and kAhead times as many changes more like their
-  // last one in this run as come before the own one, in the mean of all micro-batches.
+  // all of the batch: those that it has when that begins, and 2 m + 2 min(m, 1) changes more like their last
+  // one in this run, where m come before the own one, in the mean of all micro-batches.
   StateDict state_of(std::int64_t first_step, std::int64_t step, int number, int micro_batches) const {
-    constexpr double kAhead = 4;
     StateDict state;
     for (const auto& [name, tensor] : buffers_) state.emplace(name, tensor.clone());
     for (const auto& [name, history] : weights_) {
@@ -119,7 +119,7 @@ class Definition {
       if (step - first_step > old) {
         const std::vector<float>& before = history.versions.at(begins_with - 1);
         for (std::size_t i = 0; i < into.size(); ++i)
-          into[i] += static_cast<float>(kAhead * mean) * (into[i] - before[i]);
+          into[i] += static_cast<float>(2 * mean + 2 * std::min(mean, 1.0)) * (into[i] - before[i]);
       }
       state.emplace(name, std::move(tensor));
     }
@@ -298,6 +298,22 @@ TEST(Async, StalenessIsCounted) {
     for (std::int64_t batch = 0; batch < batches; ++batch) of_epoch += std::min<std::int64_t>(batch, full);
     EXPECT_EQ(result.times[stage].staleness, settings.epochs * of_epoch);
     EXPECT_EQ(result.times[stage].updates, std::ssize(result.losses));
+  }
+}
+
+// Of a batch's micro-batches only those are old that a stage runs ahead of the update before.
+TEST(Async, StalenessIsThatOfMicroBatches) {
+  TrainingSettings settings = async_run();
+  settings.micro_batches = 4;
+  const Graph model = cnn_net();
+  const PipelineResult result =
+      run_pipeline(model, even_cuts(model, settings.loss, digits(), 3), settings, digits());
+  const auto batches = std::ssize(result.losses) / settings.epochs;
+  for (int stage = 0; stage < 3; ++stage) {
+    const int ahead = 2 - stage;
+    EXPECT_DOUBLE_EQ(mean_staleness(settings.schedule, stage, 3, 4), ahead / 4.0);
+    EXPECT_EQ(result.times[stage].micro_batches, 4 * std::ssize(result.losses));
+    EXPECT_EQ(result.times[stage].staleness, settings.epochs * (batches - 1) * ahead);
   }
 }
 
