@@ -5,7 +5,7 @@
 
 The same weights and batches as in training_step.py. On each number of threads some steps are trained first, whose losses
 must be the same numbers, or nothing is timed. Then all train in alternation, each a process of its own; a round's
-speed-up is the time of one thread by that of several. Prints a table for bench/README.md. Exits with 1 when losses differ
+speed-up is the time of one thread by that of several. Rounds in which processors share a core are done once more. Prints a table for bench/README.md. Exits with 1 when losses differ
 or a bar is missed.
 """
 
@@ -33,7 +33,10 @@ def speed_ups(model, threads, folder, options):
             print(f"  losses differ: {losses}")
             return None
         steps = {n: training_step.steps_for(side.step_seconds(1)) for n, side in sides.items()}
-        rounds = [{n: side.step_seconds(steps[n]) for n, side in sides.items()} for _ in range(options.rounds)]
+        cores = training_step.OwnCores(options.build, max(threads))
+        rounds = cores.rounds(options.rounds, lambda: {n: side.step_seconds(steps[n]) for n, side in sides.items()})
+        if cores.again:
+            print(f"  {cores.again} rounds done once more: processors shared a core", flush=True)
     finally:
         for side in sides.values():
             side.__exit__()

@@ -1,12 +1,26 @@
 // What a core can do: the best rate of a plain loop of fused multiplications and additions of vectors in
 // registers, on one thread, in GFLOP/s of float32. No product reaches it, so that shares of it flatter
 // nobody.
+//
+//   peak_gflops
+//   peak_gflops --together N
+//
+// The latter prints what a thread does while N run on as many processors, by what one does alone, over some
+// 20 milliseconds each: 1 where they are cores of their own. A virtual machine's processors may be two
+// threads of one core, and from time to time.
+
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
+#include <barrier>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
 
 #ifdef __x86_64__
 #include <immintrin.h>
@@ -71,13 +85,10 @@ Loop widest_loop() {
   return plain_loop;
 }
 
-}  // namespace
-}  // namespace rookery
+constexpr std::int64_t kRounds =
+    200'000;  // a millisecond or two, for which a core has no other work in between
 
-int main() {
-  using namespace rookery;
-  constexpr std::int64_t kRounds =
-      200'000;  // about a millisecond, for which a core has no other work in between
+double best_rate() {
   constexpr int kTries = 500;
   const Loop loop = widest_loop();
   float result = 0;
@@ -88,7 +99,49 @@ int main() {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     best = std::max(best, operations / taken.count() * 1e-9);
   }
-  if (!std::isfinite(result)) return 1;
+  return std::isfinite(result) ? best : 0;
+}
+
+// Loops that a thread on each of the first so many processors of this process ends in the same time, in all.
+double loops_together(int threads) {
+  constexpr std::chrono::milliseconds kTime(20);
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  std::vector<int> processors;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &allowed)) processors.push_back(i);
+  }
+  std::vector<double> counts(static_cast<std::size_t>(threads));
+  std::barrier start(threads);
+  std::vector<std::jthread> team;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    team.emplace_back([&, i] {
+      cpu_set_t own;
+      CPU_ZERO(&own);
+      CPU_SET(processors[i % processors.size()], &own);
+      sched_setaffinity(0, sizeof own, &own);
+      const Loop loop = widest_loop();
+      float result = 0;
+      start.arrive_and_wait();
+      const auto end = std::chrono::steady_clock::now() + kTime;
+      for (; std::chrono::steady_clock::now() < end; ++counts[i]) loop(kRounds / 100, result);
+      if (!std::isfinite(result)) counts[i] = 0;
+    });
+  }
+  team.clear();
+  return std::accumulate(counts.begin(), counts.end(), 0.0);
+}
+
+}  // namespace
+}  // namespace rookery
+
+int main(int argc, char** argv) {
+  if (argc == 3 && std::string(argv[1]) == "--together") {
+    const int threads = std::max(1, std::atoi(argv[2]));
+    fmt::print("{:.2f}\n", rookery::loops_together(threads) / (threads * rookery::loops_together(1)));
+    return 0;
+  }
+  const double best = rookery::best_rate();
   fmt::print("{:.1f}\n", best);
-  return 0;
+  return best > 0 ? 0 : 1;
 }

@@ -27,8 +27,8 @@ struct FiguresOptions {
 // Once in a period, after an update. Of each node, since the last time: "node_1/computing" and
 // "node_1/waiting", shares of the time, and "node_1/sent_mbit_per_second", of tensors to all of its cluster,
 // and with "/node_2" behind it to that one; "node_1/memory_mb", what is resident now; with async
-// "node_1/staleness", the mean of its micro-batches; and where there are rounds, "node_1/rounds" until now, the
-// share "node_1/waiting_for_rounds", and "node_1/sent_mbit_per_second/rounds". One thread, the one that
+// "node_1/staleness", the mean of its micro-batches; and where there are rounds, "node_1/rounds" until now,
+// the share "node_1/waiting_for_rounds", and "node_1/sent_mbit_per_second/rounds". One thread, the one that
 // trains.
 class FiguresExchange : public RunLog {
  public:

@@ -22,14 +22,14 @@ struct Progress {
   std::int64_t steps = 0;  // of the whole run
   double samples_per_second = 0;
   double seconds_left = 0;
-  double seconds = 0;            // of training and validation, until now
-  double computing = 0;          // of these
-  double waiting = 0;            // of these, for other stages
-  double waiting_for_later = 0;  // of that, for stages behind this one
+  double seconds = 0;              // of training and validation, until now
+  double computing = 0;            // of these
+  double waiting = 0;              // of these, for other stages
+  double waiting_for_later = 0;    // of that, for stages behind this one
   std::int64_t micro_batches = 0;  // trained by this stage until now
   std::int64_t staleness = 0;      // summed over these (async)
-  double learning_rate = 0;      // of the last step; after an update
-  std::optional<double> loss;    // of the last step; on the Leaf, after an update
+  double learning_rate = 0;        // of the last step; after an update
+  std::optional<double> loss;      // of the last step; on the Leaf, after an update
   // Percent; on the Leaf, after a validation: of the first loss whose targets are class indices.
   std::optional<double> accuracy;
 };
