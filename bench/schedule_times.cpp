@@ -168,7 +168,9 @@ PipelineModel model_of(const Case& of, const ScheduleSettings& schedule, const s
 double simulated(const Case& of, const ScheduleSettings& schedule, const std::vector<Stage>& stages) {
   const PipelineModel model = model_of(of, schedule, stages);
   const std::vector<std::int64_t> sizes(static_cast<std::size_t>(micro_batches_of(of, schedule)), kSamples);
-  const std::size_t fill = (stages.size() + sizes.size() - 1) / sizes.size();
+  const auto in_flight_first = static_cast<std::size_t>(
+      in_flight(schedule, 0, static_cast<int>(stages.size()), micro_batches_of(of, schedule)));
+  const std::size_t fill = (std::max(stages.size(), in_flight_first) + sizes.size() - 1) / sizes.size();
   const int batches = steps_overlap(model) ? static_cast<int>(4 * fill) + 8 : 1;
   return full_span(simulate_step(training_program(model, sizes, batches)), fill).step_seconds();
 }
@@ -191,7 +193,7 @@ std::vector<int> in_flight_of_fastest_order(const Case& of, ScheduleSettings sch
 
 ScheduleSettings with_enough_in_flight(const Case& of, ScheduleSettings schedule,
                                        const std::vector<Stage>& of_cluster) {
-  if (!is_synchronous(schedule)) schedule.max_staleness = 100;
+  if (!is_synchronous(schedule)) schedule.max_staleness = 1000;
   schedule.updates_ahead = of.clips && delays_weights(schedule);
   if (has_chunks(schedule)) {
     schedule.planned = in_flight_of_fastest_order(of, schedule, of_cluster);

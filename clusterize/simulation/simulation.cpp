@@ -79,7 +79,9 @@ class Simulator {
     const TrainingSettings& settings = task_.settings;
     const ClusterShares shares = shares_of(planned_.plan, 0);
     const std::int64_t samples = task_.data.train_samples;
-    const std::int64_t together = batches_to_simulate(settings, models_.front(), most_stages(planned_));
+    std::int64_t together = 1;
+    for (const PipelineModel& model : models_)
+      together = std::max(together, batches_to_simulate(settings, model));
     full_ =
         batches(shares, shares.samples, [&](const auto& own, const PipelineModel& model, std::int64_t share) {
           return program_of_batches(own, model, together, share);
@@ -128,7 +130,7 @@ class Simulator {
       made.runs.push_back(simulate_step(made.programs.back()));
       const StepRun& run = made.runs.back();
       made.count = std::max<std::int64_t>(made.count, std::ssize(run.updated));
-      const std::size_t fill = batches_to_fill(task_.settings, model.stages.size());
+      const std::size_t fill = batches_to_fill(task_.settings, model);
       made.step_seconds = std::max(made.step_seconds, full_span(run, fill).step_seconds());
       result_.simulated_actions += instructions(made.programs.back());
     }
@@ -223,7 +225,7 @@ class Simulator {
         return slowdowns[static_cast<std::size_t>(batch * placement.machines + placement.machine_of(node))];
       };
       const StepRun run = any ? simulate_step(batches.programs[c], slowdown) : batches.runs[c];
-      const std::size_t fill = batches_to_fill(task_.settings, models_[c].stages.size());
+      const std::size_t fill = batches_to_fill(task_.settings, models_[c]);
       seconds = std::max(seconds, full_span(run, fill).step_seconds());
     }
     return seconds;
@@ -388,15 +390,16 @@ std::size_t most_stages(const Planned& planned) {
   return most;
 }
 
-std::size_t batches_to_fill(const TrainingSettings& settings, std::size_t stages) {
+std::size_t batches_to_fill(const TrainingSettings& settings, const PipelineModel& model) {
   const std::size_t micro_batches = micro_batch_sizes(settings, settings.batch_size).size();
-  return (stages + micro_batches - 1) / micro_batches;
+  const int most =
+      in_flight(model.schedule, 0, static_cast<int>(model.stages.size()), static_cast<int>(micro_batches));
+  return (std::max(model.stages.size(), static_cast<std::size_t>(most)) + micro_batches - 1) / micro_batches;
 }
 
-std::int64_t batches_to_simulate(const TrainingSettings& settings, const PipelineModel& model,
-                                 std::size_t stages) {
+std::int64_t batches_to_simulate(const TrainingSettings& settings, const PipelineModel& model) {
   if (!steps_overlap(model)) return 1;
-  const auto fill = static_cast<std::int64_t>(batches_to_fill(settings, stages));
+  const auto fill = static_cast<std::int64_t>(batches_to_fill(settings, model));
   return is_synchronous(settings.schedule) ? 2 * fill + 5 : 4 * fill + 8;
 }
 
@@ -420,10 +423,9 @@ FullSpan full_span(const StepRun& run, std::size_t fill) {
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                               std::size_t cluster, std::int64_t samples) {
   const PipelineModel model = pipeline_model(task, pool, planned, cluster);
-  const std::size_t stages = model.stages.size();
   const StepProgram program = program_of_batches(with_share(task.settings, samples), model,
-                                                 batches_to_simulate(task.settings, model, stages), samples);
-  return full_span(simulate_step(program), batches_to_fill(task.settings, stages)).step_seconds();
+                                                 batches_to_simulate(task.settings, model), samples);
+  return full_span(simulate_step(program), batches_to_fill(task.settings, model)).step_seconds();
 }
 
 bool averaging_is_simulated(const ClusterPlan& plan) {

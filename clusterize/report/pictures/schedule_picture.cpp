@@ -350,7 +350,9 @@ class SchedulePicture {
 // Of zb one is enough to show what the stages do.
 std::int64_t steps_to_draw(const TrainingTask& task, const Planned& planned) {
   if (is_synchronous(task.settings.schedule)) return 1;
-  return 2 * static_cast<std::int64_t>(batches_to_fill(task.settings, most_stages(planned))) + 2;
+  const auto micro_batches = std::ssize(micro_batch_sizes(task.settings, task.settings.batch_size));
+  const auto stages = static_cast<std::int64_t>(most_stages(planned));
+  return 2 * ((stages + micro_batches - 1) / micro_batches) + 2;
 }
 
 std::string schedule_picture(const TrainingTask& task, const NodePool& pool, const Planned& planned,
