@@ -184,6 +184,30 @@ TEST(StepSimulation, AsyncStepsLastAsLongAsTheSlowestStage) {
   EXPECT_NEAR(alone.seconds, 12 * (1 + 2 + 1.5 + 2 + 0.5), 1e-9);
 }
 
+// Connections that hold the stages up, over ways as long as many batches: stages between others send
+// gradients, too, once the first ones are there. What is simulated is what comes then.
+TEST(StepSimulation, OfAsyncIsThatOfFullWays) {
+  const TrainingTask task = task_with(1);
+  const std::vector<OpId> positions = cut_positions(task.graph);
+  PipelineModel model = pipeline_of(task, {0, positions.at(1), positions.at(2), positions.at(3)});
+  constexpr double kBytesPerSecond = 7e4;
+  for (StageWork& work : model.work)
+    work = {.forward = 1, .backward = 2, .bytes_per_second = kBytesPerSecond};
+  for (std::vector<FlowWay>& links : model.links) {
+    for (FlowWay& way : links) way = {way.from, way.to, 30, kBytesPerSecond};
+  }
+  model.schedule = {.name = "async", .max_staleness = 1000, .planned = {90, 60, 30, 1}};
+  const std::vector<std::int64_t> sizes = sizes_of(task);
+  const auto seconds_of_step = [&](std::int64_t batches, std::size_t fill) {
+    const StepProgram program = training_program(model, sizes, static_cast<int>(batches));
+    return full_span(simulate_step(program), fill).step_seconds();
+  };
+  const double expected = seconds_of_step(2000, 800);
+  EXPECT_GT(expected, 3.5) << "the stages alone take 3";
+  ASSERT_EQ(batches_to_fill(task.settings, model), 90);
+  EXPECT_NEAR(seconds_of_step(batches_to_simulate(task.settings, model), 90), expected, 0.02 * expected);
+}
+
 // With zb, and enough in flight, nobody waits at all once the pipeline is full: where W are late the first
 // stage begins the next step before the last has ended. Of 1f1b the first stage ends last.
 TEST(StepSimulation, StepsOfZbFollowEachOtherWithoutAGap) {
