@@ -132,10 +132,10 @@ const std::vector<ScheduleKind>& schedule_kinds() {
       {.name = "async",
        .help =
            "batches follow each other without a gap, each stage makes its update at once, and gradients are "
-           "older than the weights that they change: with as many `micro_batches` as there are stages by one "
-           "update. That is set against by weights that are predicted, and by Adam's `betas`: where "
-           "gradients are "
-           "old, 1 minus the first is a fifth of what is set",
+           "older than the weights that they change: with as many `micro_batches` as there are stages on the "
+           "first stage most by one update, with more the fewer. That is set against by weights that are "
+           "predicted, and by Adam's `betas`: where gradients are old, 1 minus the first is down to a fifth "
+           "of what is set",
        .is_synchronous = false,
        .delays_weights = false,
        .in_flight = in_flight_async,

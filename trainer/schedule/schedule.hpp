@@ -8,11 +8,11 @@
 //          later stages send gradients sooner, and what is left of W ends the batch. Every stage keeps what
 //          min(M, n_0) micro-batches need. Where gradients are clipped updates may come before their norm:
 //          see ScheduleSettings::updates_ahead.
-//   async  no flush between batches (PipeDream, arXiv 1806.03377; with M > 1 PipeDream-2BW of
-//          arXiv 2006.09503): stage k runs n_k - 1 micro-batches ahead, also of later batches, and makes its
-//          update after a batch's last backward. All micro-batches of a batch use one version of the
-//          weights, predicted from those that the stage has when the batch begins, in forward and backward,
-//          so that gradients are (n_k - 1) / M updates old, rounded up.
+//   async  no flush between batches (PipeDream, arXiv 1806.03377): stage k runs n_k - 1 micro-batches ahead,
+//          also of later batches, and makes its update after a batch's last backward. A micro-batch uses one
+//          version of the weights in forward and backward, predicted from those that the stage has at its
+//          forward, so that gradients are (n_k - 1) / M updates old in the mean, at most that rounded up; of
+//          parameters that several stages use all micro-batches of a batch have the oldest.
 //   interleaved, zbv  synchronous, with several stages on each machine, whose actions have one order
 //          (machine_order.hpp). A stage's are those of its machine's order that are its own, then the update.
 //          That order says how many are in flight; a plan chooses among some.

@@ -18,7 +18,7 @@ struct CompileOptions {
   int slots = 1;  // training micro-batches in flight: whose forward ran and whose backward is not at its end
   int micro_batches = 1;  // of a step; its gradients accumulate over them
   // Updates may come between a micro-batch's forward and its backward, which uses the weights of the forward
-  // all the same; and so do all micro-batches of a step.
+  // all the same.
   bool stashes_weights = false;
   // Between the backward phases of a micro-batch others may go forward, and backward by their first phase:
   // what passes between the two has room in the slot.
