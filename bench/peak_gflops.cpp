@@ -17,6 +17,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -24,9 +25,9 @@
 
 #ifdef __x86_64__
 #include <immintrin.h>
+#endif
 
 #include "models/base/libraries/format.hpp"
-#endif
 
 namespace rookery {
 namespace {
