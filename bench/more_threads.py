@@ -5,8 +5,8 @@
 
 The same weights and batches as in training_step.py. On each number of threads some steps are trained first, whose losses
 must be the same numbers, or nothing is timed. Then all train in alternation, each a process of its own; a round's
-speed-up is the time of one thread by that of several. Rounds in which processors share a core are done once more. Prints a table for bench/README.md. Exits with 1 when losses differ
-or a bar is missed.
+speed-up is the time of one thread by that of several. Rounds in which processors share a core are done once more.
+Prints a table for bench/README.md. Exits with 1 when losses differ or a bar is missed.
 """
 
 import argparse

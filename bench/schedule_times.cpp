@@ -168,11 +168,10 @@ PipelineModel model_of(const Case& of, const ScheduleSettings& schedule, const s
 double simulated(const Case& of, const ScheduleSettings& schedule, const std::vector<Stage>& stages) {
   const PipelineModel model = model_of(of, schedule, stages);
   const std::vector<std::int64_t> sizes(static_cast<std::size_t>(micro_batches_of(of, schedule)), kSamples);
-  const auto in_flight_first = static_cast<std::size_t>(
-      in_flight(schedule, 0, static_cast<int>(stages.size()), micro_batches_of(of, schedule)));
-  const std::size_t fill = (std::max(stages.size(), in_flight_first) + sizes.size() - 1) / sizes.size();
-  const int batches = steps_overlap(model) ? static_cast<int>(4 * fill) + 8 : 1;
-  return full_span(simulate_step(training_program(model, sizes, batches)), fill).step_seconds();
+  const auto batches = static_cast<int>(batches_to_simulate(model, sizes.size()));
+  return full_span(simulate_step(training_program(model, sizes, batches)),
+                   batches_to_fill(model, sizes.size()))
+      .step_seconds();
 }
 
 // As a plan does: the order of which a batch is shortest, or what a round trip needs.

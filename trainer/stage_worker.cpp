@@ -119,7 +119,7 @@ void StageWorker::train(const TrainingRun& run) {
     // What updates before the run have changed is not known where it goes on from a checkpoint.
     const std::int64_t staleness = under_way.back().staleness;
     if (is_by_batch && staleness > 0 && begun > staleness)
-      executable_.predict_weights(updates_ahead(static_cast<double>(staleness)));
+      executable_.predict_weights(predicted_updates(static_cast<double>(staleness)));
     // Parameters that later stages borrow are to be as old as what this stage's forward uses.
     if (begun > 0) exchange_.spread_parameters(run.first_step + begun - 1);
     ++begun;
@@ -147,7 +147,7 @@ void StageWorker::train(const TrainingRun& run) {
       if (action->kind != ActionKind::kUpdate) continue;
       under_way.pop_front();
       if (!is_by_batch && staleness > 0 && forwards < run.batches * micro_batches)
-        executable_.predict_weights(updates_ahead(staleness), true);
+        executable_.predict_weights(predicted_updates(staleness), true);
     }
     exchange_.spread_parameters(run.first_step + run.batches - 1);
   } catch (Error& error) {

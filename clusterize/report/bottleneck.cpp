@@ -144,10 +144,11 @@ Bottleneck find_bottleneck(const TrainingTask& task, const NodePool& pool, const
   const auto slowest = std::ranges::max_element(clusters, {}, &PlannedCluster::simulated_step_ms);
   const auto cluster = static_cast<std::size_t>(slowest - clusters.begin());
   const PipelineModel model = pipeline_model(task, pool, planned, cluster);
+  const std::size_t micro_batches = micro_batch_sizes(task.settings, task.settings.batch_size).size();
   const StepProgram program =
-      program_of_full_batches(task.settings, model, batches_to_simulate(task.settings, model));
+      program_of_full_batches(task.settings, model, batches_to_simulate(model, micro_batches));
   StepTrace trace;
-  const FullSpan full = full_span(simulate_step(program, {}, &trace), batches_to_fill(task.settings, model));
+  const FullSpan full = full_span(simulate_step(program, {}, &trace), batches_to_fill(model, micro_batches));
   Shares shares(program, trace);
   for (const PathPart& part : critical_path(program, trace)) {
     const double seconds = std::min(part.end, full.end) - std::max(part.begin, full.begin);

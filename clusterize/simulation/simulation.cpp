@@ -81,7 +81,7 @@ class Simulator {
     const std::int64_t samples = task_.data.train_samples;
     std::int64_t together = 1;
     for (const PipelineModel& model : models_)
-      together = std::max(together, batches_to_simulate(settings, model));
+      together = std::max(together, batches_to_simulate(model, micro_batches()));
     full_ =
         batches(shares, shares.samples, [&](const auto& own, const PipelineModel& model, std::int64_t share) {
           return program_of_batches(own, model, together, share);
@@ -130,7 +130,7 @@ class Simulator {
       made.runs.push_back(simulate_step(made.programs.back()));
       const StepRun& run = made.runs.back();
       made.count = std::max<std::int64_t>(made.count, std::ssize(run.updated));
-      const std::size_t fill = batches_to_fill(task_.settings, model);
+      const std::size_t fill = batches_to_fill(model, micro_batches());
       made.step_seconds = std::max(made.step_seconds, full_span(run, fill).step_seconds());
       result_.simulated_actions += instructions(made.programs.back());
     }
@@ -206,6 +206,10 @@ class Simulator {
     return validation_ && (epoch + 1) % task_.settings.validate_every == 0;
   }
 
+  std::size_t micro_batches() const {
+    return micro_batch_sizes(task_.settings, task_.settings.batch_size).size();
+  }
+
   // Of a step of the next batches of this kind.
   double seconds_of(const Batches& batches) {
     if (options_.straggler_share == 0) return batches.step_seconds;
@@ -225,7 +229,7 @@ class Simulator {
         return slowdowns[static_cast<std::size_t>(batch * placement.machines + placement.machine_of(node))];
       };
       const StepRun run = any ? simulate_step(batches.programs[c], slowdown) : batches.runs[c];
-      const std::size_t fill = batches_to_fill(task_.settings, models_[c]);
+      const std::size_t fill = batches_to_fill(models_[c], micro_batches());
       seconds = std::max(seconds, full_span(run, fill).step_seconds());
     }
     return seconds;
@@ -390,17 +394,16 @@ std::size_t most_stages(const Planned& planned) {
   return most;
 }
 
-std::size_t batches_to_fill(const TrainingSettings& settings, const PipelineModel& model) {
-  const std::size_t micro_batches = micro_batch_sizes(settings, settings.batch_size).size();
+std::size_t batches_to_fill(const PipelineModel& model, std::size_t micro_batches) {
   const int most =
       in_flight(model.schedule, 0, static_cast<int>(model.stages.size()), static_cast<int>(micro_batches));
   return (std::max(model.stages.size(), static_cast<std::size_t>(most)) + micro_batches - 1) / micro_batches;
 }
 
-std::int64_t batches_to_simulate(const TrainingSettings& settings, const PipelineModel& model) {
+std::int64_t batches_to_simulate(const PipelineModel& model, std::size_t micro_batches) {
   if (!steps_overlap(model)) return 1;
-  const auto fill = static_cast<std::int64_t>(batches_to_fill(settings, model));
-  return is_synchronous(settings.schedule) ? 2 * fill + 5 : 4 * fill + 8;
+  const auto fill = static_cast<std::int64_t>(batches_to_fill(model, micro_batches));
+  return is_synchronous(model.schedule) ? 2 * fill + 5 : 4 * fill + 8;
 }
 
 StepProgram program_of_batches(const TrainingSettings& settings, const PipelineModel& model,
@@ -423,9 +426,10 @@ FullSpan full_span(const StepRun& run, std::size_t fill) {
 double simulated_step_seconds(const TrainingTask& task, const NodePool& pool, const Planned& planned,
                               std::size_t cluster, std::int64_t samples) {
   const PipelineModel model = pipeline_model(task, pool, planned, cluster);
+  const std::size_t micro_batches = micro_batch_sizes(task.settings, task.settings.batch_size).size();
   const StepProgram program = program_of_batches(with_share(task.settings, samples), model,
-                                                 batches_to_simulate(task.settings, model), samples);
-  return full_span(simulate_step(program), batches_to_fill(task.settings, model)).step_seconds();
+                                                 batches_to_simulate(model, micro_batches), samples);
+  return full_span(simulate_step(program), batches_to_fill(model, micro_batches)).step_seconds();
 }
 
 bool averaging_is_simulated(const ClusterPlan& plan) {

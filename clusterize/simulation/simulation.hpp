@@ -88,11 +88,11 @@ PipelineModel pipeline_model(const TrainingTask& task, const NodePool& pool, con
                              std::size_t cluster);
 // The number of stages of the plan's longest cluster.
 std::size_t most_stages(const Planned& planned);
-// Batches that fill the pipeline where they follow each other: as many micro-batches as there are stages, or
-// in flight on the first one.
-std::size_t batches_to_fill(const TrainingSettings& settings, const PipelineModel& model);
+// Batches of so many micro-batches that fill the pipeline where they follow each other: as many micro-batches
+// as there are stages, or in flight on the first one.
+std::size_t batches_to_fill(const PipelineModel& model, std::size_t micro_batches);
 // Batches of a step; where steps overlap, enough to fill the pipeline, and to go on so for a while.
-std::int64_t batches_to_simulate(const TrainingSettings& settings, const PipelineModel& model);
+std::int64_t batches_to_simulate(const PipelineModel& model, std::size_t micro_batches);
 // The cluster's program for so many batches of as many samples, or of the most.
 StepProgram program_of_batches(const TrainingSettings& settings, const PipelineModel& model,
                                std::int64_t batches, std::int64_t samples);

@@ -9,7 +9,7 @@ namespace rookery {
 // Forwards use the weights as they will be after so many more updates like the last: those that come before
 // the micro-batch's own (SpecTrain, arXiv 1809.02839), and more, since the gradient of where weights would go
 // on to calms what they swing about, as Nesterov's does (arXiv 2505.01099).
-inline double updates_ahead(double staleness) {
+inline double predicted_updates(double staleness) {
   return 2 * (staleness + std::min(staleness, 1.0));
 }
 

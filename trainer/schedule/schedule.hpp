@@ -11,8 +11,8 @@
 //   async  no flush between batches (PipeDream, arXiv 1806.03377): stage k runs n_k - 1 micro-batches ahead,
 //          also of later batches, and makes its update after a batch's last backward. A micro-batch uses one
 //          version of the weights in forward and backward, predicted from those that the stage has at its
-//          forward, so that gradients are (n_k - 1) / M updates old in the mean, at most that rounded up; of
-//          parameters that several stages use all micro-batches of a batch have the oldest.
+//          forward, so that gradients are (n_k - 1) / M updates old in the mean, at most that rounded up. On
+//          stages that share parameters with others all micro-batches of a batch have those of its first.
 //   interleaved, zbv  synchronous, with several stages on each machine, whose actions have one order
 //          (machine_order.hpp). A stage's are those of its machine's order that are its own, then the update.
 //          That order says how many are in flight; a plan chooses among some.

@@ -204,8 +204,8 @@ TEST(StepSimulation, OfAsyncIsThatOfFullWays) {
   };
   const double expected = seconds_of_step(2000, 800);
   EXPECT_GT(expected, 3.5) << "the stages alone take 3";
-  ASSERT_EQ(batches_to_fill(task.settings, model), 90);
-  EXPECT_NEAR(seconds_of_step(batches_to_simulate(task.settings, model), 90), expected, 0.02 * expected);
+  ASSERT_EQ(batches_to_fill(model, 1), 90);
+  EXPECT_NEAR(seconds_of_step(batches_to_simulate(model, 1), 90), expected, 0.02 * expected);
 }
 
 // With zb, and enough in flight, nobody waits at all once the pipeline is full: where W are late the first
