@@ -106,6 +106,7 @@ class Training {
     float loss = 0;
     for (const LossOp& term : losses_)
       loss += executable_.output(output(term.value), micro_batch).as<float>()[0];
+    executable_.begin_update(step_, OptimizerSettings().learning_rate);
     executable_.backward_inputs(micro_batch);
     executable_.backward_weights(micro_batch);
     executable_.update(step_++, OptimizerSettings().learning_rate);
@@ -116,6 +117,7 @@ class Training {
   CompileOptions options(const KernelChoice& kernels) const {
     CompileOptions options;
     options.training_sizes = {size_};
+    options.updates_in_backward = true;  // as a plan of one cluster and one micro-batch has it
     options.kernels = kernels;
     options.seed = 42;
     return options;

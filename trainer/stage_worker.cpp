@@ -165,6 +165,10 @@ void StageWorker::act(const TrainingRun& run, const Action& action, Batch& batch
       observe(micro_batch, batch);
       break;
     case ActionKind::kBackwardInputs:
+      if (executable_.updates_in_backward()) {
+        const std::int64_t step = micro_batch.step;
+        executable_.begin_update(step, run.learning_rate(step), exchange_.wants_squares(step));
+      }
       backward_inputs(batch, micro_batch);
       break;
     case ActionKind::kBackwardWeights: {

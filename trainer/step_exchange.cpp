@@ -30,7 +30,7 @@ void StepExchange::finish_gradients(std::int64_t step) {
     executable_.finish_gradients();
     averager_->after_gradients(step);
   }
-  if (!clipping_.norm && !norm_is_due(step)) return;
+  if (!wants_squares(step)) return;
   const ExactSum own = executable_.squared_gradients();
   const bool is_of_all = clipping_.norm && clipping_.is_of_all_stages;
   const int leaf = stage_.count - 1;

@@ -44,6 +44,8 @@ class StepExchange {
   StepExchange(Executable& executable, Link& link, Clipping clipping, Averager* averager = nullptr,
                std::int64_t norm_every = 0);
 
+  // Are the squares of this step's gradients wanted?
+  bool wants_squares(std::int64_t step) const { return clipping_.norm || norm_is_due(step); }
   // After the last backward_weights() of the step: all that comes before update(), but for the norm where
   // that is late.
   void finish_gradients(std::int64_t step);

@@ -467,6 +467,13 @@ bool may_update_ahead(const TrainingSettings& settings, const Graph& model) {
   return !shares && decided_micro_batches(settings) > 1;
 }
 
+bool may_update_in_backward(const TrainingSettings& settings, int micro_batches, int clusters) {
+  const std::string& mode = settings.averaging.mode;
+  const bool averages_gradients = clusters > 1 && mode != "parameters" && mode != "diloco";
+  return micro_batches == 1 && is_synchronous(settings.schedule) && !settings.clip_gradient_norm &&
+         !averages_gradients;
+}
+
 CompileOptions compile_options(TrainingSettings settings, const DataSizes& data, int stage, int stages,
                                const KernelChoice& kernels, const std::optional<ClusterShares>& shares) {
   const ClusterShares used = shares ? *shares : one_cluster(settings.batch_size);
@@ -481,6 +488,7 @@ CompileOptions compile_options(TrainingSettings settings, const DataSizes& data,
           .stashes_weights = !is_synchronous(settings.schedule),
           .delays_weights = delays_weights(settings.schedule, stage, stages, micro_batches),
           .updates_ahead = settings.schedule.updates_ahead && stage + 1 < stages,
+          .updates_in_backward = may_update_in_backward(settings, micro_batches, used.clusters()),
           .recompute = settings.recompute == "full",
           .kernels = kernels,
           .seed = settings.seed,

@@ -105,6 +105,10 @@ class Trainer {
 // the norm of gradients keeps a stage from the next step.
 bool may_update_ahead(const TrainingSettings& settings, const Graph& model);
 
+// May the stages of a plan of so many clusters update parameters in backward (CompileOptions)? Not where
+// their gradients are clipped, or summed over the clusters, before.
+bool may_update_in_backward(const TrainingSettings& settings, int micro_batches, int clusters);
+
 // The CompileOptions that a stage needs for this run; `shares`: TrainerOptions::shares.
 CompileOptions compile_options(TrainingSettings settings, const DataSizes& data, int stage, int stages,
                                const KernelChoice& kernels,

@@ -188,7 +188,7 @@ std::vector<SegmentWork> ModelCosts::work(int node_threads) const {
 
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
                        const KernelChoice& kernels, const OpProfile* profile, int most_segments,
-                       const std::set<int>& threads) {
+                       const std::set<int>& threads, int clusters) {
   const std::int64_t micro_batch = micro_batch_sizes(settings, settings.batch_size).front();
   ModelCosts costs{
       .name = settings.model,
@@ -210,10 +210,11 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
   for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
   costs.may_recompute = settings.recompute != "none";
   costs.must_recompute = settings.recompute == "full";
-  costs.memory = stage_memory(graph, begins, settings, data, kernels, threads);
+  costs.memory = stage_memory(graph, begins, settings, data, kernels, threads, clusters);
   costs.most_kept_bytes = static_cast<double>(
       Reconstructions::most_bytes(graph, settings.batch_size, {settings.transport, {}, data.train_samples}));
-  costs.trained = [graph, settings, data, kernels, most_segments, threads](const Training& training) {
+  costs.trained = [graph, settings, data, kernels, most_segments, threads,
+                   clusters](const Training& training) {
     TrainingSettings other = settings;
     other.batch_size = training.batch_size;
     other.micro_batches = training.micro_batches;
@@ -221,7 +222,7 @@ ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, con
     other.schedule.max_staleness = training.max_staleness;
     other.schedule.in_flight = training.in_flight;
     other.schedule.name = training.schedule;
-    return model_costs(graph, other, data, kernels, nullptr, most_segments, threads);
+    return model_costs(graph, other, data, kernels, nullptr, most_segments, threads, clusters);
   };
   return costs;
 }

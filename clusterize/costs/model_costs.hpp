@@ -123,10 +123,12 @@ constexpr int kMostSegments = 100;
 
 // The costs of a graph that ends in its loss, at the micro-batch size of `settings`, on nodes with these
 // numbers of threads. Work is what `profile` measured, and nodes without gflops are taken to be like its
-// machine; else it is estimated. The memory is that of stage_memory.hpp, which keeps copies of the arguments.
+// machine; else it is estimated. The memory is that of stage_memory.hpp, which keeps copies of the arguments,
+// in plans of at most `clusters` clusters.
 ModelCosts model_costs(const Graph& graph, const TrainingSettings& settings, const DataSizes& data,
                        const KernelChoice& kernels, const OpProfile* profile = nullptr,
-                       int most_segments = kMostSegments, const std::set<int>& threads = {1});
+                       int most_segments = kMostSegments, const std::set<int>& threads = {1},
+                       int clusters = 2);
 
 // The same of stages that begin at these segments, between which what crosses is encoded as on their links.
 ModelCosts with_transport(ModelCosts costs, const Graph& graph, const TrainingSettings& settings,

@@ -52,7 +52,7 @@ std::int64_t transport_bytes(const Stage& stage, std::int64_t micro_batch, const
 }
 
 StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
-                         const KernelChoice& kernels, int threads)
+                         const KernelChoice& kernels, int threads, int clusters)
     : graph_(std::move(graph)),
       begins_(std::move(begins)),
       settings_(std::move(settings)),
@@ -65,6 +65,7 @@ StageMemory::StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings
       measured_(segments(), most_slots_),
       estimated_(segments(), most_slots_) {
   options_.processor = &processor_;
+  options_.updates_in_backward = may_update_in_backward(settings_, options_.micro_batches, clusters);
   find_tied();
 }
 
@@ -343,10 +344,11 @@ class MemoryByThreads final : public MemoryModel {
 
 std::shared_ptr<const MemoryModel> stage_memory(const Graph& graph, const std::vector<OpId>& begins,
                                                 const TrainingSettings& settings, DataSizes data,
-                                                const KernelChoice& kernels, const std::set<int>& threads) {
+                                                const KernelChoice& kernels, const std::set<int>& threads,
+                                                int clusters) {
   ByThreads<std::shared_ptr<const MemoryModel>> models;
   for (const int each : threads) {
-    auto stages = std::make_shared<StageMemory>(graph, begins, settings, data, kernels, each);
+    auto stages = std::make_shared<StageMemory>(graph, begins, settings, data, kernels, each, clusters);
     if (stages->segments() > kExactSegments)
       models[each] = std::make_shared<EstimatedMemory>(std::move(stages));
     else

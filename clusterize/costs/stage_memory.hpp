@@ -35,9 +35,10 @@ class StageMemory {
  public:
   static constexpr int kWindow = 6;
 
-  // `begins`: first op of every segment. Of nodes with so many threads, whatever ranges say.
+  // `begins`: first op of every segment. Of nodes with so many threads, whatever ranges say, in a plan of at
+  // most so many clusters.
   StageMemory(Graph graph, std::vector<OpId> begins, TrainingSettings settings, DataSizes data,
-              const KernelChoice& kernels, int threads = 1);
+              const KernelChoice& kernels, int threads, int clusters);
 
   // From a stage that is compiled.
   std::int64_t measured(const StageRange& range);
@@ -113,7 +114,7 @@ class StageMemory {
 constexpr int kExactSegments = 60;
 std::shared_ptr<const MemoryModel> stage_memory(const Graph& graph, const std::vector<OpId>& begins,
                                                 const TrainingSettings& settings, DataSizes data,
-                                                const KernelChoice& kernels,
-                                                const std::set<int>& threads = {1});
+                                                const KernelChoice& kernels, const std::set<int>& threads,
+                                                int clusters);
 
 }  // namespace rookery

@@ -41,8 +41,8 @@ void add_clusters(const TrainingTask& task, const Fit& fit, Planned& planned) {
     const StagePartition& partition = *fit.throughput.cuts[c];
     planned.cuts.push_back(partition);
     planned.stages.push_back(cut(task.graph, op_begins(*fit.costs, partition)));
-    planned.plan.clusters.push_back(
-        predicted_cluster(task, *fit.model, planned.members[c], partition, planned.stages.back()));
+    planned.plan.clusters.push_back(predicted_cluster(task, *fit.model, planned.members.size(),
+                                                      planned.members[c], partition, planned.stages.back()));
     planned.plan.clusters.back().id = static_cast<int>(c);
   }
 }
@@ -58,8 +58,8 @@ void predict_again(const TrainingTask& task, const ThroughputModel& model, std::
                    const std::vector<int>& in_flight, const std::vector<PlannedLink>& links,
                    Planned& planned) {
   PlannedCluster& before = planned.plan.clusters[at];
-  PlannedCluster made = predicted_cluster(task, model, planned.members[at], planned.cuts[at],
-                                          planned.stages[at], in_flight, links);
+  PlannedCluster made = predicted_cluster(task, model, planned.members.size(), planned.members[at],
+                                          planned.cuts[at], planned.stages[at], in_flight, links);
   made.id = before.id;
   for (std::size_t stage = 0; stage < made.stages.size(); ++stage)
     made.stages[stage].prediction.averaging_bytes = before.stages[stage].prediction.averaging_bytes;

@@ -20,13 +20,14 @@ std::int64_t count_parameters(const Stage& stage) {
   return count;
 }
 
-PlannedStage plan_stage(const TrainingTask& task, const TrainingSettings& settings, const PoolNode& node,
-                        const Stage& stage, std::vector<OpId> ops, const StageTimes& times, bool recompute,
-                        const EdgeEncoding& encoding) {
+PlannedStage plan_stage(const TrainingTask& task, const TrainingSettings& settings, std::size_t clusters,
+                        const PoolNode& node, const Stage& stage, std::vector<OpId> ops,
+                        const StageTimes& times, bool recompute, const EdgeEncoding& encoding) {
   const std::vector<std::int64_t> sizes = micro_batch_sizes(settings, settings.batch_size);
   const auto micro_batches = static_cast<int>(sizes.size());
   CompileOptions options = compile_options(settings, task.data, stage.index, stage.count, task.kernels);
   options.recompute = recompute;
+  options.updates_in_backward = may_update_in_backward(settings, micro_batches, static_cast<int>(clusters));
   const KernelThreads threads(node.threads.value_or(1));
   PlannedStage planned{.node = "node_" + node.id,
                        .address = node.address,
@@ -66,7 +67,7 @@ void add_flops(const ModelCosts& costs, const StagePartition& cut, std::vector<P
   }
 }
 
-PlannedCluster predicted_with(const TrainingTask& task, const ThroughputModel& model,
+PlannedCluster predicted_with(const TrainingTask& task, const ThroughputModel& model, std::size_t clusters,
                               const std::vector<int>& members, const StagePartition& cut,
                               const std::vector<Stage>& stages, const std::vector<int>& in_flight,
                               const EdgeEncoding& encoding) {
@@ -88,8 +89,8 @@ PlannedCluster predicted_with(const TrainingTask& task, const ThroughputModel& m
     std::iota(ops.begin(), ops.end(), first);
     first += static_cast<OpId>(ops.size());
     const PoolNode& node = model.pool().node(members[stage]);
-    cluster.stages.push_back(plan_stage(task, settings, node, stages[stage], std::move(ops), times[stage],
-                                        cut.recompute[stage], encoding));
+    cluster.stages.push_back(plan_stage(task, settings, clusters, node, stages[stage], std::move(ops),
+                                        times[stage], cut.recompute[stage], encoding));
   }
   add_flops(model.costs(), cut, cluster.stages);
   return cluster;
@@ -106,16 +107,16 @@ void check_fits(const PlannedStage& stage, const PoolNode& node) {
 }
 
 PlannedCluster predicted_cluster(const TrainingTask& task, const ThroughputModel& searched,
-                                 const std::vector<int>& members, const StagePartition& cut,
-                                 const std::vector<Stage>& stages, const std::vector<int>& in_flight,
-                                 const std::vector<PlannedLink>& links) {
+                                 std::size_t clusters, const std::vector<int>& members,
+                                 const StagePartition& cut, const std::vector<Stage>& stages,
+                                 const std::vector<int>& in_flight, const std::vector<PlannedLink>& links) {
   if (!links.empty()) {
     const ModelCosts costs =
         with_transport(searched.costs(), task.graph, task.settings, cut.begins, encoding_of(task, links));
-    return predicted_with(task, ThroughputModel(searched.pool(), costs), members, cut, stages, in_flight,
-                          encoding_of(task, links));
+    return predicted_with(task, ThroughputModel(searched.pool(), costs), clusters, members, cut, stages,
+                          in_flight, encoding_of(task, links));
   }
-  return predicted_with(task, searched, members, cut, stages, in_flight, encoding_of(task));
+  return predicted_with(task, searched, clusters, members, cut, stages, in_flight, encoding_of(task));
 }
 
 }  // namespace rookery

@@ -10,10 +10,10 @@
 
 namespace rookery {
 
-// `members`: nodes of the model's pool by stage; `stages`: the model cut as `partition` says. `in_flight`: by
-// stage; empty: as without a choice. `links`: as chosen for the links of these stages; empty: as without a
-// choice. ConfigError naming the node whose memory a stage exceeds.
-PlannedCluster predicted_cluster(const TrainingTask& task, const ThroughputModel& model,
+// Of a plan of so many clusters. `members`: nodes of the model's pool by stage; `stages`: the model cut as
+// `partition` says. `in_flight`: by stage; empty: as without a choice. `links`: as chosen for the links of
+// these stages; empty: as without a choice. ConfigError naming the node whose memory a stage exceeds.
+PlannedCluster predicted_cluster(const TrainingTask& task, const ThroughputModel& model, std::size_t clusters,
                                  const std::vector<int>& members, const StagePartition& partition,
                                  const std::vector<Stage>& stages, const std::vector<int>& in_flight = {},
                                  const std::vector<PlannedLink>& links = {});

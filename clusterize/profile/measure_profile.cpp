@@ -61,6 +61,7 @@ class Profiler {
     options.inference_sizes = {};
     options.slots = 1;
     options.recompute = false;
+    options.updates_in_backward = false;  // they are measured apart
     return options;
   }
 

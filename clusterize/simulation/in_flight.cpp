@@ -23,6 +23,7 @@ class ClusterRoom {
         stages_(planned.stages[cluster]),
         planned_(planned.plan.clusters[cluster].stages),
         sizes_(micro_batch_sizes(task.settings, task.settings.batch_size)),
+        clusters_(static_cast<int>(planned.plan.clusters.size())),
         updates_ahead_(updates_ahead(task, planned.plan)),
         known_(stages_.size()) {}
 
@@ -49,6 +50,7 @@ class ClusterRoom {
     const Stage& stage = stages_[at];
     CompileOptions options = compile_options(settings, task_.data, stage.index, stage.count, task_.kernels);
     options.recompute = planned_[at].recompute;
+    options.updates_in_backward = may_update_in_backward(settings, options.micro_batches, clusters_);
     std::map<Kind, std::int64_t>& known = known_[at];
     const Kind kind(options.slots, options.delays_weights);
     if (const auto found = known.find(kind); found != known.end()) return found->second;
@@ -68,6 +70,7 @@ class ClusterRoom {
   const std::vector<Stage>& stages_;
   const std::vector<PlannedStage>& planned_;
   const std::vector<std::int64_t> sizes_;  // of micro-batches
+  const int clusters_;
   const bool updates_ahead_;
   std::vector<std::map<Kind, std::int64_t>> known_;  // by stage: bytes as it is compiled
 };

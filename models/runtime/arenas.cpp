@@ -46,7 +46,8 @@ Arenas::Arenas(const Stage& stage, const CompileOptions& options, const Compiled
     const std::size_t states = make_optimizer(options.optimizer)->state_names().size();
     for (std::size_t i = 0; i < states; ++i)
       optimizer_state_.emplace_back(layout_.owned_bytes, memory_of(processor_));
-    for (AlignedBuffer& arena : optimizer_state_) optimizer_spans_.push_back(floats(arena));
+    for (AlignedBuffer& arena : optimizer_state_)
+      optimizer_at_end_.push_back(floats(arena).first(layout_.at_end_bytes / sizeof(float)));
     if (options.updates_ahead)
       kept_ = AlignedBuffer(variants.kept_bytes(stage, options), memory_of(processor_));
   }
@@ -65,6 +66,8 @@ TensorView Arenas::state(ValueId id, std::optional<std::size_t> version) {
 }
 
 TensorView Arenas::gradient_term(const std::string& parameter, std::size_t index) {
+  ROOKERY_CHECK(!layout_.in_backward.contains(parameter), "the gradient of '{}' has no place of its own",
+                parameter);
   return {stage_.graph.value(stage_.graph.at(parameter)).type,
           gradient(layout_.gradient_terms.at(parameter).at(index)), device_};
 }
@@ -86,15 +89,27 @@ void Arenas::sum_gradient(const std::string& parameter) {
     processor_.arithmetic().add(floats_at(terms[0]), floats_at(terms[i]), count);
 }
 
-std::span<float> Arenas::owned_gradients() {
-  return floats(gradients_).first(layout_.owned_bytes / sizeof(float));
+std::span<float> Arenas::gradients_at_end() {
+  return floats(gradients_).first(layout_.at_end_bytes / sizeof(float));
 }
 
-ParameterArena Arenas::owned() {
-  return {.parameters = owned(weights_.newest()),
-          .gradients = owned_gradients(),
-          .state = optimizer_spans_,
-          .extents = layout_.owned};
+ParameterArena Arenas::at_end() {
+  return {.parameters = owned(weights_.newest()).first(layout_.at_end_bytes / sizeof(float)),
+          .gradients = gradients_at_end(),
+          .state = optimizer_at_end_,
+          .extents = layout_.at_end};
+}
+
+ParameterInBackward Arenas::in_backward(const std::string& parameter, TensorView gradient) {
+  const auto [offset, count] = layout_.in_backward.at(parameter);
+  ParameterInBackward made{
+      .values = owned(weights_.newest()).subspan(offset, count),
+      .gradient = {reinterpret_cast<const float*>(gradient.data), count},
+      .state = {},
+      .extent = {.offset = 0, .count = count},
+  };
+  for (AlignedBuffer& arena : optimizer_state_) made.state.push_back(floats(arena).subspan(offset, count));
+  return made;
 }
 
 std::span<float> Arenas::owned(std::size_t version) {
@@ -103,14 +118,14 @@ std::span<float> Arenas::owned(std::size_t version) {
 
 void Arenas::change(const std::function<void(const ParameterArena&)>& update) {
   weights_.make_writable();
-  if (!weights_.is_stashed() || layout_.owned_bytes == 0) return update(owned());
+  if (!weights_.is_stashed() || layout_.owned_bytes == 0) return update(at_end());
   const Arithmetic& arithmetic = processor_.arithmetic();
   const std::span<float> changed = owned(weights_.keep());
   memory_of(processor_)
       .copy(weights_.version(weights_.newest()), reinterpret_cast<std::byte*>(changed.data()),
             changed.size_bytes());
   arithmetic.scale(changed.data(), -1, changed.size());
-  const ParameterArena arena = owned();
+  const ParameterArena arena = at_end();
   update(arena);
   arithmetic.add(changed.data(), arena.parameters.data(), changed.size());
 }

@@ -23,6 +23,18 @@
 
 namespace rookery {
 
+// A parameter that changes in backward, as the optimizer sees it.
+struct ParameterInBackward {
+  std::span<float> values;
+  std::span<const float> gradient;
+  std::vector<std::span<float>> state;
+  ParameterExtent extent;  // all of it
+
+  ParameterArena arena() const {
+    return {.parameters = values, .gradients = gradient, .state = state, .extents = {&extent, 1}};
+  }
+};
+
 class Arenas {
  public:
   // The stage outlives it. `initial` is copied; a tensor of `consumed`, which is the same state or nullptr,
@@ -48,12 +60,13 @@ class Arenas {
   // Adds the terms of a parameter's gradient up to the total, in their order.
   void sum_gradient(const std::string& parameter);
   // The optimizer sees the newest parameters that this stage owns, their total gradients and their
-  // state.
-  std::span<float> owned_gradients();
-  ParameterArena owned();
+  // state: all at once at the end of a step but those that change in backward, whose gradient is given.
+  std::span<float> gradients_at_end();
+  ParameterArena at_end();
+  ParameterInBackward in_backward(const std::string& parameter, TensorView gradient);
 
-  // Changes the parameters that this stage owns, as `update` does with them; where weights are stashed it
-  // keeps by how much.
+  // Changes the parameters that this stage owns at the end of a step, as `update` does with them; where
+  // weights are stashed it keeps by how much.
   void change(const std::function<void(const ParameterArena&)>& update);
   // Steps that begin before the next one, or where `at_once` all forwards until then, have the weights as
   // they are after so many more such changes.
@@ -80,7 +93,7 @@ class Arenas {
   WeightVersions weights_;
   AlignedBuffer buffers_, constants_, gradients_;
   std::vector<AlignedBuffer> optimizer_state_;
-  std::vector<std::span<float>> optimizer_spans_;  // the same, as the optimizer wants them
+  std::vector<std::span<float>> optimizer_at_end_;  // of it, what changes at the end of a step
   AlignedBuffer kept_;
   AlignedBuffer working_;
 };

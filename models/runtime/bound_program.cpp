@@ -4,9 +4,11 @@
 #include <array>
 #include <chrono>
 #include <functional>
+#include <ranges>
 #include <utility>
 
 #include "models/base/check.hpp"
+#include "models/graph/passes/updates_in_backward.hpp"
 
 namespace rookery {
 namespace {
@@ -39,7 +41,8 @@ struct BoundProgram::BoundOp {
     std::size_t count;
   };
   std::vector<Sum> sums;
-  std::vector<std::string> completed;  // parameters whose gradient has its only term from this op
+  std::vector<std::string> completed;        // parameters whose gradient has its only term from this op
+  std::vector<ParameterInBackward> updates;  // that follow it
 
   // What it reads of `bytes` from one place on it reads from another one.
   void move_inputs(const std::byte* from, std::size_t bytes, const std::byte* to) {
@@ -69,6 +72,7 @@ struct BoundProgram::BoundVariant {
   CompiledVariant compiled;
   std::map<ValueId, std::size_t> gradient_offsets;  // of what the gradient arena holds
   std::map<ValueId, std::string> completed_by;      // the parameter of which this is all of the gradient
+  std::multimap<OpId, UpdateInBackward> updates;    // by the op that they follow
   std::vector<std::byte*> slot_memory;              // where the stash of each slot begins
   std::byte* transient = nullptr;                   // after the last of them
   std::vector<BoundSlot> slots;
@@ -96,6 +100,7 @@ BoundProgram::BoundVariant BoundProgram::bind(CompiledVariant compiled, int slot
     variant.slot_memory.push_back(arenas_.working(slot * bytes_of_slot));
   variant.transient = arenas_.working(count * bytes_of_slot);
   for (const auto& [parameter, uses] : variant.compiled.training.parameter_gradients) {
+    if (variant.compiled.training.updated_in_backward.contains(parameter)) continue;
     const std::string& name = variant.compiled.training.graph.value(parameter).name;
     const std::vector<std::size_t>& terms = arenas_.layout().gradient_terms.at(name);
     const std::size_t first = terms.size() - uses.size();  // 1 after a partial sum of later stages
@@ -104,6 +109,8 @@ BoundProgram::BoundVariant BoundProgram::bind(CompiledVariant compiled, int slot
         std::ranges::find(stage_.shared, name, &SharedParameter::parameter) != stage_.shared.end();
     if (terms.size() == 1 && !is_shared) variant.completed_by[uses.front()] = name;
   }
+  for (const UpdateInBackward& update : updates_in_backward(variant.compiled.training))
+    variant.updates.emplace(update.after, update);
   for (std::size_t slot = 0; slot < count; ++slot) {
     BoundSlot bound;
     for (OpId op = 0; op < std::ssize(variant.compiled.kernels); ++op) {
@@ -132,6 +139,11 @@ BoundProgram::BoundOp BoundProgram::bind_op(const BoundVariant& variant, std::si
     bound.sums.push_back({.total = reinterpret_cast<float*>(total.data),
                           .share = reinterpret_cast<float*>(bound.outputs.back().data),
                           .count = static_cast<std::size_t>(total.elements())});
+  }
+  const auto [first, last] = variant.updates.equal_range(id);
+  for (const auto& [after, update] : std::ranges::subrange(first, last)) {
+    bound.updates.push_back(arenas_.in_backward(variant.compiled.training.graph.value(update.parameter).name,
+                                                place(variant, slot, update.gradient)));
   }
   bound.scratch = address(variant.slot_memory, variant.transient, slot, variant.compiled.plan.scratch[id]);
   return bound;
@@ -198,7 +210,8 @@ TensorView BoundProgram::view(const std::string& value, const MicroBatch& micro_
   return place(variant, static_cast<std::size_t>(micro_batch.slot), id);
 }
 
-void BoundProgram::run(Phase phase, const MicroBatch& micro_batch, const Executable::GradientDone& done) {
+void BoundProgram::run(Phase phase, const MicroBatch& micro_batch, const Executable::GradientDone& done,
+                       const Update& update) {
   const BoundVariant& variant = variant_of(micro_batch);
   const Turn turn = phase == Phase::kForward || micro_batch.index == 0 ? kFirst : kLater;
   const std::vector<BoundOp>& ops = variant.slots[micro_batch.slot].of(phase, turn);
@@ -211,6 +224,7 @@ void BoundProgram::run(Phase phase, const MicroBatch& micro_batch, const Executa
     const auto begin = is_timed ? Clock::now() : Clock::time_point();
     op.run(context, arithmetic);
     if (is_timed) op_seconds_[op.id] += std::chrono::duration<double>(Clock::now() - begin).count();
+    for (const ParameterInBackward& parameter : op.updates) update(parameter.arena());
     if (!done) continue;
     for (const std::string& parameter : op.completed) done(parameter);
   }

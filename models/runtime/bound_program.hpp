@@ -2,6 +2,7 @@
 // addresses that they read and write. Internal to this module.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,8 +24,10 @@ class BoundProgram {
   void use_weights(std::size_t slot, std::size_t version);
   // BugError unless the micro-batch has a compiled size and one of the slots.
   void check(const MicroBatch& micro_batch) const;
-  // `done`: Executable::GradientDone.
-  void run(Phase phase, const MicroBatch& micro_batch, const Executable::GradientDone& done = nullptr);
+  // `done`: Executable::GradientDone. `update` changes what changes in backward.
+  using Update = std::function<void(const ParameterArena&)>;
+  void run(Phase phase, const MicroBatch& micro_batch, const Executable::GradientDone& done = nullptr,
+           const Update& update = nullptr);
 
   // The place of a value of the stage, or of the gradient that `gradients_of` has for it.
   using GradientTable = std::map<ValueId, ValueId> TrainingGraph::*;

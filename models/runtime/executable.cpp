@@ -1,8 +1,10 @@
 #include "models/runtime/executable.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
+#include "models/base/check.hpp"
 #include "models/runtime/arenas.hpp"
 #include "models/runtime/bound_program.hpp"
 #include "models/runtime/step_progress.hpp"
@@ -55,6 +57,25 @@ struct Executable::Impl {
     for (const std::string& parameter : summed_here) arenas.sum_gradient(parameter);
   }
 
+  // A step's update, where parameters change in backward.
+  struct UpdateBegun {
+    double learning_rate = 0;
+    std::optional<ExactSum> squares;  // where they are wanted: of the gradients that were there
+  };
+
+  void update(std::int64_t step, double learning_rate, const ParameterArena& arena) const {
+    optimizer->update(step - optimizer_from, learning_rate, arithmetic(), arena);
+  }
+
+  BoundProgram::Update update_in_backward(std::int64_t step) {
+    if (!begun) return nullptr;
+    return [this, step](const ParameterArena& arena) {
+      if (begun->squares)
+        begun->squares->add(arithmetic().sum_of_squares(arena.gradients.data(), arena.gradients.size()));
+      update(step, begun->learning_rate, arena);
+    };
+  }
+
   const Arithmetic& arithmetic() const { return arenas.processor().arithmetic(); }
 
   const Stage stage;
@@ -64,6 +85,7 @@ struct Executable::Impl {
   Arenas arenas;
   BoundProgram training, inference;
   StepProgress progress;
+  std::optional<UpdateBegun> begun;
   std::vector<std::string> summed_here;  // parameters used here alone whose gradient has several terms
 };
 
@@ -123,14 +145,14 @@ void Executable::forward(const MicroBatch& micro_batch) {
 void Executable::backward_inputs(const MicroBatch& micro_batch, const GradientDone& done) {
   BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_backward_inputs(micro_batch);
-  program.run(Phase::kBackwardInputs, micro_batch, done);
+  program.run(Phase::kBackwardInputs, micro_batch, done, impl_->update_in_backward(micro_batch.step));
   impl_->progress.note_backward_inputs(micro_batch);
 }
 
 void Executable::backward_weights(const MicroBatch& micro_batch, const GradientDone& done) {
   BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_backward_weights(micro_batch);
-  program.run(Phase::kBackwardWeights, micro_batch, done);
+  program.run(Phase::kBackwardWeights, micro_batch, done, impl_->update_in_backward(micro_batch.step));
   impl_->progress.note_backward_weights(micro_batch);
   impl_->arenas.weights().release(static_cast<std::size_t>(micro_batch.slot));
 }
@@ -155,16 +177,19 @@ void Executable::finish_gradients() {
 
 ExactSum Executable::squared_gradients() {
   impl_->finish_gradients();
-  ExactSum sum;
-  for (const auto& [offset, count] : impl_->arenas.layout().owned)
-    sum.add(impl_->arithmetic().sum_of_squares(impl_->arenas.owned_gradients().data() + offset, count));
+  ROOKERY_CHECK(!impl_->begun || impl_->begun->squares,
+                "stage {}: squares that begin_update() did not ask for", impl_->stage.index);
+  ExactSum sum = impl_->begun ? *impl_->begun->squares : ExactSum();
+  for (const auto& [offset, count] : impl_->arenas.layout().at_end)
+    sum.add(impl_->arithmetic().sum_of_squares(impl_->arenas.gradients_at_end().data() + offset, count));
   return sum;
 }
 
 void Executable::scale_gradients(float factor) {
+  impl_->progress.check_changeable("scale_gradients()");
   impl_->finish_gradients();
-  for (const auto& [offset, count] : impl_->arenas.layout().owned) {
-    impl_->arithmetic().scale(impl_->arenas.owned_gradients().data() + offset, factor, count);
+  for (const auto& [offset, count] : impl_->arenas.layout().at_end) {
+    impl_->arithmetic().scale(impl_->arenas.gradients_at_end().data() + offset, factor, count);
   }
 }
 
@@ -172,12 +197,25 @@ void Executable::begin_optimizer(std::int64_t step) {
   impl_->optimizer_from = step;
 }
 
+bool Executable::updates_in_backward() const {
+  return impl_->progress.updates_in_backward();
+}
+
+void Executable::begin_update(std::int64_t step, double learning_rate, bool sums_squares) {
+  impl_->progress.check_begin_update(step);
+  impl_->begun = Impl::UpdateBegun{.learning_rate = learning_rate};
+  if (sums_squares) impl_->begun->squares.emplace();
+  impl_->progress.note_begin_update(step);
+}
+
 void Executable::update(std::int64_t step, double learning_rate) {
   impl_->progress.check_update(step);
+  ROOKERY_CHECK(!impl_->begun || impl_->begun->learning_rate == learning_rate,
+                "stage {}: update() of step {} at another rate than begin_update()", impl_->stage.index,
+                step);
   impl_->finish_gradients();
-  impl_->arenas.change([&](const ParameterArena& arena) {
-    impl_->optimizer->update(step - impl_->optimizer_from, learning_rate, impl_->arithmetic(), arena);
-  });
+  impl_->arenas.change([&](const ParameterArena& arena) { impl_->update(step, learning_rate, arena); });
+  impl_->begun.reset();
   impl_->progress.note_update();
 }
 
@@ -244,6 +282,7 @@ TensorView Executable::gradient_place(const std::string& parameter) {
 }
 
 void Executable::skip_step(std::int64_t step) {
+  impl_->progress.check_changeable("skip_step()");
   impl_->progress.check_skip(step);
   impl_->arenas.clear_gradients();
   impl_->progress.note_skip(step);

@@ -46,7 +46,8 @@ bool is_optimizer_key(const std::string& name);
 // where one arrives, and sum_gradient(); squared_gradients() and scale_gradients(), where gradients are
 // clipped; update(); new values of borrowed parameters. No micro-batch of the next step comes before, unless
 // weights are stashed: then micro-batches of later steps may be in flight at any time. An update_ahead() may
-// be taken back until the next step's first backward_inputs(), and then be made again.
+// be taken back until the next step's first backward_inputs(), and then be made again. Where parameters
+// change in backward begin_update() comes before it, and nobody sees or changes their gradients.
 //
 // Inference shares its memory with training: it runs when no micro-batch is in flight.
 class Executable {
@@ -82,6 +83,11 @@ class Executable {
   // where this stage owns the parameter; nothing where no loss depends on the stage's use of it.
   TensorView partial_sum(std::size_t i);
   ConstTensorView sum_gradient(std::size_t i);
+  bool updates_in_backward() const;
+  // Where CompileOptions::updates_in_backward says so, before a step's backward: parameters that change in it
+  // do so at this learning rate, which is to be that of update(). `sums_squares`: squared_gradients()
+  // follows.
+  void begin_update(std::int64_t step, double learning_rate, bool sums_squares = false);
   // Makes totals of the gradients of this step, of which no more come. What is below does so itself; it is
   // for those who read gradient().
   void finish_gradients();

@@ -30,8 +30,12 @@ StepProgress::StepProgress(const Stage& stage, const CompileOptions& options)
       accumulates_(options.accumulates()),
       delays_weights_(options.delays_weights),
       updates_ahead_(options.updates_ahead),
+      updates_in_backward_(options.updates_in_backward),
       slots_(static_cast<std::size_t>(options.slots)),
-      shared_summed_(stage.shared.size(), false) {}
+      shared_summed_(stage.shared.size(), false) {
+  ROOKERY_CHECK(!updates_in_backward_ || !(stashes_weights_ || accumulates_ || updates_ahead_),
+                "stage {}: updates in backward, of steps of several micro-batches or versions", stage.index);
+}
 
 const StepProgress::Flight* StepProgress::flight_of(const MicroBatch& micro_batch) const {
   const std::optional<Flight>& flight = slots_.at(micro_batch.slot);
@@ -124,6 +128,9 @@ void StepProgress::check_backward_inputs(const MicroBatch& micro_batch) const {
   ROOKERY_CHECK(comes_after(micro_batch, last_backward_),
                 "stage {}: backward_inputs() of {} after that of {}", stage_.index, name_of(micro_batch),
                 name_of(*last_backward_));
+  ROOKERY_CHECK(!updates_in_backward_ || update_begun_ == micro_batch.step,
+                "stage {}: backward_inputs() of {} before begin_update()", stage_.index,
+                name_of(micro_batch));
   const bool begins = !summed_step_ && weights_due_.empty();
   const bool follows = begins || micro_batch.index == last_backward_->index + 1;
   ROOKERY_CHECK(follows, "stage {}: backward_inputs() of {} directly after that of {}", stage_.index,
@@ -205,6 +212,22 @@ void StepProgress::check_finished() const {
   ROOKERY_CHECK(is_finished_, "stage {}: gradient() before finish_gradients()", stage_.index);
 }
 
+void StepProgress::check_begin_update(std::int64_t step) const {
+  ROOKERY_CHECK(updates_in_backward_,
+                "stage {}: begin_update() of step {}, but the stage was not compiled for it", stage_.index,
+                step);
+  ROOKERY_CHECK(!summed_step_ && weights_due_.empty(), "stage {}: begin_update() of step {} after a backward",
+                stage_.index, step);
+}
+
+void StepProgress::note_begin_update(std::int64_t step) {
+  update_begun_ = step;
+}
+
+void StepProgress::check_changeable(const char* call) const {
+  ROOKERY_CHECK(!updates_in_backward_, "stage {}: {}, but parameters change in backward", stage_.index, call);
+}
+
 void StepProgress::check_update(std::int64_t step) const {
   ROOKERY_CHECK(summed_step_ && *summed_step_ == step,
                 "stage {}: update() of step {}, but the gradients are those of step {}", stage_.index, step,
@@ -213,6 +236,7 @@ void StepProgress::check_update(std::int64_t step) const {
 
 void StepProgress::note_update() {
   summed_step_.reset();
+  update_begun_.reset();
 }
 
 void StepProgress::check_update_ahead(std::int64_t step) const {

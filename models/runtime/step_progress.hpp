@@ -46,6 +46,12 @@ class StepProgress {
   bool finish_gradients();
   // May gradients of several terms be read? They are totals from finish_gradients() to the next backward.
   void check_finished() const;
+  bool updates_in_backward() const { return updates_in_backward_; }
+  // Where parameters change in backward: before the step's.
+  void check_begin_update(std::int64_t step) const;
+  void note_begin_update(std::int64_t step);
+  // May gradients be scaled, or set to 0?
+  void check_changeable(const char* call) const;
   void check_update(std::int64_t step) const;
   void note_update();
   void check_update_ahead(std::int64_t step) const;
@@ -71,7 +77,7 @@ class StepProgress {
   bool any_in_flight() const;
 
   const Stage& stage_;
-  const bool stashes_weights_, accumulates_, delays_weights_, updates_ahead_;
+  const bool stashes_weights_, accumulates_, delays_weights_, updates_ahead_, updates_in_backward_;
   std::vector<std::optional<Flight>> slots_;
   std::deque<MicroBatch> weights_due_;        // whose backward_weights() have to come, in this order
   std::optional<MicroBatch> last_forward_;    // in training
@@ -81,6 +87,7 @@ class StepProgress {
   std::optional<std::int64_t> summed_step_;   // whose gradients wait for its update
   std::vector<bool> shared_summed_;           // by stage.shared
   bool is_finished_ = false;                  // every gradient is a total
+  std::optional<std::int64_t> update_begun_;  // of this step
   // The update that may be taken back, and what was last_forward_ when it was made.
   struct Ahead {
     std::int64_t step = 0;

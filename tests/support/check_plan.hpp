@@ -12,6 +12,7 @@
 
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/memory/memory_plan.hpp"
+#include "models/graph/passes/updates_in_backward.hpp"
 
 namespace rookery::test {
 
@@ -99,6 +100,9 @@ class LabelledRun {
     }
     for_words(plan_.scratch[i], scratch_[i],
               [&](int word) { EXPECT_EQ(word, kScratch) << op.name << " writes over its scratch memory"; });
+    for (const UpdateInBackward& update : updates_in_backward(training_)) {
+      if (update.after == static_cast<OpId>(i)) expect_intact(update.gradient, "an update reads");
+    }
     const auto& may = op_definition(op.type).in_place;
     for (std::size_t k = 0; k < op.inputs.size(); ++k) {
       if (op.inputs[k] == kNoValue || is_intact(op.inputs[k])) continue;

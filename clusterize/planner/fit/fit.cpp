@@ -33,8 +33,10 @@ int most_segments(const TrainingTask& task, const NodePool& pool) {
 }  // namespace
 
 ModelCosts model_costs(const TrainingTask& task, const NodePool& pool) {
+  const auto most_clusters = static_cast<int>(pool.nodes().size());
   return model_costs(task.graph, task.settings, task.data, task.kernels,
-                     task.profile ? &*task.profile : nullptr, most_segments(task, pool), pool.all_threads());
+                     task.profile ? &*task.profile : nullptr, most_segments(task, pool), pool.all_threads(),
+                     most_clusters);
 }
 
 std::vector<PlacedStage> placed_stages(const ModelCosts& costs, const Clusters& clusters,

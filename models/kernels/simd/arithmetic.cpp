@@ -24,7 +24,7 @@ namespace {
 // result depends on the parts.
 template <typename Body>
 void in_parts(std::size_t count, Body body) {
-  constexpr Index kPart = 1 << 16;
+  constexpr Index kPart = 1 << 14;
   ROOKERY_CHECK(count % 16 == 0, "{} floats are not padded to blocks of 16", count);
   const auto all = static_cast<Index>(count);
   if (all <= kPart) return body(Index{0}, all);

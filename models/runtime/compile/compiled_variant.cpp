@@ -4,6 +4,7 @@
 #include "models/graph/passes/blocked_layout.hpp"
 #include "models/graph/passes/differentiate.hpp"
 #include "models/graph/passes/fuse.hpp"
+#include "models/graph/passes/updates_in_backward.hpp"
 
 namespace rookery {
 namespace {
@@ -31,7 +32,11 @@ TrainingGraph program_graph(const Stage& stage, Mode mode, const CompileOptions&
                                 stage.gradient_request(forward).received);
   if (mode == Mode::kTraining) {
     TrainingGraph training = differentiate(forward, stage.gradient_request(forward));
-    return training.sent_gradients.empty() ? in_one_backward_phase(std::move(training)) : std::move(training);
+    if (training.sent_gradients.empty()) training = in_one_backward_phase(std::move(training));
+    if (!options.updates_in_backward) return training;
+    std::set<std::string> shared;
+    for (const SharedParameter& parameter : stage.shared) shared.insert(parameter.parameter);
+    return with_updates_in_backward(std::move(training), shared);
   }
   TrainingGraph inference;
   inference.phases.assign(forward.ops().size(), Phase::kForward);

@@ -1,6 +1,8 @@
 #include "models/runtime/compile/parameter_layout.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <span>
 
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
@@ -29,14 +31,29 @@ ParameterLayout::ParameterLayout(const Stage& stage, const TrainingGraph* traini
     const Value& value = stage.graph.value(id);
     return std::pair(value.name, align_up(value.type.bytes()));
   };
-  for (const ValueId id : stage.owned_parameters()) {
+  const auto changes_in_backward = [&](ValueId id) {
+    return training != nullptr &&
+           training->updated_in_backward.contains(training->graph.at(stage.graph.value(id).name));
+  };
+  const auto add_owned = [&](ValueId id) {
     const auto [name, bytes] = name_and_bytes(id);
+    const ParameterExtent extent{
+        .offset = owned_bytes / sizeof(float),
+        .count = static_cast<std::size_t>(stage.graph.value(id).type.shape.elements())};
     parameters.emplace(name, owned_bytes);
-    owned.push_back({.offset = owned_bytes / sizeof(float),
-                     .count = static_cast<std::size_t>(stage.graph.value(id).type.shape.elements())});
-    if (training != nullptr) gradient_terms[name] = {owned_bytes};
+    if (changes_in_backward(id)) {
+      in_backward.emplace(name, extent);
+    } else {
+      at_end.push_back(extent);
+      if (training != nullptr) gradient_terms[name] = {owned_bytes};
+    }
     owned_bytes += bytes;
-  }
+  };
+  std::vector<ValueId> ids = stage.owned_parameters();
+  const auto later = std::ranges::stable_partition(ids, std::not_fn(changes_in_backward));
+  for (const ValueId id : std::span(ids.begin(), later.begin())) add_owned(id);
+  at_end_bytes = owned_bytes;
+  for (const ValueId id : later) add_owned(id);
   parameter_bytes = owned_bytes;
   for (const ValueId id : stage.borrowed_parameters()) {
     const auto [name, bytes] = name_and_bytes(id);
@@ -44,9 +61,10 @@ ParameterLayout::ParameterLayout(const Stage& stage, const TrainingGraph* traini
     parameter_bytes += bytes;
   }
   if (training == nullptr) return;
-  gradient_bytes = owned_bytes;
+  gradient_bytes = at_end_bytes;
   for (const ValueId id : stage.graph.parameters()) {
     const auto [name, bytes] = name_and_bytes(id);
+    if (in_backward.contains(name)) continue;
     std::vector<std::size_t>& terms = gradient_terms[name];
     const std::size_t count = count_terms(stage, *training, name);
     while (terms.size() < count) {

@@ -18,7 +18,7 @@ struct Memory {
   int segments = 0;
 };
 
-Memory memory_of(Graph graph, int micro_batches, const std::string& schedule = "1f1b") {
+Memory memory_of(Graph graph, int micro_batches, const std::string& schedule = "1f1b", int clusters = 2) {
   const TrainingSettings settings{
       .batch_size = 8, .micro_batches = micro_batches, .schedule = {.name = schedule}};
   const DataSizes data{.train_samples = 64};
@@ -26,7 +26,8 @@ Memory memory_of(Graph graph, int micro_batches, const std::string& schedule = "
   const ModelCosts costs = model_costs(graph, settings, data, kernels);
   std::vector<OpId> begins;
   for (const Segment& segment : costs.segments) begins.push_back(segment.begin);
-  return {std::make_unique<StageMemory>(std::move(graph), begins, settings, data, kernels), costs.count()};
+  return {std::make_unique<StageMemory>(std::move(graph), begins, settings, data, kernels, 1, clusters),
+          costs.count()};
 }
 
 Graph with_loss(Graph graph, const LossSettings& loss) {
@@ -59,8 +60,11 @@ TEST(StageMemory, EstimatesAreNoLessThanWhatIsMeasured) {
       memory_of(with_loss(zoo_model("bert?size=mini&length=64&vocabulary=3000"), losses_of_words()), 4));
   models.push_back(
       memory_of(with_loss(resnet18({.image_size = 64, .classes = 10}), "cross_entropy"), 1, "async"));
+  models.push_back(
+      memory_of(with_loss(resnet18({.image_size = 64, .classes = 10}), "cross_entropy"), 1, "1f1b", 1));
   for (const Memory& model : models) {
     for (const auto& [slots, recompute] : {std::pair(1, false), std::pair(2, false), std::pair(2, true)}) {
+      if (slots > model.stages->most_slots()) continue;
       for (const int length : lengths(model.segments)) {
         for (int first = 0; first + length <= model.segments; first += 1 + model.segments / 4) {
           const auto estimated =
@@ -85,7 +89,7 @@ TEST(StageMemory, IsThatOfTheThreadsOfARange) {
   const TrainingSettings settings{.batch_size = 8};
   const KernelChoice kernels = choose_kernels(graph, 8);
   const ModelCosts costs =
-      model_costs(graph, settings, {.train_samples = 64}, kernels, nullptr, kMostSegments, {1, 4});
+      model_costs(graph, settings, {.train_samples = 64}, kernels, nullptr, kMostSegments, {1, 4}, 1);
   const auto exact = costs.memory->exact();  // none where it is already
   const MemoryModel& memory = exact == nullptr ? *costs.memory : *exact;
   const auto bytes = [&](int threads) {
@@ -116,7 +120,7 @@ TEST(StageMemory, RefiningLeavesTheModelAsItWas) {
   std::vector<OpId> begins = cut_positions(graph);
   begins.insert(begins.begin(), 0);
   const auto segments = static_cast<int>(begins.size());
-  const auto estimates = stage_memory(graph, begins, settings, {.train_samples = 64}, kernels);
+  const auto estimates = stage_memory(graph, begins, settings, {.train_samples = 64}, kernels, {1}, 2);
   ASSERT_FALSE(estimates->is_exact());
   const auto exact = estimates->exact();
   ASSERT_TRUE(exact->is_exact());

@@ -35,6 +35,7 @@ struct InFlight {
   bool stashes_weights = false;
   bool delays_weights = false;
   bool updates_ahead = false;
+  bool updates_in_backward = false;
 };
 
 Executable compile(const Graph& graph, const InFlight& in_flight, const std::vector<OpId>& begins = {0},
@@ -45,6 +46,7 @@ Executable compile(const Graph& graph, const InFlight& in_flight, const std::vec
   options.stashes_weights = in_flight.stashes_weights;
   options.delays_weights = in_flight.delays_weights;
   options.updates_ahead = in_flight.updates_ahead;
+  options.updates_in_backward = in_flight.updates_in_backward;
   options.training_sizes = {kSize};
   options.inference_sizes = {kSize};
   options.kernels = choose_kernels(graph, kSize);
@@ -438,6 +440,42 @@ TEST_F(SharedCallOrder, SharedParametersAreReplacedWhenNothingIsInFlight) {
   last_.shared_parameter(i);
   forward(last_, micro_batch(0));
   expect_bug([&] { last_.shared_parameter(i); }, "shared_parameter() while micro-batches are in flight");
+}
+
+TEST(CallOrder, UpdatesInBackwardAreBegunBefore) {
+  Executable executable = compile(image_model(), {.updates_in_backward = true});
+  const auto begin = [&](std::int64_t step) { executable.begin_update(step, 0.1); };
+  forward(executable, micro_batch(0));
+  expect_bug([&] { executable.backward_inputs(micro_batch(0)); },
+             "backward_inputs() of micro-batch 0 of step 0 before begin_update()");
+  begin(0);
+  executable.backward_inputs(micro_batch(0));
+  expect_bug([&] { begin(0); }, "begin_update() of step 0 after a backward");
+  executable.backward_weights(micro_batch(0));
+  expect_bug([&] { executable.squared_gradients(); }, "squares that begin_update() did not ask for");
+  expect_bug([&] { executable.scale_gradients(0.5F); },
+             "scale_gradients(), but parameters change in backward");
+  expect_bug([&] { executable.gradient_place("conv_1.weight"); },
+             "the gradient of 'conv_1.weight' has no place of its own");
+  expect_bug([&] { executable.update(0, 0.2); }, "update() of step 0 at another rate than begin_update()");
+  executable.update(0, 0.1);
+  expect_bug([&] { executable.skip_step(1); }, "skip_step(), but parameters change in backward");
+  forward(executable, micro_batch(1));
+  expect_bug([&] { executable.backward_inputs(micro_batch(1)); }, "before begin_update()");
+  begin(2);
+  expect_bug([&] { executable.backward_inputs(micro_batch(1)); }, "before begin_update()");
+  begin(1);
+  backward(executable, micro_batch(1));
+  executable.update(1, 0.1);
+}
+
+TEST(CallOrder, UpdatesInBackwardAreOfStepsOfOneMicroBatch) {
+  for (const InFlight& in_flight : {InFlight{.micro_batches = 2, .updates_in_backward = true},
+                                    InFlight{.stashes_weights = true, .updates_in_backward = true},
+                                    InFlight{.updates_ahead = true, .updates_in_backward = true}})
+    expect_bug([&] { compile(image_model(), in_flight); }, "updates in backward, of steps of several");
+  Executable executable = compile(image_model(), {});
+  expect_bug([&] { executable.begin_update(0, 0.1); }, "but the stage was not compiled for it");
 }
 
 }  // namespace

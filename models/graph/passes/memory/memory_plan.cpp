@@ -6,6 +6,7 @@
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/memory/memory_packing.hpp"
+#include "models/graph/passes/updates_in_backward.hpp"
 
 namespace rookery {
 namespace {
@@ -61,12 +62,13 @@ class Planner {
   void cover(ValueId value, int time) { lives_[block_of(value)].cover(time); }
 
   // `accumulates`: gradients of parameters have a working place too. After all cover()s.
-  void settle(const std::map<ValueId, std::vector<ValueId>>& parameter_gradients, bool accumulates) {
+  void settle(const std::map<ValueId, std::vector<ValueId>>& parameter_gradients,
+              const std::set<ValueId>& updated_in_backward, bool accumulates) {
     for (const auto& [parameter, gradients] : parameter_gradients) {
       for (const ValueId gradient : gradients) {
         ROOKERY_CHECK(memory_owner(graph_, gradient) == gradient, "the gradient of '{}' is a view",
                       graph_.value(parameter).name);
-        place_of(gradient).placement = Placement::kGradient;
+        if (!updated_in_backward.contains(parameter)) place_of(gradient).placement = Placement::kGradient;
       }
     }
     write_in_place();
@@ -210,7 +212,9 @@ Planner planner_of(const TrainingGraph& training, std::span<const TensorType> ty
     planner.cover(gradient, timeline.forward_end + 1);
   // They are sent before anything else runs.
   for (const auto& [value, gradient] : training.sent_gradients) planner.cover(gradient, timeline.inputs_end);
-  planner.settle(training.parameter_gradients, step.accumulates);
+  for (const UpdateInBackward& update : updates_in_backward(training))
+    planner.cover(update.gradient, timeline.time[static_cast<std::size_t>(update.after)]);
+  planner.settle(training.parameter_gradients, training.updated_in_backward, step.accumulates);
   return planner;
 }
 
@@ -235,7 +239,7 @@ MemoryPlan plan_memory(const Graph& forward, std::span<const TensorType> types,
     planner.cover(input, planner.timeline().forward_end);
   }
   for (const ValueId output : forward.outputs()) planner.cover(output, planner.timeline().forward_end);
-  planner.settle({}, false);
+  planner.settle({}, {}, false);
   return planner.finish();
 }
 

@@ -16,8 +16,8 @@ namespace rookery {
 
 enum class Placement : std::uint8_t {
   kState,     // parameters, buffers and constants: the state arena, placed by the runtime
-  kGradient,  // gradients of parameters: the gradient arena, placed by the runtime; where they
-              // accumulate, `at` is the place of a micro-batch's share
+  kGradient,  // gradients of parameters, but of those updated in backward: the gradient arena, placed by
+              // the runtime; where they accumulate, `at` is the place of a micro-batch's share
   kWorking,   // `at`
 };
 

@@ -64,6 +64,8 @@ class Rewriter {
       std::vector<ValueId>& made = made_.training.parameter_gradients[first_[parameter]];
       for (const ValueId gradient : uses) made.push_back(first_[gradient]);
     }
+    for (const ValueId parameter : from_.updated_in_backward)
+      made_.training.updated_in_backward.insert(first_[parameter]);
     for (const auto map : {&TrainingGraph::sent_gradients, &TrainingGraph::received_gradients}) {
       for (const auto& [value, gradient] : from_.*map)
         (made_.training.*map).emplace(first_[value], first_[gradient]);

@@ -53,7 +53,14 @@ RC_GTEST_PROP(MemoryPlan, NoValueOfARandomGraphIsOverwrittenBeforeItsLastUse, ()
   for (const Stage& stage : cut(graph, begins)) {
     TrainingGraph training = differentiate(stage.graph, stage.gradient_request());
     if (*rc::gen::arbitrary<bool>()) training = in_one_backward_phase(std::move(training));
-    check_plan(training, 3, test::any_step_shape());
+    StepShape step = test::any_step_shape();
+    if (*rc::gen::arbitrary<bool>()) {
+      step.accumulates = false;
+      for (const auto& [parameter, uses] : training.parameter_gradients) {
+        if (uses.size() == 1 && *rc::gen::arbitrary<bool>()) training.updated_in_backward.insert(parameter);
+      }
+    }
+    check_plan(training, 3, step);
   }
   RC_ASSERT(!testing::Test::HasFailure());
 }
