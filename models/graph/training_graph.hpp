@@ -19,7 +19,7 @@ struct TrainingGraph {
   // Parameter -> the gradients of the ops that use it, from the last to the first.
   std::map<ValueId, std::vector<ValueId>> parameter_gradients;
   // Of these parameters, those that change in backward, as soon as nothing reads them any more
-  // (passes/updates_in_backward.hpp).
+  // (passes/memory/updates_in_backward.hpp).
   std::set<ValueId> updated_in_backward;
   std::map<ValueId, ValueId> sent_gradients;      // stage input -> gradient to send upstream
   std::map<ValueId, ValueId> received_gradients;  // value -> gradient that comes from downstream

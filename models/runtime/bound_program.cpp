@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "models/base/check.hpp"
-#include "models/graph/passes/updates_in_backward.hpp"
+#include "models/graph/passes/memory/updates_in_backward.hpp"
 
 namespace rookery {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/memory/memory_plan.hpp"
-#include "models/graph/passes/updates_in_backward.hpp"
+#include "models/graph/passes/memory/updates_in_backward.hpp"
 
 namespace rookery::test {
 

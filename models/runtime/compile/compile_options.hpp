@@ -26,7 +26,7 @@ struct CompileOptions {
   // An update may be taken back: there is a second copy of what it and the forwards after it change.
   bool updates_ahead = false;
   // Large parameters change in backward, each as soon as nothing of the step reads it any more, so that their
-  // gradients take no memory of their own (models/graph/passes/updates_in_backward.hpp): where a step has one
+  // gradients take no memory of their own (graph/passes/memory/updates_in_backward.hpp): where a step has one
   // micro-batch, no update comes between its forward and its backward, and nobody changes gradients.
   bool updates_in_backward = false;
   // Runs forward ops again before their gradients where that saves memory; the same bits.

@@ -4,7 +4,7 @@
 #include "models/graph/passes/blocked_layout.hpp"
 #include "models/graph/passes/differentiate.hpp"
 #include "models/graph/passes/fuse.hpp"
-#include "models/graph/passes/updates_in_backward.hpp"
+#include "models/graph/passes/memory/updates_in_backward.hpp"
 
 namespace rookery {
 namespace {

@@ -1,6 +1,6 @@
 // Parameters that change in backward, as soon as nothing reads them any more, have the same bits as where all
 // change at the end of a step.
-#include "models/graph/passes/updates_in_backward.hpp"
+#include "models/graph/passes/memory/updates_in_backward.hpp"
 
 #include <gtest/gtest.h>
 

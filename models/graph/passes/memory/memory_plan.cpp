@@ -6,7 +6,7 @@
 #include "models/graph/op_attributes.hpp"
 #include "models/graph/op_definition.hpp"
 #include "models/graph/passes/memory/memory_packing.hpp"
-#include "models/graph/passes/updates_in_backward.hpp"
+#include "models/graph/passes/memory/updates_in_backward.hpp"
 
 namespace rookery {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/graph/passes/updates_in_backward.hpp"
+#include "models/graph/passes/memory/updates_in_backward.hpp"
 
 #include <cstddef>
 #include <map>
