@@ -88,6 +88,7 @@ void IoLoop::serve_requests() {
   }
   // All are known before anything can go wrong, which fails them all.
   for (const std::shared_ptr<Group>& group : opened) groups_.emplace(group->options.group, group);
+  if (!opened.empty()) misses_descriptors_.fill(true);
   for (const std::shared_ptr<Group>& group : opened) begin(*group);
   for (const auto& [number, group] : groups_) serve_requests(*group);
 }
@@ -209,6 +210,7 @@ void IoLoop::retire_ended() {
     if (entry.second->membership.over()) over.push_back(entry.second);
     return entry.second->membership.over();
   });
+  if (!over.empty()) misses_descriptors_.fill(true);
   for (const std::shared_ptr<Group>& group : over) {
     ended_[group->options.group] = group->notice;
     for (int member = 0; member < static_cast<int>(group->members.size()); ++member) {
@@ -230,6 +232,7 @@ void IoLoop::keep_unread(SendStream& stream) {
 void IoLoop::part_from(int peer) {
   peers_[peer].to_local.end_session();
   peers_[peer].from_local.reset();
+  misses_descriptors_.fill(true);
   for (const Channel channel : channels_of(peer)) {
     ChannelState& each = state_of(peer, channel);
     const bool says_farewell = channel == Channel::kControl && each.outgoing.is_connected();

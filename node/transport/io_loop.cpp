@@ -1,8 +1,8 @@
 #include "node/transport/io_loop.hpp"
 
-#include <poll.h>
-
 #include <algorithm>
+#include <cerrno>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -38,6 +38,15 @@ std::vector<std::string> nodes_of(const std::vector<EndpointPeer>& peers) {
   std::vector<std::string> nodes;
   for (const EndpointPeer& peer : peers) nodes.push_back(peer.node);
   return nodes;
+}
+
+bool has_news(zmq::socket_ref socket) {
+  try {
+    return (socket.get(zmq::sockopt::events) & ZMQ_POLLIN) != 0;
+  } catch (const zmq::error_t& error) {
+    if (error.num() != EINTR) throw;
+    return true;  // perhaps
+  }
 }
 
 }  // namespace
@@ -168,44 +177,61 @@ void IoLoop::guarded(const std::function<void()>& io) {
 }
 
 void IoLoop::wait(Clock::time_point until, Driver driver) {
-  misses_descriptors_[static_cast<std::size_t>(driver)] = false;
-  std::vector<pollfd> items;
-  const auto add = [&](int descriptor) { items.push_back({descriptor, POLLIN, 0}); };  // -1 is nothing
-  add(waker_.descriptor());
-  add(groups_.empty() ? -1 : options_.stop_descriptor);
-  add(timer_ ? timer_->descriptor() : -1);
-  const std::size_t first_local = items.size();
-  for (const Peer& peer : peers_) add(peer.from_local ? peer.from_local->descriptor() : -1);
-  const std::size_t first_socket = items.size();
-  for (zmq::socket_ref socket : polled_sockets()) add(socket.get(zmq::sockopt::fd));
+  const auto who = static_cast<std::size_t>(driver);
+  DescriptorSet& descriptors = descriptors_[who];
+  if (std::exchange(misses_descriptors_[who], false)) descriptors.assign(descriptors_now());
   if (timer_) timer_->set(next_due());
 
   const Clock::time_point now = Clock::now();
   const auto left = std::chrono::ceil<milliseconds>(std::max(until, now) - now);
   const int timeout = static_cast<int>(std::min<std::int64_t>(left.count(), std::numeric_limits<int>::max()));
-  const auto look = [&] { ::poll(items.data(), items.size(), timeout); };
+  std::span<const std::size_t> readable;
+  const auto look = [&] { readable = descriptors.wait(timeout); };
   if (until == Clock::time_point::min()) {
     look();
   } else {
-    auto& sleeps_until = sleeps_until_[static_cast<std::size_t>(driver)];
+    auto& sleeps_until = sleeps_until_[who];
     sleeps_until = until;
     turn_.lend_during(look);
     sleeps_until.reset();
   }
 
-  // Others have had the turn meanwhile: what was polled need not be there any more, and nobody waits for it.
+  // Others have had the turn meanwhile: what was readable need not be there any more, and nobody waits for
+  // it.
   if (is_finished_) return;
   now_ = Clock::now();
-  const auto news = [](const pollfd& item) { return item.revents != 0; };
-  for (std::size_t i = 0; i < peers_.size(); ++i)
-    if (news(items[first_local + i])) serve_local(static_cast<int>(i));
-  if (news(items[0])) {
-    waker_.reset();
-    serve_requests();
+  const std::size_t first_socket = kFirstLocal + peers_.size();
+  const std::size_t first_of_peers = first_socket + common_sockets().size();
+  for (const std::size_t place : readable)
+    if (place >= kFirstLocal && place < first_socket) serve_local(static_cast<int>(place - kFirstLocal));
+  for (const std::size_t place : readable) {
+    if (place == kOfWaker) {
+      waker_.reset();
+      serve_requests();
+    }
+    if (place == kOfStop) serve_stop_signal();
+    if (place >= first_socket) sockets_are_used_ = true;
+    if (place >= first_of_peers) has_peers_news_ = true;
   }
-  if (news(items[1])) serve_stop_signal();
-  const auto sockets = std::span(items).subspan(first_socket);
-  sockets_are_used_ |= std::any_of(sockets.begin(), sockets.end(), news);
+}
+
+std::vector<int> IoLoop::descriptors_now() {
+  std::vector<int> all(kFirstLocal, -1);
+  all[kOfWaker] = waker_.descriptor();
+  if (!groups_.empty()) all[kOfStop] = options_.stop_descriptor;
+  if (timer_) all[kOfTimer] = timer_->descriptor();
+  for (const Peer& peer : peers_) all.push_back(peer.from_local ? peer.from_local->descriptor() : -1);
+  const auto add = [&](zmq::socket_ref socket) { all.push_back(socket.get(zmq::sockopt::fd)); };
+  std::ranges::for_each(common_sockets(), add);
+  for (Peer& peer : peers_) {
+    for (ChannelState& each : peer.channels) {
+      Connector* connector = each.outgoing.connector();
+      if (connector == nullptr || !connector->is_open()) continue;
+      add(connector->monitor());
+      if (!options_.reachable) add(connector->socket());
+    }
+  }
+  return all;
 }
 
 void IoLoop::wake_sleepers() {
@@ -215,36 +241,23 @@ void IoLoop::wake_sleepers() {
   if (group_thread || (io_thread && (is_urgent || next_timer() < *io_thread))) waker_.wake_up();
 }
 
-std::vector<zmq::socket_ref> IoLoop::polled_sockets() {
-  std::vector<zmq::socket_ref> sockets{admission_->socket()};
-  if (router_) sockets.insert(sockets.end(), {router_->socket(), router_->monitor()});
-  for (Peer& peer : peers_) {
-    for (ChannelState& each : peer.channels) {
-      Connector* connector = each.outgoing.connector();
-      if (connector == nullptr || !connector->is_open()) continue;
-      sockets.push_back(connector->monitor());
-      if (!options_.reachable) sockets.push_back(connector->socket());
-    }
-  }
-  return sockets;
+std::vector<zmq::socket_ref> IoLoop::common_sockets() {
+  if (!router_) return {admission_->socket()};
+  return {admission_->socket(), router_->socket(), router_->monitor()};
 }
 
 void IoLoop::serve_sockets() {
   if (!sockets_are_used_) return;
-  std::vector<zmq::pollitem_t> items;
-  for (zmq::socket_ref socket : polled_sockets()) items.push_back({socket.handle(), 0, ZMQ_POLLIN, 0});
-  try {
-    sockets_are_used_ = zmq::poll(items, milliseconds(0)) > 0;
-  } catch (const zmq::error_t& error) {
-    if (error.num() != EINTR) throw;
-  }
-  if (!sockets_are_used_) return;
-  const auto news = [](const zmq::pollitem_t& item) { return (item.revents & ZMQ_POLLIN) != 0; };
-  if (router_) serve_router();
+  std::vector<bool> news;
+  std::ranges::transform(common_sockets(), std::back_inserter(news), has_news);
+  const bool is_of_peers = std::exchange(has_peers_news_, false);
+  sockets_are_used_ = is_of_peers || std::ranges::find(news, true) != news.end();
   if (!options_.reachable) serve_connectors();
-  if (news(items[0])) serve_admission();
-  if (router_ && news(items[2])) router_->serve_connections();
-  if (std::any_of(items.begin() + (router_ ? 3 : 1), items.end(), news)) serve_monitors();
+  if (!sockets_are_used_) return;
+  if (router_) serve_router();
+  if (news[0]) serve_admission();
+  if (router_ && news[2]) router_->serve_connections();
+  if (is_of_peers) serve_monitors();
 }
 
 void IoLoop::serve_local(int peer) {
@@ -257,7 +270,10 @@ void IoLoop::serve_local(int peer) {
       warnings_.warn(fmt::format("dropped a packet from {}: {}", peers_[peer].name, error.what()), now_);
     }
   }
-  if (from && from->is_closed()) from.reset();
+  if (from && from->is_closed()) {
+    from.reset();
+    misses_descriptors_.fill(true);
+  }
 }
 
 void IoLoop::serve_router() {
@@ -275,6 +291,7 @@ void IoLoop::serve_connectors() {
            i < kBurst && outgoing.connector() != nullptr && outgoing.connector()->receive(received); ++i) {
         received.connection = fmt::format("{}/{}/{}", peer, static_cast<int>(channel), outgoing.number());
         received.user = peers_[peer].who.node;
+        sockets_are_used_ = true;  // there may be more
         accept(received);
       }
     }
@@ -431,6 +448,7 @@ void IoLoop::suspend_streams(int peer) {
 void IoLoop::reopen_later(int peer, Channel channel) {
   ChannelState& each = state_of(peer, channel);
   each.outgoing.close();
+  misses_descriptors_.fill(true);
   each.welcomed = false;
   if (channel != Channel::kControl) suspend_streams(peer);
   const auto goes_on = [](const SharedGroup& shared) {

@@ -30,6 +30,7 @@
 #include "node/transport/local/local_channel.hpp"
 #include "node/transport/peer_channel.hpp"
 #include "node/transport/slow_network.hpp"
+#include "node/transport/threads/descriptor_set.hpp"
 #include "node/transport/threads/turn.hpp"
 #include "node/transport/threads/waker.hpp"
 #include "node/wire/packets.hpp"
@@ -131,8 +132,11 @@ class IoLoop {
   void wait(Clock::time_point until, Driver driver);
   // For whoever has done something and does not sleep now: wakes those up that have to see to it.
   void wake_sleepers();
-  // Those of ZeroMQ that somebody has to look at.
-  std::vector<zmq::socket_ref> polled_sockets();
+  // What tells of all that comes: places kOfWaker to kOfTimer, one for each peer from kFirstLocal on, then
+  // ZeroMQ's, the common ones first.
+  std::vector<int> descriptors_now();
+  // Those of ZeroMQ that are no peer's.
+  std::vector<zmq::socket_ref> common_sockets();
   void serve_sockets();
   // Until there is no more, or a group's thread has what it waits for.
   void serve_local(int peer);
@@ -249,8 +253,11 @@ class IoLoop {
   // these was used and not looked at since.
   bool sockets_are_used_ = true;
   std::array<std::optional<Clock::time_point>, 2> sleeps_until_;  // by Driver
-  // By Driver: there are descriptors that it does not sleep on.
-  std::array<bool, 2> misses_descriptors_{};
+  bool has_peers_news_ = false;  // one of those that are a peer's has told of something
+  // By Driver: what it sleeps on; and that this is not what there is by now.
+  static constexpr std::size_t kOfWaker = 0, kOfStop = 1, kOfTimer = 2, kFirstLocal = 3;
+  std::array<DescriptorSet, 2> descriptors_;
+  std::array<bool, 2> misses_descriptors_{true, true};
   bool is_broken_ = false;    // something went wrong with the sockets
   bool is_finished_ = false;  // they are closed
   std::atomic<bool> is_abandoned_{false};

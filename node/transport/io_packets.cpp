@@ -114,6 +114,7 @@ void IoLoop::accept_hello(const CtlHello& hello, const Received& received) {
   if (first) {
     named->is_proven = false;
     named->from_local.reset();
+    misses_descriptors_.fill(true);
     for (ChannelState& each : named->channels) {  // what the one before has sent counts no longer
       bindings_.erase(each.incoming);
       each.incoming.clear();
