@@ -221,15 +221,23 @@ class Job:
         self.finish(Machine(""), "clusterize", *arguments)
         return json.loads((self.folder / "node_data" / "plan.json").read_text())
 
+    def start_providers(self):
+        # Given by hand: of nodes on one host a provider takes its share of the processors at most.
+        threads = [["--threads", str(number)] for number in self.threads or []]
+        return [self.start(machine, "provider", "--name", f"node_{i}", "--json", *(threads[i] if threads else []),
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE) for i, machine in enumerate(self.machines)]
+
     def train(self):
         """Of every node how its provider ended, as it tells programs: its role and times, each predicted and measured, and
         so on; and "wall_seconds" from the start of all providers to the end of the last."""
-        def once():
-            begin = time.monotonic()
-            # Given by hand: of nodes on one host a provider takes its share of the processors at most.
-            threads = [["--threads", str(number)] for number in self.threads or []]
-            outputs = self.finish_together(
-                lambda i: ["provider", "--name", f"node_{i}", "--json", *(threads[i] if threads else [])])
-            seconds = time.monotonic() - begin
-            return [json.loads(output.splitlines()[-1]) | {"wall_seconds": seconds} for output in outputs]
-        return {end["node"]: end for end in self.quiet.do(once)}
+        return {end["node"]: end for end in train_together([self])}
+
+
+def train_together(jobs):
+    """The same of the nodes of several jobs, job by job, that train at the same time."""
+    def once():
+        begin = time.monotonic()
+        outputs = outputs_of([process for job in jobs for process in job.start_providers()])
+        seconds = time.monotonic() - begin
+        return [json.loads(output.splitlines()[-1]) | {"wall_seconds": seconds} for output in outputs]
+    return jobs[0].quiet.do(once)

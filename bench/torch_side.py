@@ -41,7 +41,10 @@ def prepare(model, folder):
     layouts = ["", "channels_last+"] if model.images else [""]
     if model.recurrent:
         layouts.append("no_onednn+")
-    settings = [layout + optimizer for layout in layouts for optimizer in ["plain", *optimizers]]
+    ways = ["plain", *optimizers]
+    if hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+        ways.append("in_backward+" + optimizers[-1])
+    settings = [layout + way for layout in layouts for way in ways]
     print(json.dumps({"version": torch.__version__, "product_gflops": product_gflops(), "settings": settings,
                       "compiles": can_compile()}))
 
@@ -114,20 +117,37 @@ class Training:
         self.module = self.module.to(memory_format=layout)
         self.autocast = "autocast" in settings
         torch.backends.mkldnn.enabled = "no_onednn" not in settings
-        ways = {"plain": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}
-        self.optimizer = torch.optim.Adam(self.module.parameters(), **ways[settings[-1]])
+        way = {"plain": {"foreach": False}, "foreach": {"foreach": True}, "fused": {"fused": True}}[settings[-1]]
+        self.optimizer = None
+        if "in_backward" in settings:
+            self.update_in_backward(way)
+        else:
+            self.optimizer = torch.optim.Adam(self.module.parameters(), **way)
         if "compile" in settings:
             self.module = torch.compile(self.module)
         return layout
+
+    def update_in_backward(self, way):
+        """Each parameter as soon as its gradient is there, which is freed at once: PyTorch's recipe to save memory."""
+        for parameter in self.module.parameters():
+            optimizer = torch.optim.Adam([parameter], **way)
+
+            def update(_, optimizer=optimizer):
+                optimizer.step()
+                optimizer.zero_grad()
+
+            parameter.register_post_accumulate_grad_hook(update)
 
     def step(self):
         inputs, targets = self.batches[self.number % len(self.batches)]
         self.number += 1
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.autocast):
             loss = self.loss(self.module(*inputs), *targets)
-        self.optimizer.zero_grad(set_to_none=True)
+        if self.optimizer is not None:
+            self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        self.optimizer.step()
+        if self.optimizer is not None:
+            self.optimizer.step()
         return loss.detach()
 
     def run(self, steps):

@@ -16,6 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPhases = 3;
+constexpr std::size_t kPorts = 5;
 // The first micro-batch of a step writes the gradients of parameters, later ones add to them.
 enum Turn : std::size_t { kFirst, kLater, kTurns };
 
@@ -76,6 +77,10 @@ struct BoundProgram::BoundVariant {
   std::vector<std::byte*> slot_memory;              // where the stash of each slot begins
   std::byte* transient = nullptr;                   // after the last of them
   std::vector<BoundSlot> slots;
+  std::array<std::vector<ValueId>, kPorts> ports;  // by Port, then by number; kNoValue: there is none
+
+  std::vector<ValueId>& of(Port port) { return ports[static_cast<std::size_t>(port)]; }
+  const std::vector<ValueId>& of(Port port) const { return ports[static_cast<std::size_t>(port)]; }
 };
 
 BoundProgram::BoundProgram(const Stage& stage, std::vector<CompiledVariant> variants, int slots,
@@ -89,9 +94,30 @@ BoundProgram::BoundProgram(const Stage& stage, std::vector<CompiledVariant> vari
 BoundProgram::~BoundProgram() = default;
 BoundProgram::BoundProgram(BoundProgram&&) noexcept = default;
 
+// Passes number the values of a variant anew, and keep the names of what passes the border.
+void BoundProgram::find_ports(BoundVariant& variant) const {
+  const TrainingGraph& training = variant.compiled.training;
+  const auto gradient_in = [](const std::map<ValueId, ValueId>& table, ValueId id) {
+    const auto found = table.find(id);
+    return found == table.end() ? kNoValue : found->second;
+  };
+  for (const StageInput& input : stage_.inputs) {
+    const ValueId id = training.graph.at(input.value);
+    variant.of(Port::kInput).push_back(id);
+    variant.of(Port::kPartialGradient).push_back(gradient_in(training.received_gradients, id));
+    variant.of(Port::kInputGradient).push_back(gradient_in(training.sent_gradients, id));
+  }
+  for (const StageOutput& output : stage_.outputs) {
+    const ValueId id = training.graph.at(output.value);
+    variant.of(Port::kOutput).push_back(id);
+    variant.of(Port::kOutputGradient).push_back(gradient_in(training.received_gradients, id));
+  }
+}
+
 BoundProgram::BoundVariant BoundProgram::bind(CompiledVariant compiled, int slots, std::size_t bytes_of_slot,
                                               bool accumulates) const {
   BoundVariant variant{.compiled = std::move(compiled)};
+  find_ports(variant);
   for (const std::shared_ptr<Kernel>& kernel : variant.compiled.kernels) {
     if (kernel) kernel->prepare();
   }
@@ -197,16 +223,10 @@ void BoundProgram::check(const MicroBatch& micro_batch) const {
   variant_of(micro_batch);
 }
 
-TensorView BoundProgram::view(const std::string& value, const MicroBatch& micro_batch,
-                              GradientTable gradients_of) const {
+TensorView BoundProgram::view(Port port, std::size_t i, const MicroBatch& micro_batch) const {
   const BoundVariant& variant = variant_of(micro_batch);
-  ValueId id = variant.compiled.training.graph.at(value);
-  if (gradients_of != nullptr) {
-    const auto& table = variant.compiled.training.*gradients_of;
-    const auto found = table.find(id);
-    ROOKERY_CHECK(found != table.end(), "'{}' has no such gradient on stage {}", value, stage_.index);
-    id = found->second;
-  }
+  const ValueId id = variant.of(port).at(i);
+  ROOKERY_CHECK(id != kNoValue, "stage {} has no such gradient of its number {}", stage_.index, i);
   return place(variant, static_cast<std::size_t>(micro_batch.slot), id);
 }
 

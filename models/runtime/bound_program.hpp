@@ -29,10 +29,16 @@ class BoundProgram {
   void run(Phase phase, const MicroBatch& micro_batch, const Executable::GradientDone& done = nullptr,
            const Update& update = nullptr);
 
-  // The place of a value of the stage, or of the gradient that `gradients_of` has for it.
-  using GradientTable = std::map<ValueId, ValueId> TrainingGraph::*;
-  TensorView view(const std::string& value, const MicroBatch& micro_batch,
-                  GradientTable gradients_of = nullptr) const;
+  // What passes the stage's border, by the number of its input or output.
+  enum class Port : std::uint8_t {
+    kInput,
+    kOutput,
+    kOutputGradient,   // that arrives
+    kPartialGradient,  // of an input, that arrives
+    kInputGradient,    // to be sent
+  };
+  // Its place. BugError where there is no such gradient.
+  TensorView view(Port port, std::size_t i, const MicroBatch& micro_batch) const;
 
   // Times every op of the first size from here on.
   void time_ops();
@@ -43,6 +49,7 @@ class BoundProgram {
   struct BoundSlot;
   struct BoundVariant;
 
+  void find_ports(BoundVariant& variant) const;
   BoundVariant bind(CompiledVariant compiled, int slots, std::size_t bytes_of_slot, bool accumulates) const;
   BoundOp bind_op(const BoundVariant& variant, std::size_t slot, OpId id, bool later) const;
   TensorView place(const BoundVariant& variant, std::size_t slot, ValueId id, bool accumulate = false) const;

@@ -107,31 +107,31 @@ Executable::Executable(Executable&&) noexcept = default;
 TensorView Executable::input(std::size_t i, const MicroBatch& micro_batch) {
   const BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_input(micro_batch);
-  return program.view(impl_->stage.inputs.at(i).value, micro_batch);
+  return program.view(BoundProgram::Port::kInput, i, micro_batch);
 }
 
 ConstTensorView Executable::output(std::size_t i, const MicroBatch& micro_batch) const {
   const BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_output(micro_batch);
-  return program.view(impl_->stage.outputs.at(i).value, micro_batch);
+  return program.view(BoundProgram::Port::kOutput, i, micro_batch);
 }
 
 TensorView Executable::output_gradient(std::size_t i, const MicroBatch& micro_batch) {
   const BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_received_gradient(micro_batch);
-  return program.view(impl_->stage.outputs.at(i).value, micro_batch, &TrainingGraph::received_gradients);
+  return program.view(BoundProgram::Port::kOutputGradient, i, micro_batch);
 }
 
 TensorView Executable::partial_gradient(std::size_t i, const MicroBatch& micro_batch) {
   const BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_received_gradient(micro_batch);
-  return program.view(impl_->stage.inputs.at(i).value, micro_batch, &TrainingGraph::received_gradients);
+  return program.view(BoundProgram::Port::kPartialGradient, i, micro_batch);
 }
 
 ConstTensorView Executable::input_gradient(std::size_t i, const MicroBatch& micro_batch) const {
   const BoundProgram& program = impl_->program(micro_batch);
   impl_->progress.check_sent_gradient(micro_batch);
-  return program.view(impl_->stage.inputs.at(i).value, micro_batch, &TrainingGraph::sent_gradients);
+  return program.view(BoundProgram::Port::kInputGradient, i, micro_batch);
 }
 
 void Executable::forward(const MicroBatch& micro_batch) {

@@ -201,7 +201,7 @@ void IoLoop::wait(Clock::time_point until, Driver driver) {
   if (is_finished_) return;
   now_ = Clock::now();
   const std::size_t first_socket = kFirstLocal + peers_.size();
-  const std::size_t first_of_peers = first_socket + common_sockets().size();
+  const std::size_t first_of_peers = first_socket + (router_ ? 3 : 1);  // behind the common ones
   for (const std::size_t place : readable)
     if (place >= kFirstLocal && place < first_socket) serve_local(static_cast<int>(place - kFirstLocal));
   for (const std::size_t place : readable) {
