@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What part of their processors the stages of a pipeline on this machine use, by runs of one node on each at once.
 
-    bench/pipeline_share.py [--stages N] [--rounds N] [--seconds S] [--free] [--quiet PERCENT] [--build DIR]
+    bench/pipeline_share.py [--stages N] [--rounds N] [--epochs N] [--free] [--quiet PERCENT] [--build DIR]
 
 The deep MLP on MNIST's 10,000 images, a stage and a thread a processor, which shares its memory with the others as in the
 runs of one node, that train the same at the same time. Round by round: node_benchmark measures the nodes, clusterize
@@ -67,9 +67,8 @@ class Case:
 
     def __init__(self, folder, settings, options):
         programs = options.build.resolve() / "bin"
-        epochs = max(1, round(options.seconds * 15))
         quiet = Quiet(options.quiet)
-        settings = SETTINGS | settings | {"epochs": epochs}
+        settings = SETTINGS | settings | {"epochs": options.epochs}
         self.pipeline = Job(folder / "pipeline", programs, machines(options), quiet, settings,
                             threads=[1] * options.stages)
         self.alone = [Job(folder / f"alone_{i}", programs, [node], quiet, settings, threads=[1])
@@ -109,7 +108,7 @@ def main():
     processors = len(os.sched_getaffinity(0))
     parser.add_argument("--stages", type=int, default=min(3, processors))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2, help="that each run takes, about")
+    parser.add_argument("--epochs", type=int, default=3, help="that each run trains, some seconds each")
     parser.add_argument("--free", action="store_true", help="nodes stay on no processor")
     parser.add_argument("--quiet", type=float, default=3, help="percent of processor time that the host may take away")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="build folder")

@@ -118,25 +118,21 @@ std::span<float> Arenas::owned(std::size_t version) {
 
 void Arenas::change(const std::function<void(const ParameterArena&)>& update) {
   weights_.make_writable();
-  if (!weights_.is_stashed() || layout_.owned_bytes == 0) return update(at_end());
-  const Arithmetic& arithmetic = processor_.arithmetic();
-  const std::span<float> changed = owned(weights_.keep());
-  memory_of(processor_)
-      .copy(weights_.version(weights_.newest()), reinterpret_cast<std::byte*>(changed.data()),
-            changed.size_bytes());
-  arithmetic.scale(changed.data(), -1, changed.size());
-  const ParameterArena arena = at_end();
-  update(arena);
-  arithmetic.add(changed.data(), arena.parameters.data(), changed.size());
+  if (weights_.is_stashed() && layout_.owned_bytes > 0) {
+    const std::span<float> newest = owned(weights_.newest());
+    memory_of(processor_)
+        .copy(reinterpret_cast<const std::byte*>(newest.data()), weights_.version(weights_.keep()),
+              newest.size_bytes());
+  }
+  update(at_end());
 }
 
 void Arenas::predict(double changes, bool at_once) {
   if (layout_.owned_bytes == 0) return;
   weights_.begin_with_kept(at_once);
-  const Arithmetic& arithmetic = processor_.arithmetic();
   const std::span<float> next = owned(weights_.next_step());
-  arithmetic.scale(next.data(), static_cast<float>(changes), next.size());
-  arithmetic.add(next.data(), owned(weights_.newest()).data(), next.size());
+  processor_.arithmetic().go_beyond(next.data(), owned(weights_.newest()).data(),
+                                    static_cast<float>(changes), next.size());
 }
 
 std::vector<std::span<std::byte>> Arenas::changing() {

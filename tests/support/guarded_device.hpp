@@ -158,6 +158,9 @@ class GuardedArithmetic final : public Arithmetic {
   void scale(float* values, float factor, std::size_t count) const override {
     host_arithmetic().scale(real(values), factor, count);
   }
+  void go_beyond(float* values, const float* to, float factor, std::size_t count) const override {
+    host_arithmetic().go_beyond(real(values), real(to), factor, count);
+  }
 
  private:
   template <typename T>

@@ -100,6 +100,12 @@ class HostArithmetic final : public Arithmetic {
     });
   }
 
+  void go_beyond(float* values, const float* to, float factor, std::size_t count) const override {
+    for_elements(count, [&](Index at, Index n) {
+      for (Index i = at; i < at + n; ++i) values[i] = (to[i] - values[i]) * factor + to[i];
+    });
+  }
+
  private:
   // In blocks whose sums are added in their order.
   static LambNorms lamb_norms(const LambCoefficients& c, const float* p, const float* g, float* m, float* v,
