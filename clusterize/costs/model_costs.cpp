@@ -23,6 +23,8 @@ constexpr double kFlopsPerByte = 4;
 constexpr double kFlopsPerOp = 40e3;
 // An optimizer reads and writes a parameter, its gradient and what it remembers of them.
 constexpr double kUpdateBytesPerByte = 7;
+// A prediction of weights reads a copy of them, which is made before, and the new ones (Arenas::predict()).
+constexpr double kPredictionBytesPerByte = 5;
 
 double estimated(double flops, double bytes) {
   return bytes == 0 ? 0 : std::max(flops, kFlopsPerByte * bytes) + kFlopsPerOp;
@@ -177,6 +179,11 @@ void merge_small(std::vector<Segment>& segments, int most) {
 double ModelCosts::assumed_gflops(int node_threads) const {
   if (threads.empty()) return kAssumedGflops * node_threads;
   return of_threads(threads, node_threads).gflops;
+}
+
+double ModelCosts::update_factor(int stage, int stages) const {
+  const bool predicts = mean_staleness(schedule, stage, stages, micro_batches) > 0;
+  return predicts ? 1 + kPredictionBytesPerByte / kUpdateBytesPerByte : 1;
 }
 
 std::vector<SegmentWork> ModelCosts::work(int node_threads) const {

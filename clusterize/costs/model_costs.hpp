@@ -103,6 +103,8 @@ struct ModelCosts {
   int most_machines() const { return std::max(1, count() / chunks); }
   // The speed of a node with so many threads that does not give it.
   double assumed_gflops(int node_threads) const;
+  // What the update of a stage takes of the one that was measured: async, most predict weights, too.
+  double update_factor(int stage, int stages) const;
   // By segment, for a node with so many threads.
   std::vector<SegmentWork> work(int node_threads) const;
   // Micro-batches that a stage has memory for in any plan, and that its plan may choose to have in flight.

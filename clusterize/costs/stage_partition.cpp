@@ -189,7 +189,8 @@ StagePartitioner::Label StagePartitioner::label_of(const Part& part) const {
   const double work = flops / machine.flops_per_second + (in + out) * machine.seconds_per_byte;
   Label label{.sum = work,
               .period = work,
-              .update = between(of_machine.update_flops, part.begin, part.end) / machine.flops_per_second,
+              .update = between(of_machine.update_flops, part.begin, part.end) / machine.flops_per_second *
+                        sums_.costs.update_factor(static_cast<int>(machines_.size()) - 1, stages_),
               .load = between(sums_.round_bytes, part.begin, part.end) / machine.bytes_per_second,
               .begin = part.begin,
               .recompute = part.recompute};

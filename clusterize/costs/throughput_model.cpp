@@ -172,7 +172,8 @@ std::vector<StageTimes> ThroughputModel::stage_times(const std::vector<int>& mem
     const int begin = cut.begins[stage];
     const int end = last ? costs().count() : cut.begins[stage + 1];
     const WorkSeconds work = work_seconds(sums_, begin, end, machine(members[stage], members.size()));
-    StageTimes times{.forward = work.forward, .backward = work.backward, .update = work.update};
+    const double factor = costs().update_factor(static_cast<int>(stage), static_cast<int>(members.size()));
+    StageTimes times{.forward = work.forward, .backward = work.backward, .update = work.update * factor};
     if (cut.recompute[stage]) times.backward += times.forward;
     const double transfer = transfer_seconds_per_byte(members[stage]);
     for (const int boundary : {begin, end}) {
