@@ -13,6 +13,7 @@
 #include "trainer/encoding/edge_encoding.hpp"
 #include "trainer/encoding/reconstructions.hpp"
 #include "trainer/schedule/machine_order.hpp"
+#include "trainer/trainer.hpp"
 
 namespace rookery {
 namespace {
@@ -23,8 +24,9 @@ constexpr double kFlopsPerByte = 4;
 constexpr double kFlopsPerOp = 40e3;
 // An optimizer reads and writes a parameter, its gradient and what it remembers of them.
 constexpr double kUpdateBytesPerByte = 7;
-// A prediction of weights reads a copy of them, which is made before, and the new ones (Arenas::predict()).
-constexpr double kPredictionBytesPerByte = 5;
+// A prediction of weights: a copy of them before the update, what that has changed, and what follows from it
+// (Arenas::change() and predict()).
+constexpr double kPredictionBytesPerByte = 8;
 
 double estimated(double flops, double bytes) {
   return bytes == 0 ? 0 : std::max(flops, kFlopsPerByte * bytes) + kFlopsPerOp;

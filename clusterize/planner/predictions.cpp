@@ -27,7 +27,8 @@ PlannedStage plan_stage(const TrainingTask& task, const TrainingSettings& settin
   const auto micro_batches = static_cast<int>(sizes.size());
   CompileOptions options = compile_options(settings, task.data, stage.index, stage.count, task.kernels);
   options.recompute = recompute;
-  options.updates_in_backward = may_update_in_backward(settings, micro_batches, static_cast<int>(clusters));
+  options.updates_in_backward =
+      may_update_in_backward(settings, options.micro_batches, static_cast<int>(clusters));
   const KernelThreads threads(node.threads.value_or(1));
   PlannedStage planned{.node = "node_" + node.id,
                        .address = node.address,

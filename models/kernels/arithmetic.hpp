@@ -72,8 +72,10 @@ class Arithmetic {
   virtual void add(float* total, const float* share, std::size_t count) const = 0;
   // values[i] *= factor
   virtual void scale(float* values, float factor, std::size_t count) const = 0;
-  // values[i] = (to[i] - values[i]) * factor + to[i], each operation rounded
-  virtual void go_beyond(float* values, const float* to, float factor, std::size_t count) const = 0;
+  // values[i] = to[i] - values[i]
+  virtual void subtract_from(float* values, const float* to, std::size_t count) const = 0;
+  // values[i] = values[i] * factor + offsets[i], each operation rounded
+  virtual void scale_and_add(float* values, float factor, const float* offsets, std::size_t count) const = 0;
 };
 
 // That of the host, by the SIMD loops.

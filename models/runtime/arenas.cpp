@@ -116,23 +116,25 @@ std::span<float> Arenas::owned(std::size_t version) {
   return {reinterpret_cast<float*>(weights_.version(version)), layout_.owned_bytes / sizeof(float)};
 }
 
+// What an update has changed is taken before others, who average, change the weights, too.
 void Arenas::change(const std::function<void(const ParameterArena&)>& update) {
   weights_.make_writable();
-  if (weights_.is_stashed() && layout_.owned_bytes > 0) {
-    const std::span<float> newest = owned(weights_.newest());
-    memory_of(processor_)
-        .copy(reinterpret_cast<const std::byte*>(newest.data()), weights_.version(weights_.keep()),
-              newest.size_bytes());
-  }
+  if (!weights_.is_stashed() || layout_.owned_bytes == 0) return update(at_end());
+  const std::span<float> newest = owned(weights_.newest());
+  const std::span<float> changed = owned(weights_.keep());
+  memory_of(processor_)
+      .copy(reinterpret_cast<const std::byte*>(newest.data()), reinterpret_cast<std::byte*>(changed.data()),
+            changed.size_bytes());
   update(at_end());
+  processor_.arithmetic().subtract_from(changed.data(), newest.data(), changed.size());
 }
 
 void Arenas::predict(double changes, bool at_once) {
   if (layout_.owned_bytes == 0) return;
   weights_.begin_with_kept(at_once);
   const std::span<float> next = owned(weights_.next_step());
-  processor_.arithmetic().go_beyond(next.data(), owned(weights_.newest()).data(),
-                                    static_cast<float>(changes), next.size());
+  processor_.arithmetic().scale_and_add(next.data(), static_cast<float>(changes),
+                                        owned(weights_.newest()).data(), next.size());
 }
 
 std::vector<std::span<std::byte>> Arenas::changing() {

@@ -66,7 +66,7 @@ class Arenas {
   ParameterInBackward in_backward(const std::string& parameter, TensorView gradient);
 
   // Changes the parameters that this stage owns at the end of a step, as `update` does with them; where
-  // weights are stashed it keeps what they were.
+  // weights are stashed it keeps by how much.
   void change(const std::function<void(const ParameterArena&)>& update);
   // Steps that begin before the next one, or where `at_once` all forwards until then, have the weights as
   // they are after so many more such changes.

@@ -4,7 +4,6 @@
 #include <array>
 #include <chrono>
 #include <functional>
-#include <ranges>
 #include <utility>
 
 #include "models/base/check.hpp"
@@ -166,10 +165,11 @@ BoundProgram::BoundOp BoundProgram::bind_op(const BoundVariant& variant, std::si
                           .share = reinterpret_cast<float*>(bound.outputs.back().data),
                           .count = static_cast<std::size_t>(total.elements())});
   }
-  const auto [first, last] = variant.updates.equal_range(id);
-  for (const auto& [after, update] : std::ranges::subrange(first, last)) {
-    bound.updates.push_back(arenas_.in_backward(variant.compiled.training.graph.value(update.parameter).name,
-                                                place(variant, slot, update.gradient)));
+  const auto updates = variant.updates.equal_range(id);
+  for (auto each = updates.first; each != updates.second; ++each) {
+    const auto& [parameter, gradient, after] = each->second;
+    bound.updates.push_back(arenas_.in_backward(variant.compiled.training.graph.value(parameter).name,
+                                                place(variant, slot, gradient)));
   }
   bound.scratch = address(variant.slot_memory, variant.transient, slot, variant.compiled.plan.scratch[id]);
   return bound;

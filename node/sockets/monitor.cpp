@@ -22,6 +22,8 @@ Monitor::Monitor(zmq::context_t& context, zmq::socket_ref socket, int events)
   if (::zmq_socket_monitor(socket.handle(), endpoint.c_str(), events) != 0) throw zmq::error_t();
   socket_.set(zmq::sockopt::linger, 0);
   socket_.connect(endpoint);
+  // Its descriptor tells of nothing before somebody has looked once.
+  static_cast<void>(socket_.get(zmq::sockopt::events));
 }
 
 std::optional<Monitor::Event> Monitor::next() {

@@ -158,8 +158,11 @@ class GuardedArithmetic final : public Arithmetic {
   void scale(float* values, float factor, std::size_t count) const override {
     host_arithmetic().scale(real(values), factor, count);
   }
-  void go_beyond(float* values, const float* to, float factor, std::size_t count) const override {
-    host_arithmetic().go_beyond(real(values), real(to), factor, count);
+  void subtract_from(float* values, const float* to, std::size_t count) const override {
+    host_arithmetic().subtract_from(real(values), real(to), count);
+  }
+  void scale_and_add(float* values, float factor, const float* offsets, std::size_t count) const override {
+    host_arithmetic().scale_and_add(real(values), factor, real(offsets), count);
   }
 
  private:

@@ -100,9 +100,15 @@ class HostArithmetic final : public Arithmetic {
     });
   }
 
-  void go_beyond(float* values, const float* to, float factor, std::size_t count) const override {
+  void subtract_from(float* values, const float* to, std::size_t count) const override {
     for_elements(count, [&](Index at, Index n) {
-      for (Index i = at; i < at + n; ++i) values[i] = (to[i] - values[i]) * factor + to[i];
+      for (Index i = at; i < at + n; ++i) values[i] = to[i] - values[i];
+    });
+  }
+
+  void scale_and_add(float* values, float factor, const float* offsets, std::size_t count) const override {
+    for_elements(count, [&](Index at, Index n) {
+      for (Index i = at; i < at + n; ++i) values[i] = values[i] * factor + offsets[i];
     });
   }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <span>
 
 #include "models/base/error.hpp"
 #include "models/base/libraries/format.hpp"
@@ -50,10 +49,10 @@ ParameterLayout::ParameterLayout(const Stage& stage, const TrainingGraph* traini
     owned_bytes += bytes;
   };
   std::vector<ValueId> ids = stage.owned_parameters();
-  const auto later = std::ranges::stable_partition(ids, std::not_fn(changes_in_backward));
-  for (const ValueId id : std::span(ids.begin(), later.begin())) add_owned(id);
+  const auto later = std::stable_partition(ids.begin(), ids.end(), std::not_fn(changes_in_backward));
+  std::for_each(ids.begin(), later, add_owned);
   at_end_bytes = owned_bytes;
-  for (const ValueId id : later) add_owned(id);
+  std::for_each(later, ids.end(), add_owned);
   parameter_bytes = owned_bytes;
   for (const ValueId id : stage.borrowed_parameters()) {
     const auto [name, bytes] = name_and_bytes(id);

@@ -161,6 +161,43 @@ TEST(Executable, AnUpdateThatIsTakenBackLeavesNoTrace) {
   }
 }
 
+// Others change the weights between an update and the prediction, as averaging does: that is no part of what
+// goes on.
+TEST(Executable, PredictedWeightsGoOnByWhatTheUpdateHasChanged) {
+  const Graph graph = branching_model();
+  CompileOptions options = options_for(graph, 6);
+  options.slots = 2;
+  options.stashes_weights = true;
+  const StateDict before = initial_state(graph, kSeed);
+  Executable executable(whole(graph), options, before);
+  const auto forward = [&](Executable& of, std::int64_t step, int slot) {
+    const MicroBatch micro_batch{.step = step, .size = 6, .slot = slot};
+    fill(of, micro_batch, random_batch(graph, 6, static_cast<std::uint64_t>(step)));
+    of.forward(micro_batch);
+    return loss_of(of, micro_batch);
+  };
+  forward(executable, 0, 0);
+  executable.backward_inputs({.step = 0, .size = 6});
+  executable.backward_weights({.step = 0, .size = 6});
+  executable.update(0, 0.01);
+  StateDict averaged = executable.state();
+  StateDict expected = executable.state();
+  for (const ValueId id : graph.parameters()) {
+    const std::string& name = graph.value(id).name;
+    const auto old = before.at(name).view().as<float>();
+    const auto numbers = averaged.at(name).as<float>();
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      const float changed = numbers[i] - old[i];
+      numbers[i] *= 0.75F;
+      expected.at(name).as<float>()[i] = changed * 2.5F + numbers[i];
+    }
+    copy(averaged.at(name).view(), executable.training_state().at(name));
+  }
+  executable.predict_weights(2.5, true);
+  Executable other(whole(graph), options, expected);
+  EXPECT_EQ(forward(executable, 1, 1), forward(other, 1, 1));
+}
+
 TEST(Executable, ACopyForUpdatesThatAreTakenBackIsCounted) {
   const Graph graph = branching_model();
   CompileOptions options = options_for(graph, 6);

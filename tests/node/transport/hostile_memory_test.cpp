@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "models/base/error.hpp"
 #include "tests/node/transport/false_peer.hpp"
 
 namespace rookery {
