@@ -10,6 +10,7 @@
 
 #include "models/graph/ops/builder.hpp"
 #include "models/graph/passes/differentiate.hpp"
+#include "models/graph/passes/memory/memory_plan.hpp"
 #include "models/graph/state/initialize.hpp"
 #include "models/runtime/optimizer.hpp"
 #include "tests/models/runtime/random_batch.hpp"
