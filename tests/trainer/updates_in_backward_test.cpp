@@ -59,7 +59,8 @@ TEST(UpdatesInBackward, AreMadeWhereNobodyWantsTheGradientsFirst) {
   EXPECT_FALSE(may_update_in_backward({.clip_gradient_norm = 1}, 1, 1));
   EXPECT_FALSE(may_update_in_backward({.schedule = {.name = "async"}}, 1, 1));
   const DataSizes data{.train_samples = 640, .validation_samples = 64};
-  const auto made = [&](const TrainingSettings& of, std::optional<ClusterShares> shares = std::nullopt) {
+  const auto made = [&](const TrainingSettings& of,
+                        const std::optional<ClusterShares>& shares = std::nullopt) {
     return compile_options(of, data, 0, 2, {}, shares).updates_in_backward;
   };
   EXPECT_TRUE(made(settings));
